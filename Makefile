@@ -1,0 +1,34 @@
+# make demo: the whole way on the drawn sample catalog · make test: the tests · make check: ruff and mypy
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+FAISS := $(shell nvidia-smi >/dev/null 2>&1 && echo gpu || echo cpu)
+DEMO := demo
+
+.PHONY: demo test check clean
+
+$(VENV)/ready: setup.cfg pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: Python 3.11 or newer is needed: make PYTHON=python3.11"; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(FAISS),dev]'
+	touch $@
+
+demo: $(VENV)/ready
+	rm -rf $(DEMO)
+	$(BIN)/python data_prep/draw_sample.py --data $(DEMO)/catalog
+	$(BIN)/python data_prep/train_attributes.py --config configs/sample/attributes.yaml
+	$(BIN)/python data_prep/train_attributes.py --config configs/sample/attributes_dresses.yaml
+	$(BIN)/python data_prep/extract_features.py --config configs/sample/features.yaml
+	$(BIN)/python train_captioner.py --config configs/sample/captioner.yaml
+	$(BIN)/python train_retriever.py --config configs/sample/retriever.yaml
+	$(BIN)/python eval/dialogs.py --config configs/sample/dialogs.yaml
+
+test: $(VENV)/ready
+	$(BIN)/python -m pytest
+
+check: $(VENV)/ready
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) $(DEMO) build *.egg-info .pytest_cache .mypy_cache .ruff_cache

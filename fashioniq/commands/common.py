@@ -1,0 +1,132 @@
+"""What several commands do alike."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import nn
+
+from fashioniq.categories import canonical, file_name
+from fashioniq.checkpoints import check_fits, load_weights, read_facts
+from fashioniq.data.catalog import Catalog, Pair
+from fashioniq.data.features import FeatureStore, Items
+from fashioniq.data.words import SPECIAL, Vocabulary
+from fashioniq.files import UserError, checksum
+from fashioniq.models.captioner import Captioner
+from fashioniq.models.encoder import convert_efficientnet_pytorch, create_encoder
+from fashioniq.models.retriever import DialogRetriever
+
+
+def features_folder(data: Path, category: str, features: Path | None) -> Path:
+    """Where a category's feature store lies when nothing else is said."""
+    return features or Path(data) / "features" / file_name(category)
+
+
+def open_store(data: Path, category: str, features: Path | None, attrs: bool = False) -> FeatureStore:
+    """The category's feature store. Raises UserError, with the command that makes it, where there is none, or `attrs` finds none in it."""
+    root = features_folder(data, category, features)
+    if not root.is_dir():
+        raise UserError(f"there is no feature store {root}: make it with `fashioniq extract-features --data {data} --category {category}`")
+    store = FeatureStore(root)
+    if attrs and not store.attribute_words:
+        raise UserError(f"{root} was extracted without attributes: leave --attrs out, or extract with labels or --predictor into another store")
+    return store
+
+
+def pairs_with_features(catalog: Catalog, store: FeatureStore, split: str) -> list[Pair]:
+    """The pairs of a split with a target and with features of both products; how many are left is told."""
+    pairs = [pair for pair in catalog.pairs(split) if pair.target]
+    if not pairs:
+        raise UserError(f"the {split} captions of {catalog.category} name no target, as released test captions do: use train or val")
+    there = [pair for pair in pairs if pair.candidate in store and pair.target and pair.target in store]
+    if not there:
+        raise UserError(f"no {split} pair of {catalog.category} has features of both products in {store.root}: extract this category's features")
+    print(f"{catalog.category} {split}: {len(there)} of {len(pairs)} captioned pairs have features")
+    return there
+
+
+def split_items(catalog: Catalog, store: FeatureStore, split: str) -> Items:
+    """The products of a split that have features. Raises UserError where fewer than two have: nothing could be ranked."""
+    items = store.items(catalog.ids(split))
+    if len(items) < 2:
+        raise UserError(f"only {len(items)} product of the {split} split of {catalog.category} has features: at least two are needed")
+    return items
+
+
+def describe_data(catalog: Catalog) -> dict[str, Any]:
+    """What a run remembers of its data."""
+    return {
+        "folder": str(catalog.root),
+        "fingerprint": catalog.fingerprint(),
+        "pictures": catalog.pictures_origin,
+        "captions": catalog.captions_origin,
+    }
+
+
+def run_folder(run: Path | None, kind: str, category: str, attrs: bool) -> Path:
+    """runs/captioner-dresses-attrs, unless another folder is named."""
+    return run or Path("runs") / f"{kind}-{canonical(category)}{'-attrs' if attrs else ''}"
+
+
+def load_captioner(run: Path, category: str, store: FeatureStore) -> tuple[Captioner, Vocabulary, dict[str, Any]]:
+    """A trained captioner, its vocabulary and its facts, checked against the category and the features."""
+    facts = read_facts(run, "captioner")
+    check_fits(run, facts, category, store)
+    model = Captioner(**facts["sizes"])
+    load_weights(run, model)
+    return model.eval(), Vocabulary(facts["words"][len(SPECIAL) :]), facts
+
+
+def load_retriever(run: Path, category: str, store: FeatureStore) -> tuple[DialogRetriever, Vocabulary, dict[str, Any]]:
+    """A trained retriever, its vocabulary and its facts, checked against the category and the features."""
+    facts = read_facts(run, "retriever")
+    check_fits(run, facts, category, store)
+    model = DialogRetriever(**facts["sizes"])
+    load_weights(run, model)
+    return model.eval(), Vocabulary(facts["words"][len(SPECIAL) :]), facts
+
+
+def pick_device(name: str) -> torch.device:
+    """The device of a --device option. Raises UserError where it is not there."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError) as error:
+        raise UserError(f"there is no device {name!r} here: use --device cpu or auto") from error
+    return torch.device(name)
+
+
+def load_encoder(name: str, weights: str) -> tuple[nn.Module, str]:
+    """An image encoder and what identifies its weights.
+
+    `weights` is imagenet, none, or a file: efficientnet_pytorch's .pth or timm's own, also as .safetensors.
+    Raises UserError for an unknown network, weights that cannot be downloaded, or a file that does not fit.
+    """
+    try:
+        torch.manual_seed(0)  # random weights are the same ones in every run
+        encoder = create_encoder(name)
+        if weights == "none":
+            return encoder, "random"
+        if weights == "imagenet":
+            return create_encoder(name, pretrained=True), "imagenet"
+    except ValueError as error:
+        raise UserError(f"{error}: name an EfficientNet as efficientnet-b7, or one of timm.list_models()") from error
+    except Exception as error:  # the hub's client raises many kinds
+        reason = str(error).splitlines()[0][:120]
+        raise UserError(
+            f"the ImageNet weights of {name} could not be downloaded ({reason}): give their file with --weights FILE, or --weights none"
+        ) from error
+    path = Path(weights)
+    if not path.is_file():
+        raise UserError(f"there is no file of weights {path}; --weights takes imagenet, none or a file")
+    try:
+        tensors = load_file(path) if path.suffix == ".safetensors" else torch.load(path, map_location="cpu", weights_only=True)
+        if "_conv_stem.weight" in tensors:
+            tensors = convert_efficientnet_pytorch(tensors, encoder)
+        own = encoder.state_dict()
+        encoder.load_state_dict({key: tensor for key, tensor in tensors.items() if key in own or not key.startswith("classifier.")})
+    except Exception as error:  # pickle, safetensors and torch each have their own
+        raise UserError(f"{path} does not hold weights of {name}: {str(error).splitlines()[0][:160]}") from error
+    return encoder, checksum(path)

@@ -1,0 +1,68 @@
+"""`fashioniq train-retriever`."""
+
+import pytorch_lightning as pl
+import torch
+from torch.utils.data import TensorDataset
+
+from fashioniq.categories import canonical
+from fashioniq.commands.common import describe_data, load_captioner, open_store, run_folder, split_items
+from fashioniq.config import TrainRetriever
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.words import load_word_vectors
+from fashioniq.files import UserError
+from fashioniq.models.retriever import DialogRetriever
+from fashioniq.training.fitting import begin_run, fit, loaders
+from fashioniq.training.retriever import RetrieverTraining
+
+
+def run(settings: TrainRetriever) -> None:
+    """Train the retriever of a category against a frozen captioner and leave it in the run's folder."""
+    catalog = Catalog(settings.data, settings.category)
+    store = open_store(settings.data, settings.category, settings.features, settings.attrs)
+    user_run = run_folder(settings.captioner, "captioner", settings.category, settings.attrs)
+    captioner, vocabulary, user_facts = load_captioner(user_run, settings.category, store)
+    if settings.attrs and not user_facts["attrs"]:
+        raise UserError(f"{user_run} was trained without attributes: give a captioner trained with --attrs, or leave --attrs out")
+    train, val = (split_items(catalog, store, split) for split in ("train", "val"))
+    vectors_VD = None
+    if settings.word_vectors:
+        vectors_VD, found = load_word_vectors(settings.word_vectors, vocabulary)
+        print(f"{found} of the {len(vocabulary)} words have vectors in {settings.word_vectors}")
+    folder = run_folder(settings.run, "retriever", settings.category, settings.attrs)
+    begin_run(folder, "train-retriever", settings)
+    pl.seed_everything(settings.seed, verbose=False)
+    sizes = {
+        "vocabulary": len(vocabulary),
+        "features": store.size,
+        "attributes": len(store.attribute_words) if settings.attrs else 0,
+        "width": settings.width,
+        "heads": settings.heads,
+        "hidden": settings.hidden,
+        "layers": settings.layers,
+        "max_words": captioner.max_words,
+        "max_turns": settings.turns,
+        "word_vector_size": 0 if vectors_VD is None else vectors_VD.shape[1],
+    }
+    model = DialogRetriever(**sizes)
+    if vectors_VD is not None:
+        model.set_word_vectors(vectors_VD)
+    facts = {
+        "kind": "retriever",
+        "category": canonical(settings.category),
+        "attrs": settings.attrs,
+        "sizes": sizes,
+        "words": vocabulary.words,
+        "features": store.identity,
+        "data": describe_data(catalog),
+        "user": str(user_run),
+        "loss": settings.loss,
+    }
+    module = RetrieverTraining(
+        model, captioner, vocabulary, vocabulary, train, val, settings.turns, settings.loss, settings.learning_rate, settings.seed
+    )
+    targets = [TensorDataset(torch.arange(len(items))) for items in (train, val)]
+    batches = loaders(targets[0], targets[1], settings.batch_size, settings.seed)
+    monitor = f"val_R@10_{settings.turns}"
+    best = fit(module, model, *batches, folder, settings, facts, monitor)
+    print(f"retriever of epoch {best['epoch']:.0f} in {folder}: turn {settings.turns} P {best[f'val_P_{settings.turns}']:.1f}, "
+          f"R@10 {best[monitor]:.1f} among the {len(val)} products of val, greedy user {user_run}")

@@ -1,0 +1,160 @@
+"""What each command can be told: one dataclass a command, one field a knob."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+
+def knob(default: Any, help: str) -> Any:
+    """A field with its explanation for --help."""
+    return field(default=default, metadata={"help": help}) if not isinstance(default, list) else field(
+        default_factory=lambda: list(default), metadata={"help": help})
+
+
+def required(help: str) -> Any:
+    """A field that must be given."""
+    return field(metadata={"help": help})
+
+
+DATA = "folder in Fashion IQ's layout"
+CATEGORY = "dresses, shirts, tops, or a name of your own catalog"
+FEATURES = "feature store (default: DATA/features/CATEGORY)"
+DEVICE = "cpu, cuda, or auto for a GPU where there is one"
+
+
+@dataclass(kw_only=True)
+class DrawSample:
+    """Draw the sample catalog: garments, captions, attributes and titles in Fashion IQ's layout, all made from a seed."""
+
+    data: Path = knob(Path("data/sample"), "folder to make")
+    products: int = knob(1200, "products of each of the three categories")
+    size: int = knob(96, "side of a picture in pixels, at least 96")
+    seed: int = knob(0, "another seed, another catalog")
+
+
+@dataclass(kw_only=True)
+class ImportCatalog:
+    """Make a Fashion IQ folder of a CSV file and a folder of pictures; relative captions are made of attribute differences."""
+
+    csv: Path = required("table of products, one a row, with a header")
+    images: Path = required("folder of pictures named <id>.jpg, .png or .webp, or of such folders")
+    category: str = required(CATEGORY)
+    id: str = required("column with the product's id")
+    title: str = required("column with the product's title")
+    data: Path = knob(Path("data/catalog"), "folder to make")
+    where: str | None = knob(None, "take only rows with COLUMN=VALUE")
+    attributes: list[str] = knob([], "columns whose values are attributes, as colour")
+    group: str | None = knob(None, "column that variants of one product share, to keep them in one split")
+    seed: int = knob(0, "another seed, other splits")
+
+
+@dataclass(kw_only=True)
+class ExtractFeatures:
+    """Fill a feature store with the vector and the top attributes of every product; a run that was stopped goes on."""
+
+    data: Path = knob(Path("data/fashioniq"), DATA)
+    category: str = required(CATEGORY)
+    features: Path | None = knob(None, FEATURES)
+    predictor: Path | None = knob(None, "run of train-attributes: its encoder makes the vectors, it names the attributes")
+    encoder: str = knob("efficientnet-b7", "without --predictor: a timm or EfficientNet name, or metadata for vectors of title and attribute words")
+    weights: str = knob("imagenet", "imagenet (downloaded), a .pth or .safetensors file, or none for random ones")
+    image_size: int = knob(224, "side in pixels that pictures are resized to (with --predictor: its own)")
+    dimensions: int = knob(256, "length of metadata vectors")
+    vectors: Path | None = knob(None, "vectors of your own instead: a .npy file, N×D; needs --ids")
+    ids: Path | None = knob(None, "with --vectors: a JSON list of the N product ids")
+    attributes: Path | None = knob(None, "with --vectors: a .npy file of N×A attribute scores, whose words are in --attribute-words")
+    attribute_words: Path | None = knob(None, "with --attributes: a JSON list of the A words")
+    batch_size: int = knob(32, "pictures at a time")
+    workers: int = knob(2, "threads that decode pictures")
+    precision: Literal["auto", "float32", "bfloat16"] = knob("auto", "arithmetic of the encoder; auto is bfloat16 where the machine has it")
+    device: str = knob("auto", DEVICE)
+
+
+@dataclass(kw_only=True)
+class Training:
+    """What all trainings share."""
+
+    data: Path = knob(Path("data/fashioniq"), DATA)
+    run: Path | None = knob(None, "folder of the run (default: runs/ and what is trained)")
+    epochs: int = knob(50, "passes over the training split at most")
+    patience: int = knob(10, "stop after so many epochs without a better validation score")
+    batch_size: int = knob(64, "examples a step")
+    seed: int = knob(0, "of weights, order and dropout")
+    devices: int = knob(1, "GPUs, or processes on a CPU")
+    accelerator: str = knob("auto", "cpu, gpu, or auto")
+    precision: str = knob("32-true", "Lightning's: 32-true, bf16-mixed, 16-mixed")
+    resume: bool = knob(False, "go on with a run that was interrupted, from its last whole epoch")
+
+
+@dataclass(kw_only=True)
+class TrainAttributes(Training):
+    """Train the attribute predictor: all layers on all categories, or with --start only the last layer for one category."""
+
+    category: str | None = knob(None, "only this category (default: all that the folder has)")
+    start: Path | None = knob(None, "run of the first stage, whose encoder is kept as it is")
+    encoder: str = knob("efficientnet-b7", "an EfficientNet size or any timm name")
+    weights: str = knob("imagenet", "imagenet (downloaded), a .pth or .safetensors file, or none to train from scratch")
+    image_size: int = knob(224, "side in pixels that pictures are resized to")
+    learning_rate: float = knob(1e-3, "of AdamW, falling to zero along a cosine")
+    at_least: int = knob(20, "attributes of fewer training pictures are left out")
+    workers: int = knob(2, "processes that decode pictures")
+    epochs: int = knob(20, "passes over the training split")
+
+
+@dataclass(kw_only=True)
+class TrainCaptioner(Training):
+    """Train the relative captioner, who will play the user, on human captions of pairs."""
+
+    category: str = required(CATEGORY)
+    attrs: bool = knob(False, "see the attributes of both products, not the images alone")
+    features: Path | None = knob(None, FEATURES)
+    width: int = knob(512, "of the transformer")
+    heads: int = knob(8, "of its attention")
+    hidden: int = knob(2048, "width inside its feed-forward layers")
+    layers: int = knob(6, "of the encoder, and of the decoder")
+    dropout: float = knob(0.1, "share of activations that training drops")
+    max_words: int = knob(8, "longest caption")
+    at_least: int = knob(2, "words seen less often in training are unknown")
+    noam_factor: float = knob(2.0, "the learning rate is factor · width^-½ · min(step^-½, step · warmup^-3/2)")
+    warmup: int = knob(4000, "steps until the learning rate is highest")
+    beam: int = knob(5, "beams of the captions that validation scores")
+
+
+@dataclass(kw_only=True)
+class TrainRetriever(Training):
+    """Train the dialog retriever in simulated dialogs with a frozen captioner."""
+
+    category: str = required(CATEGORY)
+    attrs: bool = knob(False, "see the attributes of the products shown; the captioner must too")
+    captioner: Path | None = knob(None, "run of train-captioner that plays the user (default: runs/captioner-CATEGORY[-attrs])")
+    features: Path | None = knob(None, FEATURES)
+    word_vectors: Path | None = knob(None, "GloVe or word2vec text file; without it the words' embeddings are learnt")
+    width: int = knob(256, "of the transformer and of the search space")
+    heads: int = knob(8, "of its attention")
+    hidden: int = knob(1024, "width inside its feed-forward layers")
+    layers: int = knob(6, "of the transformer")
+    turns: int = knob(5, "turns of a dialog")
+    loss: Literal["triplet", "triplet-unsquared"] = knob("triplet", "squared distances with margin 0.1 (Guo 2018), or distances with margin 10 (released code)")
+    learning_rate: float = knob(1e-3, "of Adam")
+    batch_size: int = knob(128, "dialogs a step")
+
+
+@dataclass(kw_only=True)
+class EvalDialogs:
+    """Simulate dialogs on a split: every item is a target once; ranks of all, measured per turn, with a page to look at."""
+
+    data: Path = knob(Path("data/fashioniq"), DATA)
+    category: str = required(CATEGORY)
+    run: Path = required("run of train-retriever")
+    user: str | None = knob(None, "run of train-captioner that plays the user (default: the retriever's own), or human: the recorded captions of the split's pairs as one turn")
+    features: Path | None = knob(None, FEATURES)
+    split: str = knob("test", "train, val or test")
+    turns: int = knob(5, "turns of a dialog")
+    beam: int = knob(5, "beams of the user's captions; 1 is greedy")
+    exclude_shown: bool = knob(False, "never show a product twice in a dialog")
+    captions: Literal["each", "joined"] = knob("each", "with --user human: each caption of a pair as a dialog of its own, or both joined by and")
+    first_candidates: Path | None = knob(None, "first_candidates.json of an earlier evaluation, to begin with the same products")
+    out: Path | None = knob(None, "folder of the results (default: RUN/dialogs-SPLIT)")
+    batch_size: int = knob(128, "dialogs at a time")
+    seed: int = knob(0, "of the first candidates")
+    device: str = knob("auto", DEVICE)

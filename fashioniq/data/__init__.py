@@ -1,0 +1,1 @@
+"""What lies on disk; nothing here knows a model."""

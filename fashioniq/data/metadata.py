@@ -1,0 +1,34 @@
+"""Vectors for products without pictures: TF-IDF over the words of title and attributes, reduced by SVD fitted on train.
+
+Made so that real captions can be worked with where pictures cannot be had. Results are real, and no match for results on pictures.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.preprocessing import normalize
+
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.words import tokenize
+
+
+def metadata_words(catalog: Catalog, name: str) -> list[str]:
+    """The words of a product's title and of its attribute labels."""
+    labels = [word for words in catalog.labels.get(name, []) for word in words]
+    return tokenize(" ".join([catalog.titles.get(name, ""), *labels]))
+
+
+def metadata_vectors(catalog: Catalog, ids: Sequence[str], dimensions: int, seed: int = 0) -> tuple[list[str], np.ndarray]:
+    """The ids that have words known from train, and their vectors, N×D float32 of unit length.
+
+    Words count if at least 3 products of train have them; D is `dimensions`, or less where train has fewer words.
+    """
+    vectorizer = TfidfVectorizer(analyzer=list, min_df=3, sublinear_tf=True, dtype=np.float32)
+    train = [words for name in catalog.ids("train") if (words := metadata_words(catalog, name))]
+    train_NW = vectorizer.fit_transform(train)
+    svd = TruncatedSVD(min(dimensions, min(train_NW.shape) - 1), random_state=seed).fit(train_NW)
+    vectors_ND = svd.transform(vectorizer.transform([metadata_words(catalog, name) for name in ids])).astype(np.float32)
+    known_N = np.linalg.norm(vectors_ND, axis=1) > 1e-6
+    return [name for name, known in zip(ids, known_N, strict=True) if known], normalize(vectors_ND[known_N])

@@ -1,0 +1,83 @@
+"""Files that appear whole or not at all, and errors that a user can mend."""
+
+import errno
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+
+class UserError(Exception):
+    """A mistake that the user can mend, told in one line; commands print it and exit with code 2."""
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """Give a temporary path beside `path`; at a clean exit it is synced and takes the name, else it is removed.
+
+    Raises UserError where the disk is full or the folder cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
+        os.close(handle)
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+    temporary = Path(name)
+    try:
+        yield temporary
+        with open(temporary, "rb") as written:
+            os.fsync(written.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(0o666 & ~umask)  # mkstemp makes private files; ours are as any other
+        temporary.replace(path)
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _cannot_write(path: Path, error: OSError) -> UserError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return UserError(f"no space left to write {path}: free some and run the same command again")
+    return UserError(f"cannot write {path}: {error.strerror or error}")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a UTF-8 text file, whole or not at all."""
+    with whole(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, content: Any, indent: int | None = 2) -> None:
+    """Write a JSON file, whole or not at all."""
+    write_text(path, json.dumps(content, indent=indent, ensure_ascii=False) + "\n")
+
+
+def read_json(path: Path, what: str, kind: type | None = None) -> Any:
+    """Read a JSON file; `what` names it in errors, `kind` is the type that its content must have.
+
+    Raises UserError where the file is missing, truncated, or holds something else.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise UserError(f"{what} is missing: there is no file {path}") from error
+    except OSError as error:
+        raise UserError(f"cannot read {what} {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise UserError(f"{what} {path} is not whole JSON ({error}): get or make the file again") from error
+    if kind is not None and not isinstance(content, kind):
+        raise UserError(f"{what} {path} should hold a {kind.__name__}, it holds a {type(content).__name__}")
+    return content
+
+
+def checksum(path: Path) -> str:
+    """The SHA-256 of a file, as 16 hexadecimal digits."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]

@@ -1,0 +1,1 @@
+"""Measures: plain functions of arrays, each with its source."""

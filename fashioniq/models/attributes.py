@@ -1,0 +1,25 @@
+"""The attribute predictor: one linear layer from the image feature to a score per attribute word (Fashion IQ, section 3.2)."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class AttributePredictor(nn.Module):
+    """Image encoder and linear head; scores are logits of independent yes/no questions."""
+
+    def __init__(self, encoder: nn.Module, features: int, attributes: int) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.head = nn.Linear(features, attributes)
+
+    def forward(self, images_BCHW: Tensor) -> tuple[Tensor, Tensor]:
+        """Features B×D and attribute logits B×A."""
+        features_BD = self.encoder(images_BCHW)
+        return features_BD, self.head(features_BD)
+
+
+def top_attributes(logits_BA: Tensor, count: int = 8) -> Tensor:
+    """Ids (position + 1) of the `count` most confident attributes, B×count; 0 where there are fewer words than that."""
+    top_BA = logits_BA.topk(min(count, logits_BA.shape[1])).indices + 1
+    return F.pad(top_BA, (0, count - top_BA.shape[1])).to(torch.int64)

@@ -1,0 +1,1 @@
+"""Losses and Lightning modules, one file per model; `fitting` is what all trainings share."""

@@ -1,0 +1,137 @@
+"""What all trainings share: the run's folder, order of examples, best weights, resuming, early stop."""
+
+import csv
+import dataclasses
+import io
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+import yaml
+from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+from fashioniq.checkpoints import load_weights, save_model
+from fashioniq.config import Training
+from fashioniq.files import UserError, write_text
+
+MAY_CHANGE = {"resume", "epochs", "patience", "devices", "accelerator", "run"}  # without making it another training
+
+
+def begin_run(run: Path, command: str, settings: Training) -> None:
+    """Make the run's folder with its complete config.yaml.
+
+    Raises UserError where it holds a run already and --resume is not given, or is given with other settings.
+    """
+    values = {key: str(value) if isinstance(value, Path) else value for key, value in dataclasses.asdict(settings).items()}
+    path = run / "config.yaml"
+    if settings.resume:
+        if not (run / "last.ckpt").exists():
+            raise UserError(f"nothing to resume: {run} has no last.ckpt, since no epoch was completed; start again without --resume")
+        before = yaml.safe_load(path.read_text(encoding="utf-8"))
+        if changed := [key for key in values if key not in MAY_CHANGE and before.get(key) != values[key]]:
+            key = changed[0]
+            raise UserError(f"{run} was begun with {key} {before.get(key)}, not {values[key]}: resume it with --config {path}, or train anew with another --run")
+    elif (run / "last.ckpt").exists() or (run / "model.json").exists():
+        raise UserError(f"{run} holds a run already: give --resume to go on with it, or another --run, or remove the folder")
+    values |= {"resume": False, "run": str(run)}
+    write_text(path, f"# fashioniq {command} --config {path}\n" + yaml.safe_dump(values, sort_keys=False))
+
+
+class Shuffled(Sampler[int]):
+    """Another order every epoch, the same in every run of one seed, whatever came before."""
+
+    def __init__(self, count: int, seed: int) -> None:
+        self.count, self.seed, self.epoch = count, seed, 0
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch  # Lightning calls this at the start of every epoch
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[int]:
+        order = torch.randperm(self.count, generator=torch.Generator().manual_seed(self.seed * 100_003 + self.epoch))
+        return iter(order.tolist())
+
+
+def loaders(train: Dataset[Any], val: Dataset[Any], batch_size: int, seed: int, workers: int = 0) -> tuple[DataLoader[Any], DataLoader[Any]]:
+    """Batches of both splits, training shuffled; the last partial batch counts in both."""
+    options: dict[str, Any] = {"batch_size": batch_size, "num_workers": workers, "persistent_workers": workers > 0}
+    return DataLoader(train, sampler=Shuffled(len(train), seed), **options), DataLoader(val, **options)  # type: ignore[arg-type]
+
+
+def fit(
+    module: pl.LightningModule, model: nn.Module, train: DataLoader[Any], val: DataLoader[Any], run: Path, settings: Training,
+    facts: dict[str, Any], monitor: str,
+) -> dict[str, float]:
+    """Train, keep the best weights by `monitor` (more is better) in the run, load them into `model`; return the best epoch's figures."""
+    best = KeepBest(run, model, facts, monitor, settings.seed)
+    last = ModelCheckpoint(run, filename="last", monitor=None, save_on_train_epoch_end=True, enable_version_counter=False)
+    trainer = pl.Trainer(
+        accelerator=settings.accelerator,
+        devices=settings.devices,
+        precision=settings.precision,  # type: ignore[arg-type]
+        max_epochs=settings.epochs,
+        gradient_clip_val=5.0,
+        callbacks=[best, EarlyStopping(monitor, patience=settings.patience, mode="max"), last],
+        enable_progress_bar=sys.stderr.isatty(),  # a log file needs no moving bar
+        logger=False,
+        num_sanity_val_steps=0,
+        enable_model_summary=False,
+    )
+    trainer.fit(module, train, val, ckpt_path=run / "last.ckpt" if settings.resume else None, weights_only=True)
+    if trainer.interrupted:
+        raise UserError(f"interrupted: go on with --resume --run {run}" if (run / "last.ckpt").exists() else "interrupted before the first epoch was complete")
+    load_weights(run, model)
+    return best.best
+
+
+class KeepBest(pl.Callback):
+    """After every epoch a row in metrics.csv, and where `monitor` has risen, the weights and facts of the run."""
+
+    def __init__(self, run: Path, model: nn.Module, facts: dict[str, Any], monitor: str, seed: int) -> None:
+        self.run, self.model, self.facts, self.monitor, self.seed = run, model, facts, monitor, seed
+        self.best: dict[str, float] = {}
+        self._losses: list[Tensor] = []
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"best": self.best}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.best = state_dict["best"]
+
+    def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        pl.seed_everything(self.seed * 100_003 + trainer.current_epoch, verbose=False)  # so that resuming changes nothing
+        self._losses = []
+
+    def on_train_batch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int) -> None:
+        self._losses.append(outputs["loss"].detach())
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        figures = {"epoch": float(trainer.current_epoch), "train_loss": torch.stack(self._losses).mean().item()}
+        figures |= {name: value.item() for name, value in trainer.callback_metrics.items() if name.startswith("val_")}
+        if not trainer.is_global_zero:
+            return
+        _append_row(self.run / "metrics.csv", figures)
+        told = "  ".join(f"{name} {value:.4g}" for name, value in figures.items() if name != "epoch")
+        pl_module.print(f"epoch {trainer.current_epoch}  {told}", flush=True)
+        if not self.best or figures[self.monitor] > self.best[self.monitor]:
+            self.best = figures
+            save_model(self.run, self.model, {**self.facts, "metrics": figures})
+
+
+def _append_row(path: Path, figures: dict[str, float]) -> None:
+    rows = []
+    if path.exists() and figures["epoch"] > 0:
+        with open(path, encoding="utf-8", newline="") as file:
+            rows = [row for row in csv.DictReader(file) if float(row["epoch"]) < figures["epoch"]]  # a killed epoch is told once
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(figures), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows([*rows, figures])
+    write_text(path, text.getvalue())

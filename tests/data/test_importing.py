@@ -1,0 +1,336 @@
+import csv
+import json
+import os
+
+import pytest
+from PIL import Image
+
+from fashioniq.data import importing
+from fashioniq.data.catalog import SPLITS, Catalog
+from fashioniq.data.importing import import_catalog
+from fashioniq.files import UserError
+
+COLOURS = ("Red", "Navy Blue", "White", "Green")
+PATTERNS = ("striped", "checked", "printed", "solid")
+
+
+def row(number, **other):
+    return {"kind": "shirt", "sku": f"s{number:03}", "name": f"{PATTERNS[number // 4 % 4]} cotton shirt", "colour": COLOURS[number % 4],
+            "use": "Casual", "style_code": f"g{number // 3}", **other}  # fmt: skip
+
+
+@pytest.fixture
+def shop(tmp_path):
+    return Shop(tmp_path)
+
+
+class Shop:
+    """A retailer's CSV and pictures."""
+
+    def __init__(self, folder):
+        self.csv, self.images, self.out, self.folder = folder / "shop.csv", folder / "img", folder / "made" / "catalog", folder
+        self.images.mkdir()
+        self.out.parent.mkdir()
+
+    def write(self, rows, pictures=True, suffix=".jpg", under="."):
+        with open(self.csv, "w", encoding="utf-8-sig", newline="") as file:
+            writer = csv.DictWriter(file, list(row(0)))
+            writer.writeheader()
+            writer.writerows(rows)
+        if pictures:
+            for each in rows:
+                self.picture(each["sku"] + suffix, under)
+        return self
+
+    def picture(self, name, under="."):
+        (self.images / under).mkdir(exist_ok=True)
+        Image.new("RGB", (4, 4), "red").save(self.images / under / name)
+
+    def run(self, category="shirts", **other):
+        settings = {"id": "sku", "title": "name", "attributes": ("colour", "use"), **other}
+        return import_catalog(self.csv, self.images, settings.pop("out", self.out), category, **settings)
+
+    def refused(self, match, **other):
+        with pytest.raises(UserError, match=match) as caught:
+            self.run(**other)
+        assert "\n" not in str(caught.value)
+        assert list(self.out.parent.iterdir()) == []
+
+    def dropped(self, category="shirts"):
+        return {entry["id"]: entry["reason"] for entry in json.loads((self.out / "dropped.json").read_text())[category]}
+
+
+def test_the_catalog_reads_an_imported_folder(shop):
+    report = shop.write([row(number) for number in range(60)]).run()
+    catalog = Catalog(shop.out, "shirts")
+    assert report.rows == report.kept == 60 == len(catalog.all_ids()) == len(catalog.images)
+    assert report.dropped == {} and report.splits == {split: len(catalog.ids(split)) for split in SPLITS}
+    assert catalog.labels["s001"] == [["shirt"], ["striped", "navy blue"], ["cotton"], [], [], ["casual"]]
+    assert catalog.titles["s001"] == "striped cotton shirt"
+    assert catalog.images["s001"] == shop.out / "images" / "shirt" / "s001.jpg"
+    assert catalog.pictures_origin == "photographs" and catalog.captions_origin == "made from attribute differences"
+    assert catalog.about["made_by"] == "fashioniq import-catalog"
+    assert catalog.about["categories"]["shirts"]["source"] == "shop.csv"
+
+
+def test_every_product_is_the_target_of_one_pair_of_its_split(shop):
+    shop.write([row(number) for number in range(60)]).run()
+    catalog = Catalog(shop.out, "shirts")
+    for split in ("train", "val"):
+        pairs = catalog.pairs(split)
+        assert [pair.target for pair in pairs] == catalog.ids(split)
+        assert all(pair.candidate != pair.target and len(pair.captions) == 2 for pair in pairs)
+    assert {pair.target for pair in catalog.pairs("test")} == {None}
+    assert len(catalog.pairs("test")) == len(catalog.ids("test"))
+
+
+def test_a_reference_with_other_labels_goes_before_an_equal_one(shop):
+    shop.write([row(number, name="striped shirt") for number in range(60)]).run()
+    said = {caption for pair in Catalog(shop.out, "shirts").pairs("train") for caption in pair.captions}
+    assert "looks the same" not in said
+
+
+def test_products_without_words_in_their_titles_still_have_pairs(shop):
+    shop.write([row(number, name="" if number % 2 else f"word{number}") for number in range(60)]).run()
+    assert len(Catalog(shop.out, "shirts").pairs("train")) == len(Catalog(shop.out, "shirts").ids("train"))
+
+
+def test_splits_are_disjoint_about_60_20_20_and_stable_when_products_are_added(shop):
+    before = splits_of(shop.write([row(number) for number in range(300)]).run, shop.out)
+    after = splits_of(shop.write([row(number) for number in (*range(300, 330), *range(300))]).run, shop.folder / "later")
+    assert {split: len(ids) for split, ids in before.items()} == pytest.approx({"train": 180, "val": 60, "test": 60}, abs=25)
+    assert sum(map(len, before.values())) == len(set().union(*before.values())) == 300
+    assert all(before[split] <= after[split] for split in SPLITS)
+
+
+def splits_of(run, out):
+    run(out=out)
+    return {split: set(Catalog(out, "shirts").ids(split)) for split in SPLITS}
+
+
+def test_the_seed_decides_the_splits(shop):
+    shop.write([row(number) for number in range(60)])
+
+    def splits(name, seed):
+        return splits_of(lambda out: shop.run(out=out, seed=seed), shop.folder / name)
+
+    first, again, other = splits("a", 0), splits("b", 0), splits("c", 1)
+    assert first == again != other
+
+
+def test_a_group_stays_in_one_split(shop):
+    shop.write([row(number) for number in range(90)]).run(group="style_code")
+    catalog = Catalog(shop.out, "shirts")
+    split_of = {name: split for split in SPLITS for name in catalog.ids(split)}
+    assert all(len({split_of[f"s{number + k:03}"] for k in range(3)}) == 1 for number in range(0, 90, 3))
+
+
+def test_two_imports_of_the_same_files_are_equal(shop):
+    shop.write([row(number) for number in range(60)])
+    shop.run()
+    shop.run(out=shop.folder / "again")
+    for path in shop.out.rglob("*.json"):
+        assert path.read_bytes() == (shop.folder / "again" / path.relative_to(shop.out)).read_bytes()
+
+
+def test_where_selects_rows(shop):
+    shop.write([row(number, kind=("shirt", "Dress up")[number % 2]) for number in range(100)])
+    assert shop.run("dresses", where=" kind = Dress up ").rows == 50
+    assert all(int(name[1:]) % 2 for name in Catalog(shop.out, "dress").all_ids())
+
+
+@pytest.mark.parametrize("suffix", [".jpg", ".jpeg", ".png", ".webp", ".JPG"])
+def test_pictures_of_every_suffix_are_found_one_folder_down(shop, suffix):
+    shop.write([row(number) for number in range(40)], suffix=suffix, under="some").run()
+    assert {path.suffix for path in Catalog(shop.out, "shirts").images.values()} == {suffix.lower()}
+    assert len(Catalog(shop.out, "shirts").images) == 40
+
+
+def test_the_folder_of_the_category_goes_before_those_of_others(shop):
+    shop.write([row(number) for number in range(40)], under="shirt")
+    shop.picture("s000.jpg", "dress")
+    shop.picture("s999.jpg", "dress")
+    shop.write([*(row(number) for number in range(40)), row(999)], pictures=False)
+    assert shop.run().kept == 40
+    assert shop.dropped() == {"s999": "no picture"}
+
+
+def test_an_id_with_pictures_in_several_folders_is_dropped(shop):
+    shop.write([row(number) for number in range(40)], under="one")
+    shop.picture("s003.jpg", "two")
+    assert shop.run().dropped == {"several pictures": 1}
+    assert "two" in shop.dropped()["s003"]
+
+
+def test_pictures_are_linked_or_copied_where_they_cannot_be(shop, monkeypatch):
+    shop.write([row(number) for number in range(40)]).run()
+    assert os.path.samefile(shop.out / "images/shirt/s000.jpg", shop.images / "s000.jpg")
+
+    def no_links(*_):
+        raise OSError("no hard links here")
+
+    monkeypatch.setattr(importing.os, "link", no_links)
+    shop.run(out=shop.folder / "copied")
+    copy = shop.folder / "copied/images/shirt/s000.jpg"
+    assert copy.read_bytes() == (shop.images / "s000.jpg").read_bytes() and not os.path.samefile(copy, shop.images / "s000.jpg")
+
+
+def test_dropped_rows_are_listed_with_their_reason(shop):
+    rows = [row(number) for number in range(40)]
+    shop.write(rows)
+    unsafe = ["../s001", "..", "a/b", "a\\b", ".hidden", "x" * 300]
+    shop.write([*rows, rows[0], row(1, sku=" "), *(row(1, sku=name) for name in unsafe), row(777), row(778)], pictures=False)
+    (shop.images / "s778.jpg").write_bytes(b"")
+    with open(shop.csv, "a", encoding="utf-8") as file:
+        file.write("shirt,s005,too,many,fields,in,this\nshirt,s006\n")
+    report = shop.run()
+    assert report.rows == 52 and report.kept == 40
+    assert report.dropped == {"repeated id": 1, "empty id": 1, "unsafe id": 6, "no picture": 1, "empty picture": 1, "unreadable row": 2}
+    dropped = json.loads((shop.out / "dropped.json").read_text())["shirts"]
+    assert [entry["id"] for entry in dropped[2:8]] == unsafe
+    assert dropped[-1] == {"line": 53, "id": "", "reason": "unreadable row: expected 6 fields, found 2"}
+
+
+def test_a_column_without_a_value_gives_no_attribute(shop):
+    shop.write([row(number, use="NA", colour="") for number in range(40)]).run()
+    assert Catalog(shop.out, "shirts").labels["s000"] == [["shirt"], ["striped"], ["cotton"], [], [], []]
+
+
+def test_another_category_is_added_and_the_first_stays(shop):
+    shop.write([row(number, kind=("shirt", "dress")[number % 2]) for number in range(100)])
+    shop.run("shirts", where="kind=shirt")
+    first = {path: path.read_bytes() for path in shop.out.rglob("*.shirt.*")}
+    shop.run("dresses", where="kind=dress", seed=3)
+    about = json.loads((shop.out / "catalog.json").read_text())["categories"]
+    assert first and all(path.read_bytes() == content for path, content in first.items())
+    assert {name: each["seed"] for name, each in about.items()} == {"shirts": 0, "dresses": 3}
+    assert set(json.loads((shop.out / "dropped.json").read_text())) == {"shirts", "dresses"}
+    assert [len(Catalog(shop.out, name).images) for name in ("shirts", "dresses")] == [50, 50]
+
+
+def test_a_category_that_is_there_is_refused(shop):
+    shop.write([row(number) for number in range(40)]).run()
+    with pytest.raises(UserError, match="already has the category 'shirts'"):
+        shop.run("shirt")
+
+
+def test_a_folder_that_the_command_did_not_make_is_refused_and_left_alone(shop):
+    shop.write([row(number) for number in range(40)])
+    shop.out.mkdir()
+    (shop.out / "mine.txt").write_text("mine")
+    for about in (None, {"made_by": "fashioniq draw-sample"}):
+        if about:
+            (shop.out / "catalog.json").write_text(json.dumps(about))
+        with pytest.raises(UserError, match="was not made by `fashioniq import-catalog`"):
+            shop.run()
+    assert sorted(path.name for path in shop.out.iterdir()) == ["catalog.json", "mine.txt"]
+
+
+def test_a_failed_addition_leaves_the_folder_as_it_was(shop, monkeypatch):
+    shop.write([row(number) for number in range(80)]).run()
+    before = {path: path.read_bytes() for path in shop.out.rglob("*") if path.is_file()}
+    replace = importing.Path.replace
+
+    def fails(path, target):
+        if target == shop.out / "catalog.json":
+            raise OSError(28, "No space left on device")
+        return replace(path, target)
+
+    monkeypatch.setattr(importing.Path, "replace", fails)
+    with pytest.raises(UserError, match="No space left"):
+        shop.run("dresses")
+    monkeypatch.undo()
+    assert {path: path.read_bytes() for path in shop.out.rglob("*") if path.is_file()} == before
+    assert [path.name for path in shop.out.parent.iterdir()] == ["catalog"]
+    shop.run("dresses")
+
+
+def test_files_of_an_unknown_category_are_not_overwritten(shop):
+    shop.write([row(number) for number in range(40)]).run()
+    stray = shop.out / "image_splits" / "split.dress.train.json"
+    stray.write_text("[]")
+    with pytest.raises(UserError, match=r"split\.dress\.train\.json exists"):
+        shop.run("dresses")
+    assert stray.read_text() == "[]" and not (shop.out / "images" / "dress").exists()
+
+
+def test_a_failure_while_writing_leaves_nothing(shop, monkeypatch):
+    shop.write([row(number) for number in range(40)])
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(importing, "_place", full)
+    shop.refused("cannot write .*: No space left")
+
+
+def test_an_interruption_leaves_nothing(shop, monkeypatch):
+    shop.write([row(number) for number in range(40)])
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(importing, "_place", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        shop.run()
+    assert list(shop.out.parent.iterdir()) == []
+
+
+def test_a_missing_csv_is_told(shop):
+    shop.refused("there is no file .*shop.csv")
+
+
+def test_a_folder_for_a_csv_is_told(shop):
+    shop.csv.mkdir()
+    shop.refused("cannot read .*shop.csv")
+
+
+def test_a_csv_in_another_encoding_is_told(shop):
+    shop.csv.write_bytes("kind,sku,name,colour,use\nshirt,1,caf\u00e9,red,x\n".encode("latin-1"))
+    shop.refused("not UTF-8")
+
+
+@pytest.mark.parametrize("column", [{"id": "asin"}, {"title": "asin"}, {"attributes": ["asin"]}, {"group": "asin"}, {"where": "asin=1"}])
+def test_a_missing_column_is_told_with_those_that_there_are(shop, column):
+    shop.write([row(number) for number in range(40)]).refused("no column 'asin': it has kind, sku, name, colour, use, style_code", **column)
+
+
+def test_an_empty_csv_is_told(shop):
+    shop.csv.write_text("")
+    shop.refused("the file is empty")
+
+
+def test_a_missing_picture_folder_is_told(shop):
+    shop.write([row(number) for number in range(40)], pictures=False)
+    shop.images.rmdir()
+    shop.refused("there is no folder of pictures")
+
+
+def test_no_selected_row_is_told_with_the_values_that_there_are(shop):
+    shop.write([row(number) for number in range(40)])
+    shop.refused("'kind' is never 'skirt', its most common values are 'shirt'", where="kind=skirt")
+
+
+def test_a_csv_with_a_header_only_is_told(shop):
+    shop.write([]).refused("no row of .* was selected")
+
+
+def test_no_row_with_a_picture_is_told(shop):
+    shop.write([row(number) for number in range(40)], pictures=False).refused("no row has a picture: expected .*img/<sku>.jpg")
+
+
+def test_fewer_than_ten_products_are_told(shop):
+    shop.write([row(number) for number in range(9)]).refused("at least 10 products with a picture, found 9")
+
+
+def test_a_split_too_small_for_a_pair_is_told(shop):
+    shop.write([row(number, style_code="one") for number in range(40)]).refused("split would hold 0 products", group="style_code")
+
+
+@pytest.mark.parametrize("where", ["kind", "=shirt", "", " = "])
+def test_a_malformed_where_is_told(shop, where):
+    shop.write([row(number) for number in range(40)]).refused('"column=value"', where=where)
+
+
+def test_a_category_that_cannot_name_files_is_refused(shop):
+    shop.write([row(number) for number in range(40)]).refused("cannot name a category", category="a/b")
