@@ -62,7 +62,7 @@ class AttributeTraining(pl.LightningModule):
         self.model, self.head_only, self.learning_rate = model, head_only, learning_rate
         self.normalise = normalise(mean, std)
         self._outputs: list[tuple[Tensor, Tensor]] = []
-        model.encoder.requires_grad_(not head_only)
+        model.to(memory_format=torch.channels_last).encoder.requires_grad_(not head_only)  # type: ignore[call-overload]
 
     def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
         images_BCHW, labels_BA = batch

@@ -1,0 +1,1 @@
+"""What people look at after an evaluation: plots and the page of dialogs."""

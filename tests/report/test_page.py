@@ -1,0 +1,199 @@
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from fashioniq.files import UserError
+from fashioniq.report import page
+from fashioniq.report.page import write_dialog_page
+from fashioniq.report.plots import rank_histogram, turn_plot
+
+IDS = [f"B{number}" for number in range(14)]
+TURNS = [{"turn": turn, "P": 60.0 + 8 * turn, "R@10": 12.0 * turn, "R@50": 18.0 * turn, "mean_rank": 90.0 / turn} for turn in (1, 2, 3)]
+METRICS = {
+    "protocol": "Fashion IQ dialogs", "data": "a/folder", "category": "dresses", "split": "test", "gallery": 240, "coverage": 0.98,
+    "pictures": "drawn", "captions": "drawn sample's grammar", "decoding": "beam 5", "seed": 0, "user": "runs/user", "turns": TURNS,
+    "a_new_fact": "told <too>",
+}  # fmt: skip
+
+
+class _Reader(HTMLParser):
+    """Notes what a browser would: tags left open, ids, addresses, picture classes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.addresses: list[str] = []
+        self.tags: set[str] = set()
+        self.classes: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        if tag not in ("meta", "input"):
+            self.open.append(tag)
+        self.handle_attributes(attrs)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_attributes(attrs)
+
+    def handle_attributes(self, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value or "")
+            elif name in ("src", "href", "xlink:href", "data", "action"):
+                self.addresses.append(value or "")
+            elif name == "class":
+                self.classes.append(value or "")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def _dialog(target: str, ranks: tuple[int, ...], words: str = "is navy with longer sleeves") -> dict:
+    turns = [{"shown": IDS[place], "words": words, "rank": rank} for place, rank in enumerate(ranks)]
+    return {"target": target, "turns": turns, "top": IDS[:10]}
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> dict[str, Path]:
+    paths = {name: tmp_path / f"{name}.png" for name in IDS}
+    for number, path in enumerate(paths.values()):
+        Image.new("RGB", (300, 200), (number * 15, 80, 160)).save(path)
+    return paths
+
+
+def _write(tmp_path: Path, images: dict[str, Path], dialogs: list[dict], metrics: dict | None = None, **options: int) -> str:
+    path = tmp_path / "report.html"
+    titles = {name: f"dress {name}" for name in IDS} | {"B2": "<script>alert(1)</script> & more"}
+    write_dialog_page(path, metrics or METRICS, dialogs, images, titles, {name: ["navy", "striped"] for name in IDS}, **options)
+    return path.read_text(encoding="utf-8")
+
+
+def test_the_page_has_its_sections_and_says_ranks_from_one(tmp_path: Path, images: dict[str, Path]) -> None:
+    text = _write(tmp_path, images, [_dialog("B1", (111, 40, 2))])
+    for part in ('id="turns"', 'id="dialogs"', 'id="facts"', "112th</b> of 240", "41st</b>", "up 71", "3rd of 240", "98.0 %", "a new fact"):
+        assert part in text
+    assert text.count("<svg") == 2
+    assert "navy · striped" in text
+    assert "91.0</td>" in text and "31.0" in text  # mean ranks of 90 and 30, counted from 0 in the metrics
+
+
+def test_the_page_is_well_formed_and_fetches_nothing(tmp_path: Path, images: dict[str, Path]) -> None:
+    text = _write(tmp_path, images, [_dialog(name, (9, 8, 7)) for name in IDS])
+    reader = _Reader(text)
+    assert not reader.open
+    assert len(reader.ids) == len(set(reader.ids))
+    assert all(address.startswith("#") and address[1:] in reader.ids for address in reader.addresses)
+    assert not reader.tags & {"script", "link", "iframe", "img", "object"}
+    assert "http://" not in text and "https://" not in text and "@import" not in text
+    assert all(address.startswith(("data:image/jpeg", "#")) for address in re.findall(r"url\(([^)]*)", text))
+
+
+def test_each_picture_is_embedded_once(tmp_path: Path, images: dict[str, Path]) -> None:
+    text = _write(tmp_path, images, [_dialog("B1", (30, 20, 10)), _dialog("B1", (30, 20, 11))])
+    assert text.count("data:image/jpeg") == 10
+    pictures = re.findall(r"base64,([^)]+)", text)
+    assert len(set(pictures)) == 10
+    assert _Reader(text).classes.count("tile p0") > 2
+
+
+def test_text_is_escaped(tmp_path: Path, images: dict[str, Path]) -> None:
+    text = _write(tmp_path, images, [_dialog("B2", (3, 2, 1), words='<img src=x onerror="alert(1)">')])
+    assert "<script>" not in text and "<img" not in text and "<too>" not in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; more" in text
+
+
+def test_missing_and_broken_pictures_become_cards(tmp_path: Path, images: dict[str, Path]) -> None:
+    images["B0"].write_bytes(b"no picture")
+    images["B1"].unlink()
+    del images["B2"]
+    text = _write(tmp_path, images, [_dialog("B3", (3, 2, 1))])
+    assert text.count("data:image/jpeg") == 7
+    assert '<div class="tile card"><span>dress B0</span>' in text
+    assert "3 of the products shown have no readable picture" in text
+
+
+def test_a_page_without_any_picture_says_so(tmp_path: Path) -> None:
+    text = _write(tmp_path, {}, [_dialog("B3", (3, 2, 1))])
+    assert "data:image" not in text and "<b>No pictures.</b>" in text and "dress B3" in text
+
+
+def test_what_is_drawn_made_or_not_told_is_marked(tmp_path: Path, images: dict[str, Path]) -> None:
+    text = _write(tmp_path, images, [_dialog("B1", (3, 2, 1))])
+    assert "Pictures: drawn." in text and "Captions: drawn sample&#x27;s grammar." in text and "User: runs/user." in text
+    human = METRICS | {"pictures": "photographs", "captions": "human"}
+    text = _write(tmp_path, images, [_dialog("B1", (3, 2, 1))], human)
+    assert "They are" not in text and "does not say" not in text
+    del human["captions"]
+    assert "does not say" in _write(tmp_path, images, [_dialog("B1", (3, 2, 1))], human)
+
+
+def test_best_worst_and_random_dialogs_are_shown_once_each_and_by_the_seed(tmp_path: Path) -> None:
+    dialogs = [_dialog("B1", (200, rank)) for rank in range(40)]
+    text = _write(tmp_path, {}, dialogs, dialogs_shown=8)
+    numbers = [int(number) for number in re.findall(r"Dialog (\d+)<", text)]
+    assert numbers[:4] == [1, 2, 40, 39] and len(set(numbers)) == 8
+    assert text == _write(tmp_path, {}, dialogs, dialogs_shown=8)
+    assert text != _write(tmp_path, {}, dialogs, dialogs_shown=8, seed=1)
+
+
+def test_the_filter_counts_the_outcomes(tmp_path: Path) -> None:
+    text = _write(tmp_path, {}, [_dialog("B1", (9,)), _dialog("B1", (10,)), _dialog("B1", (0,))])
+    assert [int(count) for count in re.findall(r"<span>[^<]+ <b>(\d+)</b></span>", text)] == [3, 2, 1]
+    assert text.count('class="dialog found"') == 2 and text.count('class="dialog missed"') == 1
+    assert 'value="missed" disabled' in _write(tmp_path, {}, [_dialog("B1", (0,))])
+
+
+def test_a_page_without_dialogs_or_turns_is_still_a_page(tmp_path: Path) -> None:
+    text = _write(tmp_path, {}, [], METRICS | {"turns": []})
+    assert "There is no dialog to show." in text and not _Reader(text).open
+
+
+def test_a_page_stays_small_by_leaving_pictures_out(tmp_path: Path, images: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "PICTURE_BYTES", 3000)
+    text = _write(tmp_path, images, [_dialog("B1", (3, 2, 1))])
+    assert 0 < sum(len(picture) for picture in re.findall(r"base64,([^)]+)", text)) <= 3000
+    assert "pictures were left out" in text
+
+
+def test_the_page_is_whole_or_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full_disk(path: Path, text: str, encoding: str) -> None:
+        path.write_bytes(text.encode()[:100])
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_text", full_disk)
+        with pytest.raises(UserError, match="no space left"):
+            _write(tmp_path, {}, [_dialog("B1", (3,))])
+    assert not list(tmp_path.iterdir())
+
+
+def test_plots_are_the_same_each_time_and_take_the_pages_colours() -> None:
+    assert turn_plot(TURNS) == turn_plot(TURNS)
+    both = turn_plot(TURNS) + rank_histogram([0, 3, 30, 239], 240)
+    assert "currentColor" in both and not re.search(r"(fill|stroke): #", both)
+    ids = re.findall(r'\bid="([^"]+)"', both)
+    assert len(ids) == len(set(ids))
+
+
+def test_the_histogram_counts_every_dialog_once() -> None:
+    told = re.search(r'aria-label="([^"]+)"', rank_histogram([0, 0, 4, 5, 9, 10, 239], 240))
+    assert told and told[1].endswith("2 at 1, 1 at 2–5, 2 at 6–10, 1 at 11–50, 0 at 51–100, 1 at 101–240")
+    assert "1 at 1" in rank_histogram([0], 1)
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
+def test_a_browser_shows_the_page_without_complaint(tmp_path: Path, images: dict[str, Path]) -> None:
+    _write(tmp_path, images, [_dialog("B1", (30, 20, 2))])
+    options = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-sync --enable-logging=stderr"
+    shown = subprocess.run(
+        ["chromium", *options.split(), f"--user-data-dir={tmp_path / 'browser'}", "--dump-dom", (tmp_path / "report.html").as_uri()],
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert "CONSOLE" not in shown.stderr and "3rd of 240" in shown.stdout
