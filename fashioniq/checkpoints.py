@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import nn
 
 from fashioniq import __version__
@@ -16,7 +16,7 @@ from fashioniq.files import UserError, read_json, whole, write_json
 def save_model(run: Path, model: nn.Module, facts: dict[str, Any]) -> None:
     """Write `weights.safetensors` and `model.json`; facts hold at least the kind and the sizes that rebuild the model."""
     with whole(run / "weights.safetensors") as temporary:
-        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}, temporary)
+        temporary.write_bytes(save({name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}))
     write_json(run / "model.json", {"version": __version__, **facts})
 
 

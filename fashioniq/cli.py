@@ -7,7 +7,7 @@ import sys
 import typing
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from jsonargparse import ActionConfigFile, ActionYesNo, ArgumentParser
 
@@ -25,10 +25,18 @@ COMMANDS: dict[str, type] = {
 }
 
 
+class Parser(ArgumentParser):
+    """Tells a mistake in one line and exits with code 2."""
+
+    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
+        self.exit(2, f"error: {' '.join(message.split())}; {self.prog} --help explains the options\n")
+        raise SystemExit(2)
+
+
 def parser_of(command: str) -> ArgumentParser:
     """The parser of one command: every field of its dataclass a flag, and --config for a YAML file of fields."""
     kind = COMMANDS[command]
-    parser = ArgumentParser(prog=f"fashioniq {command}", description=kind.__doc__)
+    parser = Parser(prog=f"fashioniq {command}", description=kind.__doc__)
     parser.add_argument("--config", action=ActionConfigFile, help="YAML file of any of the options below; flags after it go before it")
     types = typing.get_type_hints(kind)
     for field in dataclasses.fields(kind):
@@ -67,6 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     settings = parse(command, rest)
     _quiet()
     try:
+        config.check(settings)
         importlib.import_module(f"fashioniq.commands.{command.replace('-', '_')}").run(settings)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)

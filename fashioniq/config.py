@@ -1,19 +1,36 @@
 """What each command can be told: one dataclass a command, one field a knob."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
+from fashioniq.files import UserError
 
-def knob(default: Any, help: str) -> Any:
-    """A field with its explanation for --help."""
-    return field(default=default, metadata={"help": help}) if not isinstance(default, list) else field(
-        default_factory=lambda: list(default), metadata={"help": help})
+
+def knob(default: Any, help: str, least: float | None = None, below: float | None = None) -> Any:
+    """A field with its explanation for --help; numbers must be at least `least` and less than `below`."""
+    metadata = {"help": help, "least": least, "below": below}
+    if isinstance(default, list):
+        return field(default_factory=lambda: list(default), metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 def required(help: str) -> Any:
     """A field that must be given."""
     return field(metadata={"help": help})
+
+
+def check(settings: Any) -> None:
+    """Raise UserError, with the option's name, for a number out of range, or a width that the heads do not divide."""
+    for one in fields(settings):
+        value, flag = getattr(settings, one.name), "--" + one.name.replace("_", "-")
+        least, below = one.metadata.get("least"), one.metadata.get("below")
+        if value is not None and least is not None and value < least:
+            raise UserError(f"{flag} is {value}: it must be at least {least:g}")
+        if value is not None and below is not None and value >= below:
+            raise UserError(f"{flag} is {value}: it must be less than {below:g}")
+    if hasattr(settings, "heads") and settings.width % settings.heads:
+        raise UserError(f"--heads is {settings.heads}: it must divide --width, {settings.width}")
 
 
 DATA = "folder in Fashion IQ's layout"
@@ -27,7 +44,7 @@ class DrawSample:
     """Draw the sample catalog: garments, captions, attributes and titles in Fashion IQ's layout, all made from a seed."""
 
     data: Path = knob(Path("data/sample"), "folder to make")
-    products: int = knob(1200, "products of each of the three categories")
+    products: int = knob(1200, "products of each of the three categories", least=1)
     size: int = knob(96, "side of a picture in pixels, at least 96")
     seed: int = knob(0, "another seed, another catalog")
 
@@ -58,14 +75,14 @@ class ExtractFeatures:
     predictor: Path | None = knob(None, "run of train-attributes: its encoder makes the vectors, it names the attributes")
     encoder: str = knob("efficientnet-b7", "without --predictor: a timm or EfficientNet name, or metadata for vectors of title and attribute words")
     weights: str = knob("imagenet", "imagenet (downloaded), a .pth or .safetensors file, or none for random ones")
-    image_size: int = knob(224, "side in pixels that pictures are resized to (with --predictor: its own)")
-    dimensions: int = knob(256, "length of metadata vectors")
+    image_size: int = knob(224, "side in pixels that pictures are resized to (with --predictor: its own)", least=1)
+    dimensions: int = knob(256, "length of metadata vectors", least=1)
     vectors: Path | None = knob(None, "vectors of your own instead: a .npy file, N×D; needs --ids")
     ids: Path | None = knob(None, "with --vectors: a JSON list of the N product ids")
     attributes: Path | None = knob(None, "with --vectors: a .npy file of N×A attribute scores, whose words are in --attribute-words")
     attribute_words: Path | None = knob(None, "with --attributes: a JSON list of the A words")
-    batch_size: int = knob(32, "pictures at a time")
-    workers: int = knob(2, "threads that decode pictures")
+    batch_size: int = knob(32, "pictures at a time", least=1)
+    workers: int = knob(2, "threads that decode pictures", least=0)
     precision: Literal["auto", "float32", "bfloat16"] = knob("auto", "arithmetic of the encoder; auto is bfloat16 where the machine has it")
     device: str = knob("auto", DEVICE)
 
@@ -76,13 +93,13 @@ class Training:
 
     data: Path = knob(Path("data/fashioniq"), DATA)
     run: Path | None = knob(None, "folder of the run (default: runs/ and what is trained)")
-    epochs: int = knob(50, "passes over the training split at most")
-    patience: int = knob(10, "stop after so many epochs without a better validation score")
-    batch_size: int = knob(64, "examples a step")
+    epochs: int = knob(50, "passes over the training split at most", least=1)
+    patience: int = knob(10, "stop after so many epochs without a better validation score", least=1)
+    batch_size: int = knob(64, "examples a step", least=1)
     seed: int = knob(0, "of weights, order and dropout")
-    devices: int = knob(1, "GPUs, or processes on a CPU")
-    accelerator: str = knob("auto", "cpu, gpu, or auto")
-    precision: str = knob("32-true", "Lightning's: 32-true, bf16-mixed, 16-mixed")
+    devices: int = knob(1, "GPUs, or processes on a CPU", least=1)
+    accelerator: Literal["auto", "cpu", "gpu"] = knob("auto", "auto is a GPU where there is one")
+    precision: Literal["32-true", "bf16-mixed", "16-mixed"] = knob("32-true", "arithmetic, by Lightning's names")
     resume: bool = knob(False, "go on with a run that was interrupted, from its last whole epoch")
 
 
@@ -94,11 +111,11 @@ class TrainAttributes(Training):
     start: Path | None = knob(None, "run of the first stage, whose encoder is kept as it is")
     encoder: str = knob("efficientnet-b7", "an EfficientNet size or any timm name")
     weights: str = knob("imagenet", "imagenet (downloaded), a .pth or .safetensors file, or none to train from scratch")
-    image_size: int = knob(224, "side in pixels that pictures are resized to")
-    learning_rate: float = knob(1e-3, "of AdamW, falling to zero along a cosine")
-    at_least: int = knob(20, "attributes of fewer training pictures are left out")
-    workers: int = knob(2, "processes that decode pictures")
-    epochs: int = knob(20, "passes over the training split")
+    image_size: int = knob(224, "side in pixels that pictures are resized to", least=1)
+    learning_rate: float = knob(1e-3, "of AdamW, falling to zero along a cosine", least=0)
+    at_least: int = knob(20, "attributes of fewer training pictures are left out", least=1)
+    workers: int = knob(2, "processes that decode pictures", least=0)
+    epochs: int = knob(20, "passes over the training split", least=1)
 
 
 @dataclass(kw_only=True)
@@ -108,16 +125,16 @@ class TrainCaptioner(Training):
     category: str = required(CATEGORY)
     attrs: bool = knob(False, "see the attributes of both products, not the images alone")
     features: Path | None = knob(None, FEATURES)
-    width: int = knob(512, "of the transformer")
-    heads: int = knob(8, "of its attention")
-    hidden: int = knob(2048, "width inside its feed-forward layers")
-    layers: int = knob(6, "of the encoder, and of the decoder")
-    dropout: float = knob(0.1, "share of activations that training drops")
-    max_words: int = knob(8, "longest caption")
-    at_least: int = knob(2, "words seen less often in training are unknown")
-    noam_factor: float = knob(2.0, "the learning rate is factor · width^-½ · min(step^-½, step · warmup^-3/2)")
-    warmup: int = knob(4000, "steps until the learning rate is highest")
-    beam: int = knob(5, "beams of the captions that validation scores")
+    width: int = knob(512, "of the transformer", least=1)
+    heads: int = knob(8, "of its attention", least=1)
+    hidden: int = knob(2048, "width inside its feed-forward layers", least=1)
+    layers: int = knob(6, "of the encoder, and of the decoder", least=1)
+    dropout: float = knob(0.1, "share of activations that training drops", least=0, below=1)
+    max_words: int = knob(8, "longest caption", least=1)
+    at_least: int = knob(2, "words seen less often in training are unknown", least=1)
+    noam_factor: float = knob(2.0, "the learning rate is factor · width^-½ · min(step^-½, step · warmup^-3/2)", least=0)
+    warmup: int = knob(4000, "steps until the learning rate is highest", least=1)
+    beam: int = knob(5, "beams of the captions that validation scores", least=1)
 
 
 @dataclass(kw_only=True)
@@ -129,14 +146,20 @@ class TrainRetriever(Training):
     captioner: Path | None = knob(None, "run of train-captioner that plays the user (default: runs/captioner-CATEGORY[-attrs])")
     features: Path | None = knob(None, FEATURES)
     word_vectors: Path | None = knob(None, "GloVe or word2vec text file; without it the words' embeddings are learnt")
-    width: int = knob(256, "of the transformer and of the search space")
-    heads: int = knob(8, "of its attention")
-    hidden: int = knob(1024, "width inside its feed-forward layers")
-    layers: int = knob(6, "of the transformer")
-    turns: int = knob(5, "turns of a dialog")
-    loss: Literal["triplet", "triplet-unsquared"] = knob("triplet", "squared distances with margin 0.1 (Guo 2018), or distances with margin 10 (released code)")
-    learning_rate: float = knob(1e-3, "of Adam")
-    batch_size: int = knob(128, "dialogs a step")
+    width: int = knob(256, "of the transformer and of the search space", least=1)
+    heads: int = knob(8, "of its attention", least=1)
+    hidden: int = knob(1024, "width inside its feed-forward layers", least=1)
+    layers: int = knob(6, "of the transformer", least=1)
+    turns: int = knob(5, "turns of a dialog", least=1)
+    beam: int = knob(1, "beams of the user's captions in training and validation; 1 is greedy, as the paper's", least=1)
+    human_openings: float = knob(
+        0.0, "share of the dialogs on captioned targets that open with the pair's candidate and a person's words", least=0, below=1.0001
+    )
+    loss: Literal["triplet", "triplet-unsquared"] = knob(
+        "triplet", "squared distances with margin 0.1 (Guo 2018), or distances with margin 10 (released code)"
+    )
+    learning_rate: float = knob(1e-3, "of Adam", least=0)
+    batch_size: int = knob(128, "dialogs a step", least=1)
 
 
 @dataclass(kw_only=True)
@@ -146,15 +169,18 @@ class EvalDialogs:
     data: Path = knob(Path("data/fashioniq"), DATA)
     category: str = required(CATEGORY)
     run: Path = required("run of train-retriever")
-    user: str | None = knob(None, "run of train-captioner that plays the user (default: the retriever's own), or human: the recorded captions of the split's pairs as one turn")
+    user: str | None = knob(
+        None,
+        "run of train-captioner that plays the user (default: the retriever's own), or human: the recorded captions of the split's pairs as one turn",
+    )
     features: Path | None = knob(None, FEATURES)
-    split: str = knob("test", "train, val or test")
-    turns: int = knob(5, "turns of a dialog")
-    beam: int = knob(5, "beams of the user's captions; 1 is greedy")
+    split: Literal["train", "val", "test"] = knob("test", "whose items are the targets and the gallery")
+    turns: int = knob(5, "turns of a dialog", least=1)
+    beam: int = knob(5, "beams of the user's captions; 1 is greedy", least=1)
     exclude_shown: bool = knob(False, "never show a product twice in a dialog")
     captions: Literal["each", "joined"] = knob("each", "with --user human: each caption of a pair as a dialog of its own, or both joined by and")
     first_candidates: Path | None = knob(None, "first_candidates.json of an earlier evaluation, to begin with the same products")
     out: Path | None = knob(None, "folder of the results (default: RUN/dialogs-SPLIT)")
-    batch_size: int = knob(128, "dialogs at a time")
+    batch_size: int = knob(128, "dialogs at a time", least=1)
     seed: int = knob(0, "of the first candidates")
     device: str = knob("auto", DEVICE)

@@ -26,7 +26,7 @@ def whole(path: Path) -> Iterator[Path]:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
         os.close(handle)
     except OSError as error:
-        raise _cannot_write(path, error) from error
+        raise cannot_write(path, error) from error
     temporary = Path(name)
     try:
         yield temporary
@@ -37,12 +37,13 @@ def whole(path: Path) -> Iterator[Path]:
         temporary.chmod(0o666 & ~umask)  # mkstemp makes private files; ours are as any other
         temporary.replace(path)
     except OSError as error:
-        raise _cannot_write(path, error) from error
+        raise cannot_write(path, error) from error
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def _cannot_write(path: Path, error: OSError) -> UserError:
+def cannot_write(path: Path, error: OSError) -> UserError:
+    """What to tell of a failure to write `path`: the disk is full, or the system's reason."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return UserError(f"no space left to write {path}: free some and run the same command again")
     return UserError(f"cannot write {path}: {error.strerror or error}")

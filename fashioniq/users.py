@@ -2,11 +2,12 @@
 
 from typing import NamedTuple, Protocol
 
+import torch
 from torch import Tensor
 
 from fashioniq.askers import Offer
 from fashioniq.data.features import Items
-from fashioniq.data.words import Vocabulary
+from fashioniq.data.words import PAD, Vocabulary
 from fashioniq.models.captioner import Captioner, Looks
 
 
@@ -23,7 +24,7 @@ class User(Protocol):
 
 
 class CaptionerUser:
-    """A frozen relative captioner, greedy or with beams, that speaks in the words of a listener."""
+    """A frozen relative captioner that speaks in the words of a listener: greedily or with beams."""
 
     def __init__(self, captioner: Captioner, items: Items, speaks: Vocabulary, hears: Vocabulary, beams: int = 1) -> None:
         self.captioner = captioner.eval().requires_grad_(False)
@@ -36,6 +37,20 @@ class CaptionerUser:
 
     def _looks(self, item_B: Tensor) -> Looks:
         return Looks(self.items.features_ND[item_B], self.items.attributes_NA[item_B])
+
+
+class OpenedUser:
+    """Another user, but where a dialog's opening words are recorded (B×L, no row of padding alone), those are said first."""
+
+    def __init__(self, user: User, opening_BL: Tensor) -> None:
+        self.user, self.opening_BL = user, opening_BL
+
+    def reply(self, target_B: Tensor, offer: Offer) -> Words:
+        words = self.user.reply(target_B, offer)
+        if offer.turn:
+            return words
+        recorded_B1 = (self.opening_BL != PAD).any(1, keepdim=True)
+        return Words(torch.where(recorded_B1, self.opening_BL, words.words_BL))
 
 
 class RecordedUser:

@@ -15,7 +15,7 @@ from fashioniq.askers import BestItem
 from fashioniq.categories import canonical
 from fashioniq.commands.common import describe_data, load_captioner, load_retriever, open_store, pairs_with_features, pick_device, split_items
 from fashioniq.config import EvalDialogs
-from fashioniq.data.catalog import SPLITS, Catalog
+from fashioniq.data.catalog import Catalog
 from fashioniq.data.features import FeatureStore, Items
 from fashioniq.data.words import Vocabulary
 from fashioniq.files import UserError, read_json, whole, write_json, write_text
@@ -31,16 +31,14 @@ IN_RUN_FILE = 50  # items of each ranking that go into run.trec: enough for R@50
 
 def run(settings: EvalDialogs) -> None:
     """Simulate the dialogs, print the table, and leave all results in the run's folder."""
-    if settings.split not in SPLITS:
-        raise UserError(f"--split is one of {', '.join(SPLITS)}, not {settings.split!r}")
-    if settings.turns < 1 or settings.beam < 1 or settings.batch_size < 1:
-        raise UserError("--turns, --beam and --batch-size are at least 1")
     catalog = Catalog(settings.data, settings.category)
     store = open_store(settings.data, settings.category, settings.features)
     retriever, hears, facts = load_retriever(settings.run, settings.category, store)
     device = pick_device(settings.device)
     retriever.to(device)
     items = split_items(catalog, store, settings.split).to(device)
+    if settings.exclude_shown and settings.turns > len(items):
+        raise UserError(f"--exclude-shown with --turns {settings.turns} leaves nothing to show: there are {len(items)} products")
     with torch.no_grad():
         gallery = Gallery(items, retriever.embed_images(items.features_ND))
     if settings.user == "human":
@@ -82,7 +80,9 @@ def run(settings: EvalDialogs) -> None:
 class _Plan:
     """Which dialogs are held, and with whom."""
 
-    def __init__(self, target_N: Tensor, first_N: Tensor, turns: int, user: User | None, words_NTL: Tensor | None, first_facts: dict[str, Any]) -> None:
+    def __init__(
+        self, target_N: Tensor, first_N: Tensor, turns: int, user: User | None, words_NTL: Tensor | None, first_facts: dict[str, Any]
+    ) -> None:
         self.target_N, self.first_N, self.turns = target_N, first_N, turns
         self.user, self.words_NTL, self.first_facts = user, words_NTL, first_facts
 
@@ -103,7 +103,9 @@ def _first_candidates(settings: EvalDialogs, items: Items) -> tuple[Tensor, dict
     """A fixed list, the same for every method: for each target another product, by the seed or from an earlier evaluation."""
     places = {name: place for place, name in enumerate(items.ids)}
     if settings.first_candidates:
-        first = read_json(settings.first_candidates, "the first candidates", dict).get("first", {})
+        first = read_json(settings.first_candidates, "the first candidates", dict).get("first")
+        if not isinstance(first, dict):
+            raise UserError(f"{settings.first_candidates} lists no first candidates: give the file of an evaluation with a simulated user")
         if missing := [name for name in items.ids if first.get(name) not in places]:
             raise UserError(f"{settings.first_candidates} has no first candidate of this gallery for {len(missing)} targets, as {missing[0]}")
     else:
@@ -168,15 +170,20 @@ def _write(
 
 
 def _tell(metrics: dict[str, Any], out: Path) -> None:
-    table = Table(title=f"{metrics['category']}, {metrics['split']} split: {metrics['dialogs']} dialogs, gallery {metrics['gallery']}, "
-                        f"coverage {100 * metrics['coverage']:.1f} %", title_justify="left")
+    table = Table(
+        title=f"{metrics['category']}, {metrics['split']} split: {metrics['dialogs']} dialogs, gallery {metrics['gallery']}, "
+        f"coverage {100 * metrics['coverage']:.1f} %",
+        title_justify="left",
+    )
     for name in ("turn", "P", "R@10", "R@50", "mean rank"):
         table.add_column(name, justify="right")
     for turn in metrics["turns"]:
         table.add_row(f"{turn['turn']:.0f}", f"{turn['P']:.2f}", f"{turn['R@10']:.2f}", f"{turn['R@50']:.2f}", f"{turn['mean_rank']:.1f}")
     console = Console()
     console.print(table)
-    print(f"by chance P 50, R@10 {min(100, 1000 / metrics['gallery']):.2f}, R@50 {min(100, 5000 / metrics['gallery']):.2f}; "
-          f"features: {metrics['features']}; user: {metrics['user']}, {metrics['decoding']}")
+    print(
+        f"by chance P 50, R@10 {min(100, 1000 / metrics['gallery']):.2f}, R@50 {min(100, 5000 / metrics['gallery']):.2f}; "
+        f"features: {metrics['features']}; user: {metrics['user']}, {metrics['decoding']}"
+    )
     print(f"pictures: {metrics['pictures']}; captions: {metrics['captions']}")
     print(f"results in {out}, dialogs to look at in {out / 'report.html'}")

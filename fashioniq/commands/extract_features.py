@@ -113,7 +113,7 @@ def _read_array(path: Path) -> np.ndarray:
 
 def _pictures(settings: ExtractFeatures, catalog: Catalog) -> tuple[dict[str, Any], Extract]:
     device = pick_device(settings.device)
-    bfloat16 = settings.precision == "bfloat16" or settings.precision == "auto" and _has_bfloat16(device)
+    bfloat16 = settings.precision == "bfloat16" or (settings.precision == "auto" and _has_bfloat16(device))
     if settings.predictor:
         facts = read_facts(settings.predictor, "attribute predictor")
         name, size, words = facts["encoder"], facts["image_size"], facts["attribute_words"]

@@ -30,19 +30,22 @@ def run(settings: TrainAttributes) -> None:
     train_keys = [(category, name) for category, ids in train_ids.items() for name in ids]
     words = label_vocabulary(merged, train_keys, settings.at_least)
     if not words:
-        raise UserError(f"no attribute word is carried by {settings.at_least} training products in {settings.data}: there must be attributes/asin2attr.*.json; --at-least takes fewer")
+        raise UserError(
+            f"no attribute word is carried by {settings.at_least} training products in {settings.data}: "
+            "there must be attributes/asin2attr.*.json; --at-least takes fewer"
+        )
     folder = settings.run or (run_folder(None, "attributes", settings.category, False) if settings.category else Path("runs/attributes"))
     started = read_facts(settings.start, "attribute predictor") if settings.start else None
     encoder_name = started["encoder"] if started else settings.encoder
     size = started["image_size"] if started else settings.image_size
     sets = {split: _labelled(catalogs, split, merged, words, size) for split in ("train", "val")}
-    begin_run(folder, "train-attributes", settings)
     if started:
         encoder = create_encoder(encoder_name)
         first = AttributePredictor(encoder, encoder_size(encoder), len(started["attribute_words"]))
         load_weights(settings.start, first)  # type: ignore[arg-type]
     else:
         encoder, _ = load_encoder(encoder_name, settings.weights)
+    begin_run(folder, "train-attributes", settings)
     pl.seed_everything(settings.seed, verbose=False)
     model = AttributePredictor(encoder, encoder_size(encoder), len(words))
     facts: dict[str, Any] = {
@@ -54,10 +57,14 @@ def run(settings: TrainAttributes) -> None:
         "pictures": catalogs[0].pictures_origin,
     }
     module = AttributeTraining(model, *encoder_mean_std(encoder), bool(started), settings.learning_rate)
-    best = fit(module, model, *loaders(sets["train"], sets["val"], settings.batch_size, settings.seed, settings.workers), folder, settings, facts, "val_mAP")
+    best = fit(
+        module, model, *loaders(sets["train"], sets["val"], settings.batch_size, settings.seed, settings.workers), folder, settings, facts, "val_mAP"
+    )
     chance = 100 * sets["val"].labels_NA.mean(0).mean().item()
-    print(f"attribute predictor of epoch {best['epoch']:.0f} in {folder}: mean average precision {best['val_mAP']:.1f} (chance {chance:.1f}), "
-          f"recall@8 {best['val_recall@8']:.1f}, {len(words)} words, {len(sets['val'])} pictures of val")
+    print(
+        f"attribute predictor of epoch {best['epoch']:.0f} in {folder}: mean average precision {best['val_mAP']:.1f} (chance {chance:.1f}), "
+        f"recall@8 {best['val_recall@8']:.1f}, {len(words)} words, {len(sets['val'])} pictures of val"
+    )
 
 
 def _labelled(catalogs: list[Catalog], split: str, labels: dict[Any, list[list[str]]], words: list[str], size: int) -> LabelledImages:

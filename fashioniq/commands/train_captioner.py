@@ -22,8 +22,10 @@ def run(settings: TrainCaptioner) -> None:
     catalog = Catalog(settings.data, settings.category)
     store = open_store(settings.data, settings.category, settings.features, settings.attrs)
     pairs = {split: pairs_with_features(catalog, store, split) for split in ("train", "val")}
-    items = {split: store.items(list(dict.fromkeys(name for pair in some for name in (pair.target, pair.candidate) if name)))
-             for split, some in pairs.items()}
+    items = {
+        split: store.items(list(dict.fromkeys(name for pair in some for name in (pair.target, pair.candidate) if name)))
+        for split, some in pairs.items()
+    }
     folder = run_folder(settings.run, "captioner", settings.category, settings.attrs)
     begin_run(folder, "train-captioner", settings)
     pl.seed_everything(settings.seed, verbose=False)
@@ -50,12 +52,22 @@ def run(settings: TrainCaptioner) -> None:
         "data": describe_data(catalog),
     }
     train = caption_examples(pairs["train"], items["train"], vocabulary, settings.max_words)
-    reference_N, target_N, _ = caption_examples([replace(pair, captions=pair.captions[:1]) for pair in pairs["val"]], items["val"], vocabulary, settings.max_words)
+    reference_N, target_N, _ = caption_examples(
+        [replace(pair, captions=pair.captions[:1]) for pair in pairs["val"]], items["val"], vocabulary, settings.max_words
+    )
     module = CaptionerTraining(
-        model, items["train"], items["val"], vocabulary, [pair.captions for pair in pairs["val"]],
-        settings.noam_factor, settings.warmup, settings.beam,
+        model,
+        items["train"],
+        items["val"],
+        vocabulary,
+        [pair.captions for pair in pairs["val"]],
+        settings.noam_factor,
+        settings.warmup,
+        settings.beam,
     )
     val = TensorDataset(reference_N, target_N, torch.arange(len(reference_N)))
     best = fit(module, model, *loaders(TensorDataset(*train), val, settings.batch_size, settings.seed), folder, settings, facts, "val_BLEU-4")
-    print(f"captioner of epoch {best['epoch']:.0f} in {folder}: BLEU-4 {best['val_BLEU-4']:.1f} on {len(pairs['val'])} pairs of val, "
-          f"beam {settings.beam}, captions: {catalog.captions_origin}")
+    print(
+        f"captioner of epoch {best['epoch']:.0f} in {folder}: BLEU-4 {best['val_BLEU-4']:.1f} on {len(pairs['val'])} pairs of val, "
+        f"beam {settings.beam}, captions: {catalog.captions_origin}"
+    )

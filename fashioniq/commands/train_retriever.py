@@ -5,14 +5,14 @@ import torch
 from torch.utils.data import TensorDataset
 
 from fashioniq.categories import canonical
-from fashioniq.commands.common import describe_data, load_captioner, open_store, run_folder, split_items
+from fashioniq.commands.common import describe_data, load_captioner, open_store, pairs_with_features, run_folder, split_items
 from fashioniq.config import TrainRetriever
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.words import load_word_vectors
 from fashioniq.files import UserError
 from fashioniq.models.retriever import DialogRetriever
 from fashioniq.training.fitting import begin_run, fit, loaders
-from fashioniq.training.retriever import RetrieverTraining
+from fashioniq.training.retriever import Openings, RetrieverTraining
 
 
 def run(settings: TrainRetriever) -> None:
@@ -24,6 +24,10 @@ def run(settings: TrainRetriever) -> None:
     if settings.attrs and not user_facts["attrs"]:
         raise UserError(f"{user_run} was trained without attributes: give a captioner trained with --attrs, or leave --attrs out")
     train, val = (split_items(catalog, store, split) for split in ("train", "val"))
+    openings = None
+    if settings.human_openings:
+        pairs = pairs_with_features(catalog, store, "train")
+        openings = Openings(pairs, train, vocabulary, captioner.max_words, settings.human_openings)
     vectors_VD = None
     if settings.word_vectors:
         vectors_VD, found = load_word_vectors(settings.word_vectors, vocabulary)
@@ -56,13 +60,27 @@ def run(settings: TrainRetriever) -> None:
         "data": describe_data(catalog),
         "user": str(user_run),
         "loss": settings.loss,
+        "human_openings": settings.human_openings,
     }
     module = RetrieverTraining(
-        model, captioner, vocabulary, vocabulary, train, val, settings.turns, settings.loss, settings.learning_rate, settings.seed
+        model,
+        captioner,
+        vocabulary,
+        vocabulary,
+        train,
+        val,
+        openings,
+        settings.turns,
+        settings.loss,
+        settings.beam,
+        settings.learning_rate,
+        settings.seed,
     )
     targets = [TensorDataset(torch.arange(len(items))) for items in (train, val)]
     batches = loaders(targets[0], targets[1], settings.batch_size, settings.seed)
     monitor = f"val_R@10_{settings.turns}"
     best = fit(module, model, *batches, folder, settings, facts, monitor)
-    print(f"retriever of epoch {best['epoch']:.0f} in {folder}: turn {settings.turns} P {best[f'val_P_{settings.turns}']:.1f}, "
-          f"R@10 {best[monitor]:.1f} among the {len(val)} products of val, greedy user {user_run}")
+    print(
+        f"retriever of epoch {best['epoch']:.0f} in {folder}: turn {settings.turns} P {best[f'val_P_{settings.turns}']:.1f}, "
+        f"R@10 {best[monitor]:.1f} among the {len(val)} products of val, user {user_run}"
+    )

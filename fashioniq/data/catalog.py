@@ -1,11 +1,11 @@
 """One category of a Fashion IQ folder, read as it was released: splits, captions, attribute labels, titles, pictures.
 
-    image_splits/split.dress.train.json     ["B0084Y8XIU", …]
-    captions/cap.dress.train.json           [{"target": …, "candidate": …, "captions": [first, second]}, …]
-    attributes/asin2attr.dress.train.json   {id: [garment, texture, fabric, shape, part, style]}, each a list of words
-    titles/dress.train.json                 {id: {"title": …}}
-    images/<id>.jpg or images/dress/<id>.jpg
-    catalog.json                            only in folders that this package made: how pictures and captions were made
+image_splits/split.dress.train.json     ["B0084Y8XIU", …]
+captions/cap.dress.train.json           [{"target": …, "candidate": …, "captions": [first, second]}, …]
+attributes/asin2attr.dress.train.json   {id: [garment, texture, fabric, shape, part, style]}, each a list of words
+titles/dress.train.json                 {id: {"title": …}}
+images/<id>.jpg or images/dress/<id>.jpg
+catalog.json                            only in folders that this package made: how pictures and captions were made
 """
 
 import hashlib
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fashioniq.categories import canonical, file_name, from_file_name
+from fashioniq.data.words import tokenize
 from fashioniq.files import UserError, read_json
 
 SPLITS = ("train", "val", "test")
@@ -45,7 +46,9 @@ class Catalog:
         if not self.root.is_dir():
             raise UserError(f"there is no folder {self.root}: give a Fashion IQ folder with --data, or make one with `fashioniq draw-sample`")
         if not self._split_file("train").exists() and self.category not in (known := categories_in(self.root)):
-            raise UserError(f"no category {self.category!r} in {self.root}: {'it has ' + ', '.join(known) if known else 'it has no image_splits/split.*.json'}")
+            raise UserError(
+                f"no category {self.category!r} in {self.root}: {'it has ' + ', '.join(known) if known else 'it has no image_splits/split.*.json'}"
+            )
         about = self.root / "catalog.json"
         self.about: dict[str, Any] = read_json(about, "the catalog's description", dict) if about.exists() else {}
         self._ids: dict[str, list[str]] = {}
@@ -78,7 +81,7 @@ class Catalog:
         return list(dict.fromkeys(name for split in there for name in self.ids(split)))
 
     def pairs(self, split: str) -> list[Pair]:
-        """The captioned pairs of a split; empty captions are left out, and pairs that have no other.
+        """The captioned pairs of a split; captions without a word are left out, and pairs that have no other.
 
         Raises UserError where the file is missing or malformed, names ids that are not in the split, or holds no caption.
         """
@@ -90,9 +93,9 @@ class Catalog:
             if not isinstance(row, dict) or "candidate" not in row or not isinstance(row.get("captions"), list):
                 raise UserError(f'{path}, entry {number}: expected {{"target", "candidate", "captions"}}, found {json.dumps(row)[:80]}')
             for name in (row["candidate"], row.get("target", row["candidate"])):
-                if name not in known:
+                if not isinstance(name, str) or name not in known:
                     raise UserError(f"{path}, entry {number}: {name!r} is not in the {split} split; remove the entry or add the id to the split")
-            captions = tuple(text.strip() for text in row["captions"] if isinstance(text, str) and text.strip())
+            captions = tuple(text.strip() for text in row["captions"] if isinstance(text, str) and tokenize(text))
             if captions:
                 pairs.append(Pair(row.get("target"), row["candidate"], captions))
         if not pairs:

@@ -58,8 +58,11 @@ class FeatureStore:
     def __init__(self, root: Path) -> None:
         self.root = Path(root)
         if not (self.root / "store.json").exists():
-            state = "unfinished: run the same `fashioniq extract-features` again to complete it" if (self.root / "parts").is_dir() else (
-                "missing: make it with `fashioniq extract-features`")
+            state = (
+                "unfinished: run the same `fashioniq extract-features` again to complete it"
+                if (self.root / "parts").is_dir()
+                else ("missing: make it with `fashioniq extract-features`")
+            )
             raise UserError(f"the feature store {self.root} is {state}")
         self.facts: dict[str, Any] = read_json(self.root / "store.json", "the feature store's description", dict)
         self.ids: list[str] = read_json(self.root / "ids.json", "the feature store's ids", list)
@@ -109,7 +112,9 @@ def fill_store(root: Path, ids: Sequence[str], facts: dict[str, Any], extract: E
         _refuse_another(root, store.facts, facts)
         asked = set(store.ids) | set(store.facts["failures"])
         if missing := [name for name in ids if name not in asked]:
-            raise UserError(f"the finished feature store {root} lacks {len(missing)} products, as {missing[0]}: remove the folder to extract all again")
+            raise UserError(
+                f"the finished feature store {root} lacks {len(missing)} products, as {missing[0]}: remove the folder to extract all again"
+            )
         return store
     parts = root / "parts"
     if (parts / "plan.json").exists():
@@ -130,7 +135,9 @@ def _refuse_another(root: Path, found: dict[str, Any], wanted: dict[str, Any]) -
     for key, value in wanted.items():
         if found.get(key) != value:
             there, here = json.dumps(found.get(key))[:60], json.dumps(value)[:60]
-            raise UserError(f"the feature store {root} is of another {key} ({there}, not {here}): choose another folder with --features, or remove it")
+            raise UserError(
+                f"the feature store {root} is of another {key} ({there}, not {here}): choose another folder with --features, or remove it"
+            )
 
 
 def _write_part(path: Path, part: Part) -> None:

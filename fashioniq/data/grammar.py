@@ -232,7 +232,11 @@ def _pattern(target: Garment, candidate: Garment) -> list[Difference]:
         return [Difference("pattern", 3.6, (("is", "a solid color"), ("is", "plain"), ("is", "one color")), simpler, negated)]
     direct = _filled(_PATTERN_CLAUSES[target.pattern], target)
     if was_plain:
-        comparing: tuple[Clause, ...] = (("is", "more patterned"), ("has", "a busier pattern"), ("has", f"{_PATTERN_NOUNS[target.pattern]} instead of a solid"))
+        comparing: tuple[Clause, ...] = (
+            ("is", "more patterned"),
+            ("has", "a busier pattern"),
+            ("has", f"{_PATTERN_NOUNS[target.pattern]} instead of a solid"),
+        )
     else:
         comparing = (("has", f"{_PATTERN_NOUNS[target.pattern]} instead of {noun}"),)
     return [Difference("pattern", 4.2, direct, comparing, negated)]

@@ -248,7 +248,9 @@ def _number(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
 
-def _write(out: Path, category: str, splits: dict[str, list[_Product]], dropped: list[dict[str, Any]], about: dict[str, Any], before: dict[str, Any]) -> None:
+def _write(
+    out: Path, category: str, splits: dict[str, list[_Product]], dropped: list[dict[str, Any]], about: dict[str, Any], before: dict[str, Any]
+) -> None:
     """Make the category in a temporary folder beside `out`, then give it its place."""
     try:
         out.parent.mkdir(parents=True, exist_ok=True)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import timm
+from efficientnet_pytorch import EfficientNet
 from torch import Tensor, nn
 
 
@@ -12,11 +13,10 @@ def create_encoder(name: str, pretrained: bool = False) -> nn.Module:
 
     Raises ValueError for a name that timm does not know; whatever the download raises where `pretrained` cannot be had.
     """
-    if name.startswith("efficientnet-"):
-        name = "tf_efficientnet_" + name.removeprefix("efficientnet-")
-    if not timm.is_model(name):
-        raise ValueError(f"timm has no model {name!r}")
-    return timm.create_model(name, pretrained=pretrained, num_classes=0)
+    of_timm = "tf_efficientnet_" + name.removeprefix("efficientnet-") if name.startswith("efficientnet-") else name
+    if not timm.is_model(of_timm):
+        raise ValueError(f"there is no network {name!r}")
+    return timm.create_model(of_timm, pretrained=pretrained, num_classes=0)
 
 
 def encoder_size(encoder: nn.Module) -> int:
@@ -33,16 +33,17 @@ def encoder_mean_std(encoder: nn.Module) -> tuple[tuple[float, ...], tuple[float
 def convert_efficientnet_pytorch(weights: Mapping[str, Tensor], encoder: nn.Module) -> dict[str, Tensor]:
     """The tensors of an efficientnet_pytorch checkpoint under the names of timm's `tf_efficientnet_*`.
 
-    Both list the same tensors in the same order, so position and shape decide; the classifier is left out.
-    Raises ValueError where a shape does not fit: the checkpoint is of another size.
+    Both networks list the same tensors in the same order, so position decides, whatever the order of the file; the
+    classifier is left out. Raises ValueError where a name is missing or a shape does not fit: the checkpoint is of another size.
     """
-    source = [(name, tensor) for name, tensor in weights.items() if not name.startswith("_fc.")]
-    expected = encoder.state_dict()
-    if len(source) != len(expected):
-        raise ValueError(f"the checkpoint holds {len(source)} tensors, this network {len(expected)}")
+    config: Any = encoder.pretrained_cfg
+    size = config["architecture"].removeprefix("tf_efficientnet_")
+    theirs = EfficientNet.from_name(f"efficientnet-{size}", image_size=None).state_dict()
+    names = [name for name in theirs if not name.startswith("_fc.")]
     converted = {}
-    for (name, tensor), (own_name, own) in zip(source, expected.items(), strict=True):
-        if tensor.shape != own.shape:
-            raise ValueError(f"{name} is {tuple(tensor.shape)}, this network's {own_name} is {tuple(own.shape)}")
-        converted[own_name] = tensor
+    for name, (own_name, own) in zip(names, encoder.state_dict().items(), strict=True):
+        if name not in weights or weights[name].shape != own.shape:
+            found = "missing" if name not in weights else f"of shape {tuple(weights[name].shape)}"
+            raise ValueError(f"{name} is {found}, {tuple(own.shape)} was expected")
+        converted[own_name] = weights[name]
     return converted

@@ -92,9 +92,7 @@ class DecoderLayer(nn.Module):
         self.norm_words, self.norm_memory, self.norm_feed_forward = (nn.LayerNorm(width) for _ in range(3))
         self.drop = nn.Dropout(dropout)
 
-    def forward(
-        self, x_BLD: Tensor, memory: KeysValues, memory_mask_BL: Tensor | None, past: KeysValues | None
-    ) -> tuple[Tensor, KeysValues]:
+    def forward(self, x_BLD: Tensor, memory: KeysValues, memory_mask_BL: Tensor | None, past: KeysValues | None) -> tuple[Tensor, KeysValues]:
         """Without `past`, all words at once, each seeing itself and those before; with it, one next word."""
         y_BLD = self.norm_words(x_BLD)
         seen = self.words.keys_values(y_BLD)
@@ -113,9 +111,12 @@ class DecoderState(NamedTuple):
     memory_mask_BL: Tensor
 
     def select(self, rows: Tensor) -> "DecoderState":
-        """The given rows of the batch, in their order."""
-        words = [None if seen is None else seen.select(rows) for seen in self.words]
-        return DecoderState(words, [seen.select(rows) for seen in self.memory], self.memory_mask_BL.index_select(0, rows))
+        """The given rows of the batch, in their order, with the words and the memory of each."""
+        return DecoderState(self.words, [seen.select(rows) for seen in self.memory], self.memory_mask_BL.index_select(0, rows)).select_words(rows)
+
+    def select_words(self, rows: Tensor) -> "DecoderState":
+        """The words of the given rows, where the memory of row i and of rows[i] is the same: beams of one caption."""
+        return self._replace(words=[None if seen is None else seen.select(rows) for seen in self.words])
 
 
 class Decoder(nn.Module):

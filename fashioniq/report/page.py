@@ -161,7 +161,8 @@ def _figures(metrics: dict, ranks: Sequence[int]) -> str:
         rows += f'<tr><th scope="row">{first}</th>' + "".join(f"<td>{value}</td>" for value in others) + "</tr>"
     histogram = f"<figure><figcaption>Where dialogs ended</figcaption>{rank_histogram(ranks, metrics['gallery'])}</figure>" if ranks else ""
     return (
-        f'<section aria-labelledby="turns"><h2 id="turns">Turn by turn</h2><div class="measured"><table class="turn-table"><thead><tr>{head}</tr></thead>'
+        '<section aria-labelledby="turns"><h2 id="turns">Turn by turn</h2><div class="measured">'
+        f'<table class="turn-table"><thead><tr>{head}</tr></thead>'
         f'<tbody>{rows}</tbody></table><p class="hint">P: how much of the gallery ranks behind the target, in percent; 50 is chance. R@K: the '
         f"percentage of dialogs whose target is among the first K at that turn. This page counts ranks from 1, the run's files from 0.</p></div>"
         f'<div class="plots"><figure><figcaption>Percent after each turn</figcaption>{turn_plot(turns)}</figure>{histogram}</div></section>'

@@ -20,7 +20,7 @@ _PAGE_COLOURS = {
     _SECOND: "var(--second, #c2410c)",
     _THIRD: "var(--third, #0f7b6c)",
 }
-_SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "fashioniq", "font.size": 10, "text.color": _INK}
+_SETTINGS: Any = {"svg.fonttype": "none", "svg.hashsalt": "fashioniq", "font.size": 10, "text.color": _INK}
 _LINES = (("P", _FIRST, "o"), ("R@50", _THIRD, "s"), ("R@10", _SECOND, "^"))
 _RANK_STEPS = (1, 5, 10, 50, 100, 500, 1000, 5000, 10_000, 50_000, 100_000)
 _WIDTH = 4.7  # inches of 72 units: text of 10 is then 10 pixels high on a phone

@@ -55,9 +55,7 @@ def attribute_scores(scores_NA: np.ndarray, labels_NA: np.ndarray, k: int = 8) -
 class AttributeTraining(pl.LightningModule):
     """Batches are (uint8 pictures, labels). With `head_only` the encoder stays as it is, its statistics too (the paper's second stage)."""
 
-    def __init__(
-        self, model: AttributePredictor, mean: tuple[float, ...], std: tuple[float, ...], head_only: bool, learning_rate: float
-    ) -> None:
+    def __init__(self, model: AttributePredictor, mean: tuple[float, ...], std: tuple[float, ...], head_only: bool, learning_rate: float) -> None:
         super().__init__()
         self.model, self.head_only, self.learning_rate = model, head_only, learning_rate
         self.normalise = normalise(mean, std)

@@ -30,8 +30,15 @@ class CaptionerTraining(pl.LightningModule):
     """Batches are (reference, target, words) in training and (reference, target, number of the pair) in validation."""
 
     def __init__(
-        self, model: Captioner, train: Items, val: Items, vocabulary: Vocabulary, val_captions: list[tuple[str, ...]],
-        noam_factor: float, warmup: int, beam: int,
+        self,
+        model: Captioner,
+        train: Items,
+        val: Items,
+        vocabulary: Vocabulary,
+        val_captions: list[tuple[str, ...]],
+        noam_factor: float,
+        warmup: int,
+        beam: int,
     ) -> None:
         super().__init__()
         self.model, self.vocabulary, self.val_captions = model, vocabulary, val_captions
@@ -62,9 +69,7 @@ class CaptionerTraining(pl.LightningModule):
     def configure_optimizers(self) -> Any:
         width = self.model.place.embedding_dim
         optimizer = torch.optim.Adam(self.model.parameters(), lr=self.noam_factor * width**-0.5, betas=(0.9, 0.98), eps=1e-9)
-        schedule = torch.optim.lr_scheduler.LambdaLR(
-            optimizer, lambda step: min((step + 1) ** -0.5, (step + 1) * self.warmup**-1.5)
-        )
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min((step + 1) ** -0.5, (step + 1) * self.warmup**-1.5))
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def _looks(self, split: str, item_B: Tensor) -> Looks:

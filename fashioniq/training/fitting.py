@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from fashioniq.checkpoints import load_weights, save_model
 from fashioniq.config import Training
-from fashioniq.files import UserError, write_text
+from fashioniq.files import UserError, cannot_write, write_text
 
 MAY_CHANGE = {"resume", "epochs", "patience", "devices", "accelerator", "run"}  # without making it another training
 
@@ -32,14 +32,34 @@ def begin_run(run: Path, command: str, settings: Training) -> None:
     if settings.resume:
         if not (run / "last.ckpt").exists():
             raise UserError(f"nothing to resume: {run} has no last.ckpt, since no epoch was completed; start again without --resume")
-        before = yaml.safe_load(path.read_text(encoding="utf-8"))
+        before = _read_config(path)
         if changed := [key for key in values if key not in MAY_CHANGE and before.get(key) != values[key]]:
             key = changed[0]
-            raise UserError(f"{run} was begun with {key} {before.get(key)}, not {values[key]}: resume it with --config {path}, or train anew with another --run")
+            raise UserError(
+                f"{run} was begun with {key} {before.get(key)}, not {values[key]}: resume it with --config {path}, or train anew with another --run"
+            )
     elif (run / "last.ckpt").exists() or (run / "model.json").exists():
         raise UserError(f"{run} holds a run already: give --resume to go on with it, or another --run, or remove the folder")
     values |= {"resume": False, "run": str(run)}
     write_text(path, f"# fashioniq {command} --config {path}\n" + yaml.safe_dump(values, sort_keys=False))
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise UserError(f"cannot resume: {path} is missing or damaged ({str(error).splitlines()[0]}): train anew with another --run") from error
+    if not isinstance(values, dict):
+        raise UserError(f"cannot resume: {path} is damaged, it holds no settings: train anew with another --run")
+    return values
+
+
+def _readable_checkpoint(path: Path) -> Path:
+    try:
+        torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # pickle, zip and torch each have their own
+        raise UserError(f"cannot resume: {path} is damaged ({str(error).splitlines()[0][:120]}): train anew with another --run") from error
+    return path
 
 
 class Shuffled(Sampler[int]):
@@ -66,10 +86,18 @@ def loaders(train: Dataset[Any], val: Dataset[Any], batch_size: int, seed: int, 
 
 
 def fit(
-    module: pl.LightningModule, model: nn.Module, train: DataLoader[Any], val: DataLoader[Any], run: Path, settings: Training,
-    facts: dict[str, Any], monitor: str,
+    module: pl.LightningModule,
+    model: nn.Module,
+    train: DataLoader[Any],
+    val: DataLoader[Any],
+    run: Path,
+    settings: Training,
+    facts: dict[str, Any],
+    monitor: str,
 ) -> dict[str, float]:
     """Train, keep the best weights by `monitor` (more is better) in the run, load them into `model`; return the best epoch's figures."""
+    if settings.accelerator == "gpu" and not torch.cuda.is_available():
+        raise UserError("--accelerator gpu: torch finds no GPU here; use cpu or auto")
     best = KeepBest(run, model, facts, monitor, settings.seed)
     last = ModelCheckpoint(run, filename="last", monitor=None, save_on_train_epoch_end=True, enable_version_counter=False)
     trainer = pl.Trainer(
@@ -84,9 +112,18 @@ def fit(
         num_sanity_val_steps=0,
         enable_model_summary=False,
     )
-    trainer.fit(module, train, val, ckpt_path=run / "last.ckpt" if settings.resume else None, weights_only=True)
+    resumed = _readable_checkpoint(run / "last.ckpt") if settings.resume else None
+    try:
+        trainer.fit(module, train, val, ckpt_path=resumed, weights_only=True)
+    except OSError as error:
+        raise cannot_write(run, error) from error
+    except SystemExit:  # Lightning's answer to Ctrl-C
+        if not trainer.interrupted:
+            raise
     if trainer.interrupted:
-        raise UserError(f"interrupted: go on with --resume --run {run}" if (run / "last.ckpt").exists() else "interrupted before the first epoch was complete")
+        raise UserError(
+            f"interrupted: go on with --resume --run {run}" if (run / "last.ckpt").exists() else "interrupted before the first epoch was complete"
+        )
     load_weights(run, model)
     return best.best
 
@@ -105,9 +142,10 @@ class KeepBest(pl.Callback):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.best = state_dict["best"]
 
-    def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        pl.seed_everything(self.seed * 100_003 + trainer.current_epoch, verbose=False)  # so that resuming changes nothing
-        self._losses = []
+    def on_train_batch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, batch_idx: int) -> None:
+        if batch_idx == 0:  # here, since what an epoch draws before its first batch differs when it is resumed
+            pl.seed_everything(self.seed * 100_003 + trainer.current_epoch, verbose=False)
+            self._losses = []
 
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int) -> None:
         self._losses.append(outputs["loss"].detach())

@@ -1,0 +1,121 @@
+"""What the tests of several folders share: the folder of real data, and one set of tiny runs on a tiny drawn sample."""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fashioniq.cli import main
+
+PROJECT = Path(__file__).resolve().parents[1]
+SHARED = Path(os.environ.get("FASHIONIQ_SHARED", PROJECT.parent / "shared" / "data"))
+
+TINY_MODEL = {"width": 32, "heads": 2, "hidden": 64, "layers": 1, "epochs": 2, "batch_size": 16}
+TINY_CAPTIONER = {**TINY_MODEL, "noam_factor": 1.0, "warmup": 20, "beam": 1}
+TINY_RETRIEVER = {**TINY_MODEL, "turns": 3, "learning_rate": 0.003}
+TINY_PICTURES = {"encoder": "efficientnet-b0", "weights": "none", "image_size": 32, "workers": 0}
+
+
+def arguments_of(command, **options):
+    """A command line; options as Python spells them: `image_size=32` is --image-size 32, True a bare flag, a list its values."""
+    words = [command]
+    for name, value in options.items():
+        values = [] if value is True else value if isinstance(value, list) else [value]
+        words += ["--" + name.replace("_", "-"), *map(str, values)]
+    return words
+
+
+def pytest_collection_modifyitems(items):
+    """The fast ones first."""
+    items.sort(key=lambda item: "end_to_end" in item.path.parts)
+
+
+@dataclass(frozen=True)
+class Project:
+    """Where the project lies, the sizes of tiny runs, and how its commands are given."""
+
+    root: Path = PROJECT
+    captioner = TINY_CAPTIONER
+    retriever = TINY_RETRIEVER
+    pictures = TINY_PICTURES
+
+    arguments = staticmethod(arguments_of)
+
+    @staticmethod
+    def run(command, **options):
+        """Run a command that has to succeed."""
+        assert main(arguments_of(command, **options)) == 0
+
+
+@dataclass(frozen=True)
+class Runs:
+    """A catalog, the feature store of its dresses, and what was trained on it."""
+
+    catalog: Path
+    store: Path
+    captioner: Path
+    retriever: Path
+    dialogs: Path
+
+
+@pytest.fixture(scope="session")
+def project():
+    return Project()
+
+
+@pytest.fixture(scope="session")
+def shared():
+    """The folder of real data."""
+    if not SHARED.is_dir():
+        pytest.skip(f"no real data at {SHARED}; FASHIONIQ_SHARED names another folder")
+    return SHARED
+
+
+@pytest.fixture(scope="session")
+def sample(tmp_path_factory, project):
+    """A drawn sample of 60 products a category. Not to be written to: `sample_copy` is."""
+    folder = tmp_path_factory.mktemp("sample") / "catalog"
+    project.run("draw-sample", data=folder, products=60, size=96)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def attribute_runs(tmp_path_factory, project, sample):
+    """Both stages of the attribute predictor: of all categories, then of dresses."""
+    folder = tmp_path_factory.mktemp("attributes")
+    all_of_them, dresses = folder / "all", folder / "dresses"
+    project.run("train-attributes", data=sample, run=all_of_them, at_least=3, epochs=1, **project.pictures)
+    project.run("train-attributes", data=sample, run=dresses, start=all_of_them, category="dresses", at_least=3, epochs=1, workers=0)
+    return all_of_them, dresses
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory, project, sample, attribute_runs):
+    """The whole way on the pictures of dresses, with attributes. Not to be written to."""
+    folder = tmp_path_factory.mktemp("runs")
+    made = Runs(sample, sample / "features" / "dress", folder / "captioner", folder / "retriever", folder / "dialogs")
+    common = {"data": sample, "category": "dresses"}
+    project.run("extract-features", **common, predictor=attribute_runs[1], workers=1)
+    project.run("train-captioner", **common, attrs=True, run=made.captioner, **project.captioner)
+    project.run("train-retriever", **common, attrs=True, captioner=made.captioner, run=made.retriever, **project.retriever)
+    project.run("eval-dialogs", **common, run=made.retriever, out=made.dialogs, turns=3, beam=2)
+    return made
+
+
+@pytest.fixture(scope="session")
+def vector_runs(tmp_path_factory, project, sample):
+    """The same on vectors of the user's own, without attributes: every product lies far from every other. Not to be written to."""
+    folder = tmp_path_factory.mktemp("vectors")
+    made = Runs(sample, folder / "store", folder / "captioner", folder / "retriever", folder / "dialogs")
+    ids = [name for split in ("train", "val", "test") for name in json.loads((sample / f"image_splits/split.dress.{split}.json").read_text())]
+    (folder / "ids.json").write_text(json.dumps(ids))
+    np.save(folder / "vectors.npy", np.random.default_rng(0).normal(size=(len(ids), 16)).astype(np.float32))
+    common = {"data": sample, "category": "dresses", "features": made.store}
+    project.run("extract-features", **common, vectors=folder / "vectors.npy", ids=folder / "ids.json")
+    project.run("train-captioner", **common, run=made.captioner, **project.captioner)
+    project.run("train-retriever", **common, captioner=made.captioner, run=made.retriever, **project.retriever)
+    project.run("eval-dialogs", **common, run=made.retriever, out=made.dialogs, beam=1)
+    return made

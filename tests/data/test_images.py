@@ -1,0 +1,184 @@
+import struct
+import zlib
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image, ImageFile
+
+from fashioniq.data import images
+from fashioniq.data.images import ToSquare, UnreadableImage, augment, load_image, normalise
+
+BLUE = (20, 40, 200)
+
+
+def blue(width=40, height=20, mode="RGB"):
+    return Image.new("RGB", (width, height), BLUE).convert(mode)
+
+
+def mean_colour(image):
+    return np.asarray(image).reshape(-1, 3).mean(0)
+
+
+def assert_close(image, colour, tolerance=6):
+    assert image.mode == "RGB"
+    assert np.abs(mean_colour(image) - colour).max() <= tolerance
+
+
+def saved(path, image, **options):
+    image.save(path, **options)
+    return path
+
+
+@pytest.mark.parametrize("suffix", ["jpg", "png", "webp"])
+def test_pictures_of_the_usual_formats_are_read(tmp_path, suffix):
+    image = load_image(saved(tmp_path / f"a.{suffix}", blue()))
+    assert image.size == (40, 20)
+    assert_close(image, BLUE)
+
+
+def test_cmyk_is_turned_into_rgb(tmp_path):
+    assert_close(load_image(saved(tmp_path / "a.jpg", blue(mode="CMYK"), format="JPEG")), BLUE)
+
+
+def test_a_palette_is_turned_into_rgb(tmp_path):
+    path = saved(tmp_path / "a.png", blue().quantize(4))
+    with Image.open(path) as image:
+        assert image.mode == "P"
+    assert_close(load_image(path), BLUE)
+
+
+def test_the_transparent_colour_of_a_palette_is_white(tmp_path):
+    image = Image.new("P", (10, 20), 1)
+    image.putpalette([0, 0, 0, *BLUE])
+    image.paste(0, (0, 0, 10, 10))
+    read = load_image(saved(tmp_path / "a.png", image, transparency=0))
+    assert read.getpixel((5, 5)) == (255, 255, 255) and read.getpixel((5, 15)) == BLUE
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA"])
+def test_what_is_transparent_is_white(tmp_path, mode):
+    image = Image.new(mode, (10, 20), (0, 0, 0, 0) if mode == "RGBA" else (0, 0))
+    image.paste((*BLUE, 255) if mode == "RGBA" else (70, 255), (0, 10, 10, 20))
+    read = load_image(saved(tmp_path / "a.png", image))
+    assert read.mode == "RGB" and read.getpixel((5, 5)) == (255, 255, 255)
+    assert read.getpixel((5, 15)) == (BLUE if mode == "RGBA" else (70, 70, 70))
+
+
+def test_half_transparent_is_half_white(tmp_path):
+    assert_close(load_image(saved(tmp_path / "a.png", Image.new("RGBA", (10, 10), (0, 0, 0, 128)))), (127, 127, 127), 1)
+
+
+def test_16_bits_of_grey_keep_their_shades(tmp_path):
+    shades = np.linspace(0, 65535, 64).astype(np.uint16).repeat(16).reshape(64, 16)
+    image = load_image(saved(tmp_path / "a.png", Image.fromarray(shades)))
+    assert image.mode == "RGB"
+    assert np.abs(np.asarray(image)[:, 0, 0].astype(int) - shades[:, 0] // 256).max() <= 1
+
+
+def test_one_bit_pictures_are_read(tmp_path):
+    assert_close(load_image(saved(tmp_path / "a.png", Image.new("1", (10, 10), 1))), (255, 255, 255), 0)
+
+
+@pytest.mark.parametrize(("mark", "corner"), [(1, (2, 2)), (2, (37, 2)), (3, (37, 17)), (6, (17, 2)), (8, (2, 37))])
+def test_pictures_are_turned_upright_by_their_exif_mark(tmp_path, mark, corner):
+    image = Image.new("RGB", (40, 20), "white")
+    image.paste((0, 0, 0), (0, 0, 6, 6))  # black in the corner where the camera's sensor begins
+    exif = Image.Exif()
+    exif[0x0112] = mark
+    read = load_image(saved(tmp_path / "a.jpg", image, exif=exif, quality=95))
+    assert read.size == ((20, 40) if mark in (6, 8) else (40, 20))
+    assert max(read.getpixel(corner)) < 60
+
+
+@pytest.mark.parametrize("suffix", ["jpg", "png", "webp"])
+def test_a_truncated_picture_is_refused(tmp_path, suffix):
+    rng = np.random.default_rng(0)
+    path = saved(tmp_path / f"a.{suffix}", Image.fromarray(rng.integers(0, 255, (64, 64, 3), dtype=np.uint8)))
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    with pytest.raises(UnreadableImage) as caught:
+        load_image(path)
+    assert str(tmp_path) not in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"<!DOCTYPE html><html>404</html>", b"\xff\xd8\xff", b"GIF89a"], ids=["empty", "html", "start", "gif"])
+def test_what_is_no_picture_is_refused(tmp_path, content):
+    path = tmp_path / "a.jpg"
+    path.write_bytes(content)
+    with pytest.raises(UnreadableImage):
+        load_image(path)
+
+
+@pytest.mark.parametrize("kind", ["GIF", "BMP", "TIFF", "PPM"])
+def test_other_formats_are_refused_whatever_their_name(tmp_path, kind):
+    with pytest.raises(UnreadableImage):
+        load_image(saved(tmp_path / "a.jpg", blue(), format=kind))
+
+
+def png_that_claims(width, height):
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"\0" * 100)) + chunk(b"IEND", b"")
+
+
+@pytest.mark.parametrize("size", [(10_000, 9_000), (60_000, 60_000)])
+def test_a_decompression_bomb_is_refused_without_decoding(tmp_path, monkeypatch, size):
+    (tmp_path / "a.png").write_bytes(png_that_claims(*size))
+    decoded = []
+    monkeypatch.setattr(ImageFile.ImageFile, "load", lambda image: decoded.append(image.size))
+    with pytest.raises(UnreadableImage, match="pixels"):
+        load_image(tmp_path / "a.png")
+    assert not decoded
+
+
+def test_the_limit_on_pixels_is_that_of_the_module(tmp_path, monkeypatch):
+    path = saved(tmp_path / "a.png", blue(40, 20))
+    monkeypatch.setattr(images, "MAX_PIXELS", 800)
+    assert load_image(path).size == (40, 20)
+    monkeypatch.setattr(images, "MAX_PIXELS", 799)
+    with pytest.raises(UnreadableImage, match="40×20 pixels, more than 799"):
+        load_image(path)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 500), (500, 7)])
+def test_a_picture_of_a_pixel_or_a_line_is_refused(tmp_path, size):
+    with pytest.raises(UnreadableImage, match=f"{size[0]}×{size[1]} pixels, a side under 8"):
+        load_image(saved(tmp_path / "a.png", blue(*size)))
+
+
+def test_a_missing_file_and_a_folder_are_refused(tmp_path):
+    with pytest.raises(UnreadableImage, match="no such file"):
+        load_image(tmp_path / "a.jpg")
+    with pytest.raises(UnreadableImage):
+        load_image(tmp_path)
+
+
+def test_squares_are_padded_with_white_and_keep_the_proportions():
+    square = ToSquare(32)(blue(40, 20))
+    assert square.shape == (3, 32, 32) and square.dtype == torch.uint8
+    assert (square[:, :7] == 255).all() and (square[:, -7:] == 255).all()
+    assert torch.equal(square[:, 12, 12], torch.tensor(BLUE, dtype=torch.uint8))
+
+
+@pytest.mark.parametrize("size", [(8, 5000), (5000, 8), (8, 8)])
+def test_any_readable_picture_becomes_a_square(size):
+    assert ToSquare(32)(blue(*size)).shape == (3, 32, 32)
+
+
+def test_normalised_pixels_have_the_mean_and_deviation_of_the_weights():
+    pixels = normalise((0.5, 0.25, 0.0), (0.5, 0.25, 1.0))(torch.tensor([255, 0, 255], dtype=torch.uint8).view(1, 3, 1, 1))
+    torch.testing.assert_close(pixels.flatten(), torch.tensor([1.0, -1.0, 1.0]))
+
+
+def test_augmented_pictures_are_moved_and_mirrored_but_not_recoloured():
+    torch.manual_seed(0)
+    left_and_right = torch.zeros(64, 3, 16, 16)
+    left_and_right[..., 8:] = 1.0
+    made = augment(left_and_right)
+    assert made.shape == left_and_right.shape and made.min() >= 0 and made.max() <= 1
+    mirrored = made[:, 0, 8, 0] > 0.5
+    assert 10 < mirrored.sum() < 54
+    plain = torch.rand(8, 3, 1, 1).expand(8, 3, 16, 16)
+    torch.testing.assert_close(augment(plain), plain)

@@ -1,0 +1,284 @@
+"""Every command on a tiny drawn sample: what each leaves behind, and that the next can use it."""
+
+import csv
+import json
+import subprocess
+import sys
+from collections import defaultdict
+from html import escape
+from shutil import copytree
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from efficientnet_pytorch import EfficientNet
+from safetensors.torch import load_file, save_file
+
+from fashioniq.cli import COMMANDS, main, parse
+from fashioniq.models.encoder import create_encoder
+
+SCRIPTS = {
+    "data_prep/draw_sample.py": "draw-sample",
+    "data_prep/import_catalog.py": "import-catalog",
+    "data_prep/train_attributes.py": "train-attributes",
+    "data_prep/extract_features.py": "extract-features",
+    "train_captioner.py": "train-captioner",
+    "train_retriever.py": "train-retriever",
+    "eval/dialogs.py": "eval-dialogs",
+}
+
+
+def read(path):
+    return json.loads(path.read_text())
+
+
+def dialogs_of(folder):
+    return [json.loads(line) for line in (folder / "dialogs.jsonl").read_text().splitlines()]
+
+
+def losses_of(run):
+    with open(run / "metrics.csv", newline="") as file:
+        return [float(row["train_loss"]) for row in csv.DictReader(file)]
+
+
+@pytest.fixture
+def evaluate(project, vector_runs, tmp_path):
+    """Evaluate the retriever of own vectors; return the results' folder."""
+
+    def evaluate(name="dialogs", run=vector_runs.retriever, **options):
+        common = {"data": vector_runs.catalog, "category": "dresses", "features": vector_runs.store, "beam": 1}
+        project.run("eval-dialogs", **{**common, "run": run, "out": tmp_path / name, **options})
+        return tmp_path / name
+
+    return evaluate
+
+
+def test_every_command_has_a_script():
+    assert set(SCRIPTS.values()) == set(COMMANDS)
+
+
+def test_without_a_command_all_are_named(capsys):
+    assert main([]) == 2 and main(["--help"]) == 0
+    told = capsys.readouterr().out
+    assert all(told.count(f"  {command} ") == 2 for command in COMMANDS)
+
+
+@pytest.mark.parametrize("kind", ["attributes", "attributes of dresses", "captioner", "retriever"])
+def test_a_run_holds_the_files_of_the_design(kind, runs, attribute_runs):
+    first, second = attribute_runs
+    run = {"attributes": first, "attributes of dresses": second, "captioner": runs.captioner, "retriever": runs.retriever}[kind]
+    assert {path.name for path in run.iterdir()} == {"config.yaml", "weights.safetensors", "model.json", "metrics.csv", "last.ckpt"}
+    facts = read(run / "model.json")
+    assert facts["kind"] == ("attribute predictor" if kind.startswith("attributes") else kind)
+    assert facts["category"] == ("all" if kind == "attributes" else "dresses")
+    assert facts["version"] and facts["metrics"]["train_loss"] == pytest.approx(losses_of(run)[int(facts["metrics"]["epoch"])])
+
+
+@pytest.mark.parametrize("kind", ["captioner", "retriever"])
+def test_model_json_rebuilds_the_model(kind, runs):
+    facts = read(getattr(runs, kind) / "model.json")
+    assert facts["sizes"]["vocabulary"] == len(facts["words"])
+    assert facts["features"]["encoder"] == "efficientnet-b0" and len(facts["data"]["fingerprint"]) == 16
+    assert facts["data"]["pictures"] == "drawn" and facts["data"]["captions"] == "drawn sample's grammar"
+
+
+def test_the_second_stage_keeps_the_encoder_of_the_first(attribute_runs):
+    first, second = (load_file(run / "weights.safetensors") for run in attribute_runs)
+    encoder = [name for name in first if name.startswith("encoder.")]
+    assert len(encoder) > 100
+    assert all(torch.equal(first[name], second[name]) for name in encoder)
+
+
+def test_the_store_holds_the_whole_category(runs):
+    facts, ids = read(runs.store / "store.json"), read(runs.store / "ids.json")
+    assert sorted(path.name for path in runs.store.iterdir()) == ["attributes.npy", "features.npy", "ids.json", "store.json"]
+    assert len(ids) == facts["count"] == 60 and facts["failures"] == {}
+    assert np.load(runs.store / "features.npy").shape == (60, 1280) and np.load(runs.store / "attributes.npy").shape == (60, 8)
+    assert facts["encoder"] == "efficientnet-b0" and facts["image_size"] == 32 and facts["attributes"] == "predicted"
+
+
+def test_an_evaluation_holds_the_files_of_the_design(runs):
+    assert {path.name for path in runs.dialogs.iterdir()} == {
+        "metrics.json", "dialogs.jsonl", "first_candidates.json", "run.trec", "report.html"}  # fmt: skip
+
+
+def test_metrics_name_all_that_a_result_depends_on(runs):
+    metrics = read(runs.dialogs / "metrics.json")
+    wanted = {"category": "dresses", "split": "test", "gallery": 12, "coverage": 1.0, "dialogs": 12, "decoding": "beam 2", "seed": 0,
+              "captions": "drawn sample's grammar", "pictures": "drawn", "features": "efficientnet-b0", "attributes": True}  # fmt: skip
+    assert {key: metrics[key] for key in wanted} == wanted
+    assert {"protocol", "data", "user", "retriever"} <= set(metrics)
+    assert [turn["turn"] for turn in metrics["turns"]] == [1, 2, 3]
+    assert all({"P", "R@10", "R@50", "mean_rank"} <= set(turn) for turn in metrics["turns"])
+
+
+@pytest.mark.parametrize("kind", ["runs", "vector_runs"])
+def test_metrics_follow_from_the_ranks_of_the_dialogs(kind, request):
+    folder = request.getfixturevalue(kind).dialogs
+    dialogs = dialogs_of(folder)
+    for number, turn in enumerate(read(folder / "metrics.json")["turns"]):
+        rank = np.array([dialog["turns"][number]["rank"] for dialog in dialogs])
+        assert turn["P"] == pytest.approx(100 * np.mean(1 - rank / 12))
+        assert turn["R@10"] == pytest.approx(100 * np.mean(rank < 10))
+        assert turn["mean_rank"] == pytest.approx(rank.mean())
+
+
+def test_every_item_of_the_split_is_the_target_once(vector_runs):
+    dialogs = dialogs_of(vector_runs.dialogs)
+    test = read(vector_runs.catalog / "image_splits/split.dress.test.json")
+    assert sorted(dialog["target"] for dialog in dialogs) == sorted(test)
+    for dialog in dialogs:
+        assert len(dialog["turns"]) == 5
+        assert all(turn["shown"] in test and isinstance(turn["words"], str) and 0 <= turn["rank"] < 12 for turn in dialog["turns"])
+
+
+def test_dialogs_begin_with_the_first_candidates_and_never_with_the_target(vector_runs):
+    first = read(vector_runs.dialogs / "first_candidates.json")["first"]
+    for dialog in dialogs_of(vector_runs.dialogs):
+        assert dialog["turns"][0]["shown"] == first[dialog["target"]] != dialog["target"]
+
+
+def test_the_run_file_agrees_with_the_dialogs(vector_runs):
+    rankings = defaultdict(list)
+    for line in (vector_runs.dialogs / "run.trec").read_text().splitlines():
+        query, q0, item, rank, score, name = line.split()
+        assert q0 == "Q0" and name == "fashioniq"
+        rankings[query].append((int(rank), item, float(score)))
+    for dialog in dialogs_of(vector_runs.dialogs):
+        for number, turn in enumerate(dialog["turns"]):
+            ranking = rankings[f"{dialog['target']}-{number + 1}"]
+            assert [rank for rank, *_ in ranking] == list(range(1, 13))
+            assert [score for *_, score in ranking] == sorted((score for *_, score in ranking), reverse=True)
+            assert ranking[turn["rank"]][1] == dialog["target"]
+            if number + 1 < len(dialog["turns"]):  # the best one is shown next
+                assert dialog["turns"][number + 1]["shown"] == ranking[0][1]
+
+
+def test_the_report_shows_the_dialogs(runs):
+    page = (runs.dialogs / "report.html").read_text()
+    assert page.lstrip().lower().startswith("<!doctype html")
+    titles = [row["title"] for row in read(runs.catalog / "titles/dress.test.json").values()]
+    assert "12 dialogs" in page and "drawn" in page and any(escape(title) in page for title in titles)
+
+
+def test_own_vectors_without_attributes_go_all_the_way(vector_runs):
+    assert np.load(vector_runs.store / "features.npy").shape == (60, 16)
+    metrics = read(vector_runs.dialogs / "metrics.json")
+    assert metrics["features"] == "vectors of vectors.npy" and metrics["attributes"] is False and metrics["decoding"] == "greedy"
+
+
+def test_first_candidates_can_be_given_back(evaluate):
+    other = evaluate("seed 1", seed=1)
+    again = evaluate("again", first_candidates=other / "first_candidates.json")
+    assert read(again / "metrics.json")["turns"] == read(other / "metrics.json")["turns"]
+    assert (again / "dialogs.jsonl").read_text() == (other / "dialogs.jsonl").read_text()
+
+
+def test_another_seed_begins_with_other_products(evaluate, vector_runs):
+    assert read(evaluate(seed=1) / "first_candidates.json")["first"] != read(vector_runs.dialogs / "first_candidates.json")["first"]
+
+
+def test_the_same_evaluation_twice_is_the_same(evaluate, vector_runs):
+    again = evaluate()
+    for name in ("metrics.json", "dialogs.jsonl", "run.trec", "first_candidates.json", "report.html"):
+        assert (again / name).read_bytes() == (vector_runs.dialogs / name).read_bytes(), name
+
+
+def test_the_size_of_a_batch_changes_no_rank(evaluate, vector_runs):
+    assert dialogs_of(evaluate(batch_size=5)) == dialogs_of(vector_runs.dialogs)
+
+
+def test_a_shown_item_is_not_shown_again_with_exclude_shown(evaluate, vector_runs):
+    shown = [[turn["shown"] for turn in dialog["turns"]] for dialog in dialogs_of(evaluate(exclude_shown=True))]
+    assert all(len(set(items)) == len(items) for items in shown)
+    otherwise = [[turn["shown"] for turn in dialog["turns"]] for dialog in dialogs_of(vector_runs.dialogs)]
+    assert any(len(set(items)) < len(items) for items in otherwise)
+
+
+def test_the_recorded_captions_of_val_are_a_turn_of_people(evaluate, vector_runs):
+    each, joined = evaluate("each", user="human", split="val"), evaluate("joined", user="human", split="val", captions="joined")
+    pairs = read(vector_runs.catalog / "captions/cap.dress.val.json")
+    assert read(each / "metrics.json")["dialogs"] == 2 * len(pairs) and read(joined / "metrics.json")["dialogs"] == len(pairs)
+    assert read(each / "metrics.json")["user"] == "recorded captions, each"
+    assert [dialog["turns"][0]["shown"] for dialog in dialogs_of(joined)] == [pair["candidate"] for pair in pairs]
+
+
+@pytest.mark.parametrize("name", ["dress", "Dresses"])
+def test_another_name_of_the_category_is_accepted(name, evaluate, vector_runs):
+    assert (evaluate(category=name) / "metrics.json").read_bytes() == (vector_runs.dialogs / "metrics.json").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["toptee", "tops&tees", "tops"])
+def test_tops_go_by_all_their_names(name, project, sample, tmp_path):
+    project.run("extract-features", data=sample, category=name, encoder="metadata", features=tmp_path / "store")
+    assert read(tmp_path / "store" / "ids.json")[0].startswith("T")
+
+
+def test_a_config_of_a_run_gives_the_same_run_again(project, vector_runs, tmp_path):
+    for command, kind in (("train-captioner", "captioner"), ("train-retriever", "retriever")):
+        run, again = getattr(vector_runs, kind), tmp_path / kind
+        project.run(command, config=run / "config.yaml", run=again)
+        assert losses_of(again) == losses_of(run) and len(set(losses_of(run))) == 2
+        assert (again / "weights.safetensors").read_bytes() == (run / "weights.safetensors").read_bytes()
+        assert {**yaml.safe_load((again / "config.yaml").read_text()), "run": None} == {
+            **yaml.safe_load((run / "config.yaml").read_text()), "run": None}  # fmt: skip
+
+
+def test_another_seed_gives_another_run(project, runs, tmp_path):
+    project.run("train-captioner", config=runs.captioner / "config.yaml", run=tmp_path / "run", seed=1, epochs=1)
+    assert losses_of(tmp_path / "run")[0] != losses_of(runs.captioner)[0]
+
+
+def test_the_configs_of_the_project_are_accepted(project):
+    for path in sorted((project.root / "configs").rglob("*.yaml")):
+        script = path.read_text().splitlines()[0].split()[2]
+        settings = parse(SCRIPTS[script], ["--config", str(path), "--category", "dresses"] + (["--run", "r"] if "dialogs" in script else []))
+        assert type(settings) is COMMANDS[SCRIPTS[script]], path
+
+
+def test_extracting_a_finished_store_again_changes_nothing(project, vector_runs):
+    before = {path: path.stat().st_mtime_ns for path in vector_runs.store.iterdir()}
+    folder = vector_runs.store.parent
+    project.run("extract-features", data=vector_runs.catalog, category="dresses", features=vector_runs.store,
+                vectors=folder / "vectors.npy", ids=folder / "ids.json")  # fmt: skip
+    assert {path: path.stat().st_mtime_ns for path in vector_runs.store.iterdir()} == before
+
+
+def test_a_broken_picture_is_left_out_by_name(project, sample, tmp_path):
+    catalog = copytree(sample, tmp_path / "catalog", ignore=lambda folder, names: ["features", "shirt", "toptee"])
+    ids = read(catalog / "image_splits/split.dress.train.json")
+    (catalog / f"images/dress/{ids[0]}.jpg").write_bytes(b"not a picture")
+    (catalog / f"images/dress/{ids[1]}.jpg").unlink()
+    project.run("extract-features", data=catalog, category="dresses", **project.pictures)
+    facts = read(catalog / "features/dress/store.json")
+    assert facts["count"] == 58 and set(facts["failures"]) == {ids[0], ids[1]} and facts["attributes"] == "labels"
+    assert facts["failures"][ids[1]] == "no picture"
+
+
+def efficientnet_pytorch_weights():
+    return EfficientNet.from_name("efficientnet-b0").state_dict()
+
+
+def timm_weights():
+    return create_encoder("efficientnet-b0").state_dict()
+
+
+@pytest.mark.parametrize("suffix", [".pth", ".safetensors"])
+@pytest.mark.parametrize("make", [efficientnet_pytorch_weights, timm_weights])
+def test_weights_of_a_file_are_used(make, suffix, project, sample, tmp_path):
+    torch.manual_seed(7)
+    weights, file = make(), tmp_path / f"weights{suffix}"
+    (save_file if suffix == ".safetensors" else torch.save)(weights, file)
+    project.run("train-attributes", data=sample, category="dresses", run=tmp_path / "run", at_least=3, epochs=1, learning_rate=0.0,
+                **{**project.pictures, "weights": file})  # fmt: skip
+    stem = weights.get("_conv_stem.weight", weights.get("conv_stem.weight"))
+    assert torch.equal(load_file(tmp_path / "run" / "weights.safetensors")["encoder.conv_stem.weight"], stem)
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_script_explains_its_command_from_any_directory(script, project, tmp_path):
+    done = subprocess.run([sys.executable, project.root / script, "--help"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f"fashioniq {SCRIPTS[script]}" in done.stdout and "--config" in done.stdout
+    assert list(tmp_path.iterdir()) == []

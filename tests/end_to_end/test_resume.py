@@ -1,0 +1,274 @@
+"""An interrupted training is an uninterrupted one, loss by loss; and no training is gone on with by mistake."""
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from fashioniq.cli import main
+from fashioniq.commands import extract_features
+from fashioniq.training.fitting import KeepBest
+
+EPOCHS = 4
+
+
+class Killed(Exception):
+    """Stands for a power cut: nothing of the package catches it."""
+
+
+def rows_of(run):
+    with open(run / "metrics.csv", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def assert_same_run(run, other):
+    assert rows_of(run) == rows_of(other) and len(rows_of(run)) == EPOCHS
+    assert len({row["train_loss"] for row in rows_of(run)}) == EPOCHS  # else nothing was learnt, and nothing is proved
+    assert (run / "weights.safetensors").read_bytes() == (other / "weights.safetensors").read_bytes()
+    assert (run / "model.json").read_text() == (other / "model.json").read_text()
+    states = [torch.load(path / "last.ckpt", weights_only=True) for path in (run, other)]
+    assert all(torch.equal(tensor, states[1]["state_dict"][name]) for name, tensor in states[0]["state_dict"].items())
+
+
+@pytest.fixture(scope="module")
+def trainings(project, vector_runs, attribute_runs):
+    """The command and the options of each training."""
+    common = {"data": vector_runs.catalog, "category": "dresses", "epochs": EPOCHS}
+    own = {"features": vector_runs.store}
+    return {
+        "captioner": ("train-captioner", {**project.captioner, **common, **own}),
+        "retriever": ("train-retriever", {**project.retriever, **common, **own, "captioner": vector_runs.captioner}),
+        "attributes": ("train-attributes", {**common, "start": attribute_runs[0], "at_least": 3, "batch_size": 16, "workers": 0}),
+    }
+
+
+@pytest.fixture(scope="module")
+def whole(trainings, project, tmp_path_factory):
+    """A training that nothing interrupts, made when first asked for."""
+    made = {}
+
+    def whole(kind):
+        if kind not in made:
+            command, options = trainings[kind]
+            made[kind] = tmp_path_factory.mktemp("whole") / kind
+            project.run(command, **options, run=made[kind])
+        return made[kind]
+
+    return whole
+
+
+@pytest.fixture
+def interrupted(trainings, project, tmp_path, monkeypatch):
+    """Begin a training and stop it by an exception after the second batch of an epoch; return its run."""
+
+    def interrupted(kind, epoch, exception=Killed):
+        command, options = trainings[kind]
+
+        def stop(self, trainer, *_):
+            if trainer.current_epoch == epoch and trainer.global_step % trainer.num_training_batches == 2:
+                raise exception
+
+        with monkeypatch.context() as patch:
+            patch.setattr(KeepBest, "on_before_zero_grad", stop)
+            with pytest.raises(exception):
+                main(project.arguments(command, **options, run=tmp_path / "run"))
+        return tmp_path / "run"
+
+    return interrupted
+
+
+@pytest.mark.parametrize("kind", ["captioner", "retriever"])
+def test_two_epochs_and_two_more_are_four(kind, trainings, whole, project, tmp_path):
+    command, options = trainings[kind]
+    project.run(command, **{**options, "epochs": 2}, run=tmp_path / "run")
+    assert len(rows_of(tmp_path / "run")) == 2
+    project.run(command, **options, run=tmp_path / "run", resume=True)
+    assert_same_run(tmp_path / "run", whole(kind))
+
+
+@pytest.mark.parametrize("kind", ["captioner", "retriever", "attributes"])
+def test_a_training_that_died_within_an_epoch_goes_on_as_if_it_had_not(kind, trainings, whole, interrupted, project):
+    run = interrupted(kind, epoch=2)
+    assert len(rows_of(run)) == 2
+    command, options = trainings[kind]
+    project.run(command, **options, run=run, resume=True)
+    assert_same_run(run, whole(kind))
+
+
+def test_a_training_that_died_twice_goes_on_as_if_it_had_not(trainings, whole, interrupted, project, monkeypatch):
+    run = interrupted("captioner", epoch=1)
+    command, options = trainings["captioner"]
+
+    def stop(self, trainer, *_):
+        if trainer.current_epoch == 3:
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(KeepBest, "on_before_zero_grad", stop)
+        with pytest.raises(Killed):
+            main(project.arguments(command, **options, run=run, resume=True))
+    project.run(command, **options, run=run, resume=True)
+    assert_same_run(run, whole("captioner"))
+
+
+def test_a_death_between_the_best_weights_and_the_checkpoint_changes_nothing(trainings, whole, project, tmp_path, monkeypatch):
+    command, options = trainings["captioner"]
+    real = KeepBest.on_train_epoch_end
+
+    def stop(self, trainer, module):
+        real(self, trainer, module)
+        if trainer.current_epoch == 1:
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(KeepBest, "on_train_epoch_end", stop)
+        with pytest.raises(Killed):
+            main(project.arguments(command, **options, run=tmp_path / "run"))
+    project.run(command, **options, run=tmp_path / "run", resume=True)
+    assert_same_run(tmp_path / "run", whole("captioner"))
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
+def test_a_killed_process_resumes_to_the_same_losses(trainings, whole, project, tmp_path):
+    command, options = trainings["captioner"]
+    run, log = tmp_path / "run", tmp_path / "log"
+    slow = (
+        "import sys, time; from fashioniq.training.fitting import KeepBest; from fashioniq.cli import main\n"
+        "def wait(self, trainer, *_):\n"
+        "    if trainer.current_epoch == 1 and trainer.global_step % trainer.num_training_batches == 2: print('within', flush=True); time.sleep(60)\n"
+        "KeepBest.on_before_zero_grad = wait; main(sys.argv[1:])"
+    )
+    with open(log, "w") as file:
+        process = subprocess.Popen([sys.executable, "-c", slow, *project.arguments(command, **options, run=run)], stdout=file, stderr=file)
+    deadline = time.monotonic() + 60
+    while "within" not in log.read_text() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert process.poll() is None and "within" in log.read_text(), log.read_text()
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert len(rows_of(run)) == 1
+    project.run(command, **options, run=run, resume=True)
+    assert [float(row["train_loss"]) for row in rows_of(run)] == pytest.approx([float(row["train_loss"]) for row in rows_of(whole("captioner"))])
+
+
+def test_the_config_of_a_run_resumes_it(trainings, whole, interrupted, project):
+    run = interrupted("captioner", epoch=2)
+    project.run("train-captioner", config=run / "config.yaml", resume=True)
+    assert_same_run(run, whole("captioner"))
+
+
+def test_resuming_a_run_that_is_complete_changes_nothing(trainings, whole, project):
+    run = whole("captioner")
+    before = [(run / name).read_bytes() for name in ("weights.safetensors", "model.json", "metrics.csv", "config.yaml")]
+    command, options = trainings["captioner"]
+    project.run(command, **options, run=run, resume=True)
+    assert [(run / name).read_bytes() for name in ("weights.safetensors", "model.json", "metrics.csv", "config.yaml")] == before
+
+
+def test_a_resumed_run_keeps_the_best_weights_of_before(trainings, project, tmp_path, monkeypatch):
+    command, options = trainings["captioner"]
+    project.run(command, **{**options, "epochs": 1}, run=tmp_path / "run")
+    best = load_file(tmp_path / "run" / "weights.safetensors")
+    monkeypatch.setattr("fashioniq.training.captioner.bleu", lambda *_: [0.0, 0.0, 0.0, -1.0])  # every later epoch is worse
+    project.run(command, **{**options, "epochs": 2}, run=tmp_path / "run", resume=True)
+    assert all(torch.equal(tensor, best[name]) for name, tensor in load_file(tmp_path / "run" / "weights.safetensors").items())
+
+
+def test_an_extraction_that_died_goes_on_behind_its_last_whole_part(project, sample, runs, attribute_runs, tmp_path, monkeypatch):
+    monkeypatch.setattr("fashioniq.data.features.PART", 16)
+    read, real = [], extract_features.load_image
+
+    def dies_at_picture_40(path):
+        read.append(path.stem)
+        if len(read) == 40:
+            raise Killed
+        return real(path)
+
+    monkeypatch.setattr(extract_features, "load_image", dies_at_picture_40)
+    options = {"data": sample, "category": "dresses", "features": tmp_path / "store", "predictor": attribute_runs[1], "workers": 1}
+    with pytest.raises(Killed):
+        main(project.arguments("extract-features", **options))
+    assert not (tmp_path / "store" / "store.json").exists()
+    begun = len(read)
+    project.run("extract-features", **options)
+    assert len(read) - begun == 60 - 2 * 16  # two parts were whole
+    assert (tmp_path / "store" / "ids.json").read_bytes() == (runs.store / "ids.json").read_bytes()
+    assert np.load(tmp_path / "store" / "features.npy") == pytest.approx(np.load(runs.store / "features.npy"), abs=1e-2)
+
+
+# what is refused
+
+
+def refusal(capsys, project, command, **options):
+    capsys.readouterr()
+    assert main(project.arguments(command, **options)) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ")
+    return line
+
+
+@pytest.mark.parametrize("kind", ["captioner", "retriever", "attributes"])
+def test_other_settings_are_not_resumed(kind, trainings, whole, project, capsys):
+    command, options = trainings[kind]
+    before = (whole(kind) / "config.yaml").read_bytes()
+    told = refusal(capsys, project, command, **{**options, "batch_size": 7}, run=whole(kind), resume=True)
+    assert "batch_size 16, not 7" in told and "--run" in told
+    assert (whole(kind) / "config.yaml").read_bytes() == before
+
+
+@pytest.mark.parametrize("kind", ["captioner", "retriever", "attributes"])
+def test_an_existing_run_is_refused_without_resume(kind, trainings, whole, project, capsys):
+    command, options = trainings[kind]
+    assert "holds a run already" in refusal(capsys, project, command, **options, run=whole(kind))
+
+
+def test_nothing_is_resumed_where_there_is_no_run(trainings, project, tmp_path, capsys):
+    command, options = trainings["captioner"]
+    assert "nothing to resume" in refusal(capsys, project, command, **options, run=tmp_path / "run", resume=True)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_that_died_in_its_first_epoch_may_start_again(trainings, whole, interrupted, project, capsys):
+    run = interrupted("captioner", epoch=0)
+    command, options = trainings["captioner"]
+    assert "no epoch was completed" in refusal(capsys, project, command, **options, run=run, resume=True)
+    project.run(command, **options, run=run)
+    assert_same_run(run, whole("captioner"))
+
+
+@pytest.mark.parametrize("name", ["last.ckpt", "config.yaml"])
+@pytest.mark.parametrize("damage", ["truncated", "missing"])
+def test_a_damaged_run_is_not_resumed(name, damage, trainings, interrupted, project, capsys):
+    run = interrupted("captioner", epoch=1)
+    content = (run / name).read_bytes()
+    (run / name).unlink()
+    if damage == "truncated":
+        (run / name).write_bytes(content[: len(content) // 2] + b": [")
+    command, options = trainings["captioner"]
+    assert str(run) in refusal(capsys, project, command, **options, run=run, resume=True)
+
+
+def test_stopping_by_hand_says_how_to_go_on(trainings, project, tmp_path, monkeypatch, capsys):
+    command, options = trainings["captioner"]
+
+    def stop(self, trainer, *_):
+        if trainer.current_epoch == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(KeepBest, "on_before_zero_grad", stop)
+    try:
+        code = main(project.arguments(command, **options, run=tmp_path / "run"))
+    except SystemExit as exit:
+        code = exit.code
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # Lightning leaves it ignored
+    told = capsys.readouterr().err
+    assert "interrupted" in told and f"--resume --run {tmp_path / 'run'}" in told and "Traceback" not in told
+    assert code in (2, 130)

@@ -1,0 +1,140 @@
+import itertools
+
+import pytest
+import torch
+
+from fashioniq.data.words import END, PAD, SPECIAL, START, UNKNOWN
+from fashioniq.models.captioner import Captioner, Looks
+
+ATTRIBUTES = 12
+
+
+def captioner(vocabulary=20, seed=0, end=6.0, **sizes):
+    torch.manual_seed(seed)
+    model = Captioner(vocabulary, 6, ATTRIBUTES, **{"width": 16, "heads": 2, "hidden": 32, "layers": 2, **sizes}).eval()
+    torch.nn.init.normal_(model.out.weight)  # far from uniform, so that captions differ
+    model.out.bias.data[END] += end  # and that some end early
+    return model
+
+
+def looks(batch, seed=0):
+    torch.manual_seed(seed)
+    attributes_BA = torch.randint(1, ATTRIBUTES + 1, (batch, 8))
+    attributes_BA[::2, 5:] = 0
+    return Looks(3 * torch.randn(batch, 6), attributes_BA)
+
+
+def pairs(batch):
+    return looks(batch, 1), looks(batch, 2)
+
+
+def forbidden(scores_V, first):
+    scores_V = scores_V.clone()
+    scores_V[[PAD, START, UNKNOWN] + ([END] if first else [])] = float("-inf")
+    return scores_V
+
+
+def one_by_one_without_cache(model, reference, target):
+    """Greedy words by the whole teacher-forced pass at every place."""
+    words_BL = torch.full((len(reference.features_BD), 1), START)
+    for place in range(model.max_words):
+        scores_BV = model(reference, target, words_BL)[:, -1].log_softmax(-1)
+        choice_B = torch.stack([forbidden(scores_V, place == 0).argmax() for scores_V in scores_BV])
+        ended_B = (words_BL == END).any(1)
+        words_BL = torch.cat([words_BL, choice_B.where(~ended_B, END).unsqueeze(1)], 1)
+    return words_BL[:, 1:].masked_fill((words_BL[:, 1:] == END).cumsum(1) > 0, PAD)
+
+
+def test_cached_decoding_is_the_argmax_of_teacher_forcing():
+    model, (reference, target) = captioner(), pairs(40)
+    words_BL = model.greedy(reference, target)
+    assert torch.equal(words_BL, one_by_one_without_cache(model, reference, target))
+    assert (words_BL[:, -1] == PAD).any() and len(words_BL.unique(dim=0)) > 5  # short ones are among them, and different ones
+
+
+def test_one_beam_is_greedy():
+    model, (reference, target) = captioner(), pairs(20)
+    assert torch.equal(model.beam(reference, target, 1), model.greedy(reference, target))
+
+
+def all_captions(words, longest):
+    for length in range(1, longest + 1):
+        yield from itertools.product(words, repeat=length)
+
+
+def exhaustive(model, reference, target):
+    """The caption with the best mean log-probability a word, of all there are; the end counts as a word, but not after the last place."""
+    best, best_score = None, float("-inf")
+    for said in all_captions(range(len(SPECIAL), model.out.out_features), model.max_words):
+        forced = torch.tensor([[START, *said]])
+        scores_LV = model(reference, target, forced)[0].log_softmax(-1)
+        next_words = [*said, END][: model.max_words]
+        score = sum(scores_LV[place, word].item() for place, word in enumerate(next_words)) / len(next_words)
+        if score > best_score:
+            best, best_score = said, score
+    return list(best) + [PAD] * (model.max_words - len(best))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_enough_beams_find_the_best_of_all_captions(seed):
+    model = captioner(vocabulary=len(SPECIAL) + 3, seed=seed, end=2.0, max_words=3, layers=1)
+    reference, target = looks(6, seed), looks(6, seed + 10)
+    expected = [exhaustive(model, Looks(*(x[row : row + 1] for x in reference)), Looks(*(x[row : row + 1] for x in target))) for row in range(6)]
+    assert model.beam(reference, target, 400).tolist() == expected
+
+
+def decodings():
+    return [
+        pytest.param(lambda model, *pair: model.greedy(*pair), id="greedy"),
+        pytest.param(lambda model, *pair: model.beam(*pair, 4), id="beam"),
+    ]
+
+
+@pytest.mark.parametrize("decode", decodings())
+def test_a_row_alone_says_what_it_says_in_a_batch(decode):
+    model, (reference, target) = captioner(), pairs(12)
+    alone = [decode(model, Looks(*(x[row : row + 1] for x in reference)), Looks(*(x[row : row + 1] for x in target))) for row in range(12)]
+    assert torch.equal(decode(model, reference, target), torch.cat(alone))
+
+
+@pytest.mark.parametrize("decode", decodings())
+def test_captions_have_words_and_only_words_before_their_padding(decode):
+    words_BL = decode(captioner(), *pairs(50))
+    assert words_BL.shape == (50, 8) and words_BL.dtype == torch.int64
+    assert not any((words_BL == never).any() for never in (START, END, UNKNOWN))
+    assert (words_BL[:, 0] != PAD).all()
+    assert ((words_BL == PAD).int().diff(dim=1) >= 0).all()
+
+
+def test_padding_of_words_and_attributes_changes_no_score():
+    model, (reference, target) = captioner(), pairs(6)
+    words_BL = torch.randint(4, 20, (6, 5))
+    scores_BLV = model(reference, target, words_BL)
+    longer_BL = torch.nn.functional.pad(words_BL, (0, 3), value=PAD)
+    more_attributes = [Looks(x.features_BD, torch.nn.functional.pad(x.attributes_BA, (0, 4))) for x in (reference, target)]
+    torch.testing.assert_close(model(*more_attributes, longer_BL)[:, :5], scores_BLV, atol=1e-5, rtol=1e-4)
+
+
+def test_the_order_of_attributes_changes_nothing_but_whose_they_are_does():
+    model, (reference, target) = captioner(), pairs(6)
+    words_BL = torch.randint(4, 20, (6, 5))
+    scores_BLV = model(reference, target, words_BL)
+    turned = [Looks(x.features_BD, x.attributes_BA.flip(1)) for x in (reference, target)]
+    torch.testing.assert_close(model(*turned, words_BL), scores_BLV, atol=1e-5, rtol=1e-4)
+    swapped = reference._replace(attributes_BA=target.attributes_BA), target._replace(attributes_BA=reference.attributes_BA)
+    assert not torch.allclose(model(*swapped, words_BL), scores_BLV, atol=1e-3)
+
+
+def test_only_the_difference_of_the_features_is_seen():
+    model, (reference, target) = captioner(), pairs(6)
+    moved = [x._replace(features_BD=x.features_BD + 5) for x in (reference, target)]
+    words_BL = torch.randint(4, 20, (6, 5))
+    torch.testing.assert_close(model(*moved, words_BL), model(reference, target, words_BL), atol=1e-4, rtol=1e-4)
+
+
+def test_without_attributes_they_are_not_looked_at():
+    torch.manual_seed(0)
+    model = Captioner(20, 6, 0, width=16, heads=2, hidden=32, layers=1).eval()
+    reference, target = pairs(3)
+    blind = [Looks(x.features_BD, torch.zeros_like(x.attributes_BA)) for x in (reference, target)]
+    assert torch.equal(model.greedy(reference, target), model.greedy(*blind))

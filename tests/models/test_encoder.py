@@ -1,0 +1,93 @@
+import pytest
+import timm
+import torch
+from efficientnet_pytorch import EfficientNet
+from torch import nn
+
+from fashioniq.models.attributes import AttributePredictor, top_attributes
+from fashioniq.models.encoder import convert_efficientnet_pytorch, create_encoder, encoder_mean_std, encoder_size
+
+
+@pytest.fixture(scope="module")
+def released_weights():
+    """Those of an EfficientNet as the released code has it, with statistics that let its outputs vary."""
+    torch.manual_seed(0)
+    model = EfficientNet.from_name("efficientnet-b0")
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.running_mean.normal_(std=0.1)
+            module.running_var.uniform_(0.5, 1.5)
+            module.weight.data.uniform_(0.8, 1.5)
+            module.bias.data.normal_(std=0.1)
+    return model.state_dict()
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("size", [65, 97])
+def test_converted_weights_give_the_released_features(released_weights, size):
+    released = EfficientNet.from_name("efficientnet-b0", image_size=size).eval()
+    released.load_state_dict(released_weights)
+    encoder = create_encoder("efficientnet-b0").eval()
+    encoder.load_state_dict(convert_efficientnet_pytorch(released_weights, encoder))
+    images_BCHW = torch.randn(2, 3, size, size)
+    expected_BD = released.extract_features(images_BCHW).mean((2, 3))
+    assert expected_BD.abs().mean() > 0.01
+    assert (encoder(images_BCHW) - expected_BD).abs().max() < 1e-4 * expected_BD.abs().max()
+
+
+def test_the_order_of_the_file_does_not_matter(released_weights):
+    encoder = create_encoder("efficientnet-b0")
+    converted = convert_efficientnet_pytorch(dict(reversed(released_weights.items())), encoder)
+    expected = convert_efficientnet_pytorch(released_weights, encoder)
+    assert converted.keys() == expected.keys() and all(torch.equal(converted[name], expected[name]) for name in expected)
+
+
+def test_weights_of_another_size_are_refused(released_weights):
+    with pytest.raises(ValueError, match=r"_conv|_bn|_blocks|tensors"):
+        convert_efficientnet_pytorch(released_weights, create_encoder("efficientnet-b1"))
+    with pytest.raises(ValueError, match=r"_conv|_bn|_blocks|tensors"):
+        convert_efficientnet_pytorch(EfficientNet.from_name("efficientnet-b1").state_dict(), create_encoder("efficientnet-b0"))
+    wider = {name: tensor.repeat(2, *[1] * (tensor.ndim - 1)) if tensor.ndim else tensor for name, tensor in released_weights.items()}
+    with pytest.raises(ValueError, match=r"_conv_stem.weight"):
+        convert_efficientnet_pytorch(wider, create_encoder("efficientnet-b0"))
+
+
+@pytest.mark.parametrize("name", ["efficientnet-b0", "resnet18"])
+def test_the_size_is_that_of_the_features(name):
+    encoder = create_encoder(name).eval()
+    with torch.no_grad():
+        assert encoder(torch.randn(1, 3, 64, 64)).shape == (1, encoder_size(encoder))
+
+
+def test_b7_has_the_2560_features_of_the_paper():
+    with torch.device("meta"):
+        assert encoder_size(create_encoder("efficientnet-b7")) == 2560
+
+
+def test_the_papers_name_is_the_network_with_its_padding():
+    assert create_encoder("efficientnet-b0").pretrained_cfg["architecture"] == "tf_efficientnet_b0"
+
+
+def test_mean_and_deviation_are_those_of_the_weights():
+    encoder = create_encoder("efficientnet-b0")
+    config = timm.get_pretrained_cfg("tf_efficientnet_b0")
+    assert encoder_mean_std(encoder) == (tuple(config.mean), tuple(config.std))
+
+
+def test_an_unknown_network_is_refused_by_name():
+    with pytest.raises(ValueError, match=r"efficientnet-b99|b99"):
+        create_encoder("efficientnet-b99")
+
+
+def test_the_predictor_gives_features_and_a_score_for_each_word():
+    encoder = nn.Sequential(nn.Flatten(), nn.Linear(12, 5))
+    model = AttributePredictor(encoder, 5, 3)
+    images_BCHW = torch.randn(2, 3, 2, 2)
+    features_BD, logits_BA = model(images_BCHW)
+    assert torch.equal(features_BD, encoder(images_BCHW)) and torch.equal(logits_BA, model.head(features_BD))
+
+
+def test_top_attributes_are_the_most_confident_counted_from_1():
+    logits_BA = torch.tensor([[0.1, 3.0, -2.0, 1.0], [5.0, 4.0, 6.0, -1.0]])
+    assert top_attributes(logits_BA, 2).tolist() == [[2, 4], [3, 1]]
+    assert top_attributes(logits_BA, 6).tolist() == [[2, 4, 1, 3, 0, 0], [3, 1, 2, 4, 0, 0]]

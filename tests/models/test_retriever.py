@@ -1,0 +1,108 @@
+import pytest
+import torch
+
+from fashioniq.models.retriever import DialogRetriever, Turn
+
+
+def retriever(attributes=12, **sizes):
+    torch.manual_seed(0)
+    return DialogRetriever(30, 6, attributes, **{"width": 16, "heads": 2, "hidden": 32, "layers": 2, **sizes}).eval()
+
+
+def turns(batch=5, count=3):
+    torch.manual_seed(1)
+    made = []
+    for _ in range(count):
+        words_BL, attributes_BA = torch.randint(4, 30, (batch, 8)), torch.randint(1, 13, (batch, 8))
+        words_BL[::2, 5:] = 0
+        attributes_BA[1::2, 6:] = 0
+        made.append(Turn(words_BL, attributes_BA, torch.randn(batch, 6)))
+    return made
+
+
+def queries(model, dialog):
+    state, made = model.start(len(dialog[0].words_BL)), []
+    for turn in dialog:
+        query_BD, state = model.step(state, turn)
+        made.append(query_BD)
+    return torch.stack(made, 1)
+
+
+def assert_same(one, other):
+    scale = one.abs().max().item()
+    torch.testing.assert_close(one, other, atol=1e-5 * scale, rtol=1e-4)
+
+
+@pytest.mark.parametrize("sizes", [{}, {"attributes": 0}, {"word_vector_size": 10}], ids=str)
+def test_padding_of_words_and_attributes_changes_nothing(sizes):
+    model = retriever(**sizes)
+    dialog = [turn._replace(words_BL=turn.words_BL[:, :6].clone()) for turn in turns()]
+    longer = [turn._replace(words_BL=torch.nn.functional.pad(turn.words_BL, (0, 2))) for turn in dialog]
+    assert_same(queries(model, dialog), queries(model, longer))
+    more = [turn._replace(attributes_BA=torch.nn.functional.pad(turn.attributes_BA, (0, 5))) for turn in dialog]
+    assert_same(queries(model, dialog), queries(model, more))
+
+
+@pytest.mark.parametrize("sizes", [{}, {"word_vector_size": 10}], ids=str)
+def test_a_row_alone_is_the_row_in_a_batch(sizes):
+    model = retriever(**sizes)
+    alone = [queries(model, [Turn(*(x[row : row + 1] for x in turn)) for turn in turns()]) for row in range(5)]
+    assert_same(queries(model, turns()), torch.cat(alone))
+
+
+def test_every_turn_counts_and_so_does_their_order():
+    model, dialog = retriever(), turns()
+    last_BD = queries(model, dialog)[:, -1]
+    for changed in ([dialog[1], dialog[0], dialog[2]], [turns(5, 4)[3], *dialog[1:]]):
+        assert not torch.allclose(queries(model, changed)[:, -1], last_BD, rtol=1e-3)
+
+
+def test_words_attributes_and_image_all_reach_the_query():
+    model, (turn, other, _) = retriever(), turns()
+    query_BD = queries(model, [turn])
+    for field in Turn._fields:
+        assert not torch.allclose(queries(model, [turn._replace(**{field: getattr(other, field)})]), query_BD, rtol=1e-3), field
+
+
+def test_the_order_of_words_counts():
+    model, (turn, *_) = retriever(), turns()
+    assert not torch.allclose(queries(model, [turn._replace(words_BL=turn.words_BL.flip(1))]), queries(model, [turn]), rtol=1e-3)
+
+
+def test_a_state_can_be_gone_on_from_twice():
+    model, (first, one, other) = retriever(), turns()
+    _, state = model.step(model.start(5), first)
+    before_BD, _ = model.step(state, one)
+    model.step(state, other)
+    assert torch.equal(model.step(state, one)[0], before_BD)
+
+
+def test_dialogs_may_be_longer_than_training_knew():
+    made = queries(retriever(max_turns=2), turns(count=4))
+    assert made.shape == (5, 4, 16) and made.isfinite().all()
+
+
+def test_words_beyond_the_eighth_are_not_heard():
+    model, (turn, *_) = retriever(), turns()
+    longer = turn._replace(words_BL=torch.cat([turn.words_BL, torch.full((5, 3), 7)], 1))
+    assert torch.equal(queries(model, [longer]), queries(model, [turn]))
+
+
+def test_a_turn_without_words_or_attributes_has_a_query():
+    assert queries(retriever(), [Turn(torch.zeros(2, 8, dtype=torch.long), torch.zeros(2, 8, dtype=torch.long), torch.randn(2, 6))]).isfinite().all()
+
+
+def test_embedded_images_have_unit_length_and_are_linear_before():
+    model, features_BD = retriever(), torch.randn(4, 6)
+    embedded_BD = model.embed_images(features_BD)
+    torch.testing.assert_close(embedded_BD.norm(dim=1), torch.ones(4))
+    torch.testing.assert_close(model.embed_images(3 * features_BD), embedded_BD)
+
+
+def test_word_vectors_are_taken_over_and_stay_as_they_are():
+    model, vectors_VD = retriever(word_vector_size=10), torch.randn(30, 10)
+    model.set_word_vectors(vectors_VD)
+    queries(model, turns()).sum().backward()
+    table = model.word[0].weight
+    assert torch.equal(table, vectors_VD) and table.grad is None and not table.requires_grad
+    assert model.word[1].weight.grad.any()

@@ -1,0 +1,63 @@
+import importlib.util
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from fashioniq import compat
+
+
+def test_after_the_package_torchvision_timm_and_lightning_can_be_imported():
+    code = "import fashioniq; import torchvision, timm, pytorch_lightning; from torchvision.transforms import v2; print(torchvision.__version__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+
+
+@pytest.fixture
+def declared(monkeypatch):
+    """The schemas that are declared, nothing having been so far; torch hears of none."""
+    schemas = []
+
+    class Library:
+        def __init__(self, name, kind):
+            assert (name, kind) == ("torchvision", "FRAGMENT")
+
+        def define(self, schema):
+            schemas.append(schema.split("(")[0])
+
+    monkeypatch.setattr(compat, "_library", None)
+    monkeypatch.setattr(torch.library, "Library", Library)
+    return schemas
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """A torchvision with a compiled library, of which only the place is ever asked."""
+    (tmp_path / "_C.so").write_bytes(b"")
+    (tmp_path / "__init__.py").write_text("")
+    spec = importlib.util.spec_from_file_location("torchvision", tmp_path / "__init__.py")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec)
+
+
+def test_where_torchvisions_own_library_loads_nothing_is_declared(declared, installed, monkeypatch):
+    loaded = []
+    monkeypatch.setattr(torch.ops, "load_library", loaded.append)
+    assert compat.declare_torchvision_operators() is False
+    assert declared == [] and [path.name for path in loaded] == ["_C.so"]
+
+
+def test_where_it_does_not_load_its_operators_are_declared_once(declared, installed, monkeypatch):
+    def fail(path):
+        raise OSError("libcudart.so: cannot open shared object file")
+
+    monkeypatch.setattr(torch.ops, "load_library", fail)
+    assert compat.declare_torchvision_operators() is True
+    assert compat.declare_torchvision_operators() is True
+    assert declared == ["nms", "qnms"]
+
+
+def test_without_torchvision_nothing_is_declared(declared, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert compat.declare_torchvision_operators() is False and declared == []

@@ -1,0 +1,118 @@
+import dataclasses
+import typing
+from pathlib import Path
+
+import pytest
+
+from fashioniq import __version__
+from fashioniq.cli import COMMANDS, main, parse, parser_of
+from fashioniq.config import TrainCaptioner, TrainRetriever
+
+ROOT = Path(__file__).parents[1]
+CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
+
+
+def told(capsys):
+    captured = capsys.readouterr()
+    return captured.out + captured.err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_knob_is_explained_and_told_by_help(command, capsys):
+    with pytest.raises(SystemExit) as caught:
+        parse(command, ["--help"])
+    assert caught.value.code == 0
+    help_text = told(capsys)
+    for field in dataclasses.fields(COMMANDS[command]):
+        assert field.metadata["help"] and "--" + field.name.replace("_", "-") in help_text
+
+
+def minimal(command):
+    """The arguments that must be given."""
+    fields = dataclasses.fields(COMMANDS[command])
+    needed = [field for field in fields if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING]
+    return [word for field in needed for word in ("--" + field.name.replace("_", "-"), "dresses")]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_flags_that_are_not_given_are_as_the_dataclass_has_them(command):
+    given = minimal(command)
+    settings = parse(command, given)
+    names = {flag[2:].replace("-", "_") for flag in given[::2]}
+    types = typing.get_type_hints(COMMANDS[command])
+    assert settings == COMMANDS[command](**{name: types[name]("dresses") for name in names})
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if minimal(command)])
+def test_what_must_be_given_and_is_not_ends_with_2(command, capsys):
+    with pytest.raises(SystemExit) as caught:
+        parse(command, [])
+    assert caught.value.code == 2 and "required" in told(capsys)
+
+
+@pytest.mark.parametrize("arguments", ["--colour red", "--width wide", "--loss cosine", "--config nowhere.yaml", "--epochs 1.5"])
+def test_unknown_and_malformed_arguments_end_with_2(arguments, capsys):
+    with pytest.raises(SystemExit) as caught:
+        parse("train-retriever", ["--category", "dresses", *arguments.split()])
+    assert caught.value.code == 2 and "Traceback" not in told(capsys)
+
+
+def test_flags_arrive_with_their_types():
+    options = ["--data", "here", "--attrs", "--width", "64", "--noam-factor", "0.5", "--run", "there"]
+    settings = parse("train-captioner", ["--category", "tops", *options])
+    assert settings == TrainCaptioner(category="tops", data=Path("here"), attrs=True, width=64, noam_factor=0.5, run=Path("there"))
+    assert parse("import-catalog", [*minimal("import-catalog"), "--attributes", "colour", "fit"]).attributes == ["colour", "fit"]
+
+
+def test_a_config_file_sets_knobs_and_flags_behind_it_go_before_it(tmp_path):
+    (tmp_path / "a.yaml").write_text("category: shirts\nattrs: true\nwidth: 32\nlearning_rate: 1e-4\n")
+    settings = parse("train-retriever", ["--config", str(tmp_path / "a.yaml"), "--width", "64", "--no-attrs"])
+    assert settings == TrainRetriever(category="shirts", attrs=False, width=64, learning_rate=1e-4)
+
+
+def test_an_unknown_key_of_a_config_file_ends_with_2(tmp_path, capsys):
+    (tmp_path / "a.yaml").write_text("category: shirts\nwitdh: 32\n")
+    with pytest.raises(SystemExit) as caught:
+        parse("train-retriever", ["--config", str(tmp_path / "a.yaml")])
+    assert caught.value.code == 2 and "witdh" in told(capsys)
+
+
+def script_commands():
+    """The command of each script of the top level, by the script's path."""
+    scripts = [path for folder in (".", "data_prep", "eval") for path in (ROOT / folder).glob("*.py")]
+    return {str(path.relative_to(ROOT)): command for path in scripts for command in COMMANDS if f'"{command}"' in path.read_text()}
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: str(path.relative_to(ROOT / "configs")))
+def test_the_command_in_the_first_line_of_a_config_can_be_given(path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    first = path.read_text().splitlines()[0].split("   ")[0]
+    mark, python, script, *arguments = first.split()
+    assert (mark, python) == ("#", "python") and ["--config", str(path.relative_to(ROOT))] == arguments[:2]
+    parse(script_commands()[script], arguments)
+
+
+def test_every_command_has_a_script():
+    assert sorted(script_commands().values()) == sorted(COMMANDS)
+
+
+def test_no_command_is_an_error_and_help_and_version_are_none(capsys):
+    assert main([]) == 2 and main(["--help"]) == 0
+    overview = told(capsys)
+    assert all(command in overview for command in COMMANDS)
+    assert main(["--version"]) == 0 and told(capsys).strip() == __version__
+
+
+def test_an_unknown_command_is_told_with_those_there_are(capsys):
+    assert main(["train-everything"]) == 2
+    assert "train-captioner" in told(capsys)
+
+
+def test_a_mistake_of_the_user_is_one_line_and_2(tmp_path, capsys):
+    assert main(["train-captioner", "--category", "dresses", "--data", str(tmp_path / "nowhere")]) == 2
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 1 and lines[0].startswith("error: ") and "nowhere" in lines[0]
+
+
+def test_parsers_are_made_for_all_commands():
+    assert {parser_of(command).prog for command in COMMANDS} == {f"fashioniq {command}" for command in COMMANDS}

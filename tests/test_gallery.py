@@ -1,0 +1,166 @@
+import pytest
+import torch
+
+from fashioniq import gallery
+from fashioniq.data.features import Items
+from fashioniq.gallery import Gallery
+
+SEARCHES = [pytest.param("torch"), pytest.param("auto", marks=pytest.mark.skipif(gallery.faiss is None, reason="FAISS is not installed"))]
+
+
+def gallery_of(vectors_ND, search="torch"):
+    count = len(vectors_ND)
+    return Gallery(Items([str(n) for n in range(count)], torch.zeros(count, 1), torch.zeros(count, 8, dtype=torch.long)), vectors_ND, search)
+
+
+def distances(vectors_ND, query_BD):
+    return (query_BD.double().unsqueeze(1) - vectors_ND.double()).square().sum(-1)
+
+
+def naive_rank(vectors_ND, query_BD, target_B):
+    distance_BN = distances(vectors_ND, query_BD)
+    own_B1 = distance_BN.gather(1, target_B.unsqueeze(1))
+    earlier_BN = torch.arange(len(vectors_ND)) < target_B.unsqueeze(1)
+    return ((distance_BN < own_B1) | ((distance_BN == own_B1) & earlier_BN)).sum(1)
+
+
+def random_vectors():
+    return torch.randn(300, 24)
+
+
+def unit_vectors():
+    return torch.nn.functional.normalize(torch.randn(300, 24), dim=1)
+
+
+def duplicated():
+    return torch.randn(75, 24).repeat(4, 1)[torch.randperm(300)]
+
+
+def all_equal():
+    return torch.randn(1, 24).expand(300, -1)
+
+
+def near_ties():
+    return torch.randn(1, 24) + 1e-7 * torch.randn(300, 24)
+
+
+def far_from_the_origin():
+    return 1000 + 1e-3 * torch.randn(300, 24)
+
+
+@pytest.fixture(params=[random_vectors, unit_vectors, duplicated, all_equal, near_ties, far_from_the_origin], ids=lambda make: make.__name__)
+def case(request):
+    torch.manual_seed(0)
+    vectors_ND = request.param().contiguous()
+    near_an_item_BD = vectors_ND[torch.randint(300, (20,))] + 0.01 * torch.randn(20, 24)
+    return vectors_ND, torch.cat([near_an_item_BD, torch.randn(20, 24)]), torch.randint(300, (40,))
+
+
+@pytest.mark.parametrize("tile", [1, 7, 299, 8192])
+def test_ranks_by_tiles_are_the_naive_ranks(case, tile, monkeypatch):
+    vectors_ND, query_BD, target_B = case
+    monkeypatch.setattr(gallery, "TILE", tile)
+    monkeypatch.setattr(gallery, "NEAR", 50)
+    assert torch.equal(gallery_of(vectors_ND).rank(query_BD, target_B), naive_rank(vectors_ND, query_BD, target_B))
+
+
+def test_the_order_of_the_gallery_changes_no_rank_but_that_of_ties():
+    torch.manual_seed(1)
+    vectors_ND, query_BD, target_B = torch.randn(200, 16), torch.randn(30, 16), torch.randint(200, (30,))
+    order = torch.randperm(200)
+    shuffled_B = order.argsort()[target_B]
+    assert torch.equal(gallery_of(vectors_ND).rank(query_BD, target_B), gallery_of(vectors_ND[order]).rank(query_BD, shuffled_B))
+
+
+def test_items_as_near_rank_in_the_order_of_the_gallery():
+    vectors_ND = torch.tensor([[2.0], [1.0], [-1.0], [1.0]])
+    assert gallery_of(vectors_ND).rank(torch.zeros(4, 1), torch.arange(4)).tolist() == [3, 0, 1, 2]
+
+
+def test_the_ranks_of_all_items_are_each_place_once(case):
+    vectors_ND, query_BD, _ = case
+    rank_N = gallery_of(vectors_ND).rank(query_BD[:1].expand(300, -1), torch.arange(300))
+    assert rank_N.sort().values.tolist() == list(range(300))
+
+
+def test_a_query_in_columns_ranks_as_the_same_query_in_rows():
+    torch.manual_seed(0)
+    vectors_ND, query_BD, target_B = torch.randn(500, 64).repeat(2, 1), torch.randn(50, 64), torch.arange(50) * 20
+    in_columns_BD = query_BD.T.contiguous().T
+    assert torch.equal(gallery_of(vectors_ND).rank(in_columns_BD, target_B), naive_rank(vectors_ND, query_BD, target_B))
+
+
+def test_ranks_stay_exact_in_mixed_precision(case):
+    vectors_ND, query_BD, target_B = case
+    candidates = gallery_of(vectors_ND)
+    with torch.autocast("cpu", torch.bfloat16):
+        rank_B = candidates.rank(query_BD, target_B)
+    assert torch.equal(rank_B, naive_rank(vectors_ND, query_BD, target_B))
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_query_that_is_not_finite_is_never_a_hit(bad):
+    candidates, query_BD = gallery_of(torch.randn(30, 4)), torch.full((2, 4), bad)
+    try:
+        rank_B = candidates.rank(query_BD, torch.tensor([3, 5]))
+    except ValueError:
+        return  # refused: as good
+    assert rank_B.tolist() == [29, 29]
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_top_k_is_the_naive_order(case, search):
+    vectors_ND, query_BD, _ = case
+    distance_BK, item_BK = gallery_of(vectors_ND, search).top(query_BD, 5)
+    expected_BK, expected_item_BK = distances(vectors_ND, query_BD).sort(dim=1, stable=True)
+    torch.testing.assert_close(distance_BK, expected_BK[:, :5], rtol=1e-9, atol=0)
+    assert torch.equal(item_BK, expected_item_BK[:, :5])
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_the_best_item_has_rank_0_and_the_next_ones_follow(case, search):
+    vectors_ND, query_BD, _ = case
+    candidates = gallery_of(vectors_ND, search)
+    _, item_BK = candidates.top(query_BD, 3)
+    assert torch.stack([candidates.rank(query_BD, item_B) for item_B in item_BK.unbind(1)], 1).tolist() == [[0, 1, 2]] * len(query_BD)
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_excluded_items_are_passed_over(search):
+    torch.manual_seed(0)
+    candidates, query_BD = gallery_of(torch.randn(100, 8), search), torch.randn(10, 8)
+    _, all_BK = candidates.top(query_BD, 6)
+    _, item_BK = candidates.top(query_BD, 3, all_BK[:, [0, 2, 3]])
+    assert torch.equal(item_BK, all_BK[:, [1, 4, 5]])
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_many_excluded_items_leave_enough_others(search):
+    torch.manual_seed(0)
+    candidates, query_BD = gallery_of(torch.randn(100, 8), search), torch.randn(2, 8)
+    _, all_BK = candidates.top(query_BD, 100)
+    _, item_BK = candidates.top(query_BD, 5, all_BK[:, :90])
+    assert torch.equal(item_BK, all_BK[:, 90:95])
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_k_beyond_the_gallery_gives_all_of_it(search):
+    distance_BK, item_BK = gallery_of(torch.tensor([[3.0], [1.0], [2.0]]), search).top(torch.zeros(1, 1), 10)
+    assert item_BK.tolist() == [[1, 2, 0]] and distance_BK.tolist() == [[1, 4, 9]]
+
+
+@pytest.mark.skipif(gallery.faiss is None, reason="FAISS is not installed")
+def test_the_search_library_can_be_chosen():
+    assert gallery_of(torch.zeros(3, 2), "torch").search == "torch"
+    assert gallery_of(torch.zeros(3, 2), "auto").search == "faiss"
+
+
+def test_without_faiss_torch_searches(monkeypatch):
+    monkeypatch.setattr(gallery, "faiss", None)
+    assert gallery_of(torch.zeros(3, 2), "auto").search == "torch"
+
+
+def test_no_gradient_flows_through_the_gallery():
+    vectors_ND, query_BD = torch.randn(5, 2, requires_grad=True), torch.randn(2, 2, requires_grad=True)
+    candidates = gallery_of(vectors_ND)
+    assert not candidates.vectors_ND.requires_grad and not candidates.top(query_BD, 2)[0].requires_grad

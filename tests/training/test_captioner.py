@@ -1,0 +1,87 @@
+import pytest
+import torch
+
+from fashioniq.data.catalog import Pair
+from fashioniq.data.features import Items
+from fashioniq.data.words import END, PAD, START, UNKNOWN, Vocabulary
+from fashioniq.models.captioner import Captioner, Looks
+from fashioniq.training.captioner import CaptionerTraining, caption_examples
+
+SHAPES, COLOURS = ("longer", "much shorter", "more formal", "darker with sleeves"), ("red", "blue", "green", "black", "white")
+CAPTIONS = [f"is {shape} and {colour}" for shape in SHAPES for colour in COLOURS]
+
+
+def training(captions, attributes=0):
+    """A module in training on one caption of each of as many pairs, and its one batch."""
+    torch.manual_seed(0)
+    vocabulary = Vocabulary.of(captions, at_least=1)
+    products = 2 * len(captions)
+    items = Items([f"P{n}" for n in range(products)], torch.randn(products, 16), torch.randint(1, 10, (products, 8)))
+    pairs = [Pair(f"P{2 * n}", f"P{2 * n + 1}", (text,)) for n, text in enumerate(captions)]
+    model = Captioner(len(vocabulary), 16, attributes, width=48, heads=4, hidden=96, layers=2, dropout=0.0)
+    module = CaptionerTraining(model, items, items, vocabulary, [pair.captions for pair in pairs], 1.0, 40, 1)
+    return module, list(caption_examples(pairs, items, vocabulary, 8))
+
+
+def test_each_caption_is_an_example_framed_by_start_and_end():
+    vocabulary = Vocabulary(["red", "blue"])
+    items = Items(["A", "B"], torch.zeros(2, 1), torch.zeros(2, 8, dtype=torch.long))
+    pairs = [Pair("A", "B", ("red", "blue odd red blue")), Pair(None, "A", ("red",))]
+    reference_N, target_N, words_NL = caption_examples(pairs, items, vocabulary, 3)
+    assert (reference_N.tolist(), target_N.tolist()) == ([1, 1], [0, 0])
+    assert words_NL.tolist() == [[START, 4, END, PAD, PAD], [START, 5, UNKNOWN, 4, END]]
+
+
+def test_the_loss_is_the_cross_entropy_of_the_next_words_without_padding():
+    module, (reference_N, target_N, words_NL) = training(CAPTIONS)
+    model, features_ND = module.model, module.train_features
+    looks = [Looks(features_ND[place_N], module.train_attributes[place_N]) for place_N in (reference_N, target_N)]
+    log_NLV = model(*looks, words_NL[:, :-1]).log_softmax(-1)
+    said = [log_NLV[row, place, word] for row, words in enumerate(words_NL.tolist()) for place, word in enumerate(words[1:]) if word != PAD]
+    torch.testing.assert_close(module.training_step([reference_N, target_N, words_NL], 0), -torch.stack(said).mean())
+
+
+@pytest.mark.parametrize("attributes", [0, 10])
+def test_the_captioner_learns_20_captions_by_heart(attributes):
+    module, batch = training(CAPTIONS, attributes)
+    settings = module.configure_optimizers()
+    optimizer, schedule = settings["optimizer"], settings["lr_scheduler"]["scheduler"]
+    for _ in range(120):
+        loss = module.training_step(batch, 0)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+    module.eval()
+    looks = [Looks(module.train_features[place_N], module.train_attributes[place_N]) for place_N in batch[:2]]
+    assert module.vocabulary.decode(module.model.greedy(*looks)) == CAPTIONS
+    assert module.vocabulary.decode(module.model.beam(*looks, 3)) == CAPTIONS
+
+
+def test_the_learning_rate_is_noams():
+    module, _ = training(CAPTIONS)
+    settings = module.configure_optimizers()
+    optimizer, schedule = settings["optimizer"], settings["lr_scheduler"]["scheduler"]
+    assert settings["lr_scheduler"]["interval"] == "step"
+    assert (optimizer.defaults["betas"], optimizer.defaults["eps"]) == ((0.9, 0.98), 1e-9)
+    for step in range(1, 101):
+        expected = 48**-0.5 * min(step**-0.5, step * 40**-1.5)
+        assert optimizer.param_groups[0]["lr"] == pytest.approx(expected)
+        optimizer.step()
+        schedule.step()
+
+
+def test_validation_scores_what_is_said_against_the_captions_of_the_pair(monkeypatch):
+    module, (reference_N, target_N, words_NL) = training(CAPTIONS)
+    logged = {}
+    monkeypatch.setattr(module, "log", logged.__setitem__)
+    said_BL = words_NL[:, 1:9].masked_fill(words_NL[:, 1:9] == END, PAD)
+    monkeypatch.setattr(module.model, "beam", lambda reference, target, beams: said_BL)
+    module.on_validation_epoch_start()
+    module.validation_step([reference_N, target_N, torch.arange(20)], 0)
+    module.on_validation_epoch_end()
+    assert logged == pytest.approx({"val_BLEU-4": 100, "val_BLEU-1": 100}, abs=0.01)
+    module.on_validation_epoch_start()
+    module.validation_step([reference_N, target_N, torch.arange(20).roll(7)], 0)
+    module.on_validation_epoch_end()
+    assert logged["val_BLEU-4"] < 50

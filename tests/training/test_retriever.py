@@ -1,0 +1,169 @@
+import pytest
+import torch
+
+from fashioniq.askers import BestItem
+from fashioniq.data.catalog import Pair
+from fashioniq.data.features import Items
+from fashioniq.data.words import PAD, Vocabulary
+from fashioniq.gallery import Gallery
+from fashioniq.models.captioner import Captioner
+from fashioniq.models.retriever import DialogRetriever
+from fashioniq.rollout import rollout
+from fashioniq.training.losses import triplet
+from fashioniq.training.retriever import Openings, RetrieverTraining, random_others
+from fashioniq.users import RecordedUser
+
+VOCABULARY = Vocabulary([f"word{n}" for n in range(26)])
+
+
+def some_items(count):
+    torch.manual_seed(count)
+    return Items([str(n) for n in range(count)], torch.randn(count, 12), torch.randint(1, 10, (count, 8)))
+
+
+def training(turns=2, **options):
+    torch.manual_seed(0)
+    model = DialogRetriever(len(VOCABULARY), 12, 10, width=16, heads=2, hidden=32, layers=1)
+    captioner = Captioner(len(VOCABULARY), 12, 10, width=16, heads=2, hidden=32, layers=1)
+    settings = {"openings": None, "loss": "triplet", "beams": 1, "learning_rate": 1e-3, "seed": 0} | options
+    module = RetrieverTraining(model, captioner, VOCABULARY, VOCABULARY, some_items(30), some_items(20), turns=turns, **settings)
+    return module, captioner
+
+
+def test_another_item_is_never_the_item_itself_and_every_other_is_as_likely():
+    torch.manual_seed(0)
+    other_B = random_others(torch.full((9000,), 3), 10)
+    counts = other_B.bincount(minlength=10).tolist()
+    assert counts[3] == 0 and all(850 < count < 1150 for item, count in enumerate(counts) if item != 3)
+    assert random_others(torch.arange(2), 2).tolist() == [1, 0]
+
+
+def recorded_dialogs(model, items, words_BTL):
+    """20 dialogs that all begin with the item 20, so that only the words can tell their targets, 0 to 19."""
+    gallery = Gallery(items, model.embed_images(items.features_ND))
+    return rollout(model, BestItem(), RecordedUser(words_BTL), gallery, torch.arange(20), torch.full((20,), 20), words_BTL.shape[1])
+
+
+def recorded_loss(model, items, words_BTL):
+    target_BD = model.embed_images(items.features_ND[:20])
+    return triplet(recorded_dialogs(model, items, words_BTL).query_BTD, target_BD, torch.eye(20, dtype=torch.bool))
+
+
+def test_the_retriever_learns_20_recorded_dialogs_by_their_words():
+    items = some_items(21)
+    model = DialogRetriever(len(VOCABULARY), 12, 10, width=32, heads=4, hidden=64, layers=1)
+    words_BTL = torch.randint(4, len(VOCABULARY), (20, 2, 6))
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    for _ in range(120):
+        loss = recorded_loss(model, items, words_BTL)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    with torch.no_grad():
+        shuffled_BTL = words_BTL.roll(7, 0)
+        assert recorded_loss(model, items, words_BTL) < 0.01
+        assert (recorded_dialogs(model, items, words_BTL).ranks == 0).double().mean() > 0.9
+        assert recorded_loss(model, items, shuffled_BTL) > 0.5
+        assert (recorded_dialogs(model, items, shuffled_BTL).ranks == 0).double().mean() < 0.3
+
+
+@pytest.mark.parametrize("beams", [1, 2])
+@pytest.mark.parametrize("loss", ["triplet", "triplet-unsquared"])
+def test_a_step_moves_the_retriever_and_leaves_the_captioner(loss, beams):
+    module, captioner = training(loss=loss, beams=beams)
+    before = {name: tensor.clone() for name, tensor in captioner.state_dict().items()}
+    module.on_train_epoch_start()
+    optimizer = module.configure_optimizers()
+    value = module.training_step([torch.arange(12)], 0)
+    value.backward()
+    optimizer.step()
+    assert value > 0 and all(weight.grad is not None and weight.grad.isfinite().all() for weight in module.model.parameters())
+    assert all(torch.equal(tensor, before[name]) for name, tensor in captioner.state_dict().items())
+
+
+PAIRS = [Pair("5", "7", ("word1 word2", "word3")), Pair("2", "9", ("word4",)), Pair(None, "3", ("word5",)), Pair("5", "8", ("word6",))]
+RECORDED = {5: {(7, "word1 word2"), (7, "word3"), (8, "word6")}, 2: {(9, "word4")}}
+
+
+def drawn(share, count=400):
+    """Openings of targets 2, 5 and 6, each `count` times: (target, first item, words), where 20 is what a dialog begins with otherwise."""
+    torch.manual_seed(0)
+    target_B = torch.tensor([2, 5, 6]).repeat(count)
+    first_B, words_BL = Openings(PAIRS, some_items(30), VOCABULARY, 8, share).draw(target_B, torch.full((3 * count,), 20))
+    assert words_BL.shape == (3 * count, 8)
+    return list(zip(target_B.tolist(), first_B.tolist(), VOCABULARY.decode(words_BL), strict=True))
+
+
+def test_captioned_targets_open_with_a_candidate_of_theirs_and_the_words_said_of_it():
+    dialogs = drawn(share=1.0)
+    for target in (2, 5):
+        assert {(first, words) for number, first, words in dialogs if number == target} == RECORDED[target]
+    assert {(first, words) for number, first, words in dialogs if number == 6} == {(20, "")}
+
+
+def test_each_recorded_caption_of_a_target_is_drawn_as_often():
+    dialogs = drawn(share=1.0, count=3000)
+    for said in RECORDED[5]:
+        assert 900 < dialogs.count((5, *said)) < 1100
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25])
+def test_the_share_of_openings_is_that_asked_for(share):
+    opened = [words != "" for target, _, words in drawn(share) if target != 6]
+    assert abs(sum(opened) / len(opened) - share) <= 0.05 * (share > 0)
+
+
+def test_a_step_hears_the_recorded_openings(monkeypatch):
+    module, _ = training(openings=Openings(PAIRS, some_items(30), VOCABULARY, 8, 1.0))
+    heard, step = [], module.model.step
+    monkeypatch.setattr(module.model, "step", lambda state, turn: heard.append(turn.words_BL) or step(state, turn))
+    module.on_train_epoch_start()
+    module.training_step([torch.tensor([2, 6])], 0)
+    assert VOCABULARY.decode(heard[0])[0] == "word4" and (heard[0][1] != PAD).any() and len(heard) == 2
+
+
+def test_the_captioner_is_no_part_of_what_is_trained_and_saved():
+    module, captioner = training()
+    trained = {id(weight) for group in module.configure_optimizers().param_groups for weight in group["params"]}
+    assert trained == {id(weight) for weight in module.model.parameters()}
+    assert not trained & {id(weight) for weight in captioner.parameters()}
+    assert all(name.startswith("model.") for name in module.state_dict())
+
+
+def test_frozen_word_vectors_are_not_trained():
+    module, _ = training()
+    module.model = DialogRetriever(len(VOCABULARY), 12, 10, width=16, heads=2, hidden=32, layers=1, word_vector_size=5)
+    trained = {id(weight) for group in module.configure_optimizers().param_groups for weight in group["params"]}
+    assert id(module.model.word[0].weight) not in trained and id(module.model.word[1].weight) in trained
+
+
+def test_the_user_speaks_as_asked_in_training_and_with_one_beam_in_validation():
+    module, _ = training(beams=3)
+    module.on_train_epoch_start()
+    module.on_validation_epoch_start()
+    assert (module._train_side[1].beams, module._val_side[1].beams) == (3, 1)
+
+
+def test_the_gallery_of_an_epoch_is_the_one_that_it_begins_with():
+    module, _ = training()
+    module.on_train_epoch_start()
+    gallery, _ = module._train_side
+    torch.testing.assert_close(gallery.vectors_ND, module.model.embed_images(module._items["train"].features_ND).detach())
+    assert not gallery.vectors_ND.requires_grad
+
+
+@torch.no_grad()
+def test_validation_measures_every_target_in_the_same_dialogs_each_time(monkeypatch):
+    module, _ = training(turns=3)
+    module.eval()
+    logged = []
+    for batches in ([torch.arange(20)], [torch.arange(12), torch.arange(12, 20)]):
+        figures = {}
+        monkeypatch.setattr(module, "log", figures.__setitem__)
+        module.on_validation_epoch_start()
+        for number, target_B in enumerate(batches):
+            module.validation_step([target_B], number)
+        module.on_validation_epoch_end()
+        logged.append(figures)
+    assert logged[0] == logged[1] and set(logged[0]) == {"val_P_1", "val_R@10_1", "val_P_3", "val_R@10_3"}
+    assert all(0 <= value <= 100 for value in logged[0].values())
