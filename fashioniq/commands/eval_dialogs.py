@@ -13,7 +13,7 @@ from torch import Tensor
 
 from fashioniq.askers import BestItem
 from fashioniq.categories import canonical
-from fashioniq.commands.common import describe_data, load_captioner, load_retriever, open_store, pairs_with_features, pick_device, split_items
+from fashioniq.commands.common import load_captioner, load_retriever, open_store, pairs_with_features, pick_device, split_items
 from fashioniq.config import EvalDialogs
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.features import FeatureStore, Items
@@ -65,7 +65,8 @@ def run(settings: EvalDialogs) -> None:
         "coverage": len(items) / len(catalog.ids(settings.split)),
         "dialogs": count,
         "features": store.facts["encoder"],
-        **{key: value for key, value in describe_data(catalog).items() if key in ("pictures", "fingerprint")},
+        "pictures": "none" if store.facts["encoder"] == "metadata" else catalog.pictures_origin,
+        "fingerprint": catalog.fingerprint(),
         **user_facts,
         "attributes": facts["attrs"],
         "exclude_shown": settings.exclude_shown,
@@ -170,17 +171,16 @@ def _write(
 
 
 def _tell(metrics: dict[str, Any], out: Path) -> None:
-    table = Table(
-        title=f"{metrics['category']}, {metrics['split']} split: {metrics['dialogs']} dialogs, gallery {metrics['gallery']}, "
-        f"coverage {100 * metrics['coverage']:.1f} %",
-        title_justify="left",
+    print(
+        f"{metrics['category']}, {metrics['split']} split: {metrics['dialogs']} dialogs, gallery {metrics['gallery']}, "
+        f"{100 * metrics['coverage']:.1f} % of the split have features"
     )
-    for name in ("turn", "P", "R@10", "R@50", "mean rank"):
+    table = Table()
+    for name in ("turn", "P", "R@10", "R@50", "mean rank (from 0)"):
         table.add_column(name, justify="right")
     for turn in metrics["turns"]:
         table.add_row(f"{turn['turn']:.0f}", f"{turn['P']:.2f}", f"{turn['R@10']:.2f}", f"{turn['R@50']:.2f}", f"{turn['mean_rank']:.1f}")
-    console = Console()
-    console.print(table)
+    Console().print(table)
     print(
         f"by chance P 50, R@10 {min(100, 1000 / metrics['gallery']):.2f}, R@50 {min(100, 5000 / metrics['gallery']):.2f}; "
         f"features: {metrics['features']}; user: {metrics['user']}, {metrics['decoding']}"

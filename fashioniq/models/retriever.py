@@ -92,9 +92,10 @@ class DialogRetriever(nn.Module):
 
     def _embed(self, turn: Turn) -> tuple[Tensor, Tensor]:
         batch, place = len(turn.words_BL), self.place.weight
-        words_BL = turn.words_BL[:, : self.max_words]
+        words_BL = turn.words_BL
+        places_L = torch.arange(1, 1 + words_BL.shape[1], device=words_BL.device).clamp(max=self.max_words)  # later words carry the last mark
         special_B1D = (self.special + place[0]).expand(batch, 1, -1)
-        words_BLD = self.word(words_BL) + place[1 : 1 + words_BL.shape[1]]
+        words_BLD = self.word(words_BL) + place[places_L]
         image_B1D = self.embed_images(turn.image_BD).unsqueeze(1) + place[-1]
         always_B1 = torch.ones(batch, 1, dtype=torch.bool, device=words_BL.device)
         tokens, masks = [special_B1D, words_BLD, image_B1D], [always_B1, words_BL != 0, always_B1]

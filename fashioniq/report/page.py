@@ -140,7 +140,8 @@ def _notes(metrics: dict, products: _Products) -> Iterable[str]:
     if captions is not None and str(captions).lower() != "human":
         yield f"<b>Captions: {_safe(captions)}.</b> They are made, not human."
     if "user" in metrics:
-        yield f"<b>User: {_safe(metrics['user'])}.</b> It said the words in these dialogs; no person talked to this retriever."
+        said = "People said these words of the pairs beforehand" if metrics["user"].startswith("recorded") else "It said the words in these dialogs"
+        yield f"<b>User: {_safe(metrics['user'])}.</b> {said}; no person talked to this retriever."
     if not products.has_pictures():
         yield "<b>No pictures.</b> Products are shown by their titles and attributes."
     elif products.without_picture:

@@ -137,11 +137,11 @@ def test_frozen_word_vectors_are_not_trained():
     assert id(module.model.word[0].weight) not in trained and id(module.model.word[1].weight) in trained
 
 
-def test_the_user_speaks_as_asked_in_training_and_with_one_beam_in_validation():
+def test_the_user_speaks_with_as_many_beams_as_asked():
     module, _ = training(beams=3)
     module.on_train_epoch_start()
     module.on_validation_epoch_start()
-    assert (module._train_side[1].beams, module._val_side[1].beams) == (3, 1)
+    assert (module._train_side[1].beams, module._val_side[1].beams) == (3, 3)
 
 
 def test_the_gallery_of_an_epoch_is_the_one_that_it_begins_with():
