@@ -41,15 +41,15 @@ class Gallery:
         return len(self.vectors_ND)
 
     def rank(self, query_BD: Tensor, target_B: Tensor) -> Tensor:
-        """How many items are strictly nearer than the target, or as near and earlier: 0 for the best."""
-        query_BD = query_BD.detach().float()
+        """How many items are strictly nearer than the target, or as near and earlier: 0 for the best. Raises ValueError for NaN."""
+        query_BD = _plain(query_BD)
         slack_B1 = self._slack(query_BD).unsqueeze(1)
         score_B1 = self._score(query_BD, self.vectors_ND[target_B], self._half_square_N[target_B]).unsqueeze(1)
         exact_B = _exact_distance(query_BD, self.vectors_ND[target_B])
         rank_B = torch.zeros_like(target_B)
         for start in range(0, len(self), TILE):
             tile = slice(start, start + TILE)
-            margin_BN = query_BD @ self.vectors_ND[tile].T - self._half_square_N[tile] - score_B1
+            margin_BN = self._scores(query_BD, tile) - score_B1
             rank_B += (margin_BN > slack_B1).sum(1)
             row, column = (margin_BN.abs() <= slack_B1).nonzero(as_tuple=True)
             for near, item in zip(row.split(NEAR), (column + start).split(NEAR), strict=True):
@@ -60,9 +60,9 @@ class Gallery:
 
     def top(self, query_BD: Tensor, k: int, exclude_BK: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The k nearest items, nearest first, as squared distances and positions, both B×k; those of `exclude_BK` are passed over."""
-        query_BD = query_BD.detach().float()
+        query_BD = _plain(query_BD)
         excluded = 0 if exclude_BK is None else exclude_BK.shape[1]
-        item_BK = self._nearest(query_BD, min(len(self), k + excluded + SPARE))
+        item_BK = self._nearest(query_BD, min(len(self), k + excluded), min(len(self), k + excluded + SPARE))
         distance_BK = _exact_distance(query_BD.unsqueeze(1), self.vectors_ND[item_BK])
         if exclude_BK is not None:
             distance_BK[(item_BK.unsqueeze(2) == exclude_BK.unsqueeze(1)).any(2)] = float("inf")
@@ -70,11 +70,24 @@ class Gallery:
         distance_BK, by_distance = distance_BK.gather(1, by_item).sort(dim=1, stable=True)
         return distance_BK[:, :k], item_BK.gather(1, by_distance)[:, :k]
 
-    def _nearest(self, query_BD: Tensor, count: int) -> Tensor:
+    def _nearest(self, query_BD: Tensor, wanted: int, count: int) -> Tensor:
+        """`count` near items, unordered, that the `wanted` nearest are surely among."""
         if self._index is not None:
-            _, item_BK = self._index.search(query_BD.cpu().numpy(), count)
-            return torch.from_numpy(item_BK).to(query_BD.device)
-        return (query_BD @ self.vectors_ND.T - self._half_square_N).topk(count, dim=1).indices
+            item_BK = torch.from_numpy(self._index.search(query_BD.cpu().numpy(), count)[1]).to(query_BD.device)
+        else:
+            item_BK = self._scores(query_BD, slice(None)).topk(count, dim=1).indices
+        if count == len(self):
+            return item_BK
+        distance_BK = _exact_distance(query_BD.unsqueeze(1), self.vectors_ND[item_BK]).sort(dim=1).values
+        open_B = distance_BK[:, -1] - distance_BK[:, wanted - 1] <= 2 * self._slack(query_BD)  # more ties than spare items
+        for row in open_B.nonzero()[:, 0]:
+            distance_N = _exact_distance(query_BD[row], self.vectors_ND)
+            item_BK[row] = distance_N.sort(stable=True).indices[:count]
+        return item_BK
+
+    def _scores(self, query_BD: Tensor, items: slice) -> Tensor:
+        with torch.autocast(query_BD.device.type, enabled=False):  # bfloat16 would rank anew
+            return query_BD @ self.vectors_ND[items].T - self._half_square_N[items]
 
     @staticmethod
     def _score(query_BD: Tensor, vectors_BD: Tensor, half_square_B: Tensor) -> Tensor:
@@ -85,6 +98,13 @@ class Gallery:
         epsilon = torch.finfo(torch.float32).eps
         scale_B = query_BD.norm(dim=1) * self._longest + self._longest**2
         return 2 * epsilon * max(16.0, query_BD.shape[1] ** 0.5) * scale_B
+
+
+def _plain(query_BD: Tensor) -> Tensor:
+    query_BD = query_BD.detach().float().contiguous()  # one layout, so that equal items get equal sums
+    if not query_BD.isfinite().all():
+        raise ValueError("a query is not finite: the retriever has diverged")
+    return query_BD
 
 
 def _exact_distance(query_BD: Tensor, vectors_BD: Tensor) -> Tensor:

@@ -158,7 +158,8 @@ def categories_in(root: Path) -> list[str]:
 
 
 def _merge_lists(lists: Any, path: Path, name: str) -> list[list[str]]:
-    if not isinstance(lists, list) or not lists or len(lists) % ATTRIBUTE_LISTS:
+    well_formed = isinstance(lists, list) and lists and len(lists) % ATTRIBUTE_LISTS == 0
+    if not well_formed or not all(isinstance(words, list) and all(isinstance(word, str) for word in words) for words in lists):
         raise UserError(f"{path}: {name} should have 6 lists of words (or 12 or 18), it has {json.dumps(lists)[:80]}")
     merged: list[list[str]] = []
     for kind in range(ATTRIBUTE_LISTS):

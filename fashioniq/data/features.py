@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -151,7 +152,7 @@ def _read_part(path: Path) -> Part:
         with np.load(path, allow_pickle=False) as file:
             text = json.loads(str(file["text"]))
             return Part(text["ids"], file["features"], file["attributes"], text["failures"])
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
         raise UserError(f"{path} is damaged ({error}): remove it and run the same command again") from error
 
 
@@ -175,5 +176,5 @@ def _join_parts(root: Path, parts: list[Part], facts: dict[str, Any]) -> Feature
 def _open_array(path: Path) -> np.ndarray:
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError) as error:
         raise UserError(f"{path} is missing or damaged ({error}): remove the store's folder and extract again") from error

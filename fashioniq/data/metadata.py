@@ -12,6 +12,7 @@ from sklearn.preprocessing import normalize
 
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.words import tokenize
+from fashioniq.files import UserError
 
 
 def metadata_words(catalog: Catalog, name: str) -> list[str]:
@@ -24,10 +25,19 @@ def metadata_vectors(catalog: Catalog, ids: Sequence[str], dimensions: int, seed
     """The ids that have words known from train, and their vectors, N×D float32 of unit length.
 
     Words count if at least 3 products of train have them; D is `dimensions`, or less where train has fewer words.
+    Raises UserError where train has next to no words.
     """
     vectorizer = TfidfVectorizer(analyzer=list, min_df=3, sublinear_tf=True, dtype=np.float32)
     train = [words for name in catalog.ids("train") if (words := metadata_words(catalog, name))]
-    train_NW = vectorizer.fit_transform(train)
+    try:
+        train_NW = vectorizer.fit_transform(train)
+    except ValueError:  # no word at all
+        train_NW = None
+    if train_NW is None or min(train_NW.shape) < 2:
+        raise UserError(
+            f"the train split of {catalog.category} has {len(train)} products with words in titles/ or attributes/, "
+            "too few for metadata features: at least two words must be in three of their titles or labels"
+        )
     svd = TruncatedSVD(min(dimensions, min(train_NW.shape) - 1), random_state=seed).fit(train_NW)
     vectors_ND = svd.transform(vectorizer.transform([metadata_words(catalog, name) for name in ids])).astype(np.float32)
     known_N = np.linalg.norm(vectors_ND, axis=1) > 1e-6

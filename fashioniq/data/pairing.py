@@ -16,11 +16,13 @@ def reference_pairs(titles: Sequence[str], per_target: int = 1) -> np.ndarray:
     Never itself; ties go to the earlier position; -1 where fewer share a word. Source: Fashion IQ, section 3.
     """
     vectorizer = TfidfVectorizer(tokenizer=tokenize, token_pattern=None, lowercase=False, norm=None, dtype=np.float32)
+    references = np.full((len(titles), per_target), -1, dtype=np.int64)
+    if not any(tokenize(title) for title in titles):
+        return references
     weights = vectorizer.fit_transform(titles)
     has_word = weights.copy()
     has_word.data[:] = 1
     has_word_by_word = has_word.T.tocsr()
-    references = np.full((len(titles), per_target), -1, dtype=np.int64)
     for start in range(0, len(titles), BLOCK):
         shared = (weights[start : start + BLOCK] @ has_word_by_word).tocsr()
         for row in range(shared.shape[0]):

@@ -70,11 +70,11 @@ def load_word_vectors(path: Path, vocabulary: Vocabulary) -> tuple[Tensor, int]:
 
     if not path.is_file():
         raise UserError(f"there is no file of word vectors {path}")
-    with open(path, encoding="utf-8") as file:
-        no_header = len(file.readline().split()) != 2  # word2vec opens with "count size", GloVe does not
     try:
+        with open(path, encoding="utf-8") as file:
+            no_header = len(file.readline().split()) != 2  # word2vec opens with "count size", GloVe does not
         vectors = KeyedVectors.load_word2vec_format(str(path), binary=False, no_header=no_header)
-    except (ValueError, EOFError, UnicodeDecodeError) as error:
+    except (ValueError, EOFError, TypeError) as error:
         raise UserError(f"{path} is not a text file of word vectors in GloVe's or word2vec's format: {error}") from error
     table = torch.zeros(len(vocabulary), vectors.vector_size)
     found = [number for number, word in enumerate(vocabulary.words) if word in vectors]

@@ -122,7 +122,8 @@ class Captioner(nn.Module):
             if done_BK.all():
                 break
             rows = torch.arange(batch, device=device).unsqueeze(1) * (state.memory_mask_BL.shape[0] // batch) + parent_BK
-            state = state.select(rows.flatten()) if place == 0 else state.select_words(rows.flatten())
+            as_many = rows.numel() == len(state.memory_mask_BL)  # then row i goes on with the memory that it has
+            state = state.select_words(rows.flatten()) if as_many else state.select(rows.flatten())
         best_B = (total_BK / length_BK.clamp(min=1)).argmax(1)
         words_BL = words_BKL[torch.arange(batch, device=device), best_B][:, : self.max_words]
         words_BL = torch.nn.functional.pad(words_BL, (0, self.max_words - words_BL.shape[1]), value=PAD)

@@ -64,8 +64,8 @@ class DialogRetriever(nn.Module):
         self.turn = small_embedding(max_turns, width)
         self.encoder = Encoder(width, heads, hidden, layers, dropout)
         self.query = nn.Linear(width, width)
-        nn.init.normal_(self.query.weight, std=0.1 * width**-0.5)  # queries start near the origin, as far from every image:
-        nn.init.zeros_(self.query.bias)  # the loss starts at its chance value, and no image is favoured
+        nn.init.normal_(self.query.weight, std=0.1 * width**-0.5)  # queries start short, about as far from every image:
+        nn.init.zeros_(self.query.bias)  # the loss starts near its chance value
 
     def set_word_vectors(self, vectors_VD: Tensor) -> None:
         """Put pretrained vectors in place of the words' random ones; they stay frozen."""

@@ -150,16 +150,21 @@ class KeepBest(pl.Callback):
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int) -> None:
         self._losses.append(outputs["loss"].detach())
 
+    def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if self._losses and not torch.stack(self._losses).isfinite().all():
+            raise UserError(f"the training diverged in epoch {trainer.current_epoch}, its loss is not finite: lower the learning rate")
+
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         figures = {"epoch": float(trainer.current_epoch), "train_loss": torch.stack(self._losses).mean().item()}
         figures |= {name: value.item() for name, value in trainer.callback_metrics.items() if name.startswith("val_")}
+        better = not self.best or figures[self.monitor] > self.best[self.monitor]
+        self.best = figures if better else self.best
         if not trainer.is_global_zero:
             return
         _append_row(self.run / "metrics.csv", figures)
         told = "  ".join(f"{name} {value:.4g}" for name, value in figures.items() if name != "epoch")
         pl_module.print(f"epoch {trainer.current_epoch}  {told}", flush=True)
-        if not self.best or figures[self.monitor] > self.best[self.monitor]:
-            self.best = figures
+        if better:
             save_model(self.run, self.model, {**self.facts, "metrics": figures})
 
 

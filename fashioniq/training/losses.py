@@ -17,7 +17,9 @@ def triplet(query_BTD: Tensor, target_BD: Tensor, same_BB: Tensor, margin: float
 
     `same_BB` is true where two dialogs have one target: no target is its own negative.
     """
-    distance_BTB = query_BTD.square().sum(-1, keepdim=True) - 2 * query_BTD @ target_BD.T + target_BD.square().sum(-1)
+    with torch.autocast(query_BTD.device.type, enabled=False):  # bfloat16 would blur more than the margin
+        query_BTD, target_BD = query_BTD.float(), target_BD.float()
+        distance_BTB = query_BTD.square().sum(-1, keepdim=True) - 2 * query_BTD @ target_BD.T + target_BD.square().sum(-1)
     return _hinge(distance_BTB, same_BB, margin)
 
 

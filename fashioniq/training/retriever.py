@@ -100,7 +100,7 @@ class RetrieverTraining(pl.LightningModule):
     def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
         (target_B,) = batch
         gallery, user = self._val_side
-        first_B = (target_B * 7919 + 1 + self.seed) % len(gallery)  # any fixed item will do: the same ones in every epoch
+        first_B = (target_B + 1 + self.seed % (len(gallery) - 1)) % len(gallery)  # any other fixed item: the same ones in every epoch
         dialogs = rollout(self.model, BestItem(), user, gallery, target_B, first_B, self.turns)
         self._ranks.append(dialogs.ranks)
 
