@@ -10,10 +10,10 @@ import pytest
 from PIL import Image
 
 from fashioniq.data.catalog import SPLITS, Catalog
-from fashioniq.data.drawing import draw_garment
-from fashioniq.data.garments import COLOURS, Garment, random_garment
-from fashioniq.data.grammar import differences, two_captions
 from fashioniq.data.sample import draw_sample, labels_of
+from fashioniq.data.sample.drawing import draw_garment
+from fashioniq.data.sample.garments import COLOURS, Garment, random_garment
+from fashioniq.data.sample.grammar import differences, two_captions
 from fashioniq.files import UserError
 
 CATEGORIES = ("dresses", "shirts", "tops")

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from fashioniq.categories import FILE_NAMES, canonical
 from fashioniq.data.catalog import SPLITS
-from fashioniq.data.drawing import draw_garment
-from fashioniq.data.garments import Garment, random_garment
-from fashioniq.data.grammar import COLOUR_WORDS, SLEEVE_ORDER, two_captions
 from fashioniq.data.pairing import reference_pairs
+from fashioniq.data.sample.drawing import draw_garment
+from fashioniq.data.sample.garments import Garment, random_garment
+from fashioniq.data.sample.grammar import COLOUR_WORDS, SLEEVE_ORDER, two_captions
 from fashioniq.files import UserError, read_json, write_json
 
 LEAST_SIZE = 96  # below it a button or a pocket cannot be seen
