@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -78,14 +79,16 @@ def run(settings: EvalDialogs) -> None:
     _tell(metrics, out)
 
 
+@dataclass(frozen=True)
 class _Plan:
-    """Which dialogs are held, and with whom."""
+    """Which dialogs are held: targets and first items as positions, and a user, or else the words that were recorded (N×T×L)."""
 
-    def __init__(
-        self, target_N: Tensor, first_N: Tensor, turns: int, user: User | None, words_NTL: Tensor | None, first_facts: dict[str, Any]
-    ) -> None:
-        self.target_N, self.first_N, self.turns = target_N, first_N, turns
-        self.user, self.words_NTL, self.first_facts = user, words_NTL, first_facts
+    target_N: Tensor
+    first_N: Tensor
+    turns: int
+    user: User | None
+    words_NTL: Tensor | None
+    first_facts: dict[str, Any]
 
 
 def _simulated(
