@@ -152,9 +152,7 @@ class TrainRetriever(Training):
     layers: int = knob(6, "of the transformer", least=1)
     turns: int = knob(5, "turns of a dialog", least=1)
     beam: int = knob(1, "beams of the user's captions in training and validation; 1 is greedy, as the paper's", least=1)
-    human_openings: float = knob(
-        0.0, "share of the dialogs on captioned targets that open with the pair's candidate and a person's words", least=0, below=1.0001
-    )
+    recorded_turns: bool = knob(False, "learn beside the simulated dialogs from what people said of the training pairs, as dialogs of one turn")
     loss: Literal["triplet", "triplet-unsquared"] = knob(
         "triplet", "squared distances with margin 0.1 (Guo 2018), or distances with margin 10 (released code)"
     )

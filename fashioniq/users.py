@@ -2,12 +2,11 @@
 
 from typing import NamedTuple, Protocol
 
-import torch
 from torch import Tensor
 
 from fashioniq.askers import Offer
 from fashioniq.data.features import Items
-from fashioniq.data.words import PAD, Vocabulary
+from fashioniq.data.words import Vocabulary
 from fashioniq.models.captioner import Captioner, Looks
 
 
@@ -37,20 +36,6 @@ class CaptionerUser:
 
     def _looks(self, item_B: Tensor) -> Looks:
         return Looks(self.items.features_ND[item_B], self.items.attributes_NA[item_B])
-
-
-class OpenedUser:
-    """Another user, but where a dialog's opening words are recorded (B×L, no row of padding alone), those are said first."""
-
-    def __init__(self, user: User, opening_BL: Tensor) -> None:
-        self.user, self.opening_BL = user, opening_BL
-
-    def reply(self, target_B: Tensor, offer: Offer) -> Words:
-        words = self.user.reply(target_B, offer)
-        if offer.turn:
-            return words
-        recorded_B1 = (self.opening_BL != PAD).any(1, keepdim=True)
-        return Words(torch.where(recorded_B1, self.opening_BL, words.words_BL))
 
 
 class RecordedUser:

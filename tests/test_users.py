@@ -5,7 +5,7 @@ from fashioniq.askers import Offer
 from fashioniq.data.features import Items
 from fashioniq.data.words import PAD, SPECIAL, UNKNOWN, Vocabulary
 from fashioniq.models.captioner import Captioner, Looks
-from fashioniq.users import CaptionerUser, OpenedUser, RecordedUser
+from fashioniq.users import CaptionerUser, RecordedUser
 
 SPEAKS = Vocabulary([f"word{n}" for n in range(16)])
 HEARS = Vocabulary([f"word{n}" for n in reversed(range(2, 16))])  # other ids, and two words that it never heard
@@ -45,17 +45,6 @@ def test_words_arrive_in_the_vocabulary_of_the_listener(items, captioner):
     heard_BL = CaptionerUser(captioner, items, SPEAKS, HEARS).reply(WANTED, Offer(0, OFFERED)).words_BL
     expected = [" ".join(word if word in HEARS else SPECIAL[UNKNOWN] for word in text.split()) for text in said]
     assert HEARS.decode(heard_BL) == expected
-
-
-def test_recorded_openings_are_said_first_and_then_the_user_speaks(items, captioner):
-    user = CaptionerUser(captioner, items, SPEAKS, SPEAKS)
-    own_BL = user.reply(WANTED, Offer(0, OFFERED)).words_BL
-    opening_BL = torch.full((15, 8), PAD)
-    opening_BL[::2, :3] = torch.tensor([4, 5, 6])
-    opened = OpenedUser(user, opening_BL)
-    first_BL = opened.reply(WANTED, Offer(0, OFFERED)).words_BL
-    assert torch.equal(first_BL[::2], opening_BL[::2]) and torch.equal(first_BL[1::2], own_BL[1::2])
-    assert torch.equal(opened.reply(WANTED, Offer(1, OFFERED)).words_BL, own_BL)
 
 
 def test_the_captioner_is_frozen_and_speaks_without_dropout(items, captioner):

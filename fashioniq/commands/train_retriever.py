@@ -12,7 +12,7 @@ from fashioniq.data.words import load_word_vectors
 from fashioniq.files import UserError
 from fashioniq.models.retriever import DialogRetriever
 from fashioniq.training.fitting import begin_run, fit, loaders
-from fashioniq.training.retriever import Openings, RetrieverTraining
+from fashioniq.training.retriever import RecordedTurns, RetrieverTraining
 
 
 def run(settings: TrainRetriever) -> None:
@@ -24,10 +24,10 @@ def run(settings: TrainRetriever) -> None:
     if settings.attrs and not user_facts["attrs"]:
         raise UserError(f"{user_run} was trained without attributes: give a captioner trained with --attrs, or leave --attrs out")
     train, val = (split_items(catalog, store, split) for split in ("train", "val"))
-    openings = None
-    if settings.human_openings:
+    recorded = None
+    if settings.recorded_turns:
         pairs = pairs_with_features(catalog, store, "train")
-        openings = Openings(pairs, train, vocabulary, captioner.max_words, settings.human_openings)
+        recorded = RecordedTurns(pairs, train, vocabulary, captioner.max_words)
     vectors_VD = None
     if settings.word_vectors:
         vectors_VD, found = load_word_vectors(settings.word_vectors, vocabulary)
@@ -60,7 +60,7 @@ def run(settings: TrainRetriever) -> None:
         "data": describe_data(catalog),
         "user": str(user_run),
         "loss": settings.loss,
-        "human_openings": settings.human_openings,
+        "recorded_turns": settings.recorded_turns,
     }
     module = RetrieverTraining(
         model,
@@ -69,7 +69,7 @@ def run(settings: TrainRetriever) -> None:
         vocabulary,
         train,
         val,
-        openings,
+        recorded,
         settings.turns,
         settings.loss,
         settings.beam,

@@ -9,14 +9,14 @@ from torch import Tensor
 from fashioniq.askers import BestItem
 from fashioniq.data.catalog import Pair
 from fashioniq.data.features import Items
-from fashioniq.data.words import PAD, Vocabulary
+from fashioniq.data.words import Vocabulary
 from fashioniq.gallery import Gallery
 from fashioniq.metrics.ranking import percentile, recall_at
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.retriever import DialogRetriever
 from fashioniq.rollout import rollout
 from fashioniq.training.losses import TURN_LOSSES
-from fashioniq.users import CaptionerUser, OpenedUser, User
+from fashioniq.users import CaptionerUser, RecordedUser, User
 
 
 def random_others(item_B: Tensor, count: int) -> Tensor:
@@ -24,28 +24,19 @@ def random_others(item_B: Tensor, count: int) -> Tensor:
     return (item_B + torch.randint(1, count, item_B.shape, device=item_B.device)) % count
 
 
-class Openings:
-    """What people said of pairs, by target: the first item shown and their words, to open some of the training dialogs with."""
+class RecordedTurns:
+    """What people said of pairs of the training split: target, item shown, words; each caption is a dialog of one turn."""
 
-    def __init__(self, pairs: list[Pair], items: Items, vocabulary: Vocabulary, max_words: int, share: float) -> None:
+    def __init__(self, pairs: list[Pair], items: Items, vocabulary: Vocabulary, max_words: int) -> None:
         places = {name: place for place, name in enumerate(items.ids)}
         rows = [(places[pair.target], places[pair.candidate], text) for pair in pairs if pair.target for text in pair.captions]
-        rows.sort(key=lambda row: row[0])
-        target_R = torch.tensor([row[0] for row in rows])
-        self.first_R, self.words_RL = torch.tensor([row[1] for row in rows]), vocabulary.encode([row[2] for row in rows], max_words)
-        self.start_N = torch.searchsorted(target_R, torch.arange(len(items)))
-        self.count_N = torch.bincount(target_R, minlength=len(items))
-        self.share = share
+        self.target_R, self.first_R = (torch.tensor([row[side] for row in rows]) for side in (0, 1))
+        self.words_RL = vocabulary.encode([row[2] for row in rows], max_words)
 
-    def draw(self, target_B: Tensor, first_B: Tensor) -> tuple[Tensor, Tensor]:
-        """For that share of the targets that have captions, a recorded first item and its words; else `first_B` and padding."""
-        target_B = target_B.cpu()
-        count_B = self.count_N[target_B]
-        opened_B = (torch.rand(len(target_B)) < self.share) & (count_B > 0)
-        row_B = (self.start_N[target_B] + (torch.rand(len(target_B)) * count_B).long()).clamp(max=len(self.first_R) - 1)
-        device = first_B.device
-        words_BL = self.words_RL[row_B].masked_fill(~opened_B.unsqueeze(1), PAD).to(device)
-        return torch.where(opened_B.to(device), self.first_R[row_B].to(device), first_B), words_BL
+    def draw(self, count: int, device: torch.device) -> tuple[Tensor, Tensor, RecordedUser]:
+        """Targets and first items of `count` dialogs, and the user who says their words."""
+        row_B = torch.randint(len(self.target_R), (count,))
+        return self.target_R[row_B].to(device), self.first_R[row_B].to(device), RecordedUser(self.words_RL[row_B].unsqueeze(1).to(device))
 
 
 class RetrieverTraining(pl.LightningModule):
@@ -59,7 +50,7 @@ class RetrieverTraining(pl.LightningModule):
         hears: Vocabulary,
         train: Items,
         val: Items,
-        openings: Openings | None,
+        recorded: RecordedTurns | None,
         turns: int,
         loss: str,
         beams: int,
@@ -68,7 +59,7 @@ class RetrieverTraining(pl.LightningModule):
     ) -> None:
         super().__init__()
         self.model, self.turns, self.loss, self.learning_rate, self.seed = model, turns, TURN_LOSSES[loss], learning_rate, seed
-        self.beams, self.openings = beams, openings
+        self.beams, self.recorded = beams, recorded
         self._items = {"train": train, "val": val}
         self._captioner = (captioner,)  # in a tuple, so that it is no part of this module: neither trained nor saved
         self._vocabularies = speaks, hears
@@ -86,11 +77,14 @@ class RetrieverTraining(pl.LightningModule):
     def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
         (target_B,) = batch
         gallery, user = self._train_side
-        first_B = random_others(target_B, len(gallery))
-        if self.openings is not None:
-            first_B, opening_BL = self.openings.draw(target_B, first_B)
-            user = OpenedUser(user, opening_BL)
-        dialogs = rollout(self.model, BestItem(), user, gallery, target_B, first_B, self.turns, rank=False)
+        loss = self._loss_of_dialogs(gallery, user, target_B, random_others(target_B, len(gallery)), self.turns)
+        if self.recorded is not None:
+            target_B, first_B, people = self.recorded.draw(len(target_B), self.device)
+            loss = loss + self._loss_of_dialogs(gallery, people, target_B, first_B, turns=1)
+        return loss
+
+    def _loss_of_dialogs(self, gallery: Gallery, user: User, target_B: Tensor, first_B: Tensor, turns: int) -> Tensor:
+        dialogs = rollout(self.model, BestItem(), user, gallery, target_B, first_B, turns, rank=False)
         target_BD = self.model.embed_images(gallery.items.features_ND[target_B])
         return self.loss(dialogs.query_BTD, target_BD, target_B.unsqueeze(1) == target_B)
 

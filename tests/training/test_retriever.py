@@ -1,16 +1,16 @@
 import pytest
 import torch
 
-from fashioniq.askers import BestItem
+from fashioniq.askers import BestItem, Offer
 from fashioniq.data.catalog import Pair
 from fashioniq.data.features import Items
-from fashioniq.data.words import PAD, Vocabulary
+from fashioniq.data.words import Vocabulary
 from fashioniq.gallery import Gallery
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.retriever import DialogRetriever
 from fashioniq.rollout import rollout
 from fashioniq.training.losses import triplet
-from fashioniq.training.retriever import Openings, RetrieverTraining, random_others
+from fashioniq.training.retriever import RecordedTurns, RetrieverTraining, random_others
 from fashioniq.users import RecordedUser
 
 VOCABULARY = Vocabulary([f"word{n}" for n in range(26)])
@@ -25,7 +25,7 @@ def training(turns=2, **options):
     torch.manual_seed(0)
     model = DialogRetriever(len(VOCABULARY), 12, 10, width=16, heads=2, hidden=32, layers=1)
     captioner = Captioner(len(VOCABULARY), 12, 10, width=16, heads=2, hidden=32, layers=1)
-    settings = {"openings": None, "loss": "triplet", "beams": 1, "learning_rate": 1e-3, "seed": 0} | options
+    settings = {"recorded": None, "loss": "triplet", "beams": 1, "learning_rate": 1e-3, "seed": 0} | options
     module = RetrieverTraining(model, captioner, VOCABULARY, VOCABULARY, some_items(30), some_items(20), turns=turns, **settings)
     return module, captioner
 
@@ -82,44 +82,25 @@ def test_a_step_moves_the_retriever_and_leaves_the_captioner(loss, beams):
 
 
 PAIRS = [Pair("5", "7", ("word1 word2", "word3")), Pair("2", "9", ("word4",)), Pair(None, "3", ("word5",)), Pair("5", "8", ("word6",))]
-RECORDED = {5: {(7, "word1 word2"), (7, "word3"), (8, "word6")}, 2: {(9, "word4")}}
+SAID = {(5, 7, "word1 word2"), (5, 7, "word3"), (5, 8, "word6"), (2, 9, "word4")}
 
 
-def drawn(share, count=400):
-    """Openings of targets 2, 5 and 6, each `count` times: (target, first item, words), where 20 is what a dialog begins with otherwise."""
+def test_recorded_turns_are_the_captions_with_their_targets_and_candidates_each_as_often():
     torch.manual_seed(0)
-    target_B = torch.tensor([2, 5, 6]).repeat(count)
-    first_B, words_BL = Openings(PAIRS, some_items(30), VOCABULARY, 8, share).draw(target_B, torch.full((3 * count,), 20))
-    assert words_BL.shape == (3 * count, 8)
-    return list(zip(target_B.tolist(), first_B.tolist(), VOCABULARY.decode(words_BL), strict=True))
+    target_B, first_B, people = RecordedTurns(PAIRS, some_items(30), VOCABULARY, 8).draw(4000, torch.device("cpu"))
+    words = VOCABULARY.decode(people.reply(target_B, Offer(0, first_B)).words_BL)
+    drawn = list(zip(target_B.tolist(), first_B.tolist(), words, strict=True))
+    assert set(drawn) == SAID
+    assert all(900 < drawn.count(said) < 1100 for said in SAID)
 
 
-def test_captioned_targets_open_with_a_candidate_of_theirs_and_the_words_said_of_it():
-    dialogs = drawn(share=1.0)
-    for target in (2, 5):
-        assert {(first, words) for number, first, words in dialogs if number == target} == RECORDED[target]
-    assert {(first, words) for number, first, words in dialogs if number == 6} == {(20, "")}
-
-
-def test_each_recorded_caption_of_a_target_is_drawn_as_often():
-    dialogs = drawn(share=1.0, count=3000)
-    for said in RECORDED[5]:
-        assert 900 < dialogs.count((5, *said)) < 1100
-
-
-@pytest.mark.parametrize("share", [0.0, 0.25])
-def test_the_share_of_openings_is_that_asked_for(share):
-    opened = [words != "" for target, _, words in drawn(share) if target != 6]
-    assert abs(sum(opened) / len(opened) - share) <= 0.05 * (share > 0)
-
-
-def test_a_step_hears_the_recorded_openings(monkeypatch):
-    module, _ = training(openings=Openings(PAIRS, some_items(30), VOCABULARY, 8, 1.0))
+def test_a_step_hears_recorded_turns_beside_the_simulated_dialogs(monkeypatch):
+    module, _ = training(recorded=RecordedTurns(PAIRS, some_items(30), VOCABULARY, 8))
     heard, step = [], module.model.step
     monkeypatch.setattr(module.model, "step", lambda state, turn: heard.append(turn.words_BL) or step(state, turn))
     module.on_train_epoch_start()
     module.training_step([torch.tensor([2, 6])], 0)
-    assert VOCABULARY.decode(heard[0])[0] == "word4" and (heard[0][1] != PAD).any() and len(heard) == 2
+    assert len(heard) == 2 + 1 and set(VOCABULARY.decode(heard[2])) <= {words for *_, words in SAID}
 
 
 def test_the_captioner_is_no_part_of_what_is_trained_and_saved():
