@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 FAISS := $(shell nvidia-smi >/dev/null 2>&1 && echo gpu || echo cpu)
 DEMO := demo
 
+# models this small are as fast on one core, and two threads that wait for each other are slow where the machine is busy
+demo test: export OMP_NUM_THREADS ?= 1
+
 .PHONY: demo test check clean
 
 $(VENV)/ready: setup.cfg pyproject.toml constraints.txt

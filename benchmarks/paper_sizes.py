@@ -61,7 +61,7 @@ def retriever_step() -> tuple[str, Callable[[], None]]:
     settings, some = TrainRetriever(category="dresses"), items()
     captioner, retriever = models()
     module = RetrieverTraining(
-        retriever, captioner, VOCABULARY, VOCABULARY, some, some, None, settings.turns, settings.loss, settings.beam, settings.learning_rate, 0
+        retriever, captioner, VOCABULARY, some, some, None, settings.turns, settings.loss, settings.beam, settings.learning_rate, 0
     )
     module.on_train_epoch_start()
     optimizer = module.configure_optimizers()

@@ -12,6 +12,13 @@ from fashioniq.categories import canonical
 from fashioniq.data.features import FeatureStore
 from fashioniq.files import UserError, read_json, whole, write_json
 
+_SPOKEN = {"category", "attrs", "sizes", "words", "features", "data"}
+REQUIRED = {
+    "captioner": _SPOKEN,
+    "retriever": _SPOKEN | {"user"},
+    "attribute predictor": {"category", "encoder", "image_size", "attribute_words"},
+}  # facts without which a model cannot be used
+
 
 def save_model(run: Path, model: nn.Module, facts: dict[str, Any]) -> None:
     """Write `weights.safetensors` and `model.json`; facts hold at least the kind and the sizes that rebuild the model."""
@@ -28,6 +35,8 @@ def read_facts(run: Path, kind: str) -> dict[str, Any]:
     facts = read_json(run / "model.json", f"the {kind} of the run", dict)
     if facts.get("kind") != kind:
         raise UserError(f"{run} holds a {facts.get('kind')}, not a {kind}")
+    if missing := REQUIRED[kind] - set(facts):
+        raise UserError(f"{run / 'model.json'} lacks {', '.join(sorted(missing))}: train the {kind} again")
     return facts
 
 

@@ -46,7 +46,7 @@ class DrawSample:
     data: Path = knob(Path("data/sample"), "folder to make")
     products: int = knob(1200, "products of each of the three categories", least=1)
     size: int = knob(96, "side of a picture in pixels, at least 96")
-    seed: int = knob(0, "another seed, another catalog")
+    seed: int = knob(0, "another seed, another catalog", least=0, below=2**32)
 
 
 @dataclass(kw_only=True)
@@ -62,7 +62,7 @@ class ImportCatalog:
     where: str | None = knob(None, "take only rows with COLUMN=VALUE")
     attributes: list[str] = knob([], "columns whose values are attributes, as colour")
     group: str | None = knob(None, "column that variants of one product share, to keep them in one split")
-    seed: int = knob(0, "another seed, other splits")
+    seed: int = knob(0, "another seed, other splits", least=0, below=2**32)
 
 
 @dataclass(kw_only=True)
@@ -96,7 +96,7 @@ class Training:
     epochs: int = knob(50, "passes over the training split at most", least=1)
     patience: int = knob(10, "stop after so many epochs without a better validation score", least=1)
     batch_size: int = knob(64, "examples a step", least=1)
-    seed: int = knob(0, "of weights, order and dropout")
+    seed: int = knob(0, "of weights, order and dropout", least=0, below=2**32)
     devices: int = knob(1, "GPUs, or processes on a CPU", least=1)
     accelerator: Literal["auto", "cpu", "gpu"] = knob("auto", "auto is a GPU where there is one")
     precision: Literal["32-true", "bf16-mixed", "16-mixed"] = knob("32-true", "arithmetic, by Lightning's names")
@@ -154,7 +154,8 @@ class TrainRetriever(Training):
     beam: int = knob(1, "beams of the user's captions in training and validation; 1 is greedy, as the paper's", least=1)
     recorded_turns: bool = knob(False, "learn beside the simulated dialogs from what people said of the training pairs, as dialogs of one turn")
     loss: Literal["triplet", "triplet-unsquared"] = knob(
-        "triplet", "squared distances with margin 0.1 (Guo 2018), or distances with margin 10 (released code)"
+        "triplet",
+        "on squared distances with margin 0.1 (Guo 2018), or on distances with margin 10 (released code); negatives are the other targets of the batch",
     )
     learning_rate: float = knob(1e-3, "of Adam", least=0)
     batch_size: int = knob(128, "dialogs a step", least=1)
@@ -175,10 +176,10 @@ class EvalDialogs:
     split: Literal["train", "val", "test"] = knob("test", "whose items are the targets and the gallery")
     turns: int = knob(5, "turns of a dialog", least=1)
     beam: int = knob(5, "beams of the user's captions; 1 is greedy", least=1)
-    exclude_shown: bool = knob(False, "never show a product twice in a dialog")
+    exclude_shown: bool = knob(False, "never show a product twice in a dialog; ranks still count all products")
     captions: Literal["each", "joined"] = knob("each", "with --user human: each caption of a pair as a dialog of its own, or both joined by and")
     first_candidates: Path | None = knob(None, "first_candidates.json of an earlier evaluation, to begin with the same products")
-    out: Path | None = knob(None, "folder of the results (default: RUN/dialogs-SPLIT)")
+    out: Path | None = knob(None, "folder of the results, replaced if it is there (default: RUN/dialogs-SPLIT)")
     batch_size: int = knob(128, "dialogs at a time", least=1)
-    seed: int = knob(0, "of the first candidates")
+    seed: int = knob(0, "of the first candidates", least=0, below=2**32)
     device: str = knob("auto", DEVICE)

@@ -19,6 +19,10 @@ NEAR = 65536  # near-ties settled at a time: a collapsed model makes every item 
 SPARE = 16  # more neighbours than asked for, so that ties at the edge can be settled by item order
 
 
+class NotFiniteError(ValueError):
+    """A query or a vector is NaN or infinite: its retriever has diverged."""
+
+
 class Gallery:
     """Candidates in a retriever's space: `items` as they are, `vectors_ND` as the retriever embeds them.
 
@@ -41,7 +45,7 @@ class Gallery:
         return len(self.vectors_ND)
 
     def rank(self, query_BD: Tensor, target_B: Tensor) -> Tensor:
-        """How many items are strictly nearer than the target, or as near and earlier: 0 for the best. Raises ValueError for NaN."""
+        """How many items are strictly nearer than the target, or as near and earlier: 0 for the best. Raises NotFiniteError."""
         query_BD = _plain(query_BD)
         slack_B1 = self._slack(query_BD).unsqueeze(1)
         score_B1 = self._score(query_BD, self.vectors_ND[target_B], self._half_square_N[target_B]).unsqueeze(1)
@@ -103,7 +107,7 @@ class Gallery:
 def _plain(query_BD: Tensor) -> Tensor:
     query_BD = query_BD.detach().float().contiguous()  # one layout, so that equal items get equal sums
     if not query_BD.isfinite().all():
-        raise ValueError("a query is not finite: the retriever has diverged")
+        raise NotFiniteError("a query is not finite")
     return query_BD
 
 

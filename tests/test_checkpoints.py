@@ -39,10 +39,17 @@ def same(one, other):
 
 def test_a_model_comes_back_as_it_was_saved(tmp_path):
     saved, loaded = model().to(memory_format=torch.channels_last), model(1)
-    save_model(tmp_path / "run", saved, {"kind": "captioner", "sizes": {"width": 4}})
+    facts = {"kind": "captioner", "category": "tops", "attrs": True, "sizes": {"width": 4}, "words": ["red"], "features": {}, "data": {}}
+    save_model(tmp_path / "run", saved, facts)
     load_weights(tmp_path / "run", loaded)
     assert same(saved, loaded)
-    assert read_facts(tmp_path / "run", "captioner") == {"version": __version__, "kind": "captioner", "sizes": {"width": 4}}
+    assert read_facts(tmp_path / "run", "captioner") == {"version": __version__, **facts}
+
+
+def test_facts_that_lack_something_are_refused_by_name(tmp_path):
+    save_model(tmp_path / "run", model(), {"kind": "captioner", "category": "tops"})
+    with pytest.raises(UserError, match="lacks attrs, data, features, sizes, words"):
+        read_facts(tmp_path / "run", "captioner")
 
 
 @pytest.mark.parametrize("save", [lambda trap, path: path.write_bytes(pickle.dumps(trap)), torch.save], ids=["pickle", "torch"])

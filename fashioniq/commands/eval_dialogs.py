@@ -20,7 +20,7 @@ from fashioniq.data.catalog import Catalog
 from fashioniq.data.features import FeatureStore, Items
 from fashioniq.data.words import Vocabulary
 from fashioniq.files import UserError, read_json, whole, write_json, write_text
-from fashioniq.gallery import Gallery
+from fashioniq.gallery import Gallery, NotFiniteError
 from fashioniq.metrics.ranking import turn_table
 from fashioniq.models.retriever import DialogRetriever
 from fashioniq.report.page import write_dialog_page
@@ -37,23 +37,30 @@ def run(settings: EvalDialogs) -> None:
     retriever, hears, facts = load_retriever(settings.run, settings.category, store)
     device = pick_device(settings.device)
     retriever.to(device)
+    if facts["data"]["fingerprint"] != catalog.fingerprint():
+        print(f"note: the splits or captions of {catalog.category} are not those that {settings.run} was trained on")
     items = split_items(catalog, store, settings.split).to(device)
     if settings.exclude_shown and settings.turns > len(items):
         raise UserError(f"--exclude-shown with --turns {settings.turns} leaves nothing to show: there are {len(items)} products")
     with torch.no_grad():
         gallery = Gallery(items, retriever.embed_images(items.features_ND))
     if settings.user == "human":
-        plan, user_facts = _recorded(settings, catalog, store, items, hears)
+        plan, user_facts = _recorded(settings, catalog, store, items, hears, retriever.max_words)
     else:
         plan, user_facts = _simulated(settings, facts, items, store, hears, device)
     out = settings.out or settings.run / f"dialogs-{settings.split}{'-human' if settings.user == 'human' else ''}"
-    records, lines, ranks = [], [], []
+    records: list[dict[str, Any]] = []
+    lines: list[str] = []
+    ranks: list[Tensor] = []
     count = len(plan.target_N)
     for start in track(range(0, count, settings.batch_size), description=f"dialogs of {settings.split}"):
         batch = torch.arange(start, min(start + settings.batch_size, count), device=device)
-        dialogs = _rollout(retriever, plan, gallery, batch, settings)
+        try:
+            dialogs = _rollout(retriever, plan, gallery, batch, settings)
+        except NotFiniteError as error:
+            raise UserError(f"{settings.run} has diverged ({error}): train it again with a lower --learning-rate") from error
         ranks.append(dialogs.ranks.cpu())
-        for record, ranking in _records(dialogs, gallery, hears):
+        for record, ranking in _records(dialogs, gallery, hears, len(records) if plan.user is None else None):
             records.append(record)
             lines += ranking
     rank_BT = torch.cat(ranks)
@@ -110,16 +117,19 @@ def _first_candidates(settings: EvalDialogs, items: Items) -> tuple[Tensor, dict
         first = read_json(settings.first_candidates, "the first candidates", dict).get("first")
         if not isinstance(first, dict):
             raise UserError(f"{settings.first_candidates} lists no first candidates: give the file of an evaluation with a simulated user")
-        if missing := [name for name in items.ids if first.get(name) not in places]:
+        if missing := [name for name in items.ids if str(first.get(name)) not in places or first[name] == name]:
             raise UserError(f"{settings.first_candidates} has no first candidate of this gallery for {len(missing)} targets, as {missing[0]}")
     else:
         step_N = torch.randint(1, len(items), (len(items),), generator=torch.Generator().manual_seed(settings.seed))
         first = {name: items.ids[(place + int(step)) % len(items)] for place, (name, step) in enumerate(zip(items.ids, step_N, strict=True))}
-    first_facts = {"split": settings.split, "category": canonical(settings.category), "seed": settings.seed, "first": first}
+    origin = {"from": str(settings.first_candidates)} if settings.first_candidates else {"seed": settings.seed}
+    first_facts = {"split": settings.split, "category": canonical(settings.category), **origin, "first": first}
     return torch.tensor([places[first[name]] for name in items.ids]), first_facts
 
 
-def _recorded(settings: EvalDialogs, catalog: Catalog, store: FeatureStore, items: Items, hears: Vocabulary) -> tuple[_Plan, dict[str, Any]]:
+def _recorded(
+    settings: EvalDialogs, catalog: Catalog, store: FeatureStore, items: Items, hears: Vocabulary, max_words: int
+) -> tuple[_Plan, dict[str, Any]]:
     """The pairs of the split: the candidate is shown first, and the recorded captions are the one turn."""
     places = {name: place for place, name in enumerate(items.ids)}
     rows = [
@@ -130,7 +140,7 @@ def _recorded(settings: EvalDialogs, catalog: Catalog, store: FeatureStore, item
     ]
     device = items.features_ND.device
     target_N, first_N = (torch.tensor([row[side] for row in rows], device=device) for side in (0, 1))
-    longest = 8 if settings.captions == "each" else 2 * 8
+    longest = max_words if settings.captions == "each" else 2 * max_words
     words_NTL = hears.encode([text for *_, text in rows], longest).unsqueeze(1).to(device)
     told = {"user": f"recorded captions, {settings.captions}", "captions": catalog.captions_origin, "decoding": "none"}
     return _Plan(target_N, first_N, 1, None, words_NTL, {"split": settings.split, "first": "the candidate of each pair"}), told
@@ -143,16 +153,17 @@ def _rollout(retriever: DialogRetriever, plan: _Plan, gallery: Gallery, batch: T
     return rollout(retriever, asker, user, gallery, plan.target_N[batch], plan.first_N[batch], plan.turns)
 
 
-def _records(dialogs: Dialogs, gallery: Gallery, hears: Vocabulary) -> Iterator[tuple[dict[str, Any], list[str]]]:
-    """Per dialog its line of dialogs.jsonl and its lines of run.trec."""
+def _records(dialogs: Dialogs, gallery: Gallery, hears: Vocabulary, number: int | None) -> Iterator[tuple[dict[str, Any], list[str]]]:
+    """Per dialog its line of dialogs.jsonl and its lines of run.trec; where targets come more than once, `number` is the first dialog's."""
     ids, turns = gallery.items.ids, dialogs.shown_BT.shape[1]
     texts = [hears.decode(words_BL) for words_BL in dialogs.words_BTL.unbind(1)]
     tops = [tuple(part.tolist() for part in gallery.top(query_BD, IN_RUN_FILE)) for query_BD in dialogs.query_BTD.unbind(1)]
     shown, ranks = dialogs.shown_BT.tolist(), dialogs.ranks.tolist()
     for row, target in enumerate(dialogs.target_B.tolist()):
         said = [{"shown": ids[shown[row][turn]], "words": texts[turn][row], "rank": ranks[row][turn]} for turn in range(turns)]
+        query = ids[target] if number is None else f"{ids[target]}-{number + row}"
         lines = [
-            f"{ids[target]}-{turn + 1} Q0 {ids[item]} {place + 1} {-distance:.6f} fashioniq"
+            f"{query}-{turn + 1} Q0 {ids[item]} {place + 1} {-distance:.6f} fashioniq"
             for turn in range(turns)
             for place, (distance, item) in enumerate(zip(tops[turn][0][row], tops[turn][1][row], strict=True))
         ]

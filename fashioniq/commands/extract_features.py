@@ -4,12 +4,14 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
 from rich.progress import Progress
 from torch import Tensor, nn
 
+from fashioniq.categories import canonical
 from fashioniq.checkpoints import load_weights, read_facts
 from fashioniq.commands.common import features_folder, load_encoder, pick_device
 from fashioniq.config import ExtractFeatures
@@ -17,7 +19,7 @@ from fashioniq.data.attributes import label_vocabulary, top_labels
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.features import TOP, Extract, Part, fill_store
 from fashioniq.data.images import ToSquare, UnreadableImage, load_image, normalise
-from fashioniq.data.metadata import metadata_vectors
+from fashioniq.data.metadata import metadata_vectors, words_fingerprint
 from fashioniq.files import UserError, checksum, read_json
 from fashioniq.models.attributes import AttributePredictor, top_attributes
 from fashioniq.models.encoder import create_encoder, encoder_mean_std, encoder_size
@@ -28,6 +30,8 @@ LABELLED_OFTEN = 3  # training products that must carry a word for it to be an a
 def run(settings: ExtractFeatures) -> None:
     """Fill the category's feature store and say what it holds and lacks."""
     catalog = Catalog(settings.data, settings.category)
+    if not settings.vectors and (settings.ids or settings.attributes or settings.attribute_words):
+        raise UserError("--ids, --attributes and --attribute-words describe --vectors: give that too")
     if settings.vectors:
         facts, extract = _own_vectors(settings, catalog)
     elif settings.encoder == "metadata":
@@ -75,39 +79,47 @@ def _given(rows: dict[str, np.ndarray], attributes_of: Callable[[Sequence[str]],
 def _metadata(settings: ExtractFeatures, catalog: Catalog) -> tuple[dict[str, Any], Extract]:
     words, attributes_of = _labels(catalog)
     known, vectors_ND = metadata_vectors(catalog, catalog.all_ids(), settings.dimensions)
-    facts = _facts("metadata", catalog.fingerprint(), None, vectors_ND.shape[1], words, "labels")
+    facts = _facts("metadata", words_fingerprint(catalog), None, vectors_ND.shape[1], words, "labels")
     return facts, _given(dict(zip(known, vectors_ND, strict=True)), attributes_of, "no title or attribute word that train knows")
 
 
 def _own_vectors(settings: ExtractFeatures, catalog: Catalog) -> tuple[dict[str, Any], Extract]:
     if settings.vectors is None or settings.ids is None:
         raise UserError("--vectors needs --ids, a JSON list of the ids of its rows")
+    files = (settings.vectors, settings.ids, settings.attributes, settings.attribute_words)
     vectors_ND, ids = _read_array(settings.vectors), read_json(settings.ids, "the list of ids", list)
     if len(ids) != len(vectors_ND):
         raise UserError(f"{settings.ids} has {len(ids)} ids, {settings.vectors} {len(vectors_ND)} rows: they must be as many")
-    if not np.isfinite(vectors_ND).all():
-        raise UserError(f"{settings.vectors} holds numbers that are not finite")
+    if not all(isinstance(name, str) for name in ids) or len(set(ids)) != len(ids):
+        raise UserError(f"{settings.ids} should list ids as strings, each once")
     origin, (words, attributes_of) = "labels", _labels(catalog)
     if settings.attributes:
         if settings.attribute_words is None:
             raise UserError("--attributes needs --attribute-words, a JSON list of the words of its columns")
         scores_NA = _read_array(settings.attributes)
         words = read_json(settings.attribute_words, "the list of attribute words", list)
+        if not all(isinstance(word, str) for word in words):
+            raise UserError(f"{settings.attribute_words} should list words as strings")
         if scores_NA.shape != (len(ids), len(words)):
             raise UserError(f"{settings.attributes} is {scores_NA.shape}, not {len(ids)} ids × {len(words)} words")
         top_NA = dict(zip(ids, top_attributes(torch.from_numpy(scores_NA), TOP).numpy(), strict=True))
         origin, attributes_of = "given", lambda names: np.array([top_NA[name] for name in names]).reshape(len(names), TOP)
-    facts = _facts(f"vectors of {settings.vectors.name}", checksum(settings.vectors), None, vectors_ND.shape[1], words, origin)
+    facts = _facts(
+        f"vectors of {settings.vectors.name}", "-".join(checksum(path) for path in files if path), None, vectors_ND.shape[1], words, origin
+    )
     return facts, _given(dict(zip(ids, vectors_ND, strict=True)), attributes_of, f"not in {settings.ids}")
 
 
 def _read_array(path: Path) -> np.ndarray:
     try:
         array = np.load(path, allow_pickle=False)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
         raise UserError(f"cannot read {path} as a .npy array: {error}") from error
-    if array.ndim != 2 or array.dtype.kind not in "fiu":
-        raise UserError(f"{path} should hold a matrix of numbers, one row a product; it holds {array.dtype} of shape {array.shape}")
+    if not isinstance(array, np.ndarray) or array.ndim != 2 or array.shape[1] == 0 or array.dtype.kind not in "fiu":
+        found = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else "several arrays"
+        raise UserError(f"{path} should hold a matrix of numbers, one row a product; it holds {found}")
+    if not np.isfinite(array).all():
+        raise UserError(f"{path} holds numbers that are not finite")
     return array.astype(np.float32)
 
 
@@ -116,6 +128,8 @@ def _pictures(settings: ExtractFeatures, catalog: Catalog) -> tuple[dict[str, An
     bfloat16 = settings.precision == "bfloat16" or (settings.precision == "auto" and _has_bfloat16(device))
     if settings.predictor:
         facts = read_facts(settings.predictor, "attribute predictor")
+        if facts["category"] not in ("all", canonical(settings.category)):
+            raise UserError(f"{settings.predictor} predicts attributes of {facts['category']}, not of {settings.category}")
         name, size, words = facts["encoder"], facts["image_size"], facts["attribute_words"]
         encoder = create_encoder(name)
         model: nn.Module = AttributePredictor(encoder, encoder_size(encoder), len(words))

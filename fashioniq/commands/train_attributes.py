@@ -1,5 +1,6 @@
 """`fashioniq train-attributes`."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +37,9 @@ def run(settings: TrainAttributes) -> None:
         )
     folder = settings.run or (run_folder(None, "attributes", settings.category, False) if settings.category else Path("runs/attributes"))
     started = read_facts(settings.start, "attribute predictor") if settings.start else None
-    encoder_name = started["encoder"] if started else settings.encoder
-    size = started["image_size"] if started else settings.image_size
+    if started:  # so that config.yaml tells what was used
+        settings = replace(settings, encoder=started["encoder"], image_size=started["image_size"], weights="none")
+    encoder_name, size = settings.encoder, settings.image_size
     sets = {split: _labelled(catalogs, split, merged, words, size) for split in ("train", "val")}
     if started:
         encoder = create_encoder(encoder_name)

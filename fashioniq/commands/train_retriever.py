@@ -66,7 +66,6 @@ def run(settings: TrainRetriever) -> None:
         model,
         captioner,
         vocabulary,
-        vocabulary,
         train,
         val,
         recorded,
@@ -78,9 +77,8 @@ def run(settings: TrainRetriever) -> None:
     )
     targets = [TensorDataset(torch.arange(len(items))) for items in (train, val)]
     batches = loaders(targets[0], targets[1], settings.batch_size, settings.seed)
-    monitor = f"val_R@10_{settings.turns}"
-    best = fit(module, model, *batches, folder, settings, facts, monitor)
+    best = fit(module, model, *batches, folder, settings, facts, "val_score")
     print(
         f"retriever of epoch {best['epoch']:.0f} in {folder}: turn {settings.turns} P {best[f'val_P_{settings.turns}']:.1f}, "
-        f"R@10 {best[monitor]:.1f} among the {len(val)} products of val, user {user_run}"
+        f"R@10 {best[f'val_R@10_{settings.turns}']:.1f} among the {len(val)} products of val, user {user_run}"
     )

@@ -123,7 +123,9 @@ class Catalog:
             path = self.root / "titles" / f"{self._name}.{split}.json"
             if path.exists():
                 rows = read_json(path, "titles", dict)
-                titles.update({name: row["title"] for name, row in rows.items() if isinstance(row, dict) and row.get("title")})
+                titles.update(
+                    {name: row["title"] for name, row in rows.items() if isinstance(row, dict) and row.get("title") and isinstance(row["title"], str)}
+                )
         return titles
 
     @cached_property

@@ -22,6 +22,7 @@ from torch import Tensor
 from fashioniq.files import UserError, read_json, whole, write_json
 
 PART = 512  # products a part: what a kill can cost
+IDENTITY = ("encoder", "weights", "image_size", "dimensions", "attribute_words")  # facts that models depend on
 TOP = 8  # attributes kept of each product
 
 Extract = Callable[[Sequence[str]], "Part"]
@@ -66,6 +67,8 @@ class FeatureStore:
             )
             raise UserError(f"the feature store {self.root} is {state}")
         self.facts: dict[str, Any] = read_json(self.root / "store.json", "the feature store's description", dict)
+        if missing := {*IDENTITY, "count", "failures"} - set(self.facts):
+            raise UserError(f"{self.root / 'store.json'} lacks {', '.join(sorted(missing))}: remove the folder and extract again")
         self.ids: list[str] = read_json(self.root / "ids.json", "the feature store's ids", list)
         self._features_ND = _open_array(self.root / "features.npy")
         self._attributes_NA = _open_array(self.root / "attributes.npy")
@@ -86,7 +89,7 @@ class FeatureStore:
     @property
     def identity(self) -> dict[str, Any]:
         """What a model that was trained on this store must find again: the encoder, its weights and size, the attribute words."""
-        return {key: self.facts[key] for key in ("encoder", "weights", "image_size", "dimensions", "attribute_words")}
+        return {key: self.facts[key] for key in IDENTITY}
 
     def __contains__(self, name: str) -> bool:
         return name in self._places

@@ -3,6 +3,7 @@
 Made so that real captions can be worked with where pictures cannot be had. Results are real, and no match for results on pictures.
 """
 
+import hashlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,6 +20,14 @@ def metadata_words(catalog: Catalog, name: str) -> list[str]:
     """The words of a product's title and of its attribute labels."""
     labels = [word for words in catalog.labels.get(name, []) for word in words]
     return tokenize(" ".join([catalog.titles.get(name, ""), *labels]))
+
+
+def words_fingerprint(catalog: Catalog) -> str:
+    """16 hexadecimal digits that change when the words of a product do, or the products of train that the vectors are fitted on."""
+    digest = hashlib.sha256("\n".join(catalog.ids("train")).encode())
+    for name in catalog.all_ids():
+        digest.update(" ".join([name, *metadata_words(catalog, name), "\n"]).encode())
+    return digest.hexdigest()[:16]
 
 
 def metadata_vectors(catalog: Catalog, ids: Sequence[str], dimensions: int, seed: int = 0) -> tuple[list[str], np.ndarray]:
@@ -39,6 +48,7 @@ def metadata_vectors(catalog: Catalog, ids: Sequence[str], dimensions: int, seed
             "too few for metadata features: at least two words must be in three of their titles or labels"
         )
     svd = TruncatedSVD(min(dimensions, min(train_NW.shape) - 1), random_state=seed).fit(train_NW)
-    vectors_ND = svd.transform(vectorizer.transform([metadata_words(catalog, name) for name in ids])).astype(np.float32)
-    known_N = np.linalg.norm(vectors_ND, axis=1) > 1e-6
+    weights_NW = vectorizer.transform([metadata_words(catalog, name) for name in ids])
+    vectors_ND = svd.transform(weights_NW).astype(np.float32)
+    known_N = weights_NW.getnnz(axis=1) > 0
     return [name for name, known in zip(ids, known_N, strict=True) if known], normalize(vectors_ND[known_N])

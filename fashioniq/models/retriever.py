@@ -33,7 +33,7 @@ class State(NamedTuple):
 class DialogRetriever(nn.Module):
     """Dialog → query. `attributes` is the number of attribute words known, 0 for none to be used.
 
-    `word_vectors` (V×D) are frozen vectors of the words, as GloVe's; without them the words' embeddings are learnt.
+    With a `word_vector_size` the words' vectors are pretrained and frozen, as GloVe's (`set_word_vectors`); else they are learnt.
     """
 
     def __init__(

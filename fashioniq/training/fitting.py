@@ -10,14 +10,16 @@ from typing import Any
 
 import pytorch_lightning as pl
 import torch
+import torch.distributed as dist
 import yaml
 from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from fashioniq.checkpoints import load_weights, save_model
-from fashioniq.config import Training
+from fashioniq.config import TrainAttributes, Training
 from fashioniq.files import UserError, cannot_write, write_text
+from fashioniq.gallery import NotFiniteError
 
 MAY_CHANGE = {"resume", "epochs", "patience", "devices", "accelerator", "run"}  # without making it another training
 
@@ -33,7 +35,8 @@ def begin_run(run: Path, command: str, settings: Training) -> None:
         if not (run / "last.ckpt").exists():
             raise UserError(f"nothing to resume: {run} has no last.ckpt, since no epoch was completed; start again without --resume")
         before = _read_config(path)
-        if changed := [key for key in values if key not in MAY_CHANGE and before.get(key) != values[key]]:
+        may_change = MAY_CHANGE - {"epochs"} if isinstance(settings, TrainAttributes) else MAY_CHANGE  # its schedule ends with them
+        if changed := [key for key in values if key not in may_change and before.get(key) != values[key]]:
             key = changed[0]
             raise UserError(
                 f"{run} was begun with {key} {before.get(key)}, not {values[key]}: resume it with --config {path}, or train anew with another --run"
@@ -62,8 +65,13 @@ def _readable_checkpoint(path: Path) -> Path:
     return path
 
 
+def epoch_seed(seed: int, epoch: int) -> int:
+    """A seed for each epoch of each seed."""
+    return (seed * 100_003 + epoch) % 2**32
+
+
 class Shuffled(Sampler[int]):
-    """Another order every epoch, the same in every run of one seed, whatever came before."""
+    """Another order every epoch, the same in every run of one seed, whatever came before; shared out where there are several devices."""
 
     def __init__(self, count: int, seed: int) -> None:
         self.count, self.seed, self.epoch = count, seed, 0
@@ -72,11 +80,12 @@ class Shuffled(Sampler[int]):
         self.epoch = epoch  # Lightning calls this at the start of every epoch
 
     def __len__(self) -> int:
-        return self.count
+        return -(-self.count // (dist.get_world_size() if dist.is_initialized() else 1))
 
     def __iter__(self) -> Iterator[int]:
-        order = torch.randperm(self.count, generator=torch.Generator().manual_seed(self.seed * 100_003 + self.epoch))
-        return iter(order.tolist())
+        order = torch.randperm(self.count, generator=torch.Generator().manual_seed(epoch_seed(self.seed, self.epoch)))
+        rank, ranks = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
+        return iter(order[rank::ranks].tolist())
 
 
 def loaders(train: Dataset[Any], val: Dataset[Any], batch_size: int, seed: int, workers: int = 0) -> tuple[DataLoader[Any], DataLoader[Any]]:
@@ -98,10 +107,12 @@ def fit(
     """Train, keep the best weights by `monitor` (more is better) in the run, load them into `model`; return the best epoch's figures."""
     if settings.accelerator == "gpu" and not torch.cuda.is_available():
         raise UserError("--accelerator gpu: torch finds no GPU here; use cpu or auto")
-    best = KeepBest(run, model, facts, monitor, settings.seed)
+    if torch.cuda.is_available() and settings.accelerator != "cpu" and settings.devices > torch.cuda.device_count():
+        raise UserError(f"--devices is {settings.devices}: torch finds {torch.cuda.device_count()} GPUs here")
+    best = KeepBest(run, model, facts, monitor, settings.seed, settings.patience)
     last = ModelCheckpoint(run, filename="last", monitor=None, save_on_train_epoch_end=True, enable_version_counter=False)
     trainer = pl.Trainer(
-        accelerator=settings.accelerator,
+        accelerator=("gpu" if torch.cuda.is_available() else "cpu") if settings.accelerator == "auto" else settings.accelerator,
         devices=settings.devices,
         precision=settings.precision,  # type: ignore[arg-type]
         max_epochs=settings.epochs,
@@ -110,6 +121,7 @@ def fit(
         enable_progress_bar=sys.stderr.isatty(),  # a log file needs no moving bar
         logger=False,
         num_sanity_val_steps=0,
+        use_distributed_sampler=False,  # ours shares out the training examples; every device validates on all
         enable_model_summary=False,
     )
     resumed = _readable_checkpoint(run / "last.ckpt") if settings.resume else None
@@ -117,6 +129,8 @@ def fit(
         trainer.fit(module, train, val, ckpt_path=resumed, weights_only=True)
     except OSError as error:
         raise cannot_write(run, error) from error
+    except NotFiniteError as error:
+        raise UserError(f"the training diverged ({error}): lower the learning rate") from error
     except SystemExit:  # Lightning's answer to Ctrl-C
         if not trainer.interrupted:
             raise
@@ -124,6 +138,8 @@ def fit(
         raise UserError(
             f"interrupted: go on with --resume --run {run}" if (run / "last.ckpt").exists() else "interrupted before the first epoch was complete"
         )
+    if not trainer.is_global_zero:
+        raise SystemExit(0)  # the first process tells the rest
     load_weights(run, model)
     return best.best
 
@@ -131,8 +147,8 @@ def fit(
 class KeepBest(pl.Callback):
     """After every epoch a row in metrics.csv, and where `monitor` has risen, the weights and facts of the run."""
 
-    def __init__(self, run: Path, model: nn.Module, facts: dict[str, Any], monitor: str, seed: int) -> None:
-        self.run, self.model, self.facts, self.monitor, self.seed = run, model, facts, monitor, seed
+    def __init__(self, run: Path, model: nn.Module, facts: dict[str, Any], monitor: str, seed: int, patience: int) -> None:
+        self.run, self.model, self.facts, self.monitor, self.seed, self.patience = run, model, facts, monitor, seed, patience
         self.best: dict[str, float] = {}
         self._losses: list[Tensor] = []
 
@@ -142,9 +158,14 @@ class KeepBest(pl.Callback):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.best = state_dict["best"]
 
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        for stopping in trainer.early_stopping_callbacks:  # a checkpoint brings the old patience, and forgets that it had run out
+            stopping.patience = self.patience
+            trainer.should_stop = trainer.should_stop or stopping.wait_count >= self.patience
+
     def on_train_batch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, batch_idx: int) -> None:
         if batch_idx == 0:  # here, since what an epoch draws before its first batch differs when it is resumed
-            pl.seed_everything(self.seed * 100_003 + trainer.current_epoch, verbose=False)
+            pl.seed_everything(epoch_seed(self.seed, trainer.current_epoch), verbose=False)
             self._losses = []
 
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int) -> None:

@@ -46,8 +46,7 @@ class RetrieverTraining(pl.LightningModule):
         self,
         model: DialogRetriever,
         captioner: Captioner,
-        speaks: Vocabulary,
-        hears: Vocabulary,
+        vocabulary: Vocabulary,
         train: Items,
         val: Items,
         recorded: RecordedTurns | None,
@@ -62,14 +61,14 @@ class RetrieverTraining(pl.LightningModule):
         self.beams, self.recorded = beams, recorded
         self._items = {"train": train, "val": val}
         self._captioner = (captioner,)  # in a tuple, so that it is no part of this module: neither trained nor saved
-        self._vocabularies = speaks, hears
+        self._vocabulary = vocabulary
         self._ranks: list[Tensor] = []
 
     def _enter(self, split: str) -> tuple[Gallery, User]:
         items = self._items[split].to(self.device)
         with torch.no_grad():
             gallery = Gallery(items, self.model.embed_images(items.features_ND))
-        return gallery, CaptionerUser(self._captioner[0].to(self.device), items, *self._vocabularies, self.beams)
+        return gallery, CaptionerUser(self._captioner[0].to(self.device), items, self._vocabulary, self._vocabulary, self.beams)
 
     def on_train_epoch_start(self) -> None:
         self._train_side = self._enter("train")
@@ -103,6 +102,8 @@ class RetrieverTraining(pl.LightningModule):
         for turn in sorted({1, self.turns}):
             self.log(f"val_P_{turn}", percentile(rank_BT[:, turn - 1], len(self._items["val"])))
             self.log(f"val_R@10_{turn}", recall_at(rank_BT[:, turn - 1], 10))
+        last_B = rank_BT[:, -1]
+        self.log("val_score", recall_at(last_B, 10) + percentile(last_B, len(self._items["val"])) / 1000)  # P settles ties of R@10
 
     def configure_optimizers(self) -> Any:
         return torch.optim.Adam((weight for weight in self.model.parameters() if weight.requires_grad), lr=self.learning_rate)

@@ -26,7 +26,7 @@ def training(turns=2, **options):
     model = DialogRetriever(len(VOCABULARY), 12, 10, width=16, heads=2, hidden=32, layers=1)
     captioner = Captioner(len(VOCABULARY), 12, 10, width=16, heads=2, hidden=32, layers=1)
     settings = {"recorded": None, "loss": "triplet", "beams": 1, "learning_rate": 1e-3, "seed": 0} | options
-    module = RetrieverTraining(model, captioner, VOCABULARY, VOCABULARY, some_items(30), some_items(20), turns=turns, **settings)
+    module = RetrieverTraining(model, captioner, VOCABULARY, some_items(30), some_items(20), turns=turns, **settings)
     return module, captioner
 
 
@@ -146,5 +146,5 @@ def test_validation_measures_every_target_in_the_same_dialogs_each_time(monkeypa
             module.validation_step([target_B], number)
         module.on_validation_epoch_end()
         logged.append(figures)
-    assert logged[0] == logged[1] and set(logged[0]) == {"val_P_1", "val_R@10_1", "val_P_3", "val_R@10_3"}
+    assert logged[0] == logged[1] and set(logged[0]) == {"val_P_1", "val_R@10_1", "val_P_3", "val_R@10_3", "val_score"}
     assert all(0 <= value <= 100 for value in logged[0].values())
