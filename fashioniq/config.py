@@ -144,6 +144,7 @@ class TrainRetriever(Training):
     category: str = required(CATEGORY)
     attrs: bool = knob(False, "see the attributes of the products shown; the captioner must too")
     captioner: Path | None = knob(None, "run of train-captioner that plays the user (default: runs/captioner-CATEGORY[-attrs])")
+    start: Path | None = knob(None, "run of train-retriever to begin with its weights, to train on with another learning rate or user")
     features: Path | None = knob(None, FEATURES)
     word_vectors: Path | None = knob(None, "GloVe or word2vec text file; without it the words' embeddings are learnt")
     width: int = knob(256, "of the transformer and of the search space", least=1)

@@ -5,7 +5,7 @@ import torch
 from torch.utils.data import TensorDataset
 
 from fashioniq.categories import canonical
-from fashioniq.commands.common import describe_data, load_captioner, open_store, pairs_with_features, run_folder, split_items
+from fashioniq.commands.common import describe_data, load_captioner, load_retriever, open_store, pairs_with_features, run_folder, split_items
 from fashioniq.config import TrainRetriever
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.words import load_word_vectors
@@ -33,7 +33,6 @@ def run(settings: TrainRetriever) -> None:
         vectors_VD, found = load_word_vectors(settings.word_vectors, vocabulary)
         print(f"{found} of the {len(vocabulary)} words have vectors in {settings.word_vectors}")
     folder = run_folder(settings.run, "retriever", settings.category, settings.attrs)
-    begin_run(folder, "train-retriever", settings)
     pl.seed_everything(settings.seed, verbose=False)
     sizes = {
         "vocabulary": len(vocabulary),
@@ -50,6 +49,12 @@ def run(settings: TrainRetriever) -> None:
     model = DialogRetriever(**sizes)
     if vectors_VD is not None:
         model.set_word_vectors(vectors_VD)
+    if settings.start:
+        started, _, start_facts = load_retriever(settings.start, settings.category, store)
+        if start_facts["sizes"] != sizes or start_facts["words"] != vocabulary.words:
+            raise UserError(f"{settings.start} has other sizes or words than this training: give its --width, --layers and so on, and its captioner")
+        model.load_state_dict(started.state_dict())
+    begin_run(folder, "train-retriever", settings)
     facts = {
         "kind": "retriever",
         "category": canonical(settings.category),

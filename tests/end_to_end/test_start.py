@@ -1,0 +1,24 @@
+"""A retriever that begins with the weights of another."""
+
+import torch
+from safetensors.torch import load_file
+
+from fashioniq.cli import main
+
+
+def options(project, runs, folder, **others):
+    common = {"data": runs.catalog, "category": "dresses", "attrs": True, "captioner": runs.captioner, "start": runs.retriever, "run": folder}
+    return {**project.retriever, **common, "epochs": 1, **others}
+
+
+def test_a_started_retriever_goes_on_from_the_weights_of_the_other(project, runs, tmp_path):
+    project.run("train-retriever", **options(project, runs, tmp_path / "same", learning_rate=0.0))
+    project.run("train-retriever", **options(project, runs, tmp_path / "on", learning_rate=0.001))
+    before, same, on = (load_file(folder / "weights.safetensors") for folder in (runs.retriever, tmp_path / "same", tmp_path / "on"))
+    assert all(torch.equal(same[name], tensor) for name, tensor in before.items())
+    assert any(not torch.equal(on[name], tensor) for name, tensor in before.items())
+
+
+def test_a_start_of_other_sizes_is_refused_and_leaves_nothing(project, runs, tmp_path, capsys):
+    assert main(project.arguments("train-retriever", **options(project, runs, tmp_path / "run", width=16))) == 2
+    assert "other sizes" in capsys.readouterr().err and not (tmp_path / "run").exists()
