@@ -1,7 +1,7 @@
 """What several commands do alike."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from safetensors.torch import load_file
@@ -16,6 +16,8 @@ from fashioniq.files import UserError, checksum
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.encoder import convert_efficientnet_pytorch, create_encoder
 from fashioniq.models.retriever import DialogRetriever
+
+M = TypeVar("M", bound=nn.Module)
 
 
 def features_folder(data: Path, category: str, features: Path | None) -> Path:
@@ -71,18 +73,18 @@ def run_folder(run: Path | None, kind: str, category: str, attrs: bool) -> Path:
 
 def load_captioner(run: Path, category: str, store: FeatureStore) -> tuple[Captioner, Vocabulary, dict[str, Any]]:
     """A trained captioner, its vocabulary and its facts, checked against the category and the features."""
-    facts = read_facts(run, "captioner")
-    check_fits(run, facts, category, store)
-    model = Captioner(**facts["sizes"])
-    load_weights(run, model)
-    return model.eval(), Vocabulary(facts["words"][len(SPECIAL) :]), facts
+    return _load_speaker(run, "captioner", Captioner, category, store)
 
 
 def load_retriever(run: Path, category: str, store: FeatureStore) -> tuple[DialogRetriever, Vocabulary, dict[str, Any]]:
     """A trained retriever, its vocabulary and its facts, checked against the category and the features."""
-    facts = read_facts(run, "retriever")
+    return _load_speaker(run, "retriever", DialogRetriever, category, store)
+
+
+def _load_speaker(run: Path, kind: str, model_class: type[M], category: str, store: FeatureStore) -> tuple[M, Vocabulary, dict[str, Any]]:
+    facts = read_facts(run, kind)
     check_fits(run, facts, category, store)
-    model = DialogRetriever(**facts["sizes"])
+    model = model_class(**facts["sizes"])
     load_weights(run, model)
     return model.eval(), Vocabulary(facts["words"][len(SPECIAL) :]), facts
 
