@@ -6,6 +6,7 @@ import logging
 import sys
 import typing
 import warnings
+from argparse import SUPPRESS
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -17,11 +18,18 @@ from fashioniq.files import UserError
 COMMANDS: dict[str, type] = {
     "draw-sample": config.DrawSample,
     "import-catalog": config.ImportCatalog,
+    "download-images": config.DownloadImages,
+    "check-data": config.CheckData,
+    "extract-attributes": config.ExtractAttributes,
+    "pair-references": config.PairReferences,
     "train-attributes": config.TrainAttributes,
     "extract-features": config.ExtractFeatures,
     "train-captioner": config.TrainCaptioner,
     "train-retriever": config.TrainRetriever,
     "eval-dialogs": config.EvalDialogs,
+    "eval-captions": config.EvalCaptions,
+    "fetch-spice": config.FetchSpice,
+    "compare": config.Compare,
 }
 
 
@@ -40,27 +48,31 @@ def parser_of(command: str) -> ArgumentParser:
     parser.add_argument("--config", action=ActionConfigFile, help="YAML file of any of the options below; flags after it go before it")
     types = typing.get_type_hints(kind)
     for field in dataclasses.fields(kind):
-        flag, options = "--" + field.name.replace("_", "-"), {"help": field.metadata["help"]}
+        flags, options = ["--" + field.name.replace("_", "-")], {"help": field.metadata["help"]}
+        flags += [alias] if (alias := field.metadata.get("alias")) else []
         if types[field.name] is bool:
-            parser.add_argument(flag, action=ActionYesNo(no_prefix="no-"), default=field.default, **options)
+            parser.add_argument(*flags, action=ActionYesNo(no_prefix="no-"), default=field.default, **options)
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-            parser.add_argument(flag, type=types[field.name], required=True, **options)
+            parser.add_argument(*flags, type=types[field.name], required=True, **options)
+        elif positional := field.metadata.get("positional"):
+            # Without a default, or none given would go before those of --config.
+            parser.add_argument(field.name, type=str, nargs="*", metavar=positional, default=SUPPRESS, **options)
         elif types[field.name] == list[str]:
-            parser.add_argument(flag, type=str, nargs="*", default=[], **options)
+            parser.add_argument(*flags, type=str, nargs="*", default=[], **options)
         else:
-            parser.add_argument(flag, type=types[field.name], default=field.default, **options)
+            parser.add_argument(*flags, type=types[field.name], default=field.default, **options)
     return parser
 
 
 def parse(command: str, arguments: Sequence[str]) -> Any:
     """The command's dataclass, filled; the parser exits with code 2 at an unknown or malformed argument."""
     namespace = parser_of(command).parse_args(list(arguments))
-    values = {key: value for key, value in vars(namespace).items() if key != "config"}
+    values = {key: value for key, value in namespace.as_dict().items() if key != "config"}
     return COMMANDS[command](**values)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; return the exit code: 0, or 2 after an error that the user can mend, told in one line."""
+    """Run a command; return the exit code: 0, what the command says (check-data's 1), or 2 after an error that the user can mend, in one line."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_overview())
@@ -76,14 +88,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _quiet()
     try:
         config.check(settings)
-        importlib.import_module(f"fashioniq.commands.{command.replace('-', '_')}").run(settings)
+        code = importlib.import_module(f"fashioniq.commands.{command.replace('-', '_')}").run(settings)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
-    return 0
+    return code or 0
 
 
 def _overview() -> str:

@@ -7,9 +7,14 @@ from typing import Any, Literal
 from fashioniq.files import UserError
 
 
-def knob(default: Any, help: str, least: float | None = None, below: float | None = None) -> Any:
-    """A field with its explanation for --help; numbers must be at least `least` and less than `below`."""
-    metadata = {"help": help, "least": least, "below": below}
+def knob(
+    default: Any, help: str, least: float | None = None, below: float | None = None, alias: str | None = None, positional: str | None = None
+) -> Any:
+    """A field with its explanation for --help; numbers must be at least `least` and less than `below`; `alias` is a second flag.
+
+    A list with a `positional` name is given without a flag.
+    """
+    metadata = {"help": help, "least": least, "below": below, "alias": alias, "positional": positional}
     if isinstance(default, list):
         return field(default_factory=lambda: list(default), metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -51,18 +56,72 @@ class DrawSample:
 
 @dataclass(kw_only=True)
 class ImportCatalog:
-    """Make a Fashion IQ folder of a CSV file and a folder of pictures; relative captions are made of attribute differences."""
+    """Make a Fashion IQ folder of a retailer's table and pictures; relative captions are made of attribute differences."""
 
-    csv: Path = required("table of products, one a row, with a header")
-    images: Path = required("folder of pictures named <id>.jpg, .png or .webp, or of such folders")
+    table: Path | None = knob(None, "products, one a row: .csv, .parquet or .jsonl; without it every picture is a product", alias="--csv")
+    images: Path | None = knob(None, "folder or archive (.zip, .tar, .tar.gz) of pictures named <id>.jpg, <id>_1.jpg, <id>-2.png …, also in folders of it")
     category: str = required(CATEGORY)
-    id: str = required("column with the product's id")
-    title: str = required("column with the product's title")
+    id: str | None = knob(None, "column with the product's id")
+    title: str | None = knob(None, "column with the product's title")
     data: Path = knob(Path("data/catalog"), "folder to make")
+    picture: str | None = knob(None, "column with the names of the product's pictures in --images, apart by |; the first that can be read is taken")
+    url: str | None = knob(None, "column with http or https addresses of the product's pictures, apart by |, instead of --images")
     where: str | None = knob(None, "take only rows with COLUMN=VALUE")
     attributes: list[str] = knob([], "columns whose values are attributes, as colour")
     group: str | None = knob(None, "column that variants of one product share, to keep them in one split")
+    max_gigabytes: float = knob(20.0, "an archive that unpacks to more is refused", least=0)
+    workers: int = knob(2, "processes that decode pictures", least=0)
     seed: int = knob(0, "another seed, other splits", least=0, below=2**32)
+
+
+@dataclass(kw_only=True)
+class DownloadImages:
+    """Download a category's pictures from its list of addresses; what cannot be had is told by reason, and a run that was stopped goes on."""
+
+    data: Path = knob(Path("data/fashioniq"), DATA)
+    category: str = required(CATEGORY)
+    urls: Path | None = knob(None, "list of addresses, ID <tab> URL a line (default: DATA/image_url/asin2url.CATEGORY.txt, or in DATA itself)")
+    connections: int = knob(32, "downloads at a time", least=1)
+    per_host: int = knob(16, "of them from one host", least=1)
+    retries: int = knob(4, "further attempts after a time-out, 429 or 5xx, each after a longer pause", least=0)
+    timeout: float = knob(30.0, "seconds that a download may take", least=0.1)
+    max_megabytes: float = knob(20.0, "larger files are refused", least=0.001)
+
+
+@dataclass(kw_only=True)
+class CheckData:
+    """Look through a Fashion IQ folder without changing it: exit code 0 clean, 1 with findings, 2 unusable."""
+
+    data: Path = knob(Path("data/fashioniq"), DATA)
+    category: str | None = knob(None, "only this category (default: all that the folder has)")
+    images: Path | None = knob(None, "folder of pictures (default: DATA/images)")
+    report: Path | None = knob(None, "JSON file to write all findings to")
+    workers: int = knob(2, "processes that decode pictures", least=0)
+
+
+@dataclass(kw_only=True)
+class ExtractAttributes:
+    """Find attribute words in titles, summaries and descriptions, and write them as asin2attr files."""
+
+    data: Path = knob(Path("data/fashioniq"), DATA)
+    category: str = required(CATEGORY)
+    vocabulary: Path | None = knob(
+        None, "DeepFashion's list_attr_cloth.txt, or a CSV with the columns word, type and synonyms (default: about 300 words of this package)"
+    )
+    column: list[str] = knob([], "TYPE=COLUMN: take a column's values as attributes of that type, as texture=baseColour")
+    compare: bool = knob(False, "write nothing, measure precision and recall against the labels that the folder has")
+    replace: bool = knob(False, "replace labels that the folder has")
+
+
+@dataclass(kw_only=True)
+class PairReferences:
+    """For every product the one of its split whose title shares the heaviest words with it: pairs to be captioned."""
+
+    data: Path = knob(Path("data/fashioniq"), DATA)
+    category: str = required(CATEGORY)
+    per_target: int = knob(1, "references of each target, the nearest first", least=1)
+    compare: bool = knob(False, "write nothing, measure how often the captioned reference is among the first 1, 5 and 50")
+    out: Path | None = knob(None, "folder of the files pairs.CATEGORY.SPLIT.json (default: DATA/pairs)")
 
 
 @dataclass(kw_only=True)
@@ -82,8 +141,11 @@ class ExtractFeatures:
     attributes: Path | None = knob(None, "with --vectors: a .npy file of N×A attribute scores, whose words are in --attribute-words")
     attribute_words: Path | None = knob(None, "with --attributes: a JSON list of the A words")
     batch_size: int = knob(32, "pictures at a time", least=1)
-    workers: int = knob(2, "threads that decode pictures", least=0)
+    workers: int = knob(2, "processes that decode pictures; 0 decodes in this one, with no limit on a picture's time", least=0)
     precision: Literal["auto", "float32", "bfloat16"] = knob("auto", "arithmetic of the encoder; auto is bfloat16 where the machine has it")
+    update: bool = knob(
+        False, "add to a finished store the products that it lacks, and those whose pictures can be read now; replaced pictures are not noticed"
+    )
     device: str = knob("auto", DEVICE)
 
 
@@ -105,14 +167,18 @@ class Training:
 
 @dataclass(kw_only=True)
 class TrainAttributes(Training):
-    """Train the attribute predictor: all layers on all categories, or with --start only the last layer for one category."""
+    """Train the attribute predictor: all layers on all categories or on DeepFashion, or with --start only the last layer for one category."""
 
+    deepfashion: Path | None = knob(None, "instead of --data: a folder of DeepFashion's category and attribute benchmark, with its list_*.txt files")
     category: str | None = knob(None, "only this category (default: all that the folder has)")
     start: Path | None = knob(None, "run of the first stage, whose encoder is kept as it is")
     encoder: str = knob("efficientnet-b7", "an EfficientNet size or any timm name")
     weights: str = knob("imagenet", "imagenet (downloaded), a .pth or .safetensors file, or none to train from scratch")
     image_size: int = knob(224, "side in pixels that pictures are resized to", least=1)
     learning_rate: float = knob(1e-3, "of AdamW, falling to zero along a cosine", least=0)
+    imbalance: Literal["none", "weights", "focal"] = knob(
+        "none", "rare attributes: as they come, positives weighted by √(without / with), at most 10, or focal loss"
+    )
     at_least: int = knob(20, "attributes of fewer training pictures are left out", least=1)
     workers: int = knob(2, "processes that decode pictures", least=0)
     epochs: int = knob(20, "passes over the training split", least=1)
@@ -124,6 +190,7 @@ class TrainCaptioner(Training):
 
     category: str = required(CATEGORY)
     attrs: bool = knob(False, "see the attributes of both products, not the images alone")
+    model: Literal["transformer", "rnn"] = knob("transformer", "the paper's, or show, attend and tell with a recurrent network; that has no heads or layers")
     features: Path | None = knob(None, FEATURES)
     width: int = knob(512, "of the transformer", least=1)
     heads: int = knob(8, "of its attention", least=1)
@@ -143,6 +210,7 @@ class TrainRetriever(Training):
 
     category: str = required(CATEGORY)
     attrs: bool = knob(False, "see the attributes of the products shown; the captioner must too")
+    model: Literal["transformer", "rnn"] = knob("transformer", "the paper's, or the recurrent one of Guo 2018; that has no heads or layers")
     captioner: Path | None = knob(None, "run of train-captioner that plays the user (default: runs/captioner-CATEGORY[-attrs])")
     start: Path | None = knob(None, "run of train-retriever to begin with its weights, to train on with another learning rate or user")
     features: Path | None = knob(None, FEATURES)
@@ -151,14 +219,21 @@ class TrainRetriever(Training):
     heads: int = knob(8, "of its attention", least=1)
     hidden: int = knob(1024, "width inside its feed-forward layers", least=1)
     layers: int = knob(6, "of the transformer", least=1)
+    attention: Literal["both-ways", "turn-causal"] = knob(
+        "both-ways", "turns look at all turns, as the paper's do, or at themselves and earlier ones: cheaper, a turn is encoded once"
+    )
     turns: int = knob(5, "turns of a dialog", least=1)
     beam: int = knob(1, "beams of the user's captions in training and validation; 1 is greedy, as the paper's", least=1)
     recorded_turns: bool = knob(False, "learn beside the simulated dialogs from what people said of the training pairs, as dialogs of one turn")
-    loss: Literal["triplet", "triplet-unsquared"] = knob(
-        "triplet",
-        "on squared distances with margin 0.1 (Guo 2018), or on distances with margin 10 (released code); negatives are the other targets of the batch",
+    loss: Literal["triplet", "triplet-unsquared", "triplet-hard", "cross-entropy"] = knob(
+        "triplet", "on squared distances (Guo 2018), on distances (released code), against the nearest negative alone, or cross-entropy"
     )
+    margin: float | None = knob(None, "of the triplet losses (default: 0.1, unsquared 10), or the temperature of cross-entropy (0.05)", least=0)
+    negatives: Literal["batch", "gallery"] = knob("batch", "the other targets of the batch, or all products of the training split")
     learning_rate: float = knob(1e-3, "of Adam", least=0)
+    schedule: Literal["constant", "cosine"] = knob(
+        "constant", "of the learning rate: as it is, or rising over a tenth of the steps and falling to zero along a cosine"
+    )
     batch_size: int = knob(128, "dialogs a step", least=1)
 
 
@@ -184,3 +259,38 @@ class EvalDialogs:
     batch_size: int = knob(128, "dialogs at a time", least=1)
     seed: int = knob(0, "of the first candidates", least=0, below=2**32)
     device: str = knob("auto", DEVICE)
+
+
+@dataclass(kw_only=True)
+class EvalCaptions:
+    """Score a captioner against human captions: BLEU, ROUGE-L, CIDEr, METEOR, SPICE, beside the agreement of people and two floors."""
+
+    data: Path = knob(Path("data/fashioniq"), DATA)
+    category: str = required(CATEGORY)
+    run: Path | None = knob(None, "run of train-captioner; without it only people and the floors are scored, on all captioned pairs")
+    features: Path | None = knob(None, FEATURES)
+    split: Literal["train", "val", "test"] = knob("val", "whose pairs are captioned; a captioner needs targets, which released test pairs lack")
+    beam: int = knob(5, "beams; 1 is greedy", least=1)
+    out: Path | None = knob(None, "folder of the results, replaced if it is there (default: RUN/captions-SPLIT, or runs/people-CATEGORY/captions-SPLIT)")
+    batch_size: int = knob(128, "pairs at a time", least=1)
+    seed: int = knob(0, "of the random captions", least=0, below=2**32)
+    device: str = knob("auto", DEVICE)
+
+
+@dataclass(kw_only=True)
+class FetchSpice:
+    """Download the Stanford jars that SPICE needs and put them where it looks for them."""
+
+    retries: int = knob(4, "further attempts after a failed download", least=0)
+
+
+@dataclass(kw_only=True)
+class Compare:
+    """Is the difference real? Paired bootstrap intervals and randomisation tests between dialog evaluations of the same targets."""
+
+    runs: list[str] = knob([], "folders of eval-dialogs, the first is compared with each other one; A,B,C are seeds of one model", positional="RUN")
+    measure: str = knob("R@10", "P, MRR (mean reciprocal rank), R@N of one turn, or Hits@N of all turns until then")
+    turn: int | None = knob(None, "after which turn (default: the last that all have)", least=1)
+    samples: int = knob(10000, "bootstrap samples, and permutations of the test", least=100)
+    out: Path | None = knob(None, "folder for comparison.json, .csv, .tex and the page of dialogs side by side")
+    seed: int = knob(0, "of bootstrap and permutations", least=0, below=2**32)
