@@ -5,4 +5,4 @@ from fashioniq import compat as _compat  # first: makes torchvision importable b
 __version__ = "0.1.0"
 __all__ = ["__version__"]
 
-_compat.declare_torchvision_operators()
+_compat.prepare_torchvision()

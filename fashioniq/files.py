@@ -4,11 +4,19 @@ import errno
 import hashlib
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+_TEMPORARY = re.compile(r"\..+-[a-z0-9_]{8}(\.[a-z]+)?")  # the names that mkstemp gives in `whole`
 
 
 class UserError(Exception):
@@ -40,6 +48,51 @@ def whole(path: Path) -> Iterator[Path]:
         raise cannot_write(path, error) from error
     finally:
         temporary.unlink(missing_ok=True)
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Let a new name outlive a power cut, where the system can."""
+    if (handle := _open_folder(folder)) is not None:
+        with suppress(OSError):  # not every file system syncs folders
+            os.fsync(handle)
+        os.close(handle)
+
+
+def _open_folder(folder: Path) -> int | None:
+    try:
+        return os.open(folder, os.O_RDONLY)
+    except OSError:  # as always on Windows
+        return None
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove the temporary files of `whole` that killed runs left in a folder."""
+    for path in folder.glob(".*"):
+        if _TEMPORARY.fullmatch(path.name) and path.is_file():
+            path.unlink(missing_ok=True)
+
+
+@contextmanager
+def held(folder: Path, wait: bool = False) -> Iterator[None]:
+    """Make a folder and keep other processes from filling it meanwhile; a process that is killed lets go of it.
+
+    Raises UserError where another holds it and it is not to `wait`, or it cannot be made. Systems that cannot lock a folder let everybody in.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+    with ExitStack() as at_end:
+        if fcntl and (handle := _open_folder(folder)) is not None:
+            at_end.callback(os.close, handle)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            except BlockingIOError as error:
+                raise UserError(f"another process is filling {folder}: wait until it is done, or stop it") from error
+            except OSError:
+                pass  # a file system without locks
+        yield
 
 
 def cannot_write(path: Path, error: OSError) -> UserError:

@@ -2,10 +2,12 @@ import errno
 import hashlib
 import os
 import stat
+import subprocess
+import sys
 
 import pytest
 
-from fashioniq.files import UserError, checksum, read_json, whole, write_json, write_text
+from fashioniq.files import UserError, checksum, held, read_json, remove_leftovers, whole, write_json, write_text
 
 
 def full_disk(*_, **__):
@@ -37,6 +39,54 @@ def test_an_interruption_leaves_the_old_file_and_nothing_else(tmp_path, error):
         temporary.write_text("half of the n")
         raise error
     assert path.read_text() == "old" and os.listdir(tmp_path) == ["a.txt"]
+
+
+def test_the_file_is_synced_before_it_takes_its_name_and_the_folder_after(tmp_path, monkeypatch):
+    done, sync, replace = [], os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda handle: done.append(stat.S_ISDIR(os.fstat(handle).st_mode)) or sync(handle))
+    monkeypatch.setattr(os, "replace", lambda *paths: done.append("renamed") or replace(*paths))
+    write_text(tmp_path / "a.txt", "new")
+    assert done == [False, "renamed", True]
+
+
+def test_only_what_a_killed_run_left_is_removed(tmp_path):
+    class Killed(BaseException):
+        pass
+
+    (tmp_path / "a.npy").write_text("old")
+    for name in (".hidden", ".git-keep", "b-12345678.npy"):
+        (tmp_path / name).write_text("")
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed), whole(tmp_path / "a.npy") as temporary:
+        patch.setattr(os, "unlink", lambda path: None)  # who is killed cannot tidy up
+        temporary.write_text("half")
+        raise Killed
+    assert len(os.listdir(tmp_path)) == 5
+    remove_leftovers(tmp_path)
+    assert sorted(os.listdir(tmp_path)) == [".git-keep", ".hidden", "a.npy", "b-12345678.npy"]
+    remove_leftovers(tmp_path / "nowhere")
+
+
+def test_a_folder_is_held_by_one_at_a_time_and_let_go_of_at_any_end(tmp_path):
+    folder = tmp_path / "new" / "store"
+    for error in (ValueError, KeyboardInterrupt):
+        with pytest.raises(error), held(folder):
+            with pytest.raises(UserError, match=r"another process is filling .*store"), held(folder):
+                pass
+            raise error
+    with held(folder):
+        assert not os.listdir(folder)
+
+
+def test_a_process_that_is_killed_lets_go_of_its_folder(tmp_path):
+    code = "import sys, time\nfrom pathlib import Path\nfrom fashioniq.files import held\n"
+    code += "with held(Path(sys.argv[1])):\n    print('held', flush=True)\n    time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        with pytest.raises(UserError, match="another process"), held(tmp_path):
+            pass
+        process.kill()
+    with held(tmp_path):
+        pass
 
 
 def test_a_full_disk_is_told_and_leaves_no_half_of_a_file(tmp_path, monkeypatch):

@@ -1,45 +1,60 @@
-"""Pictures of unknown origin: decoded within limits, turned upright, RGB, square."""
+"""Pictures of unknown origin: decoded within limits, turned upright, RGB, square. Without torch: worker processes begin at once."""
 
+import multiprocessing
+import os
+import signal
 import warnings
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import TimeoutError as TookTooLong
 from pathlib import Path
+from types import TracebackType
+from typing import Any, Generic, TypeVar
 
 import numpy as np
-import torch
-import torch.nn.functional as F
+from pebble import ProcessExpired, ProcessPool
 from PIL import Image, ImageOps
-from torch import Tensor
-from torchvision.transforms import v2
+
+S = TypeVar("S")
+T = TypeVar("T")
 
 FORMATS = ("JPEG", "PNG", "WEBP")
 MAX_PIXELS = 50_000_000  # a 50-megapixel photo takes 150 MB as RGB
 MIN_SIDE = 8
+MAX_BYTES = 200_000_000  # some decoders read the whole file at once
+AHEAD = 64  # pictures decoded before they are asked for
+SECONDS = 30.0  # for one picture; small files can be made that take hours
 
 
 class UnreadableImage(Exception):
     """A picture that cannot be used; the message is the reason, in a few words."""
 
 
-def load_image(path: Path) -> Image.Image:
+def load_image(path: Path, min_side: int = MIN_SIDE) -> Image.Image:
     """Decode a picture: upright by its EXIF mark, RGB, transparency on white.
 
     Raises UnreadableImage for a file that is missing, of another format, damaged, or beyond the limits on its size.
     """
     try:
+        if not Path(path).is_file():
+            raise UnreadableImage("not a file" if Path(path).exists() else "no such file")  # a pipe would be waited for
+        if (size := Path(path).stat().st_size) > MAX_BYTES:
+            raise UnreadableImage(f"a file of {size:,} bytes, more than {MAX_BYTES:,}")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow's warnings about odd metadata and sizes; our limits decide
             with Image.open(path, formats=FORMATS) as image:
                 width, height = image.size  # known from the header, before any pixel is decoded
                 if width * height > MAX_PIXELS:
                     raise UnreadableImage(f"{width}×{height} pixels, more than {MAX_PIXELS:,}")
-                if min(width, height) < MIN_SIDE:
-                    raise UnreadableImage(f"{width}×{height} pixels, a side under {MIN_SIDE}")
+                if min(width, height) < min_side:
+                    raise UnreadableImage(f"{width}×{height} pixels, a side under {min_side}")
                 image.load()
-                return _as_rgb(ImageOps.exif_transpose(image))
-    except FileNotFoundError:
-        raise UnreadableImage("no such file") from None
+                ImageOps.exif_transpose(image, in_place=True)
+                return _as_rgb(image)
     except UnreadableImage:
         raise
+    except Image.DecompressionBombError as error:  # Pillow's own limit, which it checks first
+        raise UnreadableImage(f"more than {MAX_PIXELS:,} pixels") from error
     except Exception as error:  # decoders fail in many ways on damaged files, and none may stop a run
         raise UnreadableImage(f"{type(error).__name__}: {error}"[:120].replace(str(path), "the file")) from error
 
@@ -48,32 +63,85 @@ def _as_rgb(image: Image.Image) -> Image.Image:
     if image.mode.startswith(("I", "F")):  # 16 bits and more a pixel; PNG's greys go up to 65535
         image = image.convert("I").point(lambda value: value / 256).convert("L")
     if "A" in image.getbands() or "transparency" in image.info:
-        image = image.convert("RGBA")
-        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
-    return image.convert("RGB")
+        image = image if image.mode == "RGBA" else image.convert("RGBA")
+        ground = Image.new("RGB", image.size, "white")
+        ground.paste(image, mask=image)
+        return ground
+    return image if image.mode == "RGB" else image.convert("RGB")
 
 
-class ToSquare:
-    """Pad to a square with white, as the ground of product photos is, and resize to size×size: uint8, 3×size×size."""
+def load_square(path: Path, size: int) -> np.ndarray:
+    """A picture padded to a square with white, as the ground of product photos is, and resized: uint8, 3×size×size.
 
-    def __init__(self, size: int) -> None:
-        self.size = size
-
-    def __call__(self, image: Image.Image) -> Tensor:
-        image = ImageOps.pad(image, (self.size, self.size), Image.Resampling.BICUBIC, color="white")
-        return torch.from_numpy(np.asarray(image).copy()).permute(2, 0, 1)
+    Raises UnreadableImage.
+    """
+    return to_square(load_image(path), size)
 
 
-def normalise(mean: Sequence[float], std: Sequence[float]) -> v2.Transform:
-    """From uint8 to the floats that a network expects."""
-    return v2.Compose([v2.ToDtype(torch.float32, scale=True), v2.Normalize(list(mean), list(std))])
+def to_square(image: Image.Image, size: int) -> np.ndarray:
+    """Pad to a square with white and resize: uint8, 3×size×size."""
+    square = ImageOps.pad(image, (size, size), Image.Resampling.BICUBIC, color="white")
+    return np.ascontiguousarray(np.asarray(square).transpose(2, 0, 1))
 
 
-def augment(images_BCHW: Tensor) -> Tensor:
-    """For training: each float picture mirrored, shifted and scaled a little at random; never recoloured, colour is an attribute."""
-    batch = len(images_BCHW)
-    scale_B2 = 0.9 + 0.2 * torch.rand(batch, 2, device=images_BCHW.device)
-    scale_B2[:, 0] *= torch.randint(0, 2, (batch,), device=images_BCHW.device) * 2 - 1
-    theta_B23 = torch.cat([torch.diag_embed(scale_B2), 0.1 * torch.rand(batch, 2, 1, device=images_BCHW.device) - 0.05], 2)
-    grid_BHW2 = F.affine_grid(theta_B23, list(images_BCHW.shape), align_corners=False)
-    return F.grid_sample(images_BCHW, grid_BHW2, padding_mode="border", align_corners=False)
+class PictureReader(Generic[S, T]):
+    """Does `read` to pictures in `workers` processes; a picture that takes longer than `seconds`, or kills its process, is unreadable.
+
+    With 0 workers pictures are read in this process, with no limit on the time. `read` must be picklable, as functools.partial of a
+    function of a module is. To be used in a with statement.
+    """
+
+    def __init__(self, read: Callable[[S], T], workers: int, seconds: float = SECONDS) -> None:
+        self._read, self._workers, self._seconds = read, workers, seconds
+        self._pool: ProcessPool | None = None
+        if workers:
+            self._pool = ProcessPool(workers, context=_processes())
+
+    def __enter__(self) -> "PictureReader[S, T]":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._pool:
+            self._pool.stop()
+            self._pool.join()
+
+    def __call__(self, pictures: Iterable[S]) -> Iterator[T | UnreadableImage]:
+        """What was read of each picture, or the UnreadableImage with the reason, in the order of `pictures`; a few are read ahead."""
+        ahead: deque[Any] = deque()
+        for picture in pictures:
+            ahead.append(self._pool.schedule(_attempt, args=[self._read, picture], timeout=self._seconds) if self._pool else picture)
+            if len(ahead) > (AHEAD if self._workers else 0):
+                yield self._result(ahead.popleft())
+        while ahead:
+            yield self._result(ahead.popleft())
+
+    def _result(self, waiting: Any) -> T | UnreadableImage:
+        if not self._pool:
+            return _attempt(self._read, waiting)
+        try:
+            return waiting.result()
+        except TookTooLong:
+            return UnreadableImage(f"not decoded within {self._seconds:g} seconds")
+        except ProcessExpired as error:
+            return UnreadableImage(f"its decoder died (exit code {error.exitcode})")
+
+
+def _processes() -> Any:
+    """How worker processes begin: never as a copy of running threads, and undisturbed by Ctrl-C, which is for the command."""
+    if os.name != "posix":
+        return multiprocessing.get_context("spawn")
+    from multiprocessing import forkserver  # there is none on Windows
+
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    forkserver.ensure_running()
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return context
+
+
+def _attempt(read: Callable[[S], T], picture: S) -> T | UnreadableImage:
+    try:
+        return read(picture)
+    except UnreadableImage as error:
+        return error

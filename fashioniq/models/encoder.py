@@ -1,11 +1,13 @@
 """Image → feature: timm's networks up to the last average pooling (EfficientNet-b7: 2560 numbers)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import timm
+import torch
 from efficientnet_pytorch import EfficientNet
 from torch import Tensor, nn
+from torchvision.transforms import v2
 
 
 def create_encoder(name: str, pretrained: bool = False) -> nn.Module:
@@ -28,6 +30,11 @@ def encoder_mean_std(encoder: nn.Module) -> tuple[tuple[float, ...], tuple[float
     """The mean and deviation of pixel values that the network's pretrained weights expect."""
     config: Any = encoder.pretrained_cfg
     return tuple(config["mean"]), tuple(config["std"])
+
+
+def normalise(mean: Sequence[float], std: Sequence[float]) -> v2.Transform:
+    """From uint8 pixels to the floats that a network expects."""
+    return v2.Compose([v2.ToDtype(torch.float32, scale=True), v2.Normalize(list(mean), list(std))])
 
 
 def convert_efficientnet_pytorch(weights: Mapping[str, Tensor], encoder: nn.Module) -> dict[str, Tensor]:

@@ -1,13 +1,17 @@
+import io
+import os
+import re
 import struct
+import time
 import zlib
+from functools import partial
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image, ImageFile
 
 from fashioniq.data import images
-from fashioniq.data.images import ToSquare, UnreadableImage, augment, load_image, normalise
+from fashioniq.data.images import PictureReader, UnreadableImage, load_image, load_square, to_square
 
 BLUE = (20, 40, 200)
 
@@ -155,30 +159,91 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path):
         load_image(tmp_path)
 
 
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "a.jpg")
+    with pytest.raises(UnreadableImage, match="not a file"):
+        load_image(tmp_path / "a.jpg")
+
+
+def test_a_huge_file_is_refused_unread(tmp_path):
+    path = saved(tmp_path / "a.webp", blue())
+    os.truncate(path, images.MAX_BYTES + 1)  # takes no space on the disk
+    with pytest.raises(UnreadableImage, match="a file of 200,000,001 bytes, more than 200,000,000"):
+        load_image(path)
+
+
+@pytest.mark.parametrize("suffix", ["png", "webp"])
+def test_of_a_moving_picture_the_first_frame_is_read(tmp_path, suffix):
+    frames = [blue(), Image.new("RGB", (40, 20), "red"), Image.new("RGB", (40, 20), "white")]
+    path = saved(tmp_path / f"a.{suffix}", frames[0], save_all=True, append_images=frames[1:])
+    with Image.open(path) as image:
+        assert image.n_frames == 3
+    assert_close(load_image(path), BLUE)
+
+
 def test_squares_are_padded_with_white_and_keep_the_proportions():
-    square = ToSquare(32)(blue(40, 20))
-    assert square.shape == (3, 32, 32) and square.dtype == torch.uint8
+    square = to_square(blue(40, 20), 32)
+    assert square.shape == (3, 32, 32) and square.dtype == np.uint8
     assert (square[:, :7] == 255).all() and (square[:, -7:] == 255).all()
-    assert torch.equal(square[:, 12, 12], torch.tensor(BLUE, dtype=torch.uint8))
+    assert tuple(square[:, 12, 12]) == BLUE
 
 
 @pytest.mark.parametrize("size", [(8, 5000), (5000, 8), (8, 8)])
-def test_any_readable_picture_becomes_a_square(size):
-    assert ToSquare(32)(blue(*size)).shape == (3, 32, 32)
+def test_any_readable_picture_becomes_a_square(tmp_path, size):
+    assert load_square(saved(tmp_path / "a.png", blue(*size)), 32).shape == (3, 32, 32)
 
 
-def test_normalised_pixels_have_the_mean_and_deviation_of_the_weights():
-    pixels = normalise((0.5, 0.25, 0.0), (0.5, 0.25, 1.0))(torch.tensor([255, 0, 255], dtype=torch.uint8).view(1, 3, 1, 1))
-    torch.testing.assert_close(pixels.flatten(), torch.tensor([1.0, -1.0, 1.0]))
+def told(pictures, workers=1, seconds=30.0, read=eval):
+    """What a reader tells of pictures; `eval` can be had in any process, and lets a picture do what it likes."""
+    with PictureReader(read, workers, seconds) as reader:
+        return [str(one) for one in reader(iter(pictures))]
 
 
-def test_augmented_pictures_are_moved_and_mirrored_but_not_recoloured():
-    torch.manual_seed(0)
-    left_and_right = torch.zeros(64, 3, 16, 16)
-    left_and_right[..., 8:] = 1.0
-    made = augment(left_and_right)
-    assert made.shape == left_and_right.shape and made.min() >= 0 and made.max() <= 1
-    mirrored = made[:, 0, 8, 0] > 0.5
-    assert 10 < mirrored.sum() < 54
-    plain = torch.rand(8, 3, 1, 1).expand(8, 3, 16, 16)
-    torch.testing.assert_close(augment(plain), plain)
+@pytest.mark.parametrize("workers", [0, 2])
+def test_pictures_are_read_in_their_order(workers):
+    assert told(map(str, range(200)), workers) == [str(number) for number in range(200)]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_what_cannot_be_read_is_told_in_its_place(tmp_path, workers):
+    image = saved(tmp_path / "a.png", blue(8, 8))
+    read = told([tmp_path / "none.png", image, tmp_path], workers, read=partial(load_square, size=1))
+    assert (read[0], read[2]) == ("no such file", "not a file") and re.findall("[0-9]+", read[1]) == ["20", "40", "200"]
+
+
+def test_a_picture_that_hangs_or_kills_its_process_costs_that_picture_alone():
+    began = time.monotonic()
+    read = told(["1", "__import__('time').sleep(60)", "2", "__import__('os').kill(__import__('os').getpid(), 9)", "3"], seconds=2.0)
+    assert read == ["1", "not decoded within 2 seconds", "2", "its decoder died (exit code -9)", "3"]
+    assert time.monotonic() - began < 40
+
+
+def test_no_process_is_left_when_reading_is_broken_off():
+    with pytest.raises(KeyboardInterrupt), PictureReader(eval, 2) as reader:
+        read = reader("__import__('os').getpid()" for _ in range(1000))
+        processes = {next(read) for _ in range(50)}
+        raise KeyboardInterrupt
+    for process in processes:
+        with pytest.raises(ProcessLookupError):
+            os.kill(process, 0)
+
+
+def one_of_many_scans(side, scans):
+    """A JPEG of a few kilobytes whose last progressive scan is repeated: each makes the decoder go through all of the picture."""
+    file = io.BytesIO()
+    Image.new("L", (side, side), 90).save(file, "JPEG", progressive=True)
+    content = file.getvalue()
+    scan = content[content.rindex(b"\xff\xda") : -2]
+    return content[:-2] + scans * scan + content[-2:]
+
+
+def test_a_small_file_that_takes_hours_is_given_up(tmp_path):
+    path = tmp_path / "a.jpg"
+    path.write_bytes(one_of_many_scans(2000, 20))
+    began = time.monotonic()
+    assert load_square(path, 8).shape == (3, 8, 8)  # a valid picture, and this is what 20 of its scans take
+    of_20 = time.monotonic() - began
+    path.write_bytes(one_of_many_scans(2000, 20 + int(20 * 60 / of_20)))  # a minute or more
+    began = time.monotonic()
+    assert told([path], seconds=1.0, read=partial(load_square, size=8)) == ["not decoded within 1 seconds"]
+    assert time.monotonic() - began < 40

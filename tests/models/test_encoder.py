@@ -5,7 +5,7 @@ from efficientnet_pytorch import EfficientNet
 from torch import nn
 
 from fashioniq.models.attributes import AttributePredictor, top_attributes
-from fashioniq.models.encoder import convert_efficientnet_pytorch, create_encoder, encoder_mean_std, encoder_size
+from fashioniq.models.encoder import convert_efficientnet_pytorch, create_encoder, encoder_mean_std, encoder_size, normalise
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +72,11 @@ def test_mean_and_deviation_are_those_of_the_weights():
     encoder = create_encoder("efficientnet-b0")
     config = timm.get_pretrained_cfg("tf_efficientnet_b0")
     assert encoder_mean_std(encoder) == (tuple(config.mean), tuple(config.std))
+
+
+def test_normalised_pixels_have_the_mean_and_deviation_of_the_weights():
+    pixels = normalise((0.5, 0.25, 0.0), (0.5, 0.25, 1.0))(torch.tensor([255, 0, 255], dtype=torch.uint8).view(1, 3, 1, 1))
+    torch.testing.assert_close(pixels.flatten(), torch.tensor([1.0, -1.0, 1.0]))
 
 
 def test_an_unknown_network_is_refused_by_name():
