@@ -6,10 +6,12 @@ attributes/asin2attr.dress.train.json   {id: [garment, texture, fabric, shape, p
 titles/dress.train.json                 {id: {"title": …}}
 images/<id>.jpg or images/dress/<id>.jpg
 catalog.json                            only in folders that this package made: how pictures and captions were made
+coverage.json                           only after download-images: which pictures could not be had, and why
 """
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +22,7 @@ from fashioniq.data.words import tokenize
 from fashioniq.files import UserError, read_json
 
 SPLITS = ("train", "val", "test")
+LONGEST_TITLE = 1000  # characters: in the released titles 117 longer ones are a page's script, and the longest real one has 370
 ATTRIBUTE_LISTS = 6  # the garment word, then the five DeepFashion types
 IMAGE_SUFFIXES = (".jpg", ".png", ".jpeg", ".webp")
 
@@ -117,15 +120,14 @@ class Catalog:
 
     @cached_property
     def titles(self) -> dict[str, str]:
-        """The title of every product that has one."""
+        """The title of every product that has one; longer ones than a title can be are left out."""
         titles = {}
         for split in SPLITS:
             path = self.root / "titles" / f"{self._name}.{split}.json"
             if path.exists():
                 rows = read_json(path, "titles", dict)
-                titles.update(
-                    {name: row["title"] for name, row in rows.items() if isinstance(row, dict) and row.get("title") and isinstance(row["title"], str)}
-                )
+                found = {name: title_of(row) for name, row in rows.items() if isinstance(row, dict)}
+                titles.update({name: title for name, title in found.items() if title})
         return titles
 
     @cached_property
@@ -141,6 +143,14 @@ class Catalog:
                             found[name] = files[name + suffix]
         return found
 
+    @cached_property
+    def picture_failures(self) -> dict[str, str]:
+        """Why a product has no picture, where coverage.json tells: {id: "dead: 404"}. It tells of the past: `images` tells what is there."""
+        path = self.root / "coverage.json"
+        found = read_json(path, "the coverage of the pictures", dict).get(self._name, {}) if path.exists() else {}
+        missing = found.get("missing") if isinstance(found, dict) else None
+        return {name: str(reason) for name, reason in missing.items()} if isinstance(missing, dict) else {}
+
     def fingerprint(self) -> str:
         """16 hexadecimal digits that change when the splits or the captions do."""
         digest = hashlib.sha256(self._name.encode())
@@ -152,6 +162,12 @@ class Catalog:
 
     def _split_file(self, split: str) -> Path:
         return self.root / "image_splits" / f"split.{self._name}.{split}.json"
+
+
+def title_of(row: Mapping[str, Any]) -> str:
+    """The title of a row of titles/; empty where it has none, or one longer than a title can be."""
+    title = row.get("title")
+    return title.strip() if isinstance(title, str) and len(title) <= LONGEST_TITLE else ""
 
 
 def categories_in(root: Path) -> list[str]:

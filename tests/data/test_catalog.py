@@ -161,3 +161,15 @@ def test_pictures_are_photographs_and_captions_human_unless_the_catalog_says_oth
     put(root, {"catalog.json": {"pictures": "drawn", "captions": "grammar"}})
     catalog = Catalog(root, "tops")
     assert (catalog.pictures_origin, catalog.captions_origin) == ("drawn", "grammar")
+
+
+def test_coverage_json_tells_why_a_product_has_no_picture(root):
+    assert Catalog(root, "tops").picture_failures == {}
+    put(root, {"coverage.json": {"toptee": {"splits": {}, "missing": {"A": "dead: 404"}}, "dress": {"missing": {"B": "dead: 410"}}}})
+    assert Catalog(root, "tops").picture_failures == {"A": "dead: 404"}
+
+
+@pytest.mark.parametrize("content", [{}, {"toptee": []}, {"toptee": {"missing": ["A"]}}], ids=str)
+def test_a_coverage_json_that_tells_nothing_of_the_category_is_passed_over(root, content):
+    put(root, {"coverage.json": content})
+    assert Catalog(root, "tops").picture_failures == {}

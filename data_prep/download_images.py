@@ -1,0 +1,8 @@
+"""The command `fashioniq download-images` as a script."""
+
+import sys
+
+from fashioniq.cli import main
+
+if __name__ == "__main__":
+    raise SystemExit(main(["download-images", *sys.argv[1:]]))

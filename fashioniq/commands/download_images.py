@@ -1,0 +1,70 @@
+"""`fashioniq download-images`."""
+
+from collections import Counter
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from fashioniq.categories import file_name
+from fashioniq.config import DownloadImages
+from fashioniq.data.catalog import SPLITS, Catalog
+from fashioniq.data.downloading import REASONS, Outcome, coverage, download, read_addresses
+from fashioniq.data.fetching import Limits
+from fashioniq.files import UserError, held, read_json, write_json
+
+
+def run(settings: DownloadImages) -> None:
+    """Get the pictures that are missing, print how many of each split there are, and write coverage.json."""
+    catalog = Catalog(settings.data, settings.category)
+    name = file_name(settings.category)
+    report = catalog.root / "coverage.json"
+    _read(report)  # a file that cannot be added to is found before the work, not after it
+    urls = settings.urls or _list_of_addresses(catalog.root, name)
+    known = read_addresses(urls)
+    addresses = {one: known.get(one, []) for one in catalog.all_ids()}
+    if not any(addresses.values()):
+        raise UserError(f"{urls} has no address of any product of {catalog.category}: give this category's list with --urls")
+    limits = Limits(settings.connections, settings.per_host, settings.retries, settings.timeout, int(1e6 * settings.max_megabytes))
+    outcomes = _download(addresses, catalog, catalog.root / "images" / name, limits)
+    splits = {split: catalog.ids(split) for split in SPLITS if (catalog.root / "image_splits" / f"split.{name}.{split}.json").exists()}
+    found = coverage(splits, outcomes)
+    with held(catalog.root, wait=True):  # other categories may be downloaded beside
+        write_json(report, {**_read(report), name: found})
+    _tell(catalog.category, found, report)
+
+
+def _read(report: Path) -> dict:
+    return read_json(report, "the coverage of earlier downloads", dict) if report.exists() else {}
+
+
+def _list_of_addresses(root: Path, name: str) -> Path:
+    usual, beside = root / "image_url" / f"asin2url.{name}.txt", root / f"asin2url.{name}.txt"
+    return beside if beside.exists() and not usual.exists() else usual
+
+
+def _download(addresses: dict[str, list[str]], catalog: Catalog, folder: Path, limits: Limits) -> dict[str, Outcome]:
+    counts: Counter[str] = Counter()
+    columns = (TextColumn(catalog.category), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.fields[counts]}"))
+    with Progress(*columns) as progress:
+        task = progress.add_task("", total=len(addresses), counts="")
+
+        def tell(_: str, outcome: Outcome) -> None:
+            counts[outcome.reason] += 1
+            progress.update(task, advance=1, counts=", ".join(f"{counts[reason]:,} {reason}" for reason in REASONS if counts[reason]))
+
+        return download(addresses, folder, limits, catalog.images, tell)
+
+
+def _tell(category: str, found: dict, report: Path) -> None:
+    table = Table("")
+    for split in found["splits"]:
+        table.add_column(split, justify="right")
+    for count in ("asked", *REASONS, "duplicates"):
+        table.add_row(count, *(f"{counts[count]:,}" for counts in found["splits"].values()))
+    Console().print(table)
+    asked, got, failed = (sum(counts[column] for counts in found["splits"].values()) for column in ("asked", "got", "failed"))
+    print(f"{got:,} of {asked:,} pictures of {category} are there; which are missing, and why, is in {report}")
+    if failed:
+        print(f"{failed:,} failed, though tried again and again: the same command asks for them once more")

@@ -1,0 +1,220 @@
+"""Pictures by their addresses: each is looked at before it takes its name, and what cannot be had is told by reason."""
+
+import asyncio
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fashioniq.data.fetching import Fetcher, Limits, Unfetched, writing
+from fashioniq.data.images import PictureReader, UnreadableImage, load_image
+from fashioniq.files import UserError, checksum, held
+
+REASONS = ("got", "dead", "broken", "too small", "failed", "no address")
+MIN_SIDE = 32
+TEMPORARY = ".downloading"
+_USUAL = Limits()
+_DECODERS = 2  # processes
+_AHEAD = 8  # ids under way for each connection: some wait for a host that is busy
+_SUFFIXES = {b"\xff\xd8": ".jpg", b"\x89P": ".png", b"RI": ".webp"}  # the first two bytes of the formats that load_image reads
+_HTML = re.compile(rb"<!doctype html|<html|<head|<body", re.IGNORECASE)
+_SAFE = re.compile(r"[^./\\\x00][^/\\\x00]*")  # of a file's name
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of an id: one of REASONS, the detail of a failure, and for "got" where the picture lies and its bytes' checksum."""
+
+    reason: str
+    detail: str = ""
+    picture: Path | None = None
+    checksum: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.detail}" if self.detail else self.reason
+
+
+class TooSmall(UnreadableImage):
+    """A picture with a side under MIN_SIDE."""
+
+
+def read_addresses(path: Path) -> dict[str, list[str]]:
+    """The addresses of every id of a list as `asin2url.dress.txt`: an id, blanks or tabs, an address a line.
+
+    An id on several lines has several addresses. Raises UserError for a file that is missing, is no text, or has no address.
+    """
+    try:
+        lines = Path(path).read_text(encoding="utf-8-sig").split("\n")
+    except FileNotFoundError as error:
+        raise UserError(f"there is no list of addresses {path}: get the file asin2url.CATEGORY.txt, or name another with --urls") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8 text: expected an id, a tab and an address on every line") from error
+    except OSError as error:
+        raise UserError(f"cannot read the list of addresses {path}: {error.strerror}") from error
+    addresses: dict[str, list[str]] = {}
+    for line in lines:
+        name, *address = line.split(maxsplit=1) or [""]
+        if address and (url := address[0].strip()) not in addresses.setdefault(name, []):
+            addresses[name].append(url)
+    if not addresses:
+        raise UserError(f"{path} has no address: expected an id, a tab and an address on every line, found {lines[0][:80]!r}")
+    return addresses
+
+
+def download(
+    addresses: Mapping[str, Sequence[str]],
+    folder: Path,
+    limits: Limits = _USUAL,
+    there: Mapping[str, Path] | None = None,
+    tell: Callable[[str, Outcome], None] | None = None,
+) -> dict[str, Outcome]:
+    """Get a picture for every id, as folder/<id>.jpg, .png or .webp by its content, from the first of its addresses that has a sound one.
+
+    Sound pictures that are `there` (default: in `folder`) are kept and not asked for. `tell` hears of every id once. Outcomes come in the
+    order of `addresses`. A run that was stopped goes on when it is started again.
+
+    Raises UserError where `folder` cannot be written or another download is at work in it, where an id cannot be a file's name, and
+    where not one server answered and no picture is there.
+    """
+    for name in addresses:
+        if not _SAFE.fullmatch(name) or len(name.encode()) > 200:
+            raise UserError(f"the id {name!r} cannot be a file's name: pictures are named by their ids")
+    outcomes: dict[str, Outcome] = {}
+    folder = Path(folder)
+
+    def known(name: str, outcome: Outcome) -> None:
+        outcomes[name] = outcome
+        if tell:
+            tell(name, outcome)
+
+    with _workplace(folder) as temporary, PictureReader(examine, _DECODERS) as reader:
+        before = {name: path for name, path in (_downloaded(folder) if there is None else there).items() if name in addresses}
+        for (name, path), found in zip(before.items(), reader(list(before.values())), strict=True):
+            if not isinstance(found, UnreadableImage):
+                known(name, Outcome("got", picture=path, checksum=found[1]))
+        if missing := {name: urls for name, urls in addresses.items() if name not in outcomes}:
+            run = _Run(folder, temporary, limits, before, reader, known)
+            answered = asyncio.run(run.get(missing))
+            failures = [outcome.detail for outcome in outcomes.values() if outcome.reason == "failed"]
+            if failures and not answered and not any(outcome.picture for outcome in outcomes.values()):
+                raise UserError(f"not one picture could be had: {failures[0]}; check the network (and HTTPS_PROXY), then run the same command again")
+    return {name: outcomes[name] for name in addresses}
+
+
+def examine(path: Path) -> tuple[str, str]:
+    """The suffix that a picture's content asks for, and its checksum. Raises UnreadableImage, or TooSmall."""
+    try:
+        sides = load_image(path, min_side=1).size
+        with open(path, "rb") as file:
+            suffix = _SUFFIXES[file.read(2)]
+        content = checksum(path)
+    except (UnreadableImage, OSError) as error:
+        raise UnreadableImage(_what_instead(path) or str(error)) from error
+    if min(sides) < MIN_SIDE:
+        raise TooSmall(f"{sides[0]}×{sides[1]} pixels")
+    return suffix, content
+
+
+def _what_instead(path: Path) -> str:
+    """What servers often send instead of a picture, where it is that."""
+    start = path.read_bytes()[:1024] if path.is_file() else b"?"
+    return "empty" if not start else "HTML instead of a picture" if _HTML.search(start) else ""
+
+
+def _downloaded(folder: Path) -> dict[str, Path]:
+    return {path.stem: path for path in sorted(folder.iterdir()) if path.suffix in _SUFFIXES.values()}
+
+
+@contextmanager
+def _workplace(folder: Path) -> Iterator[Path]:
+    """An empty temporary folder in `folder`, for this run alone. What a killed run left in it is removed."""
+    temporary = folder / TEMPORARY
+    with held(folder):
+        shutil.rmtree(temporary, ignore_errors=True)
+        with writing(folder):
+            temporary.mkdir()
+        try:
+            yield temporary
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+class _Run:
+    """The asynchronous part of `download`."""
+
+    def __init__(
+        self, folder: Path, temporary: Path, limits: Limits, before: Mapping[str, Path], reader: PictureReader, known: Callable[[str, Outcome], None]
+    ) -> None:
+        self._folder, self._temporary, self._limits, self._before = folder, temporary, limits, before
+        self._reader, self._known = reader, known
+        self._asked: dict[str, asyncio.Task[Outcome]] = {}  # by address: many ids may share one
+
+    async def get(self, missing: Mapping[str, Sequence[str]]) -> bool:
+        """Get a picture for every id; whether any server has answered."""
+        queue = iter(missing.items())
+        async with Fetcher(self._limits) as fetcher:
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for _ in range(min(_AHEAD * self._limits.connections, len(missing))):
+                        group.create_task(self._work(fetcher, queue))
+            except BaseExceptionGroup as errors:
+                raise errors.exceptions[0] from None
+        return fetcher.answered
+
+    async def _work(self, fetcher: Fetcher, queue: Iterator[tuple[str, Sequence[str]]]) -> None:
+        for name, addresses in queue:
+            outcome = Outcome("no address")
+            for address in addresses:
+                if address not in self._asked:
+                    self._asked[address] = asyncio.create_task(self._get(fetcher, name, address))
+                outcome = await self._asked[address]
+                if outcome.picture:
+                    break
+            self._known(name, self._of_its_own(name, outcome))
+
+    async def _get(self, fetcher: Fetcher, name: str, address: str) -> Outcome:
+        path = self._temporary / name
+        try:
+            await fetcher.fetch(address, path)
+            found = await asyncio.to_thread(next, self._reader([path]))
+            if isinstance(found, UnreadableImage):
+                return Outcome("too small" if isinstance(found, TooSmall) else "broken", str(found))
+            return self._place(name, *found)
+        except Unfetched as error:
+            return Outcome(error.reason, error.detail)
+        finally:
+            path.unlink(missing_ok=True)
+
+    def _of_its_own(self, name: str, outcome: Outcome) -> Outcome:
+        """The outcome with a copy for `name` where the picture was got for another id with the same address."""
+        if not outcome.picture or outcome.picture.stem == name:
+            return outcome
+        with writing(self._folder / name):
+            shutil.copyfile(outcome.picture, self._temporary / name)
+        return self._place(name, outcome.picture.suffix, outcome.checksum)
+
+    def _place(self, name: str, suffix: str, checksum: str) -> Outcome:
+        """Let a temporary file take its name; a broken picture of the same id goes."""
+        picture, before = self._folder / (name + suffix), self._before.get(name)
+        with writing(picture):
+            (self._temporary / name).replace(picture)
+            if before and before.parent == self._folder and before != picture:
+                before.unlink(missing_ok=True)
+        return Outcome("got", picture=picture, checksum=checksum)
+
+
+def coverage(splits: Mapping[str, Sequence[str]], outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
+    """How many ids of each split are there, are missing for each reason, and have the same bytes as an earlier one; and what is missing, with why."""
+    first: dict[str, str] = {}
+    counts = {}
+    for split, ids in splits.items():
+        count = {"asked": len(ids), **dict.fromkeys(REASONS, 0), "duplicates": 0}
+        for name in ids:
+            outcome = outcomes[name]
+            count[outcome.reason] += 1
+            count["duplicates"] += bool(outcome.picture) and first.setdefault(outcome.checksum, name) != name
+        counts[split] = count
+    return {"splits": counts, "missing": {name: str(outcome) for name, outcome in outcomes.items() if not outcome.picture}}
