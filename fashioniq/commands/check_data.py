@@ -1,0 +1,57 @@
+"""`fashioniq check-data`."""
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console
+from rich.progress import track
+
+from fashioniq.config import CheckData
+from fashioniq.data.catalog import SPLITS
+from fashioniq.data.checking import check_folder
+from fashioniq.data.findings import Findings
+from fashioniq.files import UserError, write_json
+
+EXAMPLES, LENGTH = 3, 110  # of a finding that are shown, and the characters of each
+
+
+def run(settings: CheckData) -> int:
+    """Check the folder and say what was found: 0 where it is clean, 1 with findings. Raises UserError where it is unusable."""
+    pictures = settings.images or settings.data / "images"
+    for folder in (settings.data, pictures):
+        if settings.report and settings.report.resolve().is_relative_to(folder.resolve()):
+            raise UserError(f"--report {settings.report} lies in {folder}, which is left as it is: name a file elsewhere")
+    told = check_folder(settings.data, settings.category, settings.images, settings.workers, _watch)
+    for name, found in told.items():
+        _tell(name, found)
+    if settings.report:
+        write_json(settings.report, {"data": str(settings.data), "images": str(pictures)} | {name: asdict(found) for name, found in told.items()})
+        print(f"every example is in {settings.report}")
+    if unusable := [found.unusable for found in told.values() if found.unusable]:
+        raise UserError(f"{settings.data} is unusable: {'; '.join(unusable)}")
+    counts = {name: len(found.findings) for name, found in told.items() if found.findings}
+    total = sum(counts.values())
+    print(f"{total} {'finding' if total == 1 else 'findings'} in {', '.join(counts)}" if counts else f"{settings.data} is clean")
+    return 1 if counts else 0
+
+
+def _watch(things: Iterable[Any], total: int, category: str) -> Iterable[Any]:
+    console = Console(stderr=True)
+    return track(things, f"pictures of {category}", total, console=console, transient=True, disable=not console.is_terminal)
+
+
+def _tell(name: str, found: Findings) -> None:
+    """Print what a category holds, then a line for each kind of finding and of note."""
+    if found.counts:
+        print(f"{name:16}" + "".join(f"{split:>8}" for split in SPLITS))
+    elif found.findings or found.notes:
+        print(name)
+    for what, counts in found.counts.items():
+        cells = "".join(f"{'–' if count is None else count:>8}" for count in counts)
+        print(f"  {what:14}{cells:24}{'  as released' if found.released.get(what) == counts else ''}".rstrip())
+    for kind, examples in found.findings.items():
+        shown = [example if len(example) <= LENGTH else example[: LENGTH - 1] + "…" for example in examples[:EXAMPLES]]
+        print(f"  finding: {kind}: {len(examples)} ({'; '.join(shown)}{'; …' if len(examples) > EXAMPLES else ''})")
+    for kind, examples in found.notes.items():
+        print(f"  note: {kind}: {len(examples)}")
