@@ -1,0 +1,8 @@
+"""The command `fashioniq extract-attributes` as a script."""
+
+import sys
+
+from fashioniq.cli import main
+
+if __name__ == "__main__":
+    raise SystemExit(main(["extract-attributes", *sys.argv[1:]]))

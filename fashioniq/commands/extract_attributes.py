@@ -1,0 +1,135 @@
+"""Find attribute words in what a catalog says of its products, and write them as labels."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from fashioniq.categories import file_name
+from fashioniq.config import ExtractAttributes
+from fashioniq.data.attributes import OWN_WORDS, TYPES, Vocabulary, add_word, find_attributes, squeezed
+from fashioniq.data.catalog import LONGEST_TITLE, SPLITS, Catalog
+from fashioniq.data.texts import product_rows, text_of, values_of
+from fashioniq.data.vocabularies import read_vocabulary, type_number
+from fashioniq.files import UserError, whole
+
+Labels = dict[str, list[list[str]]]
+Column = tuple[int, str]  # the list that its values stand in, and its name
+
+_FOLDERS = ("attributes", "image_attributes", ".")  # where a catalog may have its labels
+_EXAMPLES = 8
+
+
+def run(settings: ExtractAttributes) -> None:
+    """Label the products of all splits, or compare what would be found with the labels that are there."""
+    catalog = Catalog(settings.data, settings.category)
+    vocabulary = read_vocabulary(settings.vocabulary) if settings.vocabulary else OWN_WORDS
+    columns = [_column(text) for text in settings.column]
+    if not settings.compare and not settings.replace:
+        _refuse_to_replace(catalog)
+    rows = {split: product_rows(catalog, split) for split in SPLITS}
+    _check_columns(columns, rows)
+    print(f"{catalog.category}: {len(vocabulary.lists_of):,} words of {vocabulary.source}")
+    long = sum(len(str(row.get("title"))) > LONGEST_TITLE for some in rows.values() for row in some.values())
+    if long:
+        print(f"  left out: {long} titles of more than {LONGEST_TITLE:,} characters, which are no titles")
+    labels = {split: _label(some, vocabulary, columns) for split, some in rows.items()}
+    if settings.compare:
+        _compare(catalog, {name: lists for found in labels.values() for name, lists in found.items()})
+    else:
+        _write(catalog, labels)
+        _tell(catalog, labels, vocabulary)
+
+
+def _column(text: str) -> Column:
+    kind, equals, name = (part.strip() for part in text.partition("="))
+    number = type_number(kind)
+    if not equals or not name or number is None:
+        raise UserError(f"--column takes TYPE=COLUMN, as texture=baseColour, with a type of {', '.join(TYPES)}; {text!r} is not of that form")
+    return number, name
+
+
+def _check_columns(columns: Sequence[Column], rows: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
+    known = dict.fromkeys(name for some in rows.values() for row in some.values() for name in row)
+    for _, column in columns:
+        if column not in known:
+            raise UserError(f"no product has a column {column!r} in titles/: there are {', '.join(known) or 'no products in it at all'}")
+
+
+def _refuse_to_replace(catalog: Catalog) -> None:
+    for split in SPLITS:
+        for folder in _FOLDERS:
+            path = catalog.root / folder / _file(catalog, split).name
+            if path.exists():
+                raise UserError(f"{path} exists: --replace replaces the labels of {catalog.category}, --compare only measures against them")
+
+
+def _file(catalog: Catalog, split: str) -> Path:
+    return catalog.root / "attributes" / f"asin2attr.{file_name(catalog.category)}.{split}.json"
+
+
+def _label(rows: Mapping[str, Mapping[str, Any]], vocabulary: Vocabulary, columns: Sequence[Column]) -> Labels:
+    """The words of every product that has text or a value; a value that is a form of a word of its type is that word."""
+    labels: Labels = {}
+    for name, row in rows.items():
+        text, values = text_of(row), [(kind, value) for kind, column in columns for value in values_of(row, column)]
+        if text or values:
+            labels[name] = find_attributes(text, vocabulary)
+            for kind, value in values:
+                word = vocabulary.forms.get(value) or vocabulary.forms.get(squeezed(value), value)
+                add_word(labels[name], kind, word if kind in vocabulary.lists_of.get(word, ()) else value)
+    return labels
+
+
+def _write(catalog: Catalog, labels: Mapping[str, Labels]) -> None:
+    """Write the labels of all splits, each file whole; none takes its name before all are written."""
+    with ExitStack() as files:
+        temporary = {split: files.enter_context(whole(_file(catalog, split))) for split in labels}
+        for split, path in temporary.items():
+            path.write_text(json.dumps(labels[split], ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _tell(catalog: Catalog, labels: Mapping[str, Labels], vocabulary: Vocabulary) -> None:
+    print(f"{'split':6}{'products':>10}{'with text':>11}{'with words':>12}{'without':>9}{'words each':>12}{'words never found':>19}")
+    every: set[str] = set()
+    for split, found in labels.items():
+        counts = [sum(map(len, lists)) for lists in found.values()]
+        seen = {word for lists in found.values() for words in lists for word in words}
+        every |= seen
+        having = sum(count > 0 for count in counts)
+        each = sum(counts) / max(len(counts), 1)
+        never = len(vocabulary.lists_of.keys() - seen)
+        print(f"{split:6}{len(catalog.ids(split)):10,}{len(found):11,}{having:12,}{len(found) - having:9,}{each:12.1f}{never:19,}")
+    never = len(vocabulary.lists_of.keys() - every)
+    print(f"{never:,} of {len(vocabulary.lists_of):,} words were found in no split; labels are in {_file(catalog, '*')}")
+
+
+def _compare(catalog: Catalog, found: Labels) -> None:
+    """Precision, recall and F1 of the words found, over the products that have both text and labels."""
+    both = [name for name in found if name in catalog.labels]
+    if not both:
+        raise UserError(f"{catalog.root} has no labels of {catalog.category} to compare with: expected {_file(catalog, 'train')}")
+    print(f"{len(both):,} products with text and labels; {len(catalog.labels) - len(both):,} with labels alone are not compared")
+    print(f"{'type':8}{'labelled':>10}{'found':>8}{'both':>8}{'precision':>11}{'recall':>8}{'F1':>7}")
+    extra: Counter[str] = Counter()
+    missed: Counter[str] = Counter()
+    total = [0, 0, 0]
+    for kind_name, kind in TYPES.items():
+        counts = [0, 0, 0]
+        for name in both:
+            ours, theirs = set(found[name][kind]), set(catalog.labels[name][kind])
+            counts = [before + len(words) for before, words in zip(counts, (theirs, ours, ours & theirs), strict=True)]
+            extra.update(ours - theirs)
+            missed.update(theirs - ours)
+        total = [before + count for before, count in zip(total, counts, strict=True)]
+        _tell_measure(kind_name, *counts)
+    _tell_measure("all", *total)
+    for what, words in (("found, not labelled", extra), ("labelled, not found", missed)):
+        print(f"most often {what}: {', '.join(f'{word} {count:,}' for word, count in words.most_common(_EXAMPLES)) or 'none'}")
+
+
+def _tell_measure(name: str, labelled: int, found: int, both: int) -> None:
+    precision, recall, f1 = (100 * part / max(of, 1) for part, of in ((both, found), (both, labelled), (2 * both, found + labelled)))
+    print(f"{name:8}{labelled:10,}{found:8,}{both:8,}{precision:11.1f}{recall:8.1f}{f1:7.1f}")

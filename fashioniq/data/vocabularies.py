@@ -1,0 +1,117 @@
+"""Attribute words from a file: DeepFashion's own list, or a retailer's CSV."""
+
+import csv
+from collections.abc import Sequence
+from io import StringIO
+from pathlib import Path
+from typing import NamedTuple
+
+from fashioniq.data.attributes import GARMENT, GROUPS, OWN_WORDS, STYLE, TEXTURE, TYPES, Vocabulary, squeezed
+from fashioniq.data.deepfashion import word_rows
+from fashioniq.files import UserError
+
+_ALIASES = {"colour": TEXTURE, "color": TEXTURE, "print": TEXTURE}
+_OWN_GARMENTS = [entry.strip() for group in GROUPS if group.kind == GARMENT for entry in group.entries.split(";")]
+
+
+class Entry(NamedTuple):
+    """A word, the list that it stands in, and what else means it."""
+
+    kind: int
+    word: str
+    synonyms: Sequence[str] = ()
+
+
+def type_number(name: str) -> int | None:
+    """The list that a type of attributes stands in: colour and print are textures; None for what is no type."""
+    name = name.strip().lower()
+    return TYPES.get(name, _ALIASES.get(name))
+
+
+def read_vocabulary(path: Path) -> Vocabulary:
+    """Words of DeepFashion's list_attr_cloth.txt, which begins with a number, or of a CSV with the columns word, type and synonyms.
+
+    Raises UserError where the file is missing or malformed, with the line.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError as error:
+        raise UserError(f"there is no vocabulary {path}: give DeepFashion's list_attr_cloth.txt, or a CSV of word,type,synonyms") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"the vocabulary {path} is not UTF-8 text ({error.reason} at byte {error.start}): save it in UTF-8") from error
+    except OSError as error:
+        raise UserError(f"cannot read the vocabulary {path}: {error.strerror}") from error
+    if text.partition("\n")[0].strip().isdecimal():
+        return _read_deepfashion(path)
+    return _vocabulary(path.name, _csv_entries(path, text), nested=False)
+
+
+def _read_deepfashion(path: Path) -> Vocabulary:
+    """DeepFashion's words, nested as the released labels have them; its garments are in list_category_cloth.txt beside it, else they are ours."""
+    attributes = [Entry(kind, word) for word, kind in word_rows(path, range(TEXTURE, STYLE + 1)).items()]
+    beside = path.with_name(path.name.replace("list_attr", "list_category"))
+    if beside != path and beside.is_file():
+        garments = [Entry(GARMENT, word) for word in word_rows(beside, range(1, 4))]
+        return _vocabulary(f"{path.name} and {beside.name}", [*garments, *attributes], nested=True)
+    own = [entry.partition("=") for entry in _OWN_GARMENTS]
+    garments = [Entry(GARMENT, word, tuple(filter(None, others.split(",")))) for word, _, others in own]
+    return _vocabulary(f"{path.name}, garment words of {OWN_WORDS.source}", [*garments, *attributes], nested=True)
+
+
+def _csv_entries(path: Path, text: str) -> list[Entry]:
+    reader = csv.DictReader(StringIO(text, newline=""), strict=True)
+    entries: list[Entry] = []
+    meaning: dict[str, tuple[str, int, int]] = {}  # word, list and line of each form
+    try:
+        names = reader.fieldnames = [name.strip().lower() for name in reader.fieldnames or []]
+        if "word" not in names or "type" not in names:
+            raise UserError(f"{path}, line 1: expected the columns word,type,synonyms, found {','.join(names)[:80] or 'none, the file is empty'}")
+        for row in reader:
+            where = f"{path}, line {reader.line_num}"
+            entry = _csv_entry(row, where)
+            entries.append(entry)
+            for form in (entry.word, *entry.synonyms):
+                word, kind, line = meaning.setdefault(form, (entry.word, entry.kind, reader.line_num))
+                if line != reader.line_num and (word != entry.word or kind == entry.kind):
+                    raise UserError(f"{where}: {form!r} means {word!r} since line {line}: a form has one meaning")
+    except csv.Error as error:
+        raise UserError(f"{path}, line {reader.line_num + 1}: {error}") from error
+    if not entries:
+        raise UserError(f"{path} has no word below its header: expected lines as navy blue,colour,navy|marine")
+    return entries
+
+
+def _csv_entry(row: dict[str, str | None], where: str) -> Entry:
+    if None in row or any(value is None and name != "synonyms" for name, value in row.items()):
+        raise UserError(f"{where}: expected as many fields as the header has; put a value with commas in quotes and part synonyms by |")
+    word, kind = _normal(row["word"] or ""), type_number(row["type"] or "")
+    synonyms = tuple(form for part in (row.get("synonyms") or "").replace(";", "|").split("|") if (form := _normal(part)))
+    if not all(squeezed(form) for form in (word, *synonyms)):
+        raise UserError(f"{where}: expected a word of letters or digits, found {row['word']!r}")
+    if kind is None:
+        raise UserError(f"{where}: expected a type, one of {', '.join([*TYPES, *_ALIASES])}, found {row['type']!r}")
+    return Entry(kind, word, synonyms)
+
+
+def _vocabulary(source: str, entries: Sequence[Entry], nested: bool) -> Vocabulary:
+    """Forms as they are written go before plurals, and both before the ways of writing with other spaces and hyphens."""
+    lists_of: dict[str, tuple[int, ...]] = {}
+    for entry in entries:
+        lists_of[entry.word] = (*lists_of.get(entry.word, ()), entry.kind)
+    written = [(form, entry.word) for entry in entries for form in (entry.word, *entry.synonyms)]
+    forms: dict[str, str] = {}
+    for shape in (lambda form: form, _plural, squeezed, lambda form: squeezed(_plural(form))):
+        for form, word in written:
+            forms.setdefault(shape(form), word)
+    longest = max(len(form.replace("-", " ").split()) for form, _ in written)
+    return Vocabulary(source, lists_of, forms, max(longest, OWN_WORDS.longest), nested)
+
+
+def _plural(form: str) -> str:
+    if form.endswith(("s", "x", "z", "ch", "sh")):
+        return form + "es"
+    return form[:-1] + "ies" if form.endswith("y") and form[-2:-1] not in tuple("aeiou") else form + "s"
+
+
+def _normal(form: str) -> str:
+    return " ".join(form.lower().split())
