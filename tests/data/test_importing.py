@@ -1,13 +1,17 @@
 import csv
 import json
 import os
+import shutil
+import zipfile
+from pathlib import Path
 
 import pytest
 from PIL import Image
 
-from fashioniq.data import importing
+from fashioniq.data import layout, staging
 from fashioniq.data.catalog import SPLITS, Catalog
 from fashioniq.data.importing import import_catalog
+from fashioniq.data.products import Source
 from fashioniq.files import UserError
 
 COLOURS = ("Red", "Navy Blue", "White", "Green")
@@ -44,11 +48,12 @@ class Shop:
 
     def picture(self, name, under="."):
         (self.images / under).mkdir(exist_ok=True)
-        Image.new("RGB", (4, 4), "red").save(self.images / under / name)
+        Image.new("RGB", (8, 8), "red").save(self.images / under / name)
 
     def run(self, category="shirts", **other):
-        settings = {"id": "sku", "title": "name", "attributes": ("colour", "use"), **other}
-        return import_catalog(self.csv, self.images, settings.pop("out", self.out), category, **settings)
+        out, seed = other.pop("out", self.out), other.pop("seed", 0)
+        source = {"table": self.csv, "images": self.images, "id": "sku", "title": "name", "attributes": ("colour", "use"), **other}
+        return import_catalog(Source(**source), out, category, seed=seed)
 
     def refused(self, match, **other):
         with pytest.raises(UserError, match=match) as caught:
@@ -63,7 +68,7 @@ class Shop:
 def test_the_catalog_reads_an_imported_folder(shop):
     report = shop.write([row(number) for number in range(60)]).run()
     catalog = Catalog(shop.out, "shirts")
-    assert report.rows == report.kept == 60 == len(catalog.all_ids()) == len(catalog.images)
+    assert report.offered == report.kept == 60 == len(catalog.all_ids()) == len(catalog.images)
     assert report.dropped == {} and report.splits == {split: len(catalog.ids(split)) for split in SPLITS}
     assert catalog.labels["s001"] == [["shirt"], ["striped", "navy blue"], ["cotton"], [], [], ["casual"]]
     assert catalog.titles["s001"] == "striped cotton shirt"
@@ -135,15 +140,22 @@ def test_two_imports_of_the_same_files_are_equal(shop):
 
 def test_where_selects_rows(shop):
     shop.write([row(number, kind=("shirt", "Dress up")[number % 2]) for number in range(100)])
-    assert shop.run("dresses", where=" kind = Dress up ").rows == 50
+    assert shop.run("dresses", where=" kind = Dress up ").offered == 50
     assert all(int(name[1:]) % 2 for name in Catalog(shop.out, "dress").all_ids())
 
 
 @pytest.mark.parametrize("suffix", [".jpg", ".jpeg", ".png", ".webp", ".JPG"])
-def test_pictures_of_every_suffix_are_found_one_folder_down(shop, suffix):
+def test_pictures_of_every_suffix_are_found_in_folders(shop, suffix):
     shop.write([row(number) for number in range(40)], suffix=suffix, under="some").run()
     assert {path.suffix for path in Catalog(shop.out, "shirts").images.values()} == {suffix.lower()}
     assert len(Catalog(shop.out, "shirts").images) == 40
+
+
+def test_a_folder_that_holds_itself_is_searched_once(shop):
+    shop.write([row(number) for number in range(40)], under="one")
+    shop.picture("s999.jpg")
+    (shop.images / "one" / "again").symlink_to(shop.images, target_is_directory=True)
+    assert shop.run().kept == 40
 
 
 def test_the_folder_of_the_category_goes_before_those_of_others(shop):
@@ -162,6 +174,163 @@ def test_an_id_with_pictures_in_several_folders_is_dropped(shop):
     assert "two" in shop.dropped()["s003"]
 
 
+def test_the_first_picture_that_can_be_read_stands_for_the_product(shop):
+    shop.write([row(number) for number in range(40)])
+    (shop.images / "s000.jpg").write_bytes(b"broken")
+    (shop.images / "s000_1.jpg").write_bytes(b"")
+    for name in ("s000-10.jpg", "s000_2.png", "s001_1.jpg", "s001_0.png"):
+        shop.picture(name)
+    (shop.images / "s002.jpg").unlink()
+    shop.picture("s002_7.webp")
+    (shop.images / "s003.jpg").write_bytes(b"broken")
+    (shop.images / "s003_1.jpg").write_bytes(b"")
+    report = shop.run()
+    images = Catalog(shop.out, "shirts").images
+    assert images["s000"].read_bytes() == (shop.images / "s000_2.png").read_bytes() and images["s000"].name == "s000.png"
+    assert [images[name].name for name in ("s001", "s002")] == ["s001.jpg", "s002.webp"]
+    assert report.replaced == 1 and report.dropped == {"unreadable picture": 1}
+    assert shop.dropped()["s003"].startswith("unreadable picture: s003.jpg: ") and shop.dropped()["s003"].endswith("s003_1.jpg: empty file")
+
+
+def test_a_numbered_picture_is_not_taken_from_the_product_of_that_id(shop):
+    shop.write([*(row(number) for number in range(40)), row(1, sku="s000_1", kind="dress"), row(2, sku="s000_1_2")])
+    (shop.images / "s000.jpg").write_bytes(b"broken")
+    assert shop.run(where="kind=shirt").dropped == {"unreadable picture": 1}
+    assert shop.dropped().keys() == {"s000"}
+
+
+def test_a_column_names_the_pictures(shop):
+    rows = [row(number, use=f"p{number}.jpg | {number}/a.png") for number in range(40)]
+    shop.write(rows, pictures=False)
+    for number in range(40):
+        shop.picture(f"p{number}.jpg")
+        shop.picture("a.png", str(number))
+    (shop.images / "p0.jpg").write_bytes(b"broken")
+    (shop.images / "p1.jpg").unlink()
+    shop.write([*rows, row(41, use="a.png"), row(42, use="../shop.csv|/etc/x.jpg"), row(43, use="NA")], pictures=False)
+    report = shop.run(picture="use", attributes=["colour"])
+    images = Catalog(shop.out, "shirts").images
+    assert report.kept == 40 and report.replaced == 1
+    assert [images[name].name for name in ("s000", "s001", "s002")] == ["s000.png", "s001.png", "s002.jpg"]
+    dropped = shop.dropped()
+    assert dropped["s041"].startswith("several pictures: 0/a.png, 1/a.png")
+    assert (dropped["s042"], dropped["s043"]) == ("no picture: ../shop.csv|/etc/x.jpg", "no picture: NA")
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar", "gztar"])
+def test_an_archive_gives_the_same_folder_as_its_files(shop, kind):
+    shop.write([row(number) for number in range(40)], under="shirt").run()
+    archive = Path(shutil.make_archive(str(shop.folder / "all"), kind, shop.folder, "img"))
+    shop.run(images=archive, out=shop.folder / "unpacked")
+    assert contents(shop.folder / "unpacked") == contents(shop.out)
+    assert not list(shop.folder.glob(".*"))
+
+
+def contents(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_skipped_members_of_an_archive_are_listed(shop):
+    shop.write([row(number) for number in range(40)])
+    archive = shop.folder / "all.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        for path in shop.images.iterdir():
+            file.write(path, path.name)
+        file.writestr("../s040.jpg", b"x")
+    report = shop.run(images=archive)
+    assert report.kept == 40 and report.skipped == {"its path leaves the folder": 1}
+    entries = json.loads((shop.out / "dropped.json").read_text())["shirts"]
+    assert entries == [{"file": "../s040.jpg", "reason": "not unpacked: its path leaves the folder"}]
+
+
+def test_an_archive_above_the_limit_leaves_nothing(shop):
+    shop.write([row(number) for number in range(40)])
+    archive = shutil.make_archive(str(shop.folder / "all"), "zip", shop.images)
+    with pytest.raises(UserError, match="unpacks to more"):
+        import_catalog(Source(shop.csv, Path(archive), "sku", "name"), shop.out, "shirts", max_gigabytes=1e-6)
+    assert list(shop.out.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".jsonl"])
+def test_another_kind_of_table_gives_the_same_folder(shop, suffix):
+    rows = [row(number, use=str(number % 3)) for number in range(40)]
+    shop.write(rows).run()
+    table = shop.folder / f"shop{suffix}"
+    if suffix == ".parquet":
+        pyarrow = pytest.importorskip("pyarrow")
+        pytest.importorskip("pyarrow.parquet").write_table(pyarrow.Table.from_pylist([{**each, "use": int(each["use"])} for each in rows]), table)
+    else:
+        table.write_text("".join(json.dumps({**each, "use": int(each["use"])}) + "\n" for each in rows))
+    shop.run(table=table, out=shop.folder / "other")
+    first, other = contents(shop.out), contents(shop.folder / "other")
+    assert first.pop("catalog.json") == other.pop("catalog.json").replace(table.name.encode(), b"shop.csv") and first == other
+
+
+def test_the_values_of_columns_are_kept_with_the_titles(shop):
+    shop.write([row(number, use="NA") for number in range(40)]).run(group="style_code")
+    titles = {}
+    for split in SPLITS:
+        titles.update(json.loads((shop.out / f"titles/shirt.{split}.json").read_text()))
+    assert titles["s001"] == {"title": "striped cotton shirt", "colour": "Navy Blue", "style_code": "g0"}
+
+
+def test_pictures_without_a_table_are_products_with_titles_of_their_words(shop):
+    for number in range(20):
+        shop.picture(f"IMG_{number}.jpg", "red-dress")
+        shop.picture(f"{number}.jpg", "blue dress")
+    shop.picture("7.png", "blue dress")
+    (shop.images / "green").mkdir()
+    shop.picture("deep.jpg", "green/dress")
+    (shop.images / "red-dress" / "broken.jpg").write_bytes(b"x")
+    report = import_catalog(Source(images=shop.images), shop.out, "dresses")
+    catalog = Catalog(shop.out, "dresses")
+    assert report.kept == 41 == len(catalog.images) and report.dropped == {"repeated id": 1, "unreadable picture": 1}
+    assert catalog.titles["green-dress-deep"] == "green dress deep"
+    assert catalog.titles["red-dress-IMG_3"] == "red dress IMG 3" and catalog.labels["blue dress-3"] == [["dress"], ["blue"], [], [], [], []]
+    assert {entry["file"] for entry in json.loads((shop.out / "dropped.json").read_text())["dresses"]} == {"blue dress/7.png", "red-dress/broken.jpg"}
+    assert any("red" in caption for pair in catalog.pairs("train") for caption in pair.captions)
+
+
+def test_products_that_no_label_tells_apart_have_no_captions_and_are_told(shop):
+    for number in range(40):
+        shop.picture(f"{number}.jpg")
+    report = import_catalog(Source(images=shop.images), shop.out, "dresses")
+    catalog = Catalog(shop.out, "dresses")
+    assert report.differing == 0 and len(catalog.images) == 40 and catalog.titles == {}
+    assert catalog.captions_origin == "none: no label tells two products apart" and not (shop.out / "captions").exists()
+    shop.write([row(number) for number in range(40)]).run("shirts")
+    assert Catalog(shop.out, "shirts").captions_origin == "made from attribute differences"
+
+
+def test_names_of_files_that_are_no_text_are_dropped_and_listed(shop):
+    for number in range(40):
+        shop.picture(f"{number}.jpg")
+    try:
+        (shop.images / os.fsdecode(b"\xff.jpg")).write_bytes(b"x")
+    except OSError:
+        pytest.skip("a file system that takes only text for names")
+    assert import_catalog(Source(images=shop.images), shop.out, "dresses").dropped == {"unsafe id": 1}
+    assert json.loads((shop.out / "dropped.json").read_text())["dresses"][0]["file"] == "\\udcff.jpg"
+
+
+@pytest.mark.parametrize("source, told", [
+    ({"images": "x", "title": "name"}, "--title is about a column: give the table"),
+    ({"images": "x", "attributes": ["name"]}, "--attributes is about a column"),
+    ({"table": "x", "images": "x"}, "--table needs --id"),
+    ({"table": "x", "id": "sku"}, "give one of them"),
+    ({"table": "x", "id": "sku", "images": "x", "url": "link"}, "give one of them"),
+    ({"table": "x", "id": "sku", "picture": "file", "url": "link"}, "no use with --url"),
+    ({}, "give one of them"),
+])  # fmt: skip
+def test_parts_that_do_not_go_together_are_refused(source, told):
+    with pytest.raises(UserError, match=told):
+        Source(**source)
+
+
+def test_a_file_that_is_no_archive_is_refused_as_pictures(shop):
+    shop.write([row(number) for number in range(40)]).refused("shop.csv is neither a folder nor an archive", images=shop.csv)
+
+
 def test_pictures_are_linked_or_copied_where_they_cannot_be(shop, monkeypatch):
     shop.write([row(number) for number in range(40)]).run()
     assert os.path.samefile(shop.out / "images/shirt/s000.jpg", shop.images / "s000.jpg")
@@ -169,7 +338,7 @@ def test_pictures_are_linked_or_copied_where_they_cannot_be(shop, monkeypatch):
     def no_links(*_):
         raise OSError("no hard links here")
 
-    monkeypatch.setattr(importing.os, "link", no_links)
+    monkeypatch.setattr(layout.os, "link", no_links)
     shop.run(out=shop.folder / "copied")
     copy = shop.folder / "copied/images/shirt/s000.jpg"
     assert copy.read_bytes() == (shop.images / "s000.jpg").read_bytes() and not os.path.samefile(copy, shop.images / "s000.jpg")
@@ -184,8 +353,8 @@ def test_dropped_rows_are_listed_with_their_reason(shop):
     with open(shop.csv, "a", encoding="utf-8") as file:
         file.write("shirt,s005,too,many,fields,in,this\nshirt,s006\n")
     report = shop.run()
-    assert report.rows == 52 and report.kept == 40
-    assert report.dropped == {"repeated id": 1, "empty id": 1, "unsafe id": 6, "no picture": 1, "empty picture": 1, "unreadable row": 2}
+    assert report.offered == 52 and report.kept == 40
+    assert report.dropped == {"repeated id": 1, "empty id": 1, "unsafe id": 6, "no picture": 1, "unreadable picture": 1, "unreadable row": 2}
     dropped = json.loads((shop.out / "dropped.json").read_text())["shirts"]
     assert [entry["id"] for entry in dropped[2:8]] == unsafe
     assert dropped[-1] == {"line": 53, "id": "", "reason": "unreadable row: expected 6 fields, found 2"}
@@ -229,15 +398,15 @@ def test_a_folder_that_the_command_did_not_make_is_refused_and_left_alone(shop):
 def test_a_failed_addition_leaves_the_folder_as_it_was(shop, monkeypatch):
     shop.write([row(number) for number in range(80)]).run()
     before = {path: path.read_bytes() for path in shop.out.rglob("*") if path.is_file()}
-    replace = importing.Path.replace
+    replace = staging.Path.replace
 
     def fails(path, target):
         if target == shop.out / "catalog.json":
             raise OSError(28, "No space left on device")
         return replace(path, target)
 
-    monkeypatch.setattr(importing.Path, "replace", fails)
-    with pytest.raises(UserError, match="No space left"):
+    monkeypatch.setattr(staging.Path, "replace", fails)
+    with pytest.raises(UserError, match="no space left to write"):
         shop.run("dresses")
     monkeypatch.undo()
     assert {path: path.read_bytes() for path in shop.out.rglob("*") if path.is_file()} == before
@@ -260,8 +429,8 @@ def test_a_failure_while_writing_leaves_nothing(shop, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(importing, "_place", full)
-    shop.refused("cannot write .*: No space left")
+    monkeypatch.setattr(layout, "_place", full)
+    shop.refused("no space left to write")
 
 
 def test_an_interruption_leaves_nothing(shop, monkeypatch):
@@ -270,7 +439,7 @@ def test_an_interruption_leaves_nothing(shop, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(importing, "_place", interrupted)
+    monkeypatch.setattr(layout, "_place", interrupted)
     with pytest.raises(KeyboardInterrupt):
         shop.run()
     assert list(shop.out.parent.iterdir()) == []
@@ -303,7 +472,7 @@ def test_an_empty_csv_is_told(shop):
 def test_a_missing_picture_folder_is_told(shop):
     shop.write([row(number) for number in range(40)], pictures=False)
     shop.images.rmdir()
-    shop.refused("there is no folder of pictures")
+    shop.refused("img is not there: give a folder of pictures")
 
 
 def test_no_selected_row_is_told_with_the_values_that_there_are(shop):

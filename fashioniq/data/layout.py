@@ -1,0 +1,87 @@
+"""A category's files in Fashion IQ's layout, made of products and their pictures: splits, labels, titles, captioned pairs."""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fashioniq.categories import file_name
+from fashioniq.data.catalog import SPLITS
+from fashioniq.data.differences import can_tell_apart, describe_difference
+from fashioniq.data.pairing import reference_pairs
+from fashioniq.data.products import Offer
+from fashioniq.data.words import tokenize
+from fashioniq.files import UserError, write_json
+
+_NEAREST = 10  # titles among which a reference with other labels is looked for
+_TRAIN, _TRAIN_AND_VAL = 0.6, 0.8
+
+
+def divide(products: Sequence[Offer], seed: int) -> dict[str, list[Offer]]:
+    """The products of each split. A product's hangs on its group and the seed alone: products added later move no others.
+
+    Raises UserError where a split would hold too few for a pair.
+    """
+    splits: dict[str, list[Offer]] = {split: [] for split in SPLITS}
+    for product in products:
+        share = _number(f"{seed}:{product.group}") / 2**64
+        splits[SPLITS[(share >= _TRAIN) + (share >= _TRAIN_AND_VAL)]].append(product)
+    for split, members in splits.items():
+        if len(members) < 2:
+            raise UserError(f"the {split} split would hold {len(members)} products and needs 2: add products, or give another seed")
+    return splits
+
+
+def write_category(folder: Path, category: str, splits: Mapping[str, Sequence[Offer]], pictures: Mapping[str, Path], seed: int) -> int:
+    """Write a category's files; returns how many of its pairs differ in a label. Where none does, no captions are written: all are alike."""
+    name = file_name(category)
+    pairs = {split: list(zip(products, _references(products), strict=True)) for split, products in splits.items()}
+    differing = sum(can_tell_apart(reference.labels, target.labels) for some in pairs.values() for target, reference in some)
+    for split, products in splits.items():
+        titles = {product.id: {**product.values, "title": product.title} for product in products}
+        write_json(folder / "image_splits" / f"split.{name}.{split}.json", [product.id for product in products])
+        write_json(folder / "attributes" / f"asin2attr.{name}.{split}.json", {product.id: product.labels for product in products}, indent=None)
+        write_json(folder / "titles" / f"{name}.{split}.json", titles)
+        if differing:
+            captioned = [_captioned(target, reference, split, seed) for target, reference in pairs[split]]
+            write_json(folder / "captions" / f"cap.{name}.{split}.json", captioned)
+    destination = folder / "images" / name
+    destination.mkdir(parents=True)
+    for id, picture in pictures.items():
+        _place(picture.resolve(), destination / (id + picture.suffix.lower()))
+    return differing
+
+
+def _captioned(target: Offer, reference: Offer, split: str, seed: int) -> dict[str, Any]:
+    captions = describe_difference(reference.labels, target.labels, _number(json.dumps([seed, reference.id, target.id])))
+    names = {"candidate": reference.id} if split == "test" else {"target": target.id, "candidate": reference.id}
+    return {**names, "captions": list(captions)}
+
+
+def _references(products: Sequence[Offer]) -> list[Offer]:
+    """The reference of each product by TF-IDF: the nearest title whose labels differ, as equal labels leave nothing to say.
+
+    The nearest of all where none differs, the neighbour in the split where no other title shares a word.
+    """
+    titles = [product.title for product in products]
+    if not any(tokenize(title) for title in titles):
+        return [*products[1:], products[0]]
+    references = []
+    for own, places in enumerate(reference_pairs(titles, _NEAREST).tolist()):
+        near = [products[place] for place in places if place >= 0] or [products[(own + 1) % len(products)]]
+        references.append(next((other for other in near if can_tell_apart(other.labels, products[own].labels)), near[0]))
+    return references
+
+
+def _place(picture: Path, destination: Path) -> None:
+    try:
+        os.link(picture, destination)
+    except OSError:  # another file system, one without hard links, or a file with too many
+        shutil.copyfile(picture, destination)
+
+
+def _number(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")

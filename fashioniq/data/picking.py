@@ -1,0 +1,110 @@
+"""The pictures of products: which files are whose, and the first of them that can be read."""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Container, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from fashioniq.categories import file_name
+from fashioniq.data.catalog import IMAGE_SUFFIXES
+from fashioniq.data.images import PictureReader, UnreadableImage, load_square
+from fashioniq.data.unpacking import is_hidden
+from fashioniq.files import UserError
+
+_NUMBERED = re.compile(r"(.+)[_-](\d{1,9})")
+_WORD = re.compile(r"[^\W_]+")
+
+
+class Pictures:
+    """The pictures of a folder and of the folders in it; a folder that holds nothing but another folder stands for that one.
+
+    With a category, a folder in it of that name is the only one searched: another's ids may be the same. `files` says of every picture in
+    which folder it lies, as "red/long"; "" for this folder itself and for the category's. Raises UserError where a folder cannot be read.
+    """
+
+    def __init__(self, folder: Path, category: str | None = None) -> None:
+        self.folder = folder
+        try:
+            self.files = _find(folder, (category, file_name(category)) if category else ())
+        except OSError as error:
+            raise UserError(f"cannot read the folder of pictures {error.filename or folder}: {error.strerror}") from error
+        self._by_name: dict[str, list[Path]] = defaultdict(list)
+        self._by_id: dict[str, list[Path]] = defaultdict(list)
+        self._numbered: dict[str, list[tuple[int, Path]]] = defaultdict(list)
+        for path in self.files:
+            self._by_name[path.name].append(path)
+            self._by_id[path.stem].append(path)
+            if numbered := _NUMBERED.fullmatch(path.stem):
+                self._numbered[numbered[1]].append((int(numbered[2]), path))
+
+    def of(self, id: str, ids: Container[str]) -> list[Path]:
+        """The files <id>.jpg, <id>_1.jpg, <id>-2.png …, in this order, without those of another of the `ids`, as 12_1 is beside 12.
+
+        They lie in several folders only where it cannot be told which are meant.
+        """
+        first = self._by_id.get(id, [])
+        others = [path for _, path in sorted(self._numbered.get(id, [])) if path.stem not in ids]
+        folders = {path.parent for path in first or others}
+        return [*first, *(path for path in others if path.parent in folders)]
+
+    def named(self, name: str) -> list[Path]:
+        """The files that a name means, which may begin with folders; several where it cannot be told which."""
+        parts = tuple(part for part in name.replace("\\", "/").split("/") if part not in ("", "."))
+        return [path for path in self._by_name.get(parts[-1], []) if path.parts[-len(parts) :] == parts] if parts else []
+
+
+def _find(folder: Path, own: Container[str]) -> dict[Path, str]:
+    inner, pictures = _look_into(folder)
+    while not pictures and len(inner) == 1 and inner[0].name.lower() not in own:
+        inner, pictures = _look_into(inner[0])
+    found = dict.fromkeys(pictures, "")
+    chosen = [path for path in inner if path.name.lower() in own]
+    folders = [(path, "" if chosen else path.name) for path in chosen or inner]
+    for path, name in folders:  # more of them are found meanwhile
+        inner, pictures = _look_into(path)
+        found.update(dict.fromkeys(pictures, name))
+        folders += [(below, f"{name}/{below.name}".lstrip("/")) for below in inner if not below.is_symlink()]  # links can go in circles
+    return found
+
+
+def _look_into(folder: Path) -> tuple[list[Path], list[Path]]:
+    """The folders and the pictures of a folder, by name."""
+    there = sorted((path for path in folder.iterdir() if not is_hidden(path.name)), key=lambda path: path.name)
+    pictures = [path for path in there if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file()]
+    return [path for path in there if path.is_dir()], pictures
+
+
+def title_of(folder: str, stem: str) -> str:
+    """The words of a picture's folders and name, where they have letters: "red-dress" and "12" make "red dress 12"."""
+    words = " ".join(_WORD.findall(f"{folder} {stem}"))
+    return words if any(char.isalpha() for char in words) else ""
+
+
+def first_readable(files: Mapping[str, Sequence[Path]], workers: int, tell: Callable[[int, int], None]) -> tuple[dict[str, Path], dict[str, str]]:
+    """The first picture of each product that can be decoded, and of products that have none the reasons.
+
+    `tell` is told how many products have been seen to, and of how many.
+    """
+    picked: dict[str, Path] = {}
+    reasons: dict[str, list[str]] = defaultdict(list)
+    waiting, turn, done = dict(files), 0, 0
+    with PictureReader(partial(load_square, size=1), workers) as reader:  # of images.py, for workers to begin at once
+        while waiting:
+            read = reader([paths[turn] for paths in waiting.values()])
+            for (name, paths), found in zip(waiting.items(), read, strict=True):
+                if isinstance(found, UnreadableImage):
+                    reasons[name].append(_why(paths[turn], found))
+                else:
+                    picked[name] = paths[turn]
+                if name in picked or len(paths) == turn + 1:
+                    done += 1
+                    tell(done, len(files))
+            turn += 1
+            waiting = {name: paths for name, paths in waiting.items() if name not in picked and len(paths) > turn}
+    return picked, {name: "; ".join(told) for name, told in reasons.items() if name not in picked}
+
+
+def _why(path: Path, error: UnreadableImage) -> str:
+    empty = path.is_file() and not path.stat().st_size
+    return f"{path.name}: {'empty file' if empty else error}"

@@ -1,0 +1,135 @@
+import json
+
+import pytest
+
+from fashioniq.data.tables import read_rows
+from fashioniq.files import UserError
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Write a table's text, or its bytes, under a name; return its path."""
+
+    def table(name, content):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return table
+
+
+@pytest.fixture
+def parquet(tmp_path):
+    """Write columns as Parquet, two rows a group; return the path."""
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow.parquet import write_table
+
+    def parquet(**columns):
+        write_table(pyarrow.table(columns), tmp_path / "shop.parquet", row_group_size=2)
+        return tmp_path / "shop.parquet"
+
+    return parquet
+
+
+def values(path, *needed, wanted=()):
+    return [tuple(row.values.values()) for row in read_rows(path, needed, wanted) if not row.reason]
+
+
+def reasons(path, *needed):
+    return {row.line: row.reason for row in read_rows(path, needed) if row.reason}
+
+
+def refused(match, path, *needed):
+    with pytest.raises(UserError, match=match) as caught:
+        list(read_rows(path, needed))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name, delimiter", [("a.csv", ","), ("a.csv", ";"), ("a.csv", "\t"), ("a.tsv", "\t"), ("A.CSV", ",")])
+def test_fields_are_apart_by_the_delimiter_that_gives_the_columns(table, name, delimiter):
+    lines = [["id", "name", "price"], ["1", '"red; or, so"', "2,5" if delimiter == ";" else "2.5"]]
+    path = table(name, "\ufeff" + "\n".join(delimiter.join(line) for line in lines))
+    assert values(path, "name", "id") == [("red; or, so", "1")]
+
+
+def test_a_missing_column_is_told_with_the_columns_of_the_likeliest_delimiter(table):
+    refused("no column 'title': it has id, name$", table("a.csv", "id;name\n1;x\n"), "id", "title")
+
+
+def test_the_same_products_are_read_of_every_kind_of_table(table, parquet):
+    rows = [{"id": 7, "name": "ä shirt", "price": 2.5, "on": True}, {"id": 8, "name": None, "price": 3.0, "on": False}]
+    expected = [("7", "ä shirt", "2.5", "true"), ("8", "", "3", "false")]
+    lines = table("a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    assert values(table("a.csv", "id,name,price,on\n7, ä shirt ,2.5,true\n8,,3,false\n"), "id", "name", "price", "on") == expected
+    assert values(lines, "id", "name", "price", "on") == expected
+    assert values(parquet(**{key: [row[key] for row in rows] for key in rows[0]}), "id", "name", "price", "on") == expected
+
+
+def test_columns_that_are_wanted_are_read_where_they_are(table, parquet):
+    assert values(table("a.csv", "id,summary\n1,x\n"), "id", wanted=("summary", "description")) == [("1", "x")]
+    assert values(table("a.jsonl", '{"id": 1, "summary": "x"}\n{"id": 2}\n'), "id", wanted=("summary",)) == [("1", "x"), ("2",)]
+    assert values(parquet(id=["1"], summary=[["a", "list"]], description=["y"]), "id", wanted=("summary", "description")) == [("1", "y")]
+
+
+def test_unreadable_rows_of_a_csv_are_told_by_the_line_where_they_begin(table):
+    path = table("a.csv", 'id,name\n1,x\n2\n3,x,y\n\n4,"two\nlines"\n5,"open\n6,x\n')
+    assert values(path, "id") == [("1",), ("4",)]
+    assert reasons(path, "id") == {
+        3: "unreadable row: expected 2 fields, found 1",
+        4: "unreadable row: expected 2 fields, found 3",
+        8: "unreadable row: unexpected end of data, lines 8 to 9",
+    }
+
+
+def test_malformed_json_lines_are_told_by_their_numbers(table):
+    lines = [b'{"id": 1}', b'{"id": ', b"", b"[1]", b'{"id": [1]}', b'{"id": "\xff"}', b'{"id": "\\ud800"}', b"[" * 100_000, b'{"id": 9, "x": {}}']
+    path = table("a.ndjson", b"\n".join(lines))
+    assert values(path, "id") == [("1",), ("9",)]
+    told = reasons(path, "id")
+    assert list(told) == [2, 4, 5, 6, 7, 8] and all(reason.startswith("unreadable row: ") for reason in told.values())
+    assert told[5] == "unreadable row: 'id' holds a list"
+
+
+def test_a_column_that_no_json_line_has_is_told(table):
+    refused("no column 'sku': it has id, name", table("a.jsonl", '{"id": 1}\n{"name": "x"}\n'), "id", "sku")
+    refused("the file is empty", table("b.jsonl", "\n"), "id")
+    assert list(reasons(table("c.jsonl", "junk\n"), "id")) == [1]
+
+
+def test_whole_numbers_of_a_column_with_gaps_are_read_as_they_were(parquet, table):
+    assert values(parquet(id=[15970.0, None, float("nan")]), "id") == [("15970",), ("",), ("",)]
+    assert values(table("a.jsonl", '{"id": 15970.0}\n{"id": NaN}\n'), "id") == [("15970",), ("",)]
+
+
+def test_rows_of_parquet_are_counted_across_row_groups(parquet):
+    assert [row.line for row in read_rows(parquet(id=list("abcde")), ["id"])] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("nested", [[["red"], []], [{"a": 1}, {"a": 2}]])
+def test_a_nested_column_of_parquet_is_refused_only_where_it_is_needed(parquet, nested):
+    path = parquet(id=["1", "2"], colours=nested)
+    refused("the column 'colours' holds (list|struct).*: only columns of text, numbers and dates", path, "id", "colours")
+    assert values(path, "id") == [("1",), ("2",)]
+
+
+def test_text_of_parquet_that_is_kept_as_bytes_is_read(parquet):
+    assert values(parquet(id=[b"a", "é".encode()]), "id") == [("a",), ("é",)]
+    refused("not UTF-8 text", parquet(id=[b"\xff"]), "id")
+
+
+def test_a_damaged_parquet_is_refused(parquet):
+    path = parquet(id=["1"] * 1000)
+    content = path.read_bytes()
+    for damaged in (b"", content[:-8], b"id,name\n1,x\n", content[:4] + bytes(40) + content[44:]):
+        path.write_bytes(damaged)
+        refused("shop.parquet", path, "id")
+
+
+def test_a_column_that_is_there_twice_is_refused(table):
+    refused("has the column 'name' 2 times", table("a.csv", "id,name,name\n1,x,y\n"), "id", "name")
+
+
+@pytest.mark.parametrize("name, told", [("none.csv", "there is no file"), ("a.xlsx", r"should end in \.csv, \.tsv, \.parquet")])
+def test_a_table_that_is_not_there_or_of_another_kind_is_refused(table, name, told):
+    table("a.xlsx", "id\n1\n")
+    refused(told, table("a.xlsx", "").parent / name, "id")

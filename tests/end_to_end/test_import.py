@@ -1,0 +1,188 @@
+"""An import as its user runs it: over HTTP, and killed at any moment."""
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import typing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from PIL import Image
+
+from fashioniq.cli import main
+from fashioniq.data import staging
+from fashioniq.data.catalog import Catalog
+
+COLOURS = ("red", "navy blue", "white", "green")
+PRODUCTS = 40
+
+
+def picture(number):
+    content = io.BytesIO()
+    Image.new("RGB", (40, 40), (number * 6 % 256, 0, 0)).save(content, "JPEG")
+    return content.getvalue()
+
+
+class Shop(BaseHTTPRequestHandler):
+    """Serves /<number>.jpg, /broken.jpg; nothing else. Counts what was asked for; waits before each answer as long as it is told."""
+
+    asked: typing.ClassVar[list[str]] = []
+    wait = 0.0
+
+    def do_GET(self):
+        type(self).asked.append(self.path)
+        time.sleep(self.wait)
+        name = self.path.strip("/").removesuffix(".jpg")
+        content = picture(int(name)) if name.isdigit() else b"\xff\xd8 broken" if name == "broken" else None
+        self.send_response(200 if content else 404)
+        self.send_header("Content-Length", str(len(content or b"")))
+        self.end_headers()
+        self.wfile.write(content or b"")
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def server():
+    """The address of a running Shop, whose counts begin at nothing."""
+    Shop.asked, Shop.wait = [], 0.0
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Shop)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Write a table of 40 shirts with a column of links, and further rows; return its path."""
+
+    def table(link, more=()):
+        path = tmp_path / "shop.csv"
+        with open(path, "w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["sku", "name", "link"])
+            writer.writerows([f"s{number}", f"{COLOURS[number % 4]} shirt", link(number)] for number in range(PRODUCTS))
+            writer.writerows(more)
+        return path
+
+    return table
+
+
+def command(project, table, out, **other):
+    options = {"table": table, "category": "shirts", "id": "sku", "title": "name", "data": out, "workers": 0}
+    return project.arguments("import-catalog", **{**options, **other})
+
+
+def contents(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def kill_when(arguments, moment):
+    """Run a command in a process of its own, and kill it at the moment."""
+    process = subprocess.Popen([sys.executable, "-m", "fashioniq.cli", *arguments], start_new_session=True)
+    try:
+        deadline = time.monotonic() + 60
+        while not moment() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.005)
+        assert process.poll() is None and moment()
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def test_pictures_of_a_column_of_addresses(project, table, server, tmp_path, capsys):
+    more = [["dead", "x", f"{server}/none.jpg"], ["ftp", "x", "ftp://127.0.0.1/1.jpg"], ["file", "x", "file:///etc/passwd"], ["empty", "x", ""],
+            ["second", "red shirt", f"{server}/broken.jpg|{server}/7.jpg"], ["broken", "x", f"{server}/broken.jpg"]]  # fmt: skip
+    out = tmp_path / "catalog"
+    assert main(command(project, table(lambda number: f"{server}/{number}.jpg", more), out, url="link")) == 0
+    catalog, printed = Catalog(out, "shirts"), capsys.readouterr().out
+    assert len(catalog.images) == PRODUCTS + 1 and catalog.images["second"].read_bytes() == picture(7) == catalog.images["s7"].read_bytes()
+    dropped = {entry["id"]: entry["reason"] for entry in json.loads((out / "dropped.json").read_text())["shirts"]}
+    assert dropped.keys() == {"dead", "ftp", "file", "empty", "broken"}
+    assert dropped["dead"].startswith("not downloaded, dead: 404") and dropped["broken"].startswith("not downloaded, broken")
+    assert dropped["file"] == "address that is not http or https: file:///etc/passwd" and dropped["empty"] == "no address"
+    assert "2 × address that is not http or https" in printed and f"kept in {tmp_path / 'catalog.downloads' / 'shirt'}" in printed
+
+
+def test_an_import_killed_while_downloading_goes_on(project, table, server, tmp_path):
+    path, out = table(lambda number: f"{server}/{number}.jpg"), tmp_path / "catalog"
+    downloads = tmp_path / "catalog.downloads" / "shirt"
+    Shop.wait = 0.2
+    kill_when(command(project, path, out, url="link"), lambda: len(list(downloads.glob("*.jpg"))) >= 5)
+    there = len(list(downloads.glob("*.jpg")))
+    assert not out.exists() and there < PRODUCTS
+    Shop.wait, Shop.asked = 0.0, []
+    assert main(command(project, path, out, url="link")) == 0
+    assert len(Shop.asked) == PRODUCTS - there
+    assert main(command(project, path, tmp_path / "whole", url="link")) == 0
+    assert contents(out) == contents(tmp_path / "whole")
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_an_import_killed_while_unpacking_leaves_nothing_to_the_next(project, table, tmp_path):
+    (tmp_path / "img").mkdir()
+    for number in range(PRODUCTS):
+        (tmp_path / "img" / f"s{number}.jpg").write_bytes(picture(number))
+    work, out, path = tmp_path / ".catalog.importing", tmp_path / "catalog", table(str)
+    (work / "pictures").mkdir(parents=True)
+    (work / "pictures" / "s999.jpg").write_bytes(b"half a pict")
+    assert main(command(project, path, out, images=tmp_path / "img")) == 0
+    assert not list(tmp_path.glob(".*")) and len(Catalog(out, "shirts").images) == PRODUCTS
+
+
+@pytest.mark.parametrize("moment", [0, 7, 14])  # none, some, and all but the last of its moves are done
+def test_a_category_whose_move_was_killed_is_taken_back_by_the_next_import(project, table, tmp_path, moment):
+    (tmp_path / "img").mkdir()
+    for number in range(PRODUCTS):
+        (tmp_path / "img" / f"s{number}.jpg").write_bytes(picture(number))
+    path, out = table(str), tmp_path / "catalog"
+    assert main(command(project, path, out, images=tmp_path / "img")) == 0
+    before = contents(out)
+    kill = f"""
+import os, signal, sys
+from pathlib import Path
+from fashioniq.cli import main
+from fashioniq.data import staging
+moves = 0
+def counted(move):
+    def run(self, target):
+        global moves
+        if Path(target).is_relative_to({str(out)!r}):
+            if moves == {moment}:
+                os.kill(os.getpid(), signal.SIGKILL)
+            moves += 1
+        return move(self, target)
+    return run
+staging.Path.rename, staging.Path.replace = counted(Path.rename), counted(Path.replace)
+main(sys.argv[1:])
+"""
+    dresses = command(project, path, out, images=tmp_path / "img", category="dresses")
+    killed = subprocess.run([sys.executable, "-c", kill, *dresses], capture_output=True, text=True)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    with staging.staged(out):
+        assert contents(out) == before
+    assert main(dresses) == 0 and len(Catalog(out, "dresses").images) == len(Catalog(out, "shirts").images) == PRODUCTS
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_two_imports_into_one_folder_at_a_time_are_refused(project, table, tmp_path, capsys):
+    (tmp_path / "img").mkdir()
+    with staging.staged(tmp_path / "catalog"):
+        assert main(command(project, table(str), tmp_path / "catalog", images=tmp_path / "img")) == 2
+    assert "another process is filling" in capsys.readouterr().err
+
+
+def test_what_cannot_be_captioned_is_told(project, tmp_path, capsys):
+    (tmp_path / "img").mkdir()
+    for number in range(PRODUCTS):
+        (tmp_path / "img" / f"{number}.jpg").write_bytes(picture(number))
+    assert main(project.arguments("import-catalog", images=tmp_path / "img", data=tmp_path / "catalog", category="shirts", workers=1)) == 0
+    assert "good for features and search; without attributes that differ there are no captions" in capsys.readouterr().out
