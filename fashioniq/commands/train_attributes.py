@@ -1,82 +1,146 @@
 """`fashioniq train-attributes`."""
 
+import csv
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytorch_lightning as pl
+import torch
+from rich.console import Console
+from rich.table import Column, Table
 
 from fashioniq.categories import canonical
 from fashioniq.checkpoints import load_weights, read_facts
 from fashioniq.commands.common import load_encoder, run_folder
 from fashioniq.config import TrainAttributes
-from fashioniq.data.attributes import label_matrix, label_vocabulary
 from fashioniq.data.catalog import Catalog, categories_in
-from fashioniq.files import UserError
+from fashioniq.data.deepfashion import read_deepfashion
+from fashioniq.data.images import UnreadableImage
+from fashioniq.data.labelled import YES, Labelled, LabelledSplits, labelled_products
+from fashioniq.data.photos import load_photo
+from fashioniq.files import UserError, write_json
+from fashioniq.metrics.attributes import TOP, summary
 from fashioniq.models.attributes import AttributePredictor
 from fashioniq.models.encoder import create_encoder, encoder_mean_std, encoder_size
-from fashioniq.training.attributes import AttributeTraining, LabelledImages
+from fashioniq.report.attributes import Cell, ten_of, write_contact_sheet, write_curves
+from fashioniq.training.attributes import AttributeLoss, AttributeTraining, LabelledImages, score
 from fashioniq.training.fitting import begin_run, fit, loaders
+
+ON_SHEET = 24  # pictures
 
 
 def run(settings: TrainAttributes) -> None:
-    """Train a stage of the attribute predictor and leave it in the run's folder."""
-    if settings.start and not settings.category:
-        raise UserError("--start is for one category: give --category too")
-    names = [settings.category] if settings.category else categories_in(settings.data)
-    catalogs = [Catalog(settings.data, name) for name in names] or [Catalog(settings.data, "dresses")]  # the latter says what is missing
-    train_ids = {catalog.category: catalog.ids("train") for catalog in catalogs}
-    merged = {(catalog.category, name): lists for catalog in catalogs for name, lists in catalog.labels.items()}
-    train_keys = [(category, name) for category, ids in train_ids.items() for name in ids]
-    words = label_vocabulary(merged, train_keys, settings.at_least)
-    if not words:
-        raise UserError(
-            f"no attribute word is carried by {settings.at_least} training products in {settings.data}: "
-            "there must be attributes/asin2attr.*.json; --at-least takes fewer"
-        )
+    """Train a stage of the attribute predictor; leave it in the run's folder, with its figures and something to look at."""
+    _check(settings)
+    first = read_facts(settings.start, "attribute predictor") if settings.start else None
+    if first:  # so that config.yaml tells what was used
+        settings = replace(settings, encoder=first["encoder"], image_size=first["image_size"], weights="none")
+    data, origin = _read_data(settings)
+    loss = AttributeLoss(settings.imbalance, data.train.labels_NA)
+    model = _begin_model(settings, first, data.words, loss)
     folder = settings.run or (run_folder(None, "attributes", settings.category, False) if settings.category else Path("runs/attributes"))
-    started = read_facts(settings.start, "attribute predictor") if settings.start else None
-    if started:  # so that config.yaml tells what was used
-        settings = replace(settings, encoder=started["encoder"], image_size=started["image_size"], weights="none")
-    encoder_name, size = settings.encoder, settings.image_size
-    sets = {split: _labelled(catalogs, split, merged, words, size) for split in ("train", "val")}
-    if started:
-        encoder = create_encoder(encoder_name)
-        first = AttributePredictor(encoder, encoder_size(encoder), len(started["attribute_words"]))
-        load_weights(settings.start, first)  # type: ignore[arg-type]
-    else:
-        encoder, _ = load_encoder(encoder_name, settings.weights)
     begin_run(folder, "train-attributes", settings)
-    pl.seed_everything(settings.seed, verbose=False)
-    model = AttributePredictor(encoder, encoder_size(encoder), len(words))
+    train, val = _open("train", data.train, settings), _open("val", data.val, settings)
+    if not (val.labels_NA == YES).any():
+        raise UserError("no val photo carries any of the attribute words: nothing could be measured")
     facts: dict[str, Any] = {
         "kind": "attribute predictor",
         "category": canonical(settings.category) if settings.category else "all",
-        "encoder": encoder_name,
-        "image_size": size,
-        "attribute_words": words,
-        "pictures": catalogs[0].pictures_origin,
+        "encoder": settings.encoder,
+        "image_size": settings.image_size,
+        "attribute_words": data.words,
+        "attribute_types": data.types,
+        "pictures": origin,
     }
-    module = AttributeTraining(model, *encoder_mean_std(encoder), bool(started), settings.learning_rate)
-    best = fit(
-        module, model, *loaders(sets["train"], sets["val"], settings.batch_size, settings.seed, settings.workers), folder, settings, facts, "val_mAP"
-    )
-    chance = 100 * sets["val"].labels_NA.mean(0).mean().item()
-    print(
-        f"attribute predictor of epoch {best['epoch']:.0f} in {folder}: mean average precision {best['val_mAP']:.1f} (chance {chance:.1f}), "
-        f"recall@8 {best['val_recall@8']:.1f}, {len(words)} words, {len(sets['val'])} pictures of val"
-    )
+    pl.seed_everything(settings.seed, verbose=False)
+    module = AttributeTraining(model, loss, data.types, *encoder_mean_std(model.encoder), bool(first), settings.learning_rate)
+    batches = loaders(train, val, settings.batch_size, settings.seed, settings.workers)
+    best = fit(module, model, *batches, folder, settings, facts, "val_mAP")
+    scores_NA = score(module, batches[1], torch.device("cuda" if torch.cuda.is_available() and settings.accelerator != "cpu" else "cpu"))
+    figures = {"epoch": int(best["epoch"])} | summary(data.words, data.types, (train.labels_NA == YES).sum(0), scores_NA, val.labels_NA)
+    _write(folder, facts, figures, scores_NA, val)
+    _tell(folder, figures, len(val))
 
 
-def _labelled(catalogs: list[Catalog], split: str, labels: dict[Any, list[list[str]]], words: list[str], size: int) -> LabelledImages:
-    keys = [(catalog.category, name) for catalog in catalogs for name in catalog.ids(split) if name in catalog.images and name in catalog.labels]
-    if not keys:
-        raise UserError(f"no {split} product in {catalogs[0].root} has both a picture in images/ and attribute labels")
-    paths = {(catalog.category, name): path for catalog in catalogs for name, path in catalog.images.items()}
-    images = LabelledImages([paths[key] for key in keys], np.asarray(label_matrix(labels, keys, words)), size)
+def _check(settings: TrainAttributes) -> None:
+    if settings.deepfashion and (settings.category or settings.start):
+        raise UserError("--deepfashion is for the first stage, of all garments: leave --category and --start out, and give its run to --start later")
+    if settings.start and not settings.category:
+        raise UserError("--start is for one category: give --category too")
+
+
+def _read_data(settings: TrainAttributes) -> tuple[LabelledSplits, str]:
+    """The labelled photos, and how they came to be."""
+    if settings.deepfashion:
+        return read_deepfashion(settings.deepfashion).carried_by(settings.at_least), "photographs"
+    names = [settings.category] if settings.category else categories_in(settings.data)
+    catalogs = [Catalog(settings.data, name) for name in names] or [Catalog(settings.data, "dresses")]  # the latter says what is missing
+    return labelled_products(catalogs, settings.at_least), catalogs[0].pictures_origin
+
+
+def _open(split: str, data: Labelled, settings: TrainAttributes) -> LabelledImages:
+    images = LabelledImages(data.photos, data.labels_NA, settings.image_size, settings.workers)
+    print(f"{split}: {len(images)} of {data.asked} have labels and a picture that can be read")
     for path, reason in list(images.failures.items())[:3]:
-        print(f"left out: {path}: {reason}")
+        print(f"  left out: {path}: {reason}")
+    if len(images.failures) > 3:
+        print(f"  left out: {len(images.failures) - 3} more")
+    if images.odd_boxes:
+        print(f"  {images.odd_boxes} have a box that is not on the picture, and are taken whole")
     if not len(images):
-        raise UserError(f"not one {split} picture in {catalogs[0].root} can be read; the first: {next(iter(images.failures.items()))}")
+        raise UserError(f"not one {split} picture can be read; the first: {': '.join(next(iter(images.failures.items())))}")
     return images
+
+
+def _begin_model(settings: TrainAttributes, first: dict[str, Any] | None, words: list[str], loss: AttributeLoss) -> AttributePredictor:
+    """The model before its first step: words that the first stage knew begin as it left them, others at their share of the photos."""
+    if not first:
+        encoder, _ = load_encoder(settings.encoder, settings.weights)
+    else:
+        encoder = create_encoder(settings.encoder)
+        known = {word: place for place, word in enumerate(first["attribute_words"])}
+        trained = AttributePredictor(encoder, encoder_size(encoder), len(known))
+        load_weights(settings.start, trained)  # type: ignore[arg-type]
+    model = AttributePredictor(encoder, encoder_size(encoder), len(words))
+    model.answer_always(loss.chance_A)
+    if first:
+        shared = [word for word in words if word in known]
+        model.take_words(trained.head, [words.index(word) for word in shared], [known[word] for word in shared])
+        print(f"{len(shared)} of {len(words)} attribute words begin as {settings.start} left them")
+    return model
+
+
+def _write(folder: Path, facts: dict[str, Any], figures: dict[str, Any], scores_NA: np.ndarray, val: LabelledImages) -> None:
+    write_json(folder / "attributes.json", figures)
+    with open(folder / "metrics.csv", encoding="utf-8", newline="") as file:
+        rows = [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
+    write_curves(folder / "curves.png", rows, figures["chance"])
+    words, cells = np.array(facts["attribute_words"]), []
+    for place in np.unique(np.linspace(0, len(val) - 1, ON_SHEET).astype(int)):
+        try:
+            image, _ = load_photo(val.photos[place])
+        except UnreadableImage:  # it could be read before the training
+            continue
+        best_K = np.argsort(-scores_NA[place], kind="stable")[:TOP]
+        cells.append(Cell(image, words[val.labels_NA[place] == YES].tolist(), words[best_K].tolist()))
+    title = f"Attributes of {facts['category']}, epoch {figures['epoch']}: {len(cells)} of {len(val)} pictures of val ({facts['pictures']})"
+    write_contact_sheet(folder / "contact_sheet.jpg", f"{title}; ✓ carried and predicted", cells)
+
+
+def _tell(folder: Path, figures: dict[str, Any], pictures: int) -> None:
+    print(
+        f"attribute predictor of epoch {figures['epoch']} in {folder}: mean average precision {figures['mAP']:.1f} (chance {figures['chance']:.1f}), "
+        f"recall@{TOP} {figures[f'recall@{TOP}']:.1f}, {len(figures['words'])} words, {pictures} pictures of val"
+    )
+    types = Table("type", *(Column(name, justify="right") for name in ("words", "mAP", "chance")))
+    for row in figures["types"]:
+        types.add_row(row["type"], str(row["words"]), f"{row['mAP']:.1f}", f"{row['chance']:.1f}")
+    Console().print(types)
+    for head, rows in zip(("best", "worst"), ten_of(figures["words"]), strict=True):
+        table = Table(head, "type", *(Column(name, justify="right") for name in ("AP", "chance", "train", "val")))
+        for row in rows:
+            table.add_row(row["word"], row["type"], f"{row['AP']:.1f}", f"{row['chance']:.1f}", str(row["train"]), str(row["val"]))
+        Console().print(table)
+    print(f"all words in {folder / 'attributes.json'}; to look at: {folder / 'curves.png'}, {folder / 'contact_sheet.jpg'}")

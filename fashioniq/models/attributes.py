@@ -1,5 +1,7 @@
 """The attribute predictor: one linear layer from the image feature to a score per attribute word (Fashion IQ, section 3.2)."""
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -17,6 +19,18 @@ class AttributePredictor(nn.Module):
         """Features B×D and attribute logits B×A."""
         features_BD = self.encoder(images_BCHW)
         return features_BD, self.head(features_BD)
+
+    @torch.no_grad()
+    def answer_always(self, logits_A: Tensor) -> None:
+        """Begin with a head that says the same of every picture."""
+        self.head.weight.zero_()
+        self.head.bias.copy_(logits_A)
+
+    @torch.no_grad()
+    def take_words(self, other: nn.Linear, own: Sequence[int], theirs: Sequence[int]) -> None:
+        """Take over from another head what it learnt of some words, `own` here and `theirs` there."""
+        self.head.weight[own] = other.weight[theirs]
+        self.head.bias[own] = other.bias[theirs]
 
 
 def top_attributes(logits_BA: Tensor, count: int = 8) -> Tensor:

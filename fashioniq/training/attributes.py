@@ -1,85 +1,126 @@
-"""Training the attribute predictor: binary cross-entropy per attribute, mean average precision and recall@8 on validation."""
+"""Training the attribute predictor: binary cross-entropy of the known labels, mean average precision and recall@8 on validation."""
 
+import sys
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytorch_lightning as pl
 import torch
 import torch.nn.functional as F
-from sklearn.metrics import average_precision_score
+from rich.progress import track
 from torch import Tensor, nn
-from torch.utils.data import Dataset
+from torch.utils.data import DataLoader, Dataset
 
-from fashioniq.data.images import ToSquare, UnreadableImage, augment, load_image, normalise
+from fashioniq.data.images import PictureReader, UnreadableImage, to_square
+from fashioniq.data.labelled import NO, YES
+from fashioniq.data.photos import Photo, box_is_possible, load_photo
+from fashioniq.metrics.attributes import TOP, average_precision, mean_by_type, recall_at
 from fashioniq.models.attributes import AttributePredictor
+from fashioniq.models.encoder import normalise
+
+MOST_WEIGHT = 10.0  # of a positive label
 
 
 class LabelledImages(Dataset[tuple[Tensor, Tensor]]):
-    """Pictures as uint8 squares and rows of yes/no labels. Each picture is tried once; `failures` says which were left out, and why."""
+    """Photos as uint8 squares with rows of int8 labels. Each photo is opened once before: `failures` says which were left out and why,
+    `odd_boxes` how many are taken whole because their box is none."""
 
-    def __init__(self, paths: Sequence[Path], labels_NA: np.ndarray, size: int) -> None:
-        self.to_square = ToSquare(size)
-        with ThreadPoolExecutor() as pool:  # Pillow decodes outside of Python's lock
-            reasons = list(pool.map(_unreadable, paths))
-        self.failures = {str(path): reason for path, reason in zip(paths, reasons, strict=True) if reason}
-        self.paths = [path for path, reason in zip(paths, reasons, strict=True) if not reason]
-        self.labels_NA = torch.from_numpy(labels_NA[[not reason for reason in reasons]].astype(np.float32))
+    def __init__(self, photos: Sequence[Photo], labels_NA: np.ndarray, size: int, workers: int = 0) -> None:
+        self.size = size
+        with PictureReader(box_is_possible, workers) as reader:
+            opened = list(track(reader(photos), "opening photos", len(photos), transient=True, disable=not sys.stderr.isatty()))
+        kept = [place for place, result in enumerate(opened) if not isinstance(result, UnreadableImage)]
+        self.failures = {str(photo.path): str(result) for photo, result in zip(photos, opened, strict=True) if isinstance(result, UnreadableImage)}
+        self.odd_boxes = sum(result is False for result in opened)
+        self.photos = [photos[place] for place in kept]
+        self.labels_NA = labels_NA[kept] if self.failures else labels_NA
 
     def __len__(self) -> int:
-        return len(self.paths)
+        return len(self.photos)
 
     def __getitem__(self, place: int) -> tuple[Tensor, Tensor]:
-        return self.to_square(load_image(self.paths[place])), self.labels_NA[place]
+        image, _ = load_photo(self.photos[place])
+        return torch.from_numpy(to_square(image, self.size)), torch.from_numpy(self.labels_NA[place])
 
 
-def _unreadable(path: Path) -> str:
-    try:
-        load_image(path)
-    except UnreadableImage as error:
-        return str(error)
-    return ""
+def augment(images_BCHW: Tensor) -> Tensor:
+    """Each float picture mirrored, shifted and scaled a little at random; never recoloured, colour is an attribute."""
+    batch = len(images_BCHW)
+    scale_B2 = 0.9 + 0.2 * torch.rand(batch, 2, device=images_BCHW.device)
+    scale_B2[:, 0] *= torch.randint(0, 2, (batch,), device=images_BCHW.device) * 2 - 1
+    theta_B23 = torch.cat([torch.diag_embed(scale_B2), 0.1 * torch.rand(batch, 2, 1, device=images_BCHW.device) - 0.05], 2)
+    grid_BHW2 = F.affine_grid(theta_B23, list(images_BCHW.shape), align_corners=False)
+    return F.grid_sample(images_BCHW, grid_BHW2, padding_mode="border", align_corners=False)
 
 
-def attribute_scores(scores_NA: np.ndarray, labels_NA: np.ndarray, k: int = 8) -> dict[str, float]:
-    """In percent: the mean over attributes of average precision, and the share of true labels among the k best guesses."""
-    present_A = labels_NA.any(0)
-    precision = [average_precision_score(labels_NA[:, column], scores_NA[:, column]) for column in np.flatnonzero(present_A)]
-    best_NK = np.argsort(-scores_NA, axis=1, kind="stable")[:, :k]
-    found = np.take_along_axis(labels_NA, best_NK, axis=1).sum()
-    return {"mAP": 100 * float(np.mean(precision)), f"recall@{k}": 100 * float(found / max(1, labels_NA.sum()))}
+class AttributeLoss(nn.Module):
+    """Binary cross-entropy, the mean of the known labels. `imbalance` is none, weights (of yes: √((1 − p) / p) at a prevalence of p,
+    10 at most) or focal (Lin et al. 2017, γ = 2, without α)."""
+
+    weight_A: Tensor
+
+    def __init__(self, imbalance: str, labels_NA: np.ndarray) -> None:
+        super().__init__()
+        known_A = np.maximum(1, (labels_NA >= NO).sum(0))
+        share_A = torch.from_numpy((labels_NA == YES).sum(0) / known_A).float().clamp(1e-4, 1 - 1e-4)
+        weight_A = ((1 - share_A) / share_A).sqrt().clamp(max=MOST_WEIGHT) if imbalance == "weights" else torch.ones_like(share_A)
+        self.focal = imbalance == "focal"
+        self.register_buffer("weight_A", weight_A, persistent=False)
+        self.chance_A = share_A.logit() + weight_A.log()  # the logits that are best where nothing is known of a picture
+
+    def forward(self, logits_BA: Tensor, labels_BA: Tensor) -> Tensor:
+        known_BA, yes_BA = labels_BA >= NO, (labels_BA == YES).to(logits_BA.dtype)
+        loss_BA = F.binary_cross_entropy_with_logits(logits_BA, yes_BA, pos_weight=self.weight_A, reduction="none")
+        if self.focal:
+            loss_BA = loss_BA * (torch.sigmoid(logits_BA) - yes_BA) ** 2
+        return (loss_BA * known_BA).sum() / known_BA.sum().clamp(min=1)
 
 
 class AttributeTraining(pl.LightningModule):
-    """Batches are (uint8 pictures, labels). With `head_only` the encoder stays as it is, its statistics too (the paper's second stage)."""
+    """Batches are (uint8 pictures, int8 labels). With `head_only` the encoder stays as it is, its statistics too (the paper's second stage)."""
 
-    def __init__(self, model: AttributePredictor, mean: tuple[float, ...], std: tuple[float, ...], head_only: bool, learning_rate: float) -> None:
+    def __init__(
+        self,
+        model: AttributePredictor,
+        loss: AttributeLoss,
+        types: Sequence[str],
+        mean: tuple[float, ...],
+        std: tuple[float, ...],
+        head_only: bool,
+        learning_rate: float,
+    ) -> None:
         super().__init__()
-        self.model, self.head_only, self.learning_rate = model, head_only, learning_rate
+        self.model, self.loss, self.types, self.head_only, self.learning_rate = model, loss, types, head_only, learning_rate
         self.normalise = normalise(mean, std)
         self._outputs: list[tuple[Tensor, Tensor]] = []
         model.to(memory_format=torch.channels_last).encoder.requires_grad_(not head_only)  # type: ignore[call-overload]
 
     def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
         images_BCHW, labels_BA = batch
-        if self.head_only:
-            self.model.encoder.eval()
+        self.model.encoder.train(not self.head_only and len(images_BCHW) > 1)  # one picture alone has no batch statistics
         _, logits_BA = self.model(augment(self._prepare(images_BCHW)))
-        return F.binary_cross_entropy_with_logits(logits_BA, labels_BA)
+        return self.loss(logits_BA, labels_BA)
 
     def on_validation_epoch_start(self) -> None:
         self._outputs = []
 
     def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
-        images_BCHW, labels_BA = batch
-        self._outputs.append((self.model(self._prepare(images_BCHW))[1].float().cpu(), labels_BA.cpu()))
+        logits_BA = self.predict_step(batch, batch_idx)
+        self.log("val_loss", self.loss(logits_BA, batch[1]), batch_size=len(logits_BA))
+        self._outputs.append((logits_BA.cpu(), batch[1].cpu()))
 
     def on_validation_epoch_end(self) -> None:
         scores_NA, labels_NA = (torch.cat(parts).numpy() for parts in zip(*self._outputs, strict=True))
-        for name, value in attribute_scores(scores_NA, labels_NA).items():
-            self.log(f"val_{name}", value)
+        precision_A = average_precision(scores_NA, labels_NA)
+        self.log("val_mAP", float(np.nanmean(precision_A)))
+        self.log(f"val_recall@{TOP}", recall_at(scores_NA, labels_NA))
+        for kind, value in mean_by_type(precision_A, self.types).items():
+            self.log(f"val_mAP_{kind}", value)
+
+    def predict_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
+        """The logits of a batch, B×A."""
+        return self.model(self._prepare(batch[0]))[1].float()
 
     def configure_optimizers(self) -> Any:
         weights: list[nn.Parameter] = [weight for weight in self.model.parameters() if weight.requires_grad]
@@ -90,3 +131,10 @@ class AttributeTraining(pl.LightningModule):
 
     def _prepare(self, images_BCHW: Tensor) -> Tensor:
         return self.normalise(images_BCHW).to(memory_format=torch.channels_last)
+
+
+@torch.no_grad()
+def score(module: AttributeTraining, batches: DataLoader[Any], device: torch.device) -> np.ndarray:
+    """The logits of all pictures, N×A, by the weights that the module's model has now."""
+    module.eval().to(device)
+    return torch.cat([module.predict_step([part.to(device) for part in batch], 0).cpu() for batch in batches]).numpy()

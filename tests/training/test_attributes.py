@@ -1,47 +1,162 @@
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from PIL import Image
 from torch import nn
 
-from fashioniq.models.attributes import AttributePredictor
-from fashioniq.training.attributes import AttributeTraining, LabelledImages, attribute_scores
+from fashioniq.data.labelled import NO, UNKNOWN, YES
+from fashioniq.data.photos import Photo
+from fashioniq.models.attributes import AttributePredictor, top_attributes
+from fashioniq.training.attributes import MOST_WEIGHT, AttributeLoss, AttributeTraining, LabelledImages, augment, score
+
+TYPES = ["texture", "texture", "style"]
 
 
-def module_of(head_only):
+def labels_of(shares, count=200, seed=0):
+    """Labels of each word at its prevalence, int8."""
+    return (np.random.default_rng(seed).random((count, len(shares))) < shares).astype(np.int8)
+
+
+def module_of(head_only=False, labels_NA=None, imbalance="none"):
     torch.manual_seed(0)
     encoder = nn.Sequential(nn.Conv2d(3, 6, 3, stride=2), nn.BatchNorm2d(6), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
-    return AttributeTraining(AttributePredictor(encoder, 6, 3), (0.5,) * 3, (0.5,) * 3, head_only, 0.05)
+    loss = AttributeLoss(imbalance, np.eye(3, dtype=np.int8) if labels_NA is None else labels_NA)
+    model = AttributePredictor(encoder, 6, 3)
+    model.answer_always(loss.chance_A)
+    return AttributeTraining(model, loss, TYPES, (0.5,) * 3, (0.5,) * 3, head_only, 0.05)
 
 
-def colours():
+def colours(seed=1):
     """Pictures of one colour channel each, and which it is."""
-    torch.manual_seed(1)
-    labels_BA = torch.eye(3).repeat(8, 1)
+    torch.manual_seed(seed)
+    labels_BA = torch.eye(3, dtype=torch.int8).repeat(8, 1)
     return [(labels_BA.view(24, 3, 1, 1) * 200 + 30 * torch.rand(24, 3, 16, 16)).to(torch.uint8), labels_BA]
 
 
-def test_scores_by_hand():
-    labels_NA = np.array([[1, 0, 0], [0, 1, 0], [1, 1, 0]], dtype=np.float32)
-    scores_NA = np.array([[0.9, 0.8, 0.0], [0.5, 0.7, 0.0], [0.4, 0.1, 0.0]], dtype=np.float32)
-    # first word: hits at places 1 and 3, (1 + 2/3) / 2; second: at 2 and 3, (1/2 + 2/3) / 2; the third is nowhere and does not count
-    assert attribute_scores(scores_NA, labels_NA, k=1) == pytest.approx({"mAP": 100 * (5 / 6 + 7 / 12) / 2, "recall@1": 100 * 3 / 4})
-    assert attribute_scores(scores_NA, labels_NA)["recall@8"] == 100
+def trained(module, batch, steps=40):
+    optimizer = torch.optim.AdamW(module.model.parameters(), lr=0.05)
+    module.train()
+    for _ in range(steps):
+        loss = module.training_step(batch, 0)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return module
+
+
+def validated(module, batch, monkeypatch):
+    logged = {}
+    monkeypatch.setattr(module, "log", lambda name, value, **_: logged.__setitem__(name, float(value)))
+    module.eval()
+    module.on_validation_epoch_start()
+    with torch.no_grad():
+        module.validation_step(batch, 0)
+    module.on_validation_epoch_end()
+    return logged
+
+
+# the pictures
 
 
 def test_unreadable_pictures_are_left_out_with_their_labels_and_told(tmp_path):
     for name in ("a", "c"):
         Image.new("RGB", (30, 20), "red").save(tmp_path / f"{name}.png")
     (tmp_path / "b.png").write_text("<html>")
-    images = LabelledImages([tmp_path / f"{name}.png" for name in "abcd"], np.arange(8).reshape(4, 2), 16)
+    photos = [Photo(tmp_path / f"{name}.png") for name in "abcd"]
+    images = LabelledImages(photos, np.arange(8, dtype=np.int8).reshape(4, 2), 16)
     assert len(images) == 2 and sorted(name[-5:] for name in images.failures) == ["b.png", "d.png"]
     picture, labels_A = images[1]
     assert picture.shape == (3, 16, 16) and picture.dtype == torch.uint8 and labels_A.tolist() == [4, 5]
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+def test_pictures_are_cropped_to_their_boxes_and_odd_boxes_are_counted(tmp_path, workers):
+    image = Image.new("RGB", (40, 40), "white")
+    image.paste("red", (10, 10, 30, 30))
+    image.save(tmp_path / "a.png")
+    photos = [Photo(tmp_path / "a.png", box) for box in ((10, 10, 30, 30), (90, 90, 99, 99), None)]
+    images = LabelledImages(photos, np.zeros((3, 1), np.int8), 16, workers)
+    assert images.odd_boxes == 1 and not images.failures
+    whites = [int((images[place][0] == 255).all(0).sum()) for place in range(3)]
+    assert whites[0] == 0 and whites[1] == whites[2] > 100
+
+
+def test_augmented_pictures_are_moved_and_mirrored_but_not_recoloured():
+    torch.manual_seed(0)
+    left_and_right = torch.zeros(64, 3, 16, 16)
+    left_and_right[..., 8:] = 1.0
+    made = augment(left_and_right)
+    assert made.shape == left_and_right.shape and made.min() >= 0 and made.max() <= 1
+    mirrored = made[:, 0, 8, 0] > 0.5
+    assert 10 < mirrored.sum() < 54
+    plain = torch.rand(8, 3, 1, 1).expand(8, 3, 16, 16)
+    torch.testing.assert_close(augment(plain), plain)
+
+
+# the loss
+
+
+def test_the_first_loss_is_the_entropy_of_the_labels():
+    labels_NA = labels_of([0.5, 0.1, 0.02])
+    module = module_of(labels_NA=labels_NA)
+    images = torch.randint(0, 256, (len(labels_NA), 3, 16, 16), dtype=torch.uint8)
+    share = labels_NA.mean(0)
+    entropy = -(share * np.log(share) + (1 - share) * np.log(1 - share)).mean()
+    assert module.training_step([images, torch.from_numpy(labels_NA)], 0).item() == pytest.approx(entropy, abs=1e-5)
+
+
+@pytest.mark.parametrize("imbalance", ["none", "weights"])
+def test_no_other_answer_to_all_pictures_is_better_than_the_first(imbalance):
+    labels_NA = labels_of([0.5, 0.1, 0.02])
+    loss = AttributeLoss(imbalance, labels_NA)
+    logits_A, labels_BA = loss.chance_A.clone().requires_grad_(), torch.from_numpy(labels_NA)
+    loss(logits_A.expand(len(labels_NA), 3), labels_BA).backward()
+    assert logits_A.grad.abs().max() < 1e-6
+
+
+def test_rare_words_weigh_more_up_to_a_limit():
+    loss = AttributeLoss("weights", np.array([[YES] * 2] + [[YES, NO]] * 4 + [[NO, NO]] * 995, np.int8))
+    assert loss.weight_A.tolist() == pytest.approx([MOST_WEIGHT, MOST_WEIGHT])
+    loss = AttributeLoss("weights", np.array([[YES, YES], [YES, NO], [NO, NO], [UNKNOWN, NO], [UNKNOWN, NO]], np.int8))
+    assert loss.weight_A.tolist() == pytest.approx([(1 / 2) ** 0.5, 2.0])
+    assert AttributeLoss("focal", labels_of([0.1])).weight_A.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("imbalance", ["none", "weights", "focal"])
+def test_unknown_labels_have_no_part_in_the_loss(imbalance):
+    torch.manual_seed(0)
+    labels_BA = torch.tensor([[YES, UNKNOWN, NO], [UNKNOWN, NO, YES]], dtype=torch.int8)
+    loss = AttributeLoss(imbalance, labels_BA.numpy())
+    logits_BA = torch.randn(2, 3)
+    other_BA = torch.where(labels_BA == UNKNOWN, 99.0, logits_BA)
+    assert loss(logits_BA, labels_BA) == loss(other_BA, labels_BA)
+    assert loss(logits_BA, torch.full((2, 3), UNKNOWN, dtype=torch.int8)) == 0
+    logits_BA.requires_grad_()
+    loss(logits_BA, labels_BA).backward()
+    assert ((logits_BA.grad == 0) == (labels_BA == UNKNOWN)).all()
+
+
+def test_the_focal_loss_by_hand():
+    loss = AttributeLoss("focal", labels_of([0.5, 0.5]))
+    chance_BA = torch.tensor([[0.8, 0.8]])
+    expected = (-(0.2**2) * np.log(0.8) - 0.8**2 * np.log(0.2)) / 2
+    assert loss(chance_BA.logit(), torch.tensor([[YES, NO]], dtype=torch.int8)).item() == pytest.approx(expected)
+
+
+def test_a_word_that_all_or_none_carry_has_a_finite_start():
+    loss = AttributeLoss("weights", np.array([[YES, NO, UNKNOWN]] * 5, np.int8))
+    assert loss.chance_A.isfinite().all() and loss(loss.chance_A.expand(2, 3), torch.tensor([[1, 0, 1]] * 2)).isfinite()
+
+
+# learning
+
+
 @pytest.mark.parametrize("head_only", [True, False])
 def test_the_second_stage_trains_the_last_layer_alone(head_only):
     module = module_of(head_only).train()
+    with torch.no_grad():
+        module.model.head.weight.normal_()  # as a first stage leaves it
     before = {name: tensor.clone() for name, tensor in module.model.state_dict().items()}
     optimizer = torch.optim.SGD([weight for weight in module.model.parameters() if weight.requires_grad], lr=0.1)
     module.training_step(colours(), 0).backward()
@@ -50,19 +165,47 @@ def test_the_second_stage_trains_the_last_layer_alone(head_only):
     assert changed == ({"head"} if head_only else {"head", "encoder"})  # running statistics are among the encoder's tensors
 
 
-def test_the_predictor_learns_colours():
-    module = module_of(False)
-    optimizer = torch.optim.AdamW(module.model.parameters(), lr=0.05)
-    for _ in range(40):
-        loss = module.training_step(colours(), 0)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    module.eval()
-    logged = {}
-    module.log = logged.__setitem__
-    module.on_validation_epoch_start()
+def test_a_last_batch_of_one_picture_is_learnt_from_without_its_statistics():
+    module = module_of().train()
+    before = module.model.encoder[1].running_mean.clone()
+    module.training_step([part[:1] for part in colours()], 0).backward()
+    assert torch.equal(module.model.encoder[1].running_mean, before) and module.model.head.bias.grad.abs().sum() > 0
+    module.training_step(colours(), 0)
+    assert not torch.equal(module.model.encoder[1].running_mean, before)
+
+
+def test_known_words_are_taken_over_and_new_ones_keep_their_start():
+    model, first = AttributePredictor(nn.Identity(), 4, 3), nn.Linear(4, 2)
+    model.answer_always(torch.tensor([-1.0, -2.0, -3.0]))
+    model.take_words(first, [2, 0], [0, 1])
+    assert torch.equal(model.head.weight, torch.stack([first.weight[1], torch.zeros(4), first.weight[0]]))
+    assert model.head.bias.tolist() == [first.bias[1], -2.0, first.bias[0]]
+
+
+@pytest.mark.parametrize("imbalance", ["none", "weights", "focal"])
+def test_the_predictor_learns_colours(imbalance, monkeypatch):
+    module = trained(module_of(imbalance=imbalance), colours())
+    logged = validated(module, colours(), monkeypatch)
+    assert logged["val_loss"] < 0.5
+    assert {name: value for name, value in logged.items() if name != "val_loss"} == pytest.approx(
+        {"val_mAP": 100, "val_mAP_texture": 100, "val_mAP_style": 100, "val_recall@8": 100}
+    )
+    assert top_attributes(torch.from_numpy(score(module, [colours()], torch.device("cpu"))), 1).flatten().tolist() == [1, 2, 3] * 8
+
+
+def test_shuffled_labels_teach_nothing_of_other_pictures(monkeypatch):
+    images_BCHW, _ = colours()
+    torch.manual_seed(0)
+    shuffled_BA = F.one_hot(torch.randint(0, 3, (24,)), 3).to(torch.int8)
+    logged = validated(trained(module_of(), [images_BCHW, shuffled_BA]), colours(seed=2), monkeypatch)
+    assert logged["val_mAP"] < 70  # a third is chance; the true labels give 100
+
+
+def test_scores_come_in_the_order_of_the_pictures_whatever_the_batches():
+    module = module_of()
     with torch.no_grad():
-        module.validation_step(colours(), 0)
-    module.on_validation_epoch_end()
-    assert logged == pytest.approx({"val_mAP": 100, "val_recall@8": 100})
+        module.model.head.weight.normal_()
+    images_BCHW, labels_BA = colours()
+    parts = list(zip(images_BCHW.split(5), labels_BA.split(5), strict=True))
+    whole_NA = score(module, [(images_BCHW, labels_BA)], torch.device("cpu"))
+    assert whole_NA.shape == (24, 3) and score(module, parts, torch.device("cpu")) == pytest.approx(whole_NA, abs=1e-5)

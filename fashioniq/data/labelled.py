@@ -1,0 +1,79 @@
+"""Photos with attribute labels, from whatever source: what the attribute predictor learns from."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fashioniq.data.attributes import TEXTURE, TYPES, label_matrix, label_vocabulary
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.photos import Photo
+from fashioniq.files import UserError
+
+YES, NO, UNKNOWN = 1, 0, -1
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Photos of a split with a row of labels each: int8, N×A of YES, NO and UNKNOWN. `asked` counts the split with those that lack one."""
+
+    photos: list[Photo]
+    labels_NA: np.ndarray
+    asked: int
+
+
+@dataclass(frozen=True)
+class LabelledSplits:
+    """Both splits of a source, the words of their columns, and the type of each word."""
+
+    train: Labelled
+    val: Labelled
+    words: list[str]
+    types: list[str]
+
+    def carried_by(self, at_least: int) -> "LabelledSplits":
+        """Only the words that so many training photos carry. Raises UserError where none is."""
+        kept = np.flatnonzero((self.train.labels_NA == YES).sum(0) >= at_least)
+        if not len(kept):
+            raise UserError(f"no attribute word is carried by {at_least} training photos: --at-least takes fewer")
+        if len(kept) == len(self.words):
+            return self
+        train, val = (replace(split, labels_NA=split.labels_NA[:, kept]) for split in (self.train, self.val))
+        return LabelledSplits(train, val, [self.words[place] for place in kept], [self.types[place] for place in kept])
+
+
+def labelled_products(catalogs: Sequence[Catalog], at_least: int) -> LabelledSplits:
+    """The products of Fashion IQ categories that have a picture and labels, and the words that `at_least` of training carry.
+
+    Raises UserError where there is no such word, or no such product of a split.
+    """
+    root = catalogs[0].root
+    labels = {(catalog.category, name): lists for catalog in catalogs for name, lists in catalog.labels.items()}
+    paths = {(catalog.category, name): path for catalog in catalogs for name, path in catalog.images.items()}
+    asked = {split: [(catalog.category, name) for catalog in catalogs for name in catalog.ids(split)] for split in ("train", "val")}
+    words = label_vocabulary(labels, asked["train"], at_least)
+    if not words:
+        raise UserError(
+            f"no attribute word is carried by {at_least} training products in {root}: "
+            "there must be attributes/asin2attr.*.json; --at-least takes fewer"
+        )
+
+    def labelled(split: str) -> Labelled:
+        there = [key for key in asked[split] if key in paths and key in labels]
+        if not there:
+            raise UserError(f"no {split} product in {root} has both a picture in images/ and attribute labels")
+        return Labelled([Photo(paths[key]) for key in there], label_matrix(labels, there, words).astype(np.int8), len(asked[split]))
+
+    return LabelledSplits(labelled("train"), labelled("val"), words, _types_of(words, [labels[key] for key in asked["train"] if key in labels]))
+
+
+def _types_of(words: Sequence[str], labels: Sequence[list[list[str]]]) -> list[str]:
+    """The type under which each word stands most often."""
+    counts: dict[str, Counter[str]] = {word: Counter() for word in words}
+    for lists in labels:
+        for kind, found in list(zip(TYPES, lists, strict=True))[TEXTURE:]:
+            for word in found:
+                if word in counts:
+                    counts[word][kind] += 1
+    return [counts[word].most_common(1)[0][0] for word in words]
