@@ -7,13 +7,11 @@ import subprocess
 import sys
 import time
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
 
 from fashioniq.cli import main
-from fashioniq.commands import extract_features
 from fashioniq.training.fitting import KeepBest
 
 EPOCHS = 4
@@ -179,28 +177,6 @@ def test_a_resumed_run_keeps_the_best_weights_of_before(trainings, project, tmp_
     monkeypatch.setattr("fashioniq.training.captioner.bleu", lambda *_: [0.0, 0.0, 0.0, -1.0])  # every later epoch is worse
     project.run(command, **{**options, "epochs": 2}, run=tmp_path / "run", resume=True)
     assert all(torch.equal(tensor, best[name]) for name, tensor in load_file(tmp_path / "run" / "weights.safetensors").items())
-
-
-def test_an_extraction_that_died_goes_on_behind_its_last_whole_part(project, sample, runs, attribute_runs, tmp_path, monkeypatch):
-    monkeypatch.setattr("fashioniq.data.features.PART", 16)
-    read, real = [], extract_features.load_image
-
-    def dies_at_picture_40(path):
-        read.append(path.stem)
-        if len(read) == 40:
-            raise Killed
-        return real(path)
-
-    monkeypatch.setattr(extract_features, "load_image", dies_at_picture_40)
-    options = {"data": sample, "category": "dresses", "features": tmp_path / "store", "predictor": attribute_runs[1], "workers": 1}
-    with pytest.raises(Killed):
-        main(project.arguments("extract-features", **options))
-    assert not (tmp_path / "store" / "store.json").exists()
-    begun = len(read)
-    project.run("extract-features", **options)
-    assert len(read) - begun == 60 - 2 * 16  # two parts were whole
-    assert (tmp_path / "store" / "ids.json").read_bytes() == (runs.store / "ids.json").read_bytes()
-    assert np.load(tmp_path / "store" / "features.npy") == pytest.approx(np.load(runs.store / "features.npy"), abs=1e-2)
 
 
 # what is refused

@@ -1,0 +1,225 @@
+"""Where the vectors of a feature store come from: pictures, words, or files of the user's own. Each source is facts and an `Extract`."""
+
+import os
+from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+import torch
+from torch import nn
+
+from fashioniq.categories import canonical
+from fashioniq.checkpoints import load_weights, read_facts
+from fashioniq.commands.common import load_encoder, pick_device
+from fashioniq.config import ExtractFeatures
+from fashioniq.data.attributes import label_vocabulary, top_labels
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.features import TOP
+from fashioniq.data.filling import Advance, Extract, Part
+from fashioniq.data.images import PictureReader, UnreadableImage, load_square
+from fashioniq.data.metadata import metadata_vectors, words_fingerprint
+from fashioniq.files import UserError, checksum, read_json
+from fashioniq.models.attributes import AttributePredictor, top_attributes
+from fashioniq.models.encoder import create_encoder, encoder_mean_std, encoder_size, normalise
+
+LABELLED_OFTEN = 3  # training products that must carry a word for it to be an attribute, where labels are taken as they are
+
+AttributesOf = Callable[[Sequence[str]], np.ndarray]  # ids -> N×TOP
+Source = tuple[dict[str, Any], Extract]
+
+
+def words_of_labels(catalog: Catalog) -> list[str]:
+    """The attribute words that enough training products carry."""
+    return label_vocabulary(catalog.labels, catalog.ids("train"), LABELLED_OFTEN)
+
+
+def metadata(settings: ExtractFeatures, catalog: Catalog) -> Source:
+    """Vectors of the words of title and labels. Raises UserError where train has too few."""
+    words = words_of_labels(catalog)
+    known, vectors_ND = metadata_vectors(catalog, catalog.all_ids(), settings.dimensions)
+    facts = _facts("metadata", words_fingerprint(catalog), None, vectors_ND.shape[1], words, "labels")
+    return facts, _given(dict(zip(known, vectors_ND, strict=True)), _labels(catalog, words), "no title or attribute word that train knows")
+
+
+def own_vectors(settings: ExtractFeatures, catalog: Catalog) -> Source:
+    """The rows of --vectors, with the attributes of --attributes or of the labels. Raises UserError where the files do not fit each other."""
+    if settings.vectors is None or settings.ids is None:
+        raise UserError("--vectors needs --ids, a JSON list of the ids of its rows")
+    vectors_ND, ids = _read_array(settings.vectors), read_json(settings.ids, "the list of ids", list)
+    if len(ids) != len(vectors_ND):
+        raise UserError(f"{settings.ids} has {len(ids)} ids, {settings.vectors} {len(vectors_ND)} rows: they must be as many")
+    if not all(isinstance(name, str) for name in ids) or len(set(ids)) != len(ids):
+        raise UserError(f"{settings.ids} should list ids as strings, each once")
+    if settings.attributes:
+        (words, attributes_of), origin = _own_attributes(settings.attributes, settings.attribute_words, ids), "given"
+    else:
+        words, origin = words_of_labels(catalog), "labels"
+        attributes_of = _labels(catalog, words)
+    files = (settings.vectors, settings.ids, settings.attributes, settings.attribute_words)
+    weights = "-".join(checksum(path) for path in files if path)
+    facts = _facts(f"vectors of {settings.vectors.name}", weights, None, vectors_ND.shape[1], words, origin)
+    return facts, _given(dict(zip(ids, vectors_ND, strict=True)), attributes_of, f"not in {settings.ids}")
+
+
+def pictures(settings: ExtractFeatures, catalog: Catalog, words: list[str] | None) -> Source:
+    """What an encoder makes of the pictures; attributes are those that --predictor predicts, else labels among `words` (those of train).
+
+    Raises UserError where encoder, weights or predictor cannot be had, and, while extracting, where the pictures vanish.
+    """
+    device = pick_device(settings.device)
+    if settings.predictor:
+        known = read_facts(settings.predictor, "attribute predictor")
+        if known["category"] not in ("all", canonical(settings.category)):
+            raise UserError(f"{settings.predictor} predicts attributes of {known['category']}, not of {settings.category}")
+        name, size, words = known["encoder"], known["image_size"], known["attribute_words"]
+        encoder = create_encoder(name)
+        model: nn.Module = AttributePredictor(encoder, encoder_size(encoder), len(words))
+        load_weights(settings.predictor, model)
+        weights, origin, attributes_of = checksum(settings.predictor / "weights.safetensors"), "predicted", None
+    else:
+        name, size = settings.encoder, settings.image_size
+        model, weights = load_encoder(name, settings.weights)
+        words = words_of_labels(catalog) if words is None else words
+        encoder, origin, attributes_of = model, "labels", _labels(catalog, words)
+    bfloat16 = settings.precision == "bfloat16" or (settings.precision == "auto" and _has_bfloat16(device))
+    facts = _facts(name, weights, size, encoder_size(encoder), words, origin) | {"precision": "bfloat16" if bfloat16 else "float32"}
+    encode = Encoding(model, encoder, device, bfloat16)
+    return facts, PictureSource(catalog, partial(load_square, size=size), settings.workers, encode, settings.batch_size, attributes_of)
+
+
+class Encoding:
+    """Squares → features and, of an AttributePredictor, top attributes."""
+
+    def __init__(self, model: nn.Module, encoder: nn.Module, device: torch.device, bfloat16: bool) -> None:
+        self._model = model.eval().to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self._prepare, self._size = normalise(*encoder_mean_std(encoder)), encoder_size(encoder)
+        self._device, self._bfloat16 = device, bfloat16
+
+    @torch.inference_mode()
+    def __call__(self, images: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Features B×D (float16) and attributes B×TOP (zeros of a model that predicts none)."""
+        if not images:
+            return np.empty((0, self._size), np.float16), np.empty((0, TOP), np.int64)
+        images_BCHW = self._prepare(torch.from_numpy(np.stack(images)).to(self._device)).to(memory_format=torch.channels_last)
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._bfloat16):
+            made = self._model(images_BCHW)
+        features_BD, logits_BA = made if isinstance(made, tuple) else (made, torch.empty(len(images), 0))
+        return features_BD.to(torch.float16).cpu().numpy(), top_attributes(logits_BA.float(), TOP).cpu().numpy()
+
+
+class PictureSource:
+    """An `Extract`: pictures are read ahead, across parts, while the network computes; batches never reach over the end of a part."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        read: Callable[[Path], np.ndarray],
+        workers: int,
+        encode: Encoding,
+        batch_size: int,
+        attributes_of: AttributesOf | None,
+    ) -> None:
+        self._catalog, self._read, self._workers = catalog, read, workers
+        self._encode, self._batch_size, self._attributes_of = encode, batch_size, attributes_of
+
+    def __call__(self, lists: Sequence[Sequence[str]], advance: Advance) -> Generator[Part, None, None]:
+        """A Part of each list of ids. Raises UserError where there is no picture, or one vanishes: it must not be recorded as missing."""
+        paths = self._catalog.images
+        if lists and not paths:
+            raise UserError(f"there is no picture of {self._catalog.category} in {self._catalog.root / 'images'}: put them there as <id>.jpg")
+        with PictureReader(self._read, self._workers) as reader:
+            squares = reader(paths[name] for ids in lists for name in ids if name in paths)
+            for ids in lists:
+                yield self._part(ids, squares, advance)
+
+    def _part(self, ids: Sequence[str], squares: Iterator[np.ndarray | UnreadableImage], advance: Advance) -> Part:
+        there, failures, batch, made = [], {}, [], []
+        for name in ids:
+            square = self._next(name, squares)
+            if isinstance(square, str):
+                failures[name] = square
+                advance(1)
+                continue
+            there.append(name)
+            batch.append(square)
+            if len(batch) == self._batch_size:
+                made.append(self._encode(batch))
+                advance(len(batch))
+                batch = []
+        made.append(self._encode(batch))
+        advance(len(batch))
+        features_ND, attributes_NA = (np.concatenate(arrays) for arrays in zip(*made, strict=True))
+        return Part(there, features_ND, self._attributes_of(there) if self._attributes_of else attributes_NA, failures)
+
+    def _next(self, name: str, squares: Iterator[np.ndarray | UnreadableImage]) -> np.ndarray | str:
+        path = self._catalog.images.get(name)
+        if path is None:
+            known = self._catalog.picture_failures.get(name)
+            return f"no picture ({known})" if known else "no picture"
+        square = next(squares)
+        if not isinstance(square, UnreadableImage):
+            return square
+        if not os.path.lexists(path):
+            raise UserError(f"{path} was there when the run began and is gone: put it back if its folder has moved, and run the same command again")
+        return str(square)
+
+
+def _facts(encoder: str, weights: str, image_size: int | None, dimensions: int, words: list[str], attributes: str) -> dict[str, Any]:
+    return {
+        "encoder": encoder,
+        "weights": weights,
+        "image_size": image_size,
+        "dimensions": dimensions,
+        "attribute_words": words,
+        "attributes": attributes,
+    }
+
+
+def _labels(catalog: Catalog, words: list[str]) -> AttributesOf:
+    return lambda ids: top_labels(catalog.labels, ids, words, TOP)
+
+
+def _given(rows: dict[str, np.ndarray], attributes_of: AttributesOf, missing: str) -> Extract:
+    def extract(lists: Sequence[Sequence[str]], advance: Advance) -> Generator[Part, None, None]:
+        for ids in lists:
+            there = [name for name in ids if name in rows]
+            features_ND = np.array([rows[name] for name in there], dtype=np.float32)
+            advance(len(ids))
+            yield Part(there, features_ND, attributes_of(there), {name: missing for name in ids if name not in rows})
+
+    return extract
+
+
+def _own_attributes(scores: Path, words_file: Path | None, ids: list[str]) -> tuple[list[str], AttributesOf]:
+    if words_file is None:
+        raise UserError("--attributes needs --attribute-words, a JSON list of the words of its columns")
+    scores_NA = _read_array(scores)
+    words = read_json(words_file, "the list of attribute words", list)
+    if not all(isinstance(word, str) for word in words):
+        raise UserError(f"{words_file} should list words as strings")
+    if scores_NA.shape != (len(ids), len(words)):
+        raise UserError(f"{scores} is {scores_NA.shape}, not {len(ids)} ids × {len(words)} words")
+    top_NA = dict(zip(ids, top_attributes(torch.from_numpy(scores_NA), TOP).numpy(), strict=True))
+    return words, lambda names: np.array([top_NA[name] for name in names]).reshape(len(names), TOP)
+
+
+def _read_array(path: Path) -> np.ndarray:
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
+        raise UserError(f"cannot read {path} as a .npy array: {error}") from error
+    if not isinstance(array, np.ndarray) or array.ndim != 2 or array.shape[1] == 0 or array.dtype.kind not in "fiu":
+        found = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else "several arrays"
+        raise UserError(f"{path} should hold a matrix of numbers, one row a product; it holds {found}")
+    if not np.isfinite(array).all():
+        raise UserError(f"{path} holds numbers that are not finite")
+    return array.astype(np.float32)
+
+
+def _has_bfloat16(device: torch.device) -> bool:
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported()
+    return bool(getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)())

@@ -1,0 +1,179 @@
+"""Extraction of pictures: killed, taken away, added to; nothing is lost and nothing is there twice."""
+
+import json
+import os
+import subprocess
+import sys
+from shutil import copytree
+
+import numpy as np
+import pytest
+
+from fashioniq.cli import main
+from fashioniq.commands import sources
+from fashioniq.data import filling
+from fashioniq.data.features import FeatureStore
+
+DIES = """
+import os, signal, sys
+from fashioniq.cli import main
+from fashioniq.data import filling
+
+def replace(old, new, real=os.replace):
+    if os.path.basename(new) == sys.argv[1]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    real(old, new)
+
+if __name__ == "__main__":
+    filling.PART, os.replace = 16, replace
+    main(sys.argv[2:])
+"""
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch):
+    monkeypatch.setattr(filling, "PART", 16)
+
+
+@pytest.fixture
+def catalog(sample, tmp_path):
+    """A copy of the sample to be changed, in which one picture cannot be read."""
+    folder = copytree(sample, tmp_path / "catalog", ignore=lambda folder, names: {"features"} & set(names))
+    picture_of(folder, "val", 0).write_bytes(b"<html>404</html>")
+    return folder
+
+
+@pytest.fixture
+def command(catalog, project):
+    """The arguments of the extraction of the dresses' pictures."""
+
+    def command(**options):
+        common = {"data": catalog, "category": "dresses", "features": catalog / "store", "batch_size": 5}
+        return project.arguments("extract-features", **{**common, **project.pictures, **options})
+
+    return command
+
+
+@pytest.fixture
+def refused(command, capsys):
+    """Run the extraction, which has to fail at something that the user can mend; return its one line."""
+
+    def refused(**options):
+        capsys.readouterr()
+        assert main(command(**options)) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        return line
+
+    return refused
+
+
+def ids_of(catalog, split):
+    return json.loads((catalog / f"image_splits/split.dress.{split}.json").read_text())
+
+
+def picture_of(catalog, split, place):
+    (path,) = (catalog / "images").rglob(f"{ids_of(catalog, split)[place]}.*")
+    return path
+
+
+def content(store):
+    return {str(path.relative_to(store)): path.read_bytes() for path in store.rglob("*") if path.is_file()}
+
+
+def test_killed_between_part_and_manifest_it_goes_on_to_the_same_bytes(catalog, command, tmp_path):
+    assert main(command(features=tmp_path / "whole")) == 0
+    (tmp_path / "dies.py").write_text(DIES)
+    for moment in ("000002.npz", "store.json"):
+        run = subprocess.run([sys.executable, tmp_path / "dies.py", moment, *command(workers=1)], capture_output=True, text=True, timeout=120)
+        assert run.returncode == -9, run.stderr
+        assert (catalog / "store" / "parts" / "000001.npz").exists() and not (catalog / "store" / moment).exists()
+    assert main(command()) == 0
+    assert content(catalog / "store") == content(tmp_path / "whole")
+
+
+def test_a_second_run_does_nothing_and_says_so(catalog, command, capsys):
+    assert main(command()) == 0
+    assert f"left out: {picture_of(catalog, 'val', 0).stem}: UnidentifiedImageError" in capsys.readouterr().out
+    before = {path: path.stat().st_mtime_ns for path in (catalog / "store").iterdir()}
+    assert main(command()) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("nothing to do, the store is complete: 59 of 60 products") and "1 left out" in told and told.count("\n") == 1
+    assert {path: path.stat().st_mtime_ns for path in (catalog / "store").iterdir()} == before
+
+
+def test_reading_in_processes_makes_the_same_store(catalog, command):
+    for workers in (0, 2):
+        assert main(command(features=catalog / f"store{workers}", workers=workers)) == 0
+    assert content(catalog / "store0") == content(catalog / "store2")
+
+
+def test_an_update_adds_what_is_new_or_can_be_read_now(catalog, command, refused, sample):
+    val, split = ids_of(catalog, "val"), catalog / "image_splits/split.dress.val.json"
+    split.write_text(json.dumps(val[:3]))
+    assert main(command()) == 0
+    split.write_text(json.dumps(val))
+    assert f"lacks {len(val) - 3} products, as {val[3]}: --update adds them" in refused()
+    before = FeatureStore(catalog / "store")
+    picture_of(catalog, "val", 0).write_bytes(picture_of(sample, "val", 0).read_bytes())
+    assert main(command(update=True)) == 0
+    after = FeatureStore(catalog / "store")
+    assert after.ids == [*before.ids, val[0], *val[3:]] and not after.facts["failures"]
+    rows = np.load(catalog / "store" / "features.npy")
+    assert rows[: len(before.ids)].tobytes() == before.items(before.ids).features_ND.numpy().astype(rows.dtype).tobytes()
+    assert main(command(features=catalog / "at_once")) == 0
+    at_once = FeatureStore(catalog / "at_once")
+    np.testing.assert_allclose(after.items(after.ids).features_ND, at_once.items(after.ids).features_ND, rtol=1e-2, atol=1e-2)
+
+
+def test_new_products_do_not_change_the_words_of_a_store(catalog, command):
+    train, split = ids_of(catalog, "train"), catalog / "image_splits/split.dress.train.json"
+    split.write_text(json.dumps(train[:20]))
+    assert main(command()) == 0
+    words = FeatureStore(catalog / "store").attribute_words
+    split.write_text(json.dumps(train))
+    assert main(command(update=True)) == 0
+    store = FeatureStore(catalog / "store")
+    assert main(command(features=catalog / "at_once")) == 0
+    assert store.attribute_words == words != FeatureStore(catalog / "at_once").attribute_words
+    assert len(store.ids) == 59 and store.items(store.ids).attributes_NA.max() <= len(words)
+
+
+@pytest.mark.parametrize("options", [{"encoder": "metadata"}, {"vectors": "v.npy", "ids": "ids.json"}])
+def test_only_pictures_can_be_added(refused, options):
+    assert "--update is for pictures" in refused(update=True, **options)
+
+
+def test_pictures_that_vanish_are_not_recorded_as_missing(catalog, command, refused, tmp_path, monkeypatch):
+    assert main(command(features=tmp_path / "whole")) == 0
+    read, real, images = [], sources.load_square, catalog / "images"
+
+    def vanishes(path, size):
+        read.append(path)
+        if len(read) == 40:
+            images.rename(catalog / "away")
+        return real(path, size)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sources, "load_square", vanishes)
+        assert "was there when the run began and is gone" in refused()
+    assert "there is no picture of dresses in" in refused()
+    (catalog / "away").rename(images)
+    read.clear()
+    monkeypatch.setattr(sources, "load_square", lambda path, size: read.append(path) or real(path, size))
+    assert main(command()) == 0
+    assert len(read) == 60 - 32
+    assert content(catalog / "store") == content(tmp_path / "whole")
+
+
+def test_the_reason_of_each_product_that_was_left_out_is_kept(catalog, command):
+    names = ids_of(catalog, "train")
+    paths = [picture_of(catalog, "train", place) for place in range(4)]
+    for path in paths:
+        path.unlink()
+    os.mkfifo(paths[0])
+    paths[1].symlink_to("nowhere")
+    (catalog / "coverage.json").write_text(json.dumps({"dress": {"missing": {names[2]: "dead: 404"}}}))
+    assert main(command(workers=1)) == 0
+    failures = FeatureStore(catalog / "store").facts["failures"]
+    assert [failures[name] for name in names[:4]] == ["not a file", "no such file", "no picture (dead: 404)", "no picture"]
+    assert len(failures) == 5
