@@ -1,18 +1,16 @@
 """`fashioniq train-captioner`."""
 
-from dataclasses import replace
-from typing import Any
+from dataclasses import asdict, replace
 
 import pytorch_lightning as pl
 import torch
 from torch.utils.data import TensorDataset
 
 from fashioniq.categories import canonical
-from fashioniq.commands.common import describe_data, open_store, pairs_with_features, run_folder
+from fashioniq.commands.common import CAPTIONERS, describe_data, open_store, pairs_with_features, run_folder, sizes_of
 from fashioniq.config import TrainCaptioner
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.words import Vocabulary
-from fashioniq.models.captioner import Captioner
+from fashioniq.data.words import SPECIAL, Vocabulary, tokenize
 from fashioniq.training.captioner import CaptionerTraining, caption_examples
 from fashioniq.training.fitting import begin_run, fit, loaders
 
@@ -26,30 +24,25 @@ def run(settings: TrainCaptioner) -> None:
         split: store.items(list(dict.fromkeys(name for pair in some for name in (pair.target, pair.candidate) if name)))
         for split, some in pairs.items()
     }
+    coverage = {split: len(some) / len(catalog.pairs(split)) for split, some in pairs.items()}
     folder = run_folder(settings.run, "captioner", settings.category, settings.attrs)
     begin_run(folder, "train-captioner", settings)
     pl.seed_everything(settings.seed, verbose=False)
     vocabulary = Vocabulary.of((text for pair in pairs["train"] for text in pair.captions), settings.at_least)
-    sizes: dict[str, Any] = {
-        "vocabulary": len(vocabulary),
-        "features": store.size,
-        "attributes": len(store.attribute_words) if settings.attrs else 0,
-        "width": settings.width,
-        "heads": settings.heads,
-        "hidden": settings.hidden,
-        "layers": settings.layers,
-        "dropout": settings.dropout,
-        "max_words": settings.max_words,
-    }
-    model = Captioner(**sizes)
+    _tell_unknown(vocabulary, [text for pair in pairs["val"] for text in pair.captions])
+    model_class = CAPTIONERS[settings.model]
+    attributes = len(store.attribute_words) if settings.attrs else 0
+    sizes = sizes_of(model_class, asdict(settings) | {"vocabulary": len(vocabulary), "features": store.size, "attributes": attributes})
+    model = model_class(**sizes)
     facts = {
         "kind": "captioner",
         "category": canonical(settings.category),
         "attrs": settings.attrs,
+        "model": settings.model,
         "sizes": sizes,
         "words": vocabulary.words,
         "features": store.identity,
-        "data": describe_data(catalog),
+        "data": describe_data(catalog, coverage),
     }
     train = caption_examples(pairs["train"], items["train"], vocabulary, settings.max_words)
     reference_N, target_N, _ = caption_examples(
@@ -68,6 +61,13 @@ def run(settings: TrainCaptioner) -> None:
     val = TensorDataset(reference_N, target_N, torch.arange(len(reference_N)))
     best = fit(module, model, *loaders(TensorDataset(*train), val, settings.batch_size, settings.seed), folder, settings, facts, "val_BLEU-4")
     print(
-        f"captioner of epoch {best['epoch']:.0f} in {folder}: BLEU-4 {best['val_BLEU-4']:.1f} on {len(pairs['val'])} pairs of val, "
-        f"beam {settings.beam}, captions: {catalog.captions_origin}"
+        f"captioner of epoch {best['epoch']:.0f} in {folder}: BLEU-4 {best['val_BLEU-4']:.1f} on {len(pairs['val'])} pairs of val "
+        f"({100 * coverage['val']:.1f} %), beam {settings.beam}, captions: {catalog.captions_origin}"
     )
+
+
+def _tell_unknown(vocabulary: Vocabulary, texts: list[str]) -> None:
+    unknown = vocabulary.unknown(texts)
+    share = 100 * unknown.total() / sum(len(tokenize(text)) for text in texts)
+    examples = f", as {', '.join(word for word, _ in unknown.most_common(5))}" if unknown else ""
+    print(f"{len(vocabulary) - len(SPECIAL)} words; {share:.1f} % of the words of val are unknown{examples}")

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 from nltk.tokenize import RegexpTokenizer
 from torch import Tensor
@@ -13,6 +14,7 @@ from fashioniq.files import UserError
 PAD, START, END, UNKNOWN = range(4)
 SPECIAL = ("<pad>", "<start>", "<end>", "<unknown>")
 
+_LINES_TRIED = 10  # of a file of word vectors, whose numbers are read whatever their word: to tell it from another file
 _TOKENIZER = RegexpTokenizer(r"[^\W_]+(?:['’\-][^\W_]+)*")  # v-neck and don't are one word each
 
 
@@ -56,28 +58,75 @@ class Vocabulary:
             texts.append(" ".join(self.words[number] for number in ids[:stop] if number != START))
         return texts
 
+    def unknown(self, texts: Iterable[str]) -> Counter[str]:
+        """How often each word of `texts` that is not in the vocabulary is said."""
+        return Counter(word for text in texts for word in tokenize(text) if word not in self._ids)
+
     def translation(self, other: "Vocabulary") -> Tensor:
         """For each id here the id of the same word in `other`, unknown where it has none."""
         return torch.tensor([number if number < len(SPECIAL) else other._ids.get(word, UNKNOWN) for number, word in enumerate(self.words)])
 
 
-def load_word_vectors(path: Path, vocabulary: Vocabulary) -> tuple[Tensor, int]:
-    """Rows of a GloVe or word2vec text file for a vocabulary, and how many words were found; the others are zero.
+def load_word_vectors(path: Path, vocabulary: Vocabulary) -> tuple[Tensor, list[str]]:
+    """A row for each word of a vocabulary from a GloVe or word2vec file, V×D, and the words that the file lacks.
 
-    Raises UserError where the file is missing or is neither format.
+    A hyphenated word that is lacking gets the mean of its parts, any other a random vector as long as the others are, so that
+    words can still be told apart. Text files are read row by row, whatever their size; `.bin` is word2vec's binary format.
+    Raises UserError where the file is missing, cut short or of no such format.
     """
-    from gensim.models import KeyedVectors  # slow to import, seldom needed
-
     if not path.is_file():
         raise UserError(f"there is no file of word vectors {path}")
+    words = vocabulary.words[len(SPECIAL) :]
+    wanted = {part for word in words for part in (word, *word.split("-"))}
     try:
-        with open(path, encoding="utf-8") as file:
-            no_header = len(file.readline().split()) != 2  # word2vec opens with "count size", GloVe does not
-        vectors = KeyedVectors.load_word2vec_format(str(path), binary=False, no_header=no_header)
-    except (ValueError, EOFError, TypeError) as error:
-        raise UserError(f"{path} is not a text file of word vectors in GloVe's or word2vec's format: {error}") from error
-    table = torch.zeros(len(vocabulary), vectors.vector_size)
-    found = [number for number, word in enumerate(vocabulary.words) if word in vectors]
-    for number in found:
-        table[number] = torch.from_numpy(vectors[vocabulary.words[number]].copy())
-    return table, len(found)
+        found = _binary_rows(path, wanted) if path.suffix == ".bin" else _text_rows(path, wanted)
+    except (ValueError, EOFError, OSError, MemoryError) as error:
+        raise UserError(f"{path} is not a whole file of word vectors in GloVe's or word2vec's format: {error}") from error
+    if not found:
+        raise UserError(f"{path} has a vector of not one of the {len(words)} words: is it of another language?")
+    return _table(words, found), [word for word in words if word not in found]
+
+
+def _text_rows(path: Path, wanted: set[str]) -> dict[str, np.ndarray]:
+    """The rows of `wanted`. Lines with more fields than numbers are tokens with spaces, as GloVe 840B has: none of our words."""
+    places = {word.encode(): word for word in wanted}
+    rows: dict[str, np.ndarray] = {}
+    with open(path, "rb") as file:
+        first = file.readline().split()
+        header = len(first) == 2
+        size = int(first[1]) if header else len(first) - 1
+        if size < 1:
+            raise ValueError("its first line holds no numbers")
+        file.seek(0)
+        number = 0
+        for number, line in enumerate(file, start=1):
+            if number == 1 and header:
+                continue
+            if line.count(b" ") < size:
+                raise ValueError(f"line {number} has fewer than {size} numbers")
+            if (token := line[: line.index(b" ")]) in places and len(fields := line.split()) == size + 1:
+                rows[places[token]] = np.array(fields[1:], dtype=np.float32)
+            elif number <= _LINES_TRIED:
+                np.array(line.split()[-size:], dtype=np.float32)
+    if header and number != int(first[0]) + 1:
+        raise ValueError(f"it announces {int(first[0])} words and has {number - 1}")
+    return rows
+
+
+def _binary_rows(path: Path, wanted: set[str]) -> dict[str, np.ndarray]:
+    from gensim.models import KeyedVectors  # slow to import, seldom needed
+
+    vectors = KeyedVectors.load_word2vec_format(str(path), binary=True)
+    return {word: vectors[word].copy() for word in wanted if word in vectors}
+
+
+def _table(words: Sequence[str], found: dict[str, np.ndarray]) -> Tensor:
+    size = len(next(iter(found.values())))
+    spread = float(np.std(list(found.values())))
+    table_VD = np.random.default_rng(0).normal(0, spread, (len(SPECIAL) + len(words), size)).astype(np.float32)
+    table_VD[: len(SPECIAL)] = 0
+    for row, word in enumerate(words, start=len(SPECIAL)):
+        parts = [found[part] for part in ((word,) if word in found else word.split("-")) if part in found]
+        if parts:
+            table_VD[row] = np.mean(parts, 0)
+    return torch.from_numpy(table_VD)

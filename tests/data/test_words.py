@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import torch
+from gensim.models import KeyedVectors
 
 from fashioniq.data.words import END, PAD, SPECIAL, START, UNKNOWN, Vocabulary, load_word_vectors, tokenize
 from fashioniq.files import UserError
@@ -56,16 +57,57 @@ def test_a_word_is_translated_into_the_same_word_of_another_vocabulary():
     assert hears.decode(translation[speaks.encode(["blue red", "red"], 3)]) == ["blue red", "red"]
 
 
-VECTORS = {"red": [1.0, 2.0, 3.0], "v-neck": [-1.0, 0.5, 2e-3], "other": [9.0, 9.0, 9.0]}
+VECTORS = {"red": [1.0, 2.0, 3.0], "v-neck": [-1.0, 0.5, 2e-3], "three": [2.0, 0.0, 4.0], "quarter": [0.0, 2.0, 2.0], "other": [9.0, 9.0, 9.0]}
 
 
-@pytest.mark.parametrize("header", ["", "3 3\n"], ids=["GloVe", "word2vec"])
-def test_word_vectors_of_both_formats_are_put_in_the_rows_of_their_words(tmp_path, header):
+def text_of(vectors, end=""):
+    return "".join(f"{word} {' '.join(map(str, vector))}{end}\n" for word, vector in vectors.items())
+
+
+@pytest.mark.parametrize(("header", "end"), [("", ""), ("5 3\n", ""), ("5 3\n", " ")], ids=["GloVe", "gensim", "word2vec"])
+def test_word_vectors_of_both_formats_are_put_in_the_rows_of_their_words(tmp_path, header, end):
     path = tmp_path / "vectors.txt"
-    path.write_text(header + "".join(f"{word} {' '.join(map(str, vector))}\n" for word, vector in VECTORS.items()))
-    table, found = load_word_vectors(path, Vocabulary(["blue", "v-neck", "red"]))
-    assert found == 2 and table.dtype == torch.float32
-    np.testing.assert_allclose(table, [[0] * 3] * 5 + [VECTORS["v-neck"], VECTORS["red"]], rtol=1e-6)
+    path.write_text(header + text_of(VECTORS, end))
+    table, lacking = load_word_vectors(path, Vocabulary(["blue", "v-neck", "red"]))
+    assert lacking == ["blue"] and table.dtype == torch.float32
+    np.testing.assert_allclose(table[[0, 1, 2, 3, 5, 6]], [[0] * 3] * 4 + [VECTORS["v-neck"], VECTORS["red"]], rtol=1e-6)
+
+
+def test_the_binary_format_gives_the_same_table(tmp_path):
+    vectors = KeyedVectors(3)
+    vectors.add_vectors(list(VECTORS), np.array(list(VECTORS.values()), np.float32))
+    vectors.save_word2vec_format(str(tmp_path / "vectors.bin"), binary=True)
+    (tmp_path / "vectors.txt").write_text(text_of(VECTORS))
+    vocabulary = Vocabulary(["blue", "v-neck", "red"])
+    (binary, lacking), (text, lacking_too) = (load_word_vectors(tmp_path / f"vectors.{suffix}", vocabulary) for suffix in ("bin", "txt"))
+    assert torch.equal(binary, text) and lacking == lacking_too
+
+
+def test_words_without_a_vector_are_the_mean_of_their_parts_or_else_random_and_all_different(tmp_path):
+    (tmp_path / "vectors.txt").write_text(text_of(VECTORS))
+    table, lacking = load_word_vectors(tmp_path / "vectors.txt", Vocabulary(["three-quarter", "teal", "fuchsia", "red"]))
+    assert lacking == ["three-quarter", "teal", "fuchsia"]
+    np.testing.assert_allclose(table[4], [1.0, 1.0, 3.0])
+    assert (table[5] != table[6]).all() and table[5].any()
+    again, _ = load_word_vectors(tmp_path / "vectors.txt", Vocabulary(["three-quarter", "teal", "fuchsia", "red"]))
+    assert torch.equal(table, again)
+
+
+def test_tokens_with_spaces_as_glove_840b_has_are_passed_over(tmp_path):
+    lines = [". . . 1 2 3", "at name@domain.com 4 5 6", "red blue 7 8 9"]
+    (tmp_path / "vectors.txt").write_text(text_of(VECTORS) + "\n".join(lines) + "\n")
+    table, lacking = load_word_vectors(tmp_path / "vectors.txt", Vocabulary(["red", "at"]))
+    assert lacking == ["at"] and table[4].tolist() == VECTORS["red"]
+
+
+def test_a_file_of_no_word_that_is_needed_is_refused(tmp_path):
+    (tmp_path / "vectors.txt").write_text(text_of(VECTORS))
+    with pytest.raises(UserError, match="not one of the 1 words"):
+        load_word_vectors(tmp_path / "vectors.txt", Vocabulary(["rouge"]))
+
+
+def test_words_that_are_not_in_the_vocabulary_are_counted():
+    assert Vocabulary(["is", "yellow"]).unknown(["is yello", "Yello, is pink"]) == {"yello": 2, "pink": 1}
 
 
 @pytest.mark.parametrize(
