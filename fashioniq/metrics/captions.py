@@ -1,16 +1,105 @@
-"""Caption scores by pycocoevalcap's scorers."""
+"""Caption scores as the COCO caption tools compute them, each of their scorers called by itself."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+import numpy as np
 from pycocoevalcap.bleu.bleu_scorer import BleuScorer
+from pycocoevalcap.cider.cider_scorer import CiderScorer
+from pycocoevalcap.rouge.rouge import Rouge
 
 from fashioniq.data.words import tokenize
+from fashioniq.metrics.java import NotComputed
+from fashioniq.metrics.java_scorers import System, meteor, spice
+from fashioniq.metrics.tokenise import tokenise
+
+METRICS = ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "ROUGE-L", "CIDEr", "METEOR", "SPICE")
+Score = float | str  # a string says that the metric was not computed, and why
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Of one system: each metric over all captions, and caption by caption where it has such a value."""
+
+    corpus: dict[str, Score]
+    each: dict[str, list[float]]
+    tokeniser: str
+
+
+def caption_scores(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, Score]:
+    """BLEU-1 to BLEU-4, ROUGE-L, CIDEr, METEOR and SPICE of captions, each with one or more references, and the tokeniser used.
+
+    The scale is that of the COCO tools: 0 to 1, CIDEr 0 to 10. A metric that could not be computed is "not computed: " and the reason.
+    Raises ValueError where there are no captions, or not as many lists of references.
+    """
+    (scores,) = score_systems([(hypotheses, references)])
+    return {**scores.corpus, "tokeniser": scores.tokeniser}
+
+
+def score_systems(systems: Sequence[System]) -> list[Scores]:
+    """The scores of several systems; each program is started once for all of them. Raises ValueError as `caption_scores`."""
+    for hypotheses, references in systems:
+        if not hypotheses or len(hypotheses) != len(references):
+            raise ValueError(f"{len(hypotheses)} captions and {len(references)} lists of references: as many are needed, and at least one")
+        if any(isinstance(several, str) or not several for several in references):
+            raise ValueError("each caption needs a list of references with at least one text")
+    systems, tokeniser = _tokenise(systems)
+    by_java = {"METEOR": _tried(meteor, systems), "SPICE": _tried(spice, systems)}
+    scores = []
+    for number, (hypotheses, references) in enumerate(systems):
+        corpus, each = _in_python(hypotheses, references)
+        scores.append(Scores(corpus | {name: values[number] for name, values in by_java.items()}, each, tokeniser))
+    return scores
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> list[float]:
-    """Corpus BLEU-1 to BLEU-4 in percent, with the closest reference's length (Papineni et al. 2002)."""
+    """Corpus BLEU-1 to BLEU-4 in percent by the words that the models say, for validation while training."""
+    texts = [" ".join(tokenize(hypothesis)) for hypothesis in hypotheses]
+    return [100 * score for score in _bleu(texts, [[" ".join(tokenize(text)) for text in several] for several in references])]
+
+
+def _tokenise(systems: Sequence[System]) -> tuple[list[System], str]:
+    texts = dict.fromkeys(text for hypotheses, references in systems for several in (hypotheses, *references) for text in several)
+    words, tokeniser = tokenise(list(texts))
+    tokenised = dict(zip(texts, words, strict=True))
+    return [([tokenised[text] for text in hyps], [[tokenised[text] for text in several] for several in refs]) for hyps, refs in systems], tokeniser
+
+
+def _tried(scorer: Callable[[Sequence[System]], list[float]], systems: Sequence[System]) -> Sequence[Score]:
+    try:
+        return scorer(systems)
+    except NotComputed as reason:
+        return [f"not computed: {reason}"] * len(systems)
+
+
+def _in_python(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> tuple[dict[str, Score], dict[str, list[float]]]:
+    rouge = Rouge()
+    each_rouge = [float(rouge.calc_score([hypothesis], several)) for hypothesis, several in zip(hypotheses, references, strict=True)]
+    corpus: dict[str, Score] = {f"BLEU-{n}": score for n, score in enumerate(_bleu(hypotheses, references), start=1)}
+    corpus["ROUGE-L"] = float(np.mean(each_rouge))
+    each = {"ROUGE-L": each_rouge}
+    try:
+        corpus["CIDEr"], each["CIDEr"] = _cider(hypotheses, references)
+    except NotComputed as reason:
+        corpus["CIDEr"] = f"not computed: {reason}"
+    return corpus, each
+
+
+def _bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> list[float]:
+    """Corpus BLEU-1 to BLEU-4, 0 to 1, with the closest reference's length (Papineni et al. 2002)."""
     scorer = BleuScorer(n=4)
     for hypothesis, several in zip(hypotheses, references, strict=True):
-        scorer += (" ".join(tokenize(hypothesis)), [" ".join(tokenize(text)) for text in several])
+        scorer += (hypothesis, several)
     scores, _ = scorer.compute_score(option="closest", verbose=0)
-    return [100 * score for score in scores]
+    return scores
+
+
+def _cider(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> tuple[float, list[float]]:
+    """CIDEr-D, 0 to 10 (Vedantam et al. 2015), and that of each caption. Raises NotComputed where its weights would all be zero."""
+    if len(hypotheses) < 2 or not any(text for several in references for text in several):
+        raise NotComputed("its weights need the references of two captions, with words")
+    scorer = CiderScorer()
+    for hypothesis, several in zip(hypotheses, references, strict=True):
+        scorer += (hypothesis, several)
+    score, each = scorer.compute_score()
+    return float(score), each.tolist()

@@ -1,8 +1,28 @@
+import json
 import math
+from collections import defaultdict
 
 import pytest
 
-from fashioniq.metrics.captions import bleu
+from fashioniq.metrics import captions
+from fashioniq.metrics.captions import METRICS, bleu, caption_scores, score_systems
+from fashioniq.metrics.java import NotComputed
+
+
+@pytest.fixture
+def no_java(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Leave out the programs that take seconds to start."""
+
+    def no(_):
+        raise NotComputed("left out")
+
+    monkeypatch.setattr(captions, "meteor", no)
+    monkeypatch.setattr(captions, "spice", no)
 
 
 def test_the_same_words_score_100():
@@ -35,3 +55,62 @@ def test_case_and_punctuation_do_not_count():
 def test_as_many_captions_as_references_are_needed():
     with pytest.raises(ValueError):
         bleu(["red"], [])
+
+
+def test_scores_are_those_of_the_coco_tools(shared, quick):
+    folder = shared / "caption_metrics"
+    expected = json.loads((folder / "expected.json").read_text())["ms_vision_evaluation"]
+    references = defaultdict(list)
+    for row in json.loads((folder / "ms_vision_evaluation/image_caption_gt.json").read_text())["annotations"]:
+        references[row["image_id"]].append(row["caption"])
+    said = {row["image_id"]: row["caption"] for row in json.loads((folder / "ms_vision_evaluation/image_caption_prediction.json").read_text())}
+    scores = caption_scores(list(said.values()), [references[name] for name in said])
+    for name in METRICS[:6]:
+        assert scores[name] == pytest.approx(expected[name.replace("BLEU-", "Bleu_").replace("-", "_")], abs=5e-4), name
+
+
+def test_without_java_the_scores_are_there_and_the_others_have_a_reason(no_java):
+    scores = caption_scores(["is red.", "has long sleeves"], [["Is red!", "is blue"], ["has longer sleeves"]])
+    assert set(scores) == {*METRICS, "tokeniser"} and scores["tokeniser"] == "PTB-like (Python)"
+    assert all(isinstance(scores[name], float) for name in METRICS[:6])
+    assert scores["METEOR"] == scores["SPICE"] == "not computed: there is no Java on the PATH"
+
+
+def test_rouge_by_hand(no_java):
+    precision, recall, beta = 2 / 3, 2 / 4, 1.2  # is … red
+    expected = (1 + beta**2) * precision * recall / (recall + beta**2 * precision)
+    assert caption_scores(["is very red"], [["is all over red"]])["ROUGE-L"] == pytest.approx(expected)
+
+
+def test_bleu_by_hand_on_the_scale_of_the_tools(no_java):
+    scores = caption_scores(["the red dress is long"], [["the blue dress is long"]])
+    assert [scores[f"BLEU-{n}"] for n in (1, 2, 3)] == pytest.approx([0.8, math.sqrt(0.8 / 2), (0.8 / 2 / 3) ** (1 / 3)])
+
+
+def test_cider_by_hand(no_java):
+    """Of two captions one is its reference, the other shares nothing; captions of one word have unigrams only, a quarter of the score."""
+    scores = caption_scores(["red", "blue"], [["red"], ["green"]])
+    assert scores["CIDEr"] == pytest.approx(10 / 4 / 2)
+
+
+@pytest.mark.parametrize(("said", "references"), [(["red"], [["red"]]), (["red", "blue"], [["."], ["!", "."]])])
+def test_cider_that_has_no_weights_is_not_computed(said, references, no_java):
+    assert caption_scores(said, references)["CIDEr"].startswith("not computed: its weights")
+
+
+def test_captions_without_words_score_nothing(no_java):
+    scores = caption_scores(["", "..."], [["is red"], ["is blue"]])
+    assert all(scores[name] == pytest.approx(0, abs=1e-6) for name in METRICS[:6])
+
+
+def test_several_systems_score_as_each_by_itself(no_java):
+    systems = [(["is red", "is blue"], [["is red"], ["blue"]]), (["is blue", "is blue"], [["is red", "is blue"], ["blue"]])]
+    for together, (said, references) in zip(score_systems(systems), systems, strict=True):
+        assert {**together.corpus, "tokeniser": together.tokeniser} == caption_scores(said, references)
+        assert sum(together.each["CIDEr"]) / 2 == pytest.approx(together.corpus["CIDEr"])
+
+
+@pytest.mark.parametrize(("said", "references"), [([], []), (["red"], []), (["red"], [["red"], ["red"]]), (["red"], [[]]), (["red"], ["red"])])
+def test_what_cannot_be_scored_is_refused(said, references):
+    with pytest.raises(ValueError, match="references"):
+        caption_scores(said, references)

@@ -1,0 +1,192 @@
+"""`fashioniq eval-captions` on the tiny runs, without Java so that it is quick, and `fashioniq fetch-spice` from a server of our own."""
+
+import io
+import json
+import threading
+import zipfile
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from shutil import copytree
+
+import pytest
+
+from fashioniq.cli import main
+from fashioniq.commands import fetch_spice
+from fashioniq.commands.eval_captions import _random_captions
+from fashioniq.data.catalog import Catalog, Pair
+from fashioniq.metrics import java_scorers
+from fashioniq.metrics.captions import METRICS, caption_scores
+from fashioniq.metrics.java_scorers import STANFORD_JARS
+
+
+def read(path):
+    return json.loads(path.read_text())
+
+
+@pytest.fixture(autouse=True)
+def no_java(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+
+
+@pytest.fixture
+def evaluate(project, runs, tmp_path):
+    """Evaluate the captioner of the tiny runs; return the results' folder."""
+
+    def evaluate(name="captions", **options):
+        common = {"data": runs.catalog, "category": "dresses", "run": runs.captioner, "out": tmp_path / name}
+        project.run("eval-captions", **{**common, **options})
+        return tmp_path / name
+
+    return evaluate
+
+
+def row_of(metrics, against, who):
+    (row,) = [row for row in metrics["rows"] if (row["against"], row["who"]) == (against, who)]
+    return row
+
+
+def test_an_evaluation_of_captions_holds_what_it_depends_on(evaluate, runs, capsys):
+    out = evaluate()
+    pairs = read(runs.catalog / "captions/cap.dress.val.json")
+    assert sorted(path.name for path in out.iterdir()) == ["captions.jsonl", "metrics.json"]
+    metrics = read(out / "metrics.json")
+    wanted = {"category": "dresses", "split": "val", "pairs": len(pairs), "coverage_of_pairs": 1.0, "captions": "drawn sample's grammar",
+              "run": str(runs.captioner), "features": "efficientnet-b0", "attributes": True, "decoding": "beam 5", "seed": 0,
+              "tokeniser": "PTB-like (Python)"}  # fmt: skip
+    assert {key: metrics[key] for key in wanted} == wanted and metrics["protocol"]
+    rows = [(row["against"], row["who"]) for row in metrics["rows"]]
+    assert rows[:3] == [("all", "captioner"), ("all", "most frequent"), ("all", "random pair")]
+    assert rows[3:] == [("one", "people"), ("one", "captioner"), ("one", "most frequent"), ("one", "random pair")]
+    told = capsys.readouterr().out
+    assert "METEOR not computed: there is no Java on the PATH" in told and "SPICE not computed: there is no Java" in told
+    assert metrics["most_frequent"]["caption"] in told and "one reference only" in told
+
+
+def test_its_rows_are_the_scores_of_its_captions(evaluate):
+    out = evaluate(beam=1, seed=3)
+    metrics, lines = read(out / "metrics.json"), [json.loads(line) for line in (out / "captions.jsonl").read_text().splitlines()]
+    assert metrics["decoding"] == "greedy"
+    scores = caption_scores([line["said"] for line in lines], [line["references"] for line in lines])
+    assert {name: row_of(metrics, "all", "captioner")[name] for name in METRICS} == {name: scores[name] for name in METRICS}
+    assert sum(line["CIDEr"] for line in lines) / len(lines) == pytest.approx(scores["CIDEr"], abs=1e-3)
+    both = [line["references"] for line in lines]
+    people = caption_scores([text for couple in both for text in couple], [[text] for couple in both for text in couple[::-1]])
+    assert {name: row_of(metrics, "one", "people")[name] for name in METRICS} == {name: people[name] for name in METRICS}
+    one = caption_scores([line["said"] for line in lines for _ in "12"], [[text] for couple in both for text in couple])
+    assert row_of(metrics, "one", "captioner")["ROUGE-L"] == pytest.approx(one["ROUGE-L"])
+    assert {row["captions"] for row in metrics["rows"]} == {len(lines), 2 * len(lines)}
+
+
+def test_the_same_seed_gives_the_same_evaluation(evaluate):
+    first, again, other = evaluate("first"), evaluate("again"), evaluate("other", seed=1, batch_size=3)
+    assert (first / "metrics.json").read_bytes() == (again / "metrics.json").read_bytes()
+    assert (first / "captions.jsonl").read_bytes() == (other / "captions.jsonl").read_bytes()
+    assert row_of(read(other / "metrics.json"), "all", "random pair") != row_of(read(first / "metrics.json"), "all", "random pair")
+
+
+def test_without_a_captioner_people_and_floors_are_scored_on_all_pairs(project, sample, tmp_path):
+    project.run("eval-captions", data=sample, category="tops", split="test", out=tmp_path / "people")
+    metrics = read(tmp_path / "people" / "metrics.json")
+    assert metrics["pairs"] == len(read(sample / "captions/cap.toptee.test.json")) and "decoding" not in metrics
+    assert {row["who"] for row in metrics["rows"]} == {"people", "most frequent", "random pair"}
+    assert [path.name for path in (tmp_path / "people").iterdir()] == ["metrics.json"]
+
+
+def test_pairs_with_one_caption_leave_no_people_to_compare(project, sample, tmp_path, capsys):
+    catalog = copytree(sample, tmp_path / "catalog", ignore=lambda folder, names: ["features", "images"])
+    path = catalog / "captions/cap.dress.val.json"
+    path.write_text(json.dumps([{**row, "captions": row["captions"][:1]} for row in read(path)]))
+    project.run("eval-captions", data=catalog, category="dresses", out=tmp_path / "people")
+    assert {row["against"] for row in read(tmp_path / "people" / "metrics.json")["rows"]} == {"all"}
+    assert "people's agreement is not computed" in capsys.readouterr().out
+
+
+def test_pairs_without_targets_cannot_be_captioned(runs, tmp_path, capsys):
+    catalog = copytree(runs.catalog, tmp_path / "catalog", ignore=lambda folder, names: ["images"])
+    path = catalog / "captions/cap.dress.test.json"
+    path.write_text(json.dumps([{key: row[key] for key in ("candidate", "captions")} for row in read(path)]))
+    command = ["eval-captions", "--data", str(catalog), "--category", "dresses", "--run", str(runs.captioner), "--split", "test"]
+    assert main(command) == 2
+    assert "name no target" in capsys.readouterr().err
+
+
+def test_a_random_caption_is_never_of_the_pair_itself(sample):
+    train = Catalog(sample, "dresses").pairs("train")
+    few = [Pair("t", "c", (str(number), f"{number} again")) for number in range(3)]
+    for seed in range(20):
+        assert all(text not in pair.captions for text, pair in zip(_random_captions(few, few, seed), few, strict=True))
+    assert len(set(_random_captions(train, train, 0))) > len(train) / 4
+
+
+@pytest.fixture
+def server(monkeypatch, tmp_path):
+    """A server that answers with what `replies` holds, one after the other, in the place of Stanford's; `folder` is where the jars go."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            status, body, length = replies.pop(0)
+            self.send_response(status)
+            self.send_header("Content-Length", str(length))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    replies, server = [], HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    monkeypatch.setattr(fetch_spice, "URL", f"http://127.0.0.1:{server.server_port}/corenlp.zip")
+    for module in (fetch_spice, java_scorers):
+        monkeypatch.setattr(module, "stanford_folders", lambda: [tmp_path / "jars"])
+    monkeypatch.setattr(fetch_spice, "wait_exponential_jitter", lambda **_: lambda _: 0)
+    yield replies
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def archive(names=STANFORD_JARS):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as file:
+        for name in names:
+            file.writestr(f"corenlp/{name}", f"classes of {name}")
+    return packed.getvalue()
+
+
+def test_the_jars_are_fetched_after_failures_that_pass(server, tmp_path, capsys):
+    whole = archive()
+    server += [(503, b"", 0), (200, whole[:100], len(whole)), (200, whole, len(whole))]
+    assert main(["fetch-spice"]) == 0
+    assert {path.name: path.read_text() for path in (tmp_path / "jars").iterdir()} == {name: f"classes of {name}" for name in STANFORD_JARS}
+    assert main(["fetch-spice"]) == 0 and not server
+    told = capsys.readouterr().out
+    assert "Java: not on the PATH" in told and told.count(f"Stanford's jars are in {tmp_path / 'jars'}") == 2
+
+
+DAMAGED = archive().replace(b"classes of stanford-corenlp-3.6.0-models", b"classes 0f stanford-corenlp-3.6.0-models")
+
+
+@pytest.mark.parametrize(
+    ("replies", "told"),
+    [
+        ([(404, b"", 0)], "status 404"),
+        ([(200, b"part", 100)] * 2, "could not download"),
+        ([(200, b"not a zip archive", 17)], "no whole zip archive"),
+        ([(200, archive(STANFORD_JARS[:1]), len(archive(STANFORD_JARS[:1])))], f"lacks {STANFORD_JARS[1]}"),
+        ([(200, DAMAGED, len(DAMAGED))], "no whole zip archive"),
+    ],
+)
+def test_what_is_not_the_archive_is_refused_in_one_line_with_what_to_do(replies, told, server, tmp_path, capsys):
+    server += replies
+    assert main(["fetch-spice", "--retries", "1"]) == 2
+    error = capsys.readouterr().err
+    assert told in error and str(tmp_path / "jars") in error and "by other means" in error and error.count("\n") == 1 and not server
+    with pytest.raises(java_scorers.NotComputed):
+        java_scorers.stanford_jars()
+
+
+def test_where_no_folder_can_be_written_nothing_is_downloaded(server, tmp_path, monkeypatch, capsys):
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(fetch_spice, "stanford_folders", lambda: [tmp_path / "file" / "jars"])
+    assert main(["fetch-spice"]) == 2
+    assert f"{tmp_path / 'file' / 'jars'}; get that archive by other means" in capsys.readouterr().err

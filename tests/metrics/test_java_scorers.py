@@ -1,0 +1,120 @@
+"""METEOR for real where Java is; what programs do wrong by a `java` of our own on the PATH."""
+
+import os
+import shutil
+
+import pytest
+
+from fashioniq.metrics import java_scorers
+from fashioniq.metrics.java import NotComputed, run_java
+from fashioniq.metrics.java_scorers import STANFORD_JARS, meteor, spice, stanford_jars
+
+SYSTEM = (["a dress", "is red"], [["the dress", "a gown"], ["is blue"]])
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    """Put a shell script in the place of Java, with the PATH behind it as it was."""
+
+    def put(script):
+        folder = tmp_path / "bin"
+        folder.mkdir()
+        (folder / "java").write_text(f"#!/bin/sh\n{script}\n")
+        (folder / "java").chmod(0o755)
+        monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+
+    return put
+
+
+@pytest.fixture
+def jars(tmp_path, monkeypatch):
+    """A folder that has files of the jars' names."""
+    monkeypatch.setattr(java_scorers, "stanford_folders", lambda: [tmp_path / "nowhere", tmp_path])
+    for name in STANFORD_JARS:
+        (tmp_path / name).touch()
+    return tmp_path
+
+
+@pytest.mark.skipif(shutil.which("java") is None, reason="no Java on the PATH")
+def test_meteor_of_several_systems_at_once(monkeypatch):
+    monkeypatch.setenv("LC_ALL", "C")
+    same, mixed = ["a long red dress", "café chic"], ["a long red dress", "is blue"]
+    references = [["a red gown", "a long red dress"], ["café chic"]]
+    first, second = meteor([(same, references), (mixed, references)])
+    assert first > 0.99 and 0.3 < second < 0.9
+
+
+def test_without_java_the_reason_is_told(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    for scorer in (meteor, spice):
+        with pytest.raises(NotComputed, match="no Java on the PATH"):
+            scorer([SYSTEM])
+
+
+def test_without_the_jars_spice_says_how_to_get_them(program, monkeypatch, tmp_path):
+    program("exit 0")
+    monkeypatch.setattr(java_scorers, "stanford_folders", lambda: [tmp_path])
+    (tmp_path / STANFORD_JARS[0]).touch()
+    with pytest.raises(NotComputed, match="fashioniq fetch-spice"):
+        spice([SYSTEM])
+
+
+def test_spice_runs_its_program_once_a_system_with_the_jars_it_needs(program, jars):
+    program(f'echo "$JDK_JAVA_OPTIONS $@" >> {jars}/asked; for last in "$@"; do :; done; cat "$last" >> {jars}/given\n'
+            'echo "  f-score:\t0.223 (SPICE metric)"')  # fmt: skip
+    assert spice([SYSTEM, SYSTEM]) == [0.223, 0.223]
+    asked = (jars / "asked").read_text()
+    assert asked.count("SpiceScorer") == 2 and all(str(jars / name) in asked for name in STANFORD_JARS)
+    assert "--add-opens java.base/java.lang=ALL-UNNAMED" in asked and "--add-opens java.sql/java.sql=ALL-UNNAMED" in asked
+    assert '{"image_id": 0, "test": "a dress", "refs": ["the dress", "a gown"]}' in (jars / "given").read_text()
+
+
+def test_a_spice_without_a_score_is_not_computed(program, jars):
+    program("echo done")
+    with pytest.raises(NotComputed, match="no score"):
+        spice([SYSTEM])
+
+
+@pytest.mark.parametrize("script", ["cat > /dev/null; echo 1.0 2.0", "exit 0", "cat"])
+def test_wrong_answers_of_meteor_are_not_believed(script, program):
+    program(script)
+    with pytest.raises(NotComputed, match="METEOR"):
+        meteor([SYSTEM])
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ('Exception in thread "main" java.lang.OutOfMemoryError: heap\n  at Meteor.main', "java.lang.OutOfMemoryError: heap"),
+        ("Error: could not score\njava.io.IOException: no model", "java.io.IOException: no model"),
+        ("Error: no such\njarfile", "Error: no such jarfile"),
+    ],
+)
+def test_a_program_that_dies_is_told_with_its_reason(said, reason, program):
+    program(f"cat >&2 <<'END'\nNOTE: Picked up JDK_JAVA_OPTIONS\n{said}\nEND\nexit 1")
+    with pytest.raises(NotComputed) as error:
+        meteor([SYSTEM])
+    assert str(error.value) == f"Java failed ({reason})"
+
+
+def test_a_program_that_is_killed_is_told(program):
+    program("kill -9 $$")
+    with pytest.raises(NotComputed, match=r"exit code -9"):
+        run_java([], "text" * 100_000, 10)
+
+
+def test_a_program_that_hangs_is_ended(program):
+    program("exec sleep 60")
+    with pytest.raises(NotComputed, match=r"longer than 0\.2 seconds"):
+        run_java([], "", 0.2)
+
+
+def test_a_program_that_cannot_be_started_is_told(program, tmp_path):
+    program("")
+    (tmp_path / "bin" / "java").write_text("#!/no/such/interpreter\n")
+    with pytest.raises(NotComputed, match="does not start"):
+        run_java([], "", 1)
+
+
+def test_the_jars_may_lie_in_any_of_the_folders(jars):
+    assert stanford_jars() == [jars / name for name in STANFORD_JARS]
