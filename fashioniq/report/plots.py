@@ -1,11 +1,11 @@
-"""Plots for the pages, as SVG that stands inside HTML and takes its ink, its font and its colours from the page."""
+"""Plots for the pages: SVG that stands inside HTML and takes its ink, its font and its colours from the page, and tables with bars."""
 
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -21,51 +21,73 @@ _PAGE_COLOURS = {
     _THIRD: "var(--third, #0f7b6c)",
 }
 _SETTINGS: Any = {"svg.fonttype": "none", "svg.hashsalt": "fashioniq", "font.size": 10, "text.color": _INK}
-_LINES = (("P", _FIRST, "o"), ("R@50", _THIRD, "s"), ("R@10", _SECOND, "^"))
 _RANK_STEPS = (1, 5, 10, 50, 100, 500, 1000, 5000, 10_000, 50_000, 100_000)
 _WIDTH = 4.7  # inches of 72 units: text of 10 is then 10 pixels high on a phone
 _LABEL_GAP = 7.0  # percent between the names of two lines
 
 
-def turn_plot(turns: Sequence[dict[str, Any]]) -> str:
-    """P, R@50 and R@10 in percent over the turns, as inline SVG. Lines that no turn has values of are left out."""
-    lines = [(name, colour, marker) for name, colour, marker in _LINES if turns and all(name in turn for turn in turns)]
+class _Line(NamedTuple):
+    name: str
+    turns: list[int]
+    values: list[float]
+    colour: str
+    marker: str
+    dash: str = "-"
 
+
+def turn_plot(turns: Sequence[dict[str, Any]]) -> str:
+    """P, R@50 and R@10 in percent over the turns, as inline SVG. Lines that not every turn has a value of are left out."""
+    styles = (("P", _FIRST, "o"), ("R@50", _THIRD, "s"), ("R@10", _SECOND, "^"))
+    return _line_plot([line for key, colour, marker in styles for line in _line(key, turns, colour, marker)])
+
+
+def versus_plot(first: Sequence[dict[str, Any]], second: Sequence[dict[str, Any]]) -> str:
+    """P and R@10 in percent over the turns of two runs, A drawn and B dashed, as inline SVG."""
+    lines: list[_Line] = []
+    for key, marker in (("P", "o"), ("R@10", "^")):
+        lines += _line(key, first, _FIRST, marker, "A") + _line(key, second, _SECOND, marker, "B", "--")
+    return _line_plot(lines)
+
+
+def _line(key: str, turns: Sequence[dict[str, Any]], colour: str, marker: str, run: str = "", dash: str = "-") -> list[_Line]:
+    if not turns or not all(key in turn for turn in turns):
+        return []
+    return [_Line(f"{run} {key}".strip(), [turn["turn"] for turn in turns], [turn[key] for turn in turns], colour, marker, dash)]
+
+
+def _line_plot(lines: Sequence[_Line]) -> str:
     def draw(axes: Axes) -> None:
-        numbers = [turn["turn"] for turn in turns]
-        for name, colour, marker in lines:
-            axes.plot(numbers, [turn[name] for turn in turns], color=colour, marker=marker, markersize=5, linewidth=2, clip_on=False)
-        last = {name: turns[-1][name] for name, _, _ in lines}
-        for (name, colour, _), height in zip(lines, _spread([last[name] for name, _, _ in lines]), strict=True):
-            axes.annotate(f"{name}  {last[name]:.1f}", (numbers[-1], height), (9, 0), textcoords="offset points", color=colour, va="center")
+        for line in lines:
+            axes.plot(line.turns, line.values, line.dash, color=line.colour, marker=line.marker, markersize=5, linewidth=2, clip_on=False)
+        for line, height in zip(lines, _spread([line.values[-1] for line in lines]), strict=True):
+            told = f"{line.name}  {line.values[-1]:.1f}"
+            axes.annotate(told, (line.turns[-1], height), (9, 0), textcoords="offset points", color=line.colour, va="center")
         axes.set(ylim=(0, 100), xlabel="turn", ylabel="percent")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=10))
         axes.grid(axis="y", color=_INK, alpha=0.14, linewidth=0.8)
 
-    told = "; ".join(f"{name} " + ", ".join(f"{turn[name]:.1f}" for turn in turns) for name, _, _ in lines)
+    told = "; ".join(f"{line.name} " + ", ".join(f"{value:.1f}" for value in line.values) for line in lines)
     return _svg("turns", f"Percent after each turn. {told}", 3.1, draw)
 
 
-def rank_histogram(ranks: Sequence[int], gallery: int) -> str:
-    """How many dialogs ended at which rank, as inline SVG. `ranks` are 0-based; the plot counts from 1, in growing steps."""
-    last = max([gallery, *(rank + 1 for rank in ranks)])
+def rank_histograms(columns: Mapping[str, Sequence[int]], gallery: int) -> str:
+    """How many dialogs have their target at which place: a table with bars, one column for each name. Ranks are 0-based, places count from 1."""
+    last = max([gallery, *(rank + 1 for ranks in columns.values() for rank in ranks)])
     ends = [step for step in _RANK_STEPS if step < last] + [last]
     starts = [1, *(end + 1 for end in ends[:-1])]
-    names = [f"{start:,}" if start == end else f"{start:,}–{end:,}" for start, end in zip(starts, ends, strict=True)]
-    counts = [sum(start <= rank + 1 <= end for rank in ranks) for start, end in zip(starts, ends, strict=True)]
-
-    def draw(axes: Axes) -> None:
-        bars = axes.barh(names, counts, height=0.68, color=[_THIRD if end <= 10 else _INK for end in ends])
-        for bar, end in zip(bars, ends, strict=True):
-            bar.set_alpha(1.0 if end <= 10 else 0.38)
-        axes.bar_label(bars, [f"{count:,}" for count in counts], padding=4, color=_INK)
-        axes.set(xlim=(0, max(1, *counts) * 1.12), ylabel="final rank of the target")
-        axes.set_xticks([])
-        axes.invert_yaxis()
-        axes.spines["bottom"].set_visible(False)
-
-    told = ", ".join(f"{count} at {name}" for name, count in zip(names, counts, strict=True))
-    return _svg("ranks", f"Dialogs by the final rank of the target: {told}", max(3.1, 0.6 + 0.32 * len(ends)), draw)
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in columns)
+    counts = [[sum(start <= rank + 1 <= end for rank in ranks) for ranks in columns.values()] for start, end in zip(starts, ends, strict=True)]
+    most = max(1, *(count for row in counts for count in row))
+    rows = ""
+    for start, end, row in zip(starts, ends, counts, strict=True):
+        cells = "".join(f'<td><span class="bar" style="--share:{count / most:.3f}">{count:,}</span></td>' for count in row)
+        near = " class=near" if end <= 10 else ""
+        rows += f'<tr{near}><th scope="row">{start:,}{"" if start == end else f"–{end:,}"}</th>{cells}</tr>'
+    told = "How many dialogs have their target at which place"
+    return (
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{told}"><table class="histogram">'
+        f'<thead><tr><th scope="col">place</th>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+    )
 
 
 def _spread(heights: Sequence[float]) -> list[float]:

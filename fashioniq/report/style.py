@@ -2,9 +2,9 @@
 
 STYLE = """
 :root { color-scheme: light dark; --paper: #f6f5f2; --sheet: #fff; --ink: #1d1d1b; --soft: #62605a; --line: #dedbd3; --said: #eceae4;
-  --first: #2a62c4; --second: #b8420f; --third: #0f7565; --warn: #fdf1d3; --warn-line: #d9a520; }
+  --first: #2a62c4; --second: #b8420f; --third: #0f7565; --near: #b9e0d8; --warn: #fdf1d3; --warn-line: #d9a520; }
 @media (prefers-color-scheme: dark) { :root { --paper: #161617; --sheet: #202022; --ink: #ecebe7; --soft: #a5a39c; --line: #3a3a3d;
-  --said: #2e2e31; --first: #8ab1f8; --second: #f3a26f; --third: #56c9b3; --warn: #352c14; --warn-line: #a5811f; } }
+  --said: #2e2e31; --near: #1f5a50; --first: #8ab1f8; --second: #f3a26f; --third: #56c9b3; --warn: #352c14; --warn-line: #a5811f; } }
 * { box-sizing: border-box; }
 body { max-width: 1180px; margin: 0 auto; padding: 2rem 1.25rem 4rem; background: var(--paper); color: var(--ink);
   font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; overflow-wrap: anywhere; }
@@ -31,10 +31,22 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .4rem .75rem; border-bottom: 1px solid var(--line); text-align: right; }
 thead th { font-size: .875rem; font-weight: 600; color: var(--soft); }
 tbody th { font-weight: 400; }
-.measured { display: grid; grid-template-columns: minmax(0, 3fr) minmax(0, 2fr); gap: 1rem 2.5rem; align-items: end; }
-.turn-table { width: 100%; }
-.turn-table tr:last-child > * { font-weight: 600; }
-thead tr:last-child > * { border-bottom-color: var(--soft); }
+.scroll { overflow-x: auto; }
+.scroll:focus-visible { outline: 3px solid var(--first); outline-offset: 2px; }
+.scroll table { width: 100%; }
+.scroll :is(th, td) { white-space: nowrap; }
+.scroll tbody th, .scroll tfoot th { font-weight: 400; text-align: left; }
+.scroll thead th:first-child { text-align: left; }
+.scroll + .hint { margin-top: .75rem; }
+tbody tr:last-child > *, thead tr:last-child > * { border-bottom-color: var(--soft); }
+.facts tr:last-child > * { border-bottom-color: var(--line); }
+.histogram { font-size: .875rem; }
+.histogram :is(th, td) { padding: .2rem .4rem; border: 0; }
+.histogram td { min-width: 3.2rem; }
+.histogram th { text-align: left; }
+.bar { display: block; padding: .15rem .3rem; border-radius: 3px; text-align: left;
+  background: linear-gradient(var(--said), var(--said)) 0 / calc(100% * var(--share)) 100% no-repeat; print-color-adjust: exact; }
+.near .bar { background-image: linear-gradient(var(--near), var(--near)); }
 .facts th, .facts td { padding-left: 0; text-align: left; vertical-align: top; }
 .facts th { padding-right: 2rem; color: var(--soft); white-space: nowrap; }
 
@@ -43,9 +55,10 @@ thead tr:last-child > * { border-bottom-color: var(--soft); }
 .plots figcaption { margin-bottom: .4rem; font-weight: 600; font-size: .9375rem; }
 .plot { display: block; width: 100%; max-width: 480px; height: auto; font-family: inherit; }
 
-.filter { position: sticky; top: 0; z-index: 1; display: flex; flex-wrap: wrap; align-items: center; gap: .4rem; margin: 0; padding: .6rem 0;
-  border: 0; background: var(--paper); }
+.filters { position: sticky; top: 0; z-index: 1; padding: .5rem 0; background: var(--paper); }
+.filter { display: flex; flex-wrap: wrap; align-items: center; gap: .3rem .4rem; margin: 0; padding: .15rem 0; border: 0; }
 .filter legend { float: left; padding: 0; margin-right: .4rem; font-size: .9375rem; color: var(--soft); }
+.nothing { display: none; padding: 2rem 0; color: var(--soft); }
 .filter label { position: relative; }
 .filter input { position: absolute; inset: 0; width: 100%; height: 100%; margin: 0; opacity: 0; cursor: pointer; }
 .filter span { display: block; padding: .35rem .85rem; border: 1px solid var(--line); border-radius: 99px; background: var(--sheet);
@@ -55,15 +68,12 @@ thead tr:last-child > * { border-bottom-color: var(--soft); }
 .filter :checked + span b { color: inherit; }
 .filter :disabled + span { opacity: .5; }
 .filter :focus-visible + span { outline: 3px solid var(--first); outline-offset: 2px; }
-.dialogs:has([value=found]:checked) :is(.missed, .group:not(:has(.found))),
-.dialogs:has([value=missed]:checked) :is(.found, .group:not(:has(.missed))) { display: none; }
-
 .dialog { margin-bottom: 1rem; padding: 1rem 1.1rem 1.1rem; background: var(--sheet); border: 1px solid var(--line); border-radius: 12px; }
 .dialog header { display: flex; align-items: baseline; gap: .2rem .75rem; margin-bottom: .8rem; }
 .dialog h4 { margin: 0; font-size: .9375rem; white-space: nowrap; }
 .name { flex: 1; min-width: 0; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; font-size: .9375rem; color: var(--soft); }
 .outcome { padding: .1rem .7rem; border: 1px solid var(--line); border-radius: 99px; font-size: .875rem; font-weight: 600; white-space: nowrap; }
-.found .outcome { border-color: var(--third); color: var(--third); }
+.first .outcome { border-color: var(--third); color: var(--third); }
 .story { display: grid; grid-template-columns: 128px 1fr; gap: 1.4rem; }
 .turns { display: grid; grid-template-columns: repeat(auto-fit, minmax(140px, 1fr)); column-gap: 1.1rem; }
 .turns li { display: grid; grid-row: span 3; grid-template-rows: subgrid; align-content: start; max-width: 230px; }
@@ -82,6 +92,15 @@ blockquote { margin-top: .55rem; padding: .4rem .7rem; border-radius: 4px 12px 1
 .rank b { font-size: 1rem; color: var(--ink); }
 .move { white-space: nowrap; }
 .move::before { content: "· "; }
+.versus .turns li { grid-row: span 7; }
+.run { margin: .9rem 0 .3rem; font-size: .75rem; line-height: 1.3; font-weight: 600; white-space: nowrap; }
+.tag + .run { margin-top: 0; }
+.a { color: var(--first); }
+.b { color: var(--second); }
+.legend { margin: 0 0 1.1rem; padding: 0; list-style: none; }
+.legend b { margin-right: .4rem; }
+.finding { font-weight: 600; }
+.versus .dialog h4 { flex: 1; min-width: 0; overflow: hidden; text-overflow: ellipsis; }
 .up { color: var(--third); }
 .down { color: var(--second); }
 .strip { display: grid; grid-template-columns: repeat(10, 1fr); gap: .7rem; }
@@ -99,10 +118,11 @@ blockquote { margin-top: .55rem; padding: .4rem .7rem; border-radius: 4px 12px 1
   .outcome { margin-left: auto; }
   .story { grid-template-columns: 1fr; gap: 1rem; }
   .turns { grid-template-columns: 1fr; }
-  .measured { grid-template-columns: 1fr; }
   .turns li { grid-template: auto / 104px 1fr; grid-row: auto; column-gap: .9rem; align-items: start; max-width: none; }
   .turns li + li { margin-top: 1rem; }
-  .turns .tag { grid-column: 1 / -1; }
+  .turns :is(.tag, .run) { grid-column: 1 / -1; }
+  .versus .turns li { grid-row: auto; }
+  .versus .dialog h4 { white-space: normal; }
   blockquote { margin-top: 0; font-size: .9375rem; }
   .target { display: grid; grid-template-columns: 104px 1fr; column-gap: .9rem; }
   .target .tag { grid-column: 1 / -1; }
@@ -113,8 +133,12 @@ blockquote { margin-top: .55rem; padding: .4rem .7rem; border-radius: 4px 12px 1
   .strip:not(:has([role=img])) .card { font-size: .75rem; }
   .filter { gap: .3rem; }
   .filter span { padding: .3rem .6rem; font-size: .875rem; }
-  .filter legend { display: none; }
+  .filters { position: static; }
+  .filter legend { float: none; width: 100%; margin: 0 0 .3rem; font-size: .875rem; }
+  .histogram { font-size: .8125rem; }
+  .histogram :is(th, td) { padding: .2rem .1rem; }
+  .histogram td { min-width: 2.6rem; }
   h3 small { display: block; margin: 0; }
 }
-@media print { .filter { display: none; } .dialog { break-inside: avoid; } }
+@media print { .filters { display: none; } .dialog { break-inside: avoid; } }
 """
