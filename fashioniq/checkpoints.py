@@ -12,7 +12,7 @@ from fashioniq.categories import canonical
 from fashioniq.data.features import FeatureStore
 from fashioniq.files import UserError, read_json, whole, write_json
 
-_SPOKEN = {"category", "attrs", "sizes", "words", "features", "data"}
+_SPOKEN = {"category", "attrs", "model", "sizes", "words", "features", "data"}
 REQUIRED = {
     "captioner": _SPOKEN,
     "retriever": _SPOKEN | {"user"},

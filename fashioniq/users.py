@@ -7,7 +7,7 @@ from torch import Tensor
 from fashioniq.askers import Offer
 from fashioniq.data.features import Items
 from fashioniq.data.words import Vocabulary
-from fashioniq.models.captioner import Captioner, Looks
+from fashioniq.models.decoding import Looks, Speaker
 
 
 class Words(NamedTuple):
@@ -25,7 +25,7 @@ class User(Protocol):
 class CaptionerUser:
     """A frozen relative captioner that speaks in the words of a listener: greedily or with beams."""
 
-    def __init__(self, captioner: Captioner, items: Items, speaks: Vocabulary, hears: Vocabulary, beams: int = 1) -> None:
+    def __init__(self, captioner: Speaker, items: Items, speaks: Vocabulary, hears: Vocabulary, beams: int = 1) -> None:
         self.captioner = captioner.eval().requires_grad_(False)
         self.items, self.beams = items, beams
         self._translation = speaks.translation(hears).to(items.features_ND.device)

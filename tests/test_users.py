@@ -4,7 +4,8 @@ import torch
 from fashioniq.askers import Offer
 from fashioniq.data.features import Items
 from fashioniq.data.words import PAD, SPECIAL, UNKNOWN, Vocabulary
-from fashioniq.models.captioner import Captioner, Looks
+from fashioniq.models.captioner import Captioner
+from fashioniq.models.decoding import Looks
 from fashioniq.users import CaptionerUser, RecordedUser
 
 SPEAKS = Vocabulary([f"word{n}" for n in range(16)])

@@ -1,5 +1,7 @@
 """What several commands do alike."""
 
+import inspect
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,9 +16,13 @@ from fashioniq.data.features import FeatureStore, Items
 from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.files import UserError, checksum
 from fashioniq.models.captioner import Captioner
+from fashioniq.models.decoding import Speaker
 from fashioniq.models.encoder import convert_efficientnet_pytorch, create_encoder
 from fashioniq.models.retriever import DialogRetriever
+from fashioniq.models.rnn import RNNCaptioner, RNNRetriever
 
+CAPTIONERS: dict[str, type[Speaker]] = {"transformer": Captioner, "rnn": RNNCaptioner}
+RETRIEVERS: dict[str, Callable[..., DialogRetriever | RNNRetriever]] = {"transformer": DialogRetriever, "rnn": RNNRetriever}
 M = TypeVar("M", bound=nn.Module)
 
 
@@ -56,13 +62,14 @@ def split_items(catalog: Catalog, store: FeatureStore, split: str) -> Items:
     return items
 
 
-def describe_data(catalog: Catalog) -> dict[str, Any]:
-    """What a run remembers of its data."""
+def describe_data(catalog: Catalog, coverage: dict[str, float]) -> dict[str, Any]:
+    """What a run remembers of its data; `coverage` is the share of each split, of products or pairs, that could be used."""
     return {
         "folder": str(catalog.root),
         "fingerprint": catalog.fingerprint(),
         "pictures": catalog.pictures_origin,
         "captions": catalog.captions_origin,
+        "coverage": coverage,
     }
 
 
@@ -71,20 +78,29 @@ def run_folder(run: Path | None, kind: str, category: str, attrs: bool) -> Path:
     return run or Path("runs") / f"{kind}-{canonical(category)}{'-attrs' if attrs else ''}"
 
 
-def load_captioner(run: Path, category: str, store: FeatureStore) -> tuple[Captioner, Vocabulary, dict[str, Any]]:
+def sizes_of(model_class: Callable[..., nn.Module], known: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the known sizes that a model takes."""
+    return {name: known[name] for name in inspect.signature(model_class).parameters if name in known}
+
+
+def load_captioner(run: Path, category: str, store: FeatureStore) -> tuple[Speaker, Vocabulary, dict[str, Any]]:
     """A trained captioner, its vocabulary and its facts, checked against the category and the features."""
-    return _load_speaker(run, "captioner", Captioner, category, store)
+    return _load(run, "captioner", CAPTIONERS, category, store)
 
 
-def load_retriever(run: Path, category: str, store: FeatureStore) -> tuple[DialogRetriever, Vocabulary, dict[str, Any]]:
+def load_retriever(run: Path, category: str, store: FeatureStore) -> tuple[DialogRetriever | RNNRetriever, Vocabulary, dict[str, Any]]:
     """A trained retriever, its vocabulary and its facts, checked against the category and the features."""
-    return _load_speaker(run, "retriever", DialogRetriever, category, store)
+    return _load(run, "retriever", RETRIEVERS, category, store)
 
 
-def _load_speaker(run: Path, kind: str, model_class: type[M], category: str, store: FeatureStore) -> tuple[M, Vocabulary, dict[str, Any]]:
+def _load(
+    run: Path, kind: str, classes: Mapping[str, Callable[..., M]], category: str, store: FeatureStore
+) -> tuple[M, Vocabulary, dict[str, Any]]:
     facts = read_facts(run, kind)
     check_fits(run, facts, category, store)
-    model = model_class(**facts["sizes"])
+    if facts["model"] not in classes:
+        raise UserError(f"{run} holds a {kind} of another kind, {facts['model']!r}: this version knows {', '.join(classes)}")
+    model = classes[facts["model"]](**facts["sizes"])
     load_weights(run, model)
     return model.eval(), Vocabulary(facts["words"][len(SPECIAL) :]), facts
 

@@ -1,17 +1,29 @@
 """`fashioniq train-retriever`."""
 
+from dataclasses import asdict
+
 import pytorch_lightning as pl
 import torch
 from torch.utils.data import TensorDataset
 
 from fashioniq.categories import canonical
-from fashioniq.commands.common import describe_data, load_captioner, load_retriever, open_store, pairs_with_features, run_folder, split_items
+from fashioniq.commands.common import (
+    RETRIEVERS,
+    describe_data,
+    load_captioner,
+    load_retriever,
+    open_store,
+    pairs_with_features,
+    run_folder,
+    sizes_of,
+    split_items,
+)
 from fashioniq.config import TrainRetriever
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.words import load_word_vectors
+from fashioniq.data.words import SPECIAL, load_word_vectors
 from fashioniq.files import UserError
-from fashioniq.models.retriever import DialogRetriever
 from fashioniq.training.fitting import begin_run, fit, loaders
+from fashioniq.training.losses import turn_loss
 from fashioniq.training.retriever import RecordedTurns, RetrieverTraining
 
 
@@ -30,23 +42,22 @@ def run(settings: TrainRetriever) -> None:
         recorded = RecordedTurns(pairs, train, vocabulary, captioner.max_words)
     vectors_VD = None
     if settings.word_vectors:
-        vectors_VD, found = load_word_vectors(settings.word_vectors, vocabulary)
-        print(f"{found} of the {len(vocabulary)} words have vectors in {settings.word_vectors}")
+        vectors_VD, lacking = load_word_vectors(settings.word_vectors, vocabulary)
+        count = len(vocabulary) - len(SPECIAL)
+        print(f"{count - len(lacking)} of {count} words have vectors in {settings.word_vectors}; without: {', '.join(lacking[:8]) or 'none'}")
     folder = run_folder(settings.run, "retriever", settings.category, settings.attrs)
     pl.seed_everything(settings.seed, verbose=False)
-    sizes = {
+    model_class = RETRIEVERS[settings.model]
+    known = asdict(settings) | {
         "vocabulary": len(vocabulary),
         "features": store.size,
         "attributes": len(store.attribute_words) if settings.attrs else 0,
-        "width": settings.width,
-        "heads": settings.heads,
-        "hidden": settings.hidden,
-        "layers": settings.layers,
         "max_words": captioner.max_words,
         "max_turns": settings.turns,
         "word_vector_size": 0 if vectors_VD is None else vectors_VD.shape[1],
     }
-    model = DialogRetriever(**sizes)
+    sizes = sizes_of(model_class, known)
+    model = model_class(**sizes)
     if vectors_VD is not None:
         model.set_word_vectors(vectors_VD)
     if settings.start:
@@ -59,12 +70,14 @@ def run(settings: TrainRetriever) -> None:
         "kind": "retriever",
         "category": canonical(settings.category),
         "attrs": settings.attrs,
+        "model": settings.model,
         "sizes": sizes,
         "words": vocabulary.words,
         "features": store.identity,
-        "data": describe_data(catalog),
+        "data": describe_data(catalog, {split: len(items) / len(catalog.ids(split)) for split, items in (("train", train), ("val", val))}),
         "user": str(user_run),
         "loss": settings.loss,
+        "negatives": settings.negatives,
         "recorded_turns": settings.recorded_turns,
     }
     module = RetrieverTraining(
@@ -75,9 +88,11 @@ def run(settings: TrainRetriever) -> None:
         val,
         recorded,
         settings.turns,
-        settings.loss,
+        turn_loss(settings.loss, settings.margin),
+        settings.negatives,
         settings.beam,
         settings.learning_rate,
+        settings.schedule,
         settings.seed,
     )
     targets = [TensorDataset(torch.arange(len(items))) for items in (train, val)]

@@ -62,10 +62,14 @@ class EncoderLayer(nn.Module):
         self.norm_attention, self.norm_feed_forward = nn.LayerNorm(width), nn.LayerNorm(width)
         self.drop = nn.Dropout(dropout)
 
-    def forward(self, x_BLD: Tensor, mask_BL: Tensor | None) -> Tensor:
+    def forward(self, x_BLD: Tensor, mask_BL: Tensor | None, past: KeysValues | None = None) -> tuple[Tensor, KeysValues]:
+        """All positions look at each other, and at those of `past`; the mask is over both."""
         y_BLD = self.norm_attention(x_BLD)
-        x_BLD = x_BLD + self.drop(self.attention(y_BLD, self.attention.keys_values(y_BLD), mask_BL))
-        return x_BLD + self.drop(self.feed_forward(self.norm_feed_forward(x_BLD)))
+        seen = self.attention.keys_values(y_BLD)
+        if past is not None:
+            seen = past.append(seen)
+        x_BLD = x_BLD + self.drop(self.attention(y_BLD, seen, mask_BL))
+        return x_BLD + self.drop(self.feed_forward(self.norm_feed_forward(x_BLD))), seen
 
 
 class Encoder(nn.Module):
@@ -77,9 +81,16 @@ class Encoder(nn.Module):
         self.norm = nn.LayerNorm(width)
 
     def forward(self, x_BLD: Tensor, mask_BL: Tensor | None) -> Tensor:
-        for layer in self.layers:
-            x_BLD = layer(x_BLD, mask_BL)
-        return self.norm(x_BLD)
+        """Every position looks at every other one."""
+        return self.go_on(x_BLD, mask_BL, None)[0]
+
+    def go_on(self, x_BLD: Tensor, mask_BL: Tensor | None, past: list[KeysValues] | None) -> tuple[Tensor, list[KeysValues]]:
+        """The same for positions that follow those of `past`, which are not computed again; and what has been seen with them."""
+        seen = []
+        for number, layer in enumerate(self.layers):
+            x_BLD, keys_values = layer(x_BLD, mask_BL, past[number] if past else None)
+            seen.append(keys_values)
+        return self.norm(x_BLD), seen
 
 
 class DecoderLayer(nn.Module):
@@ -109,6 +120,11 @@ class DecoderState(NamedTuple):
     words: list[KeysValues | None]
     memory: list[KeysValues]
     memory_mask_BL: Tensor
+
+    @property
+    def rows(self) -> int:
+        """Captions or beams that are being decoded."""
+        return len(self.memory_mask_BL)
 
     def select(self, rows: Tensor) -> "DecoderState":
         """The given rows of the batch, in their order, with the words and the memory of each."""

@@ -3,6 +3,9 @@
 Each turn gives 18 tokens: one special, eight words, eight attributes of the item shown, its image. A transformer
 attends over the tokens of all turns; the mean of its outputs, through a ReLU and a linear map, is the query. Images of
 the gallery and of the dialog go through one shared embedding, and the search is by Euclidean distance.
+
+The paper's attention looks both ways, so that every turn encodes the whole history anew. With `attention` "turn-causal" a turn
+looks at itself and at the turns before it, and what they were encoded to is kept: a turn costs as much as the first one.
 """
 
 from typing import NamedTuple
@@ -11,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fashioniq.models.layers import Encoder, small_embedding
+from fashioniq.models.layers import Encoder, KeysValues, small_embedding
 
 
 class Turn(NamedTuple):
@@ -23,11 +26,16 @@ class Turn(NamedTuple):
 
 
 class State(NamedTuple):
-    """The tokens of all turns so far and which of them are not padding."""
+    """What has been heard: which tokens of all turns are not padding, how many turns; both-ways attention keeps the tokens,
 
-    tokens_BLD: Tensor
+    turn-causal attention what they were encoded to: keys and values of every layer, and the sum of the outputs.
+    """
+
     mask_BL: Tensor
     turns: int
+    tokens_BLD: Tensor
+    seen: list[KeysValues] | None = None
+    sum_BD: Tensor | None = None
 
 
 class DialogRetriever(nn.Module):
@@ -49,8 +57,10 @@ class DialogRetriever(nn.Module):
         max_words: int = 8,
         max_turns: int = 5,
         word_vector_size: int = 0,
+        attention: str = "both-ways",
     ) -> None:
         super().__init__()
+        self.turn_causal = attention == "turn-causal"
         self.max_words, self.max_turns, self.width = max_words, max_turns, width
         self.image = nn.Linear(features, width, bias=False)
         self.attribute = small_embedding(attributes + 1, width, padding=0) if attributes else None
@@ -78,17 +88,21 @@ class DialogRetriever(nn.Module):
     def start(self, batch: int) -> State:
         """No history."""
         device = self.special.device
-        return State(torch.empty(batch, 0, self.width, device=device), torch.empty(batch, 0, dtype=torch.bool, device=device), 0)
+        return State(torch.empty(batch, 0, dtype=torch.bool, device=device), 0, torch.empty(batch, 0, self.width, device=device))
 
     def step(self, state: State, turn: Turn) -> tuple[Tensor, State]:
         """The query after one more turn, B×D. Turns past the last that training knew carry the mark of that one."""
-        tokens_BLD, mask_BL = self._embed(turn)
+        tokens_BLD, turn_mask_BL = self._embed(turn)
         tokens_BLD = tokens_BLD + self.turn.weight[min(state.turns, self.max_turns - 1)]
-        state = State(torch.cat([state.tokens_BLD, tokens_BLD], 1), torch.cat([state.mask_BL, mask_BL], 1), state.turns + 1)
-        outputs_BLD = self.encoder(state.tokens_BLD, state.mask_BL)
-        weight_BL1 = state.mask_BL.unsqueeze(-1).to(outputs_BLD.dtype)
-        mean_BD = (outputs_BLD * weight_BL1).sum(1) / weight_BL1.sum(1)
-        return self.query(F.relu(mean_BD)), state
+        state = state._replace(mask_BL=torch.cat([state.mask_BL, turn_mask_BL], 1), turns=state.turns + 1)
+        if self.turn_causal:
+            outputs_BLD, seen = self.encoder.go_on(tokens_BLD, state.mask_BL, state.seen)
+            sum_BD = _masked_sum(outputs_BLD, turn_mask_BL) + (0 if state.sum_BD is None else state.sum_BD)
+            state = state._replace(seen=seen, sum_BD=sum_BD)
+        else:
+            state = state._replace(tokens_BLD=torch.cat([state.tokens_BLD, tokens_BLD], 1))
+            sum_BD = _masked_sum(self.encoder(state.tokens_BLD, state.mask_BL), state.mask_BL)
+        return self.query(F.relu(sum_BD / state.mask_BL.sum(1, keepdim=True))), state
 
     def _embed(self, turn: Turn) -> tuple[Tensor, Tensor]:
         batch, place = len(turn.words_BL), self.place.weight
@@ -103,3 +117,7 @@ class DialogRetriever(nn.Module):
             tokens.insert(2, self.attribute(turn.attributes_BA) + place[-2])
             masks.insert(2, turn.attributes_BA != 0)
         return torch.cat(tokens, 1), torch.cat(masks, 1)
+
+
+def _masked_sum(x_BLD: Tensor, mask_BL: Tensor) -> Tensor:
+    return (x_BLD * mask_BL.unsqueeze(-1).to(x_BLD.dtype)).sum(1)

@@ -11,7 +11,7 @@ from fashioniq.data.catalog import Pair
 from fashioniq.data.features import Items
 from fashioniq.data.words import END, PAD, START, Vocabulary
 from fashioniq.metrics.captions import bleu
-from fashioniq.models.captioner import Captioner, Looks
+from fashioniq.models.decoding import Looks, Speaker
 
 
 def caption_examples(pairs: list[Pair], items: Items, vocabulary: Vocabulary, max_words: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -31,7 +31,7 @@ class CaptionerTraining(pl.LightningModule):
 
     def __init__(
         self,
-        model: Captioner,
+        model: Speaker,
         train: Items,
         val: Items,
         vocabulary: Vocabulary,
@@ -67,8 +67,7 @@ class CaptionerTraining(pl.LightningModule):
         self.log("val_BLEU-1", scores[0])
 
     def configure_optimizers(self) -> Any:
-        width = self.model.place.embedding_dim
-        optimizer = torch.optim.Adam(self.model.parameters(), lr=self.noam_factor * width**-0.5, betas=(0.9, 0.98), eps=1e-9)
+        optimizer = torch.optim.Adam(self.model.parameters(), lr=self.noam_factor * self.model.width**-0.5, betas=(0.9, 0.98), eps=1e-9)
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min((step + 1) ** -0.5, (step + 1) * self.warmup**-1.5))
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 

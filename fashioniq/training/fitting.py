@@ -35,7 +35,8 @@ def begin_run(run: Path, command: str, settings: Training) -> None:
         if not (run / "last.ckpt").exists():
             raise UserError(f"nothing to resume: {run} has no last.ckpt, since no epoch was completed; start again without --resume")
         before = _read_config(path)
-        may_change = MAY_CHANGE - {"epochs"} if isinstance(settings, TrainAttributes) else MAY_CHANGE  # its schedule ends with them
+        scheduled = isinstance(settings, TrainAttributes) or getattr(settings, "schedule", "") == "cosine"
+        may_change = MAY_CHANGE - {"epochs"} if scheduled else MAY_CHANGE  # the learning rate falls until the last of them
         if changed := [key for key in values if key not in may_change and before.get(key) != values[key]]:
             key = changed[0]
             raise UserError(

@@ -1,39 +1,68 @@
-"""Losses over the turns of a batch of dialogs: how near each query is to its target, against the other targets of the batch.
+"""Losses over the turns of a batch of dialogs: how near each query is to its target, against the other images.
 
-Batches are shuffled, so the others are images drawn at random, as the papers have it; all of them at once say what one
-would say on average, and since each image is as often wanted as unwanted, no image gains by being popular in a batch.
+Those are the other targets of the batch or the whole gallery. Batches are shuffled, so the others of a batch are images drawn at random,
+as the papers have it; all of them at once say what one would say on average, and since each image is as often wanted as unwanted,
+no image gains by being popular in a batch. All losses take the queries B×T×D, the vectors of the images N×D, and `same_BN`, true where
+an image is the dialog's target, which is then no negative; they are summed over turns and averaged over dialogs.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 TurnLoss = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
-def triplet(query_BTD: Tensor, target_BD: Tensor, same_BB: Tensor, margin: float = 0.1) -> Tensor:
-    """max(0, ‖q − t‖² − ‖q − n‖² + m), mean over negatives, summed over turns, mean over dialogs (Guo et al. 2018, equation 1).
-
-    `same_BB` is true where two dialogs have one target: no target is its own negative.
-    """
-    with torch.autocast(query_BTD.device.type, enabled=False):  # bfloat16 would blur more than the margin
-        query_BTD, target_BD = query_BTD.float(), target_BD.float()
-        distance_BTB = query_BTD.square().sum(-1, keepdim=True) - 2 * query_BTD @ target_BD.T + target_BD.square().sum(-1)
-    return _hinge(distance_BTB, same_BB, margin)
+def triplet(query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, margin: float = 0.1) -> Tensor:
+    """max(0, ‖q − t‖² − ‖q − n‖² + m), mean over negatives (Guo et al. 2018, equation 1)."""
+    hinge_BTN = _hinge(_square_distances(query_BTD, vectors_ND), same_BN, margin)
+    others_B1 = (~same_BN).sum(1, keepdim=True).clamp(min=1)  # a batch of one dialog teaches nothing
+    return (hinge_BTN.sum(-1) / others_B1).sum(1).mean()
 
 
-def triplet_unsquared(query_BTD: Tensor, target_BD: Tensor, same_BB: Tensor, margin: float = 10.0) -> Tensor:
+def triplet_unsquared(query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, margin: float = 10.0) -> Tensor:
     """The same on plain distances, with the margin of Fashion IQ's released code."""
-    distance_BTB = torch.cdist(query_BTD.flatten(0, 1), target_BD).unflatten(0, query_BTD.shape[:2])
-    return _hinge(distance_BTB, same_BB, margin)
+    distance_BTN = torch.cdist(query_BTD.flatten(0, 1), vectors_ND).unflatten(0, query_BTD.shape[:2])
+    others_B1 = (~same_BN).sum(1, keepdim=True).clamp(min=1)
+    return (_hinge(distance_BTN, same_BN, margin).sum(-1) / others_B1).sum(1).mean()
 
 
-def _hinge(distance_BTB: Tensor, same_BB: Tensor, margin: float) -> Tensor:
-    own_BT1 = distance_BTB.diagonal(dim1=0, dim2=2).T.unsqueeze(-1)
-    hinge_BTB = (own_BT1 - distance_BTB + margin).clamp(min=0).masked_fill(same_BB.unsqueeze(1), 0)
-    others_B1 = (~same_BB).sum(1, keepdim=True).clamp(min=1)  # a batch of one dialog teaches nothing
-    return (hinge_BTB.sum(-1) / others_B1).sum(1).mean()
+def triplet_hard(query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, margin: float = 0.1) -> Tensor:
+    """The triplet loss against the nearest negative alone (VSE++, Faghri et al. 2018)."""
+    return _hinge(_square_distances(query_BTD, vectors_ND), same_BN, margin).amax(-1).sum(1).mean()
 
 
-TURN_LOSSES: dict[str, TurnLoss] = {"triplet": triplet, "triplet-unsquared": triplet_unsquared}
+def cross_entropy(query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, margin: float = 0.05) -> Tensor:
+    """−log of the target's share of exp(−‖q − v‖² / m) among the images; here the margin m is the temperature."""
+    logits_BTN = -_square_distances(query_BTD, vectors_ND) / margin
+    own_B = same_BN.int().argmax(1)
+    again_BN = same_BN.scatter(1, own_B.unsqueeze(1), False)
+    log_share_BTN = logits_BTN.masked_fill(again_BN.unsqueeze(1), float("-inf")).log_softmax(-1)
+    return F.nll_loss(log_share_BTN.transpose(1, 2), own_B.unsqueeze(1).expand(-1, query_BTD.shape[1]), reduction="sum") / len(query_BTD)
+
+
+def _square_distances(query_BTD: Tensor, vectors_ND: Tensor) -> Tensor:
+    with torch.autocast(query_BTD.device.type, enabled=False):  # bfloat16 would blur more than the margin
+        query_BTD, vectors_ND = query_BTD.float(), vectors_ND.float()
+        return query_BTD.square().sum(-1, keepdim=True) - 2 * query_BTD @ vectors_ND.T + vectors_ND.square().sum(-1)
+
+
+def _hinge(distance_BTN: Tensor, same_BN: Tensor, margin: float) -> Tensor:
+    own_B11 = same_BN.int().argmax(1)[:, None, None].expand(-1, distance_BTN.shape[1], 1)
+    return (distance_BTN.gather(2, own_B11) - distance_BTN + margin).clamp(min=0).masked_fill(same_BN.unsqueeze(1), 0)
+
+
+TURN_LOSSES: dict[str, Callable[..., Tensor]] = {
+    "triplet": triplet,
+    "triplet-unsquared": triplet_unsquared,
+    "triplet-hard": triplet_hard,
+    "cross-entropy": cross_entropy,
+}
+
+
+def turn_loss(name: str, margin: float | None = None) -> TurnLoss:
+    """A loss by its name, with its own margin or another."""
+    return TURN_LOSSES[name] if margin is None else partial(TURN_LOSSES[name], margin=margin)

@@ -1,5 +1,6 @@
 """Training a dialog retriever against a frozen user: simulated dialogs, triplet loss summed over their turns."""
 
+import math
 from typing import Any
 
 import pytorch_lightning as pl
@@ -12,10 +13,11 @@ from fashioniq.data.features import Items
 from fashioniq.data.words import Vocabulary
 from fashioniq.gallery import Gallery
 from fashioniq.metrics.ranking import percentile, recall_at
-from fashioniq.models.captioner import Captioner
+from fashioniq.models.decoding import Speaker
 from fashioniq.models.retriever import DialogRetriever
+from fashioniq.models.rnn import RNNRetriever
 from fashioniq.rollout import rollout
-from fashioniq.training.losses import TURN_LOSSES
+from fashioniq.training.losses import TurnLoss
 from fashioniq.users import CaptionerUser, RecordedUser, User
 
 
@@ -44,21 +46,23 @@ class RetrieverTraining(pl.LightningModule):
 
     def __init__(
         self,
-        model: DialogRetriever,
-        captioner: Captioner,
+        model: DialogRetriever | RNNRetriever,
+        captioner: Speaker,
         vocabulary: Vocabulary,
         train: Items,
         val: Items,
         recorded: RecordedTurns | None,
         turns: int,
-        loss: str,
+        loss: TurnLoss,
+        negatives: str,
         beams: int,
         learning_rate: float,
+        schedule: str,
         seed: int,
     ) -> None:
         super().__init__()
-        self.model, self.turns, self.loss, self.learning_rate, self.seed = model, turns, TURN_LOSSES[loss], learning_rate, seed
-        self.beams, self.recorded = beams, recorded
+        self.model, self.turns, self.loss, self.learning_rate, self.seed = model, turns, loss, learning_rate, seed
+        self.negatives, self.beams, self.recorded, self.schedule = negatives, beams, recorded, schedule
         self._items = {"train": train, "val": val}
         self._captioner = (captioner,)  # in a tuple, so that it is no part of this module: neither trained nor saved
         self._vocabulary = vocabulary
@@ -84,8 +88,9 @@ class RetrieverTraining(pl.LightningModule):
 
     def _loss_of_dialogs(self, gallery: Gallery, user: User, target_B: Tensor, first_B: Tensor, turns: int) -> Tensor:
         dialogs = rollout(self.model, BestItem(), user, gallery, target_B, first_B, turns, rank=False)
-        target_BD = self.model.embed_images(gallery.items.features_ND[target_B])
-        return self.loss(dialogs.query_BTD, target_BD, target_B.unsqueeze(1) == target_B)
+        item_N = target_B if self.negatives == "batch" else torch.arange(len(gallery), device=self.device)
+        vectors_ND = self.model.embed_images(gallery.items.features_ND[item_N])
+        return self.loss(dialogs.query_BTD, vectors_ND, target_B.unsqueeze(1) == item_N)
 
     def on_validation_epoch_start(self) -> None:
         self._val_side, self._ranks = self._enter("val"), []
@@ -106,4 +111,13 @@ class RetrieverTraining(pl.LightningModule):
         self.log("val_score", recall_at(last_B, 10) + percentile(last_B, len(self._items["val"])) / 1000)  # P settles ties of R@10
 
     def configure_optimizers(self) -> Any:
-        return torch.optim.Adam((weight for weight in self.model.parameters() if weight.requires_grad), lr=self.learning_rate)
+        optimizer = torch.optim.Adam((weight for weight in self.model.parameters() if weight.requires_grad), lr=self.learning_rate)
+        if self.schedule == "constant":
+            return optimizer
+        steps = int(self.trainer.estimated_stepping_batches)
+        rising = max(1, steps // 10)
+
+        def share(step: int) -> float:
+            return (step + 1) / rising if step < rising else 0.5 + 0.5 * math.cos(math.pi * (step - rising) / max(1, steps - rising))
+
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": torch.optim.lr_scheduler.LambdaLR(optimizer, share), "interval": "step"}}

@@ -1,20 +1,31 @@
 import itertools
+from functools import partial
 
 import pytest
 import torch
 
 from fashioniq.data.words import END, PAD, SPECIAL, START, UNKNOWN
-from fashioniq.models.captioner import Captioner, Looks
+from fashioniq.models.captioner import Captioner
+from fashioniq.models.decoding import Looks
+from fashioniq.models.rnn import RNNCaptioner
 
 ATTRIBUTES = 12
 
 
-def captioner(vocabulary=20, seed=0, end=6.0, **sizes):
+def make(kind, vocabulary=20, seed=0, end=6.0, attributes=ATTRIBUTES, layers=2, **sizes):
     torch.manual_seed(seed)
-    model = Captioner(vocabulary, 6, ATTRIBUTES, **{"width": 16, "heads": 2, "hidden": 32, "layers": 2, **sizes}).eval()
+    if kind == "rnn":
+        model = RNNCaptioner(vocabulary, 6, attributes, width=16, **sizes).eval()
+    else:
+        model = Captioner(vocabulary, 6, attributes, width=16, heads=2, hidden=32, layers=layers, **sizes).eval()
     torch.nn.init.normal_(model.out.weight)  # far from uniform, so that captions differ
     model.out.bias.data[END] += end  # and that some end early
     return model
+
+
+@pytest.fixture(params=["transformer", "rnn"])
+def captioner(request):
+    return partial(make, request.param)
 
 
 def looks(batch, seed=0):
@@ -45,14 +56,14 @@ def one_by_one_without_cache(model, reference, target):
     return words_BL[:, 1:].masked_fill((words_BL[:, 1:] == END).cumsum(1) > 0, PAD)
 
 
-def test_cached_decoding_is_the_argmax_of_teacher_forcing():
+def test_cached_decoding_is_the_argmax_of_teacher_forcing(captioner):
     model, (reference, target) = captioner(), pairs(40)
     words_BL = model.greedy(reference, target)
     assert torch.equal(words_BL, one_by_one_without_cache(model, reference, target))
     assert (words_BL[:, -1] == PAD).any() and len(words_BL.unique(dim=0)) > 5  # short ones are among them, and different ones
 
 
-def test_one_beam_is_greedy():
+def test_one_beam_is_greedy(captioner):
     model, (reference, target) = captioner(), pairs(20)
     assert torch.equal(model.beam(reference, target, 1), model.greedy(reference, target))
 
@@ -76,7 +87,7 @@ def exhaustive(model, reference, target):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_enough_beams_find_the_best_of_all_captions(seed):
+def test_enough_beams_find_the_best_of_all_captions(captioner, seed):
     model = captioner(vocabulary=len(SPECIAL) + 3, seed=seed, end=2.0, max_words=3, layers=1)
     reference, target = looks(6, seed), looks(6, seed + 10)
     expected = [exhaustive(model, Looks(*(x[row : row + 1] for x in reference)), Looks(*(x[row : row + 1] for x in target))) for row in range(6)]
@@ -91,14 +102,14 @@ def decodings():
 
 
 @pytest.mark.parametrize("decode", decodings())
-def test_a_row_alone_says_what_it_says_in_a_batch(decode):
+def test_a_row_alone_says_what_it_says_in_a_batch(captioner, decode):
     model, (reference, target) = captioner(), pairs(12)
     alone = [decode(model, Looks(*(x[row : row + 1] for x in reference)), Looks(*(x[row : row + 1] for x in target))) for row in range(12)]
     assert torch.equal(decode(model, reference, target), torch.cat(alone))
 
 
 @pytest.mark.parametrize("decode", decodings())
-def test_captions_have_words_and_only_words_before_their_padding(decode):
+def test_captions_have_words_and_only_words_before_their_padding(captioner, decode):
     words_BL = decode(captioner(), *pairs(50))
     assert words_BL.shape == (50, 8) and words_BL.dtype == torch.int64
     assert not any((words_BL == never).any() for never in (START, END, UNKNOWN))
@@ -106,7 +117,7 @@ def test_captions_have_words_and_only_words_before_their_padding(decode):
     assert ((words_BL == PAD).int().diff(dim=1) >= 0).all()
 
 
-def test_padding_of_words_and_attributes_changes_no_score():
+def test_padding_of_words_and_attributes_changes_no_score(captioner):
     model, (reference, target) = captioner(), pairs(6)
     words_BL = torch.randint(4, 20, (6, 5))
     scores_BLV = model(reference, target, words_BL)
@@ -115,7 +126,7 @@ def test_padding_of_words_and_attributes_changes_no_score():
     torch.testing.assert_close(model(*more_attributes, longer_BL)[:, :5], scores_BLV, atol=1e-5, rtol=1e-4)
 
 
-def test_the_order_of_attributes_changes_nothing_but_whose_they_are_does():
+def test_the_order_of_attributes_changes_nothing_but_whose_they_are_does(captioner):
     model, (reference, target) = captioner(), pairs(6)
     words_BL = torch.randint(4, 20, (6, 5))
     scores_BLV = model(reference, target, words_BL)
@@ -125,16 +136,15 @@ def test_the_order_of_attributes_changes_nothing_but_whose_they_are_does():
     assert not torch.allclose(model(*swapped, words_BL), scores_BLV, atol=1e-3)
 
 
-def test_only_the_difference_of_the_features_is_seen():
+def test_only_the_difference_of_the_features_is_seen(captioner):
     model, (reference, target) = captioner(), pairs(6)
     moved = [x._replace(features_BD=x.features_BD + 5) for x in (reference, target)]
     words_BL = torch.randint(4, 20, (6, 5))
     torch.testing.assert_close(model(*moved, words_BL), model(reference, target, words_BL), atol=1e-4, rtol=1e-4)
 
 
-def test_without_attributes_they_are_not_looked_at():
-    torch.manual_seed(0)
-    model = Captioner(20, 6, 0, width=16, heads=2, hidden=32, layers=1).eval()
+def test_without_attributes_they_are_not_looked_at(captioner):
+    model = captioner(attributes=0)
     reference, target = pairs(3)
     blind = [Looks(x.features_BD, torch.zeros_like(x.attributes_BA)) for x in (reference, target)]
     assert torch.equal(model.greedy(reference, target), model.greedy(*blind))

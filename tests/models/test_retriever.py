@@ -1,12 +1,23 @@
+from functools import partial
+
 import pytest
 import torch
 
 from fashioniq.models.retriever import DialogRetriever, Turn
+from fashioniq.models.rnn import RNNRetriever
 
 
-def retriever(attributes=12, **sizes):
+def make(kind, attributes=12, **sizes):
     torch.manual_seed(0)
-    return DialogRetriever(30, 6, attributes, **{"width": 16, "heads": 2, "hidden": 32, "layers": 2, **sizes}).eval()
+    if kind == "rnn":
+        sizes.pop("max_turns", None)  # a recurrent network marks no turn
+        return RNNRetriever(30, 6, attributes, width=16, **sizes).eval()
+    return DialogRetriever(30, 6, attributes, width=16, heads=2, hidden=32, layers=2, attention=kind, **sizes).eval()
+
+
+@pytest.fixture(params=["both-ways", "turn-causal", "rnn"])
+def retriever(request):
+    return partial(make, request.param)
 
 
 def turns(batch=5, count=3):
@@ -34,7 +45,7 @@ def assert_same(one, other):
 
 
 @pytest.mark.parametrize("sizes", [{}, {"attributes": 0}, {"word_vector_size": 10}], ids=str)
-def test_padding_of_words_and_attributes_changes_nothing(sizes):
+def test_padding_of_words_and_attributes_changes_nothing(retriever, sizes):
     model = retriever(**sizes)
     dialog = [turn._replace(words_BL=turn.words_BL[:, :6].clone()) for turn in turns()]
     longer = [turn._replace(words_BL=torch.nn.functional.pad(turn.words_BL, (0, 2))) for turn in dialog]
@@ -44,32 +55,32 @@ def test_padding_of_words_and_attributes_changes_nothing(sizes):
 
 
 @pytest.mark.parametrize("sizes", [{}, {"word_vector_size": 10}], ids=str)
-def test_a_row_alone_is_the_row_in_a_batch(sizes):
+def test_a_row_alone_is_the_row_in_a_batch(retriever, sizes):
     model = retriever(**sizes)
     alone = [queries(model, [Turn(*(x[row : row + 1] for x in turn)) for turn in turns()]) for row in range(5)]
     assert_same(queries(model, turns()), torch.cat(alone))
 
 
-def test_every_turn_counts_and_so_does_their_order():
+def test_every_turn_counts_and_so_does_their_order(retriever):
     model, dialog = retriever(), turns()
     last_BD = queries(model, dialog)[:, -1]
     for changed in ([dialog[1], dialog[0], dialog[2]], [turns(5, 4)[3], *dialog[1:]]):
         assert not torch.allclose(queries(model, changed)[:, -1], last_BD, rtol=1e-3)
 
 
-def test_words_attributes_and_image_all_reach_the_query():
+def test_words_attributes_and_image_all_reach_the_query(retriever):
     model, (turn, other, _) = retriever(), turns()
     query_BD = queries(model, [turn])
     for field in Turn._fields:
         assert not torch.allclose(queries(model, [turn._replace(**{field: getattr(other, field)})]), query_BD, rtol=1e-3), field
 
 
-def test_the_order_of_words_counts():
+def test_the_order_of_words_counts(retriever):
     model, (turn, *_) = retriever(), turns()
     assert not torch.allclose(queries(model, [turn._replace(words_BL=turn.words_BL.flip(1))]), queries(model, [turn]), rtol=1e-3)
 
 
-def test_a_state_can_be_gone_on_from_twice():
+def test_a_state_can_be_gone_on_from_twice(retriever):
     model, (first, one, other) = retriever(), turns()
     _, state = model.step(model.start(5), first)
     before_BD, _ = model.step(state, one)
@@ -77,34 +88,58 @@ def test_a_state_can_be_gone_on_from_twice():
     assert torch.equal(model.step(state, one)[0], before_BD)
 
 
-def test_dialogs_may_be_longer_than_training_knew():
+def test_dialogs_may_be_longer_than_training_knew(retriever):
     made = queries(retriever(max_turns=2), turns(count=4))
     assert made.shape == (5, 4, 16) and made.isfinite().all()
 
 
 def test_words_beyond_the_eighth_are_heard_in_any_order():
-    model, (turn, *_) = retriever(), turns()
+    model, (turn, *_) = make("both-ways"), turns()
     with_words = [turn._replace(words_BL=torch.cat([turn.words_BL, torch.tensor([[*more]] * 5)], 1)) for more in ((7, 5, 6), (6, 7, 5))]
     first, second = (queries(model, [longer]) for longer in with_words)
     torch.testing.assert_close(first, second)
     assert not torch.allclose(first, queries(model, [turn]))
 
 
-def test_a_turn_without_words_or_attributes_has_a_query():
+def test_a_turn_without_words_or_attributes_has_a_query(retriever):
     assert queries(retriever(), [Turn(torch.zeros(2, 8, dtype=torch.long), torch.zeros(2, 8, dtype=torch.long), torch.randn(2, 6))]).isfinite().all()
 
 
-def test_embedded_images_have_unit_length_and_are_linear_before():
+def test_embedded_images_have_unit_length_and_are_linear_before(retriever):
     model, features_BD = retriever(), torch.randn(4, 6)
     embedded_BD = model.embed_images(features_BD)
     torch.testing.assert_close(embedded_BD.norm(dim=1), torch.ones(4))
     torch.testing.assert_close(model.embed_images(3 * features_BD), embedded_BD)
 
 
-def test_word_vectors_are_taken_over_and_stay_as_they_are():
+def test_word_vectors_are_taken_over_and_stay_as_they_are(retriever):
     model, vectors_VD = retriever(word_vector_size=10), torch.randn(30, 10)
     model.set_word_vectors(vectors_VD)
     queries(model, turns()).sum().backward()
-    table = model.word[0].weight
+    table = (model.word if isinstance(model, RNNRetriever) else model.word[0]).weight
     assert torch.equal(table, vectors_VD) and table.grad is None and not table.requires_grad
-    assert model.word[1].weight.grad.any()
+
+
+def test_turn_causal_attention_is_that_of_the_whole_dialog_with_later_turns_hidden():
+    model, dialog = make("turn-causal"), turns()
+    tokens, masks = zip(*(model._embed(turn) for turn in dialog), strict=True)
+    x_BLD = torch.cat([part + model.turn.weight[number] for number, part in enumerate(tokens)], 1)
+    mask_BL, turn_L = torch.cat(masks, 1), torch.arange(3).repeat_interleave(tokens[0].shape[1])
+    allowed_BLL = mask_BL.unsqueeze(1) & (turn_L.unsqueeze(1) >= turn_L)
+    for layer in model.encoder.layers:
+        y_BLD = layer.norm_attention(x_BLD)
+        heard = torch.nn.functional.scaled_dot_product_attention(
+            layer.attention._split(layer.attention.query(y_BLD)), *layer.attention.keys_values(y_BLD), attn_mask=allowed_BLL.unsqueeze(1)
+        )
+        x_BLD = x_BLD + layer.attention.out(heard.transpose(1, 2).flatten(2))
+        x_BLD = x_BLD + layer.feed_forward(layer.norm_feed_forward(x_BLD))
+    outputs_BLD = model.encoder.norm(x_BLD) * mask_BL.unsqueeze(-1)
+    for number, query_BD in enumerate(queries(model, dialog).unbind(1)):
+        so_far = turn_L <= number
+        mean_BD = outputs_BLD[:, so_far].sum(1) / mask_BL[:, so_far].sum(1, keepdim=True)
+        assert_same(query_BD, model.query(mean_BD.relu()))
+
+
+def test_both_attentions_are_one_in_the_first_turn():
+    dialog = turns(count=1)
+    assert_same(queries(make("both-ways"), dialog), queries(make("turn-causal"), dialog))

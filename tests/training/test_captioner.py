@@ -4,7 +4,8 @@ import torch
 from fashioniq.data.catalog import Pair
 from fashioniq.data.features import Items
 from fashioniq.data.words import END, PAD, START, UNKNOWN, Vocabulary
-from fashioniq.models.captioner import Captioner, Looks
+from fashioniq.models.captioner import Captioner
+from fashioniq.models.decoding import Looks
 from fashioniq.training.captioner import CaptionerTraining, caption_examples
 
 SHAPES, COLOURS = ("longer", "much shorter", "more formal", "darker with sleeves"), ("red", "blue", "green", "black", "white")

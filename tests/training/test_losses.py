@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from fashioniq.training.losses import TURN_LOSSES, triplet, triplet_unsquared
+from fashioniq.training.losses import TURN_LOSSES, cross_entropy, triplet, triplet_hard, triplet_unsquared
 
 LOSSES = [(triplet, 0.1), (triplet_unsquared, 10.0)]
 
@@ -42,6 +42,7 @@ def test_the_loss_is_that_of_loops_over_dialogs_turns_and_other_targets(loss, ma
     torch.manual_seed(0)
     query_BTD, target_BD, same_BB = torch.randn(7, 3, 5), torch.randn(7, 5), itself(7)
     same_BB[1, 4] = same_BB[4, 1] = True
+    target_BD[4] = target_BD[1]
     assert loss(query_BTD, target_BD, same_BB).item() == pytest.approx(naive(query_BTD, target_BD, same_BB, margin, power), rel=1e-4)
 
 
@@ -62,6 +63,32 @@ def test_a_negative_that_is_the_target_does_not_count(loss, margin):
     assert value.item() == pytest.approx(naive(query_BTD, target_BD, same_BB, margin, 2 if loss is triplet else 1), rel=1e-4)
     assert value.item() != pytest.approx(loss(query_BTD, target_BD, itself(3)).item(), rel=1e-4)
     assert loss(query_BTD[:2], target_BD[:2], same_BB[:2, :2]) == 0
+
+
+def test_cross_entropy_is_that_of_the_share_of_the_target_among_the_images():
+    torch.manual_seed(0)
+    query_BTD, vectors_ND, own_B = torch.randn(4, 3, 5), torch.randn(9, 5), torch.tensor([3, 0, 8, 3])
+    same_BN = own_B.unsqueeze(1) == torch.arange(9)
+    weights_BTN = (-(query_BTD.unsqueeze(2) - vectors_ND).square().sum(-1) / 0.5).double().exp()
+    shares_BT = weights_BTN[torch.arange(4), :, own_B] / weights_BTN.sum(-1)
+    assert cross_entropy(query_BTD, vectors_ND, same_BN, 0.5).item() == pytest.approx(-shares_BT.log().sum(1).mean().item(), rel=1e-4)
+    at_start = cross_entropy(torch.zeros(4, 3, 5), torch.nn.functional.normalize(vectors_ND, dim=1), same_BN)
+    assert at_start.item() == pytest.approx(3 * math.log(9), rel=1e-4)  # chance
+
+
+def test_a_target_that_is_twice_among_the_images_is_no_negative_of_itself():
+    torch.manual_seed(0)
+    query_BTD, vectors_ND = torch.randn(2, 3, 5), torch.randn(4, 5)
+    vectors_ND[3] = vectors_ND[0]
+    same_BN = torch.tensor([[True, False, False, True], [False, True, False, False]])
+    for loss in (triplet, triplet_hard, cross_entropy):
+        only_first = loss(query_BTD[:1], vectors_ND[:3], same_BN[:1, :3])
+        assert loss(query_BTD[:1], vectors_ND, same_BN[:1]).item() == pytest.approx(only_first.item(), rel=1e-4)
+
+
+def test_the_hard_triplet_loss_is_that_of_the_nearest_negative():
+    far = triplet_hard(TWO_DIALOGS[:1], torch.tensor([[1.0, 0.0], [0.0, 0.5], [9.0, 9.0]]), torch.tensor([[True, False, False]]))
+    assert far.item() == pytest.approx(0.85)  # as with the near one alone, by hand above
 
 
 def test_a_batch_of_one_dialog_has_no_loss():

@@ -9,7 +9,7 @@ from fashioniq.gallery import Gallery
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.retriever import DialogRetriever
 from fashioniq.rollout import rollout
-from fashioniq.training.losses import triplet
+from fashioniq.training.losses import TURN_LOSSES, triplet, turn_loss
 from fashioniq.training.retriever import RecordedTurns, RetrieverTraining, random_others
 from fashioniq.users import RecordedUser
 
@@ -25,7 +25,7 @@ def training(turns=2, **options):
     torch.manual_seed(0)
     model = DialogRetriever(len(VOCABULARY), 12, 10, width=16, heads=2, hidden=32, layers=1)
     captioner = Captioner(len(VOCABULARY), 12, 10, width=16, heads=2, hidden=32, layers=1)
-    settings = {"recorded": None, "loss": "triplet", "beams": 1, "learning_rate": 1e-3, "seed": 0} | options
+    settings = {"recorded": None, "loss": triplet, "negatives": "batch", "beams": 1, "learning_rate": 1e-3, "schedule": "constant", "seed": 0} | options
     module = RetrieverTraining(model, captioner, VOCABULARY, some_items(30), some_items(20), turns=turns, **settings)
     return module, captioner
 
@@ -68,9 +68,10 @@ def test_the_retriever_learns_20_recorded_dialogs_by_their_words():
 
 
 @pytest.mark.parametrize("beams", [1, 2])
-@pytest.mark.parametrize("loss", ["triplet", "triplet-unsquared"])
-def test_a_step_moves_the_retriever_and_leaves_the_captioner(loss, beams):
-    module, captioner = training(loss=loss, beams=beams)
+@pytest.mark.parametrize("negatives", ["batch", "gallery"])
+@pytest.mark.parametrize("loss", TURN_LOSSES)
+def test_a_step_moves_the_retriever_and_leaves_the_captioner(loss, negatives, beams):
+    module, captioner = training(loss=turn_loss(loss), negatives=negatives, beams=beams)
     before = {name: tensor.clone() for name, tensor in captioner.state_dict().items()}
     module.on_train_epoch_start()
     optimizer = module.configure_optimizers()

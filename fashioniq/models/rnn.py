@@ -1,0 +1,142 @@
+"""The recurrent baselines: Guo et al.'s dialog retriever (NeurIPS 2018) and show, attend and tell on the difference of two products.
+
+Both serve wherever the transformers do: the same tokens come in, the same words and queries come out.
+"""
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fashioniq.data.words import PAD
+from fashioniq.models.decoding import Looks, Speaker
+from fashioniq.models.layers import small_embedding
+from fashioniq.models.retriever import Turn
+
+
+class RNNRetriever(nn.Module):
+    """Dialog → query: a convolution over the words, a GRU over the turns. `attributes` is the number of words known, 0 for none to be used.
+
+    With a `word_vector_size` the words' vectors are pretrained and frozen (`set_word_vectors`); else they are learnt, `word_width` wide.
+    """
+
+    def __init__(
+        self,
+        vocabulary: int,
+        features: int,
+        attributes: int,
+        width: int = 256,
+        word_width: int = 512,
+        max_words: int = 8,
+        word_vector_size: int = 0,
+    ) -> None:
+        super().__init__()
+        self.max_words, self.width = max_words, width
+        self.image = nn.Linear(features, width, bias=False)
+        self.attribute = small_embedding(attributes + 1, width, padding=0) if attributes else None
+        self.word = nn.Embedding(vocabulary, word_vector_size or word_width, padding_idx=PAD)
+        self.word.weight.requires_grad_(not word_vector_size)
+        self.pairs_of_words = nn.Conv1d(self.word.embedding_dim, width, kernel_size=2)
+        self.norm = nn.BatchNorm1d(width)
+        self.text = nn.Linear(width, width)
+        self.turn = nn.Linear(width, width)
+        self.history = nn.GRUCell(width, width)
+        self.query = nn.Linear(width, width)
+        nn.init.normal_(self.query.weight, std=0.1 * width**-0.5)  # queries start short, about as far from every image:
+        nn.init.zeros_(self.query.bias)  # the loss starts near its chance value
+
+    def set_word_vectors(self, vectors_VD: Tensor) -> None:
+        """Put pretrained vectors in place of the words' random ones; they stay frozen."""
+        self.word.weight.data.copy_(vectors_VD)
+
+    def embed_images(self, features_BD: Tensor) -> Tensor:
+        """The shared image embedding, of unit length: for the gallery, the items shown, targets and negatives."""
+        return F.normalize(self.image(features_BD), dim=-1)
+
+    def start(self, batch: int) -> Tensor:
+        """No history: B×D."""
+        return torch.zeros(batch, self.width, device=self.image.weight.device)
+
+    def step(self, state: Tensor, turn: Turn) -> tuple[Tensor, Tensor]:
+        """The query after one more turn, and the history that has heard it, both B×D."""
+        seen_BD = self.embed_images(turn.image_BD)
+        if self.attribute is not None:
+            there_BA1 = (turn.attributes_BA != 0).unsqueeze(-1)
+            seen_BD = seen_BD + (self.attribute(turn.attributes_BA) * there_BA1).sum(1) / there_BA1.sum(1).clamp(min=1)
+        state = self.history(self.turn(self._hear(turn.words_BL) + seen_BD), state)
+        return self.query(state), state
+
+    def _hear(self, words_BL: Tensor) -> Tensor:
+        words_BDL = F.pad(self.word(words_BL).transpose(1, 2), (0, 1))  # the last word makes a pair with nothing
+        heard_BDL = F.relu(self.pairs_of_words(words_BDL)) * (words_BL != PAD).unsqueeze(1)
+        heard_BD = heard_BDL.amax(2)
+        many = self.norm.training and len(heard_BD) > 1  # one dialog has no deviation
+        heard_BD = self.norm(heard_BD) if many else F.batch_norm(
+            heard_BD, self.norm.running_mean, self.norm.running_var, self.norm.weight, self.norm.bias
+        )
+        return self.text(heard_BD)
+
+
+class RecurrentState(NamedTuple):
+    """The LSTM's state, and what it attends to: the tokens of a pair, their keys, and which are not padding."""
+
+    hidden_BD: Tensor
+    cell_BD: Tensor
+    memory_BLD: Tensor
+    keys_BLD: Tensor
+    mask_BL: Tensor
+
+    @property
+    def rows(self) -> int:
+        """Captions or beams that are being decoded."""
+        return len(self.hidden_BD)
+
+    def select(self, rows: Tensor) -> "RecurrentState":
+        """The given rows, in their order, with the words and the pair of each."""
+        return RecurrentState(*(part.index_select(0, rows) for part in self))
+
+    def select_words(self, rows: Tensor) -> "RecurrentState":
+        """The words of the given rows, where the pair of row i and of rows[i] is the same: beams of one caption."""
+        return self._replace(hidden_BD=self.hidden_BD.index_select(0, rows), cell_BD=self.cell_BD.index_select(0, rows))
+
+
+class RNNCaptioner(Speaker):
+    """(reference, target) → words, by an LSTM that attends to the difference of the images and to the attributes of both."""
+
+    def __init__(self, vocabulary: int, features: int, attributes: int, width: int = 512, dropout: float = 0.1, max_words: int = 8) -> None:
+        super().__init__(vocabulary, max_words, width)
+        self.image = nn.Linear(features, width)
+        self.attribute = small_embedding(attributes + 1, width, padding=0) if attributes else None
+        self.role = small_embedding(3, width)  # the difference, an attribute of the reference, one of the target
+        self.word = small_embedding(vocabulary, width, padding=PAD)
+        self.drop = nn.Dropout(dropout)
+        self.first = nn.Linear(width, 2 * width)
+        self.cell = nn.LSTMCell(2 * width, width)
+        self.key, self.look, self.weight = nn.Linear(width, width), nn.Linear(width, width), nn.Linear(width, 1, bias=False)
+        self.out = nn.Linear(2 * width, vocabulary)
+
+    def encode(self, reference: Looks, target: Looks) -> RecurrentState:
+        """The tokens of the pair, and the LSTM's first state made of their mean."""
+        tokens = [self.image(reference.features_BD - target.features_BD).unsqueeze(1) + self.role.weight[0]]
+        masks = [torch.ones_like(tokens[0][..., 0], dtype=torch.bool)]
+        if self.attribute is not None:
+            for role, attributes_BA in ((1, reference.attributes_BA), (2, target.attributes_BA)):
+                tokens.append(self.attribute(attributes_BA) + self.role.weight[role])
+                masks.append(attributes_BA != 0)
+        memory_BLD, mask_BL = self.drop(torch.cat(tokens, 1)), torch.cat(masks, 1)
+        mean_BD = (memory_BLD * mask_BL.unsqueeze(-1)).sum(1) / mask_BL.sum(1, keepdim=True)
+        hidden_BD, cell_BD = self.first(mean_BD).tanh().chunk(2, dim=-1)
+        return RecurrentState(hidden_BD, cell_BD, memory_BLD, self.key(memory_BLD), mask_BL)
+
+    def advance(self, words_BL: Tensor, place: int, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
+        """Scores of the word after each of `words_BL`, one word at a time."""
+        logits = []
+        for word_BD in self.drop(self.word(words_BL)).unbind(1):
+            scores_BL = self.weight((state.keys_BLD + self.look(state.hidden_BD).unsqueeze(1)).tanh()).squeeze(-1)
+            share_BL = scores_BL.masked_fill(~state.mask_BL, float("-inf")).softmax(1)
+            seen_BD = (share_BL.unsqueeze(-1) * state.memory_BLD).sum(1)
+            hidden_BD, cell_BD = self.cell(torch.cat([word_BD, seen_BD], 1), (state.hidden_BD, state.cell_BD))
+            state = state._replace(hidden_BD=hidden_BD, cell_BD=cell_BD)
+            logits.append(self.out(self.drop(torch.cat([hidden_BD, seen_BD], 1))))
+        return torch.stack(logits, 1), state
