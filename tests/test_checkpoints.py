@@ -39,7 +39,7 @@ def same(one, other):
 
 def test_a_model_comes_back_as_it_was_saved(tmp_path):
     saved, loaded = model().to(memory_format=torch.channels_last), model(1)
-    facts = {"kind": "captioner", "category": "tops", "attrs": True, "sizes": {"width": 4}, "words": ["red"], "features": {}, "data": {}}
+    facts = {"kind": "captioner", "category": "tops", "attrs": True, "model": "transformer", "sizes": {"width": 4}, "words": ["red"], "features": {}, "data": {}}
     save_model(tmp_path / "run", saved, facts)
     load_weights(tmp_path / "run", loaded)
     assert same(saved, loaded)
@@ -48,7 +48,7 @@ def test_a_model_comes_back_as_it_was_saved(tmp_path):
 
 def test_facts_that_lack_something_are_refused_by_name(tmp_path):
     save_model(tmp_path / "run", model(), {"kind": "captioner", "category": "tops"})
-    with pytest.raises(UserError, match="lacks attrs, data, features, sizes, words"):
+    with pytest.raises(UserError, match="lacks attrs, data, features, model, sizes, words"):
         read_facts(tmp_path / "run", "captioner")
 
 

@@ -460,7 +460,7 @@ def test_an_existing_run_is_not_written_over(refused, project, vector_runs):
 def test_missing_word_vectors_are_named(retriever, tmp_path):
     assert str(tmp_path / "glove.txt") in retriever(word_vectors=tmp_path / "glove.txt")
     (tmp_path / "glove.txt").write_text("neither\nof both formats\n")
-    assert "is not a text file of word vectors" in retriever(word_vectors=tmp_path / "glove.txt")
+    assert "is not a whole file of word vectors" in retriever(word_vectors=tmp_path / "glove.txt")
 
 
 # numbers that cannot be
