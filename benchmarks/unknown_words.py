@@ -10,7 +10,7 @@ from pathlib import Path
 from nltk import edit_distance
 
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.words import Vocabulary, load_word_vectors, tokenize
+from fashioniq.data.words import SPECIAL, Vocabulary, load_word_vectors, tokenize
 
 OFTEN, LETTERS = 20, 4  # a word is misspelt if it is one letter away from one said so often in training; short words are near to many
 
@@ -32,8 +32,8 @@ def main(root: Path, vectors: Path | None) -> None:
         near = {word: meant for word in unknown if len(word) >= LETTERS for meant in common if _one_letter_apart(word, meant)}
         misspelt = sum(unknown[word] for word in near)
         shares = (f"{100 * part / whole:.2f} %" for part, whole in ((unknown.total(), words), (never, words), (touched, len(others))))
-        print(f"{category}: {len(vocabulary) - 4} words said at least twice in train; of {words:,} words of val and test {unknown.total():,} are unknown")
-        print("  {} of the words, {} never said in train, in {} of the captions".format(*shares))
+        print(f"{category}: {len(vocabulary) - len(SPECIAL)} words said at least twice in train, {words:,} words in val and test")
+        print("  unknown: {} of these, {} never said in train, in {} of the captions".format(*shares))
         print(f"  {misspelt} of them ({100 * misspelt / unknown.total():.0f} %) are one letter from a common word:")
         print("  " + ", ".join(f"{word} ({meant})" for word, meant in list(near.items())[:10]))
         if vectors:

@@ -39,7 +39,8 @@ def same(one, other):
 
 def test_a_model_comes_back_as_it_was_saved(tmp_path):
     saved, loaded = model().to(memory_format=torch.channels_last), model(1)
-    facts = {"kind": "captioner", "category": "tops", "attrs": True, "model": "transformer", "sizes": {"width": 4}, "words": ["red"], "features": {}, "data": {}}
+    facts = {"kind": "captioner", "category": "tops", "attrs": True, "model": "transformer"}
+    facts |= {"sizes": {"width": 4}, "words": ["red"], "features": {}, "data": {}}
     save_model(tmp_path / "run", saved, facts)
     load_weights(tmp_path / "run", loaded)
     assert same(saved, loaded)
