@@ -28,6 +28,7 @@ COMMANDS: dict[str, type] = {
     "train-retriever": config.TrainRetriever,
     "eval-dialogs": config.EvalDialogs,
     "eval-captions": config.EvalCaptions,
+    "eval-single-turn": config.EvalSingleTurn,
     "fetch-spice": config.FetchSpice,
     "compare": config.Compare,
 }

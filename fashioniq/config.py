@@ -202,15 +202,21 @@ class TrainCaptioner(Training):
     noam_factor: float = knob(2.0, "the learning rate is factor · width^-½ · min(step^-½, step · warmup^-3/2)", least=0)
     warmup: int = knob(4000, "steps until the learning rate is highest", least=1)
     beam: int = knob(5, "beams of the captions that validation scores", least=1)
+    seeds: int = knob(1, "trainings of so many seeds, from --seed on, in RUN-seed0, RUN-seed1 …", least=1)
 
 
 @dataclass(kw_only=True)
 class TrainRetriever(Training):
-    """Train the dialog retriever in simulated dialogs with a frozen captioner."""
+    """Train a retriever in simulated dialogs with a frozen captioner, on recorded captions, or both."""
 
     category: str = required(CATEGORY)
     attrs: bool = knob(False, "see the attributes of the products shown; the captioner must too")
-    model: Literal["transformer", "rnn"] = knob("transformer", "the paper's, or the recurrent one of Guo 2018; that has no heads or layers")
+    model: Literal["transformer", "rnn", "composer"] = knob(
+        "transformer", "the paper's, or the recurrent one of Guo 2018, or one for a single turn; these have no heads or layers"
+    )
+    composition: Literal["A", "B", "C", "D", "E", "F"] = knob(
+        "A", "of a composer: image, attributes and caption with a gate; B without attributes; C image, caption; D caption; E image; F attributes"
+    )
     captioner: Path | None = knob(None, "run of train-captioner that plays the user (default: runs/captioner-CATEGORY[-attrs])")
     start: Path | None = knob(None, "run of train-retriever to begin with its weights, to train on with another learning rate or user")
     features: Path | None = knob(None, FEATURES)
@@ -224,7 +230,10 @@ class TrainRetriever(Training):
     )
     turns: int = knob(5, "turns of a dialog", least=1)
     beam: int = knob(1, "beams of the user's captions in training and validation; 1 is greedy, as the paper's", least=1)
-    recorded_turns: bool = knob(False, "learn beside the simulated dialogs from what people said of the training pairs, as dialogs of one turn")
+    errors: float = knob(0.0, "share of the captioner's words that are dropped, swapped with the next or negated, a third each", least=0, below=1)
+    dialogs: Literal["simulated", "recorded", "both"] = knob(
+        "simulated", "to learn from: of the captioner, or what people said of the training pairs, as dialogs of one turn, without a captioner; or both"
+    )
     loss: Literal["triplet", "triplet-unsquared", "triplet-hard", "cross-entropy"] = knob(
         "triplet", "on squared distances (Guo 2018), on distances (released code), against the nearest negative alone, or cross-entropy"
     )
@@ -235,6 +244,7 @@ class TrainRetriever(Training):
         "constant", "of the learning rate: as it is, or rising over a tenth of the steps and falling to zero along a cosine"
     )
     batch_size: int = knob(128, "dialogs a step", least=1)
+    seeds: int = knob(1, "trainings of so many seeds, from --seed on, in RUN-seed0, RUN-seed1 …", least=1)
 
 
 @dataclass(kw_only=True)
@@ -243,21 +253,24 @@ class EvalDialogs:
 
     data: Path = knob(Path("data/fashioniq"), DATA)
     category: str = required(CATEGORY)
-    run: Path = required("run of train-retriever")
+    run: Path | None = knob(None, "run of train-retriever")
     user: str | None = knob(
         None,
         "run of train-captioner that plays the user (default: the retriever's own), or human: the recorded captions of the split's pairs as one turn",
     )
+    cross: list[str] = knob([], "instead of --run: several retrievers, each with every user, in one table; A,B,C are seeds of one model")
+    users: list[str] = knob([], "with --cross: the users, A,B,C as above (default: the retrievers' own)")
     features: Path | None = knob(None, FEATURES)
     split: Literal["train", "val", "test"] = knob("test", "whose items are the targets and the gallery")
     turns: int = knob(5, "turns of a dialog", least=1)
     beam: int = knob(5, "beams of the user's captions; 1 is greedy", least=1)
+    errors: float = knob(0.0, "share of the user's words that are dropped, swapped with the next or negated, a third each", least=0, below=1)
     exclude_shown: bool = knob(False, "never show a product twice in a dialog; ranks still count all products")
     captions: Literal["each", "joined"] = knob("each", "with --user human: each caption of a pair as a dialog of its own, or both joined by and")
     first_candidates: Path | None = knob(None, "first_candidates.json of an earlier evaluation, to begin with the same products")
-    out: Path | None = knob(None, "folder of the results, replaced if it is there (default: RUN/dialogs-SPLIT)")
+    out: Path | None = knob(None, "folder of the results, replaced if it is there (default: RUN/dialogs-SPLIT, with --cross runs/cross-CATEGORY-SPLIT)")
     batch_size: int = knob(128, "dialogs at a time", least=1)
-    seed: int = knob(0, "of the first candidates", least=0, below=2**32)
+    seed: int = knob(0, "of the first candidates, and of the user's errors", least=0, below=2**32)
     device: str = knob("auto", DEVICE)
 
 
@@ -274,6 +287,27 @@ class EvalCaptions:
     out: Path | None = knob(None, "folder of the results, replaced if it is there (default: RUN/captions-SPLIT, or runs/people-CATEGORY/captions-SPLIT)")
     batch_size: int = knob(128, "pairs at a time", least=1)
     seed: int = knob(0, "of the random captions", least=0, below=2**32)
+    device: str = knob("auto", DEVICE)
+
+
+@dataclass(kw_only=True)
+class EvalSingleTurn:
+    """Search the targets of captioned pairs by candidate and caption, a single turn: by a retriever, or by someone else's answers."""
+
+    data: Path = knob(Path("data/fashioniq"), DATA)
+    category: list[str] = knob([], "dresses, shirts or tops, or one of your own; several give a table with their mean")
+    run: list[str] = knob([], "for each category a run of train-retriever that answers")
+    predictions: list[str] = knob(
+        [], "for each category a file that answers: a TREC run, .json of {query: [id, …]}, or .npz of queries, query_vectors, ids, vectors"
+    )
+    write_queries: Path | None = knob(None, "only write queries.CATEGORY.json to this folder: the queries' names, TARGET-CANDIDATE-n, and the gallery")
+    features: list[str] = knob([], "for each category its feature store (default: DATA/features/CATEGORY; other answers than a run's need none)")
+    split: Literal["train", "val", "test"] = knob("val", "whose pairs are the queries; released test pairs have no target")
+    gallery: Literal["original", "val-split"] = knob("original", "all products of the split, or as VAL only those in its pairs, which scores higher")
+    captions: Literal["each", "joined", "both-orders"] = knob("each", "each a query, both joined by and, or the mean of both orders of that")
+    exclude_candidate: bool = knob(False, "never find the candidate of the query itself")
+    out: Path | None = knob(None, "folder of the results, replaced if it is there (default: single-turn-… in RUN or in a folder named as FILE)")
+    batch_size: int = knob(128, "queries at a time", least=1)
     device: str = knob("auto", DEVICE)
 
 

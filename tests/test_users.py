@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import pytest
 import torch
 
@@ -6,7 +8,7 @@ from fashioniq.data.features import Items
 from fashioniq.data.words import PAD, SPECIAL, UNKNOWN, Vocabulary
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.decoding import Looks
-from fashioniq.users import CaptionerUser, RecordedUser
+from fashioniq.users import CaptionerUser, ErringUser, RecordedUser, Words, chances, negation, with_errors
 
 SPEAKS = Vocabulary([f"word{n}" for n in range(16)])
 HEARS = Vocabulary([f"word{n}" for n in reversed(range(2, 16))])  # other ids, and two words that it never heard
@@ -60,3 +62,94 @@ def test_a_recorded_user_repeats_the_words_of_each_turn():
     user = RecordedUser(words_BTL)
     for turn in (2, 0, 1):
         assert torch.equal(user.reply(torch.arange(5), Offer(turn, torch.arange(5))).words_BL, words_BTL[:, turn])
+
+
+# a user that errs
+
+TALK = Vocabulary(["no", "not", *(f"w{n}" for n in range(8))])
+NO, NOT = 4, 5
+SAID = ["w1 w2 w3 w4", "w5", "", "w1 w2 w3 w4 w5 w6 w7 w0"]
+
+
+def said_with(errors, chance_BL, word=NOT):
+    return TALK.decode(with_errors(TALK.encode(SAID, 8), errors, torch.as_tensor(chance_BL).expand(len(SAID), 8), word))
+
+
+@pytest.mark.parametrize(
+    ("chance", "expected"),
+    [
+        (0.1, ["w2 w3 w4", "w5", "", "w2 w3 w4 w5 w6 w7 w0"]),
+        (0.3, ["w2 w1 w3 w4", "w5", "", "w2 w1 w3 w4 w5 w6 w7 w0"]),
+        (0.5, ["not w1 w2 w3 w4", "not w5", "", "not w1 w2 w3 w4 w5 w6 w7"]),
+        (0.6, SAID),
+    ],
+)
+def test_a_word_is_dropped_swapped_or_negated_by_its_chance(chance, expected):
+    assert said_with(0.6, [chance, *[0.9] * 7]) == expected
+
+
+def test_the_last_word_is_swapped_with_the_one_before():
+    assert said_with(0.6, [0.9, 0.9, 0.9, 0.3, 0.9, 0.9, 0.9, 0.9])[0] == "w1 w2 w4 w3"
+
+
+def test_a_negated_word_keeps_its_negation_when_another_is_swapped_with_it():
+    assert said_with(0.6, [0.3, 0.5, *[0.9] * 6])[0] == "not w2 w1 w3 w4"
+
+
+def test_nobody_is_silenced_and_nobody_who_is_silent_speaks():
+    assert said_with(0.9, torch.zeros(8)) == ["w1", "w5", "", "w1"]
+
+
+def test_without_errors_every_word_stays_as_it_is():
+    words_BL = TALK.encode(SAID, 8)
+    assert torch.equal(with_errors(words_BL, 0.0, torch.rand(words_BL.shape), NOT), words_BL)
+
+
+def test_a_listener_without_negations_hears_drops_and_swaps_only():
+    assert (negation(TALK), negation(Vocabulary(["no"])), negation(Vocabulary(["red"]))) == (NOT, NO, None)
+    assert said_with(0.6, [0.29, *[0.9] * 7], word=None)[0] == "w2 w3 w4"
+    assert said_with(0.6, [0.31, *[0.9] * 7], word=None)[0] == "w2 w1 w3 w4"
+    assert said_with(0.6, [0.59, *[0.9] * 7], word=None)[0] == "w2 w1 w3 w4"
+
+
+def test_each_kind_of_error_comes_as_often_as_it_should():
+    rows, length, errors = 4000, 20, 0.06
+    words_BL = torch.nn.functional.pad(torch.arange(10, 10 + length), (0, length)).repeat(rows, 1)  # in order, with room for negations
+    heard_BL = with_errors(words_BL, errors, torch.rand(words_BL.shape, generator=torch.Generator().manual_seed(0)), NOT)
+    others = [[word for word in row if word > NOT] for row in heard_BL.tolist()]
+    swapped = sum(later < word for row in others for word, later in pairwise(row))
+    dropped = rows * length - sum(map(len, others))
+    rates = [count / (rows * length) for count in (dropped, swapped, (heard_BL == NOT).sum().item())]
+    assert rates == pytest.approx([errors / 3] * 3, rel=0.1)
+
+
+class Parrot:
+    """Says the same whatever is offered."""
+
+    def __init__(self, words_BL):
+        self.words_BL = words_BL
+
+    def reply(self, target_B, offer):
+        return Words(self.words_BL[target_B])
+
+
+@pytest.fixture
+def parrot():
+    return Parrot(torch.randint(6, 14, (50, 8), generator=torch.Generator().manual_seed(0)))
+
+
+def test_fixed_errors_belong_to_the_dialog_and_its_turn(parrot):
+    user = ErringUser(parrot, 0.5, TALK, chances(seed=0, turns=3, dialogs=50, words=8))
+    all_BL = user.reply(torch.arange(50), Offer(1, torch.zeros(50))).words_BL
+    some_B = torch.tensor([31, 4, 17])
+    assert torch.equal(user.reply(some_B, Offer(1, torch.ones(3))).words_BL, all_BL[some_B])  # whatever the batch and the offer
+    assert not torch.equal(user.reply(torch.arange(50), Offer(2, torch.zeros(50))).words_BL, all_BL)
+    assert torch.equal(chances(0, 3, 50, 8)[:2], chances(0, 2, 50, 8)) and not torch.equal(chances(0, 1, 50, 8), chances(1, 1, 50, 8))
+
+
+def test_drawn_errors_follow_the_global_seed(parrot):
+    user, replies = ErringUser(parrot, 0.5, TALK), []
+    for seed in (7, 7, 8):
+        torch.manual_seed(seed)
+        replies.append(user.reply(torch.arange(50), Offer(0, torch.zeros(50))).words_BL)
+    assert torch.equal(replies[0], replies[1]) and not torch.equal(replies[0], replies[2])

@@ -1,7 +1,8 @@
 """What several commands do alike."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,19 +12,26 @@ from torch import nn
 
 from fashioniq.categories import canonical, file_name
 from fashioniq.checkpoints import check_fits, load_weights, read_facts
+from fashioniq.config import TrainCaptioner, TrainRetriever
 from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.data.features import FeatureStore, Items
 from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.files import UserError, checksum
 from fashioniq.models.captioner import Captioner
+from fashioniq.models.composer import Composer
 from fashioniq.models.decoding import Speaker
 from fashioniq.models.encoder import convert_efficientnet_pytorch, create_encoder
 from fashioniq.models.retriever import DialogRetriever
 from fashioniq.models.rnn import RNNCaptioner, RNNRetriever
 
 CAPTIONERS: dict[str, type[Speaker]] = {"transformer": Captioner, "rnn": RNNCaptioner}
-RETRIEVERS: dict[str, Callable[..., DialogRetriever | RNNRetriever]] = {"transformer": DialogRetriever, "rnn": RNNRetriever}
+RETRIEVERS: dict[str, Callable[..., DialogRetriever | RNNRetriever | Composer]] = {
+    "transformer": DialogRetriever,
+    "rnn": RNNRetriever,
+    "composer": Composer,
+}
 M = TypeVar("M", bound=nn.Module)
+T = TypeVar("T", TrainCaptioner, TrainRetriever)
 
 
 def features_folder(data: Path, category: str, features: Path | None) -> Path:
@@ -42,11 +50,17 @@ def open_store(data: Path, category: str, features: Path | None, attrs: bool = F
     return store
 
 
-def pairs_with_features(catalog: Catalog, store: FeatureStore, split: str) -> list[Pair]:
-    """The pairs of a split with a target and with features of both products; how many are left is told."""
+def pairs_with_targets(catalog: Catalog, split: str) -> list[Pair]:
+    """The pairs of a split with a target. Raises UserError where there is none."""
     pairs = [pair for pair in catalog.pairs(split) if pair.target]
     if not pairs:
         raise UserError(f"the {split} captions of {catalog.category} name no target, as released test captions do: use train or val")
+    return pairs
+
+
+def pairs_with_features(catalog: Catalog, store: FeatureStore, split: str) -> list[Pair]:
+    """The pairs of a split with a target and with features of both products; how many are left is told."""
+    pairs = pairs_with_targets(catalog, split)
     there = [pair for pair in pairs if pair.candidate in store and pair.target and pair.target in store]
     if not there:
         raise UserError(f"no {split} pair of {catalog.category} has features of both products in {store.root}: extract this category's features")
@@ -78,6 +92,23 @@ def run_folder(run: Path | None, kind: str, category: str, attrs: bool) -> Path:
     return run or Path("runs") / f"{kind}-{canonical(category)}{'-attrs' if attrs else ''}"
 
 
+def seed_by_seed(settings: T, folder: Path) -> Iterator[tuple[T, Path]]:
+    """The settings and the folder of each of --seeds trainings: `folder` itself, or FOLDER-seed0, FOLDER-seed1 … where there are several.
+
+    With --resume those that had begun go on, which changes nothing where they are complete.
+    Raises UserError for several seeds on several devices, whose processes each give the whole command again.
+    """
+    if settings.seeds == 1:
+        yield settings, folder
+        return
+    if settings.devices > 1:
+        raise UserError(f"--seeds {settings.seeds} trains on one device: give one seed at a time with --seed and --run, or leave --devices out")
+    for seed in range(settings.seed, settings.seed + settings.seeds):
+        run = folder.with_name(f"{folder.name}-seed{seed}")
+        print(f"seed {seed}: {run}")
+        yield replace(settings, seed=seed, seeds=1, resume=settings.resume and (run / "last.ckpt").exists()), run
+
+
 def sizes_of(model_class: Callable[..., nn.Module], known: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the known sizes that a model takes."""
     return {name: known[name] for name in inspect.signature(model_class).parameters if name in known}
@@ -88,7 +119,7 @@ def load_captioner(run: Path, category: str, store: FeatureStore) -> tuple[Speak
     return _load(run, "captioner", CAPTIONERS, category, store)
 
 
-def load_retriever(run: Path, category: str, store: FeatureStore) -> tuple[DialogRetriever | RNNRetriever, Vocabulary, dict[str, Any]]:
+def load_retriever(run: Path, category: str, store: FeatureStore) -> tuple[DialogRetriever | RNNRetriever | Composer, Vocabulary, dict[str, Any]]:
     """A trained retriever, its vocabulary and its facts, checked against the category and the features."""
     return _load(run, "retriever", RETRIEVERS, category, store)
 

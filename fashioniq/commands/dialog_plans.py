@@ -14,7 +14,7 @@ from fashioniq.data.catalog import Catalog
 from fashioniq.data.features import FeatureStore, Items
 from fashioniq.data.words import Vocabulary
 from fashioniq.files import UserError, read_json
-from fashioniq.users import CaptionerUser, User
+from fashioniq.users import CaptionerUser, ErringUser, User, chances, negation, with_errors
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,21 @@ def simulated(
     settings: EvalDialogs, facts: dict[str, Any], items: Items, store: FeatureStore, hears: Vocabulary, device: torch.device
 ) -> tuple[Plan, dict[str, Any]]:
     """Every item is a target once and a captioner, the retriever's own unless another is named, speaks; also the facts of that user."""
-    run = Path(settings.user or facts["user"])
+    if not (named := settings.user or facts["user"]):
+        raise UserError("this retriever was trained without a captioner: name one that plays the user with --user")
+    run = Path(named)
     captioner, speaks, user_facts = load_captioner(run, settings.category, store)
-    user = CaptionerUser(captioner.to(device), items, speaks, hears, settings.beam)
+    user: User = CaptionerUser(captioner.to(device), items, speaks, hears, settings.beam)
+    if settings.errors:
+        user = ErringUser(user, settings.errors, hears, chances(settings.seed, settings.turns, len(items), captioner.max_words, device))
     target_N = torch.arange(len(items), device=device)
     first_N, first_facts = _first_candidates(settings, items)
-    told = {"user": str(run), "captions": user_facts["data"]["captions"], "decoding": f"beam {settings.beam}" if settings.beam > 1 else "greedy"}
+    told = {
+        "user": str(run),
+        "captions": user_facts["data"]["captions"],
+        "decoding": f"beam {settings.beam}" if settings.beam > 1 else "greedy",
+        "errors": settings.errors,
+    }
     return Plan(target_N, first_N.to(device), settings.turns, user, None, first_facts), told
 
 
@@ -74,12 +83,15 @@ def recorded(
     device = items.features_ND.device
     target_N, first_N = (torch.tensor([row[side] for row in rows], device=device) for side in (0, 1))
     longest = max_words if settings.captions == "each" else 2 * max_words
-    words_NTL = hears.encode([text for *_, text in rows], longest).unsqueeze(1).to(device)
+    words_NL = hears.encode([text for *_, text in rows], longest)
+    if settings.errors:
+        words_NL = with_errors(words_NL, settings.errors, chances(settings.seed, 1, *words_NL.shape)[0], negation(hears))
     told = {
         "user": f"recorded captions, {settings.captions}",
         "captions": catalog.captions_origin,
         "decoding": "none",
+        "errors": settings.errors,
         "pairs": len(pairs),
         "coverage_of_pairs": len(pairs) / len(catalog.pairs(settings.split)),
     }
-    return Plan(target_N, first_N, 1, None, words_NTL, {"split": settings.split, "first": "the candidate of each pair"}), told
+    return Plan(target_N, first_N, 1, None, words_NL.unsqueeze(1).to(device), {"split": settings.split, "first": "the candidate of each pair"}), told

@@ -16,7 +16,13 @@ from fashioniq.files import UserError, read_json
 from fashioniq.report.products import Looks
 
 _SAME = {"protocol": "protocol", "category": "category", "split": "split", "gallery": "gallery size"}
-_BETTER_SAME = {"user": "user", "decoding": "decoding of the user", "coverage": "coverage", "fingerprint": "fingerprint of splits and captions"}
+_BETTER_SAME = {
+    "user": "user",
+    "decoding": "decoding of the user",
+    "errors": "share of the user's words that err",
+    "coverage": "coverage",
+    "fingerprint": "fingerprint of splits and captions",
+}
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,14 @@
 """`fashioniq train-captioner`."""
 
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytorch_lightning as pl
 import torch
 from torch.utils.data import TensorDataset
 
 from fashioniq.categories import canonical
-from fashioniq.commands.common import CAPTIONERS, describe_data, open_store, pairs_with_features, run_folder, sizes_of
+from fashioniq.commands.common import CAPTIONERS, describe_data, open_store, pairs_with_features, run_folder, seed_by_seed, sizes_of
 from fashioniq.config import TrainCaptioner
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.words import SPECIAL, Vocabulary, tokenize
@@ -16,7 +17,12 @@ from fashioniq.training.fitting import begin_run, fit, loaders
 
 
 def run(settings: TrainCaptioner) -> None:
-    """Train the captioner of a category and leave it in the run's folder."""
+    """Train the captioner of a category and leave it in the run's folder, or one of each seed in a folder of its own."""
+    for one, folder in seed_by_seed(settings, run_folder(settings.run, "captioner", settings.category, settings.attrs)):
+        _train(one, folder)
+
+
+def _train(settings: TrainCaptioner, folder: Path) -> None:
     catalog = Catalog(settings.data, settings.category)
     store = open_store(settings.data, settings.category, settings.features, settings.attrs)
     pairs = {split: pairs_with_features(catalog, store, split) for split in ("train", "val")}
@@ -25,7 +31,6 @@ def run(settings: TrainCaptioner) -> None:
         for split, some in pairs.items()
     }
     coverage = {split: len(some) / len(catalog.pairs(split)) for split, some in pairs.items()}
-    folder = run_folder(settings.run, "captioner", settings.category, settings.attrs)
     begin_run(folder, "train-captioner", settings)
     pl.seed_everything(settings.seed, verbose=False)
     vocabulary = Vocabulary.of((text for pair in pairs["train"] for text in pair.captions), settings.at_least)

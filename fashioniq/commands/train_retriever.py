@@ -1,6 +1,7 @@
 """`fashioniq train-retriever`."""
 
 from dataclasses import asdict
+from pathlib import Path
 
 import pytorch_lightning as pl
 import torch
@@ -15,44 +16,57 @@ from fashioniq.commands.common import (
     open_store,
     pairs_with_features,
     run_folder,
+    seed_by_seed,
     sizes_of,
     split_items,
 )
 from fashioniq.config import TrainRetriever
-from fashioniq.data.catalog import Catalog
-from fashioniq.data.words import SPECIAL, load_word_vectors
+from fashioniq.data.catalog import Catalog, Pair
+from fashioniq.data.features import FeatureStore
+from fashioniq.data.words import SPECIAL, Vocabulary, load_word_vectors
 from fashioniq.files import UserError
+from fashioniq.models.composer import PARTS
+from fashioniq.models.decoding import Speaker
 from fashioniq.training.fitting import begin_run, fit, loaders
 from fashioniq.training.losses import turn_loss
 from fashioniq.training.retriever import RecordedTurns, RetrieverTraining
 
+CAPTIONED = {"simulated": (), "recorded": ("train", "val"), "both": ("train",)}  # splits whose recorded captions are heard
+MAX_WORDS = 8  # heard of a caption where no captioner says how many: the paper's; 5 to 8 % of the released ones are longer
+
 
 def run(settings: TrainRetriever) -> None:
-    """Train the retriever of a category against a frozen captioner and leave it in the run's folder."""
+    """Train the retriever of a category against a frozen captioner, on recorded captions, or both, and leave it in the run's folder.
+
+    Several seeds have a folder each.
+    """
+    _check_composer(settings)
+    kind = f"composer-{settings.composition}" if settings.model == "composer" else "retriever"
+    for one, folder in seed_by_seed(settings, run_folder(settings.run, kind, settings.category, settings.attrs)):
+        _train(one, folder)
+
+
+def _train(settings: TrainRetriever, folder: Path) -> None:
     catalog = Catalog(settings.data, settings.category)
     store = open_store(settings.data, settings.category, settings.features, settings.attrs)
-    user_run = run_folder(settings.captioner, "captioner", settings.category, settings.attrs)
-    captioner, vocabulary, user_facts = load_captioner(user_run, settings.category, store)
-    if settings.attrs and not user_facts["attrs"]:
-        raise UserError(f"{user_run} was trained without attributes: give a captioner trained with --attrs, or leave --attrs out")
+    pairs = {split: pairs_with_features(catalog, store, split) for split in CAPTIONED[settings.dialogs]}
+    captioner, vocabulary, user_run = _user(settings, store, pairs)
+    max_words = captioner.max_words if captioner else MAX_WORDS
     train, val = (split_items(catalog, store, split) for split in ("train", "val"))
-    recorded = None
-    if settings.recorded_turns:
-        pairs = pairs_with_features(catalog, store, "train")
-        recorded = RecordedTurns(pairs, train, vocabulary, captioner.max_words)
+    items = {"train": train, "val": val}
+    recorded = {split: RecordedTurns(some, items[split], vocabulary, max_words) for split, some in pairs.items()}
     vectors_VD = None
     if settings.word_vectors:
         vectors_VD, lacking = load_word_vectors(settings.word_vectors, vocabulary)
         count = len(vocabulary) - len(SPECIAL)
         print(f"{count - len(lacking)} of {count} words have vectors in {settings.word_vectors}; without: {', '.join(lacking[:8]) or 'none'}")
-    folder = run_folder(settings.run, "retriever", settings.category, settings.attrs)
     pl.seed_everything(settings.seed, verbose=False)
     model_class = RETRIEVERS[settings.model]
     known = asdict(settings) | {
         "vocabulary": len(vocabulary),
         "features": store.size,
         "attributes": len(store.attribute_words) if settings.attrs else 0,
-        "max_words": captioner.max_words,
+        "max_words": max_words,
         "max_turns": settings.turns,
         "word_vector_size": 0 if vectors_VD is None else vectors_VD.shape[1],
     }
@@ -66,6 +80,9 @@ def run(settings: TrainRetriever) -> None:
             raise UserError(f"{settings.start} has other sizes or words than this training: give its --width, --layers and so on, and its captioner")
         model.load_state_dict(started.state_dict())
     begin_run(folder, "train-retriever", settings)
+    share = {split: len(some) / len(catalog.ids(split)) for split, some in items.items()}
+    if captioner is None:
+        share = {split: len(some) / len(catalog.pairs(split)) for split, some in pairs.items()}
     facts = {
         "kind": "retriever",
         "category": canonical(settings.category),
@@ -74,12 +91,14 @@ def run(settings: TrainRetriever) -> None:
         "sizes": sizes,
         "words": vocabulary.words,
         "features": store.identity,
-        "data": describe_data(catalog, {split: len(items) / len(catalog.ids(split)) for split, items in (("train", train), ("val", val))}),
-        "user": str(user_run),
+        "data": describe_data(catalog, share),
+        "user": user_run and str(user_run),
         "loss": settings.loss,
         "negatives": settings.negatives,
-        "recorded_turns": settings.recorded_turns,
+        "dialogs": settings.dialogs,
+        "errors": settings.errors,
     }
+    turns = settings.turns if captioner else 1
     module = RetrieverTraining(
         model,
         captioner,
@@ -87,18 +106,44 @@ def run(settings: TrainRetriever) -> None:
         train,
         val,
         recorded,
-        settings.turns,
+        turns,
         turn_loss(settings.loss, settings.margin),
         settings.negatives,
         settings.beam,
         settings.learning_rate,
         settings.schedule,
         settings.seed,
+        settings.errors,
     )
-    targets = [TensorDataset(torch.arange(len(items))) for items in (train, val)]
-    batches = loaders(targets[0], targets[1], settings.batch_size, settings.seed)
+    of_train, of_val = (TensorDataset(torch.arange(len(items[split] if captioner else recorded[split]))) for split in ("train", "val"))
+    batches = loaders(of_train, of_val, settings.batch_size, settings.seed)
     best = fit(module, model, *batches, folder, settings, facts, "val_score")
+    said = f"user {user_run}" if captioner else f"{len(recorded['val'])} recorded captions"
     print(
-        f"retriever of epoch {best['epoch']:.0f} in {folder}: turn {settings.turns} P {best[f'val_P_{settings.turns}']:.1f}, "
-        f"R@10 {best[f'val_R@10_{settings.turns}']:.1f} among the {len(val)} products of val, user {user_run}"
+        f"retriever of epoch {best['epoch']:.0f} in {folder}: turn {turns} P {best[f'val_P_{turns}']:.1f}, "
+        f"R@10 {best[f'val_R@10_{turns}']:.1f} among the {len(val)} products of val, {said}"
     )
+
+
+def _check_composer(settings: TrainRetriever) -> None:
+    """Raise UserError where a composer is to learn from dialogs, or is told something else of attributes than its composition says."""
+    if settings.model != "composer":
+        return
+    if settings.dialogs != "recorded":
+        raise UserError(f"a composer hears a single turn, --dialogs is {settings.dialogs}: train it with --dialogs recorded")
+    if settings.attrs != ("attributes" in PARTS[settings.composition]):
+        rule = "sees no attributes: leave --attrs out" if settings.attrs else "sees attributes: give --attrs"
+        raise UserError(f"a composer of composition {settings.composition} {rule}")
+
+
+def _user(settings: TrainRetriever, store: FeatureStore, pairs: dict[str, list[Pair]]) -> tuple[Speaker | None, Vocabulary, Path | None]:
+    """The captioner that plays the user, its vocabulary and its run; with recorded captions alone no captioner, and the words of train."""
+    if settings.dialogs == "recorded":
+        if settings.errors:
+            raise UserError(f"--errors is {settings.errors}, of a captioner's words, and --dialogs recorded has no captioner: leave one of them out")
+        return None, Vocabulary.of(text for pair in pairs["train"] for text in pair.captions), None
+    run = run_folder(settings.captioner, "captioner", settings.category, settings.attrs)
+    captioner, vocabulary, facts = load_captioner(run, settings.category, store)
+    if settings.attrs and not facts["attrs"]:
+        raise UserError(f"{run} was trained without attributes: give a captioner trained with --attrs, or leave --attrs out")
+    return captioner, vocabulary, run

@@ -37,10 +37,21 @@ def csv_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     return written.getvalue()
 
 
-def latex_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table as a LaTeX tabular that needs no package: the first column to the left, the others to the right."""
+def text_table(header: Sequence[str], sections: Sequence[Sequence[Sequence[str]]], left: int = 1) -> str:
+    """A table for a terminal or a letter, an empty line between sections of rows; the `left` first columns to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(header, *(row for section in sections for row in section), strict=True)]
+
+    def line(row: Sequence[str]) -> str:
+        cells = [cell.ljust(width) if place < left else cell.rjust(width) for place, (cell, width) in enumerate(zip(row, widths, strict=True))]
+        return "  ".join(cells).rstrip() + "\n"
+
+    return line(header) + "".join("\n" + "".join(map(line, section)) for section in sections)
+
+
+def latex_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    """A table as a LaTeX tabular that needs no package: the `left` first columns to the left, the others to the right."""
     first, *others = (" & ".join(map(_latex, row)) + r" \\" for row in (header, *rows))
-    columns = "l" + "r" * (len(header) - 1)
+    columns = "l" * left + "r" * (len(header) - left)
     return "\n".join([rf"\begin{{tabular}}{{{columns}}}", r"\hline", first, r"\hline", *others, r"\hline", r"\end{tabular}", ""])
 
 

@@ -21,7 +21,7 @@ from fashioniq.config import TrainAttributes, Training
 from fashioniq.files import UserError, cannot_write, write_text
 from fashioniq.gallery import NotFiniteError
 
-MAY_CHANGE = {"resume", "epochs", "patience", "devices", "accelerator", "run"}  # without making it another training
+MAY_CHANGE = {"resume", "epochs", "patience", "devices", "accelerator", "run", "seeds"}  # without making it another training
 
 
 def begin_run(run: Path, command: str, settings: Training) -> None:
@@ -34,7 +34,7 @@ def begin_run(run: Path, command: str, settings: Training) -> None:
     if settings.resume:
         if not (run / "last.ckpt").exists():
             raise UserError(f"nothing to resume: {run} has no last.ckpt, since no epoch was completed; start again without --resume")
-        before = _read_config(path)
+        before = {field.name: field.default for field in dataclasses.fields(settings)} | _read_config(path)  # of a version that knew less
         scheduled = isinstance(settings, TrainAttributes) or getattr(settings, "schedule", "") == "cosine"
         may_change = MAY_CHANGE - {"epochs"} if scheduled else MAY_CHANGE  # the learning rate falls until the last of them
         if changed := [key for key in values if key not in may_change and before.get(key) != values[key]]:

@@ -1,4 +1,4 @@
-"""Training a dialog retriever against a frozen user: simulated dialogs, triplet loss summed over their turns."""
+"""Training a retriever in simulated dialogs with a frozen user, on what people said of pairs, or both: triplet loss summed over the turns."""
 
 import math
 from typing import Any
@@ -13,12 +13,13 @@ from fashioniq.data.features import Items
 from fashioniq.data.words import Vocabulary
 from fashioniq.gallery import Gallery
 from fashioniq.metrics.ranking import percentile, recall_at
+from fashioniq.models.composer import Composer
 from fashioniq.models.decoding import Speaker
 from fashioniq.models.retriever import DialogRetriever
 from fashioniq.models.rnn import RNNRetriever
 from fashioniq.rollout import rollout
 from fashioniq.training.losses import TurnLoss
-from fashioniq.users import CaptionerUser, RecordedUser, User
+from fashioniq.users import CaptionerUser, ErringUser, RecordedUser, User, chances
 
 
 def random_others(item_B: Tensor, count: int) -> Tensor:
@@ -27,7 +28,7 @@ def random_others(item_B: Tensor, count: int) -> Tensor:
 
 
 class RecordedTurns:
-    """What people said of pairs of the training split: target, item shown, words; each caption is a dialog of one turn."""
+    """What people said of pairs of a split, whose products are `items`: target, item shown, words; each caption is a dialog of one turn."""
 
     def __init__(self, pairs: list[Pair], items: Items, vocabulary: Vocabulary, max_words: int) -> None:
         places = {name: place for place, name in enumerate(items.ids)}
@@ -35,23 +36,34 @@ class RecordedTurns:
         self.target_R, self.first_R = (torch.tensor([row[side] for row in rows]) for side in (0, 1))
         self.words_RL = vocabulary.encode([row[2] for row in rows], max_words)
 
+    def __len__(self) -> int:
+        return len(self.target_R)
+
     def draw(self, count: int, device: torch.device) -> tuple[Tensor, Tensor, RecordedUser]:
-        """Targets and first items of `count` dialogs, and the user who says their words."""
-        row_B = torch.randint(len(self.target_R), (count,))
+        """`count` dialogs by chance, each as likely: what `dialogs` gives."""
+        return self.dialogs(torch.randint(len(self), (count,)), device)
+
+    def dialogs(self, row_B: Tensor, device: torch.device) -> tuple[Tensor, Tensor, RecordedUser]:
+        """Targets and first items of these dialogs, and the user who says their words."""
+        row_B = row_B.cpu()
         return self.target_R[row_B].to(device), self.first_R[row_B].to(device), RecordedUser(self.words_RL[row_B].unsqueeze(1).to(device))
 
 
 class RetrieverTraining(pl.LightningModule):
-    """Batches are positions of targets. The gallery is embedded once an epoch; candidates are picked by it, losses use fresh vectors."""
+    """Batches are positions of targets, or without a captioner of recorded dialogs, `recorded` by split.
+
+    With a captioner the recorded ones of train are learnt beside the simulated ones, as many of them. The gallery is embedded once an
+    epoch; candidates are picked by it, losses use fresh vectors.
+    """
 
     def __init__(
         self,
-        model: DialogRetriever | RNNRetriever,
-        captioner: Speaker,
+        model: DialogRetriever | RNNRetriever | Composer,
+        captioner: Speaker | None,
         vocabulary: Vocabulary,
         train: Items,
         val: Items,
-        recorded: RecordedTurns | None,
+        recorded: dict[str, RecordedTurns],
         turns: int,
         loss: TurnLoss,
         negatives: str,
@@ -59,34 +71,43 @@ class RetrieverTraining(pl.LightningModule):
         learning_rate: float,
         schedule: str,
         seed: int,
+        errors: float = 0.0,
     ) -> None:
         super().__init__()
         self.model, self.turns, self.loss, self.learning_rate, self.seed = model, turns, loss, learning_rate, seed
-        self.negatives, self.beams, self.recorded, self.schedule = negatives, beams, recorded, schedule
+        self.negatives, self.beams, self.errors, self.recorded, self.schedule = negatives, beams, errors, recorded, schedule
         self._items = {"train": train, "val": val}
         self._captioner = (captioner,)  # in a tuple, so that it is no part of this module: neither trained nor saved
         self._vocabulary = vocabulary
         self._ranks: list[Tensor] = []
 
-    def _enter(self, split: str) -> tuple[Gallery, User]:
+    def _enter(self, split: str) -> tuple[Gallery, User | None]:
         items = self._items[split].to(self.device)
         with torch.no_grad():
             gallery = Gallery(items, self.model.embed_images(items.features_ND))
-        return gallery, CaptionerUser(self._captioner[0].to(self.device), items, self._vocabulary, self._vocabulary, self.beams)
+        if self._captioner[0] is None:
+            return gallery, None
+        captioner, words = self._captioner[0].to(self.device), self._vocabulary
+        user = CaptionerUser(captioner, items, words, words, self.beams)
+        if not self.errors:
+            return gallery, user
+        always = chances(self.seed, self.turns, len(items), captioner.max_words, self.device) if split == "val" else None  # the same in every epoch
+        return gallery, ErringUser(user, self.errors, words, always)
 
     def on_train_epoch_start(self) -> None:
         self._train_side = self._enter("train")
 
     def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
-        (target_B,) = batch
+        (row_B,) = batch
         gallery, user = self._train_side
-        loss = self._loss_of_dialogs(gallery, user, target_B, random_others(target_B, len(gallery)), self.turns)
-        if self.recorded is not None:
-            target_B, first_B, people = self.recorded.draw(len(target_B), self.device)
-            loss = loss + self._loss_of_dialogs(gallery, people, target_B, first_B, turns=1)
+        if user is None:
+            return self._loss_of_dialogs(gallery, *self.recorded["train"].dialogs(row_B, self.device), turns=1)
+        loss = self._loss_of_dialogs(gallery, row_B, random_others(row_B, len(gallery)), user, self.turns)
+        if "train" in self.recorded:
+            loss = loss + self._loss_of_dialogs(gallery, *self.recorded["train"].draw(len(row_B), self.device), turns=1)
         return loss
 
-    def _loss_of_dialogs(self, gallery: Gallery, user: User, target_B: Tensor, first_B: Tensor, turns: int) -> Tensor:
+    def _loss_of_dialogs(self, gallery: Gallery, target_B: Tensor, first_B: Tensor, user: User, turns: int) -> Tensor:
         dialogs = rollout(self.model, BestItem(), user, gallery, target_B, first_B, turns, rank=False)
         item_N = target_B if self.negatives == "batch" else torch.arange(len(gallery), device=self.device)
         vectors_ND = self.model.embed_images(gallery.items.features_ND[item_N])
@@ -98,7 +119,10 @@ class RetrieverTraining(pl.LightningModule):
     def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
         (target_B,) = batch
         gallery, user = self._val_side
-        first_B = (target_B + 1 + self.seed % (len(gallery) - 1)) % len(gallery)  # any other fixed item: the same ones in every epoch
+        if user is None:
+            target_B, first_B, user = self.recorded["val"].dialogs(target_B, self.device)
+        else:
+            first_B = (target_B + 1 + self.seed % (len(gallery) - 1)) % len(gallery)  # any other fixed item: the same ones in every epoch
         dialogs = rollout(self.model, BestItem(), user, gallery, target_B, first_B, self.turns)
         self._ranks.append(dialogs.ranks)
 

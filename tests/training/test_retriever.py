@@ -25,7 +25,7 @@ def training(turns=2, **options):
     torch.manual_seed(0)
     model = DialogRetriever(len(VOCABULARY), 12, 10, width=16, heads=2, hidden=32, layers=1)
     captioner = Captioner(len(VOCABULARY), 12, 10, width=16, heads=2, hidden=32, layers=1)
-    settings = {"recorded": None, "loss": triplet, "negatives": "batch", "beams": 1, "learning_rate": 1e-3, "schedule": "constant", "seed": 0} | options
+    settings = {"recorded": {}, "loss": triplet, "negatives": "batch", "beams": 1, "learning_rate": 1e-3, "schedule": "constant", "seed": 0} | options
     module = RetrieverTraining(model, captioner, VOCABULARY, some_items(30), some_items(20), turns=turns, **settings)
     return module, captioner
 
@@ -96,12 +96,29 @@ def test_recorded_turns_are_the_captions_with_their_targets_and_candidates_each_
 
 
 def test_a_step_hears_recorded_turns_beside_the_simulated_dialogs(monkeypatch):
-    module, _ = training(recorded=RecordedTurns(PAIRS, some_items(30), VOCABULARY, 8))
+    module, _ = training(recorded={"train": RecordedTurns(PAIRS, some_items(30), VOCABULARY, 8)})
     heard, step = [], module.model.step
     monkeypatch.setattr(module.model, "step", lambda state, turn: heard.append(turn.words_BL) or step(state, turn))
     module.on_train_epoch_start()
     module.training_step([torch.tensor([2, 6])], 0)
     assert len(heard) == 2 + 1 and set(VOCABULARY.decode(heard[2])) <= {words for *_, words in SAID}
+
+
+def test_without_a_captioner_the_recorded_captions_alone_are_heard_each_once_and_validated(monkeypatch):
+    recorded = {split: RecordedTurns(PAIRS, some_items(count), VOCABULARY, 8) for split, count in (("train", 30), ("val", 20))}
+    module, _ = training(turns=1, recorded=recorded)
+    module._captioner = (None,)
+    heard, figures, step = [], {}, module.model.step
+    monkeypatch.setattr(module.model, "step", lambda state, turn: heard.append(turn) or step(state, turn))
+    monkeypatch.setattr(module, "log", figures.__setitem__)
+    module.on_train_epoch_start()
+    assert module.training_step([torch.arange(4)], 0) > 0
+    module.on_validation_epoch_start()
+    module.validation_step([torch.tensor([2, 3])], 0)
+    module.on_validation_epoch_end()
+    assert sorted(VOCABULARY.decode(heard[0].words_BL)) == sorted(words for *_, words in SAID)
+    assert torch.equal(heard[1].image_BD, some_items(20).features_ND[[9, 8]]) and len(heard) == 2
+    assert set(figures) == {"val_P_1", "val_R@10_1", "val_score"}
 
 
 def test_the_captioner_is_no_part_of_what_is_trained_and_saved():

@@ -1,0 +1,158 @@
+"""`fashioniq eval-dialogs --cross`: every user with every retriever, in one table (Fashion IQ, table 6)."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from fashioniq import __version__
+from fashioniq.categories import canonical
+from fashioniq.checkpoints import check_fits, read_facts
+from fashioniq.commands.common import open_store
+from fashioniq.commands.dialog_evaluation import evaluate
+from fashioniq.config import EvalDialogs
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.features import FeatureStore
+from fashioniq.files import UserError, checksum, held, read_json, write_json, write_text
+from fashioniq.report.cross_table import cross_csv, cross_latex, cross_row, cross_text
+
+MARK = "combination.json"  # what a combination was computed from; written last
+_SAME = ("protocol", "category", "split", "gallery", "coverage", "dialogs", "features", "pictures", "decoding", "errors", "exclude_shown", "seed")
+
+
+@dataclass(frozen=True)
+class Model:
+    """One model: the runs of its seeds and their facts, and how the table names it."""
+
+    runs: list[Path]
+    facts: list[dict[str, Any]]
+    attrs: bool
+    name: str
+
+
+def run_cross(settings: EvalDialogs) -> None:
+    """Hold the dialogs of every combination that is not there yet, and leave table.txt, .csv, .tex and .json beside their folders.
+
+    Users and retrievers meet where both see attributes or both do not.
+    """
+    if settings.run or settings.user:
+        raise UserError("--cross takes the place of --run, and --users that of --user: give the one pair or the other")
+    store = open_store(settings.data, settings.category, settings.features)
+    retrievers = _models(settings.cross, "retriever", settings.category, store)
+    users = _models(settings.users or _own_users(retrievers), "captioner", settings.category, store)
+    meetings = [(user, model) for attrs in (True, False) for user in users for model in retrievers if attrs == user.attrs == model.attrs]
+    for model in (*retrievers, *users):
+        if not any(model in pair for pair in meetings):
+            others = "the retrievers" if model in users else "the users"
+            raise UserError(f"{model.runs[0]} was trained {_attributes(model.attrs)} attributes and none of {others} was: give one, or leave it out")
+    out = settings.out or Path("runs") / f"cross-{canonical(settings.category)}-{settings.split}"
+    origin = _origin(settings, store)
+    by_seed = [_by_seed(user, retriever) for user, retriever in meetings]
+    rows: list[dict[str, Any]] = []
+    captions: set[str] = set()
+    with held(out):
+        for (user, retriever), pairs in zip(meetings, by_seed, strict=True):
+            print(f"{user.name} user, {retriever.name} retriever, {_attributes(user.attrs)} attributes")
+            folder = out / f"{user.name}-user-{retriever.name}-retriever{'-attrs' if user.attrs else ''}"
+            folders = [folder] if len(pairs) == 1 else [folder / f"seed-{number}" for number in range(len(pairs))]
+            evaluations = [_combination(settings, *pair, origin, place) for pair, place in zip(pairs, folders, strict=True)]
+            row = cross_row(_attributes(user.attrs), user.name, retriever.name, evaluations)
+            rows.append({**row, "runs": [str(place) for place in folders]})
+            captions |= {one["captions"] for one in evaluations}
+        about = {key: evaluations[0][key] for key in _SAME} | {"captions": " and ".join(sorted(captions))}
+        text = _text(about, rows) + _legend(users, "user") + _legend(retrievers, "retriever")
+        write_text(out / "table.txt", text)
+        write_text(out / "table.csv", cross_csv(rows))
+        write_text(out / "table.tex", cross_latex(rows))
+        write_json(out / "table.json", {**about, "rows": rows})
+    print(f"\n{text}results in {out}, a folder for each row")
+
+
+def _models(named: Sequence[str], kind: str, category: str, store: FeatureStore) -> list[Model]:
+    """The models of a list whose elements are the seeds of one each, checked against the features."""
+    models: list[Model] = []
+    count: Counter[tuple[str, bool]] = Counter()
+    for element in named:
+        runs = [Path(run) for run in element.split(",") if run]
+        facts = [read_facts(run, kind) for run in runs]
+        for run, known in zip(runs, facts, strict=True):
+            check_fits(run, known, category, store)
+        kinds = {(known["model"], known["attrs"]) for known in facts}
+        if len(kinds) != 1:
+            raise UserError(f"{element} should name the seeds of one {kind}, all of one kind, all with or all without attributes")
+        (sort,) = kinds
+        count[sort] += 1
+        models.append(Model(runs, facts, sort[1], sort[0] if count[sort] == 1 else f"{sort[0]}-{count[sort]}"))
+    paths = Counter(run.resolve() for model in models for run in model.runs)
+    if twice := [str(path) for path, times in paths.items() if times > 1]:
+        raise UserError(f"{twice[0]} is named twice among the {kind}s: name every run once")
+    return models
+
+
+def _own_users(retrievers: Sequence[Model]) -> list[str]:
+    """The captioners that the retrievers were trained with, each once."""
+    named = []
+    for model in retrievers:
+        users = [facts["user"] for facts in model.facts]
+        if None in users:
+            raise UserError(f"{model.runs[0]} was trained without a captioner: name those that play the user with --users")
+        named.append(",".join(users if len(set(users)) > 1 else users[:1]))
+    return list(dict.fromkeys(named))
+
+
+def _by_seed(user: Model, retriever: Model) -> list[tuple[Path, Path]]:
+    """The runs that meet: seed by seed, or the one run of a model with all seeds of the other."""
+    seeds = {len(model.runs) for model in (user, retriever)} - {1}
+    if len(seeds) > 1:
+        first, other = (f"{len(model.runs)} seeds of {model.runs[0]}" for model in (user, retriever))
+        raise UserError(f"{first} cannot meet {other}: give as many of both, or one of one")
+    most = max(seeds, default=1)
+    users, retrievers = (model.runs * most if len(model.runs) == 1 else model.runs for model in (user, retriever))
+    return list(zip(users, retrievers, strict=True))
+
+
+def _origin(settings: EvalDialogs, store: FeatureStore) -> dict[str, Any]:
+    """What all combinations of a table depend on alike."""
+    knobs = ("split", "turns", "beam", "errors", "exclude_shown", "seed")
+    first = settings.first_candidates
+    return {
+        "version": __version__,
+        **{name: getattr(settings, name) for name in knobs},
+        "first_candidates": checksum(first) if first and first.is_file() else None,
+        "catalog": Catalog(settings.data, settings.category).fingerprint(),
+        "store": checksum(store.root / "store.json"),
+    }
+
+
+def _combination(settings: EvalDialogs, user: Path, retriever: Path, origin: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The metrics of a user with a retriever, read where the same was computed before."""
+    made_of = {**origin, "user": _checksums(user), "retriever": _checksums(retriever)}
+    if (folder / MARK).exists() and read_json(folder / MARK, "the combination's origin") == made_of:
+        print(f"{folder} is there already")
+        return read_json(folder / "metrics.json", "the evaluation's metrics", dict)
+    (folder / MARK).unlink(missing_ok=True)  # or a kill would leave results of two combinations under its name
+    metrics = evaluate(replace(settings, user=str(user)), retriever, folder)
+    write_json(folder / MARK, made_of)
+    return metrics
+
+
+def _checksums(run: Path) -> list[str]:
+    return [checksum(path) for name in ("model.json", "weights.safetensors") if (path := run / name).is_file()]
+
+
+def _attributes(attrs: bool) -> str:
+    return "with" if attrs else "without"
+
+
+def _text(about: dict[str, Any], rows: Sequence[dict[str, Any]]) -> str:
+    decoding = about["decoding"] + (f", {100 * about['errors']:g} % of the words err" if about["errors"] else "")
+    return (
+        f"{about['category']}, {about['split']} split: {about['dialogs']} dialogs in each row, gallery {about['gallery']}, "
+        f"{100 * about['coverage']:.1f} % of the split have features\n"
+        f"features: {about['features']}; users: {decoding}; pictures: {about['pictures']}; captions: {about['captions']}\n\n{cross_text(rows)}\n"
+    )
+
+
+def _legend(models: Sequence[Model], role: str) -> str:
+    return "".join(f"{model.name} {role} {_attributes(model.attrs)} attributes: {', '.join(map(str, model.runs))}\n" for model in models)

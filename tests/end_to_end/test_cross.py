@@ -1,0 +1,195 @@
+"""Every user with every retriever: `eval-dialogs --cross`, and trainings of several seeds."""
+
+import csv
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from fashioniq.cli import main
+from fashioniq.commands import cross
+from fashioniq.files import UserError
+
+
+def read(path):
+    return json.loads(path.read_text())
+
+
+@pytest.fixture(scope="module")
+def recurrent(project, vector_runs, tmp_path_factory):
+    """The recurrent captioner, and the recurrent retrievers of two seeds that it spoke to, on the same vectors."""
+    folder = tmp_path_factory.mktemp("recurrent")
+    common = {"data": vector_runs.catalog, "category": "dresses", "features": vector_runs.store, "model": "rnn"}
+    project.run("train-captioner", **common, run=folder / "captioner", **{**project.captioner, "epochs": 1})
+    options = {**project.retriever, "epochs": 1, "captioner": folder / "captioner", "run": folder / "retriever", "seeds": 2}
+    project.run("train-retriever", **common, **options)
+    return folder
+
+
+@pytest.fixture
+def options(project, vector_runs, recurrent, tmp_path):
+    """The options of a small cross: the transformer of the shared runs and two seeds of the recurrent retriever, with their own users."""
+    seeds = f"{recurrent / 'retriever-seed0'},{recurrent / 'retriever-seed1'}"
+    common = {"data": vector_runs.catalog, "category": "dresses", "features": vector_runs.store, "turns": 2, "beam": 1}
+    return {**common, "cross": [vector_runs.retriever, seeds], "out": tmp_path / "cross"}
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """How often each folder is evaluated."""
+    count, real = Counter(), cross.evaluate
+
+    def evaluate(settings, run, out):
+        count[str(out.relative_to(settings.out))] += 1
+        return real(settings, run, out)
+
+    monkeypatch.setattr(cross, "evaluate", evaluate)
+    return count
+
+
+FOLDERS = [
+    "transformer-user-transformer-retriever",
+    *(f"transformer-user-rnn-retriever/seed-{seed}" for seed in (0, 1)),
+    "rnn-user-transformer-retriever",
+    *(f"rnn-user-rnn-retriever/seed-{seed}" for seed in (0, 1)),
+]
+
+
+def test_every_user_meets_every_retriever_and_the_first_products_are_the_same(project, options, capsys):
+    project.run("eval-dialogs", **options)
+    told, out = capsys.readouterr().out, options["out"]
+    assert (out / "table.txt").read_text() in told
+    tables = {f"table.{kind}" for kind in ("txt", "csv", "tex", "json")}
+    assert {path.name for path in out.iterdir()} == tables | {name.split("/")[0] for name in FOLDERS}
+    files = {"metrics.json", "dialogs.jsonl", "first_candidates.json", "run.trec", "report.html", "combination.json"}
+    assert all({path.name for path in (out / name).iterdir()} == files for name in FOLDERS)
+    assert len({(out / name / "first_candidates.json").read_bytes() for name in FOLDERS}) == 1
+    table = read(out / "table.json")
+    assert [(row["user"], row["retriever"], row["seeds"]) for row in table["rows"]] == [
+        ("transformer", "transformer", 1), ("transformer", "rnn", 2), ("rnn", "transformer", 1), ("rnn", "rnn", 2)]  # fmt: skip
+    assert (table["split"], table["gallery"], table["decoding"], table["errors"]) == ("test", 12, "greedy", 0.0)
+    with open(out / "table.csv", newline="") as file:
+        lines = {(line["user"], line["retriever"], line["turn"]): line for line in csv.DictReader(file) if line["measure"] == "P"}
+    for user, retriever, folders in (("transformer", "transformer", FOLDERS[:1]), ("rnn", "rnn", FOLDERS[-2:])):
+        means = [read(out / name / "metrics.json")["turns"][1]["P"] for name in folders]
+        assert float(lines[user, retriever, "turn 2"]["mean"]) == pytest.approx(sum(means) / len(means))
+
+
+def test_a_combination_is_what_eval_dialogs_gives(project, options, vector_runs, recurrent, tmp_path):
+    project.run("eval-dialogs", **{**options, "cross": [vector_runs.retriever], "users": [recurrent / "captioner"]}, errors=0.4)
+    alone = {name: value for name, value in options.items() if name != "cross"} | {"out": tmp_path / "alone"}
+    project.run("eval-dialogs", **alone, run=vector_runs.retriever, user=recurrent / "captioner", errors=0.4)
+    for name in ("dialogs.jsonl", "metrics.json", "run.trec"):
+        assert (options["out"] / FOLDERS[3] / name).read_bytes() == (tmp_path / "alone" / name).read_bytes()
+
+
+def test_combinations_can_be_compared(project, options, capsys):
+    project.run("eval-dialogs", **options)
+    seeds = ",".join(str(options["out"] / name) for name in FOLDERS[-2:])
+    assert main(["compare", str(options["out"] / FOLDERS[3]), seeds, "--samples", "100"]) == 0
+    told = capsys.readouterr().out
+    assert "(2 seeds)" in told and "begins" not in told
+
+
+def test_a_cross_that_was_killed_computes_only_what_is_missing(project, options, counted, monkeypatch):
+    real = cross.evaluate
+
+    def evaluate(settings, run, out):
+        if len(counted) == 3:
+            raise RuntimeError("killed")
+        return real(settings, run, out)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cross, "evaluate", evaluate)
+        with pytest.raises(RuntimeError, match="killed"):
+            main(project.arguments("eval-dialogs", **options))
+    assert list(counted) == FOLDERS[:3] and not (options["out"] / "table.txt").exists()
+    project.run("eval-dialogs", **options)
+    assert counted == Counter(FOLDERS)
+    table = (options["out"] / "table.json").read_bytes()
+    project.run("eval-dialogs", **options)
+    assert counted == Counter(FOLDERS) and (options["out"] / "table.json").read_bytes() == table
+
+
+def test_other_settings_or_another_model_are_computed_again(project, options, counted, recurrent):
+    project.run("eval-dialogs", **options)
+    weights = recurrent / "retriever-seed1" / "weights.safetensors"
+    before, other = weights.read_bytes(), (recurrent / "retriever-seed0" / "weights.safetensors").read_bytes()
+    weights.write_bytes(other)
+    project.run("eval-dialogs", **options)
+    weights.write_bytes(before)
+    assert counted == Counter(FOLDERS) + Counter(name for name in FOLDERS if name.endswith("rnn-retriever/seed-1"))
+    counted.clear()
+    project.run("eval-dialogs", **options, errors=0.2)
+    assert counted == Counter(FOLDERS)
+
+
+# what is refused
+
+
+@pytest.fixture
+def refused(project, options, capsys):
+    def refused(**changed):
+        capsys.readouterr()
+        assert main(project.arguments("eval-dialogs", **{**options, **changed})) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith("error: ") and not options["out"].exists()
+        return line
+
+    return refused
+
+
+def test_mistakes_in_the_lists_are_told_before_anything_is_computed(refused, options, runs, vector_runs, recurrent):
+    retrievers = options["cross"]
+    assert "named twice" in refused(cross=[retrievers[0], retrievers[0]])
+    assert "not a retriever" in refused(cross=[recurrent / "captioner"])
+    assert "seeds of one retriever" in refused(cross=[f"{retrievers[0]},{retrievers[1]}"])
+    assert "another" in refused(cross=[*retrievers, runs.retriever])  # of other features
+    assert "no run" in refused(users=["nowhere"])
+    assert "--users" in refused(user=vector_runs.captioner)
+    assert "--cross" in refused(run=vector_runs.retriever)
+    assert "--cross" in refused(cross=[])
+    assert "--cross" in refused(cross=[], run=vector_runs.retriever, users=[vector_runs.captioner])
+
+
+def test_seeds_meet_one_by_one_or_all_meet_the_only_run():
+    one, two, three = (cross.Model([Path(f"{count}-{seed}") for seed in range(count)], [], False, "rnn") for count in (1, 2, 3))
+    assert cross._by_seed(two, two) == list(zip(two.runs, two.runs, strict=True))
+    assert cross._by_seed(one, three) == [(one.runs[0], run) for run in three.runs]
+    assert cross._by_seed(three, one) == [(run, one.runs[0]) for run in three.runs] and cross._by_seed(one, one) == [(*one.runs, *one.runs)]
+    with pytest.raises(UserError, match="2 seeds of 2-0 cannot meet 3 seeds of 3-0"):
+        cross._by_seed(two, three)
+
+
+def test_attributes_meet_only_attributes(refused, project, runs, tmp_path):
+    project.run("train-captioner", data=runs.catalog, category="dresses", run=tmp_path / "blind", **{**project.captioner, "epochs": 1})
+    own = {"features": runs.store, "cross": [runs.retriever]}
+    assert "retriever was trained with attributes and none of the users" in refused(**own, users=[tmp_path / "blind"])
+    assert "blind was trained without attributes and none of the retrievers" in refused(**own, users=[runs.captioner, tmp_path / "blind"])
+
+
+# several seeds
+
+
+def test_several_seeds_are_trainings_of_one_seed_each(project, vector_runs, recurrent, tmp_path):
+    common = {"data": vector_runs.catalog, "category": "dresses", "features": vector_runs.store, "model": "rnn", **project.retriever, "epochs": 1}
+    project.run("train-retriever", **common, captioner=recurrent / "captioner", run=tmp_path / "alone", seed=1)
+    for name in ("weights.safetensors", "model.json", "metrics.csv"):
+        assert (tmp_path / "alone" / name).read_bytes() == (recurrent / "retriever-seed1" / name).read_bytes()
+    assert (recurrent / "retriever-seed0" / "weights.safetensors").read_bytes() != (tmp_path / "alone" / "weights.safetensors").read_bytes()
+
+
+def test_seeds_that_are_complete_are_kept_and_those_that_lack_are_trained(project, vector_runs, tmp_path, capsys):
+    common = {"data": vector_runs.catalog, "category": "dresses", "features": vector_runs.store, "model": "rnn", "run": tmp_path / "captioner"}
+    options = {**project.captioner, **common, "epochs": 1}
+    project.run("train-captioner", **options, seeds=1, seed=0)
+    (tmp_path / "captioner").rename(tmp_path / "captioner-seed0")
+    before = (tmp_path / "captioner-seed0" / "weights.safetensors").stat().st_mtime_ns
+    assert main(project.arguments("train-captioner", **options, seeds=2)) == 2
+    assert "captioner-seed0 holds a run already" in capsys.readouterr().err
+    project.run("train-captioner", **options, seeds=2, resume=True)
+    assert (tmp_path / "captioner-seed0" / "weights.safetensors").stat().st_mtime_ns == before
+    assert (tmp_path / "captioner-seed1" / "model.json").exists()
+    assert main(project.arguments("train-captioner", **options, seeds=2, devices=2)) == 2
+    assert "--seeds 2 trains on one device" in capsys.readouterr().err
