@@ -30,6 +30,7 @@ SCRIPTS = {
     "train_retriever.py": "train-retriever",
     "eval/dialogs.py": "eval-dialogs",
     "eval/captions.py": "eval-captions",
+    "eval/single_turn.py": "eval-single-turn",
 }
 WITHOUT_SCRIPT = {"check-data", "compare", "fetch-spice"}  # what is no step of a training or an evaluation
 

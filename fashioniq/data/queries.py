@@ -1,0 +1,43 @@
+"""Captioned pairs as queries of single-turn retrieval: a candidate and what people said of it; what is searched is the target."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fashioniq.data.catalog import Pair
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query: its name, TARGET-CANDIDATE-n with n from 1, the products, and one text, or two whose vectors are averaged."""
+
+    name: str
+    target: str
+    candidate: str
+    texts: tuple[str, ...]
+
+
+def queries_of(pairs: Iterable[Pair], captions: str) -> list[Query]:
+    """The queries of pairs with targets by a caption mode.
+
+    `each`: every caption is a query (Fashion IQ, VAL); `joined`: all captions of a pair, joined by "and" (CLIP4Cir); `both-orders`: the same
+    in their order and reversed, one query of two texts (LinCIR).
+    """
+    queries = []
+    number: Counter[str] = Counter()
+    for pair in pairs:
+        if not pair.target:
+            continue
+        name = f"{pair.target}-{pair.candidate}"
+        for texts in _texts(pair.captions, captions):
+            number[name] += 1  # a pair may be listed twice
+            queries.append(Query(f"{name}-{number[name]}", pair.target, pair.candidate, texts))
+    return queries
+
+
+def _texts(captions: tuple[str, ...], mode: str) -> list[tuple[str, ...]]:
+    if mode == "each":
+        return [(text,) for text in captions]
+    plain = [text.strip(" .,?!") for text in captions]
+    orders = [plain, plain[::-1]] if mode == "both-orders" and len(plain) > 1 else [plain]
+    return [tuple(" and ".join(order) for order in orders)]

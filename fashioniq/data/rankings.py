@@ -1,0 +1,83 @@
+"""Someone else's answers to queries: rankings as a TREC run file or JSON, or vectors of queries and products as .npz."""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+
+from fashioniq.files import UserError, read_json
+
+ARRAYS = ("queries", "query_vectors", "ids", "vectors")
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """Names and vectors of queries, and ids and vectors of products, as float32 rows of one length."""
+
+    queries: list[str]
+    query_vectors_QD: np.ndarray
+    ids: list[str]
+    vectors_ND: np.ndarray
+
+
+def read_vectors(path: Path) -> Vectors:
+    """An .npz file of the arrays queries, query_vectors, ids and vectors. Raises UserError where it is none, or its rows do not fit."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if missing := [name for name in ARRAYS if name not in file]:
+                raise UserError(f"{path} lacks the arrays {', '.join(missing)}: it needs {', '.join(ARRAYS)}, names as text, vectors as rows")
+            queries, query_vectors, ids, vectors = (file[name] for name in ARRAYS)
+    except FileNotFoundError as error:
+        raise UserError(f"there is no file of predictions {path}") from error
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
+        raise UserError(f"{path} is no .npz file of plain arrays ({str(error)[:100]}): names must be text, not objects") from error
+    for names, rows in ((queries, query_vectors), (ids, vectors)):
+        if names.ndim != 1 or names.dtype.kind != "U" or rows.ndim != 2 or len(rows) != len(names) or len(set(names.tolist())) < len(names):
+            raise UserError(f"{path}: expected names as text, each once, and a row of numbers for each; found {names.shape} and {rows.shape}")
+        if rows.dtype.kind not in "fiu" or not np.isfinite(rows).all():
+            raise UserError(f"{path} holds vectors that are not finite numbers: write it again")
+    if query_vectors.shape[1] != vectors.shape[1]:
+        raise UserError(f"{path}: queries have {query_vectors.shape[1]} numbers, products {vectors.shape[1]}: both need the same")
+    return Vectors(queries.tolist(), query_vectors.astype(np.float32), ids.tolist(), vectors.astype(np.float32))
+
+
+def read_rankings(path: Path) -> dict[str, list[str]]:
+    """The products of every query, the best first: {query: [id, …]} from a .json file, else a TREC run file.
+
+    Lines of a run, `query Q0 id rank score tag`, are sorted by score, as trec_eval does; equal scores by the rank given. Raises UserError
+    where the file is of neither format or ranks a product twice.
+    """
+    if path.suffix == ".json":
+        rankings = read_json(path, "the predictions", dict)
+        if not all(isinstance(ids, list) and all(isinstance(name, str) for name in ids) for ids in rankings.values()):
+            raise UserError(f'{path}: expected {{query: [id, id, …]}}, the best id first; {{"queries": …}} of --write-queries holds no predictions')
+    else:
+        rankings = _read_run(path)
+    for query, ids in rankings.items():
+        if len(set(ids)) < len(ids):
+            raise UserError(f"{path} ranks a product twice for the query {query}: each may come once")
+    return rankings
+
+
+def _read_run(path: Path) -> dict[str, list[str]]:
+    rows: dict[str, list[tuple[float, int, str]]] = {}
+    try:
+        with open(path, encoding="utf-8") as file:
+            for number, line in enumerate(file, start=1):
+                if not line.strip():
+                    continue
+                try:
+                    query, _, name, place, score, _ = line.split()
+                    row = (-float(score), int(place), name)
+                except ValueError as error:
+                    raise UserError(f"{path}, line {number}: expected `query Q0 id rank score tag`, found {line.strip()[:60]!r}") from error
+                if math.isnan(row[0]):
+                    raise UserError(f"{path}, line {number}: the score is not a number")
+                rows.setdefault(query, []).append(row)
+    except FileNotFoundError as error:
+        raise UserError(f"there is no file of predictions {path}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read the predictions {path} as text ({str(error)[:80]}): give a TREC run, .json or .npz file") from error
+    return {query: [name for *_, name in sorted(found)] for query, found in rows.items()}

@@ -1,0 +1,91 @@
+"""Single-turn retrieval (Fashion IQ, appendix B, Table 5): reference, attributes and one caption → a query for the target.
+
+    A  image, attributes and caption, with a gate on the caption     D  caption only
+    B  image and caption, with a gate on the caption                 E  image only
+    C  image and caption, concatenated (Guo et al. 2018)             F  attributes only
+
+A composer is a retriever that keeps no history, so that it serves wherever a dialog retriever does. Where the paper has scores of
+attributes, it sees the names of the surest ones, as the dialog retriever does.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fashioniq.data.words import PAD
+from fashioniq.models.layers import small_embedding
+from fashioniq.models.retriever import Turn
+
+PARTS = {
+    "A": ("image", "attributes", "caption"),
+    "B": ("image", "caption"),
+    "C": ("image", "caption"),
+    "D": ("caption",),
+    "E": ("image",),
+    "F": ("attributes",),
+}
+GATED = ("A", "B")
+
+
+class Composer(nn.Module):
+    """One turn → query. `composition` is one of A to F; `attributes` is the number of attribute words known, which A and F need.
+
+    With a `word_vector_size` the words' vectors are pretrained and frozen (`set_word_vectors`); else they are learnt, `word_width` wide.
+    """
+
+    def __init__(
+        self,
+        vocabulary: int,
+        features: int,
+        attributes: int,
+        composition: str = "A",
+        width: int = 256,
+        word_width: int = 512,
+        max_words: int = 8,
+        word_vector_size: int = 0,
+    ) -> None:
+        super().__init__()
+        self.parts, self.gated, self.max_words = PARTS[composition], composition in GATED, max_words
+        self.image = nn.Linear(features, width, bias=False)
+        if "attributes" in self.parts:
+            self.attribute = small_embedding(attributes + 1, width, padding=0)
+        if "caption" in self.parts:
+            self.word = nn.Embedding(vocabulary, word_vector_size or word_width, padding_idx=PAD)
+            self.word.weight.requires_grad_(not word_vector_size)
+            self.sentence = nn.GRU(self.word.embedding_dim, width, batch_first=True)
+            self.caption = nn.Linear(width, width)
+        self.join = nn.Linear(len(self.parts) * width, width)  # to the query, or with a gate to its weights
+
+    def set_word_vectors(self, vectors_VD: Tensor) -> None:
+        """Put pretrained vectors in place of the words' random ones; they stay frozen."""
+        if "caption" in self.parts:
+            self.word.weight.data.copy_(vectors_VD)
+
+    def embed_images(self, features_BD: Tensor) -> Tensor:
+        """The shared image embedding, of unit length: for the gallery, references and targets."""
+        return F.normalize(self.image(features_BD), dim=-1)
+
+    def start(self, batch: int) -> None:
+        """No history, ever."""
+
+    def step(self, state: None, turn: Turn) -> tuple[Tensor, None]:
+        """The query of this turn alone, B×D."""
+        seen = []
+        if "image" in self.parts:
+            seen.append(self.embed_images(turn.image_BD))
+        if "attributes" in self.parts:
+            seen.append(self._mean_attribute(turn.attributes_BA))
+        heard = [self._hear(turn.words_BL)] if "caption" in self.parts else []
+        joined_BD = self.join(torch.cat([*seen, *heard], 1))
+        if not self.gated:
+            return joined_BD, None
+        return torch.stack(seen).sum(0) + joined_BD.sigmoid() * heard[0], None
+
+    def _mean_attribute(self, attributes_BA: Tensor) -> Tensor:
+        there_BA1 = (attributes_BA != 0).unsqueeze(-1)
+        return (self.attribute(attributes_BA) * there_BA1).sum(1) / there_BA1.sum(1).clamp(min=1)
+
+    def _hear(self, words_BL: Tensor) -> Tensor:
+        outputs_BLD, _ = self.sentence(self.word(words_BL))
+        last_B = (words_BL != PAD).sum(1).clamp(min=1) - 1
+        return self.caption(outputs_BLD[torch.arange(len(words_BL), device=words_BL.device), last_B])

@@ -1,0 +1,73 @@
+import json
+
+import numpy as np
+import pytest
+
+from fashioniq.data.rankings import read_rankings, read_vectors
+from fashioniq.files import UserError
+
+GOOD = {"queries": np.array(["q1", "q2"]), "query_vectors": np.eye(2), "ids": np.array(["a", "b", "c"]), "vectors": np.ones((3, 2))}
+
+
+def test_a_run_file_is_sorted_by_score_then_by_rank(tmp_path):
+    (tmp_path / "run.trec").write_text("q1 Q0 a 1 0.5 me\nq2 Q0 a 1 1 me\n\nq1 Q0 b 3 2.5 me\nq1 Q0 c 2 2.5 me\n")
+    assert read_rankings(tmp_path / "run.trec") == {"q1": ["c", "b", "a"], "q2": ["a"]}
+
+
+def test_rankings_as_json_are_taken_as_they_are(tmp_path):
+    (tmp_path / "run.json").write_text(json.dumps({"q1": ["c", "a"]}))
+    assert read_rankings(tmp_path / "run.json") == {"q1": ["c", "a"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("run.trec", "q1 Q0 a 1 0.5\n", "line 1: expected `query Q0 id rank score tag`"),
+        ("run.trec", "q1 Q0 a 1 high me\n", "line 1"),
+        ("run.trec", "q1 Q0 a 1 nan me\n", "the score is not a number"),
+        ("run.trec", "q1 Q0 a 1 2 me\nq1 Q0 a 2 1 me\n", "ranks a product twice for the query q1"),
+        ("run.json", '{"q1": ["a", "a"]}', "ranks a product twice for the query q1"),
+        ("run.json", '{"q1": [1, 2]}', "expected {query: [id, id, …]}"),
+        ("run.json", '["a"]', "should hold a dict"),
+    ],
+)
+def test_a_malformed_file_is_told(name, text, told, tmp_path):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(UserError) as caught:
+        read_rankings(tmp_path / name)
+    assert told in str(caught.value) and str(tmp_path / name) in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["none.trec", "none.json", "none.npz"])
+def test_a_missing_file_is_told(name, tmp_path):
+    with pytest.raises(UserError, match="there is no file"):
+        (read_vectors if name.endswith("npz") else read_rankings)(tmp_path / name)
+
+
+def test_vectors_come_with_their_names(tmp_path):
+    np.savez(tmp_path / "v.npz", **GOOD)
+    given = read_vectors(tmp_path / "v.npz")
+    assert (given.queries, given.ids) == (["q1", "q2"], ["a", "b", "c"]) and given.query_vectors_QD.dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"vectors": None}, "lacks the arrays vectors"),
+        ({"ids": np.array(["a", "b"])}, "a row of numbers for each"),
+        ({"ids": np.array(["a", "b", "a"])}, "each once"),
+        ({"queries": np.array(["q1", "q2"], dtype=object)}, "names must be text"),
+        ({"vectors": np.full((3, 2), np.nan)}, "not finite"),
+        ({"vectors": np.ones((3, 4))}, "both need the same"),
+    ],
+)
+def test_malformed_vectors_are_told(change, told, tmp_path):
+    np.savez(tmp_path / "v.npz", **{name: rows for name, rows in {**GOOD, **change}.items() if rows is not None})
+    with pytest.raises(UserError, match=told):
+        read_vectors(tmp_path / "v.npz")
+
+
+def test_a_file_that_is_no_archive_is_told(tmp_path):
+    (tmp_path / "v.npz").write_text("no vectors")
+    with pytest.raises(UserError, match=r"is no \.npz file"):
+        read_vectors(tmp_path / "v.npz")

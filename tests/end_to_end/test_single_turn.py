@@ -1,0 +1,231 @@
+"""Composers from recorded captions to `fashioniq eval-single-turn`, and other people's answers beside them."""
+
+import csv
+import json
+from shutil import copytree
+
+import numpy as np
+import pytest
+
+from fashioniq.cli import main
+
+CONVENTIONS = [{}, {"captions": "joined"}, {"captions": "both-orders", "exclude_candidate": True}, {"gallery": "val-split"}]
+
+
+def read(path):
+    return json.loads(path.read_text())
+
+
+def ranks_of(out, category="dresses"):
+    return [json.loads(line) for line in (out / f"ranks.{category}.jsonl").read_text().splitlines()]
+
+
+def measured(out, number=0):
+    row = read(out / "metrics.json")["rows"][number]
+    return {name: row[name] for name in ("queries", "gallery", "R@1", "R@10", "R@50", "(R@10+R@50)/2", "P", "MRR")}
+
+
+@pytest.fixture(scope="module")
+def composer(project, vector_runs, tmp_path_factory):
+    """A composer of image and caption on the vectors of dresses."""
+    run = tmp_path_factory.mktemp("composer") / "B"
+    project.run("train-retriever", data=vector_runs.catalog, category="dresses", features=vector_runs.store, run=run, model="composer",
+                composition="B", dialogs="recorded", width=32, epochs=2, batch_size=16)  # fmt: skip
+    return run
+
+
+@pytest.fixture
+def evaluate(project, vector_runs, tmp_path):
+    """Evaluate on the val split of dresses; return the results' folder."""
+
+    def evaluate(name="out", **options):
+        project.run("eval-single-turn", **{"data": vector_runs.catalog, "category": "dresses", "out": tmp_path / name, **options})
+        return tmp_path / name
+
+    return evaluate
+
+
+@pytest.fixture
+def refused(vector_runs, project, tmp_path, capsys):
+    """The one line that an evaluation which has to fail tells."""
+
+    def refused(**options):
+        options = {"data": vector_runs.catalog, "category": "dresses", "out": tmp_path / "out", **options}
+        assert main(project.arguments("eval-single-turn", **options)) == 2
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1 and not (tmp_path / "out").exists()
+        return error
+
+    return refused
+
+
+def test_a_composer_needs_no_captioner_and_says_what_it_heard(composer):
+    facts = read(composer / "model.json")
+    assert (facts["model"], facts["sizes"]["composition"], facts["dialogs"], facts["user"]) == ("composer", "B", "recorded", None)
+    assert facts["data"]["coverage"] == {"train": 1.0, "val": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({}, "train it with --dialogs recorded"),
+        ({"dialogs": "both"}, "train it with --dialogs recorded"),
+        ({"dialogs": "recorded", "composition": "F"}, "composition F sees attributes: give --attrs"),
+        ({"dialogs": "recorded", "composition": "D", "attrs": True}, "composition D sees no attributes: leave --attrs out"),
+    ],
+)
+def test_a_composer_that_cannot_be_trained_is_told(options, told, vector_runs, project, tmp_path, capsys):
+    arguments = project.arguments("train-retriever", data=vector_runs.catalog, category="dresses", model="composer", run=tmp_path / "run", **options)
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert told in error and error.count("\n") == 1 and not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("model", ["transformer", "rnn"])
+def test_the_retrievers_of_dialogs_learn_from_recorded_captions_too(model, project, vector_runs, evaluate, tmp_path):
+    options = {**project.retriever, "epochs": 1, "model": model, "dialogs": "recorded"}
+    project.run("train-retriever", data=vector_runs.catalog, category="dresses", features=vector_runs.store, run=tmp_path / "run", **options)
+    out = evaluate(run=tmp_path / "run", features=vector_runs.store)
+    row = read(out / "metrics.json")["rows"][0]
+    assert row["model"] == model and row["R@10"] == pytest.approx(read(tmp_path / "run/model.json")["metrics"]["val_R@10_1"], abs=1e-4)
+
+
+def test_an_evaluation_names_its_conventions_and_coverage(composer, evaluate, vector_runs, capsys):
+    out = evaluate(run=composer, features=vector_runs.store)
+    assert sorted(path.name for path in out.iterdir()) == ["metrics.json", "ranks.dresses.jsonl", "run.dresses.trec", "table.csv", "table.tex"]
+    metrics = read(out / "metrics.json")
+    assert (metrics["split"], metrics["gallery"], metrics["captions"]) == ("val", "original", "each")
+    wanted = {"category": "dresses", "model": "composer B", "attributes": False, "pairs": 12, "coverage_of_pairs": 1.0, "queries": 24,
+              "gallery": 12, "coverage": 1.0, "captions_origin": "drawn sample's grammar", "features": "vectors of vectors.npy"}  # fmt: skip
+    assert {key: metrics["rows"][0][key] for key in wanted} == wanted
+    told = capsys.readouterr().out
+    assert "gallery original" in told and "the candidate stays in the gallery" in told and "each caption of a pair is a query" in told
+    assert "100.0 % of the pairs" in told and str(out) in told
+
+
+@pytest.mark.parametrize("options", CONVENTIONS, ids=str)
+def test_our_own_run_file_as_predictions_is_measured_alike(options, composer, evaluate, vector_runs):
+    ours = evaluate("ours", run=composer, features=vector_runs.store, **options)
+    theirs = evaluate("theirs", predictions=ours / "run.dresses.trec", **options)
+    assert measured(theirs) == pytest.approx(measured(ours))
+    assert [row["rank"] for row in ranks_of(theirs)] == [row["rank"] for row in ranks_of(ours)]
+
+
+def test_a_dialog_retriever_has_the_figures_of_its_dialogs_with_people(project, vector_runs, evaluate, tmp_path):
+    common = {"data": vector_runs.catalog, "category": "dresses", "features": vector_runs.store, "run": vector_runs.retriever}
+    project.run("eval-dialogs", **common, user="human", split="val", out=tmp_path / "dialogs")
+    turn = read(tmp_path / "dialogs/metrics.json")["turns"][0]
+    found = measured(evaluate(run=vector_runs.retriever, features=vector_runs.store))
+    assert {name: found[name] for name in ("R@1", "R@10", "P", "MRR")} == pytest.approx({name: turn[name] for name in ("R@1", "R@10", "P", "MRR")})
+
+
+def write_vectors(path, queries, ids, size=5):
+    draw = np.random.default_rng(0)
+    given = {"queries": np.array(queries), "query_vectors": draw.normal(size=(len(queries), size)), "ids": np.array(ids),
+             "vectors": draw.normal(size=(len(ids), size))}  # fmt: skip
+    np.savez(path, **given)
+    return given
+
+
+@pytest.mark.parametrize("exclude", [False, True])
+def test_vectors_of_someone_else_are_ranked_as_by_hand(exclude, project, evaluate, tmp_path):
+    listed = read(evaluate("queries", write_queries=tmp_path / "asked") and tmp_path / "asked/queries.dresses.json")
+    given = write_vectors(tmp_path / "v.npz", [*listed["queries"], "another"], [*listed["gallery"], "another"])
+    out = evaluate(predictions=tmp_path / "v.npz", **({"exclude_candidate": True} if exclude else {}))
+    for row, vector in zip(ranks_of(out), given["query_vectors"], strict=False):
+        distance = {name: np.linalg.norm(vector - other) for name, other in zip(listed["gallery"], given["vectors"], strict=False)}
+        if exclude:
+            del distance[row["candidate"]]
+        assert row["rank"] == sorted(distance, key=distance.get).index(row["target"])
+
+
+def test_vectors_for_some_products_cover_their_pairs_only(evaluate, sample, tmp_path):
+    evaluate("queries", write_queries=tmp_path)
+    listed = read(tmp_path / "queries.dresses.json")
+    lacking = read(sample / "captions/cap.dress.val.json")[0]["target"]
+    write_vectors(tmp_path / "v.npz", list(listed["queries"]), [name for name in listed["gallery"] if name != lacking])
+    row = read(evaluate(predictions=tmp_path / "v.npz") / "metrics.json")["rows"][0]
+    assert row["gallery"] == 11 and row["pairs"] < 12 and row["coverage_of_pairs"] == row["pairs"] / 12
+
+
+def test_several_categories_give_a_table_with_their_mean(sample, evaluate, tmp_path, capsys):
+    categories = ["dresses", "shirts", "tops"]
+    evaluate("none", category=categories, write_queries=tmp_path)
+    for category, place in zip(categories, (0, 0, 1), strict=True):
+        listed = read(tmp_path / f"queries.{category}.json")
+        rankings = {}
+        for name, query in listed["queries"].items():
+            rankings[name] = [other for other in listed["gallery"] if other != query["target"]]
+            rankings[name].insert(place, query["target"])
+        (tmp_path / f"{category}.json").write_text(json.dumps(rankings))
+    out = evaluate(category=categories, predictions=[tmp_path / f"{category}.json" for category in categories])
+    assert read(out / "metrics.json")["mean"]["R@1"] == pytest.approx(200 / 3)
+    with open(out / "table.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["category"] for row in rows] == [*categories, "mean"] and [row["R@1"] for row in rows[:3]] == ["100.0", "100.0", "0.0"]
+    assert "mean &  &  &  & 66.67 & 100.00" in (out / "table.tex").read_text()
+    assert "66.67" in capsys.readouterr().out and not (out / "run.tops.trec").exists()
+
+
+@pytest.fixture
+def few_pairs(sample, tmp_path):
+    """The catalog with two captioned pairs of val, and test pairs without targets."""
+    catalog = copytree(sample, tmp_path / "catalog", ignore=lambda folder, names: {"images", "features"} & set(names))
+    for split, count in (("val", 2), ("test", 9)):
+        path = catalog / f"captions/cap.dress.{split}.json"
+        rows = read(path)[:count]
+        path.write_text(json.dumps([{key: row[key] for key in row if key != "target" or split == "val"} for row in rows]))
+    return catalog
+
+
+def test_the_gallery_of_the_val_split_holds_the_products_in_pairs_only(few_pairs, evaluate, tmp_path):
+    for name in ("original", "val-split"):
+        evaluate("none", data=few_pairs, gallery=name, write_queries=tmp_path / name)
+    original, pairs = (read(tmp_path / name / "queries.dresses.json") for name in ("original", "val-split"))
+    in_pairs = {row[side] for row in read(few_pairs / "captions/cap.dress.val.json") for side in ("target", "candidate")}
+    assert set(pairs["gallery"]) == in_pairs and len(original["gallery"]) == 12 > len(in_pairs)
+    assert list(pairs["queries"]) == list(original["queries"])
+
+
+def test_short_rankings_tell_what_they_can(few_pairs, evaluate, tmp_path, capsys):
+    evaluate("none", data=few_pairs, write_queries=tmp_path)
+    listed = read(tmp_path / "queries.dresses.json")
+    names = list(listed["queries"])
+    rankings = {name: [listed["queries"][name]["target"]] for name in names[1:]} | {names[0]: [listed["queries"][names[0]]["candidate"]]}
+    (tmp_path / "short.json").write_text(json.dumps(rankings))
+    found = measured(evaluate(data=few_pairs, predictions=tmp_path / "short.json"))
+    assert found["R@1"] == 75 and found["R@10"] is found["P"] is found["MRR"] is None
+    assert "the rankings are too short" in capsys.readouterr().out
+
+
+def test_pairs_without_targets_are_refused(few_pairs, refused, tmp_path):
+    assert "name no target, as released test captions do" in refused(data=few_pairs, split="test", write_queries=tmp_path / "asked")
+
+
+def test_unanswered_queries_are_told(refused, tmp_path):
+    (tmp_path / "some.json").write_text('{"another": ["D00001"]}')
+    assert "answers 0 of 24 queries" in refused(predictions=tmp_path / "some.json")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({}, "give one of --run, --predictions and --write-queries"),
+        ({"run": "a", "predictions": "b.json"}, "give one of --run, --predictions and --write-queries"),
+        ({"category": ["dresses", "tops"], "run": "a"}, "--run names 1 for 2 categories"),
+        ({"category": ["dresses", "dress"], "run": ["a", "b"]}, "names one category twice"),
+        ({"category": [], "run": "a"}, "no category is named"),
+    ],
+    ids=str,
+)
+def test_it_must_be_said_who_answers_for_which_category(options, told, refused):
+    assert told in refused(**options)
+
+
+def test_a_run_of_another_store_is_refused(composer, runs, refused):
+    assert "was trained on features of another" in refused(run=composer, features=runs.store)
+
+
+def test_several_categories_need_a_folder_for_their_results(vector_runs, project, capsys):
+    arguments = project.arguments("eval-single-turn", data=vector_runs.catalog, category=["dresses", "tops"], predictions=["a.json", "b.json"])
+    assert main(arguments) == 2 and "name the folder of their results with --out" in capsys.readouterr().err
