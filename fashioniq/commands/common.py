@@ -25,7 +25,8 @@ from fashioniq.models.retriever import DialogRetriever
 from fashioniq.models.rnn import RNNCaptioner, RNNRetriever
 
 CAPTIONERS: dict[str, type[Speaker]] = {"transformer": Captioner, "rnn": RNNCaptioner}
-RETRIEVERS: dict[str, Callable[..., DialogRetriever | RNNRetriever | Composer]] = {
+AnyRetriever = DialogRetriever | RNNRetriever | Composer
+RETRIEVERS: dict[str, Callable[..., AnyRetriever]] = {
     "transformer": DialogRetriever,
     "rnn": RNNRetriever,
     "composer": Composer,
@@ -119,7 +120,7 @@ def load_captioner(run: Path, category: str, store: FeatureStore) -> tuple[Speak
     return _load(run, "captioner", CAPTIONERS, category, store)
 
 
-def load_retriever(run: Path, category: str, store: FeatureStore) -> tuple[DialogRetriever | RNNRetriever | Composer, Vocabulary, dict[str, Any]]:
+def load_retriever(run: Path, category: str, store: FeatureStore) -> tuple[AnyRetriever, Vocabulary, dict[str, Any]]:
     """A trained retriever, its vocabulary and its facts, checked against the category and the features."""
     return _load(run, "retriever", RETRIEVERS, category, store)
 

@@ -2,6 +2,7 @@
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytorch_lightning as pl
 import torch
@@ -10,6 +11,7 @@ from torch.utils.data import TensorDataset
 from fashioniq.categories import canonical
 from fashioniq.commands.common import (
     RETRIEVERS,
+    AnyRetriever,
     describe_data,
     load_captioner,
     load_retriever,
@@ -55,30 +57,7 @@ def _train(settings: TrainRetriever, folder: Path) -> None:
     train, val = (split_items(catalog, store, split) for split in ("train", "val"))
     items = {"train": train, "val": val}
     recorded = {split: RecordedTurns(some, items[split], vocabulary, max_words) for split, some in pairs.items()}
-    vectors_VD = None
-    if settings.word_vectors:
-        vectors_VD, lacking = load_word_vectors(settings.word_vectors, vocabulary)
-        count = len(vocabulary) - len(SPECIAL)
-        print(f"{count - len(lacking)} of {count} words have vectors in {settings.word_vectors}; without: {', '.join(lacking[:8]) or 'none'}")
-    pl.seed_everything(settings.seed, verbose=False)
-    model_class = RETRIEVERS[settings.model]
-    known = asdict(settings) | {
-        "vocabulary": len(vocabulary),
-        "features": store.size,
-        "attributes": len(store.attribute_words) if settings.attrs else 0,
-        "max_words": max_words,
-        "max_turns": settings.turns,
-        "word_vector_size": 0 if vectors_VD is None else vectors_VD.shape[1],
-    }
-    sizes = sizes_of(model_class, known)
-    model = model_class(**sizes)
-    if vectors_VD is not None:
-        model.set_word_vectors(vectors_VD)
-    if settings.start:
-        started, _, start_facts = load_retriever(settings.start, settings.category, store)
-        if start_facts["sizes"] != sizes or start_facts["words"] != vocabulary.words:
-            raise UserError(f"{settings.start} has other sizes or words than this training: give its --width, --layers and so on, and its captioner")
-        model.load_state_dict(started.state_dict())
+    model, sizes = _model(settings, store, vocabulary, max_words)
     begin_run(folder, "train-retriever", settings)
     share = {split: len(some) / len(catalog.ids(split)) for split, some in items.items()}
     if captioner is None:
@@ -123,6 +102,35 @@ def _train(settings: TrainRetriever, folder: Path) -> None:
         f"retriever of epoch {best['epoch']:.0f} in {folder}: turn {turns} P {best[f'val_P_{turns}']:.1f}, "
         f"R@10 {best[f'val_R@10_{turns}']:.1f} among the {len(val)} products of val, {said}"
     )
+
+
+def _model(settings: TrainRetriever, store: FeatureStore, vocabulary: Vocabulary, max_words: int) -> tuple[AnyRetriever, dict[str, Any]]:
+    """A new model, with the word vectors or the weights that it is to begin with, and its sizes."""
+    vectors_VD = None
+    if settings.word_vectors:
+        vectors_VD, lacking = load_word_vectors(settings.word_vectors, vocabulary)
+        count = len(vocabulary) - len(SPECIAL)
+        print(f"{count - len(lacking)} of {count} words have vectors in {settings.word_vectors}; without: {', '.join(lacking[:8]) or 'none'}")
+    pl.seed_everything(settings.seed, verbose=False)
+    model_class = RETRIEVERS[settings.model]
+    known = asdict(settings) | {
+        "vocabulary": len(vocabulary),
+        "features": store.size,
+        "attributes": len(store.attribute_words) if settings.attrs else 0,
+        "max_words": max_words,
+        "max_turns": settings.turns,
+        "word_vector_size": 0 if vectors_VD is None else vectors_VD.shape[1],
+    }
+    sizes = sizes_of(model_class, known)
+    model = model_class(**sizes)
+    if vectors_VD is not None:
+        model.set_word_vectors(vectors_VD)
+    if settings.start:
+        started, _, start_facts = load_retriever(settings.start, settings.category, store)
+        if start_facts["sizes"] != sizes or start_facts["words"] != vocabulary.words:
+            raise UserError(f"{settings.start} has other sizes or words than this training: give its --width, --layers and so on, and its captioner")
+        model.load_state_dict(started.state_dict())
+    return model, sizes
 
 
 def _check_composer(settings: TrainRetriever) -> None:
