@@ -10,6 +10,7 @@ import resource
 import time
 from collections.abc import Callable
 
+import numpy as np
 import torch
 
 from fashioniq.askers import BestItem
@@ -22,8 +23,9 @@ from fashioniq.models.captioner import Captioner
 from fashioniq.models.encoder import create_encoder, encoder_mean_std, encoder_size
 from fashioniq.models.retriever import DialogRetriever
 from fashioniq.rollout import rollout
-from fashioniq.training.attributes import AttributeTraining
+from fashioniq.training.attributes import AttributeLoss, AttributeTraining
 from fashioniq.training.captioner import CaptionerTraining
+from fashioniq.training.losses import turn_loss
 from fashioniq.training.retriever import RetrieverTraining
 from fashioniq.users import CaptionerUser
 
@@ -61,7 +63,19 @@ def retriever_step() -> tuple[str, Callable[[], None]]:
     settings, some = TrainRetriever(category="dresses"), items()
     captioner, retriever = models()
     module = RetrieverTraining(
-        retriever, captioner, VOCABULARY, some, some, None, settings.turns, settings.loss, settings.beam, settings.learning_rate, 0
+        retriever,
+        captioner,
+        VOCABULARY,
+        some,
+        some,
+        recorded=None,
+        turns=settings.turns,
+        loss=turn_loss(settings.loss, settings.margin),
+        negatives=settings.negatives,
+        beams=settings.beam,
+        learning_rate=settings.learning_rate,
+        schedule=settings.schedule,
+        seed=settings.seed,
     )
     module.on_train_epoch_start()
     optimizer = module.configure_optimizers()
@@ -91,12 +105,14 @@ def attributes_step() -> tuple[str, Callable[[], None]]:
     settings = TrainAttributes()
     encoder = create_encoder(settings.encoder)
     model = AttributePredictor(encoder, encoder_size(encoder), ATTRIBUTES)
-    module = AttributeTraining(model, *encoder_mean_std(encoder), False, settings.learning_rate)
+    labels_NA = np.random.default_rng(0).integers(0, 2, (32, ATTRIBUTES), dtype=np.int8)
+    loss = AttributeLoss(settings.imbalance, labels_NA)
+    module = AttributeTraining(model, loss, [], *encoder_mean_std(encoder), False, settings.learning_rate)
     optimizer = torch.optim.AdamW(model.parameters(), lr=settings.learning_rate)
     images = torch.randint(0, 256, (32, 3, settings.image_size, settings.image_size), dtype=torch.uint8)
 
     def step() -> None:
-        module.training_step([images, torch.randint(0, 2, (32, ATTRIBUTES)).float()], 0).backward()
+        module.training_step([images, torch.from_numpy(labels_NA)], 0).backward()
         optimizer.step()
         optimizer.zero_grad()
 
