@@ -6,7 +6,7 @@ import logging
 import sys
 import typing
 import warnings
-from argparse import SUPPRESS
+from argparse import SUPPRESS, Action
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -42,6 +42,14 @@ class Parser(ArgumentParser):
         raise SystemExit(2)
 
 
+class Several(Action):
+    """All values of a flag that may be given several times; they replace those that a config file gave."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        self.given = [*getattr(self, "given", ()), *values]
+        setattr(namespace, self.dest, self.given)
+
+
 def parser_of(command: str) -> ArgumentParser:
     """The parser of one command: every field of its dataclass a flag, and --config for a YAML file of fields."""
     kind = COMMANDS[command]
@@ -59,7 +67,7 @@ def parser_of(command: str) -> ArgumentParser:
             # Without a default, or none given would go before those of --config.
             parser.add_argument(field.name, type=str, nargs="*", metavar=positional, default=SUPPRESS, **options)
         elif types[field.name] == list[str]:
-            parser.add_argument(*flags, type=str, nargs="*", default=[], **options)
+            parser.add_argument(*flags, type=str, nargs="*", action=Several, default=[], **options)
         else:
             parser.add_argument(*flags, type=types[field.name], default=field.default, **options)
     return parser
@@ -100,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _overview() -> str:
-    lines = [f"  {command:17} {(kind.__doc__ or '').split(':')[0].split(';')[0].rstrip('.')}" for command, kind in COMMANDS.items()]
+    lines = [f"  {command:18} {(kind.__doc__ or '').split(':')[0].split(';')[0].rstrip('.')}" for command, kind in COMMANDS.items()]
     return "\n".join(["usage: fashioniq COMMAND [options]; fashioniq COMMAND --help explains them", "", *lines])
 
 

@@ -70,6 +70,14 @@ def test_a_config_file_sets_knobs_and_flags_behind_it_go_before_it(tmp_path):
     assert settings == TrainRetriever(category="shirts", attrs=False, width=64, learning_rate=1e-4)
 
 
+def test_a_list_may_be_given_by_one_flag_or_by_several_and_goes_before_that_of_a_file(tmp_path):
+    (tmp_path / "a.yaml").write_text("category: shirts\ncolumn: [fabric=material]\n")
+    file, both = ["--config", str(tmp_path / "a.yaml")], ["texture=colour", "style=usage"]
+    assert parse("extract-attributes", file).column == ["fabric=material"]
+    assert parse("extract-attributes", [*file, "--column", *both]).column == both
+    assert parse("extract-attributes", [*file, "--column", both[0], "--column", both[1]]).column == both
+
+
 def test_an_unknown_key_of_a_config_file_ends_with_2(tmp_path, capsys):
     (tmp_path / "a.yaml").write_text("category: shirts\nwitdh: 32\n")
     with pytest.raises(SystemExit) as caught:
