@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -200,6 +201,25 @@ def test_every_answer_is_handled_and_named(web, tmp_path):
     assert (tmp_path / "images" / "moved.jpg").read_bytes() == good
     asked = {"/500-twice": 3, "/503": 3, "/cut": 3, "/404": 1, "/410": 1, "/html": 1, "/empty": 1, "/large": 1, "/tiny": 1}
     assert {path: web.asked[path] for path in asked} == asked and 2 <= web.asked["/trickle"] <= 3  # a busy machine may not get to answer
+
+
+def test_a_picture_of_32_pixels_is_large_enough_and_one_of_31_is_not(web, tmp_path):
+    web.pages = {f"/{side}": answer(picture(size=side)) for side in (31, 32)}
+    outcomes = download({path[1:]: [web.address(path)] for path in web.pages}, tmp_path, QUICK)
+    assert told(outcomes) == {"31": "too small: 31×31 pixels", "32": "got"}
+
+
+def test_each_further_attempt_comes_after_a_longer_pause(web, tmp_path, monkeypatch):
+    monkeypatch.setattr(fetching, "PAUSE", 0.1)
+    when = []
+
+    def busy(handler, number):
+        when.append(time.monotonic())
+        answer(status=503)(handler, number)
+
+    web.pages["/busy"] = busy
+    assert told(download({"busy": [web.address("/busy")]}, tmp_path, Limits(retries=3))) == {"busy": "failed: 503"}
+    assert all(later - earlier > pause for (earlier, later), pause in zip(pairwise(when), (0.1, 0.2, 0.4), strict=True))
 
 
 def test_the_first_sound_picture_of_several_addresses_is_taken(web, tmp_path, two):
