@@ -148,19 +148,23 @@ def pick_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def load_encoder(name: str, weights: str) -> tuple[nn.Module, str]:
+def load_encoder(name: str, weights: str, image_size: int) -> tuple[nn.Module, str]:
     """An image encoder and what identifies its weights.
 
     `weights` is imagenet, none, or a file: efficientnet_pytorch's .pth or timm's own, also as .safetensors.
-    Raises UserError for an unknown network, weights that cannot be downloaded, or a file that does not fit.
+    Raises UserError for an unknown network, pictures of a size that it does not take, weights that cannot be downloaded, or a file
+    that does not fit.
     """
     try:
         torch.manual_seed(0)  # random weights are the same ones in every run
         encoder = create_encoder(name)
+        _try_size(encoder, name, image_size)
         if weights == "none":
             return encoder, "random"
         if weights == "imagenet":
             return create_encoder(name, pretrained=True), "imagenet"
+    except UserError:
+        raise
     except ValueError as error:
         raise UserError(f"{error}: name an EfficientNet as efficientnet-b7, or one of timm.list_models()") from error
     except Exception as error:  # the hub's client raises many kinds
@@ -180,3 +184,14 @@ def load_encoder(name: str, weights: str) -> tuple[nn.Module, str]:
     except Exception as error:  # pickle, safetensors and torch each have their own
         raise UserError(f"{path} does not hold weights of {name}: {str(error).splitlines()[0][:160]}") from error
     return encoder, checksum(path)
+
+
+@torch.inference_mode()
+def _try_size(encoder: nn.Module, name: str, image_size: int) -> None:
+    """Raise UserError where a network does not take pictures of a size: transformers of images take one alone."""
+    try:
+        encoder.eval()(torch.zeros(1, 3, image_size, image_size))
+    except (AssertionError, RuntimeError) as error:
+        raise UserError(f"{name} takes no pictures of {image_size} pixels ({error}): give another --image-size") from error
+    finally:
+        encoder.train()

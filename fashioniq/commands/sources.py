@@ -81,7 +81,7 @@ def pictures(settings: ExtractFeatures, catalog: Catalog, words: list[str] | Non
         weights, origin, attributes_of = checksum(settings.predictor / "weights.safetensors"), "predicted", None
     else:
         name, size = settings.encoder, settings.image_size
-        model, weights = load_encoder(name, settings.weights)
+        model, weights = load_encoder(name, settings.weights, size)
         words = words_of_labels(catalog) if words is None else words
         encoder, origin, attributes_of = model, "labels", _labels(catalog, words)
     bfloat16 = settings.precision == "bfloat16" or (settings.precision == "auto" and _has_bfloat16(device))

@@ -97,7 +97,7 @@ def _open(split: str, data: Labelled, settings: TrainAttributes) -> LabelledImag
 def _begin_model(settings: TrainAttributes, first: dict[str, Any] | None, words: list[str], loss: AttributeLoss) -> AttributePredictor:
     """The model before its first step: words that the first stage knew begin as it left them, others at their share of the photos."""
     if not first:
-        encoder, _ = load_encoder(settings.encoder, settings.weights)
+        encoder, _ = load_encoder(settings.encoder, settings.weights, settings.image_size)
     else:
         encoder = create_encoder(settings.encoder)
         known = {word: place for place, word in enumerate(first["attribute_words"])}

@@ -363,6 +363,10 @@ def test_an_unknown_encoder_is_named(encoder):
     assert "efficientnet-b99" in told and "efficientnet-b7" in told
 
 
+def test_a_size_that_an_encoder_does_not_take_is_told(encoder):
+    assert "vit_tiny_patch16_224 takes no pictures of 64 pixels" in encoder(encoder="vit_tiny_patch16_224", weights="none", image_size=64)
+
+
 def test_a_missing_file_of_weights_is_named(encoder, tmp_path):
     assert str(tmp_path / "none.pth") in encoder(weights=tmp_path / "none.pth")
 
