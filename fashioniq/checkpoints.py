@@ -31,7 +31,7 @@ def read_facts(run: Path, kind: str) -> dict[str, Any]:
     """The facts of a run. Raises UserError where there is none or it is of another kind ("captioner", say)."""
     run = Path(run)
     if not run.is_dir():
-        raise UserError(f"there is no run {run}: train a {kind} first, or name its folder")
+        raise UserError(f"there is no run {run}: train the {kind} first, or name its folder")
     facts = read_json(run / "model.json", f"the {kind} of the run", dict)
     if facts.get("kind") != kind:
         raise UserError(f"{run} holds a {facts.get('kind')}, not a {kind}")

@@ -85,7 +85,7 @@ def test_weights_of_another_model_are_refused_in_one_line(tmp_path):
 
 
 def test_what_is_missing_is_named(tmp_path):
-    with pytest.raises(UserError, match=r"there is no run .*nowhere: train a captioner first"):
+    with pytest.raises(UserError, match=r"there is no run .*nowhere: train the captioner first"):
         read_facts(tmp_path / "nowhere", "captioner")
     with pytest.raises(UserError, match=r"there is no file .*model.json"):
         read_facts(tmp_path, "captioner")
