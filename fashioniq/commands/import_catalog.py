@@ -2,6 +2,7 @@
 
 from dataclasses import fields
 
+from rich.console import Console
 from rich.progress import Progress
 
 from fashioniq.config import ImportCatalog
@@ -12,7 +13,8 @@ from fashioniq.data.products import Source
 def run(settings: ImportCatalog) -> None:
     """Make a Fashion IQ folder of a table and pictures, and say what was kept and dropped."""
     source = Source(**{field.name: getattr(settings, field.name) for field in fields(Source)})
-    with Progress(transient=True) as bar:
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:  # else it leaves an empty line
         task = bar.add_task(settings.category, total=None)
         report = import_catalog(
             source,
