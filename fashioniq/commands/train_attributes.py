@@ -53,6 +53,7 @@ def run(settings: TrainAttributes) -> None:
         "attribute_words": data.words,
         "attribute_types": data.types,
         "pictures": origin,
+        "coverage": {"train": len(train) / data.train.asked, "val": len(val) / data.val.asked},  # share with labels and a readable picture
     }
     pl.seed_everything(settings.seed, verbose=False)
     module = AttributeTraining(model, loss, data.types, *encoder_mean_std(model.encoder), bool(first), settings.learning_rate)

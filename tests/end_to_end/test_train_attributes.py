@@ -80,6 +80,7 @@ def test_deepfashion_is_trained_on_and_what_is_not_there_is_told(project, option
     facts = json.loads((run / "model.json").read_text())
     assert facts["attribute_words"] == ["red", "blue", "wide", "polka dot"]  # never seen in training
     assert facts["attribute_types"] == ["texture", "texture", "shape", "texture"] and facts["category"] == "all"
+    assert facts["coverage"] == {"train": 25 / 26, "val": 9 / 10}
     assert "recall@8" in told and "chance" in told and "worst" in told
 
 
