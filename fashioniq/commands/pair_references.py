@@ -39,7 +39,7 @@ def _pair(catalog: Catalog, folder: Path, per_target: int) -> None:
     pairs = {}
     for split in SPLITS:
         titles = _titles(catalog, split)
-        names, found = list(titles), reference_pairs([*titles.values()], per_target).tolist()
+        names, found = list(titles), reference_pairs([*titles.values()], min(per_target, len(titles) - 1)).tolist()
         near = {target: [names[place] for place in places if place >= 0] for target, places in zip(names, found, strict=True)}
         ids = catalog.ids(split)
         pairs[split] = [{"target": target, "candidate": candidate} for target in ids for candidate in near.get(target, [])]

@@ -199,7 +199,7 @@ def _parse(address: str) -> httpx.URL:
 
 def _check_status(response: httpx.Response, host: _Host) -> None:
     status = response.status_code
-    if status == 429 or status >= 500:
+    if status in (408, 429) or status >= 500:
         host.rest(_asked_rest(response.headers.get("Retry-After", "")))
         raise _Busy(str(status))
     if not response.is_success:

@@ -7,6 +7,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import TimeoutError as TookTooLong
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, TypeVar
@@ -14,6 +15,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from pebble import ProcessExpired, ProcessPool
 from PIL import Image, ImageOps
+
+from fashioniq.files import UserError
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -122,6 +125,8 @@ class PictureReader(Generic[S, T]):
             return waiting.result()
         except TookTooLong:
             return UnreadableImage(f"not decoded within {self._seconds:g} seconds")
+        except BrokenProcessPool as error:
+            raise UserError("no process to decode pictures could be started: run the command as a program, or with --workers 0") from error
         except ProcessExpired as error:
             return UnreadableImage(f"its decoder died (exit code {error.exitcode})")
 

@@ -125,7 +125,6 @@ def test_an_unknown_flag_is_named(unparsed):
 
 def test_a_missing_flag_is_named(unparsed):
     assert "category" in unparsed("train-captioner")
-    assert "run" in unparsed("eval-dialogs", category="dresses")
 
 
 def test_a_word_where_a_number_belongs_is_named(unparsed):
