@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from shutil import copytree
+from shutil import copytree, ignore_patterns
 
 import numpy as np
 import pytest
@@ -177,3 +177,20 @@ def test_the_reason_of_each_product_that_was_left_out_is_kept(catalog, command):
     failures = FeatureStore(catalog / "store").facts["failures"]
     assert [failures[name] for name in names[:4]] == ["not a file", "no such file", "no picture (dead: 404)", "no picture"]
     assert len(failures) == 5
+
+
+def test_every_metric_carries_the_share_of_products_that_have_a_picture(project, runs, attribute_runs, tmp_path):
+    catalog, common = tmp_path / "catalog", {"data": tmp_path / "catalog", "category": "dresses"}
+    copytree(runs.catalog, catalog, ignore=ignore_patterns("features"))
+    test_ids = json.loads((catalog / "image_splits/split.dress.test.json").read_text())
+    gone = test_ids[:3]
+    for name in gone:
+        (catalog / "images" / "dress" / f"{name}.png").unlink(missing_ok=True)
+        (catalog / "images" / "dress" / f"{name}.jpg").unlink(missing_ok=True)
+    (catalog / "coverage.json").write_text(json.dumps({"dress": {"missing": {gone[0]: "dead: 404"}}}))
+    project.run("extract-features", **common, predictor=attribute_runs[1], workers=0)
+    failures = json.loads((catalog / "features/dress/store.json").read_text())["failures"]
+    assert failures == {gone[0]: "no picture (dead: 404)", gone[1]: "no picture", gone[2]: "no picture"}
+    project.run("eval-dialogs", **common, run=runs.retriever, user=runs.captioner, out=tmp_path / "dialogs", turns=2, beam=1)
+    metrics = json.loads((tmp_path / "dialogs/metrics.json").read_text())
+    assert metrics["gallery"] == len(test_ids) - 3 and metrics["coverage"] == pytest.approx(1 - 3 / len(test_ids))
