@@ -3,6 +3,7 @@
 import dataclasses
 import importlib
 import logging
+import os
 import sys
 import typing
 import warnings
@@ -98,12 +99,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         config.check(settings)
         code = importlib.import_module(f"fashioniq.commands.{command.replace('-', '_')}").run(settings)
+        sys.stdout.flush()
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # whoever read what is printed, as `| head`, has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the interpreter complains at its end
+        return 141
     return code or 0
 
 

@@ -1,4 +1,6 @@
 import dataclasses
+import subprocess
+import sys
 import typing
 from pathlib import Path
 
@@ -120,3 +122,14 @@ def test_a_mistake_of_the_user_is_one_line_and_2(tmp_path, capsys):
 
 def test_parsers_are_made_for_all_commands():
     assert {parser_of(command).prog for command in COMMANDS} == {f"fashioniq {command}" for command in COMMANDS}
+
+
+def test_a_reader_that_has_read_enough_is_no_error(tmp_path):
+    """As `fashioniq check-data | head -0` has it."""
+    code = "import sys; from fashioniq.cli import main; sys.exit(main(['check-data', '--workers', '0', '--data', sys.argv[1]]))"
+    (tmp_path / "image_splits").mkdir()
+    (tmp_path / "image_splits/split.dress.train.json").write_text('["A", "B"]')
+    process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process.stdout.close()
+    assert process.wait(timeout=60) == 141
+    assert process.stderr.read() == ""

@@ -58,7 +58,11 @@ def run(settings: TrainAttributes) -> None:
     pl.seed_everything(settings.seed, verbose=False)
     module = AttributeTraining(model, loss, data.types, *encoder_mean_std(model.encoder), bool(first), settings.learning_rate)
     batches = loaders(train, val, settings.batch_size, settings.seed, settings.workers)
-    best = fit(module, model, *batches, folder, settings, facts, "val_mAP")
+    try:
+        best = fit(module, model, *batches, folder, settings, facts, "val_mAP")
+    except UnreadableImage as error:
+        reason = str(error).strip().rpartition("UnreadableImage: ")[-1]  # a worker process tells its traceback before it
+        raise UserError(f"a photo that could be read when the training began cannot be now, {reason}: put it back and go on with --resume") from error
     scores_NA = score(module, batches[1], torch.device("cuda" if torch.cuda.is_available() and settings.accelerator != "cpu" else "cpu"))
     figures = {"epoch": int(best["epoch"])} | summary(data.words, data.types, (train.labels_NA == YES).sum(0), scores_NA, val.labels_NA)
     _write(folder, facts, figures, scores_NA, val)

@@ -40,7 +40,10 @@ class LabelledImages(Dataset[tuple[Tensor, Tensor]]):
         return len(self.photos)
 
     def __getitem__(self, place: int) -> tuple[Tensor, Tensor]:
-        image, _ = load_photo(self.photos[place])
+        try:
+            image, _ = load_photo(self.photos[place])
+        except UnreadableImage as error:
+            raise UnreadableImage(f"{self.photos[place].path}: {error}") from error
         return torch.from_numpy(to_square(image, self.size)), torch.from_numpy(self.labels_NA[place])
 
 

@@ -2,6 +2,9 @@
 
 import csv
 import json
+import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -166,3 +169,32 @@ def test_a_folder_without_pictures_is_refused(project, options, benchmark, tmp_p
     assert main(project.arguments("train-attributes", **{**options, "deepfashion": copy}, run=tmp_path / "run")) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "not one train picture can be read" in line and "no such file" in line
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_photo_that_vanishes_during_training_is_named_and_the_training_can_be_resumed(sample, tmp_path, workers):
+    catalog = tmp_path / "catalog"
+    shutil.copytree(sample, catalog, ignore=shutil.ignore_patterns("features"))
+    name = json.loads((catalog / "image_splits/split.dress.train.json").read_text())[0]
+    (picture,) = (catalog / "images/dress").glob(f"{name}.*")
+    gone = tmp_path / "script.py"
+    gone.write_text(f"""
+import os
+from fashioniq.cli import main
+from fashioniq.training.fitting import KeepBest
+
+def vanish(self, trainer, module, real=KeepBest.on_train_epoch_end):
+    real(self, trainer, module)
+    if os.path.exists({str(picture)!r}):
+        os.remove({str(picture)!r})
+
+if __name__ == "__main__":
+    KeepBest.on_train_epoch_end = vanish
+    options = {{"data": {str(catalog)!r}, "category": "dresses", "run": {str(tmp_path / "run")!r}, "at-least": 3, "epochs": 3}}
+    options |= {{"encoder": "efficientnet-b0", "weights": "none", "image-size": 32, "batch-size": 8, "workers": {workers}}}
+    raise SystemExit(main(["train-attributes", *(word for key, value in options.items() for word in ("--" + key, str(value)))]))
+""")
+    done = subprocess.run([sys.executable, str(gone)], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    assert done.stderr.strip().splitlines()[-1].startswith("error: ") and str(picture) in done.stderr and "--resume" in done.stderr
+    assert (tmp_path / "run/last.ckpt").exists()
