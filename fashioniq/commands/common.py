@@ -21,12 +21,11 @@ from fashioniq.models.captioner import Captioner
 from fashioniq.models.composer import Composer
 from fashioniq.models.decoding import Speaker
 from fashioniq.models.encoder import convert_efficientnet_pytorch, create_encoder
-from fashioniq.models.retriever import DialogRetriever
+from fashioniq.models.retriever import DialogRetriever, Listener
 from fashioniq.models.rnn import RNNCaptioner, RNNRetriever
 
 CAPTIONERS: dict[str, type[Speaker]] = {"transformer": Captioner, "rnn": RNNCaptioner}
-AnyRetriever = DialogRetriever | RNNRetriever | Composer
-RETRIEVERS: dict[str, Callable[..., AnyRetriever]] = {
+RETRIEVERS: dict[str, Callable[..., Listener]] = {
     "transformer": DialogRetriever,
     "rnn": RNNRetriever,
     "composer": Composer,
@@ -120,7 +119,7 @@ def load_captioner(run: Path, category: str, store: FeatureStore) -> tuple[Speak
     return _load(run, "captioner", CAPTIONERS, category, store)
 
 
-def load_retriever(run: Path, category: str, store: FeatureStore) -> tuple[AnyRetriever, Vocabulary, dict[str, Any]]:
+def load_retriever(run: Path, category: str, store: FeatureStore) -> tuple[Listener, Vocabulary, dict[str, Any]]:
     """A trained retriever, its vocabulary and its facts, checked against the category and the features."""
     return _load(run, "retriever", RETRIEVERS, category, store)
 

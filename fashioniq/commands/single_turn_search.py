@@ -15,9 +15,7 @@ from fashioniq.data.rankings import Vectors
 from fashioniq.data.words import Vocabulary
 from fashioniq.files import UserError
 from fashioniq.gallery import Gallery
-from fashioniq.models.composer import Composer
-from fashioniq.models.retriever import DialogRetriever
-from fashioniq.models.rnn import RNNRetriever
+from fashioniq.models.retriever import Listener
 from fashioniq.rollout import rollout
 from fashioniq.users import RecordedUser
 
@@ -41,7 +39,7 @@ class Answers:
 
 
 def query_vectors(
-    retriever: DialogRetriever | RNNRetriever | Composer, gallery: Gallery, queries: Sequence[Query], hears: Vocabulary, longest: int, batch_size: int
+    retriever: Listener, gallery: Gallery, queries: Sequence[Query], hears: Vocabulary, longest: int, batch_size: int
 ) -> Tensor:
     """The retriever's query after the one turn of each query, Q×D, in the same loop as its dialogs.
 

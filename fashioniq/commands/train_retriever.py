@@ -11,7 +11,6 @@ from torch.utils.data import TensorDataset
 from fashioniq.categories import canonical
 from fashioniq.commands.common import (
     RETRIEVERS,
-    AnyRetriever,
     describe_data,
     load_captioner,
     load_retriever,
@@ -29,6 +28,7 @@ from fashioniq.data.words import SPECIAL, Vocabulary, load_word_vectors
 from fashioniq.files import UserError
 from fashioniq.models.composer import PARTS
 from fashioniq.models.decoding import Speaker
+from fashioniq.models.retriever import Listener
 from fashioniq.training.fitting import begin_run, fit, loaders
 from fashioniq.training.losses import turn_loss
 from fashioniq.training.retriever import RecordedTurns, RetrieverTraining
@@ -104,7 +104,7 @@ def _train(settings: TrainRetriever, folder: Path) -> None:
     )
 
 
-def _model(settings: TrainRetriever, store: FeatureStore, vocabulary: Vocabulary, max_words: int) -> tuple[AnyRetriever, dict[str, Any]]:
+def _model(settings: TrainRetriever, store: FeatureStore, vocabulary: Vocabulary, max_words: int) -> tuple[Listener, dict[str, Any]]:
     """A new model, with the word vectors or the weights that it is to begin with, and its sizes."""
     vectors_VD = None
     if settings.word_vectors:

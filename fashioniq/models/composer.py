@@ -9,12 +9,11 @@ attributes, it sees the names of the surest ones, as the dialog retriever does.
 """
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fashioniq.data.words import PAD
-from fashioniq.models.layers import small_embedding
-from fashioniq.models.retriever import Turn
+from fashioniq.models.layers import mean_embedding, small_embedding
+from fashioniq.models.retriever import Listener, Turn
 
 PARTS = {
     "A": ("image", "attributes", "caption"),
@@ -27,7 +26,7 @@ PARTS = {
 GATED = ("A", "B")
 
 
-class Composer(nn.Module):
+class Composer(Listener):
     """One turn → query. `composition` is one of A to F; `attributes` is the number of attribute words known, which A and F need.
 
     With a `word_vector_size` the words' vectors are pretrained and frozen (`set_word_vectors`); else they are learnt, `word_width` wide.
@@ -44,9 +43,8 @@ class Composer(nn.Module):
         max_words: int = 8,
         word_vector_size: int = 0,
     ) -> None:
-        super().__init__()
-        self.parts, self.gated, self.max_words = PARTS[composition], composition in GATED, max_words
-        self.image = nn.Linear(features, width, bias=False)
+        super().__init__(features, width, max_words)
+        self.parts, self.gated = PARTS[composition], composition in GATED
         if "attributes" in self.parts:
             self.attribute = small_embedding(attributes + 1, width, padding=0)
         if "caption" in self.parts:
@@ -61,10 +59,6 @@ class Composer(nn.Module):
         if "caption" in self.parts:
             self.word.weight.data.copy_(vectors_VD)
 
-    def embed_images(self, features_BD: Tensor) -> Tensor:
-        """The shared image embedding, of unit length: for the gallery, references and targets."""
-        return F.normalize(self.image(features_BD), dim=-1)
-
     def start(self, batch: int) -> None:
         """No history, ever."""
 
@@ -74,16 +68,12 @@ class Composer(nn.Module):
         if "image" in self.parts:
             seen.append(self.embed_images(turn.image_BD))
         if "attributes" in self.parts:
-            seen.append(self._mean_attribute(turn.attributes_BA))
+            seen.append(mean_embedding(self.attribute, turn.attributes_BA))
         heard = [self._hear(turn.words_BL)] if "caption" in self.parts else []
         joined_BD = self.join(torch.cat([*seen, *heard], 1))
         if not self.gated:
             return joined_BD, None
         return torch.stack(seen).sum(0) + joined_BD.sigmoid() * heard[0], None
-
-    def _mean_attribute(self, attributes_BA: Tensor) -> Tensor:
-        there_BA1 = (attributes_BA != 0).unsqueeze(-1)
-        return (self.attribute(attributes_BA) * there_BA1).sum(1) / there_BA1.sum(1).clamp(min=1)
 
     def _hear(self, words_BL: Tensor) -> Tensor:
         outputs_BLD, _ = self.sentence(self.word(words_BL))

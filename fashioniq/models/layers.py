@@ -165,3 +165,9 @@ def small_embedding(count: int, width: int, padding: int | None = None) -> nn.Em
         with torch.no_grad():
             embedding.weight[padding].zero_()
     return embedding
+
+
+def mean_embedding(embedding: nn.Embedding, ids_BA: Tensor) -> Tensor:
+    """The mean over a row's ids without the padding, 0, B×D; zeros where there is nothing else."""
+    there_BA1 = (ids_BA != 0).unsqueeze(-1)
+    return (embedding(ids_BA) * there_BA1).sum(1) / there_BA1.sum(1).clamp(min=1)

@@ -8,7 +8,7 @@ The paper's attention looks both ways, so that every turn encodes the whole hist
 looks at itself and at the turns before it, and what they were encoded to is kept: a turn costs as much as the first one.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -38,7 +38,32 @@ class State(NamedTuple):
     sum_BD: Tensor | None = None
 
 
-class DialogRetriever(nn.Module):
+class Listener(nn.Module):
+    """What every retriever has: the space that is searched, `width` wide, and the longest caption that it hears, `max_words`."""
+
+    def __init__(self, features: int, width: int, max_words: int) -> None:
+        super().__init__()
+        self.width, self.max_words = width, max_words
+        self.image = nn.Linear(features, width, bias=False)
+
+    def embed_images(self, features_BD: Tensor) -> Tensor:
+        """The shared image embedding, of unit length: for the gallery, the items shown, targets and negatives."""
+        return F.normalize(self.image(features_BD), dim=-1)
+
+    def set_word_vectors(self, vectors_VD: Tensor) -> None:
+        """Put pretrained vectors in place of the words' random ones; they stay frozen."""
+        raise NotImplementedError
+
+    def start(self, batch: int) -> Any:
+        """The state of dialogs without history."""
+        raise NotImplementedError
+
+    def step(self, state: Any, turn: Turn) -> tuple[Tensor, Any]:
+        """The query after one more turn, B×D, and the state that has heard it."""
+        raise NotImplementedError
+
+
+class DialogRetriever(Listener):
     """Dialog → query. `attributes` is the number of attribute words known, 0 for none to be used.
 
     With a `word_vector_size` the words' vectors are pretrained and frozen, as GloVe's (`set_word_vectors`); else they are learnt.
@@ -59,10 +84,8 @@ class DialogRetriever(nn.Module):
         word_vector_size: int = 0,
         attention: str = "both-ways",
     ) -> None:
-        super().__init__()
-        self.turn_causal = attention == "turn-causal"
-        self.max_words, self.max_turns, self.width = max_words, max_turns, width
-        self.image = nn.Linear(features, width, bias=False)
+        super().__init__(features, width, max_words)
+        self.turn_causal, self.max_turns = attention == "turn-causal", max_turns
         self.attribute = small_embedding(attributes + 1, width, padding=0) if attributes else None
         if word_vector_size:
             self.word: nn.Module = nn.Sequential(nn.Embedding(vocabulary, word_vector_size), nn.Linear(word_vector_size, width))
@@ -80,10 +103,6 @@ class DialogRetriever(nn.Module):
     def set_word_vectors(self, vectors_VD: Tensor) -> None:
         """Put pretrained vectors in place of the words' random ones; they stay frozen."""
         self.word[0].weight.data.copy_(vectors_VD)  # type: ignore[index]
-
-    def embed_images(self, features_BD: Tensor) -> Tensor:
-        """The shared image embedding, of unit length: for the gallery, the items shown, targets and negatives."""
-        return F.normalize(self.image(features_BD), dim=-1)
 
     def start(self, batch: int) -> State:
         """No history."""

@@ -11,11 +11,11 @@ from torch import Tensor, nn
 
 from fashioniq.data.words import PAD
 from fashioniq.models.decoding import Looks, Speaker
-from fashioniq.models.layers import small_embedding
-from fashioniq.models.retriever import Turn
+from fashioniq.models.layers import mean_embedding, small_embedding
+from fashioniq.models.retriever import Listener, Turn
 
 
-class RNNRetriever(nn.Module):
+class RNNRetriever(Listener):
     """Dialog → query: a convolution over the words, a GRU over the turns. `attributes` is the number of words known, 0 for none to be used.
 
     With a `word_vector_size` the words' vectors are pretrained and frozen (`set_word_vectors`); else they are learnt, `word_width` wide.
@@ -31,9 +31,7 @@ class RNNRetriever(nn.Module):
         max_words: int = 8,
         word_vector_size: int = 0,
     ) -> None:
-        super().__init__()
-        self.max_words, self.width = max_words, width
-        self.image = nn.Linear(features, width, bias=False)
+        super().__init__(features, width, max_words)
         self.attribute = small_embedding(attributes + 1, width, padding=0) if attributes else None
         self.word = nn.Embedding(vocabulary, word_vector_size or word_width, padding_idx=PAD)
         self.word.weight.requires_grad_(not word_vector_size)
@@ -50,10 +48,6 @@ class RNNRetriever(nn.Module):
         """Put pretrained vectors in place of the words' random ones; they stay frozen."""
         self.word.weight.data.copy_(vectors_VD)
 
-    def embed_images(self, features_BD: Tensor) -> Tensor:
-        """The shared image embedding, of unit length: for the gallery, the items shown, targets and negatives."""
-        return F.normalize(self.image(features_BD), dim=-1)
-
     def start(self, batch: int) -> Tensor:
         """No history: B×D."""
         return torch.zeros(batch, self.width, device=self.image.weight.device)
@@ -62,8 +56,7 @@ class RNNRetriever(nn.Module):
         """The query after one more turn, and the history that has heard it, both B×D."""
         seen_BD = self.embed_images(turn.image_BD)
         if self.attribute is not None:
-            there_BA1 = (turn.attributes_BA != 0).unsqueeze(-1)
-            seen_BD = seen_BD + (self.attribute(turn.attributes_BA) * there_BA1).sum(1) / there_BA1.sum(1).clamp(min=1)
+            seen_BD = seen_BD + mean_embedding(self.attribute, turn.attributes_BA)
         state = self.history(self.turn(self._hear(turn.words_BL) + seen_BD), state)
         return self.query(state), state
 

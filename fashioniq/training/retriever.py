@@ -13,10 +13,8 @@ from fashioniq.data.features import Items
 from fashioniq.data.words import Vocabulary
 from fashioniq.gallery import Gallery
 from fashioniq.metrics.ranking import percentile, recall_at
-from fashioniq.models.composer import Composer
 from fashioniq.models.decoding import Speaker
-from fashioniq.models.retriever import DialogRetriever
-from fashioniq.models.rnn import RNNRetriever
+from fashioniq.models.retriever import Listener
 from fashioniq.rollout import rollout
 from fashioniq.training.losses import TurnLoss
 from fashioniq.users import CaptionerUser, ErringUser, RecordedUser, User, chances
@@ -58,7 +56,7 @@ class RetrieverTraining(pl.LightningModule):
 
     def __init__(
         self,
-        model: DialogRetriever | RNNRetriever | Composer,
+        model: Listener,
         captioner: Speaker | None,
         vocabulary: Vocabulary,
         train: Items,
