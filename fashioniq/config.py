@@ -231,6 +231,7 @@ class TrainRetriever(Training):
     turns: int = knob(5, "turns of a dialog", least=1)
     beam: int = knob(1, "beams of the user's captions in training and validation; 1 is greedy, as the paper's", least=1)
     errors: float = knob(0.0, "share of the captioner's words that are dropped, swapped with the next or negated, a third each", least=0, below=1)
+    exclude_shown: bool = knob(False, "never show a product twice in a simulated dialog; evaluate with --exclude-shown too")
     dialogs: Literal["simulated", "recorded", "both"] = knob(
         "simulated", "to learn from: of the captioner, or what people said of the training pairs, as dialogs of one turn, without a captioner; or both"
     )

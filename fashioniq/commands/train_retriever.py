@@ -8,6 +8,7 @@ import pytorch_lightning as pl
 import torch
 from torch.utils.data import TensorDataset
 
+from fashioniq.askers import BestItem
 from fashioniq.categories import canonical
 from fashioniq.commands.common import (
     RETRIEVERS,
@@ -76,6 +77,7 @@ def _train(settings: TrainRetriever, folder: Path) -> None:
         "negatives": settings.negatives,
         "dialogs": settings.dialogs,
         "errors": settings.errors,
+        "exclude_shown": settings.exclude_shown,
     }
     turns = settings.turns if captioner else 1
     module = RetrieverTraining(
@@ -85,6 +87,7 @@ def _train(settings: TrainRetriever, folder: Path) -> None:
         train,
         val,
         recorded,
+        BestItem(settings.exclude_shown),
         turns,
         turn_loss(settings.loss, settings.margin),
         settings.negatives,

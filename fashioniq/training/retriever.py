@@ -7,7 +7,7 @@ import pytorch_lightning as pl
 import torch
 from torch import Tensor
 
-from fashioniq.askers import BestItem
+from fashioniq.askers import Asker
 from fashioniq.data.catalog import Pair
 from fashioniq.data.features import Items
 from fashioniq.data.words import Vocabulary
@@ -62,6 +62,7 @@ class RetrieverTraining(pl.LightningModule):
         train: Items,
         val: Items,
         recorded: dict[str, RecordedTurns],
+        asker: Asker,
         turns: int,
         loss: TurnLoss,
         negatives: str,
@@ -72,7 +73,7 @@ class RetrieverTraining(pl.LightningModule):
         errors: float = 0.0,
     ) -> None:
         super().__init__()
-        self.model, self.turns, self.loss, self.learning_rate, self.seed = model, turns, loss, learning_rate, seed
+        self.model, self.asker, self.turns, self.loss, self.learning_rate, self.seed = model, asker, turns, loss, learning_rate, seed
         self.negatives, self.beams, self.errors, self.recorded, self.schedule = negatives, beams, errors, recorded, schedule
         self._items = {"train": train, "val": val}
         self._captioner = (captioner,)  # in a tuple, so that it is no part of this module: neither trained nor saved
@@ -106,7 +107,7 @@ class RetrieverTraining(pl.LightningModule):
         return loss
 
     def _loss_of_dialogs(self, gallery: Gallery, target_B: Tensor, first_B: Tensor, user: User, turns: int) -> Tensor:
-        dialogs = rollout(self.model, BestItem(), user, gallery, target_B, first_B, turns, rank=False)
+        dialogs = rollout(self.model, self.asker, user, gallery, target_B, first_B, turns, rank=False)
         item_N = target_B if self.negatives == "batch" else torch.arange(len(gallery), device=self.device)
         vectors_ND = self.model.embed_images(gallery.items.features_ND[item_N])
         return self.loss(dialogs.query_BTD, vectors_ND, target_B.unsqueeze(1) == item_N)
@@ -121,7 +122,7 @@ class RetrieverTraining(pl.LightningModule):
             target_B, first_B, user = self.recorded["val"].dialogs(target_B, self.device)
         else:
             first_B = (target_B + 1 + self.seed % (len(gallery) - 1)) % len(gallery)  # any other fixed item: the same ones in every epoch
-        dialogs = rollout(self.model, BestItem(), user, gallery, target_B, first_B, self.turns)
+        dialogs = rollout(self.model, self.asker, user, gallery, target_B, first_B, self.turns)
         self._ranks.append(dialogs.ranks)
 
     def on_validation_epoch_end(self) -> None:
