@@ -38,13 +38,25 @@ class State(NamedTuple):
     sum_BD: Tensor | None = None
 
 
+class BentLinear(nn.Module):
+    """A linear map and, added to it, one with `hidden` ReLUs in between: the space may part what lies on one line of features."""
+
+    def __init__(self, features: int, hidden: int, width: int) -> None:
+        super().__init__()
+        self.straight = nn.Linear(features, width, bias=False)
+        self.bent = nn.Sequential(nn.Linear(features, hidden), nn.ReLU(), nn.Linear(hidden, width))
+
+    def forward(self, features_BD: Tensor) -> Tensor:
+        return self.straight(features_BD) + self.bent(features_BD)
+
+
 class Listener(nn.Module):
     """What every retriever has: the space that is searched, `width` wide, and the longest caption that it hears, `max_words`."""
 
-    def __init__(self, features: int, width: int, max_words: int) -> None:
+    def __init__(self, features: int, width: int, max_words: int, image_hidden: int = 0) -> None:
         super().__init__()
         self.width, self.max_words = width, max_words
-        self.image = nn.Linear(features, width, bias=False)
+        self.image = BentLinear(features, image_hidden, width) if image_hidden else nn.Linear(features, width, bias=False)
 
     def embed_images(self, features_BD: Tensor) -> Tensor:
         """The shared image embedding, of unit length: for the gallery, the items shown, targets and negatives."""
@@ -83,8 +95,9 @@ class DialogRetriever(Listener):
         max_turns: int = 5,
         word_vector_size: int = 0,
         attention: str = "both-ways",
+        image_hidden: int = 0,
     ) -> None:
-        super().__init__(features, width, max_words)
+        super().__init__(features, width, max_words, image_hidden)
         self.turn_causal, self.max_turns = attention == "turn-causal", max_turns
         self.attribute = small_embedding(attributes + 1, width, padding=0) if attributes else None
         if word_vector_size:

@@ -99,17 +99,21 @@ class RetrieverTraining(pl.LightningModule):
     def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
         (row_B,) = batch
         gallery, user = self._train_side
+        vectors_ND = self.model.embed_images(gallery.items.features_ND) if self.negatives == "gallery" else None
         if user is None:
-            return self._loss_of_dialogs(gallery, *self.recorded["train"].dialogs(row_B, self.device), turns=1)
-        loss = self._loss_of_dialogs(gallery, row_B, random_others(row_B, len(gallery)), user, self.turns)
+            return self._loss_of_dialogs(gallery, vectors_ND, *self.recorded["train"].dialogs(row_B, self.device), turns=1)
+        loss = self._loss_of_dialogs(gallery, vectors_ND, row_B, random_others(row_B, len(gallery)), user, self.turns)
         if "train" in self.recorded:
-            loss = loss + self._loss_of_dialogs(gallery, *self.recorded["train"].draw(len(row_B), self.device), turns=1)
+            loss = loss + self._loss_of_dialogs(gallery, vectors_ND, *self.recorded["train"].draw(len(row_B), self.device), turns=1)
         return loss
 
-    def _loss_of_dialogs(self, gallery: Gallery, target_B: Tensor, first_B: Tensor, user: User, turns: int) -> Tensor:
+    def _loss_of_dialogs(self, gallery: Gallery, vectors_ND: Tensor | None, target_B: Tensor, first_B: Tensor, user: User, turns: int) -> Tensor:
+        """The loss against the whole gallery's fresh vectors, or without them against the batch's."""
         dialogs = rollout(self.model, self.asker, user, gallery, target_B, first_B, turns, rank=False)
-        item_N = target_B if self.negatives == "batch" else torch.arange(len(gallery), device=self.device)
-        vectors_ND = self.model.embed_images(gallery.items.features_ND[item_N])
+        if vectors_ND is None:
+            item_N, vectors_ND = target_B, self.model.embed_images(gallery.items.features_ND[target_B])
+        else:
+            item_N = torch.arange(len(gallery), device=self.device)
         return self.loss(dialogs.query_BTD, vectors_ND, target_B.unsqueeze(1) == item_N)
 
     def on_validation_epoch_start(self) -> None:
