@@ -1,9 +1,13 @@
+import subprocess
+import sys
+
+import numpy as np
 import pytest
 import torch
 
 from fashioniq import gallery
 from fashioniq.data.features import Items
-from fashioniq.gallery import Gallery
+from fashioniq.gallery import Gallery, NotFiniteError
 
 SEARCHES = [pytest.param("torch"), pytest.param("auto", marks=pytest.mark.skipif(gallery.faiss is None, reason="FAISS is not installed"))]
 
@@ -56,11 +60,12 @@ def case(request):
     return vectors_ND, torch.cat([near_an_item_BD, torch.randn(20, 24)]), torch.randint(300, (40,))
 
 
-@pytest.mark.parametrize("tile", [1, 7, 299, 8192])
-def test_ranks_by_tiles_are_the_naive_ranks(case, tile, monkeypatch):
+@pytest.mark.parametrize(("queries", "tile"), [(1, 299), (7, 100), (1024, 11), (1024, 1024)])
+def test_ranks_by_tiles_are_the_naive_ranks(case, queries, tile, monkeypatch):
     vectors_ND, query_BD, target_B = case
+    monkeypatch.setattr(gallery, "QUERIES", queries)
     monkeypatch.setattr(gallery, "TILE", tile)
-    monkeypatch.setattr(gallery, "NEAR", 50)
+    monkeypatch.setattr(gallery, "NUMBERS", 1200)
     assert torch.equal(gallery_of(vectors_ND).rank(query_BD, target_B), naive_rank(vectors_ND, query_BD, target_B))
 
 
@@ -118,6 +123,17 @@ def test_top_k_is_the_naive_order(case, search):
 
 
 @pytest.mark.parametrize("search", SEARCHES)
+@pytest.mark.parametrize("searched", [4, 70, 299])
+def test_top_k_by_tiles_is_the_naive_order(case, searched, search, monkeypatch):
+    vectors_ND, query_BD, _ = case
+    monkeypatch.setattr(gallery, "QUERIES", 15)
+    monkeypatch.setattr(gallery, "SEARCHED", searched)
+    _, item_BK = gallery_of(vectors_ND, search).top(query_BD, 5, torch.zeros(40, 1, dtype=torch.long))
+    order_BN = distances(vectors_ND, query_BD).sort(dim=1, stable=True).indices
+    assert torch.equal(item_BK, order_BN[order_BN != 0].view(40, 299)[:, :5])
+
+
+@pytest.mark.parametrize("search", SEARCHES)
 def test_the_best_item_has_rank_0_and_the_next_ones_follow(case, search):
     vectors_ND, query_BD, _ = case
     candidates = gallery_of(vectors_ND, search)
@@ -147,6 +163,63 @@ def test_many_excluded_items_leave_enough_others(search):
 def test_k_beyond_the_gallery_gives_all_of_it(search):
     distance_BK, item_BK = gallery_of(torch.tensor([[3.0], [1.0], [2.0]]), search).top(torch.zeros(1, 1), 10)
     assert item_BK.tolist() == [[1, 2, 0]] and distance_BK.tolist() == [[1, 4, 9]]
+
+
+def test_a_gallery_with_a_vector_that_is_not_finite_is_refused():
+    vectors_ND = torch.randn(30, 4)
+    vectors_ND[7, 2] = float("nan")
+    candidates = gallery_of(vectors_ND)
+    for ask in (candidates.rank, candidates.top):
+        with pytest.raises(NotFiniteError):
+            ask(torch.randn(2, 4), torch.tensor([3, 5]) if ask == candidates.rank else 1)
+
+
+def test_products_are_of_full_float32_whatever_training_allows(monkeypatch):
+    held, real = [], torch.addmm
+    monkeypatch.setattr(torch, "addmm", lambda *args, **options: held.append(torch.get_float32_matmul_precision()) or real(*args, **options))
+    torch.set_float32_matmul_precision("medium")
+    try:
+        gallery_of(torch.randn(9, 4)).rank(torch.randn(2, 4), torch.tensor([3, 5]))
+        assert torch.get_float32_matmul_precision() == "medium"
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    assert set(held) == {"highest"}
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_float16_of_a_memory_map_ranks_and_is_searched_as_the_same_vectors_in_memory(search, tmp_path, monkeypatch):
+    monkeypatch.setattr(gallery, "TILE", 500)
+    monkeypatch.setattr(gallery, "SEARCHED", 900)
+    torch.manual_seed(0)
+    np.save(tmp_path / "vectors.npy", torch.randn(1000, 32).repeat(2, 1).half().numpy())
+    mapped_ND = torch.from_numpy(np.load(tmp_path / "vectors.npy", mmap_mode="c"))
+    query_BD, target_B = mapped_ND[:60].float() + 0.1 * torch.randn(60, 32), torch.randint(2000, (60,))
+    mapped, held = gallery_of(mapped_ND, search), gallery_of(mapped_ND.float(), search)
+    assert mapped.vectors_ND.data_ptr() == mapped_ND.data_ptr()
+    assert torch.equal(mapped.rank(query_BD, target_B), held.rank(query_BD, target_B))
+    for of_mapped, of_held in zip(mapped.top(query_BD, 7), held.top(query_BD, 7), strict=True):
+        assert torch.equal(of_mapped, of_held)
+
+
+PEAK = """
+import resource, sys, torch
+from fashioniq.gallery import Gallery
+from fashioniq.data.features import Items
+count, size = map(int, sys.argv[1:])
+vectors_ND = torch.randn(count, size)
+gallery = Gallery(Items([], vectors_ND, vectors_ND), vectors_ND)
+gallery.rank(vectors_ND[:64], torch.arange(64))  # libraries take their buffers
+gallery.top(vectors_ND[:64], 10)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+gallery.rank(vectors_ND, torch.arange(count))
+gallery.top(vectors_ND, 10)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def test_ranks_and_top_k_of_all_items_hold_no_matrix_of_all_distances():
+    grown = subprocess.run([sys.executable, "-c", PEAK, "8000", "16"], capture_output=True, text=True, check=True)
+    assert int(grown.stdout) / 1024 < 120  # MB; the matrix alone has 244
 
 
 @pytest.mark.skipif(gallery.faiss is None, reason="FAISS is not installed")
