@@ -270,6 +270,10 @@ class EvalDialogs:
     exclude_shown: bool = knob(False, "never show a product twice in a dialog; ranks still count all products")
     captions: Literal["each", "joined"] = knob("each", "with --user human: each caption of a pair as a dialog of its own, or both joined by and")
     first_candidates: Path | None = knob(None, "first_candidates.json of an earlier evaluation, to begin with the same products")
+    index: str | None = knob(
+        None, "search what is shown by an index of FAISS, as IVF4096,Flat or HNSW32, for catalogs of a million; ranks stay exact (default: exact search)"
+    )
+    least_recall: float = knob(0.95, "an --index whose recall@10 against exact search is lower is refused", least=0, below=1)
     out: Path | None = knob(None, "folder of the results, replaced if it is there (default: RUN/dialogs-SPLIT, with --cross runs/cross-CATEGORY-SPLIT)")
     batch_size: int = knob(128, "dialogs at a time", least=1)
     seed: int = knob(0, "of the first candidates, and of the user's errors", least=0, below=2**32)

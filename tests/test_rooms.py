@@ -14,6 +14,7 @@ MAY_KNOW = {
     "metrics": {"metrics", "data"},
     "models": {"models", "data"},
     "gallery": {"data"},
+    "index": {"gallery", "files"},
     "users": {"askers", "data", "models"},
     "askers": {"gallery"},
     "rollout": LOOP | {"models"},

@@ -114,7 +114,7 @@ def _by_seed(user: Model, retriever: Model) -> list[tuple[Path, Path]]:
 
 def _origin(settings: EvalDialogs, store: FeatureStore) -> dict[str, Any]:
     """What all combinations of a table depend on alike."""
-    knobs = ("split", "turns", "beam", "errors", "exclude_shown", "seed")
+    knobs = ("split", "turns", "beam", "errors", "exclude_shown", "index", "least_recall", "seed")
     first = settings.first_candidates
     return {
         "version": __version__,

@@ -19,6 +19,7 @@ from fashioniq.data.catalog import Catalog
 from fashioniq.data.words import Vocabulary
 from fashioniq.files import UserError, write_json, write_text
 from fashioniq.gallery import Gallery, NotFiniteError
+from fashioniq.index import approximate
 from fashioniq.metrics.ranking import average, success, turn_table
 from fashioniq.report.page import write_dialog_page
 from fashioniq.report.products import Looks
@@ -47,6 +48,9 @@ def evaluate(settings: EvalDialogs, run: Path, out: Path) -> dict[str, Any]:
     else:
         plan, user_facts = simulated(settings, facts, items, store, hears, device)
     try:
+        index = None
+        if settings.index:
+            gallery, index = approximate(gallery, settings.index, _some_queries(retriever, plan, gallery, settings), settings.least_recall)
         rank_BT, records, lines = _hold(retriever, plan, gallery, hears, settings)
     except NotFiniteError as error:
         raise UserError(f"{run} has diverged ({error}): train it again with a lower --learning-rate") from error
@@ -66,6 +70,7 @@ def evaluate(settings: EvalDialogs, run: Path, out: Path) -> dict[str, Any]:
         **user_facts,
         "attributes": facts["attrs"],
         "exclude_shown": settings.exclude_shown,
+        "index": index,
         "retriever": str(run),
         "seed": settings.seed,
         "turns": table,
@@ -87,13 +92,25 @@ def _hold(
     count = len(plan.target_N)
     for start in track(range(0, count, settings.batch_size), description=f"dialogs of {settings.split}"):
         batch = torch.arange(start, min(start + settings.batch_size, count), device=plan.target_N.device)
-        user = plan.user or RecordedUser(plan.words_NTL[batch])  # type: ignore[index]
-        dialogs = rollout(retriever, BestItem(settings.exclude_shown), user, gallery, plan.target_N[batch], plan.first_N[batch], plan.turns)
+        dialogs = _dialogs(retriever, plan, gallery, batch, settings)
         ranks.append(dialogs.ranks.cpu())
         for record, ranking in _records(dialogs, gallery, hears, len(records) if plan.user is None else None):
             records.append(record)
             lines += ranking
     return torch.cat(ranks), records, lines
+
+
+def _dialogs(retriever: Retriever, plan: Plan, gallery: Gallery, row_B: Tensor, settings: EvalDialogs) -> Dialogs:
+    user = plan.user or RecordedUser(plan.words_NTL[row_B])  # type: ignore[index]
+    return rollout(retriever, BestItem(settings.exclude_shown), user, gallery, plan.target_N[row_B], plan.first_N[row_B], plan.turns)
+
+
+@torch.no_grad()
+def _some_queries(retriever: Retriever, plan: Plan, gallery: Gallery, settings: EvalDialogs) -> Tensor:
+    """The queries, Q×D, of one batch of dialogs from all over the plan, searched exactly."""
+    count = len(plan.target_N)
+    row_B = torch.arange(0, count, -(-count // settings.batch_size), device=plan.target_N.device)
+    return _dialogs(retriever, plan, gallery, row_B, settings).query_BTD.flatten(0, 1)
 
 
 def _records(dialogs: Dialogs, gallery: Gallery, hears: Vocabulary, number: int | None) -> Iterator[tuple[dict[str, Any], list[str]]]:

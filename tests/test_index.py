@@ -1,0 +1,113 @@
+import pytest
+import torch
+
+from fashioniq import index
+from fashioniq.data.features import Items
+from fashioniq.files import UserError
+from fashioniq.gallery import Gallery, faiss
+from fashioniq.index import approximate
+
+needs_faiss = pytest.mark.skipif(faiss is None, reason="FAISS is not installed")
+COUNT = 2000
+
+
+@pytest.fixture(scope="module")
+def exact():
+    """A gallery of many small clusters, some items in it twice."""
+    torch.manual_seed(0)
+    vectors_ND = torch.randn(200, 16).repeat_interleave(10, dim=0) + 0.5 * torch.randn(COUNT, 16)
+    vectors_ND[1900:] = vectors_ND[:100]
+    return Gallery(Items([str(n) for n in range(COUNT)], torch.zeros(COUNT, 1), torch.zeros(COUNT, 8, dtype=torch.long)), vectors_ND)
+
+
+@pytest.fixture(scope="module")
+def query_QD(exact):
+    return exact.vectors_ND[::20] + 0.3 * torch.randn(100, 16, generator=torch.Generator().manual_seed(1))
+
+
+def recall_by_hand(exact, found, query_QD):
+    """Of the ten nearest by exact search, the share that is found; no two items are as near but those that are there twice."""
+    pairs = zip(exact.top(query_QD, 10)[1].tolist(), found.top(query_QD, 10)[1].tolist(), strict=True)
+    twins = [({item % 1900 for item in nearest}, {item % 1900 for item in there}) for nearest, there in pairs]
+    return sum(len(nearest & there) / len(nearest) for nearest, there in twins) / len(twins)
+
+
+@needs_faiss
+@pytest.mark.parametrize(("factory", "knob"), [("IVF64,Flat", "nprobe"), ("PCA8,IVF32,Flat", "nprobe"), ("HNSW16", "efSearch"), ("Flat", None)])
+def test_an_index_is_searched_harder_until_its_recall_is_reached(exact, query_QD, factory, knob):
+    least = 0.6 if "PCA" in factory else 0.95
+    found, facts = approximate(exact, factory, query_QD, least)
+    assert least <= facts["recall@10"] == pytest.approx(recall_by_hand(exact, found, query_QD), abs=0.03)
+    assert (facts["index"], facts["queries"], facts["vectors"], facts["least_recall"]) == (factory, 100, COUNT, least)
+    assert {"nprobe", "efSearch"} & set(facts) == ({knob} if knob else set())
+
+
+@needs_faiss
+def test_more_recall_takes_more_lists(exact, query_QD):
+    few, more = (approximate(exact, "IVF64,Flat", query_QD, least)[1] for least in (0.3, 0.99))
+    assert few["nprobe"] < more["nprobe"] <= 64 and 0.3 <= few["recall@10"] < more["recall@10"]
+
+
+@needs_faiss
+def test_ranks_stay_exact_with_an_index_that_misses_items(exact, query_QD):
+    found, facts = approximate(exact, "IVF64,Flat", query_QD, 0.1)
+    target_Q = torch.arange(100) * 7
+    assert facts["recall@10"] < 1 and torch.equal(found.rank(query_QD, target_Q), exact.rank(query_QD, target_Q))
+
+
+@needs_faiss
+def test_items_as_near_come_in_the_order_of_the_gallery_with_an_index_too(exact):
+    found, _ = approximate(exact, "IVF64,Flat", exact.vectors_ND[:100])
+    distance_BK, item_BK = found.top(exact.vectors_ND[:100], 2)
+    assert item_BK.tolist() == [[n, 1900 + n] for n in range(100)] and distance_BK.eq(0).all()
+
+
+@needs_faiss
+def test_excluded_items_are_passed_over_with_an_index_too(exact, query_QD):
+    found, _ = approximate(exact, "HNSW16", query_QD)
+    _, all_QK = found.top(query_QD, 8)
+    _, item_QK = found.top(query_QD, 3, all_QK[:, [0, 2, 3]])
+    assert torch.equal(item_QK, all_QK[:, [1, 4, 5]])
+
+
+@needs_faiss
+def test_queries_for_which_an_index_finds_too_few_are_searched_exactly(exact, query_QD):
+    found, facts = approximate(exact, "IVF64,Flat", query_QD, 0.1)
+    assert facts["nprobe"] == 1
+    distance_QK, item_QK = found.top(query_QD, 500)
+    assert torch.equal(item_QK, exact.top(query_QD, 500)[1]) and distance_QK.isfinite().all()
+
+
+@needs_faiss
+def test_an_index_of_float16_finds_what_that_of_the_same_vectors_in_float32_does(exact, query_QD):
+    half_ND = exact.vectors_ND.half()
+    both = [Gallery(exact.items, vectors_ND) for vectors_ND in (half_ND, half_ND.float())]
+    (found, facts), (held, held_facts) = (approximate(one, "IVF64,Flat", query_QD) for one in both)
+    assert facts == held_facts and torch.equal(found.top(query_QD, 10)[1], held.top(query_QD, 10)[1])
+
+
+@needs_faiss
+def test_an_index_of_too_little_recall_is_refused_unless_told_otherwise(exact, query_QD):
+    with pytest.raises(UserError, match=r"PCA2,Flat finds 0\.\d+ of the 10 nearest products, less than 0\.95.*--least-recall"):
+        approximate(exact, "PCA2,Flat", query_QD)
+    assert approximate(exact, "PCA2,Flat", query_QD, 0.05)[1]["recall@10"] < 0.95
+
+
+@needs_faiss
+@pytest.mark.parametrize("factory", ["nonsense", "IVFmany,Flat", "IVF16,PQ7"])
+def test_what_faiss_does_not_know_is_refused(exact, query_QD, factory):
+    with pytest.raises(UserError, match=f"no index '{factory}' of vectors of 16"):
+        approximate(exact, factory, query_QD)
+
+
+@needs_faiss
+@pytest.mark.parametrize(("factory", "told"), [("IVF4096,Flat", "at least 4096 products .* there are 2000"), ("PQ4x12", "cannot be trained on 2000")])
+def test_too_few_products_to_learn_an_index_from_are_refused(exact, query_QD, factory, told):
+    with pytest.raises(UserError, match=told):
+        approximate(exact, factory, query_QD)
+
+
+def test_an_index_without_faiss_is_refused(exact, query_QD, monkeypatch):
+    monkeypatch.setattr(index, "faiss", None)
+    with pytest.raises(UserError, match="install faiss-cpu"):
+        approximate(exact, "HNSW32", query_QD)
