@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from fashioniq.files import UserError
-from fashioniq.gallery import Gallery, faiss
+from fashioniq.gallery import SPARE, Gallery, faiss
 
 NEIGHBOURS = 10  # recall@10: the share of the 10 nearest items that is found
 TRAINED = 64  # vectors for each list of an IVF to learn the lists from
@@ -20,14 +20,15 @@ def approximate(gallery: Gallery, factory: str, query_QD: Tensor, least_recall: 
     Raises UserError where it stays below, and for an index that FAISS does not know or cannot train on so few vectors.
     """
     index, knob, values = _made(gallery, factory)
-    found = Gallery(gallery.items, gallery.vectors_ND, gallery.search, lambda query_BD, count: _search(index, query_BD, count))
-    farthest_Q1 = gallery.top(query_QD, NEIGHBOURS)[0][:, -1:]
+    nearest_QK = gallery.top(query_QD, NEIGHBOURS)[1]
     for value in values:
         if knob:
             faiss.ParameterSpace().set_index_parameter(index, knob, value)
-        recall = (found.top(query_QD, NEIGHBOURS)[0] <= farthest_Q1).double().mean().item()
+        found_QK = _search(index, query_QD, min(len(gallery), NEIGHBOURS + SPARE))  # as many as `top` puts in order
+        recall = (nearest_QK.unsqueeze(2) == found_QK.unsqueeze(1)).any(2).double().mean().item()
         if recall >= least_recall:
             facts = {"index": factory, **({knob: value} if knob else {}), "recall@10": recall, "least_recall": least_recall}
+            found = Gallery(gallery.items, gallery.vectors_ND, gallery.search, lambda query_BD, count: _search(index, query_BD, count))
             return found, {**facts, "queries": len(query_QD), "vectors": len(gallery)}
     at = f" with {knob} {value}" if knob else ""
     raise UserError(

@@ -21,8 +21,8 @@ def test_an_index_that_finds_all_changes_no_dialog_and_its_recall_is_told_and_st
     for name in ("dialogs.jsonl", "run.trec"):
         assert (options["out"] / name).read_text() == (vector_runs.dialogs / name).read_text()
     facts = json.loads((options["out"] / "metrics.json").read_text())["index"]
-    assert (facts["index"], facts["recall@10"], facts["queries"]) == ("IVF2,Flat", 1.0, 60)
-    assert f"index IVF2,Flat: nprobe {facts['nprobe']}, recall@10 1.000 on 60 queries" in " ".join(capsys.readouterr().out.split())
+    assert (facts["index"], facts["nprobe"], facts["recall@10"], facts["queries"]) == ("IVF2,Flat", 2, 1.0, 60)
+    assert "index IVF2,Flat: nprobe 2, recall@10 1.000 on 60 queries" in " ".join(capsys.readouterr().out.split())
     assert json.loads((vector_runs.dialogs / "metrics.json").read_text())["index"] is None
 
 
@@ -31,7 +31,7 @@ UNFIT = {"nonsense": "FAISS makes no index", "IVF4096,Flat": "take fewer lists",
 
 @pytest.mark.parametrize("index", UNFIT)
 def test_an_index_that_cannot_be_made_or_finds_too_little_is_one_line_and_2(project, options, index, capsys, monkeypatch):
-    monkeypatch.setattr("fashioniq.gallery.SPARE", 0)  # or it would find all of so few products
+    monkeypatch.setattr("fashioniq.index.SPARE", 0)  # or it would find all of so few products
     assert main(project.arguments("eval-dialogs", **options, index=index)) == 2
     lines = capsys.readouterr().err.strip().splitlines()
     assert len(lines) == 1 and UNFIT[index] in lines[0]
