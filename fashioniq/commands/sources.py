@@ -23,7 +23,7 @@ from fashioniq.data.images import PictureReader, UnreadableImage, load_square
 from fashioniq.data.metadata import metadata_vectors, words_fingerprint
 from fashioniq.files import UserError, checksum, read_json
 from fashioniq.models.attributes import AttributePredictor, top_attributes
-from fashioniq.models.encoder import create_encoder, encoder_mean_std, encoder_size, normalise
+from fashioniq.models.encoder import create_encoder, encoder_mean_std, encoder_size, normalise, prepare_inference
 
 LABELLED_OFTEN = 3  # training products that must carry a word for it to be an attribute, where labels are taken as they are
 
@@ -94,6 +94,7 @@ class Encoding:
     """Squares → features and, of an AttributePredictor, top attributes."""
 
     def __init__(self, model: nn.Module, encoder: nn.Module, device: torch.device, bfloat16: bool) -> None:
+        prepare_inference(encoder)
         self._model = model.eval().to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._prepare, self._size = normalise(*encoder_mean_std(encoder)), encoder_size(encoder)
         self._device, self._bfloat16 = device, bfloat16

@@ -1,12 +1,17 @@
 """Image → feature: timm's networks up to the last average pooling (EfficientNet-b7: 2560 numbers)."""
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import timm
 import torch
+import torch.nn.functional as F
 from efficientnet_pytorch import EfficientNet
+from timm.layers import BatchNormAct2d
+from timm.models._efficientnet_blocks import SqueezeExcite
 from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_conv_bn_weights
 from torchvision.transforms import v2
 
 
@@ -30,6 +35,39 @@ def encoder_mean_std(encoder: nn.Module) -> tuple[tuple[float, ...], tuple[float
     """The mean and deviation of pixel values that the network's pretrained weights expect."""
     config: Any = encoder.pretrained_cfg
     return tuple(config["mean"]), tuple(config["std"])
+
+
+class _Gated(nn.Module):
+    """timm's squeeze-and-excitation for inference: pooled by the kernel that sums bfloat16 without a float32 copy, scaled in place."""
+
+    def __init__(self, block: SqueezeExcite) -> None:
+        super().__init__()
+        self.squeeze = nn.Sequential(block.conv_reduce, block.act1, block.conv_expand, block.gate)
+
+    def forward(self, x_BCHW: Tensor) -> Tensor:
+        return x_BCHW.mul_(self.squeeze(F.adaptive_avg_pool2d(x_BCHW, 1)))
+
+
+@torch.no_grad()
+def prepare_inference(encoder: nn.Module) -> nn.Module:
+    """Make an EfficientNet of timm faster for inference, in place: the same function in eval mode, which can no longer be trained.
+
+    Each batch norm goes into the weights of the convolution before it. Other networks stay as they are: only of this one is it
+    known that modules are applied in the order in which they are listed.
+    """
+    if not isinstance(encoder, timm.models.EfficientNet):
+        return encoder
+    for module in list(encoder.modules()):
+        children = list(module.named_children())
+        for (_, conv), (name, norm) in pairwise(children):
+            if isinstance(conv, nn.Conv2d) and isinstance(norm, BatchNormAct2d):
+                mean, var, weight, bias = norm.running_mean, norm.running_var, norm.weight, norm.bias
+                conv.weight, conv.bias = fuse_conv_bn_weights(conv.weight, conv.bias, mean, var, norm.eps, weight, bias)  # type: ignore[arg-type]
+                setattr(module, name, norm.act)
+        for name, block in children:
+            if isinstance(block, SqueezeExcite):
+                setattr(module, name, _Gated(block))
+    return encoder.eval()
 
 
 def normalise(mean: Sequence[float], std: Sequence[float]) -> v2.Transform:

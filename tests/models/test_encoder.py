@@ -1,3 +1,5 @@
+import copy
+
 import pytest
 import timm
 import torch
@@ -5,7 +7,7 @@ from efficientnet_pytorch import EfficientNet
 from torch import nn
 
 from fashioniq.models.attributes import AttributePredictor, top_attributes
-from fashioniq.models.encoder import convert_efficientnet_pytorch, create_encoder, encoder_mean_std, encoder_size, normalise
+from fashioniq.models.encoder import convert_efficientnet_pytorch, create_encoder, encoder_mean_std, encoder_size, normalise, prepare_inference
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +35,24 @@ def test_converted_weights_give_the_released_features(released_weights, size):
     expected_BD = released.extract_features(images_BCHW).mean((2, 3))
     assert expected_BD.abs().mean() > 0.01
     assert (encoder(images_BCHW) - expected_BD).abs().max() < 1e-4 * expected_BD.abs().max()
+
+
+@torch.inference_mode()
+def test_prepared_for_inference_it_gives_the_same_features(released_weights):
+    encoder = create_encoder("efficientnet-b0").eval()
+    encoder.load_state_dict(convert_efficientnet_pytorch(released_weights, encoder))
+    prepared = prepare_inference(copy.deepcopy(encoder))
+    assert not any(isinstance(module, nn.BatchNorm2d) for module in prepared.modules())
+    images_BCHW = torch.randn(2, 3, 65, 65).to(memory_format=torch.channels_last)
+    expected_BD = encoder(images_BCHW)
+    assert (prepared(images_BCHW) - expected_BD).abs().max() < 1e-4 * expected_BD.abs().max()
+
+
+@torch.inference_mode()
+def test_a_network_of_another_kind_is_left_as_it_is():
+    encoder = create_encoder("resnet18").eval()
+    expected_BD = encoder(images_BCHW := torch.randn(1, 3, 64, 64))
+    assert torch.equal(prepare_inference(encoder)(images_BCHW), expected_BD)
 
 
 def test_the_order_of_the_file_does_not_matter(released_weights):
