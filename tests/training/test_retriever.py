@@ -25,7 +25,8 @@ def training(turns=2, **options):
     torch.manual_seed(0)
     model = DialogRetriever(len(VOCABULARY), 12, 10, width=16, heads=2, hidden=32, layers=1)
     captioner = Captioner(len(VOCABULARY), 12, 10, width=16, heads=2, hidden=32, layers=1)
-    settings = {"recorded": {}, "asker": BestItem(), "loss": triplet, "negatives": "batch", "beams": 1, "learning_rate": 1e-3, "schedule": "constant", "seed": 0} | options
+    settings = {"recorded": {}, "asker": BestItem(), "loss": triplet, "negatives": "batch", "beams": 1} | options
+    settings = {"learning_rate": 1e-3, "schedule": "constant", "seed": 0} | settings
     module = RetrieverTraining(model, captioner, VOCABULARY, some_items(30), some_items(20), turns=turns, **settings)
     return module, captioner
 
