@@ -48,7 +48,13 @@ class Captioner(Speaker):
         mask_BL = torch.cat(masks, 1)
         return self.decoder.start(self.encoder(self.drop(torch.cat(tokens, 1)), mask_BL), mask_BL)
 
-    def advance(self, words_BL: Tensor, place: int, state: DecoderState) -> tuple[Tensor, DecoderState]:
-        x_BLD = self.word(words_BL) + self.place.weight[place : place + words_BL.shape[1]]
-        x_BLD, state = self.decoder(self.drop(x_BLD), state)
-        return self.out(x_BLD), state
+    def forward(self, reference: Looks, target: Looks, words_RL: Tensor) -> Tensor:
+        return self.out(self.decoder(self._embed(words_RL, 0), self.encode(reference, target)))
+
+    def advance(self, last_R: Tensor, place: int, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        x_R1D = self._embed(last_R.unsqueeze(1), place)
+        x_RD, state = self.decoder.step(x_R1D.squeeze(1), state)
+        return self.out(x_RD), state
+
+    def _embed(self, words_RL: Tensor, place: int) -> Tensor:
+        return self.drop(self.word(words_RL) + self.place.weight[place : place + words_RL.shape[1]])

@@ -3,10 +3,10 @@
 from typing import Any, NamedTuple, Protocol, Self
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fashioniq.data.words import END, PAD, START, UNKNOWN
+from fashioniq.models.layers import Slots
 
 
 class Looks(NamedTuple):
@@ -17,17 +17,10 @@ class Looks(NamedTuple):
 
 
 class SpeakingState(Protocol):
-    """What decoding has heard: the pair, encoded once, and the words so far. One row a caption or beam."""
+    """What decoding has heard: each pair, encoded once, and the words so far of every caption or beam, one a row."""
 
-    @property
-    def rows(self) -> int: ...
-
-    def select(self, rows: Tensor) -> Self:
-        """The given rows, in their order, with the words and the pair of each."""
-        ...
-
-    def select_words(self, rows: Tensor) -> Self:
-        """The words of the given rows, where the pair of row i and of rows[i] is the same: beams of one caption."""
+    def select(self, parent_R: Tensor, slots: Slots) -> Self:
+        """Rows that go on from the rows parent_R; `slots` says where they stand among the beams of the same pairs."""
         ...
 
 
@@ -42,73 +35,78 @@ class Speaker(nn.Module):
         """Everything about the two products that decoding needs, as a SpeakingState."""
         raise NotImplementedError
 
-    def advance(self, words_BL: Tensor, place: int, state: Any) -> tuple[Tensor, Any]:
-        """Scores of the word after each of `words_BL`, B×L×V, the first of which stands at `place`; and the state that has heard them."""
+    def advance(self, last_R: Tensor, place: int, state: Any) -> tuple[Tensor, Any]:
+        """Scores of the word after each of last_R, which stand at `place`, R×V; and the state that has heard them."""
         raise NotImplementedError
 
-    def forward(self, reference: Looks, target: Looks, words_BL: Tensor) -> Tensor:
-        """Scores of every next word, B×L×V, given the start and the words before it (teacher forcing)."""
-        return self.advance(words_BL, 0, self.encode(reference, target))[0]
+    def forward(self, reference: Looks, target: Looks, words_RL: Tensor) -> Tensor:
+        """Scores of every next word, R×L×V, given the start and the words before it (teacher forcing).
 
-    def _next_log_probabilities(self, last_B: Tensor, place: int, state: Any) -> tuple[Tensor, Any]:
-        """B×V. Padding, start and unknown are never said, and a caption has at least one word."""
-        logits_BLV, state = self.advance(last_B.unsqueeze(1), place, state)
-        scores_BV = logits_BLV[:, -1].float().log_softmax(-1)
-        scores_BV[:, [PAD, START, UNKNOWN]] = float("-inf")
+        R is B, or a multiple of it where pairs have several captions, which follow each other.
+        """
+        raise NotImplementedError
+
+    def _next_log_probabilities(self, last_R: Tensor, place: int, state: Any) -> tuple[Tensor, Any]:
+        """R×V. Padding, start and unknown are never said, and a caption has at least one word."""
+        logits_RV, state = self.advance(last_R, place, state)
+        scores_RV = logits_RV.float().log_softmax(-1)
+        scores_RV[:, [PAD, START, UNKNOWN]] = float("-inf")
         if place == 0:
-            scores_BV[:, END] = float("-inf")
-        return scores_BV, state
+            scores_RV[:, END] = float("-inf")
+        return scores_RV, state
 
     @torch.no_grad()
     def greedy(self, reference: Looks, target: Looks) -> Tensor:
-        """The most probable next word, again and again: B×max_words, padded after the last word."""
+        """The most probable next word, again and again: B×max_words, padded after the last word. A caption that has ended leaves the batch."""
         state = self.encode(reference, target)
-        last_B = torch.full((len(reference.features_BD),), START, device=reference.features_BD.device)
-        words_BL = torch.full((len(last_B), self.max_words), PAD, device=last_B.device)
-        done_B = torch.zeros_like(last_B, dtype=torch.bool)
+        batch, device = len(reference.features_BD), reference.features_BD.device
+        words_BL = torch.full((batch, self.max_words), PAD, device=device)
+        last_R, row_R = torch.full((batch,), START, device=device), torch.arange(batch, device=device)
         for place in range(self.max_words):
-            scores_BV, state = self._next_log_probabilities(last_B, place, state)
-            last_B = scores_BV.argmax(-1)
-            done_B = done_B | (last_B == END)
-            words_BL[:, place] = last_B.masked_fill(done_B, PAD)
-            if done_B.all():
+            scores_RV, state = self._next_log_probabilities(last_R, place, state)
+            last_R = scores_RV.argmax(-1)
+            going_R = (last_R != END).nonzero()[:, 0]
+            last_R, row_R = last_R[going_R], row_R[going_R]
+            words_BL[row_R, place] = last_R
+            if not len(row_R):
                 break
+            state = state.select(going_R, Slots(row_R, batch, 1))
         return words_BL
 
     @torch.no_grad()
     def beam(self, reference: Looks, target: Looks, beams: int) -> Tensor:
         """Beam search over the batch; the caption with the best mean log-probability a word wins: B×max_words.
 
-        Hypotheses of equal score keep the order in which they were found, so that one beam is greedy decoding.
+        Hypotheses of equal score keep the order in which they were found, so that one beam is greedy decoding. Rows are the hypotheses
+        that have not ended; one that has keeps its place among the K of its pair.
         """
         if beams == 1:
             return self.greedy(reference, target)
         device, batch = reference.features_BD.device, len(reference.features_BD)
         state = self.encode(reference, target)
-        words_BKL = torch.full((batch, 1, 0), PAD, device=device)
-        last_BK = torch.full((batch, 1), START, device=device)
+        words_BKL = torch.full((batch, 1, self.max_words), PAD, device=device)
         total_BK, length_BK = torch.zeros(batch, 1, device=device), torch.zeros(batch, 1, device=device)
-        done_BK = torch.zeros(batch, 1, dtype=torch.bool, device=device)
-        only_pad_V = torch.full((self.vocabulary,), float("-inf"), device=device)
-        only_pad_V[PAD] = 0.0
-        for place in range(self.max_words + 1):
-            if place < self.max_words:
-                scores_BV, state = self._next_log_probabilities(last_BK.flatten(), place, state)
-            else:  # eight words are said: the end follows by itself
-                scores_BV = only_pad_V.expand(last_BK.numel(), -1)
-            scores_BKV = torch.where(done_BK.unsqueeze(-1), only_pad_V, scores_BV.unflatten(0, last_BK.shape))
-            total_BK, choice_BK = (total_BK.unsqueeze(-1) + scores_BKV).flatten(1).topk(min(beams, scores_BKV[0].numel()))
-            parent_BK, last_BK = choice_BK // self.vocabulary, choice_BK % self.vocabulary
-            done_BK = done_BK.gather(1, parent_BK)
-            length_BK = length_BK.gather(1, parent_BK) + (~done_BK & (last_BK != PAD))
-            done_BK = done_BK | (last_BK == END) | (last_BK == PAD)
-            words_BKL = torch.cat([words_BKL.gather(1, parent_BK.unsqueeze(-1).expand(-1, -1, place)), last_BK.unsqueeze(-1)], -1)
-            if done_BK.all():
+        last_R, slot_R = torch.full((batch,), START, device=device), torch.arange(batch, device=device)
+        for place in range(self.max_words):
+            scores_RV, state = self._next_log_probabilities(last_R, place, state)
+            score_RC, word_RC = scores_RV.topk(min(beams, self.vocabulary))
+            # each place of each pair with its next words; in a place that has ended only the hypothesis itself
+            total_SC = torch.full((total_BK.numel(), score_RC.shape[1]), float("-inf"), device=device)
+            total_SC[:, 0] = total_BK.flatten()
+            total_SC[slot_R] = total_SC[slot_R, :1] + score_RC
+            word_SC = torch.full_like(total_SC, PAD, dtype=word_RC.dtype).index_copy(0, slot_R, word_RC)
+            total_BK, choice_BK = total_SC.view(batch, -1).topk(min(beams, total_SC.numel() // batch))
+            parent_BK, last_BK = choice_BK // total_SC.shape[1], word_SC.view(batch, -1).gather(1, choice_BK)
+            words_BKL = words_BKL.gather(1, parent_BK.unsqueeze(-1).expand(-1, -1, self.max_words))
+            words_BKL[:, :, place] = last_BK
+            length_BK = length_BK.gather(1, parent_BK) + (last_BK != PAD)
+            going_BK = (last_BK != PAD) & (last_BK != END) & (total_BK > float("-inf"))
+            parent_BK = parent_BK + torch.arange(batch, device=device).unsqueeze(1) * (len(total_SC) // batch)
+            parent_R = torch.searchsorted(slot_R, parent_BK[going_BK])
+            slot_R, last_R = going_BK.flatten().nonzero()[:, 0], last_BK[going_BK]
+            if not len(slot_R):
                 break
-            rows = torch.arange(batch, device=device).unsqueeze(1) * (state.rows // batch) + parent_BK
-            as_many = rows.numel() == state.rows  # then row i goes on with the pair that it has
-            state = state.select_words(rows.flatten()) if as_many else state.select(rows.flatten())
+            state = state.select(parent_R, Slots(slot_R, *going_BK.shape))
         best_B = (total_BK / length_BK.clamp(min=1)).argmax(1)
-        words_BL = words_BKL[torch.arange(batch, device=device), best_B][:, : self.max_words]
-        words_BL = F.pad(words_BL, (0, self.max_words - words_BL.shape[1]), value=PAD)
+        words_BL = words_BKL[torch.arange(batch, device=device), best_B]
         return words_BL.masked_fill(words_BL == END, PAD)

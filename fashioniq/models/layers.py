@@ -7,23 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 
-class KeysValues(NamedTuple):
-    """What attention looks at: keys and values, both B×H×L×D/H."""
-
-    keys_BHLD: Tensor
-    values_BHLD: Tensor
-
-    def append(self, more: "KeysValues") -> "KeysValues":
-        """These positions followed by `more`."""
-        return KeysValues(torch.cat([self.keys_BHLD, more.keys_BHLD], 2), torch.cat([self.values_BHLD, more.values_BHLD], 2))
-
-    def select(self, rows: Tensor) -> "KeysValues":
-        """The given rows of the batch, in their order; a row may come more than once."""
-        return KeysValues(self.keys_BHLD.index_select(0, rows), self.values_BHLD.index_select(0, rows))
-
-
 class Attention(nn.Module):
-    """Multi-head attention; a mask is boolean, B×L over keys, true where a query may look."""
+    """Multi-head attention to keys and values, side by side in B×L×2D. A mask is boolean, B×L over keys or B×Q×L, true where a query may look."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -32,18 +17,16 @@ class Attention(nn.Module):
         self.key_value = nn.Linear(width, 2 * width)
         self.out = nn.Linear(width, width)
 
-    def keys_values(self, x_BLD: Tensor) -> KeysValues:
-        keys_BLD, values_BLD = self.key_value(x_BLD).chunk(2, dim=-1)
-        return KeysValues(self._split(keys_BLD), self._split(values_BLD))
+    def forward(self, x_BLD: Tensor, seen_BLE: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+        return self.out(self.look(self.query(x_BLD), seen_BLE, mask, causal))
 
-    def forward(self, x_BLD: Tensor, seen: KeysValues, mask_BL: Tensor | None = None, causal: bool = False) -> Tensor:
-        mask = None if mask_BL is None else mask_BL[:, None, None, :]
+    def look(self, query_BLD: Tensor, seen_BLE: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+        """What the queries find, before the last linear map."""
+        if mask is not None:
+            mask = mask.unsqueeze(1) if mask.dim() == 3 else mask[:, None, None, :]
         dropout = self.dropout if self.training else 0.0
-        y_BHLD = F.scaled_dot_product_attention(self._split(self.query(x_BLD)), *seen, attn_mask=mask, dropout_p=dropout, is_causal=causal)
-        return self.out(y_BHLD.transpose(1, 2).flatten(2))
-
-    def _split(self, x_BLD: Tensor) -> Tensor:
-        return x_BLD.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        heads = (x_BLD.unflatten(-1, (self.heads, -1)).transpose(1, 2) for x_BLD in (query_BLD, *seen_BLE.chunk(2, -1)))
+        return F.scaled_dot_product_attention(*heads, attn_mask=mask, dropout_p=dropout, is_causal=causal).transpose(1, 2).flatten(2)
 
 
 class FeedForward(nn.Sequential):
@@ -62,14 +45,14 @@ class EncoderLayer(nn.Module):
         self.norm_attention, self.norm_feed_forward = nn.LayerNorm(width), nn.LayerNorm(width)
         self.drop = nn.Dropout(dropout)
 
-    def forward(self, x_BLD: Tensor, mask_BL: Tensor | None, past: KeysValues | None = None) -> tuple[Tensor, KeysValues]:
-        """All positions look at each other, and at those of `past`; the mask is over both."""
+    def forward(self, x_BLD: Tensor, mask_BL: Tensor | None, past_BLE: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """All positions look at each other, and at those of `past_BLE`; the mask is over both."""
         y_BLD = self.norm_attention(x_BLD)
-        seen = self.attention.keys_values(y_BLD)
-        if past is not None:
-            seen = past.append(seen)
-        x_BLD = x_BLD + self.drop(self.attention(y_BLD, seen, mask_BL))
-        return x_BLD + self.drop(self.feed_forward(self.norm_feed_forward(x_BLD))), seen
+        seen_BLE = self.attention.key_value(y_BLD)
+        if past_BLE is not None:
+            seen_BLE = torch.cat([past_BLE, seen_BLE], 1)
+        x_BLD = x_BLD + self.drop(self.attention(y_BLD, seen_BLE, mask_BL))
+        return x_BLD + self.drop(self.feed_forward(self.norm_feed_forward(x_BLD))), seen_BLE
 
 
 class Encoder(nn.Module):
@@ -84,13 +67,54 @@ class Encoder(nn.Module):
         """Every position looks at every other one."""
         return self.go_on(x_BLD, mask_BL, None)[0]
 
-    def go_on(self, x_BLD: Tensor, mask_BL: Tensor | None, past: list[KeysValues] | None) -> tuple[Tensor, list[KeysValues]]:
+    def go_on(self, x_BLD: Tensor, mask_BL: Tensor | None, past: list[Tensor] | None) -> tuple[Tensor, list[Tensor]]:
         """The same for positions that follow those of `past`, which are not computed again; and what has been seen with them."""
         seen = []
         for number, layer in enumerate(self.layers):
-            x_BLD, keys_values = layer(x_BLD, mask_BL, past[number] if past else None)
-            seen.append(keys_values)
+            x_BLD, seen_BLE = layer(x_BLD, mask_BL, past[number] if past else None)
+            seen.append(seen_BLE)
         return self.norm(x_BLD), seen
+
+
+class Slots(NamedTuple):
+    """Which captions or beams of B pairs are there, one a row, in order: row r is number slot_R[r] % beams of pair slot_R[r] // beams."""
+
+    slot_R: Tensor
+    pairs: int
+    beams: int
+
+    @classmethod
+    def full(cls, pairs: int, beams: int, device: torch.device) -> "Slots":
+        """None is missing."""
+        return cls(torch.arange(pairs * beams, device=device), pairs, beams)
+
+    def spread(self, x_RLD: Tensor) -> Tensor:
+        """The rows of a pair side by side, B×KL×D; zeros for those that are missing."""
+        if len(x_RLD) < self.pairs * self.beams:
+            x_RLD = x_RLD.new_zeros(self.pairs * self.beams, *x_RLD.shape[1:]).index_copy(0, self.slot_R, x_RLD)
+        return x_RLD.reshape(self.pairs, -1, x_RLD.shape[-1])
+
+    def collect(self, x_BMD: Tensor) -> Tensor:
+        """R×L×D again."""
+        x_SLD = x_BMD.reshape(self.pairs * self.beams, -1, x_BMD.shape[-1])
+        return x_SLD if len(self.slot_R) == len(x_SLD) else x_SLD.index_select(0, self.slot_R)
+
+
+class DecoderState(NamedTuple):
+    """What decoding has heard. Per layer the keys and values of each pair's memory, and of the words of all its beams as they came,
+
+    so that nothing is copied when beams fork and end: heard_RM says which of a pair's words are those of a row.
+    """
+
+    memory: list[Tensor]
+    memory_mask_BL: Tensor
+    slots: Slots
+    words: list[Tensor | None]
+    heard_RM: Tensor
+
+    def select(self, parent_R: Tensor, slots: Slots) -> "DecoderState":
+        """Rows that go on from the rows parent_R, of the same pairs."""
+        return self._replace(slots=slots, heard_RM=self.heard_RM.index_select(0, parent_R))
 
 
 class DecoderLayer(nn.Module):
@@ -103,36 +127,28 @@ class DecoderLayer(nn.Module):
         self.norm_words, self.norm_memory, self.norm_feed_forward = (nn.LayerNorm(width) for _ in range(3))
         self.drop = nn.Dropout(dropout)
 
-    def forward(self, x_BLD: Tensor, memory: KeysValues, memory_mask_BL: Tensor | None, past: KeysValues | None) -> tuple[Tensor, KeysValues]:
-        """Without `past`, all words at once, each seeing itself and those before; with it, one next word."""
-        y_BLD = self.norm_words(x_BLD)
-        seen = self.words.keys_values(y_BLD)
-        if past is not None:
-            seen = past.append(seen)
-        x_BLD = x_BLD + self.drop(self.words(y_BLD, seen, causal=past is None))
-        x_BLD = x_BLD + self.drop(self.memory(self.norm_memory(x_BLD), memory, memory_mask_BL))
-        return x_BLD + self.drop(self.feed_forward(self.norm_feed_forward(x_BLD))), seen
+    def forward(self, x_RLD: Tensor, memory_BLE: Tensor, memory_mask_BL: Tensor, slots: Slots) -> Tensor:
+        """All words at once, each seeing itself and those before."""
+        y_RLD = self.norm_words(x_RLD)
+        x_RLD = x_RLD + self.drop(self.words(y_RLD, self.words.key_value(y_RLD), causal=True))
+        return self._go_on(x_RLD, memory_BLE, memory_mask_BL, slots)
 
+    def step(
+        self, x_R1D: Tensor, memory_BLE: Tensor, memory_mask_BL: Tensor, slots: Slots, past_BME: Tensor | None, heard_BKM: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The next word of every row, and the words of all rows with it."""
+        y_R1D = self.norm_words(x_R1D)
+        words_BME = slots.spread(self.words.key_value(y_R1D))
+        if past_BME is not None:
+            words_BME = torch.cat([past_BME, words_BME], 1)
+        found_R1D = slots.collect(self.words.look(slots.spread(self.words.query(y_R1D)), words_BME, heard_BKM))
+        x_R1D = x_R1D + self.drop(self.words.out(found_R1D))
+        return self._go_on(x_R1D, memory_BLE, memory_mask_BL, slots), words_BME
 
-class DecoderState(NamedTuple):
-    """A decoder's cache: per layer the words so far (none before the first) and the memory's keys and values."""
-
-    words: list[KeysValues | None]
-    memory: list[KeysValues]
-    memory_mask_BL: Tensor
-
-    @property
-    def rows(self) -> int:
-        """Captions or beams that are being decoded."""
-        return len(self.memory_mask_BL)
-
-    def select(self, rows: Tensor) -> "DecoderState":
-        """The given rows of the batch, in their order, with the words and the memory of each."""
-        return DecoderState(self.words, [seen.select(rows) for seen in self.memory], self.memory_mask_BL.index_select(0, rows)).select_words(rows)
-
-    def select_words(self, rows: Tensor) -> "DecoderState":
-        """The words of the given rows, where the memory of row i and of rows[i] is the same: beams of one caption."""
-        return self._replace(words=[None if seen is None else seen.select(rows) for seen in self.words])
+    def _go_on(self, x_RLD: Tensor, memory_BLE: Tensor, memory_mask_BL: Tensor, slots: Slots) -> Tensor:
+        query_BMD = slots.spread(self.memory.query(self.norm_memory(x_RLD)))
+        x_RLD = x_RLD + self.drop(self.memory.out(slots.collect(self.memory.look(query_BMD, memory_BLE, memory_mask_BL))))
+        return x_RLD + self.drop(self.feed_forward(self.norm_feed_forward(x_RLD)))
 
 
 class Decoder(nn.Module):
@@ -144,17 +160,28 @@ class Decoder(nn.Module):
         self.norm = nn.LayerNorm(width)
 
     def start(self, memory_BLD: Tensor, memory_mask_BL: Tensor) -> DecoderState:
-        """The state before the first word: the memory's keys and values, computed once per caption."""
-        memory = [layer.memory.keys_values(memory_BLD) for layer in self.layers]  # type: ignore[union-attr,operator]
-        return DecoderState([None] * len(self.layers), memory, memory_mask_BL)
+        """The state before the first word, a row a pair: the memory's keys and values, computed once per pair."""
+        memory = [layer.memory.key_value(memory_BLD) for layer in self.layers]  # type: ignore[union-attr,operator]
+        slots = Slots.full(len(memory_BLD), 1, memory_BLD.device)
+        return DecoderState(memory, memory_mask_BL, slots, [None] * len(memory), memory_mask_BL[:, :0])
 
-    def forward(self, x_BLD: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
-        """Outputs for the new words, and the state that has seen them."""
-        words: list[KeysValues | None] = []
-        for layer, past, memory in zip(self.layers, state.words, state.memory, strict=True):
-            x_BLD, seen = layer(x_BLD, memory, state.memory_mask_BL, past)
-            words.append(seen)
-        return self.norm(x_BLD), state._replace(words=words)
+    def forward(self, x_RLD: Tensor, state: DecoderState) -> Tensor:
+        """Outputs for all words at once, from the start; with several captions a pair, those of a pair follow each other."""
+        slots = Slots.full(state.slots.pairs, len(x_RLD) // state.slots.pairs, x_RLD.device)
+        for layer, memory_BLE in zip(self.layers, state.memory, strict=True):
+            x_RLD = layer(x_RLD, memory_BLE, state.memory_mask_BL, slots)
+        return self.norm(x_RLD)
+
+    def step(self, x_RD: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """Outputs for the next word of every row, and the state that has heard it."""
+        slots, x_R1D, words = state.slots, x_RD.unsqueeze(1), []
+        own_RK = (state.slots.slot_R % slots.beams).unsqueeze(1) == torch.arange(slots.beams, device=x_RD.device)
+        heard_RM = torch.cat([state.heard_RM, own_RK], 1)
+        heard_BKM = slots.spread(heard_RM.unsqueeze(1))
+        for layer, memory_BLE, past_BME in zip(self.layers, state.memory, state.words, strict=True):
+            x_R1D, words_BME = layer.step(x_R1D, memory_BLE, state.memory_mask_BL, slots, past_BME, heard_BKM)  # type: ignore[union-attr,operator]
+            words.append(words_BME)
+        return self.norm(x_R1D).squeeze(1), state._replace(words=words, heard_RM=heard_RM)
 
 
 def small_embedding(count: int, width: int, padding: int | None = None) -> nn.Embedding:

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fashioniq.models.layers import Encoder, KeysValues, small_embedding
+from fashioniq.models.layers import Encoder, small_embedding
 
 
 class Turn(NamedTuple):
@@ -34,7 +34,7 @@ class State(NamedTuple):
     mask_BL: Tensor
     turns: int
     tokens_BLD: Tensor
-    seen: list[KeysValues] | None = None
+    seen: list[Tensor] | None = None
     sum_BD: Tensor | None = None
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from fashioniq.data.words import PAD
 from fashioniq.models.decoding import Looks, Speaker
-from fashioniq.models.layers import mean_embedding, small_embedding
+from fashioniq.models.layers import Slots, mean_embedding, small_embedding
 from fashioniq.models.retriever import Listener, Turn
 
 
@@ -72,26 +72,19 @@ class RNNRetriever(Listener):
 
 
 class RecurrentState(NamedTuple):
-    """The LSTM's state, and what it attends to: the tokens of a pair, their keys, and which are not padding."""
+    """The LSTM's state of every row, and what it attends to: the tokens of its pair, their keys, and which are not padding."""
 
-    hidden_BD: Tensor
-    cell_BD: Tensor
+    hidden_RD: Tensor
+    cell_RD: Tensor
+    pair_R: Tensor
     memory_BLD: Tensor
     keys_BLD: Tensor
     mask_BL: Tensor
 
-    @property
-    def rows(self) -> int:
-        """Captions or beams that are being decoded."""
-        return len(self.hidden_BD)
-
-    def select(self, rows: Tensor) -> "RecurrentState":
-        """The given rows, in their order, with the words and the pair of each."""
-        return RecurrentState(*(part.index_select(0, rows) for part in self))
-
-    def select_words(self, rows: Tensor) -> "RecurrentState":
-        """The words of the given rows, where the pair of row i and of rows[i] is the same: beams of one caption."""
-        return self._replace(hidden_BD=self.hidden_BD.index_select(0, rows), cell_BD=self.cell_BD.index_select(0, rows))
+    def select(self, parent_R: Tensor, slots: Slots) -> "RecurrentState":
+        """Rows that go on from the rows parent_R, of the same pairs."""
+        hidden_RD, cell_RD = self.hidden_RD.index_select(0, parent_R), self.cell_RD.index_select(0, parent_R)
+        return self._replace(hidden_RD=hidden_RD, cell_RD=cell_RD, pair_R=slots.slot_R // slots.beams)
 
 
 class RNNCaptioner(Speaker):
@@ -120,16 +113,23 @@ class RNNCaptioner(Speaker):
         memory_BLD, mask_BL = self.drop(torch.cat(tokens, 1)), torch.cat(masks, 1)
         mean_BD = (memory_BLD * mask_BL.unsqueeze(-1)).sum(1) / mask_BL.sum(1, keepdim=True)
         hidden_BD, cell_BD = self.first(mean_BD).tanh().chunk(2, dim=-1)
-        return RecurrentState(hidden_BD, cell_BD, memory_BLD, self.key(memory_BLD), mask_BL)
+        return RecurrentState(hidden_BD, cell_BD, torch.arange(len(mask_BL), device=mask_BL.device), memory_BLD, self.key(memory_BLD), mask_BL)
 
-    def advance(self, words_BL: Tensor, place: int, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
-        """Scores of the word after each of `words_BL`, one word at a time."""
-        logits = []
-        for word_BD in self.drop(self.word(words_BL)).unbind(1):
-            scores_BL = self.weight((state.keys_BLD + self.look(state.hidden_BD).unsqueeze(1)).tanh()).squeeze(-1)
-            share_BL = scores_BL.masked_fill(~state.mask_BL, float("-inf")).softmax(1)
-            seen_BD = (share_BL.unsqueeze(-1) * state.memory_BLD).sum(1)
-            hidden_BD, cell_BD = self.cell(torch.cat([word_BD, seen_BD], 1), (state.hidden_BD, state.cell_BD))
-            state = state._replace(hidden_BD=hidden_BD, cell_BD=cell_BD)
-            logits.append(self.out(self.drop(torch.cat([hidden_BD, seen_BD], 1))))
-        return torch.stack(logits, 1), state
+    def forward(self, reference: Looks, target: Looks, words_RL: Tensor) -> Tensor:
+        pairs = len(reference.features_BD)
+        slots = Slots.full(pairs, len(words_RL) // pairs, words_RL.device)
+        state, logits = self.encode(reference, target).select(slots.slot_R // slots.beams, slots), []
+        for last_R in words_RL.unbind(1):
+            logits_RV, state = self.advance(last_R, 0, state)
+            logits.append(logits_RV)
+        return torch.stack(logits, 1)
+
+    def advance(self, last_R: Tensor, place: int, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
+        word_RD = self.drop(self.word(last_R))
+        memory_RLD, keys_RLD, mask_RL = (part.index_select(0, state.pair_R) for part in (state.memory_BLD, state.keys_BLD, state.mask_BL))
+        scores_RL = self.weight((keys_RLD + self.look(state.hidden_RD).unsqueeze(1)).tanh()).squeeze(-1)
+        share_RL = scores_RL.masked_fill(~mask_RL, float("-inf")).softmax(1)
+        seen_RD = (share_RL.unsqueeze(-1) * memory_RLD).sum(1)
+        hidden_RD, cell_RD = self.cell(torch.cat([word_RD, seen_RD], 1), (state.hidden_RD, state.cell_RD))
+        logits_RV = self.out(self.drop(torch.cat([hidden_RD, seen_RD], 1)))
+        return logits_RV, state._replace(hidden_RD=hidden_RD, cell_RD=cell_RD)

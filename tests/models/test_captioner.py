@@ -143,6 +143,33 @@ def test_only_the_difference_of_the_features_is_seen(captioner):
     torch.testing.assert_close(model(*moved, words_BL), model(reference, target, words_BL), atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.parametrize(("kind", "end"), [("transformer", 5.0), ("rnn", 0.0)])
+def test_captions_that_end_leave_and_the_others_say_what_they_say_alone(kind, end, monkeypatch):
+    model, (reference, target) = make(kind, seed=2, end=end), pairs(40)
+    model.out.weight.data[END] *= 4  # whether to end depends much on the pair
+    for name, weight in model.named_parameters():
+        if "image" in name or "attribute" in name or "memory.out" in name:
+            weight.data *= 5
+    rows, advance = [], model.advance
+    monkeypatch.setattr(model, "advance", lambda last_R, *rest: rows.append(len(last_R)) or advance(last_R, *rest))
+    words_BL = model.beam(reference, target, 4)
+    assert {1, model.max_words} <= set((words_BL != PAD).sum(1).tolist())  # of very different lengths
+    assert rows[0] == 40 and rows[1] > 40 and rows[-1] < max(rows)
+    for row in range(0, 40, 8):
+        alone_BL = model.beam(*(Looks(*(x[row : row + 1] for x in looks)) for looks in (reference, target)), 4)
+        assert torch.equal(alone_BL[0], words_BL[row])
+    rows.clear()
+    lengths_B = (model.greedy(reference, target) != PAD).sum(1)
+    assert rows == [int((lengths_B >= place).sum()) for place in range(len(rows))]
+
+
+def test_two_captions_of_a_pair_score_as_each_of_them_alone(captioner):
+    model, (reference, target) = captioner(), pairs(6)
+    words_RL = torch.randint(4, 20, (12, 5))
+    twice = [Looks(*(x.repeat_interleave(2, 0) for x in looks)) for looks in (reference, target)]
+    torch.testing.assert_close(model(reference, target, words_RL), model(*twice, words_RL), atol=1e-5, rtol=1e-4)
+
+
 def test_without_attributes_they_are_not_looked_at(captioner):
     model = captioner(attributes=0)
     reference, target = pairs(3)

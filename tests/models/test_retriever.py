@@ -128,10 +128,7 @@ def test_turn_causal_attention_is_that_of_the_whole_dialog_with_later_turns_hidd
     allowed_BLL = mask_BL.unsqueeze(1) & (turn_L.unsqueeze(1) >= turn_L)
     for layer in model.encoder.layers:
         y_BLD = layer.norm_attention(x_BLD)
-        heard = torch.nn.functional.scaled_dot_product_attention(
-            layer.attention._split(layer.attention.query(y_BLD)), *layer.attention.keys_values(y_BLD), attn_mask=allowed_BLL.unsqueeze(1)
-        )
-        x_BLD = x_BLD + layer.attention.out(heard.transpose(1, 2).flatten(2))
+        x_BLD = x_BLD + layer.attention(y_BLD, layer.attention.key_value(y_BLD), allowed_BLL)
         x_BLD = x_BLD + layer.feed_forward(layer.norm_feed_forward(x_BLD))
     outputs_BLD = model.encoder.norm(x_BLD) * mask_BL.unsqueeze(-1)
     for number, query_BD in enumerate(queries(model, dialog).unbind(1)):
