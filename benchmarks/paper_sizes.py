@@ -47,16 +47,17 @@ def captioner_step() -> tuple[str, Callable[[], None]]:
     settings, some = TrainCaptioner(category="dresses"), items()
     module = CaptionerTraining(models()[0], some, some, VOCABULARY, [], settings.noam_factor, settings.warmup, settings.beam)
     optimizer = module.configure_optimizers()["optimizer"]
-    batch = [torch.randint(GALLERY, (settings.batch_size,)) for _ in range(2)]
-    words_BL = torch.randint(PAD + 4, len(VOCABULARY), (settings.batch_size, settings.max_words + 2))
-    words_BL[:, 0] = START
+    pairs = settings.batch_size // 2
+    batch = [torch.randint(GALLERY, (pairs,)) for _ in range(2)]
+    words_BKL = torch.randint(PAD + 4, len(VOCABULARY), (pairs, 2, settings.max_words + 2))
+    words_BKL[:, :, 0] = START
 
     def step() -> None:
-        module.training_step([*batch, words_BL], 0).backward()
+        module.training_step([*batch, words_BKL], 0).backward()
         optimizer.step()
         optimizer.zero_grad()
 
-    return f"captioner, training step of {settings.batch_size} captions", step
+    return f"captioner, training step of {settings.batch_size} captions, two a pair", step
 
 
 def retriever_step() -> tuple[str, Callable[[], None]]:

@@ -151,7 +151,11 @@ class ExtractFeatures:
 
 @dataclass(kw_only=True)
 class Training:
-    """What all trainings share."""
+    """What all trainings share.
+
+    The learning rate is what is given, whatever the batch: for Adam with batches k times as large, √k times it is where to begin
+    (Malladi et al. 2022), a captioner's --warmup being counted in steps.
+    """
 
     data: Path = knob(Path("data/fashioniq"), DATA)
     run: Path | None = knob(None, "folder of the run (default: runs/ and what is trained)")
@@ -159,7 +163,11 @@ class Training:
     patience: int = knob(10, "stop after so many epochs without a better validation score", least=1)
     batch_size: int = knob(64, "examples a step", least=1)
     seed: int = knob(0, "of weights, order and dropout", least=0, below=2**32)
-    devices: int = knob(1, "GPUs, or processes on a CPU", least=1)
+    devices: int = knob(1, "GPUs, or processes on a CPU, of each machine; each takes --batch-size examples a step", least=1)
+    num_nodes: int = knob(1, "machines that train together", least=1)
+    strategy: Literal["auto", "ddp", "ddp_fork"] = knob(
+        "auto", "Lightning's way to several processes: ddp, the same as auto, gives the command again for each; ddp_fork copies this one, without GPUs"
+    )
     accelerator: Literal["auto", "cpu", "gpu"] = knob("auto", "auto is a GPU where there is one")
     precision: Literal["32-true", "bf16-mixed", "16-mixed"] = knob("32-true", "arithmetic, by Lightning's names")
     resume: bool = knob(False, "go on with a run that was interrupted, from its last whole epoch")

@@ -101,7 +101,7 @@ def seed_by_seed(settings: T, folder: Path) -> Iterator[tuple[T, Path]]:
     if settings.seeds == 1:
         yield settings, folder
         return
-    if settings.devices > 1:
+    if settings.devices * settings.num_nodes > 1:
         raise UserError(f"--seeds {settings.seeds} trains on one device: give one seed at a time with --seed and --run, or leave --devices out")
     for seed in range(settings.seed, settings.seed + settings.seeds):
         run = folder.with_name(f"{folder.name}-seed{seed}")

@@ -11,8 +11,8 @@ from fashioniq.categories import canonical
 from fashioniq.commands.common import CAPTIONERS, describe_data, open_store, pairs_with_features, run_folder, seed_by_seed, sizes_of
 from fashioniq.config import TrainCaptioner
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.words import SPECIAL, Vocabulary, tokenize
-from fashioniq.training.captioner import CaptionerTraining, caption_examples
+from fashioniq.data.words import PAD, SPECIAL, Vocabulary, tokenize
+from fashioniq.training.captioner import CaptionerTraining, caption_examples, put_together
 from fashioniq.training.fitting import begin_run, fit, loaders
 
 
@@ -64,7 +64,10 @@ def _train(settings: TrainCaptioner, folder: Path) -> None:
         settings.beam,
     )
     val = TensorDataset(reference_N, target_N, torch.arange(len(reference_N)))
-    best = fit(module, model, *loaders(TensorDataset(*train), val, settings.batch_size, settings.seed), folder, settings, facts, "val_BLEU-4")
+    captions = int((train[2][:, :, 0] != PAD).sum())
+    pairs_a_step = max(1, round(settings.batch_size * len(train[2]) / captions))
+    batches = loaders(TensorDataset(*train), val, pairs_a_step, settings.seed, collate=put_together)
+    best = fit(module, model, *batches, folder, settings, facts, "val_BLEU-4")
     print(
         f"captioner of epoch {best['epoch']:.0f} in {folder}: BLEU-4 {best['val_BLEU-4']:.1f} on {len(pairs['val'])} pairs of val "
         f"({100 * coverage['val']:.1f} %), beam {settings.beam}, captions: {catalog.captions_origin}"

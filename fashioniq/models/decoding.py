@@ -102,8 +102,8 @@ class Speaker(nn.Module):
             length_BK = length_BK.gather(1, parent_BK) + (last_BK != PAD)
             going_BK = (last_BK != PAD) & (last_BK != END) & (total_BK > float("-inf"))
             parent_BK = parent_BK + torch.arange(batch, device=device).unsqueeze(1) * (len(total_SC) // batch)
-            parent_R = torch.searchsorted(slot_R, parent_BK[going_BK])
-            slot_R, last_R = going_BK.flatten().nonzero()[:, 0], last_BK[going_BK]
+            earlier_R, slot_R = slot_R, going_BK.flatten().nonzero()[:, 0]
+            parent_R, last_R = torch.searchsorted(earlier_R, parent_BK.flatten()[slot_R]), last_BK.flatten()[slot_R]
             if not len(slot_R):
                 break
             state = state.select(parent_R, Slots(slot_R, *going_BK.shape))

@@ -25,7 +25,7 @@ class Attention(nn.Module):
         if mask is not None:
             mask = mask.unsqueeze(1) if mask.dim() == 3 else mask[:, None, None, :]
         dropout = self.dropout if self.training else 0.0
-        heads = (x_BLD.unflatten(-1, (self.heads, -1)).transpose(1, 2) for x_BLD in (query_BLD, *seen_BLE.chunk(2, -1)))
+        heads = [x_BLD.unflatten(-1, (self.heads, -1)).transpose(1, 2) for x_BLD in (query_BLD, *seen_BLE.chunk(2, -1))]
         return F.scaled_dot_product_attention(*heads, attn_mask=mask, dropout_p=dropout, is_causal=causal).transpose(1, 2).flatten(2)
 
 
@@ -174,8 +174,9 @@ class Decoder(nn.Module):
 
     def step(self, x_RD: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         """Outputs for the next word of every row, and the state that has heard it."""
-        slots, x_R1D, words = state.slots, x_RD.unsqueeze(1), []
-        own_RK = (state.slots.slot_R % slots.beams).unsqueeze(1) == torch.arange(slots.beams, device=x_RD.device)
+        slots, x_R1D = state.slots, x_RD.unsqueeze(1)
+        words: list[Tensor | None] = []
+        own_RK = (slots.slot_R % slots.beams).unsqueeze(1) == torch.arange(slots.beams, device=x_RD.device)
         heard_RM = torch.cat([state.heard_RM, own_RK], 1)
         heard_BKM = slots.spread(heard_RM.unsqueeze(1))
         for layer, memory_BLE, past_BME in zip(self.layers, state.memory, state.words, strict=True):

@@ -118,7 +118,8 @@ class RNNCaptioner(Speaker):
     def forward(self, reference: Looks, target: Looks, words_RL: Tensor) -> Tensor:
         pairs = len(reference.features_BD)
         slots = Slots.full(pairs, len(words_RL) // pairs, words_RL.device)
-        state, logits = self.encode(reference, target).select(slots.slot_R // slots.beams, slots), []
+        state = self.encode(reference, target).select(slots.slot_R // slots.beams, slots)
+        logits = []
         for last_R in words_RL.unbind(1):
             logits_RV, state = self.advance(last_R, 0, state)
             logits.append(logits_RV)

@@ -12,22 +12,36 @@ from fashioniq.data.features import Items
 from fashioniq.data.words import END, PAD, START, Vocabulary
 from fashioniq.metrics.captions import bleu
 from fashioniq.models.decoding import Looks, Speaker
+from fashioniq.training.processes import can_fuse, mean_over_processes
 
 
 def caption_examples(pairs: list[Pair], items: Items, vocabulary: Vocabulary, max_words: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Each caption of each pair as its own example: positions of reference and target, and the words with start and end, N×(L+2)."""
+    """Positions of reference and target of each pair, and its K captions with start and end, N×K×(L+2); all padding where it has fewer."""
     places = {name: place for place, name in enumerate(items.ids)}
-    rows = [(places[pair.candidate], places[pair.target], text) for pair in pairs if pair.target for text in pair.captions]
-    words_NL = vocabulary.encode([text for *_, text in rows], max_words)
-    length_N = (words_NL != PAD).sum(1)
-    framed_NL = torch.cat([torch.full((len(rows), 1), START), words_NL, torch.full((len(rows), 1), PAD)], 1)
-    framed_NL[torch.arange(len(rows)), length_N + 1] = END
-    reference_N, target_N = (torch.tensor([row[side] for row in rows]) for side in (0, 1))
-    return reference_N, target_N, framed_NL
+    captioned = [pair for pair in pairs if pair.target and pair.captions]
+    words_RL = vocabulary.encode([text for pair in captioned for text in pair.captions], max_words)
+    length_R = (words_RL != PAD).sum(1)
+    framed_RL = torch.cat([torch.full((len(words_RL), 1), START), words_RL, torch.full((len(words_RL), 1), PAD)], 1)
+    framed_RL[torch.arange(len(words_RL)), length_R + 1] = END
+    most = max(len(pair.captions) for pair in captioned)
+    slot_R = torch.tensor([row * most + number for row, pair in enumerate(captioned) for number in range(len(pair.captions))])
+    words_NKL = torch.full((len(captioned) * most, framed_RL.shape[1]), PAD).index_copy(0, slot_R, framed_RL).unflatten(0, (-1, most))
+    reference_N = torch.tensor([places[pair.candidate] for pair in captioned])
+    return reference_N, torch.tensor([places[str(pair.target)] for pair in captioned]), words_NKL
+
+
+def put_together(examples: list[tuple[Tensor, Tensor, Tensor]]) -> list[Tensor]:
+    """A batch of pairs: as many captions each as the most that one of them has, as long as the longest."""
+    reference_B, target_B, words_BKL = (torch.stack(parts) for parts in zip(*examples, strict=True))
+    there_KL = (words_BKL != PAD).any(0)
+    return [reference_B, target_B, words_BKL[:, : int(there_KL[:, 0].sum()), : int(there_KL.any(0).sum())]]
 
 
 class CaptionerTraining(pl.LightningModule):
-    """Batches are (reference, target, words) in training and (reference, target, number of the pair) in validation."""
+    """Batches are (reference, target, words of its captions) in training and (reference, target, number of the pair) in validation.
+
+    A pair's captions are learnt together, so that its images and attributes are encoded once.
+    """
 
     def __init__(
         self,
@@ -49,9 +63,12 @@ class CaptionerTraining(pl.LightningModule):
         self._said: list[tuple[int, str]] = []
 
     def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
-        reference_B, target_B, words_BL = batch
-        logits_BLV = self.model(self._looks("train", reference_B), self._looks("train", target_B), words_BL[:, :-1])
-        return F.cross_entropy(logits_BLV.flatten(0, 1), words_BL[:, 1:].flatten(), ignore_index=PAD)
+        reference_B, target_B, words_BKL = batch
+        words_RL = words_BKL.flatten(0, 1)
+        logits_RLV = self.model(self._looks("train", reference_B), self._looks("train", target_B), words_RL[:, :-1])
+        next_RL = words_RL[:, 1:]
+        loss = F.cross_entropy(logits_RLV.flatten(0, 1), next_RL.flatten(), ignore_index=PAD, reduction="sum")
+        return loss / mean_over_processes((next_RL != PAD).sum().to(loss.dtype))  # processes share captions out, not words
 
     def on_validation_epoch_start(self) -> None:
         self._said = []
@@ -67,7 +84,8 @@ class CaptionerTraining(pl.LightningModule):
         self.log("val_BLEU-1", scores[0])
 
     def configure_optimizers(self) -> Any:
-        optimizer = torch.optim.Adam(self.model.parameters(), lr=self.noam_factor * self.model.width**-0.5, betas=(0.9, 0.98), eps=1e-9)
+        rate = self.noam_factor * self.model.width**-0.5
+        optimizer = torch.optim.Adam(self.model.parameters(), lr=rate, betas=(0.9, 0.98), eps=1e-9, fused=can_fuse(self))
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min((step + 1) ** -0.5, (step + 1) * self.warmup**-1.5))
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 

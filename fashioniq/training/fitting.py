@@ -3,14 +3,14 @@
 import csv
 import dataclasses
 import io
+import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
 import torch
-import torch.distributed as dist
 import yaml
 from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 from torch import Tensor, nn
@@ -18,10 +18,11 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from fashioniq.checkpoints import load_weights, save_model
 from fashioniq.config import TrainAttributes, Training
-from fashioniq.files import UserError, cannot_write, write_text
+from fashioniq.files import UserError, cannot_write, read_json, write_text
 from fashioniq.gallery import NotFiniteError
+from fashioniq.training.processes import mean_over_processes, rank_and_count, shared_out
 
-MAY_CHANGE = {"resume", "epochs", "patience", "devices", "accelerator", "run", "seeds"}  # without making it another training
+MAY_CHANGE = {"resume", "epochs", "patience", "devices", "num_nodes", "strategy", "accelerator", "run", "seeds"}  # without making it another training
 
 
 def begin_run(run: Path, command: str, settings: Training) -> None:
@@ -81,18 +82,19 @@ class Shuffled(Sampler[int]):
         self.epoch = epoch  # Lightning calls this at the start of every epoch
 
     def __len__(self) -> int:
-        return -(-self.count // (dist.get_world_size() if dist.is_initialized() else 1))
+        return self.count // rank_and_count()[1]
 
     def __iter__(self) -> Iterator[int]:
         order = torch.randperm(self.count, generator=torch.Generator().manual_seed(epoch_seed(self.seed, self.epoch)))
-        rank, ranks = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
-        return iter(order[rank::ranks].tolist())
+        return iter(shared_out(order)[: len(self)].tolist())
 
 
-def loaders(train: Dataset[Any], val: Dataset[Any], batch_size: int, seed: int, workers: int = 0) -> tuple[DataLoader[Any], DataLoader[Any]]:
-    """Batches of both splits, training shuffled; the last partial batch counts in both."""
+def loaders(
+    train: Dataset[Any], val: Dataset[Any], batch_size: int, seed: int, workers: int = 0, collate: Callable[[Any], Any] | None = None
+) -> tuple[DataLoader[Any], DataLoader[Any]]:
+    """Batches of both splits, training shuffled, and put together by `collate`; the last partial batch counts in both."""
     options: dict[str, Any] = {"batch_size": batch_size, "num_workers": workers, "persistent_workers": workers > 0}
-    return DataLoader(train, sampler=Shuffled(len(train), seed), **options), DataLoader(val, **options)  # type: ignore[arg-type]
+    return DataLoader(train, sampler=Shuffled(len(train), seed), collate_fn=collate, **options), DataLoader(val, **options)  # type: ignore[arg-type]
 
 
 def fit(
@@ -115,6 +117,8 @@ def fit(
     trainer = pl.Trainer(
         accelerator=("gpu" if torch.cuda.is_available() else "cpu") if settings.accelerator == "auto" else settings.accelerator,
         devices=settings.devices,
+        num_nodes=settings.num_nodes,
+        strategy=settings.strategy,
         precision=settings.precision,  # type: ignore[arg-type]
         max_epochs=settings.epochs,
         gradient_clip_val=5.0,
@@ -142,7 +146,7 @@ def fit(
     if not trainer.is_global_zero:
         raise SystemExit(0)  # the first process tells the rest
     load_weights(run, model)
-    return best.best
+    return read_json(run / "model.json", "the best epoch's facts", dict)["metrics"]  # processes that were forked leave nothing in this one
 
 
 class KeepBest(pl.Callback):
@@ -152,6 +156,7 @@ class KeepBest(pl.Callback):
         self.run, self.model, self.facts, self.monitor, self.seed, self.patience = run, model, facts, monitor, seed, patience
         self.best: dict[str, float] = {}
         self._losses: list[Tensor] = []
+        self._loss = 0.0
 
     def state_dict(self) -> dict[str, Any]:
         return {"best": self.best}
@@ -173,11 +178,12 @@ class KeepBest(pl.Callback):
         self._losses.append(outputs["loss"].detach())
 
     def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        if self._losses and not torch.stack(self._losses).isfinite().all():
+        self._loss = mean_over_processes(torch.stack(self._losses).mean()).item()
+        if not math.isfinite(self._loss):
             raise UserError(f"the training diverged in epoch {trainer.current_epoch}, its loss is not finite: lower the learning rate")
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        figures = {"epoch": float(trainer.current_epoch), "train_loss": torch.stack(self._losses).mean().item()}
+        figures = {"epoch": float(trainer.current_epoch), "train_loss": self._loss}
         figures |= {name: value.item() for name, value in trainer.callback_metrics.items() if name.startswith("val_")}
         better = not self.best or figures[self.monitor] > self.best[self.monitor]
         self.best = figures if better else self.best

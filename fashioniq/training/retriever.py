@@ -16,13 +16,15 @@ from fashioniq.metrics.ranking import percentile, recall_at
 from fashioniq.models.decoding import Speaker
 from fashioniq.models.retriever import Listener
 from fashioniq.rollout import rollout
+from fashioniq.training.fitting import epoch_seed
 from fashioniq.training.losses import TurnLoss
+from fashioniq.training.processes import can_fuse, rank_and_count, shared_out, whole_batch
 from fashioniq.users import CaptionerUser, ErringUser, RecordedUser, User, chances
 
 
 def random_others(item_B: Tensor, count: int) -> Tensor:
     """For each position another one of 0 … count − 1, uniformly, never itself."""
-    return (item_B + torch.randint(1, count, item_B.shape, device=item_B.device)) % count
+    return (item_B + shared_out(torch.randint(1, count, (len(item_B) * rank_and_count()[1],), device=item_B.device))) % count
 
 
 class RecordedTurns:
@@ -39,7 +41,7 @@ class RecordedTurns:
 
     def draw(self, count: int, device: torch.device) -> tuple[Tensor, Tensor, RecordedUser]:
         """`count` dialogs by chance, each as likely: what `dialogs` gives."""
-        return self.dialogs(torch.randint(len(self), (count,)), device)
+        return self.dialogs(shared_out(torch.randint(len(self), (count * rank_and_count()[1],))), device)
 
     def dialogs(self, row_B: Tensor, device: torch.device) -> tuple[Tensor, Tensor, RecordedUser]:
         """Targets and first items of these dialogs, and the user who says their words."""
@@ -90,8 +92,8 @@ class RetrieverTraining(pl.LightningModule):
         user = CaptionerUser(captioner, items, words, words, self.beams)
         if not self.errors:
             return gallery, user
-        always = chances(self.seed, self.turns, len(items), captioner.max_words, self.device) if split == "val" else None  # the same in every epoch
-        return gallery, ErringUser(user, self.errors, words, always)
+        seed = self.seed if split == "val" else epoch_seed(self.seed, self.current_epoch)  # in validation the same in every epoch
+        return gallery, ErringUser(user, self.errors, words, chances(seed, self.turns, len(items), captioner.max_words, self.device))
 
     def on_train_epoch_start(self) -> None:
         self._train_side = self._enter("train")
@@ -111,7 +113,8 @@ class RetrieverTraining(pl.LightningModule):
         """The loss against the whole gallery's fresh vectors, or without them against the batch's."""
         dialogs = rollout(self.model, self.asker, user, gallery, target_B, first_B, turns, rank=False)
         if vectors_ND is None:
-            item_N, vectors_ND = target_B, self.model.embed_images(gallery.items.features_ND[target_B])
+            item_N = whole_batch(target_B)
+            vectors_ND = self.model.embed_images(gallery.items.features_ND[item_N])
         else:
             item_N = torch.arange(len(gallery), device=self.device)
         return self.loss(dialogs.query_BTD, vectors_ND, target_B.unsqueeze(1) == item_N)
@@ -138,7 +141,8 @@ class RetrieverTraining(pl.LightningModule):
         self.log("val_score", recall_at(last_B, 10) + percentile(last_B, len(self._items["val"])) / 1000)  # P settles ties of R@10
 
     def configure_optimizers(self) -> Any:
-        optimizer = torch.optim.Adam((weight for weight in self.model.parameters() if weight.requires_grad), lr=self.learning_rate)
+        learnt = [weight for weight in self.model.parameters() if weight.requires_grad]
+        optimizer = torch.optim.Adam(learnt, lr=self.learning_rate, fused=can_fuse(self))
         if self.schedule == "constant":
             return optimizer
         steps = int(self.trainer.estimated_stepping_batches)

@@ -6,7 +6,7 @@ from fashioniq.data.features import Items
 from fashioniq.data.words import END, PAD, START, UNKNOWN, Vocabulary
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.decoding import Looks
-from fashioniq.training.captioner import CaptionerTraining, caption_examples
+from fashioniq.training.captioner import CaptionerTraining, caption_examples, put_together
 
 SHAPES, COLOURS = ("longer", "much shorter", "more formal", "darker with sleeves"), ("red", "blue", "green", "black", "white")
 CAPTIONS = [f"is {shape} and {colour}" for shape in SHAPES for colour in COLOURS]
@@ -24,22 +24,30 @@ def training(captions, attributes=0):
     return module, list(caption_examples(pairs, items, vocabulary, 8))
 
 
-def test_each_caption_is_an_example_framed_by_start_and_end():
+def test_the_captions_of_a_pair_are_framed_by_start_and_end_and_padded_where_other_pairs_have_more():
     vocabulary = Vocabulary(["red", "blue"])
     items = Items(["A", "B"], torch.zeros(2, 1), torch.zeros(2, 8, dtype=torch.long))
-    pairs = [Pair("A", "B", ("red", "blue odd red blue")), Pair(None, "A", ("red",))]
-    reference_N, target_N, words_NL = caption_examples(pairs, items, vocabulary, 3)
-    assert (reference_N.tolist(), target_N.tolist()) == ([1, 1], [0, 0])
-    assert words_NL.tolist() == [[START, 4, END, PAD, PAD], [START, 5, UNKNOWN, 4, END]]
+    pairs = [Pair("A", "B", ("red", "blue odd red blue")), Pair(None, "A", ("red",)), Pair("B", "A", ("blue",))]
+    reference_N, target_N, words_NKL = caption_examples(pairs, items, vocabulary, 3)
+    assert (reference_N.tolist(), target_N.tolist()) == ([1, 0], [0, 1])
+    first, second = [[START, 4, END, PAD, PAD], [START, 5, UNKNOWN, 4, END]], [[START, 5, END, PAD, PAD], [PAD] * 5]
+    assert words_NKL.tolist() == [first, second]
+    _, _, trimmed_BKL = put_together([(reference_N[1], target_N[1], words_NKL[1])])
+    assert trimmed_BKL.tolist() == [[[START, 5, END]]]
 
 
-def test_the_loss_is_the_cross_entropy_of_the_next_words_without_padding():
-    module, (reference_N, target_N, words_NL) = training(CAPTIONS)
+def test_the_loss_is_the_cross_entropy_of_the_next_words_of_each_caption_without_padding():
+    module, (reference_N, target_N, words_N1L) = training(CAPTIONS)
+    module.eval()
     model, features_ND = module.model, module.train_features
-    looks = [Looks(features_ND[place_N], module.train_attributes[place_N]) for place_N in (reference_N, target_N)]
-    log_NLV = model(*looks, words_NL[:, :-1]).log_softmax(-1)
-    said = [log_NLV[row, place, word] for row, words in enumerate(words_NL.tolist()) for place, word in enumerate(words[1:]) if word != PAD]
-    torch.testing.assert_close(module.training_step([reference_N, target_N, words_NL], 0), -torch.stack(said).mean())
+    words_NKL = torch.cat([words_N1L, words_N1L.roll(3, 0)], 1)  # each pair has two captions …
+    words_NKL[4, 1] = PAD  # … but one
+    said = []
+    for caption_NL in words_NKL.unbind(1):
+        looks = [Looks(features_ND[place_N], module.train_attributes[place_N]) for place_N in (reference_N, target_N)]
+        log_NLV = model(*looks, caption_NL[:, :-1]).log_softmax(-1)
+        said += [log_NLV[row, place, word] for row, words in enumerate(caption_NL.tolist()) for place, word in enumerate(words[1:]) if word != PAD]
+    torch.testing.assert_close(module.training_step([reference_N, target_N, words_NKL], 0), -torch.stack(said).mean())
 
 
 @pytest.mark.parametrize("attributes", [0, 10])
@@ -73,10 +81,10 @@ def test_the_learning_rate_is_noams():
 
 
 def test_validation_scores_what_is_said_against_the_captions_of_the_pair(monkeypatch):
-    module, (reference_N, target_N, words_NL) = training(CAPTIONS)
+    module, (reference_N, target_N, words_NKL) = training(CAPTIONS)
     logged = {}
     monkeypatch.setattr(module, "log", logged.__setitem__)
-    said_BL = words_NL[:, 1:9].masked_fill(words_NL[:, 1:9] == END, PAD)
+    said_BL = words_NKL[:, 0, 1:9].masked_fill(words_NKL[:, 0, 1:9] == END, PAD)
     monkeypatch.setattr(module.model, "beam", lambda reference, target, beams: said_BL)
     module.on_validation_epoch_start()
     module.validation_step([reference_N, target_N, torch.arange(20)], 0)
