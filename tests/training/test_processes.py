@@ -51,7 +51,9 @@ def train(run, kind, loss="triplet", errors=0.0, batch=8, devices=1, **options):
         return [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
 
 
-@pytest.mark.parametrize(("kind", "options"), [("captioner", {}), ("retriever", {}), ("retriever", {"loss": "cross-entropy", "errors": 0.3})], ids=str)
+@pytest.mark.parametrize(
+    ("kind", "options"), [("captioner", {}), ("retriever", {}), ("retriever", {"loss": "cross-entropy", "errors": 0.3})], ids=str
+)
 def test_two_processes_get_the_losses_of_one_with_the_same_batch(kind, options, tmp_path):
     alone = train(tmp_path / "one", kind, **options)
     shared = train(tmp_path / "two", kind, devices=2, strategy="ddp_fork", **options)
