@@ -25,8 +25,9 @@ class Attention(nn.Module):
         if mask is not None:
             mask = mask.unsqueeze(1) if mask.dim() == 3 else mask[:, None, None, :]
         dropout = self.dropout if self.training else 0.0
-        heads = [x_BLD.unflatten(-1, (self.heads, -1)).transpose(1, 2) for x_BLD in (query_BLD, *seen_BLE.chunk(2, -1))]
-        return F.scaled_dot_product_attention(*heads, attn_mask=mask, dropout_p=dropout, is_causal=causal).transpose(1, 2).flatten(2)
+        query, keys, values = (x_BLD.unflatten(-1, (self.heads, -1)).transpose(1, 2) for x_BLD in (query_BLD, *seen_BLE.chunk(2, -1)))
+        found_BHLD = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask, dropout_p=dropout, is_causal=causal)
+        return found_BHLD.transpose(1, 2).flatten(2)
 
 
 class FeedForward(nn.Sequential):

@@ -50,7 +50,7 @@ class RNNRetriever(Listener):
 
     def start(self, batch: int) -> Tensor:
         """No history: B×D."""
-        return torch.zeros(batch, self.width, device=self.image.weight.device)
+        return torch.zeros(batch, self.width, device=self.query.weight.device)
 
     def step(self, state: Tensor, turn: Turn) -> tuple[Tensor, Tensor]:
         """The query after one more turn, and the history that has heard it, both B×D."""
