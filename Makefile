@@ -1,4 +1,5 @@
 # make demo: the whole way on the drawn sample catalog · make test: the tests · make check: ruff and mypy
+# make bench: speed against the plain way, about an hour; STAGE=ranks for one stage, BENCH='--threads 1' for other options
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -8,7 +9,7 @@ DEMO := demo
 # models this small are as fast on one core, and two threads that wait for each other are slow where the machine is busy
 demo test: export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test check clean
+.PHONY: demo test check bench clean
 
 $(VENV)/ready: setup.cfg pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: Python 3.11 or newer is needed: make PYTHON=python3.11"; exit 2; }
@@ -32,6 +33,9 @@ test: $(VENV)/ready
 check: $(VENV)/ready
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+bench: $(VENV)/ready
+	$(BIN)/python benchmarks/speed.py $(if $(STAGE),--stage $(STAGE)) $(BENCH)
 
 clean:
 	rm -rf $(VENV) $(DEMO) build *.egg-info .pytest_cache .mypy_cache .ruff_cache

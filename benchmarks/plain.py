@@ -1,0 +1,206 @@
+"""The plain way of public code, on the weights of our modules: what `speed.py` measures ours against, and checks it with.
+
+Attention is written out; every turn encodes the whole dialog anew; every word reads the whole caption so far and encodes both products
+again, finished captions with the others; the gallery is embedded anew in every step and sorted for every dialog by itself. Batched are
+the networks' passes, as public code batches them.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fashioniq.data.features import Items
+from fashioniq.data.words import END, PAD, START, UNKNOWN
+from fashioniq.models.captioner import Captioner
+from fashioniq.models.decoding import Looks
+from fashioniq.models.layers import Attention, Decoder, Encoder
+from fashioniq.models.retriever import DialogRetriever, Turn
+
+Say = Callable[[Looks, Looks], Tensor]
+
+
+class Dialogs(NamedTuple):
+    """What was said and found: as `fashioniq.rollout.Dialogs`."""
+
+    shown_BT: Tensor
+    words_BTL: Tensor
+    query_BTD: Tensor
+    rank_BT: Tensor
+
+
+def attend(attention: Attention, x_BLD: Tensor, memory_BLD: Tensor, may_look: Tensor) -> Tensor:
+    """Multi-head attention with its matrix of shares; `may_look` is boolean and broadcasts to B×H×L×L."""
+    query, key, value = (
+        part.unflatten(-1, (attention.heads, -1)).transpose(1, 2) for part in (attention.query(x_BLD), *attention.key_value(memory_BLD).chunk(2, -1))
+    )
+    scores_BHLL = (query @ key.transpose(2, 3) / query.shape[-1] ** 0.5).masked_fill(~may_look, float("-inf"))
+    share_BHLL = F.dropout(scores_BHLL.softmax(-1), attention.dropout, attention.training)
+    return attention.out((share_BHLL @ value).transpose(1, 2).flatten(2))
+
+
+def encode(encoder: Encoder, x_BLD: Tensor, may_look: Tensor) -> Tensor:
+    for layer in encoder.layers:
+        y_BLD = layer.norm_attention(x_BLD)
+        x_BLD = x_BLD + layer.drop(attend(layer.attention, y_BLD, y_BLD, may_look))
+        x_BLD = x_BLD + layer.drop(layer.feed_forward(layer.norm_feed_forward(x_BLD)))
+    return encoder.norm(x_BLD)
+
+
+def decode(decoder: Decoder, x_BLD: Tensor, memory_BLD: Tensor, memory_mask_BL: Tensor) -> Tensor:
+    earlier = torch.ones(x_BLD.shape[1], x_BLD.shape[1], dtype=torch.bool, device=x_BLD.device).tril()
+    for layer in decoder.layers:
+        y_BLD = layer.norm_words(x_BLD)
+        x_BLD = x_BLD + layer.drop(attend(layer.words, y_BLD, y_BLD, earlier))
+        x_BLD = x_BLD + layer.drop(attend(layer.memory, layer.norm_memory(x_BLD), memory_BLD, memory_mask_BL[:, None, None]))
+        x_BLD = x_BLD + layer.drop(layer.feed_forward(layer.norm_feed_forward(x_BLD)))
+    return decoder.norm(x_BLD)
+
+
+def next_words(captioner: Captioner, reference: Looks, target: Looks, words_BL: Tensor) -> Tensor:
+    """Scores of every next word, B×L×V. There may be several captions of each pair, one after the other; the pair is encoded once."""
+    tokens = [captioner.image(reference.features_BD - target.features_BD).unsqueeze(1) + captioner.role.weight[0]]
+    masks = [torch.ones_like(tokens[0][..., 0], dtype=torch.bool)]
+    for role, ids_BA in ((1, reference.attributes_BA), (2, target.attributes_BA)):
+        tokens.append(captioner.attribute(ids_BA) + captioner.role.weight[role])
+        masks.append(ids_BA != 0)
+    mask_BL = torch.cat(masks, 1)
+    memory_BLD = encode(captioner.encoder, captioner.drop(torch.cat(tokens, 1)), mask_BL[:, None, None])
+    captions = len(words_BL) // len(memory_BLD)
+    x_BLD = captioner.drop(captioner.word(words_BL) + captioner.place.weight[: words_BL.shape[1]])
+    return captioner.out(decode(captioner.decoder, x_BLD, memory_BLD.repeat_interleave(captions, 0), mask_BL.repeat_interleave(captions, 0)))
+
+
+def _last_log_probabilities(captioner: Captioner, reference: Looks, target: Looks, words_BL: Tensor) -> Tensor:
+    scores_BV = next_words(captioner, reference, target, words_BL)[:, -1].log_softmax(-1)
+    never = [PAD, START, UNKNOWN] if words_BL.shape[1] > 1 else [PAD, START, UNKNOWN, END]
+    scores_BV[:, never] = float("-inf")
+    return scores_BV
+
+
+@torch.no_grad()
+def greedy(captioner: Captioner, reference: Looks, target: Looks) -> Tensor:
+    """The most probable next word, again and again, until every caption has its end."""
+    words_BL = torch.full((len(reference.features_BD), 1), START, device=reference.features_BD.device)
+    while words_BL.shape[1] <= captioner.max_words and not (words_BL == END).any(1).all():
+        last_B = _last_log_probabilities(captioner, reference, target, words_BL).argmax(-1)
+        words_BL = torch.cat([words_BL, last_B.unsqueeze(1)], 1)
+    ended_BL = (words_BL == END).cumsum(1) > 0
+    words_BL = words_BL.masked_fill(ended_BL, PAD)[:, 1:]
+    return F.pad(words_BL, (0, captioner.max_words - words_BL.shape[1]), value=PAD)
+
+
+class Hypothesis(NamedTuple):
+    """The words of a beam from the start on, and the sum of their log-probabilities."""
+
+    words: list[int]
+    total: float
+
+    @property
+    def ended(self) -> bool:
+        return self.words[-1] == END
+
+    def mean(self) -> float:
+        return self.total / (len(self.words) - 1)
+
+
+@torch.no_grad()
+def beam(captioner: Captioner, reference: Looks, target: Looks, beams: int) -> Tensor:
+    """Beam search dialog by dialog and beam by beam around passes over all; the best mean log-probability a word wins."""
+    device = reference.features_BD.device
+    dialogs = [[Hypothesis([START], 0.0)] for _ in reference.features_BD]
+    for length in range(1, captioner.max_words + 1):
+        rows = [one.words + [PAD] * (length - len(one.words)) for beamed in dialogs for one in beamed]
+        scores_BV = _last_log_probabilities(captioner, reference, target, torch.tensor(rows, device=device))
+        dialogs = [_extend(beamed, scores_KV, beams) for beamed, scores_KV in zip(dialogs, scores_BV.split(len(dialogs[0])), strict=True)]
+        if all(one.ended for beamed in dialogs for one in beamed):
+            break
+    best = [max(beamed, key=Hypothesis.mean) for beamed in dialogs]
+    said = [[word for word in one.words[1:] if word != END] for one in best]
+    return torch.tensor([words + [PAD] * (captioner.max_words - len(words)) for words in said], device=device)
+
+
+def _extend(beamed: Sequence[Hypothesis], scores_KV: Tensor, beams: int) -> list[Hypothesis]:
+    longer = []
+    for one, scores_V in zip(beamed, scores_KV, strict=True):
+        if one.ended:
+            longer.append(one)
+            continue
+        best = scores_V.topk(beams)
+        longer += [Hypothesis([*one.words, word], one.total + score) for score, word in zip(best.values.tolist(), best.indices.tolist(), strict=True)]
+    return sorted(longer, key=lambda one: -one.total)[:beams]
+
+
+def query(retriever: DialogRetriever, turns: Sequence[Turn]) -> Tensor:
+    """The query after all these turns, B×D, all encoded anew."""
+    tokens, masks, numbers = [], [], []
+    place = retriever.place.weight
+    for number, turn in enumerate(turns):
+        mark = retriever.turn.weight[min(number, retriever.max_turns - 1)]
+        there_B1 = torch.ones(len(turn.words_BL), 1, dtype=torch.bool, device=mark.device)
+        parts = [
+            (retriever.special + place[0]).expand(len(turn.words_BL), 1, -1),
+            retriever.word(turn.words_BL) + place[1 : 1 + turn.words_BL.shape[1]],
+            retriever.attribute(turn.attributes_BA) + place[-2],
+            (embed(retriever, turn.image_BD) + place[-1]).unsqueeze(1),
+        ]
+        tokens.append(torch.cat(parts, 1) + mark)
+        masks.append(torch.cat([there_B1, turn.words_BL != PAD, turn.attributes_BA != 0, there_B1], 1))
+        numbers += [number] * tokens[-1].shape[1]
+    mask_BL, number_L = torch.cat(masks, 1), torch.tensor(numbers, device=place.device)
+    may_look = mask_BL[:, None, None]
+    if retriever.turn_causal:
+        may_look = may_look & (number_L.unsqueeze(1) >= number_L)
+    outputs_BLD = encode(retriever.encoder, torch.cat(tokens, 1), may_look)
+    return retriever.query(F.relu((outputs_BLD * mask_BL.unsqueeze(-1)).sum(1) / mask_BL.sum(1, keepdim=True)))
+
+
+def embed(retriever: DialogRetriever, features_BD: Tensor) -> Tensor:
+    return F.normalize(retriever.image(features_BD), dim=-1)
+
+
+@torch.no_grad()
+def search(query_BD: Tensor, vectors_ND: Tensor, target_B: Tensor) -> tuple[Tensor, Tensor]:
+    """The nearest item and the target's rank, dialog by dialog from a sorted list of distances."""
+    best, ranks = [], []
+    for query_D, target in zip(query_BD, target_B, strict=True):
+        order_N = torch.cdist(query_D.unsqueeze(0), vectors_ND)[0].argsort()
+        best.append(order_N[0])
+        ranks.append((order_N == target).nonzero()[0, 0])
+    return torch.stack(best), torch.stack(ranks)
+
+
+def simulate(retriever: DialogRetriever, say: Say, items: Items, target_B: Tensor, first_B: Tensor, turns: int) -> Dialogs:
+    """Dialogs of a batch, with gradients through the retriever where they are on."""
+    with torch.no_grad():
+        vectors_ND = embed(retriever, items.features_ND)
+    heard: list[Turn] = []
+    found: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
+    item_B = first_B
+    for _ in range(turns):
+        shown, wanted = (Looks(items.features_ND[some_B], items.attributes_NA[some_B]) for some_B in (item_B, target_B))
+        words_BL = say(shown, wanted)
+        heard.append(Turn(words_BL, shown.attributes_BA, shown.features_BD))
+        query_BD = query(retriever, heard)
+        next_B, rank_B = search(query_BD, vectors_ND, target_B)
+        found.append((item_B, words_BL, query_BD, rank_B))
+        item_B = next_B
+    return Dialogs(*(torch.stack(parts, 1) for parts in zip(*found, strict=True)))
+
+
+def triplet_loss(query_BTD: Tensor, target_BD: Tensor, margin: float = 0.1) -> Tensor:
+    """Turn by turn, each query against its target and against every other target of the batch."""
+    losses = []
+    others_BB = ~torch.eye(len(target_BD), dtype=torch.bool, device=target_BD.device)
+    for query_BD in query_BTD.unbind(1):
+        distance_BB = (query_BD.unsqueeze(1) - target_BD).square().sum(-1)
+        hinge_BB = (distance_BB.diagonal().unsqueeze(1) - distance_BB + margin).clamp(min=0)
+        losses.append(hinge_BB[others_BB].mean())
+    return torch.stack(losses).sum()
+
+
+def caption_loss(captioner: Captioner, reference: Looks, target: Looks, words_BL: Tensor) -> Tensor:
+    logits_BLV = next_words(captioner, reference, target, words_BL[:, :-1])
+    return F.cross_entropy(logits_BLV.flatten(0, 1), words_BL[:, 1:].flatten(), ignore_index=PAD)

@@ -1,0 +1,488 @@
+"""The stages that `speed.py` measures: each is our call, the plain one, a check that both give the same, and what the call needs."""
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
+
+import counts
+import numpy as np
+import plain
+import torch
+from counts import Needs, Sizes
+from efficientnet_pytorch import EfficientNet
+from torch import Tensor, nn
+
+from fashioniq.askers import BestItem, Offer
+from fashioniq.commands.sources import Encoding
+from fashioniq.config import TrainAttributes, TrainCaptioner, TrainRetriever
+from fashioniq.data.features import Items
+from fashioniq.data.words import END, PAD, SPECIAL, START, Vocabulary
+from fashioniq.gallery import Gallery
+from fashioniq.models.attributes import AttributePredictor, top_attributes
+from fashioniq.models.captioner import Captioner
+from fashioniq.models.decoding import Looks
+from fashioniq.models.encoder import convert_efficientnet_pytorch, create_encoder, encoder_mean_std, encoder_size, normalise
+from fashioniq.models.retriever import DialogRetriever
+from fashioniq.rollout import Dialogs, rollout
+from fashioniq.training.attributes import AttributeLoss, AttributeTraining
+from fashioniq.training.captioner import CaptionerTraining
+from fashioniq.training.losses import turn_loss
+from fashioniq.training.retriever import RetrieverTraining, random_others
+from fashioniq.users import CaptionerUser
+
+LENGTHS = (0.007, 0.085, 0.119, 0.137, 0.2, 0.184, 0.129, 0.139)  # shares of Fashion IQ's training captions of 1 … 8 words and more
+ENDS = 0.15  # share of places at which the untrained captioner ends: its captions are then about six words long
+SLACK = 1e-5  # squared distances of unit vectors that float32 may not tell apart
+CHECKED = 512  # queries whose ranks are computed in float64
+
+
+class Different(Exception):
+    """Ours and the plain way do not give the same."""
+
+
+class Setting(NamedTuple):
+    """How a stage is run; a batch of None is the stage's own."""
+
+    sizes: Sizes = counts.PAPER
+    device: torch.device = torch.device("cpu")
+    batch: int | None = None
+    bfloat16: bool = False  # autocast of training steps, as Lightning's bf16-mixed
+
+    @property
+    def small(self) -> bool:
+        return self.sizes == counts.SMALL
+
+    def dialogs(self, usual: int) -> int:
+        return self.batch or (6 if self.small else usual)
+
+    def autocast(self) -> AbstractContextManager[None]:
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16)
+
+
+class Stage(NamedTuple):
+    """`check` raises Different, else tells what it found; only then `needs` may be asked. Without `plain` ours is measured alone."""
+
+    size: str
+    count: int
+    unit: str
+    ours: Callable[[], Any]
+    plain: Callable[[], Any] | None
+    check: Callable[[], dict[str, Any]]
+    needs: Callable[[], Needs]
+    dtype: torch.dtype = torch.float32
+
+
+def random_items(count: int, setting: Setting) -> Items:
+    sizes = setting.sizes
+    features_ND = torch.randn(count, sizes.features).relu()  # as after a network's last activation
+    return Items([str(n) for n in range(count)], features_ND, torch.randint(1, sizes.attributes + 1, (count, 8))).to(setting.device)
+
+
+def vocabulary(sizes: Sizes) -> Vocabulary:
+    return Vocabulary([f"word{number}" for number in range(sizes.words - len(SPECIAL))])
+
+
+def random_captions(count: int, sizes: Sizes) -> tuple[Tensor, Tensor]:
+    """Words with start and end, B×(L+2), and how many words each has, as long as Fashion IQ's."""
+    length_B = 1 + torch.multinomial(torch.tensor(LENGTHS), count, replacement=True)
+    words_BL = torch.randint(len(SPECIAL), sizes.words, (count, sizes.max_words + 2))
+    words_BL[:, 0] = START
+    words_BL[torch.arange(count), length_B + 1] = END
+    return words_BL.masked_fill(torch.arange(words_BL.shape[1]) > length_B.unsqueeze(1) + 1, PAD), length_B
+
+
+def create_models(setting: Setting, attention: str = "both-ways", turns: int | None = None) -> tuple[Captioner, DialogRetriever]:
+    sizes = setting.sizes
+    width, heads, hidden, layers = sizes.captioner
+    captioner = Captioner(sizes.words, sizes.features, sizes.attributes, width, heads, hidden, layers, max_words=sizes.max_words)
+    captioner = captioner.eval().to(setting.device)
+    make_talkative(captioner, setting)
+    width, heads, hidden, layers = sizes.retriever
+    retriever = DialogRetriever(
+        sizes.words,
+        sizes.features,
+        sizes.attributes,
+        width,
+        heads,
+        hidden,
+        layers,
+        max_words=sizes.max_words,
+        max_turns=turns or sizes.turns,
+        attention=attention,
+    )
+    nn.init.normal_(retriever.query.weight, std=width**-0.5)  # queries as long as a trained retriever's
+    return captioner, retriever.to(setting.device)
+
+
+@torch.no_grad()
+def make_talkative(captioner: Captioner, setting: Setting) -> None:
+    """An untrained captioner says one thing of all pairs and finds no end: centre its last normalisations, and set the end's bias."""
+    items = random_items(2 * 64, setting)
+    reference, target = (Looks(items.features_ND[part], items.attributes_NA[part]) for part in (slice(64), slice(64, None)))
+    words_BL = random_captions(64, setting.sizes)[0][:, :-1].to(setting.device)
+    for norm in (captioner.encoder.norm, captioner.decoder.norm):
+        seen: list[Tensor] = []
+        hook = norm.register_forward_hook(lambda module, inputs, output, seen=seen: seen.append(output.flatten(0, 1)))
+        captioner(reference, target, words_BL)
+        hook.remove()
+        std_D, mean_D = torch.std_mean(seen[0], 0)
+        norm.weight /= std_D
+        norm.bias.sub_(mean_D).div_(std_D)
+    scores_NV = captioner(reference, target, words_BL)[:, 1:].flatten(0, 1)
+    best_N = scores_NV[:, len(SPECIAL) :].amax(1)
+    captioner.out.bias[END] += (best_N - scores_NV[:, END]).quantile(ENDS)
+
+
+def simulation(setting: Setting, beams: int) -> Stage:
+    """Dialogs of an evaluation batch, ranks included; ours has its gallery prepared, once an evaluation."""
+    sizes, dialogs = setting.sizes, setting.dialogs(128)
+    items, (captioner, retriever) = random_items(sizes.test, setting), create_models(setting)
+    ours = simulate_ours(setting, items, captioner, retriever.eval(), beams, dialogs, sizes.turns)
+    target_B, first_B = targets_and_firsts(dialogs, items)
+    words = [0.0]
+
+    def say(reference: Looks, target: Looks) -> Tensor:
+        return plain.greedy(captioner, reference, target) if beams == 1 else plain.beam(captioner, reference, target, beams)
+
+    @torch.no_grad()
+    def plainly() -> plain.Dialogs:
+        return plain.simulate(retriever, say, items, target_B, first_B, sizes.turns)
+
+    @torch.no_grad()
+    def check() -> dict[str, Any]:
+        found = ours()
+        words[0] = mean_words(found.words_BTL)
+        return {**same_dialogs(found, plainly(), retriever.embed_images(items.features_ND)), "words": round(words[0], 2)}
+
+    return Stage(
+        f"{dialogs} dialogs × {sizes.turns} turns, {'greedy' if beams == 1 else f'beam {beams}'}, gallery {sizes.test:,}",
+        dialogs,
+        "dialogs",
+        ours,
+        plainly,
+        check,
+        lambda: counts.simulation(sizes, (captioner, retriever), dialogs, sizes.test, sizes.turns, beams, words[0], causal=False),
+    )
+
+
+def simulate_ours(
+    setting: Setting, items: Items, captioner: Captioner, retriever: DialogRetriever, beams: int, dialogs: int, turns: int
+) -> Callable[[], Dialogs]:
+    words = vocabulary(setting.sizes)
+    user = CaptionerUser(captioner, items, words, words, beams)
+    with torch.no_grad():
+        gallery = Gallery(items, retriever.embed_images(items.features_ND))
+    target_B, first_B = targets_and_firsts(dialogs, items)
+    return torch.no_grad()(lambda: rollout(retriever, BestItem(), user, gallery, target_B, first_B, turns))
+
+
+def targets_and_firsts(dialogs: int, items: Items) -> tuple[Tensor, Tensor]:
+    target_B = torch.arange(dialogs, device=items.features_ND.device) % len(items)
+    return target_B, (target_B + len(items) // 2) % len(items)
+
+
+def mean_words(words_BTL: Tensor) -> float:
+    return float((words_BTL != PAD).sum(-1).float().mean())
+
+
+def same_dialogs(ours: Dialogs, theirs: plain.Dialogs, vectors_ND: Tensor) -> dict[str, Any]:
+    """The share of dialogs in which all words and items are the same; a tie of float32 may part one in a hundred."""
+    same_B = (ours.words_BTL == theirs.words_BTL).flatten(1).all(1) & (ours.shown_BT == theirs.shown_BT).all(1)
+    agreement = float(same_B.float().mean())
+    if agreement < 0.99:
+        raise Different(f"only {agreement:.1%} of the dialogs are the same")
+    if not torch.allclose(ours.query_BTD[same_B], theirs.query_BTD[same_B], atol=1e-4):
+        raise Different("the queries are not the same")
+    target_N = ours.target_B[same_B].repeat_interleave(ours.shown_BT.shape[1])
+    same_ranks(ours.query_BTD[same_B].flatten(0, 1), vectors_ND, target_N, ours.ranks[same_B].flatten(), theirs.rank_BT[same_B].flatten())
+    return {"agreement": round(agreement, 4)}
+
+
+def same_ranks(query_BD: Tensor, vectors_ND: Tensor, target_B: Tensor, ours_B: Tensor, theirs_B: Tensor) -> None:
+    """Ours are those of float64; theirs, float32's, may differ by items that are as near within its rounding."""
+    query_BD, vectors_ND = query_BD.double(), vectors_ND.double()
+    distance_BN = query_BD.square().sum(1, keepdim=True) - 2 * query_BD @ vectors_ND.T + vectors_ND.square().sum(1)
+    margin_BN = distance_BN - distance_BN.gather(1, target_B.unsqueeze(1))
+    if not torch.equal(ours_B, (margin_BN < 0).sum(1)):
+        raise Different("our ranks are not exact")
+    least_B, most_B = (margin_BN < -SLACK).sum(1), (margin_BN <= SLACK).sum(1)
+    if not ((least_B <= theirs_B) & (theirs_B <= most_B)).all():
+        raise Different("the plain ranks are not within float32's rounding")
+
+
+class Noting(BestItem):
+    """Remembers which items a training step began with."""
+
+    def offer(self, query_BD: Tensor, shown_BT: Tensor, gallery: Gallery) -> Offer:
+        self.first_B = shown_BT[:, 0]
+        return super().offer(query_BD, shown_BT, gallery)
+
+
+def retriever_step(setting: Setting, attention: str) -> Stage:
+    """Forward, backward and the optimiser's step; the plain step's attention looks both ways, whatever ours does."""
+    sizes, dialogs = setting.sizes, setting.dialogs(32)
+    causal = attention == "turn-causal"
+    items, (captioner, retriever) = random_items(sizes.train, setting), create_models(setting, attention)
+    both_ways, asker, row_B = copy.deepcopy(retriever), Noting(), torch.randperm(sizes.train)[:dialogs].to(setting.device)
+    both_ways.turn_causal = False
+    known = TrainRetriever(category="dresses")
+    module = RetrieverTraining(
+        retriever,
+        captioner,
+        vocabulary(sizes),
+        items,
+        items,
+        recorded={},
+        asker=asker,
+        turns=sizes.turns,
+        loss=turn_loss("triplet"),
+        negatives="batch",
+        beams=1,
+        learning_rate=known.learning_rate,
+        schedule="constant",
+        seed=0,
+    ).to(setting.device)
+    module.on_train_epoch_start()
+
+    def plain_loss(model: DialogRetriever, first_B: Tensor) -> tuple[Tensor, plain.Dialogs]:
+        dialogs = plain.simulate(model, lambda reference, target: plain.greedy(captioner, reference, target), items, row_B, first_B, sizes.turns)
+        return plain.triplet_loss(dialogs.query_BTD, plain.embed(model, items.features_ND[row_B])), dialogs
+
+    words = [0.0]
+
+    def check() -> dict[str, Any]:
+        ours = module.training_step([row_B], 0)
+        gradient = gradient_of(ours, retriever)
+        theirs, dialogs = plain_loss(retriever, asker.first_B)
+        words[0] = mean_words(dialogs.words_BTL)
+        return {**same_gradients(ours, gradient, theirs, gradient_of(theirs, retriever)), "words": round(words[0], 2)}
+
+    plain_optimizer = torch.optim.Adam(both_ways.parameters(), lr=1e-6)
+    return Stage(
+        f"{dialogs} dialogs × {sizes.turns} turns, {attention}, gallery {sizes.train:,}",
+        dialogs,
+        "dialogs",
+        step_of(lambda: module.training_step([row_B], 0), optimizer_of(module), setting),
+        step_of(lambda: plain_loss(both_ways, random_others(row_B, sizes.train))[0], plain_optimizer),
+        check,
+        lambda: counts.retriever_step(sizes, (captioner, retriever), dialogs, words[0], causal),
+        torch.bfloat16 if setting.bfloat16 else torch.float32,
+    )
+
+
+def captioner_step(setting: Setting) -> Stage:
+    """Forward, backward and the optimiser's step, captions as long as people's. The check leaves dropout out, the clock does not."""
+    sizes, captions, known = setting.sizes, setting.dialogs(64), TrainCaptioner(category="dresses")
+    items, captioner = random_items(sizes.train, setting), create_models(setting)[0]
+    module = CaptionerTraining(captioner, items, items, vocabulary(sizes), [], known.noam_factor, known.warmup, known.beam).to(setting.device)
+    reference_B, target_B = (torch.randint(sizes.train, (captions,), device=setting.device) for _ in range(2))
+    words_BL, length_B = random_captions(captions, sizes)
+    words_BL = words_BL.to(setting.device)
+    batch = [reference_B, target_B, words_BL]
+    reference, target = (Looks(items.features_ND[some_B], items.attributes_NA[some_B]) for some_B in (reference_B, target_B))
+
+    def plain_loss() -> Tensor:
+        return plain.caption_loss(captioner, reference, target, words_BL)
+
+    def check() -> dict[str, Any]:
+        captioner.eval()
+        ours, theirs = module.training_step(batch, 0), plain_loss()
+        facts = same_gradients(ours, gradient_of(ours, captioner), theirs, gradient_of(theirs, captioner))
+        captioner.train()
+        return facts
+
+    plain_optimizer = torch.optim.Adam(captioner.parameters(), lr=1e-6, betas=(0.9, 0.98), eps=1e-9)
+    return Stage(
+        f"{captions} captions of {float(length_B.float().mean()):.1f} words",
+        captions,
+        "captions",
+        step_of(lambda: module.training_step(batch, 0), optimizer_of(module), setting),
+        step_of(plain_loss, plain_optimizer),
+        check,
+        lambda: counts.captioner_step(sizes, captioner, length_B),
+        torch.bfloat16 if setting.bfloat16 else torch.float32,
+    )
+
+
+def step_of(loss: Callable[[], Tensor], optimizer: torch.optim.Optimizer, setting: Setting | None = None) -> Callable[[], None]:
+    def step() -> None:
+        with (setting or Setting()).autocast():
+            made = loss()
+        made.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
+
+
+def optimizer_of(module: Any) -> torch.optim.Optimizer:
+    """The module's own, at a rate that changes nothing: repeats do the same."""
+    made = module.configure_optimizers()
+    optimizer = made["optimizer"] if isinstance(made, dict) else made
+    for group in optimizer.param_groups:
+        group["lr"] = 1e-6
+    return optimizer
+
+
+def gradient_of(loss: Tensor, model: nn.Module) -> Tensor:
+    weights = [weight for weight in model.parameters() if weight.requires_grad]
+    parts = torch.autograd.grad(loss, weights, allow_unused=True, materialize_grads=True)
+    return torch.cat([part.flatten() for part in parts])
+
+
+def same_gradients(ours: Tensor, gradient: Tensor, theirs: Tensor, their_gradient: Tensor) -> dict[str, Any]:
+    loss_differs = abs(ours.item() - theirs.item()) / abs(theirs.item())
+    gradient_differs = float((gradient - their_gradient).norm() / their_gradient.norm())
+    if loss_differs > 1e-4 or gradient_differs > 1e-3:
+        raise Different(f"the loss differs by {loss_differs:.1e} and the gradient by {gradient_differs:.1e} of their size")
+    return {"loss_differs": float(f"{loss_differs:.1e}"), "gradient_differs": float(f"{gradient_differs:.1e}")}
+
+
+def features(setting: Setting) -> Stage:
+    """Squares of pixels to features and attributes; decoding pictures is left out, being a twentieth of it on a CPU."""
+    sizes, images = setting.sizes, setting.batch or (4 if setting.small else 16)
+    rough = torch.randint(0, 256, (images, 3, 8, 8), dtype=torch.float32)
+    squares_BCHW = nn.functional.interpolate(rough, (sizes.pixels, sizes.pixels), mode="bicubic").clamp(0, 255).to(torch.uint8)
+    encoder, theirs = twin_encoders(setting, squares_BCHW)
+    predictor = AttributePredictor(encoder, encoder_size(encoder), sizes.attributes)
+    head = copy.deepcopy(predictor.head).to(setting.device)
+    prepare, squares = normalise(*encoder_mean_std(encoder)), list(squares_BCHW.numpy())
+    encode = Encoding(predictor, encoder, setting.device, bfloat16=True)
+
+    @torch.no_grad()
+    def plainly() -> tuple[np.ndarray, np.ndarray]:
+        features_BD = theirs.extract_features(prepare(squares_BCHW.to(setting.device))).mean((2, 3))
+        return features_BD.cpu().numpy(), top_attributes(head(features_BD)).cpu().numpy()
+
+    def check() -> dict[str, Any]:
+        (ours_BD, ours_BA), (theirs_BD, theirs_BA) = encode(squares), plainly()
+        ours_BD = ours_BD.astype(np.float32)
+        cosine = float(((ours_BD * theirs_BD).sum(1) / np.linalg.norm(ours_BD, axis=1) / np.linalg.norm(theirs_BD, axis=1)).min())
+        if not cosine >= 0.999:
+            raise Different(f"the least cosine of the features is {cosine:.5f}")
+        shared = np.mean([len(set(a) & set(b)) / len(b) for a, b in zip(ours_BA.tolist(), theirs_BA.tolist(), strict=True)])
+        return {"least_cosine": round(cosine, 6), "same_attributes": round(float(shared), 3)}
+
+    def needs() -> Needs:
+        with torch.device("meta"):
+            return counts.convolutions(create_encoder(f"efficientnet-{sizes.encoder}"), images, sizes.pixels, bytes_of_number=2)
+
+    size = f"{images} pictures of {sizes.pixels} px, {sizes.encoder}"
+    return Stage(size, images, "images", lambda: encode(squares), plainly, check, needs, torch.bfloat16)
+
+
+def twin_encoders(setting: Setting, squares_BCHW: Tensor) -> tuple[nn.Module, EfficientNet]:
+    """timm's network and efficientnet_pytorch's with the same random weights, their batch statistics those of some pictures.
+
+    A block adds a fifth to what it is given: random blocks that add as much as they get would blow up bfloat16's rounding, trained ones do not.
+    """
+    name = f"efficientnet-{setting.sizes.encoder}"
+    theirs, encoder = EfficientNet.from_name(name, image_size=None).eval(), create_encoder(name)
+    for path, norm in theirs.named_modules():
+        if isinstance(norm, nn.BatchNorm2d):
+            norm.train().momentum = 1.0  # the statistics of the last batch
+            nn.init.constant_(norm.weight, 0.2 if path.endswith("_bn2") else 1.0)
+    with torch.no_grad():
+        theirs.extract_features(normalise(*encoder_mean_std(encoder))(squares_BCHW))
+    encoder.load_state_dict(convert_efficientnet_pytorch(theirs.state_dict(), encoder))
+    return encoder, theirs.eval().to(setting.device)
+
+
+def ranks(setting: Setting) -> Stage:
+    """The rank of each of N targets among N vectors of features, for queries somewhere near them."""
+    count, width = setting.sizes.targets, setting.sizes.features
+    items = Items([str(n) for n in range(count)], torch.empty(0, device=setting.device), torch.empty(0, dtype=torch.long))
+    vectors_ND = nn.functional.normalize(torch.randn(count, width, device=setting.device), dim=1)
+    query_ND = nn.functional.normalize(vectors_ND + 10 * width**-0.5 * torch.randn_like(vectors_ND), dim=1)
+    gallery, target_N = Gallery(items, vectors_ND), torch.arange(count, device=setting.device)
+
+    def ours() -> Tensor:
+        return gallery.rank(query_ND, target_N)
+
+    def plainly() -> Tensor:
+        return plain.search(query_ND, vectors_ND, target_N)[1]
+
+    def check() -> dict[str, Any]:
+        ours_N, theirs_N, some = ours(), plainly(), torch.randperm(count)[:CHECKED].to(setting.device)
+        same_ranks(query_ND[some], vectors_ND, target_N[some], ours_N[some], theirs_N[some])
+        return {"agreement": round(float((ours_N == theirs_N).float().mean()), 4)}
+
+    needs = counts.searching(count, count, width)
+    return Stage(f"{count:,} targets among {count:,} × {width}", count, "targets", ours, plainly, check, lambda: needs)
+
+
+def attributes_step(setting: Setting) -> Stage:
+    """A training step of the attribute predictor, without a plain way: it is measured for its memory."""
+    sizes, images, known = setting.sizes, setting.batch or (2 if setting.small else 32), TrainAttributes()
+    encoder = create_encoder(f"efficientnet-{sizes.encoder}")
+    labels_NA = np.random.default_rng(0).integers(0, 2, (images, sizes.attributes), dtype=np.int8)
+    model, loss = AttributePredictor(encoder, encoder_size(encoder), sizes.attributes), AttributeLoss(known.imbalance, labels_NA)
+    module = AttributeTraining(model, loss, [], *encoder_mean_std(encoder), False, known.learning_rate).to(setting.device)
+    squares_BCHW = torch.randint(0, 256, (images, 3, sizes.pixels, sizes.pixels), dtype=torch.uint8)
+    batch = [squares_BCHW.to(setting.device), torch.from_numpy(labels_NA).to(setting.device)]
+    step = step_of(lambda: module.training_step(batch, 0), torch.optim.AdamW(model.parameters(), lr=1e-6), setting)
+
+    def needs() -> Needs:
+        with torch.device("meta"):
+            return counts.convolutions(create_encoder(f"efficientnet-{sizes.encoder}"), images, sizes.pixels, counts.FLOAT).times(3)
+
+    size = f"{images} pictures of {sizes.pixels} px, {sizes.encoder} with {sizes.attributes} attributes"
+    return Stage(size, images, "images", step, None, dict, needs, torch.bfloat16 if setting.bfloat16 else torch.float32)
+
+
+def growth(setting: Setting) -> Iterator[tuple[str, int, Stage]]:
+    """What grows, to which size, and what is then measured; there is no plain way and nothing to compare."""
+    sizes, small = setting.sizes, setting.small
+    for count in (100, 300) if small else (1_000, 10_000, 100_000, 1_000_000):
+        yield "gallery", count, searching_stage(setting, count)
+    for dialogs in (2, 4) if small else (2, 8, 32, 128, 512):
+        yield "dialogs", dialogs, dialog_stage(setting, "both-ways", dialogs, sizes.turns)
+    for attention in ("both-ways", "turn-causal"):
+        for turns in (1, 2) if small else (1, 2, 5, 10, 20):
+            yield f"turns, {attention}", turns, dialog_stage(setting, attention, 4 if small else 32, turns)
+
+
+def searching_stage(setting: Setting, count: int) -> Stage:
+    """Ranks of 128 targets and the items nearest to their queries, in the retriever's space."""
+    width, queries = setting.sizes.retriever[0], 128
+    items = Items([], torch.empty(0, device=setting.device), torch.empty(0, dtype=torch.long))
+    gallery = Gallery(items, nn.functional.normalize(torch.randn(count, width, device=setting.device), dim=1))
+    query_BD, target_B = torch.randn(queries, width, device=setting.device), torch.arange(queries, device=setting.device) % count
+
+    def ours() -> None:
+        gallery.rank(query_BD, target_B)
+        gallery.top(query_BD, 1)
+
+    needs = counts.searching(queries, count, width)
+    return Stage(f"{queries} ranks and nearest items among {count:,} × {width}", queries, "queries", ours, None, dict, lambda: needs.times(2))
+
+
+def dialog_stage(setting: Setting, attention: str, dialogs: int, turns: int) -> Stage:
+    """Greedy dialogs, ranks included."""
+    items, (captioner, retriever) = random_items(setting.sizes.test, setting), create_models(setting, attention, turns)
+    ours, words = simulate_ours(setting, items, captioner, retriever.eval(), 1, dialogs, turns), [0.0]
+
+    def check() -> dict[str, Any]:
+        words[0] = mean_words(ours().words_BTL)
+        return {"words": round(words[0], 2)}
+
+    def needs() -> Needs:
+        causal = attention == "turn-causal"
+        return counts.simulation(setting.sizes, (captioner, retriever), dialogs, setting.sizes.test, turns, 1, words[0], causal)
+
+    return Stage(f"{dialogs} dialogs × {turns} turns, greedy, {attention}", dialogs, "dialogs", ours, None, check, needs)
+
+
+STAGES: dict[str, Callable[[Setting], Stage]] = {
+    "greedy": lambda setting: simulation(setting, 1),
+    "beam": lambda setting: simulation(setting, 5),
+    "retriever": lambda setting: retriever_step(setting, "both-ways"),
+    "retriever-causal": lambda setting: retriever_step(setting, "turn-causal"),
+    "captioner": captioner_step,
+    "features": features,
+    "ranks": ranks,
+    "attributes": attributes_step,
+}
+GROWTH = "growth"
+BATCHED = tuple(name for name in STAGES if name != "ranks")
