@@ -120,11 +120,10 @@ def retriever_step(sizes: Sizes, models: tuple[nn.Module, nn.Module], dialogs: i
     return needs + Needs(0, ADAM * weights_of(models[1]))
 
 
-def captioner_step(sizes: Sizes, captioner: nn.Module, words_B: Tensor) -> Needs:
-    """Captions of `words_B` words and an end, forward and twice that backward, and Adam's step. Weights are read twice, gradients written."""
-    pairs, words = len(words_B), float(words_B.float().mean()) + 1
-    forward = saying(sizes, captioner, pairs, 1, words).flops
-    return Needs(3 * forward, (3 + ADAM) * weights_of(captioner) + 2 * FLOAT * pairs * sizes.features)
+def captioner_step(sizes: Sizes, captioner: nn.Module, captions: int, words: float) -> Needs:
+    """Captions of `words` words and an end, forward and twice that backward, and Adam's step. Weights are read twice, gradients written."""
+    forward = saying(sizes, captioner, captions, 1, words + 1).flops
+    return Needs(3 * forward, (3 + ADAM) * weights_of(captioner) + 2 * FLOAT * captions * sizes.features)
 
 
 def convolutions(encoder: nn.Module, images: int, pixels: int, bytes_of_number: int) -> Needs:

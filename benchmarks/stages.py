@@ -278,7 +278,7 @@ def captioner_step(setting: Setting) -> Stage:
     module = CaptionerTraining(captioner, items, items, vocabulary(sizes), [], known.noam_factor, known.warmup, known.beam).to(setting.device)
     reference_B, target_B = (torch.randint(sizes.train, (captions,), device=setting.device) for _ in range(2))
     words_BL, length_B = random_captions(captions, sizes)
-    words_BL = words_BL.to(setting.device)
+    words_BL, words = words_BL.to(setting.device), float(length_B.float().mean())
     batch = [reference_B, target_B, words_BL]
     reference, target = (Looks(items.features_ND[some_B], items.attributes_NA[some_B]) for some_B in (reference_B, target_B))
 
@@ -294,13 +294,13 @@ def captioner_step(setting: Setting) -> Stage:
 
     plain_optimizer = torch.optim.Adam(captioner.parameters(), lr=1e-6, betas=(0.9, 0.98), eps=1e-9)
     return Stage(
-        f"{captions} captions of {float(length_B.float().mean()):.1f} words",
+        f"{captions} captions of {words:.1f} words",
         captions,
         "captions",
         step_of(lambda: module.training_step(batch, 0), optimizer_of(module), setting),
         step_of(plain_loss, plain_optimizer),
         check,
-        lambda: counts.captioner_step(sizes, captioner, length_B),
+        lambda: counts.captioner_step(sizes, captioner, captions, words),
         torch.bfloat16 if setting.bfloat16 else torch.float32,
     )
 
