@@ -121,8 +121,11 @@ def retriever_step(sizes: Sizes, models: tuple[nn.Module, nn.Module], dialogs: i
 
 
 def captioner_step(sizes: Sizes, captioner: nn.Module, captions: int, words: float) -> Needs:
-    """Captions of `words` words and an end, forward and twice that backward, and Adam's step. Weights are read twice, gradients written."""
-    forward = saying(sizes, captioner, captions, 1, words + 1).flops
+    """Captions of `words` words and an end, two of each pair, forward and twice that backward, and Adam's step.
+
+    Weights are read twice, gradients written.
+    """
+    forward = saying(sizes, captioner, captions // 2, 2, words + 1.5).flops  # the two share no first word
     return Needs(3 * forward, (3 + ADAM) * weights_of(captioner) + 2 * FLOAT * captions * sizes.features)
 
 

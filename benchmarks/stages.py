@@ -272,15 +272,19 @@ def retriever_step(setting: Setting, attention: str) -> Stage:
 
 
 def captioner_step(setting: Setting) -> Stage:
-    """Forward, backward and the optimiser's step, captions as long as people's. The check leaves dropout out, the clock does not."""
+    """Forward, backward and the optimiser's step, captions as long as people's, two of each pair; the plain way encodes a pair for each.
+
+    The check leaves dropout out, the clock does not.
+    """
     sizes, captions, known = setting.sizes, setting.dialogs(64), TrainCaptioner(category="dresses")
     items, captioner = random_items(sizes.train, setting), create_models(setting)[0]
     module = CaptionerTraining(captioner, items, items, vocabulary(sizes), [], known.noam_factor, known.warmup, known.beam).to(setting.device)
-    reference_B, target_B = (torch.randint(sizes.train, (captions,), device=setting.device) for _ in range(2))
+    pair_P = [torch.randint(sizes.train, (captions // 2,), device=setting.device) for _ in range(2)]
     words_BL, length_B = random_captions(captions, sizes)
     words_BL, words = words_BL.to(setting.device), float(length_B.float().mean())
-    batch = [reference_B, target_B, words_BL]
-    reference, target = (Looks(items.features_ND[some_B], items.attributes_NA[some_B]) for some_B in (reference_B, target_B))
+    batch = [*pair_P, words_BL.unflatten(0, (-1, 2))]
+    of_captions = [some_P.repeat_interleave(2) for some_P in pair_P]
+    reference, target = (Looks(items.features_ND[some_B], items.attributes_NA[some_B]) for some_B in of_captions)
 
     def plain_loss() -> Tensor:
         return plain.caption_loss(captioner, reference, target, words_BL)
