@@ -236,7 +236,7 @@ class TrainRetriever(Training):
     attention: Literal["both-ways", "turn-causal"] = knob(
         "both-ways", "turns look at all turns, as the paper's do, or at themselves and earlier ones: cheaper, a turn is encoded once"
     )
-    image_hidden: int = knob(0, "of a second path beside the transformer's linear image embedding, with so many ReLUs; 0 for none, as the paper", least=0)
+    image_hidden: int = knob(0, "ReLUs of a second path beside the linear embedding of images; 0 for none, as the paper has it", least=0)
     turns: int = knob(5, "turns of a dialog", least=1)
     beam: int = knob(1, "beams of the user's captions in training and validation; 1 is greedy, as the paper's", least=1)
     errors: float = knob(0.0, "share of the captioner's words that are dropped, swapped with the next or negated, a third each", least=0, below=1)

@@ -12,7 +12,7 @@ from torch import nn
 
 from fashioniq.categories import canonical, file_name
 from fashioniq.checkpoints import check_fits, load_weights, read_facts
-from fashioniq.config import TrainCaptioner, TrainRetriever
+from fashioniq.config import EvalDialogs, TrainCaptioner, TrainRetriever
 from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.data.features import FeatureStore, Items
 from fashioniq.data.words import SPECIAL, Vocabulary
@@ -74,6 +74,13 @@ def split_items(catalog: Catalog, store: FeatureStore, split: str) -> Items:
     if len(items) < 2:
         raise UserError(f"only {len(items)} product of the {split} split of {catalog.category} has features: at least two are needed")
     return items
+
+
+def check_enough_to_show(settings: TrainRetriever | EvalDialogs, *splits: Items) -> None:
+    """Raise UserError where --exclude-shown leaves a split too few products for the turns."""
+    fewest = min(len(items) for items in splits)
+    if settings.exclude_shown and settings.turns > fewest:
+        raise UserError(f"--exclude-shown with --turns {settings.turns} leaves nothing to show: there are {fewest} products")
 
 
 def describe_data(catalog: Catalog, coverage: dict[str, float]) -> dict[str, Any]:

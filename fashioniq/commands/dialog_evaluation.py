@@ -11,7 +11,7 @@ from torch import Tensor
 
 from fashioniq.askers import BestItem
 from fashioniq.categories import canonical
-from fashioniq.commands.common import load_retriever, open_store, pick_device, split_items
+from fashioniq.commands.common import check_enough_to_show, load_retriever, open_store, pick_device, split_items
 from fashioniq.commands.dialog_plans import Plan, recorded, simulated
 from fashioniq.commands.evaluations import attribute_words
 from fashioniq.config import EvalDialogs
@@ -39,8 +39,9 @@ def evaluate(settings: EvalDialogs, run: Path, out: Path) -> dict[str, Any]:
     if facts["data"]["fingerprint"] != catalog.fingerprint():
         print(f"note: the splits or captions of {catalog.category} are not those that {run} was trained on")
     items = split_items(catalog, store, settings.split).to(device)
-    if settings.exclude_shown and settings.turns > len(items):
-        raise UserError(f"--exclude-shown with --turns {settings.turns} leaves nothing to show: there are {len(items)} products")
+    check_enough_to_show(settings, items)
+    if settings.user != "human" and facts.get("exclude_shown", False) > settings.exclude_shown:
+        print(f"note: {run} was trained with --exclude-shown, here products may be shown again")
     with torch.no_grad():
         gallery = Gallery(items, retriever.embed_images(items.features_ND))
     if settings.user == "human":

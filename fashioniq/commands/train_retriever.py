@@ -12,6 +12,7 @@ from fashioniq.askers import BestItem
 from fashioniq.categories import canonical
 from fashioniq.commands.common import (
     RETRIEVERS,
+    check_enough_to_show,
     describe_data,
     load_captioner,
     load_retriever,
@@ -58,6 +59,7 @@ def _train(settings: TrainRetriever, folder: Path) -> None:
     train, val = (split_items(catalog, store, split) for split in ("train", "val"))
     items = {"train": train, "val": val}
     recorded = {split: RecordedTurns(some, items[split], vocabulary, max_words) for split, some in pairs.items()}
+    check_enough_to_show(settings, train, val)
     model, sizes = _model(settings, store, vocabulary, max_words)
     begin_run(folder, "train-retriever", settings)
     share = {split: len(some) / len(catalog.ids(split)) for split, some in items.items()}

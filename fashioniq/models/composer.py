@@ -42,8 +42,9 @@ class Composer(Listener):
         word_width: int = 512,
         max_words: int = 8,
         word_vector_size: int = 0,
+        image_hidden: int = 0,
     ) -> None:
-        super().__init__(features, width, max_words)
+        super().__init__(features, width, max_words, image_hidden)
         self.parts, self.gated = PARTS[composition], composition in GATED
         if "attributes" in self.parts:
             self.attribute = small_embedding(attributes + 1, width, padding=0)

@@ -30,8 +30,9 @@ class RNNRetriever(Listener):
         word_width: int = 512,
         max_words: int = 8,
         word_vector_size: int = 0,
+        image_hidden: int = 0,
     ) -> None:
-        super().__init__(features, width, max_words)
+        super().__init__(features, width, max_words, image_hidden)
         self.attribute = small_embedding(attributes + 1, width, padding=0) if attributes else None
         self.word = nn.Embedding(vocabulary, word_vector_size or word_width, padding_idx=PAD)
         self.word.weight.requires_grad_(not word_vector_size)

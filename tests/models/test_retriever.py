@@ -44,7 +44,7 @@ def assert_same(one, other):
     torch.testing.assert_close(one, other, atol=1e-5 * scale, rtol=1e-4)
 
 
-@pytest.mark.parametrize("sizes", [{}, {"attributes": 0}, {"word_vector_size": 10}], ids=str)
+@pytest.mark.parametrize("sizes", [{}, {"attributes": 0}, {"word_vector_size": 10}, {"image_hidden": 5}], ids=str)
 def test_padding_of_words_and_attributes_changes_nothing(retriever, sizes):
     model = retriever(**sizes)
     dialog = [turn._replace(words_BL=turn.words_BL[:, :6].clone()) for turn in turns()]
@@ -140,3 +140,10 @@ def test_turn_causal_attention_is_that_of_the_whole_dialog_with_later_turns_hidd
 def test_both_attentions_are_one_in_the_first_turn():
     dialog = turns(count=1)
     assert_same(queries(make("both-ways"), dialog), queries(make("turn-causal"), dialog))
+
+
+def test_a_bent_image_embedding_parts_features_of_one_line_and_a_straight_one_does_not(retriever):
+    features_ND = torch.randn(6).expand(2, 6) * torch.tensor([[1.0], [3.0]])
+    straight, bent = (retriever(image_hidden=hidden).embed_images(features_ND) for hidden in (0, 16))
+    assert torch.allclose(straight[0], straight[1], atol=1e-6) and not torch.allclose(bent[0], bent[1], atol=1e-2)
+    assert torch.allclose(bent.norm(dim=1), torch.ones(2))

@@ -83,6 +83,17 @@ def test_a_step_moves_the_retriever_and_leaves_the_captioner(loss, negatives, be
     assert all(torch.equal(tensor, before[name]) for name, tensor in captioner.state_dict().items())
 
 
+@pytest.mark.parametrize("exclude_shown", [False, True])
+def test_training_shows_a_product_again_unless_told_not_to(monkeypatch, exclude_shown):
+    module, _ = training(turns=12, asker=BestItem(exclude_shown))
+    shown, step = [], module.model.step
+    monkeypatch.setattr(module.model, "step", lambda state, turn: shown.append(turn.image_BD) or step(state, turn))
+    module.on_train_epoch_start()
+    module.training_step([torch.arange(12)], 0)
+    different = [len(image_TD.unique(dim=0)) for image_TD in torch.stack(shown, 1)]
+    assert set(different) == {12} if exclude_shown else min(different) < 12
+
+
 PAIRS = [Pair("5", "7", ("word1 word2", "word3")), Pair("2", "9", ("word4",)), Pair(None, "3", ("word5",)), Pair("5", "8", ("word6",))]
 SAID = {(5, 7, "word1 word2"), (5, 7, "word3"), (5, 8, "word6"), (2, 9, "word4")}
 
