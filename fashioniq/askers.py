@@ -29,3 +29,10 @@ class BestItem:
     def offer(self, query_BD: Tensor, shown_BT: Tensor, gallery: Gallery) -> Offer:
         _, item_B1 = gallery.top(query_BD, 1, shown_BT if self.exclude_shown else None)
         return Offer(shown_BT.shape[1], item_B1[:, 0])
+
+
+class Questions:
+    """Shows nothing new: what is asked is recorded with its answer, as in ChatIR's dialogues, and the first item stays."""
+
+    def offer(self, query_BD: Tensor, shown_BT: Tensor, gallery: Gallery) -> Offer:
+        return Offer(shown_BT.shape[1], shown_BT[:, -1])
