@@ -30,6 +30,7 @@ COMMANDS: dict[str, type] = {
     "eval-dialogs": config.EvalDialogs,
     "eval-captions": config.EvalCaptions,
     "eval-single-turn": config.EvalSingleTurn,
+    "eval-chatir": config.EvalChatIR,
     "fetch-spice": config.FetchSpice,
     "compare": config.Compare,
 }

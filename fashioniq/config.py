@@ -342,3 +342,25 @@ class Compare:
     samples: int = knob(10000, "bootstrap samples, and permutations of the test", least=100)
     out: Path | None = knob(None, "folder for comparison.json, .csv, .tex and the page of dialogs side by side")
     seed: int = knob(0, "of bootstrap and permutations", least=0, below=2**32)
+
+
+@dataclass(kw_only=True)
+class EvalChatIR:
+    """Rank the images of a search space by recorded question dialogs after every round, as ChatIR does."""
+
+    dialogues: list[str] = knob([], "files of ChatIR, VisDial v1.0 or PlugIR; several come into one table and one plot")
+    search_space: Path = required("JSON list of the names of all images that are searched")
+    images: Path | None = knob(None, "folder that these names begin in; names without a suffix are also tried with .jpg, .jpeg, .png and .webp")
+    encoder: str | None = knob(None, "CLIP or BLIP, as Salesforce/blip-itm-base-coco or a folder with one, or a run of train-dialog-encoder")
+    weights: Path | None = knob(None, "tensors to put into BLIP: ChatIR's checkpoint, a fine-tuned state_dict (.pth, .ckpt) or .safetensors")
+    features: Path | None = knob(None, "feature store of the images, filled where it lacks some (default: IMAGES/features and the weights' checksum)")
+    query_vectors: list[str] = knob([], "instead of --encoder: for each of --dialogues a .npy file, dialogs × rounds × D")
+    gallery_vectors: Path | None = knob(None, "with --query-vectors: a .npy file, images × D in the order of the search space")
+    joined: str | None = knob(None, "what stands between the rounds of a query (default: as a run was trained, else a comma; ChatIR's paper has [SEP])")
+    rounds: Literal["auto", "joined", "alone"] = knob(
+        "auto", "whether a query is all rounds so far or the last alone, as PlugIR's; auto is alone where fewer than half hold a question mark"
+    )
+    out: Path = required("folder of the results, replaced if it is there")
+    batch_size: int = knob(128, "dialogs, or pictures, at a time", least=1)
+    workers: int = knob(2, "processes that decode pictures; 0 decodes in this one", least=0)
+    device: str = knob("auto", DEVICE)

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from zipfile import BadZipFile
 
 import numpy as np
@@ -111,15 +111,28 @@ class Encoding:
         return features_BD.to(torch.float16).cpu().numpy(), top_attributes(logits_BA.float(), TOP).cpu().numpy()
 
 
+class Pictures(Protocol):
+    """What a PictureSource must know, as a Catalog does: the pictures' files by id, why others have none, and how errors name them."""
+
+    category: str
+    root: Path
+
+    @property
+    def images(self) -> dict[str, Path]: ...
+
+    @property
+    def picture_failures(self) -> dict[str, str]: ...
+
+
 class PictureSource:
     """An `Extract`: pictures are read ahead, across parts, while the network computes; batches never reach over the end of a part."""
 
     def __init__(
         self,
-        catalog: Catalog,
+        catalog: Pictures,
         read: Callable[[Path], np.ndarray],
         workers: int,
-        encode: Encoding,
+        encode: Callable[[Sequence[np.ndarray]], tuple[np.ndarray, np.ndarray]],
         batch_size: int,
         attributes_of: AttributesOf | None,
     ) -> None:

@@ -90,7 +90,8 @@ def in_search_space(dialogues: Sequence[Dialogue], space: Sequence[str], path: P
     names = [one.image if one.image in there else whole.get(_file_name(one.image)) for one in dialogues]
     if missing := [one.image for one, name in zip(dialogues, names, strict=True) if name is None]:
         raise UserError(
-            f"the search space lacks the images of {len(missing)} of the {len(dialogues)} dialogues of {path}, as {missing[0]}: every target must be in it"
+            f"the search space lacks the images of {len(missing)} of the {len(dialogues)} dialogues of {path}, as {missing[0]}: "
+            "every target must be in it"
         )
     found = [replace(one, image=name) for one, name in zip(dialogues, names, strict=True) if name is not None]
     _refuse_twice([one.image for one in found], f"{path} has several dialogues of")

@@ -16,19 +16,24 @@ def outcome(dialog: dict[str, Any]) -> str:
     return "first" if best == 0 else "ten" if best < TOP else "never"
 
 
-def dialog_article(place: int, dialog: dict[str, Any], gallery: int, products: Products, kinds: set[str]) -> str:
-    """One dialog with its target, its turns and the best of its last ranking; `kinds` are the classes that filters ask for."""
+def dialog_article(
+    place: int, dialog: dict[str, Any], gallery: int, products: Products, kinds: set[str], unit: str = "turn", first: int = 1, seen: str = "shown"
+) -> str:
+    """One dialog with its target, its turns and the best of its last ranking; `kinds` are the classes that filters ask for.
+
+    Turns are called `unit` and count from `first`; what stands on a turn's picture was `seen`.
+    """
     turns, top = dialog["turns"], dialog.get("top", [])
     listed = ""
-    for number, turn in enumerate(turns, 1):
-        before = turns[number - 2]["rank"] if number > 1 else None
-        listed += f'<li><p class="tag">turn {number}: shown</p>{exchange(turn, before, dialog["target"], gallery, products)}</li>'
+    for number, turn in enumerate(turns):
+        before = turns[number - 1]["rank"] if number else None
+        listed += f'<li><p class="tag">{unit} {number + first}: {seen}</p>{exchange(turn, before, dialog["target"], gallery, products)}</li>'
     ended = f"{ordinal(turns[-1]['rank'] + 1)} of {gallery:,}"
     return (
         f'<article class="dialog {" ".join(sorted(kinds))}" aria-labelledby="d{place}"><header><h4 id="d{place}">Dialog {place + 1}</h4>'
-        f'<p class="name">{safe(products.title(dialog["target"]))}</p><p class="outcome">{_told(turns)}{ended}</p></header>'
+        f'<p class="name">{safe(products.title(dialog["target"]))}</p><p class="outcome">{_told(turns, unit, first)}{ended}</p></header>'
         f'<div class="story">{target_tile(dialog["target"], products)}<ol class="turns">{listed}</ol></div>'
-        + (f'<h5>Best {len(top)} after the last turn</h5>{strip(top, dialog["target"], products)}' if top else "")
+        + (f'<h5>Best {len(top)} after the last {unit}</h5>{strip(top, dialog["target"], products)}' if top else "")
         + "</article>"
     )
 
@@ -61,6 +66,6 @@ def strip(top: Sequence[str], target: str, products: Products) -> str:
     return f'<ol class="strip">{items}</ol>'
 
 
-def _told(turns: Sequence[dict[str, Any]]) -> str:
-    found = next((number for number, turn in enumerate(turns, 1) if turn["rank"] == 0), None)
-    return f"found at turn {found} · " if found and found < len(turns) else ""
+def _told(turns: Sequence[dict[str, Any]], unit: str, first: int) -> str:
+    found = next((number for number, turn in enumerate(turns[:-1], first) if turn["rank"] == 0), None)
+    return f"found at {unit} {found} · " if found is not None else ""

@@ -26,7 +26,7 @@ def write_dialog_page(path: Path, metrics: dict, dialogs: list[dict], looks: Loo
     name = f"{metrics.get('protocol', 'Dialogs')}: {metrics.get('category', 'all categories')}, {metrics.get('split', 'all splits')}"
     # Before the headline, whose notes tell how many pictures were missing.
     shown, rules = _dialogs(dialogs, metrics["gallery"], products, min(dialogs_shown, MOST_DIALOGS), seed)
-    body = _headline(name, metrics, len(dialogs), products) + _figures(metrics, told) + shown + _facts(metrics, len(dialogs))
+    body = _headline(name, metrics, len(dialogs), products) + _figures(metrics, told) + shown + facts(metrics, len(dialogs))
     write_document(path, name, body, products.style() + rules)
 
 
@@ -88,7 +88,7 @@ def _figures(metrics: dict, told: Sequence[dict]) -> str:
 
 def _dialogs(dialogs: Sequence[dict], gallery: int, products: Products, shown: int, seed: int) -> tuple[str, str]:
     """The section of the dialogs and the rules of its filters."""
-    chosen = _choose(dialogs, [place for place, dialog in enumerate(dialogs) if dialog["turns"]], shown, seed)
+    chosen = choose(dialogs, [place for place, dialog in enumerate(dialogs) if dialog["turns"]], shown, seed)
     places = [place for *_, places in chosen for place in places]
     if not places:
         return '<section aria-labelledby="dialogs"><h2 id="dialogs">Dialogs</h2><p>There is no dialog to show.</p></section>', ""
@@ -108,7 +108,7 @@ def _dialogs(dialogs: Sequence[dict], gallery: int, products: Products, shown: i
     ), rules
 
 
-def _choose(dialogs: Sequence[dict], told: list[int], shown: int, seed: int) -> list[tuple[str, str, list[int]]]:
+def choose(dialogs: Sequence[dict], told: list[int], shown: int, seed: int) -> list[tuple[str, str, list[int]]]:
     """Title, hint and places of the best, the worst and the random dialogs, none of them twice."""
     shown = max(0, min(shown, len(told)))
     few = shown // 4
@@ -123,11 +123,12 @@ def _choose(dialogs: Sequence[dict], told: list[int], shown: int, seed: int) -> 
     ]
 
 
-def _facts(metrics: dict, number: int) -> str:
-    facts = {key: value for key, value in metrics.items() if value is None or isinstance(value, str | int | float)}
+def facts(metrics: dict, number: int) -> str:
+    """The section of all single facts in `metrics.json`."""
+    told = {key: value for key, value in metrics.items() if value is None or isinstance(value, str | int | float)}
     rows = "".join(
         f'<tr><th scope="row">{safe(key.replace("_", " "))}</th><td>{_fact(key, value)}</td></tr>'
-        for key, value in {**facts, "dialogs": f"{number:,}"}.items()
+        for key, value in {**told, "dialogs": f"{number:,}"}.items()
     )
     return f'<section aria-labelledby="facts"><h2 id="facts">Facts of the run</h2><table class="facts"><tbody>{rows}</tbody></table></section>'
 

@@ -4,7 +4,7 @@ import io
 import re
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from itertools import pairwise
+from itertools import cycle, pairwise
 from typing import Any, NamedTuple
 
 import matplotlib
@@ -49,25 +49,32 @@ def versus_plot(first: Sequence[dict[str, Any]], second: Sequence[dict[str, Any]
     return _line_plot(lines)
 
 
+def rounds_plot(rounds: Mapping[str, Sequence[float]]) -> str:
+    """Percent over the rounds, counted from 0, a line for each name, as inline SVG."""
+    styles = [(colour, marker, dash) for dash in ("-", "--", ":") for colour, marker in ((_FIRST, "o"), (_SECOND, "^"), (_THIRD, "s"))]
+    lines = [_Line(name, list(range(len(values))), [*values], *style) for (name, values), style in zip(rounds.items(), cycle(styles), strict=False)]
+    return _line_plot(lines, "round")
+
+
 def _line(key: str, turns: Sequence[dict[str, Any]], colour: str, marker: str, run: str = "", dash: str = "-") -> list[_Line]:
     if not turns or not all(key in turn for turn in turns):
         return []
     return [_Line(f"{run} {key}".strip(), [turn["turn"] for turn in turns], [turn[key] for turn in turns], colour, marker, dash)]
 
 
-def _line_plot(lines: Sequence[_Line]) -> str:
+def _line_plot(lines: Sequence[_Line], unit: str = "turn") -> str:
     def draw(axes: Axes) -> None:
         for line in lines:
             axes.plot(line.turns, line.values, line.dash, color=line.colour, marker=line.marker, markersize=5, linewidth=2, clip_on=False)
         for line, height in zip(lines, _spread([line.values[-1] for line in lines]), strict=True):
             told = f"{line.name}  {line.values[-1]:.1f}"
             axes.annotate(told, (line.turns[-1], height), (9, 0), textcoords="offset points", color=line.colour, va="center")
-        axes.set(ylim=(0, 100), xlabel="turn", ylabel="percent")
+        axes.set(ylim=(0, 100), xlabel=unit, ylabel="percent")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=10))
         axes.grid(axis="y", color=_INK, alpha=0.14, linewidth=0.8)
 
     told = "; ".join(f"{line.name} " + ", ".join(f"{value:.1f}" for value in line.values) for line in lines)
-    return _svg("turns", f"Percent after each turn. {told}", 3.1, draw)
+    return _svg("turns", f"Percent after each {unit}. {told}", 3.1, draw)
 
 
 def rank_histograms(columns: Mapping[str, Sequence[int]], gallery: int) -> str:

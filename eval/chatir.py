@@ -1,0 +1,8 @@
+"""The command `fashioniq eval-chatir` as a script."""
+
+import sys
+
+from fashioniq.cli import main
+
+if __name__ == "__main__":
+    raise SystemExit(main(["eval-chatir", *sys.argv[1:]]))

@@ -1,0 +1,183 @@
+"""Who turns dialogues and images into vectors of one space: CLIP, BLIP, a run of train-dialog-encoder, or files of the user's own."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from rich.progress import Progress
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from fashioniq.checkpoints import load_weights, read_facts
+from fashioniq.commands.common import pick_device
+from fashioniq.commands.sources import PictureSource
+from fashioniq.config import EvalChatIR
+from fashioniq.data.dialogues import JOINED
+from fashioniq.data.features import TOP, FeatureStore
+from fashioniq.data.filling import fill_store
+from fashioniq.data.images import load_image
+from fashioniq.data.words import SPECIAL, Vocabulary
+from fashioniq.files import UserError
+from fashioniq.models.text import ImageText, TextEncoder, load_text_encoder, unit
+
+SUFFIXES = ("", ".jpg", ".jpeg", ".png", ".webp")
+
+
+@dataclass(frozen=True)
+class Searched:
+    """The images that are searched, as vectors of unit length, who encodes the texts (none where queries are vectors), and what that depends on."""
+
+    ids: list[str]
+    vectors_ND: Tensor
+    encoder: TextEncoder | None
+    facts: dict[str, Any]
+    joined: str = JOINED
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """The pictures of a search space as a PictureSource wants them."""
+
+    root: Path
+    images: dict[str, Path]
+    category: str = "the search space"
+    picture_failures: dict[str, str] = field(default_factory=dict)
+
+
+def picture_paths(folder: Path | None, names: Sequence[str]) -> dict[str, Path]:
+    """The file of each name that has one in a folder: the name itself, or with the suffix of a picture."""
+    found = {}
+    for name in names if folder else []:
+        places = (Path(folder or "") / (name + suffix) for suffix in SUFFIXES)
+        if path := next((place for place in places if place.is_file()), None):
+            found[name] = path
+    return found
+
+
+def searched(settings: EvalChatIR, space: Sequence[str], images: dict[str, Path]) -> Searched:
+    """Open what `settings` name. Raises UserError where it cannot be had or does not fit the search space."""
+    device = pick_device(settings.device)
+    if settings.gallery_vectors:
+        vectors_ND = read_directions(settings.gallery_vectors, (len(space), None), "images × D, in the order of the search space")
+        return Searched(list(space), vectors_ND.to(device), None, {"encoder": f"vectors of {settings.gallery_vectors}"})
+    assert settings.encoder is not None, "eval-chatir has seen to it"
+    if (Path(settings.encoder) / "model.json").is_file():
+        return _of_run(settings, space, device)
+    encoder = load_pretrained(settings.encoder, settings.weights).to(device)
+    store = _filled(settings, encoder, space, images)
+    items = store.items(space)
+    facts = {"encoder": settings.encoder, "model": encoder.kind, "weights": str(settings.weights or "its own"), "limit": encoder.limit}
+    return Searched(items.ids, unit(items.features_ND).to(device), encoder, facts | {"store": str(store.root)})
+
+
+def _of_run(settings: EvalChatIR, space: Sequence[str], device: torch.device) -> Searched:
+    if settings.features is None or settings.weights:
+        raise UserError(f"{settings.encoder} is a run of train-dialog-encoder: give the images' feature store with --features, and no --weights")
+    store = FeatureStore(settings.features)
+    encoder, joined = load_dialog_encoder(Path(settings.encoder or ""), store)
+    encoder.to(device)
+    items = store.items(space)
+    with torch.no_grad():
+        vectors_ND = unit(encoder.embed_images(items.features_ND.to(device)))
+    facts = {"encoder": settings.encoder, "model": "dialog encoder", "limit": encoder.limit, "store": str(store.root)}
+    return Searched(items.ids, vectors_ND, encoder, facts, joined)
+
+
+def load_dialog_encoder(run: Path, store: FeatureStore) -> tuple[Any, str]:
+    """A trained dialog encoder and what stood between the rounds of its dialogs. Raises UserError where it was trained on other features."""
+    from fashioniq.models.dialog_encoder import DialogEncoder
+
+    facts = read_facts(run, "dialog encoder")
+    if facts["features"] != store.identity:
+        key = next(key for key, value in store.identity.items() if facts["features"].get(key) != value)
+        raise UserError(f"{run} was trained on features of another {key} than {store.root} holds: use the same store")
+    model = DialogEncoder(Vocabulary(facts["words"][len(SPECIAL) :]), **facts["sizes"])
+    load_weights(run, model)
+    return model.eval(), facts["joined"]
+
+
+def load_pretrained(name: str, weights: Path | None = None) -> ImageText:
+    """CLIP or BLIP of a folder or the hub, with other weights of BLIP in it. Raises UserError where they cannot be had or do not fit."""
+    try:
+        return load_text_encoder(name, read_weights(weights) if weights else None)
+    except ImportError as error:
+        raise UserError(f"CLIP and BLIP need the package transformers ({error}): pip install 'fashioniq[chat]'") from error
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        where = f"{name} with {weights}" if weights else name
+        raise UserError(
+            f"cannot load {where} ({' '.join(str(error).split())[:200]}): give a folder or a name of the hub, as Salesforce/blip-itm-base-coco"
+        ) from error
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """The tensors of a .safetensors file or a torch checkpoint, also one that keeps them under "model". Raises UserError where it is none."""
+    try:
+        content = load_file(path) if path.suffix == ".safetensors" else torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # pickle, safetensors and torch each have their own
+        raise UserError(f"{path} holds no plain tensors ({' '.join(str(error).split())[:160]}): save them as .safetensors") from error
+    content = content.get("model", content) if isinstance(content, dict) else content
+    tensors = {name: tensor for name, tensor in content.items() if isinstance(tensor, Tensor)} if isinstance(content, dict) else {}
+    if not tensors:
+        raise UserError(f"{path} holds no tensors by name: expected a state_dict")
+    return tensors
+
+
+def read_directions(path: Path, shape: tuple[int | None, ...], told: str) -> Tensor:
+    """The vectors of a .npy file at unit length, float32. Raises UserError for another shape, and vectors that have no direction."""
+    try:
+        array = np.load(path, allow_pickle=False, mmap_mode="r")
+    except (OSError, ValueError, EOFError) as error:
+        raise UserError(f"cannot read {path} as a .npy array: {error}") from error
+    wanted = " × ".join("D" if length is None else f"{length:,}" for length in shape)
+    if array.dtype.kind not in "fiu" or array.ndim != len(shape) or any(a not in (b, None) for b, a in zip(array.shape, shape, strict=True)):
+        raise UserError(f"{path} should hold {wanted} numbers ({told}); it holds {array.dtype} of shape {array.shape}")
+    vectors_ND = torch.from_numpy(np.array(array.reshape(-1, array.shape[-1]), np.float32))
+    length_N = vectors_ND.norm(dim=1)
+    if not (good_N := length_N.isfinite() & (length_N > 0)).all():
+        raise UserError(f"{path}: {int((~good_N).sum())} vectors are NaN, infinite or zero, the first in row {int((~good_N).nonzero()[0])}")
+    return torch.cat([unit(part) for part in vectors_ND.split(65536)]).view(array.shape)
+
+
+def _filled(settings: EvalChatIR, encoder: ImageText, space: Sequence[str], images: dict[str, Path]) -> FeatureStore:
+    """The store of the images' vectors, filled with what it lacks as far as there are pictures."""
+    facts = {
+        "encoder": encoder.kind,
+        "weights": encoder.fingerprint(),
+        "image_size": encoder.image_size,
+        "dimensions": encoder.size,
+        "attribute_words": [],
+        "attributes": "none",
+    }
+    root = settings.features or (settings.images and settings.images / "features" / facts["weights"])
+    if root is None:
+        raise UserError("give the folder of the pictures with --images, or a feature store of them with --features")
+    if not images and not (root / "store.json").exists():
+        where = f"{settings.images} has no picture of the search space, as {space[0]}" if settings.images else f"{root} is no store"
+        raise UserError(f"{where}: give the folder that the search space's names begin in with --images")
+    source = PictureSource(Pictures(settings.images or root, images), _pixels, settings.workers, Encoding(encoder), settings.batch_size, None)
+    with Progress() as bar:
+        task = bar.add_task(f"images: {encoder.kind}", total=None)
+        return fill_store(root, space, facts, source, lambda count, of: bar.update(task, advance=count, total=of), update=bool(images))[0]
+
+
+class Encoding:
+    """Pictures → vectors, and no attributes."""
+
+    def __init__(self, encoder: ImageText) -> None:
+        self._encoder = encoder
+
+    def __call__(self, images: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Vectors B×D and attributes B×TOP, zeros. Raises UserError where the encoder makes none of a picture."""
+        vectors_BD = self._encoder.encode_images([Image.fromarray(pixels) for pixels in images]).cpu()
+        if not vectors_BD.isfinite().all():
+            raise UserError("the encoder makes vectors of images that are not finite: its weights are damaged")
+        return vectors_BD.numpy(), np.zeros((len(images), TOP), np.int64)
+
+
+def _pixels(path: Path) -> np.ndarray:
+    return np.asarray(load_image(path))

@@ -1,0 +1,186 @@
+"""`fashioniq eval-chatir`."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+from torch import Tensor
+
+from fashioniq.askers import Questions
+from fashioniq.commands.chat_encoders import Searched, picture_paths, read_directions, searched
+from fashioniq.config import EvalChatIR
+from fashioniq.data.dialogues import Dialogue, dialog_text, in_search_space, read_dialogues, read_search_space, split_round
+from fashioniq.data.features import Items
+from fashioniq.files import UserError, whole, write_json, write_text
+from fashioniq.gallery import Gallery, NotFiniteError
+from fashioniq.metrics.chat import MEASURES, repetition, round_table
+from fashioniq.models.text import TextRetriever, VectorRetriever
+from fashioniq.report.chat import write_chat_page
+from fashioniq.report.products import Looks
+from fashioniq.report.tables import csv_table, rounded
+from fashioniq.rollout import Retriever, rollout
+from fashioniq.users import RecordedUser
+
+IN_RUN_FILE = 50  # images of each ranking that go into run.trec: enough for R@50
+
+
+@dataclass(frozen=True)
+class Held:
+    """What came of the dialogs of a file: ranks, and the nearest images with their squared distances, all Q×R."""
+
+    rank_QR: Tensor
+    item_QRK: Tensor
+    distance_QRK: Tensor
+
+
+def run(settings: EvalChatIR) -> None:
+    """Rank the search space by every dialog after every round, print the measures, and leave all results in a folder."""
+    _check(settings)
+    space = read_search_space(settings.search_space)
+    alone = {"auto": None, "joined": False, "alone": True}[settings.rounds]
+    paths = [Path(path) for path in settings.dialogues]
+    files = {path.stem: in_search_space(read_dialogues(path, alone), space, path) for path in paths}
+    if len(files) < len(paths):
+        raise UserError(f"two of --dialogues have the same name: {', '.join(map(str, paths))}; rename one, results are told by it")
+    images = picture_paths(settings.images, space)
+    source = searched(settings, space, images)
+    joined = source.joined if settings.joined is None else settings.joined
+    gallery = Gallery(Items(source.ids, source.vectors_ND, torch.zeros(len(source.ids), 0, dtype=torch.long)), source.vectors_ND)
+    evaluated: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
+    for number, (name, dialogues) in enumerate(files.items()):
+        retriever, depends_on = _retriever(settings, source, joined, dialogues, number)
+        held = _hold(retriever, gallery, dialogues, settings, name)
+        metrics = _metrics(settings, name, dialogues, space, source, held) | depends_on
+        records = list(_records(dialogues, held, source.ids))
+        out = settings.out / name if len(files) > 1 else settings.out
+        write_text(out / "dialogs.jsonl", "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records))
+        _write_run(out / "run.trec", dialogues, held, source.ids)
+        write_json(out / "metrics.json", metrics)
+        evaluated.append((metrics, records))
+        _tell(metrics)
+    rows = [[metrics["name"], *(row[key] for key in ("round", *MEASURES))] for metrics, _ in evaluated for row in metrics["rounds"]]
+    write_text(settings.out / "table.csv", csv_table(("dialogues", "round", *MEASURES), rows))
+    write_chat_page(settings.out / "report.html", evaluated, Looks(images, {}, {}))
+    print(f"results in {settings.out}, dialogs to look at in {settings.out / 'report.html'}")
+
+
+def _check(settings: EvalChatIR) -> None:
+    """Raise UserError where it is not said who encodes."""
+    if not settings.dialogues:
+        raise UserError("no dialogues are named: give --dialogues FILE, or several for one table")
+    own = bool(settings.query_vectors or settings.gallery_vectors)
+    if own == bool(settings.encoder) or bool(settings.query_vectors) != bool(settings.gallery_vectors):
+        raise UserError("it is not clear who encodes: give --encoder, or both --query-vectors and --gallery-vectors")
+    if own and len(settings.query_vectors) != len(settings.dialogues):
+        raise UserError(f"--query-vectors names {len(settings.query_vectors)} files for {len(settings.dialogues)} of --dialogues: one for each")
+
+
+def _retriever(
+    settings: EvalChatIR, source: Searched, joined: str, dialogues: Sequence[Dialogue], number: int
+) -> tuple[Retriever, dict[str, Any]]:
+    """Who makes queries of the dialogs, and how many texts of each round were cut at the encoder's limit."""
+    rounds = len(dialogues[0].rounds)
+    if source.encoder is None:
+        size, device = source.vectors_ND.shape[1], source.vectors_ND.device
+        path = Path(settings.query_vectors[number])
+        vectors_QRD = read_directions(path, (len(dialogues), rounds, size), "dialogs × rounds × D of the gallery's vectors")
+        return VectorRetriever(vectors_QRD.flatten(0, 1).to(device)), {"query": f"vectors of {path}"}
+    cut = []
+    for number in range(rounds):
+        lengths = source.encoder.lengths([dialog_text(dialogue, number, joined) for dialogue in dialogues])
+        cut.append(sum(length > source.encoder.limit for length in lengths))
+    query = "each round alone" if dialogues[0].alone else f"rounds joined by {joined!r}"
+    texts = [text for dialogue in dialogues for text in dialogue.rounds]
+    return TextRetriever(source.encoder, texts, joined, dialogues[0].alone), {"query": query, "cut": cut}
+
+
+@torch.no_grad()
+def _hold(retriever: Retriever, gallery: Gallery, dialogues: Sequence[Dialogue], settings: EvalChatIR, name: str) -> Held:
+    """Hold the recorded dialogs: the word of a turn is the number of its text. Raises UserError for queries that are not finite."""
+    places, device = {image: place for place, image in enumerate(gallery.items.ids)}, gallery.vectors_ND.device
+    if lacking := [dialogue.image for dialogue in dialogues if dialogue.image not in places]:
+        raise UserError(f"{len(lacking)} images that the dialogs of {name} seek have no picture that can be read, as {lacking[0]}: get them first")
+    target_Q, rounds = torch.tensor([places[dialogue.image] for dialogue in dialogues], device=device), len(dialogues[0].rounds)
+    words_QR1 = torch.arange(len(dialogues) * rounds, device=device).view(-1, rounds, 1)
+    ranks, tops = [], []
+    batches = list(zip(target_Q.split(settings.batch_size), words_QR1.split(settings.batch_size), strict=True))
+    try:
+        for target_B, words_BR1 in track(batches, description=name):
+            dialogs = rollout(retriever, Questions(), RecordedUser(words_BR1), gallery, target_B, torch.zeros_like(target_B), rounds)
+            ranks.append(dialogs.ranks.cpu())
+            found = zip(*(gallery.top(query_BD, IN_RUN_FILE) for query_BD in dialogs.query_BTD.unbind(1)), strict=True)
+            tops.append([torch.stack(part, 1).cpu() for part in found])
+    except NotFiniteError as error:
+        raise UserError(f"{settings.encoder} makes queries that are not finite numbers ({error}): its weights are damaged") from error
+    distance_QRK, item_QRK = (torch.cat(parts) for parts in zip(*tops, strict=True))
+    return Held(torch.cat(ranks), item_QRK, distance_QRK)
+
+
+def _metrics(
+    settings: EvalChatIR, name: str, dialogues: Sequence[Dialogue], space: Sequence[str], source: Searched, held: Held
+) -> dict[str, Any]:
+    asked = [[question for question, _ in map(split_round, dialogue.rounds[1:]) if question] for dialogue in dialogues]
+    count = sum(len(dialogue.rounds) - 1 for dialogue in dialogues)
+    rounds = round_table(held.rank_QR, len(source.ids))
+    return {
+        "protocol": "ChatIR",
+        "name": name,
+        "search_space": str(settings.search_space),
+        "gallery": len(source.ids),
+        "coverage": len(source.ids) / len(space),
+        "dialogs": len(dialogues),
+        **source.facts,
+        "rounds": rounds,
+        "BRI": rounds[-1]["BRI"],
+        "questions": None if dialogues[0].alone else {**repetition(asked), "without_mark": count - sum(map(len, asked))},
+    }
+
+
+def _records(dialogues: Sequence[Dialogue], held: Held, ids: Sequence[str]) -> Any:
+    """A line of dialogs.jsonl per dialog: of each round what was said, the best image after it, and the target's rank."""
+    for dialogue, ranks, items in zip(dialogues, held.rank_QR.tolist(), held.item_QRK[..., :10].tolist(), strict=True):
+        turns = [
+            {"shown": ids[best[0]], "words": text, "rank": rank} for text, best, rank in zip(dialogue.rounds, items, ranks, strict=True)
+        ]
+        yield {"target": dialogue.image, "turns": turns, "top": [ids[item] for item in items[-1]]}
+
+
+def _write_run(path: Path, dialogues: Sequence[Dialogue], held: Held, ids: Sequence[str]) -> None:
+    """A TREC run file: the query NAME-3 is the dialog that seeks NAME after round 3, scores are cosine similarities."""
+    names = ["%20".join(name.split(" ")) for name in ids]
+    with whole(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
+        for dialogue, items, distances in zip(dialogues, held.item_QRK, held.distance_QRK, strict=True):
+            query = "%20".join(dialogue.image.split(" "))
+            for number, (row, scores) in enumerate(zip(items.tolist(), (1 - distances / 2).tolist(), strict=True)):
+                found = enumerate(zip(row, scores, strict=True), start=1)
+                file.writelines(f"{query}-{number} Q0 {names[item]} {place} {score:.8f} fashioniq\n" for place, (item, score) in found)
+
+
+def _tell(metrics: dict[str, Any]) -> None:
+    print(
+        f"{metrics['name']}: {metrics['dialogs']:,} dialogs, search space {metrics['gallery']:,} images, "
+        f"{100 * metrics['coverage']:.1f} % of it has vectors; {metrics['query']}"
+    )
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    columns = ["round", *MEASURES, *(["cut"] if "cut" in metrics else [])]
+    for name in columns:
+        table.add_column(name, justify="right")
+    for row, cut in zip(metrics["rounds"], metrics.get("cut", [0] * len(metrics["rounds"])), strict=True):
+        table.add_row(*(str(cut) if name == "cut" else rounded(name, row[name], 2) for name in columns))
+    Console().print(table)
+    print("Hits@10: at that round or before; R@N: at that round. ATR counts from 1. BRI: lower is better")
+    if "cut" in metrics:
+        print(f"cut: dialogs longer than the {metrics['limit']} tokens that {metrics['encoder']} reads")
+    if metrics["questions"]:
+        told = metrics["questions"]
+        print(
+            f"questions of a dialog: {told['exact_repeats']:.2f} exact repeats, {told['unique_tokens']:.1f} different words"
+            + (f"; {told['without_mark']} rounds hold no question mark" if told["without_mark"] else "")
+        )
