@@ -119,3 +119,59 @@ def vector_runs(tmp_path_factory, project, sample):
     project.run("train-retriever", **common, captioner=made.captioner, run=made.retriever, **project.retriever)
     project.run("eval-dialogs", **common, run=made.retriever, out=made.dialogs, beam=1)
     return made
+
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"a red blue dress is it long yes no , ? the what colour".split(" ")]
+
+
+def _blip(image_size=32):
+    """A tiny BLIP for image–text retrieval with random weights that do not depend on other tests."""
+    import torch
+    from transformers import BlipConfig, BlipForImageTextRetrieval
+
+    common = {"hidden_size": 16, "intermediate_size": 32, "num_attention_heads": 2, "num_hidden_layers": 1, "initializer_range": 0.3}
+    text = {**common, "vocab_size": len(WORDS), "max_position_embeddings": 24, "encoder_hidden_size": 16, "pad_token_id": 0, "bos_token_id": 2,
+            "eos_token_id": 3, "sep_token_id": 3}  # fmt: skip
+    vision = {**common, "image_size": image_size, "patch_size": 16}
+    torch.manual_seed(image_size)
+    return BlipForImageTextRetrieval(BlipConfig(text_config=text, vision_config=vision, image_text_hidden_size=8))
+
+
+@pytest.fixture(scope="session")
+def tiny_blip_of_size():
+    return _blip
+
+
+@pytest.fixture(scope="session")
+def tiny_blip(tmp_path_factory):
+    """The folder of a tiny BLIP, as the hub's are: model, tokenizer, image processor."""
+    transformers = pytest.importorskip("transformers", reason="no transformers: pip install '.[chat]'")
+    folder = tmp_path_factory.mktemp("blip")
+    _blip().save_pretrained(folder)
+    (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    transformers.BertTokenizer(str(folder / "vocab.txt"), model_max_length=512).save_pretrained(folder)
+    transformers.BlipImageProcessor(size={"height": 32, "width": 32}).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_clip(tmp_path_factory):
+    """The folder of a tiny CLIP whose tokenizer knows letters and one merged pair."""
+    transformers = pytest.importorskip("transformers", reason="no transformers: pip install '.[chat]'")
+    import torch
+
+    folder = tmp_path_factory.mktemp("clip")
+    letters = "abcdefghijklmnopqrstuvwxyz,?"
+    tokens = [*letters, *(letter + "</w>" for letter in letters), "re", "<|startoftext|>", "<|endoftext|>"]
+    (folder / "vocab.json").write_text(json.dumps({token: number for number, token in enumerate(tokens)}))
+    (folder / "merges.txt").write_text("#version: 0.2\nr e\n")
+    transformers.CLIPTokenizer(str(folder / "vocab.json"), str(folder / "merges.txt"), model_max_length=24).save_pretrained(folder)
+    transformers.CLIPImageProcessor(size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32}).save_pretrained(folder)
+    common = {"hidden_size": 16, "intermediate_size": 32, "num_attention_heads": 2, "num_hidden_layers": 1}
+    ends = {"bos_token_id": len(tokens) - 2, "eos_token_id": len(tokens) - 1, "pad_token_id": len(tokens) - 1}
+    text = {**common, "vocab_size": len(tokens), "max_position_embeddings": 24, **ends}
+    torch.manual_seed(0)
+    vision = {**common, "image_size": 32, "patch_size": 16}
+    config = transformers.CLIPConfig(text_config=text, vision_config=vision, projection_dim=8, initializer_factor=10.0)
+    transformers.CLIPModel(config).save_pretrained(folder)
+    return folder

@@ -49,7 +49,8 @@ def _headline(title: str, evaluated: Evaluated, letters: Sequence[str], products
     notes = f'<ul class="notes" aria-label="Mind when you read this">{listed}</ul>' if listed else ""
     return (
         f"<header><h1>{safe(title)}</h1><p class=lead>{first['dialogs']:,} dialogs{' a file' if len(evaluated) > 1 else ''}, "
-        f"each with a target among {first['gallery']:,} images. What was reached after round {last['round']}:</p><dl class=tiles>{tiles}</dl>{notes}</header>"
+        f"each with a target among {first['gallery']:,} images. What was reached after round {last['round']}:</p>"
+        f"<dl class=tiles>{tiles}</dl>{notes}</header>"
     )
 
 

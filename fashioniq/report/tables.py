@@ -21,7 +21,7 @@ def rounded(measure: str, value: float | None, decimals: int = 1) -> str:
     """A measure's value as people read it: reciprocal ranks with three decimals, the others with `decimals`; – for none."""
     if value is None:
         return "–"
-    return f"{value:,.0f}" if measure == "turn" else f"{value:,.{3 if measure == 'MRR' else decimals}f}"
+    return f"{value:,.0f}" if measure in ("turn", "round") else f"{value:,.{3 if measure == 'MRR' else decimals}f}"
 
 
 def success_line(success: dict[str, Any]) -> str:

@@ -31,6 +31,7 @@ SCRIPTS = {
     "eval/dialogs.py": "eval-dialogs",
     "eval/captions.py": "eval-captions",
     "eval/single_turn.py": "eval-single-turn",
+    "eval/chatir.py": "eval-chatir",
 }
 WITHOUT_SCRIPT = {"check-data", "compare", "fetch-spice"}  # what is no step of a training or an evaluation
 

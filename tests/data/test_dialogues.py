@@ -1,0 +1,136 @@
+import json
+
+import pytest
+
+from fashioniq.data.dialogues import (
+    Dialogue,
+    dialog_text,
+    in_search_space,
+    join_round,
+    read_dialogues,
+    read_search_space,
+    split_round,
+    write_dialogues,
+)
+from fashioniq.files import UserError
+
+CHATIR = [
+    {"img": "a/1.jpg", "dialog": ["a cat", "is it black? yes", "is it asleep? no"]},
+    {"img": "a/2.jpg", "dialog": ["a dog", "wet? no", "big? yes"]},
+]
+VISDIAL = {
+    "version": "1.0",
+    "data": {
+        "questions": ["is it black", "is it asleep?"],
+        "answers": ["yes", "no", "can't tell"],
+        "dialogs": [
+            {"image_id": 185565, "caption": "a cat", "dialog": [{"question": 0, "answer": 0}, {"question": 1, "answer": 2}]},
+            {"image_id": 7, "caption": "a dog", "dialog": [{"question": 1, "answer": 1}, {"question": 0, "answer": 1}]},
+        ],
+    },
+}  # fmt: skip
+
+
+@pytest.fixture
+def saved(tmp_path):
+    def saved(content):
+        path = tmp_path / "dialogues.json"
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+        return path
+
+    return saved
+
+
+def test_chatir_dialogues_are_read_and_written(saved, tmp_path):
+    read = read_dialogues(saved(CHATIR))
+    assert read[0] == Dialogue("a/1.jpg", ("a cat", "is it black? yes", "is it asleep? no"))
+    write_dialogues(tmp_path / "again.json", read)
+    assert json.loads((tmp_path / "again.json").read_text()) == CHATIR
+    assert [dialog_text(read[0], number) for number in range(3)] == [
+        "a cat", "a cat, is it black? yes", "a cat, is it black? yes, is it asleep? no"]  # fmt: skip
+    assert dialog_text(read[1], 1, "[SEP]") == "a dog[SEP]wet? no"
+
+
+def test_visdial_numbers_become_texts_and_file_names(saved):
+    path = saved(VISDIAL)
+    read = read_dialogues(path)
+    assert read[0] == Dialogue("000000185565.jpg", ("a cat", "is it black? yes", "is it asleep? can't tell"))
+    named = in_search_space(read, ["unlabeled2017/000000000007.jpg", "unlabeled2017/000000185565.jpg"], path)
+    assert [one.image for one in named] == ["unlabeled2017/000000185565.jpg", "unlabeled2017/000000000007.jpg"]
+
+
+def test_plugir_rounds_are_queries_of_their_own(saved):
+    path = saved([{"img": "1.jpg", "dialog": ["a cat", "a black cat", "a black cat that sleeps"]}])
+    (read,) = read_dialogues(path)
+    assert read.alone and dialog_text(read, 2) == "a black cat that sleeps"
+    (joined,) = read_dialogues(path, alone=False)
+    assert dialog_text(joined, 1) == "a cat, a black cat"
+
+
+@pytest.mark.parametrize(("text", "parts"), [
+    ("is it big? Or small? small", ("is it big? Or small?", "small")),
+    ("Is the desk well no", ("", "Is the desk well no")),
+])  # fmt: skip
+def test_a_round_is_parted_at_its_last_question_mark(text, parts):
+    assert split_round(text) == parts
+
+
+def test_a_question_and_its_answer_are_joined_as_they_are_parted():
+    assert split_round(join_round("is it black", "yes")) == ("is it black?", "yes")
+
+
+def without(content, key):
+    changed = json.loads(json.dumps(content))
+    del changed["data"]["dialogs"][1]["dialog"][1][key]
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ('[{"img": "a.jpg", "dialog": ["a c', "is not whole JSON"),
+        ([], "holds no dialogue"),
+        ("7", "holds a int"),
+        ({"data": {"questions": []}}, "lacks 'answers'"),
+        ([*CHATIR, {"img": "a/3.jpg", "dialog": []}], "entry 2: expected"),
+        ([*CHATIR, {"img": "a/3.jpg", "dialog": ["a cow", 7]}], "entry 2: expected"),
+        ([*CHATIR, "a cow"], "entry 2: expected"),
+        ([*CHATIR, {"img": "a/3.jpg", "dialog": ["a cow", "big? yes"]}], "dialogue 2, of a/3.jpg, has 2 texts, the first has 3"),
+        ([*CHATIR, CHATIR[0]], "has several dialogues of 1 image more than once, as a/1.jpg"),
+        (without(VISDIAL, "answer"), "(KeyError: 'answer'); dialogues of the test split lack their last answer"),
+        (without(VISDIAL, "question"), "dialogue 1: not as VisDial v1.0 has it"),
+    ],
+    ids=lambda value: str(value)[-40:],
+)
+def test_what_is_wrong_with_a_file_is_told(content, told, saved):
+    with pytest.raises(UserError) as error:
+        read_dialogues(saved(content))
+    assert told in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_target_outside_the_search_space_is_told(saved):
+    path = saved(CHATIR)
+    with pytest.raises(UserError, match=r"lacks the images of 1 of the 2 dialogues .* as a/2.jpg"):
+        in_search_space(read_dialogues(path), ["a/1.jpg", "b/2.jpg", "c/2.jpg"], path)  # two files called 2.jpg: neither is meant
+
+
+@pytest.mark.parametrize(("content", "told"), [
+    (["a.jpg", "b.jpg", "a.jpg"], "more than once, as a.jpg"),
+    ([], "should list the names"),
+    (["a.jpg", 7], "should list the names"),
+    ({"a": 1}, "should hold a list"),
+])  # fmt: skip
+def test_a_search_space_names_each_image_once(content, told, saved):
+    with pytest.raises(UserError, match=told):
+        read_search_space(saved(content))
+
+
+def test_the_released_dialogues_are_read(shared):
+    folder = shared / "chatir"
+    if not folder.is_dir():
+        pytest.skip(f"no ChatIR dialogues at {folder}")
+    space = read_search_space(folder / "ChatIR_Protocol/Search_Space_val_50k.json")
+    assert len(space) == 50_000
+    for path in sorted((folder / "dialogues").glob("*.json")):
+        read = in_search_space(read_dialogues(path), space, path)
+        assert len(read) == 2064 and {len(one.rounds) for one in read} == {11} and not any(one.alone for one in read)
