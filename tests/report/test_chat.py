@@ -1,0 +1,69 @@
+import re
+from html.parser import HTMLParser
+
+import pytest
+import torch
+
+from fashioniq.metrics.chat import round_table
+from fashioniq.report.chat import write_chat_page
+from fashioniq.report.products import Looks
+
+RANKS = [[30, 5, 0], [8, 80, 70], [60, 50, 40]]
+
+
+class Balanced(HTMLParser):
+    """Fails where a tag is not closed in its turn; collects ids."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.ids = [], []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.ids += [value for name, value in attrs if name == "id"]
+        if tag not in ("meta", "input"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def evaluated(name, **facts):
+    words = ["a <b>dress</b>", "is it long? yes", "is it red? no"]
+    dialogs = [{"target": f"{number}.jpg", "turns": [{"shown": "7.jpg", "words": text, "rank": rank} for text, rank in zip(words, ranks, strict=True)],
+                "top": ["7.jpg", f"{number}.jpg"]} for number, ranks in enumerate(RANKS)]  # fmt: skip
+    metrics = {"protocol": "ChatIR", "name": name, "gallery": 100, "coverage": 1.0, "dialogs": 3, "query": "rounds joined by ', '",
+               "rounds": round_table(torch.tensor(RANKS), 100), "questions": {"exact_repeats": 0.25, "unique_tokens": 9.5, "without_mark": 0}}  # fmt: skip
+    metrics["BRI"] = metrics["rounds"][-1]["BRI"]
+    return metrics | facts, dialogs
+
+
+@pytest.fixture
+def written(tmp_path):
+    def written(*files):
+        write_chat_page(tmp_path / "page.html", files, Looks({}, {}, {}))
+        text = (tmp_path / "page.html").read_text()
+        ids = Balanced(text).ids
+        assert len(ids) == len(set(ids)) and "<b>dress" not in text
+        return text
+
+    return written
+
+
+def test_one_file_is_told_from_caption_to_last_round(written):
+    text = written(evaluated("VisDial"))
+    assert "66.7<small> %</small></dd><dd class=start>33.3 of the caption</dd>" in text  # Hits@10
+    assert '<th scope="row">0</th><td>33.33</td>' in text and "0.25 exact repeats" in text
+    assert "round 0: best" in text and "round 2: best" in text and "1st of 100" in text
+
+
+def test_several_files_stand_in_one_table_one_plot_and_one_filter(written):
+    text = written(evaluated("people"), evaluated("ChatGPT"))
+    assert '<th scope="row">A people</th><td>33.3</td><td>66.7</td><td>66.7</td>' in text and '<th scope="row">B ChatGPT</th>' in text
+    assert text.count("<svg") == 1 and re.findall(r"<legend>([^<]+)</legend>", text) == ["Target", "Dialogues"]
+
+
+def test_what_bends_the_figures_is_noted(written):
+    text = written(evaluated("PlugIR", cut=[0, 0, 2], limit=77, query="each round alone", questions=None, coverage=0.5))
+    assert "2 of 3 dialogs are cut" in text and "a query of its own" in text and "50.00 % of the search space" in text
