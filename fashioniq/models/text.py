@@ -71,13 +71,13 @@ class ImageText:
     size: int
 
     def __init__(self, model: Any, tokenizer: Any, processor: Any) -> None:
-        self.model, self._tokenizer, self._processor = model.eval().requires_grad_(False), tokenizer, processor
+        self._model, self._tokenizer, self._processor = model.eval().requires_grad_(False), tokenizer, processor
         self.limit = min(tokenizer.model_max_length, model.config.text_config.max_position_embeddings)
         self.image_size: int = model.config.vision_config.image_size
 
     def to(self, device: torch.device | str) -> "ImageText":
         """The same on another device."""
-        self.model.to(device)
+        self._model.to(device)
         return self
 
     @torch.inference_mode()
@@ -88,7 +88,7 @@ class ImageText:
 
     def _encode(self, texts: list[str]) -> Tensor:
         tokens = self._tokenizer(texts, padding=True, truncation=True, max_length=self.limit, return_tensors="pt")
-        return unit(self._texts(tokens["input_ids"].to(self.model.device), tokens["attention_mask"].to(self.model.device)))
+        return unit(self._texts(tokens["input_ids"].to(self._model.device), tokens["attention_mask"].to(self._model.device)))
 
     def lengths(self, texts: list[str]) -> list[int]:
         """How many tokens each text has, with those that begin and end it, before it is cut."""
@@ -100,7 +100,7 @@ class ImageText:
         if not images:
             return torch.empty(0, self.size)
         pixels_BCHW = self._processor(images=list(images), return_tensors="pt", **self._sizes())["pixel_values"]
-        return unit(self._images(pixels_BCHW.to(self.model.device)))
+        return unit(self._images(pixels_BCHW.to(self._model.device)))
 
     def fingerprint(self) -> str:
         """What identifies the weights that images go through: models that differ in their texts alone share the images' vectors."""
@@ -133,13 +133,13 @@ class CLIP(ImageText):
         self.size = model.config.projection_dim
 
     def _texts(self, ids_BL: Tensor, there_BL: Tensor) -> Tensor:
-        return self.model.text_projection(self.model.text_model(input_ids=ids_BL, attention_mask=there_BL).pooler_output)
+        return self._model.text_projection(self._model.text_model(input_ids=ids_BL, attention_mask=there_BL).pooler_output)
 
     def _images(self, pixels_BCHW: Tensor) -> Tensor:
-        return self.model.visual_projection(self.model.vision_model(pixel_values=pixels_BCHW).pooler_output)
+        return self._model.visual_projection(self._model.vision_model(pixel_values=pixels_BCHW).pooler_output)
 
     def _image_half(self) -> list[nn.Module]:
-        return [self.model.vision_model, self.model.visual_projection]
+        return [self._model.vision_model, self._model.visual_projection]
 
 
 class BLIP(ImageText):
@@ -155,13 +155,13 @@ class BLIP(ImageText):
         return {"size": {"height": self.image_size, "width": self.image_size}}
 
     def _texts(self, ids_BL: Tensor, there_BL: Tensor) -> Tensor:
-        return self.model.text_proj(self.model.text_encoder(input_ids=ids_BL, attention_mask=there_BL).last_hidden_state[:, 0])
+        return self._model.text_proj(self._model.text_encoder(input_ids=ids_BL, attention_mask=there_BL).last_hidden_state[:, 0])
 
     def _images(self, pixels_BCHW: Tensor) -> Tensor:
-        return self.model.vision_proj(self.model.vision_model(pixel_values=pixels_BCHW).last_hidden_state[:, 0])
+        return self._model.vision_proj(self._model.vision_model(pixel_values=pixels_BCHW).last_hidden_state[:, 0])
 
     def _image_half(self) -> list[nn.Module]:
-        return [self.model.vision_model, self.model.vision_proj]
+        return [self._model.vision_model, self._model.vision_proj]
 
 
 def load_text_encoder(name_or_folder: str, weights: Mapping[str, Tensor] | None = None) -> ImageText:

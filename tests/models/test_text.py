@@ -69,7 +69,7 @@ def test_vectors_are_those_of_the_models_own_scores(tiny_clip, tiny_blip):
 
 def test_other_images_weights_have_another_fingerprint(tiny_blip, tmp_path):
     encoder = load_text_encoder(str(tiny_blip))
-    changed = {name: tensor + (0.5 if name == "text_proj.bias" else 0) for name, tensor in encoder.model.state_dict().items()}
+    changed = {name: tensor + (0.5 if name == "text_proj.bias" else 0) for name, tensor in encoder._model.state_dict().items()}
     same_images = load_text_encoder(str(tiny_blip), changed)
     assert same_images.fingerprint() == encoder.fingerprint() and not torch.allclose(same_images.encode(TEXTS), encoder.encode(TEXTS))
     changed["vision_proj.bias"] = changed["vision_proj.bias"] + 0.5
@@ -99,7 +99,7 @@ def test_weights_of_blips_own_code_and_of_another_image_size_are_put_in(tiny_bli
     assert blip_names(theirs).keys() >= trained.keys()
     encoder = load_text_encoder(str(tiny_blip), theirs)
     assert encoder.image_size == 48 and encoder.encode_images(images(1)).isfinite().all()
-    for name, tensor in encoder.model.state_dict().items():
+    for name, tensor in encoder._model.state_dict().items():
         assert torch.equal(tensor, trained[name]), name
 
 
