@@ -1,7 +1,7 @@
 """`fashioniq eval-chatir`."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -143,21 +143,20 @@ def _metrics(
     }
 
 
-def _records(dialogues: Sequence[Dialogue], held: Held, ids: Sequence[str]) -> Any:
+def _records(dialogues: Sequence[Dialogue], held: Held, ids: Sequence[str]) -> Iterator[dict[str, Any]]:
     """A line of dialogs.jsonl per dialog: of each round what was said, the best image after it, and the target's rank."""
     for dialogue, ranks, items in zip(dialogues, held.rank_QR.tolist(), held.item_QRK[..., :10].tolist(), strict=True):
-        turns = [
-            {"shown": ids[best[0]], "words": text, "rank": rank} for text, best, rank in zip(dialogue.rounds, items, ranks, strict=True)
-        ]
+        said = zip(items, dialogue.rounds, ranks, strict=True)
+        turns = [{"shown": ids[best[0]], "words": text, "rank": rank} for best, text, rank in said]
         yield {"target": dialogue.image, "turns": turns, "top": [ids[item] for item in items[-1]]}
 
 
 def _write_run(path: Path, dialogues: Sequence[Dialogue], held: Held, ids: Sequence[str]) -> None:
     """A TREC run file: the query NAME-3 is the dialog that seeks NAME after round 3, scores are cosine similarities."""
-    names = ["%20".join(name.split(" ")) for name in ids]
+    names = [name.replace(" ", "%20") for name in ids]
     with whole(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
         for dialogue, items, distances in zip(dialogues, held.item_QRK, held.distance_QRK, strict=True):
-            query = "%20".join(dialogue.image.split(" "))
+            query = dialogue.image.replace(" ", "%20")
             for number, (row, scores) in enumerate(zip(items.tolist(), (1 - distances / 2).tolist(), strict=True)):
                 found = enumerate(zip(row, scores, strict=True), start=1)
                 file.writelines(f"{query}-{number} Q0 {names[item]} {place} {score:.8f} fashioniq\n" for place, (item, score) in found)
