@@ -6,6 +6,7 @@ as cosine similarity does.
 
 import hashlib
 import math
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -170,8 +171,11 @@ def load_text_encoder(name_or_folder: str, weights: Mapping[str, Tensor] | None 
     Raises ImportError without `transformers`, ValueError for a model of another kind and for weights that do not fit, OSError for one that cannot
     be had.
     """
-    from transformers import AutoConfig, AutoImageProcessor, AutoTokenizer, BlipForImageTextRetrieval, CLIPModel
+    from transformers import AutoConfig, AutoImageProcessor, AutoTokenizer, BlipForImageTextRetrieval, CLIPModel, logging
 
+    logging.set_verbosity_error()
+    if os.path.isdir(name_or_folder):  # a download shows its progress
+        logging.disable_progress_bar()
     config = AutoConfig.from_pretrained(name_or_folder)
     if config.model_type not in ("clip", "blip"):
         raise ValueError(f"it is a model of the type {config.model_type}: CLIP and BLIP for image–text retrieval are known")

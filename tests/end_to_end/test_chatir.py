@@ -52,9 +52,10 @@ def naive(query_QRD, gallery_ND, targets):
     return ranks, found
 
 
-def assert_same(rounds, expected):
+def assert_same(rounds, expected, rel=1e-6):
+    assert rounds[0].pop("BRI") is expected[0].pop("BRI") is None
     for row, wanted in zip(rounds, expected, strict=True):
-        assert row == pytest.approx(wanted, rel=1e-6), row["round"]
+        assert row == pytest.approx(wanted, rel=rel), row["round"]
 
 
 @pytest.fixture
@@ -118,8 +119,7 @@ def test_measures_of_released_dialogues_are_those_of_a_naive_computation(shared,
     assert np.abs(np.array(found) - ranks).max() <= 1 and (np.array(found) != ranks).mean() < 0.05  # float32 rounds: neighbours may change places
     metrics = read(tmp_path / "out/metrics.json")
     assert metrics["gallery"] == 50_000 and metrics["dialogs"] == len(kept) and len(metrics["rounds"]) == ROUNDS
-    for row, wanted in zip(metrics["rounds"], expected, strict=True):
-        assert row == pytest.approx(wanted, rel=1e-3), row["round"]
+    assert_same(metrics["rounds"], expected, rel=1e-3)
 
 
 def test_measures_of_vectors_are_those_of_a_naive_computation(few, evaluate):
@@ -128,7 +128,7 @@ def test_measures_of_vectors_are_those_of_a_naive_computation(few, evaluate):
     metrics, lines = read(out / "metrics.json"), (out / "dialogs.jsonl").read_text().splitlines()
     assert_same(metrics["rounds"], expected)
     assert [[turn["rank"] for turn in json.loads(line)["turns"]] for line in lines] == ranks.tolist()
-    assert metrics["questions"] == {"exact_repeats": 0, "unique_tokens": 5.0 - 1, "without_mark": 0}
+    assert metrics["questions"] == {"exact_repeats": 0, "unique_tokens": 4, "without_mark": 0}  # is it red; is it blue
 
 
 def test_equally_similar_images_keep_the_order_of_the_search_space(few, evaluate):
