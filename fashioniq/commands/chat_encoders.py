@@ -39,7 +39,7 @@ class Searched:
     joined: str = JOINED
 
 
-@dataclass(frozen=True)
+@dataclass
 class Pictures:
     """The pictures of a search space as a PictureSource wants them."""
 
@@ -145,7 +145,7 @@ def read_directions(path: Path, shape: tuple[int | None, ...], told: str) -> Ten
 
 def _filled(settings: EvalChatIR, encoder: ImageText, space: Sequence[str], images: dict[str, Path]) -> FeatureStore:
     """The store of the images' vectors, filled with what it lacks as far as there are pictures."""
-    facts = {
+    facts: dict[str, Any] = {
         "encoder": encoder.kind,
         "weights": encoder.fingerprint(),
         "image_size": encoder.image_size,

@@ -19,8 +19,8 @@ def read(path):
 
 def write_dialogues(path, names, rounds=3, ask="is it {}? yes"):
     words = ["red", "blue", "long", "the", "a"]
-    told = [{"img": name, "dialog": ["a dress", *(ask.format(words[(number + turn) % 5]) for turn in range(rounds - 1))]} for number, name in enumerate(names)]
-    path.write_text(json.dumps(told))
+    dialogs = [["a dress", *(ask.format(words[(number + turn) % 5]) for turn in range(rounds - 1))] for number in range(len(names))]
+    path.write_text(json.dumps([{"img": name, "dialog": dialog} for name, dialog in zip(names, dialogs, strict=True)]))
     return path
 
 
@@ -153,7 +153,8 @@ def test_several_files_come_into_one_table_and_one_page(few, evaluate, capsys):
     assert float(rows[2]["Hits@10"]) == read(out / "first/metrics.json")["rounds"][2]["Hits@10"]
     told, page = capsys.readouterr().out, (out / "report.html").read_text()
     assert "first: 12 dialogs, search space 40 images" in told and "second: 12 dialogs" in told
-    assert "A first" in page and "B second" in page and page.count("<svg") == 1 and "data:image/jpeg" in page and "http" not in page.split("<body>")[1]
+    assert "A first" in page and "B second" in page and page.count("<svg") == 1 and "data:image/jpeg" in page
+    assert "http" not in page.split("<body>")[1]
     assert read(out / "second/metrics.json")["questions"]["exact_repeats"] == 1.0  # both questions are "what colour?"
 
 

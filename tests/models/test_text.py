@@ -57,7 +57,8 @@ def test_vectors_are_those_of_the_models_own_scores(tiny_clip, tiny_blip):
         encoder, model = load_text_encoder(str(folder)), model_class.from_pretrained(folder).eval()
         inputs = transformers.AutoTokenizer.from_pretrained(folder)(TEXTS, padding=True, return_tensors="pt")
         inputs = {name: inputs[name] for name in ("input_ids", "attention_mask")}
-        inputs["pixel_values"] = transformers.AutoImageProcessor.from_pretrained(folder, backend="pil")(images(2), return_tensors="pt")["pixel_values"]
+        processor = transformers.AutoImageProcessor.from_pretrained(folder, backend="pil")
+        inputs["pixel_values"] = processor(images(2), return_tensors="pt")["pixel_values"]
         with torch.no_grad():
             if model_class is transformers.CLIPModel:
                 expected = model(**inputs).logits_per_text / model.logit_scale.exp()

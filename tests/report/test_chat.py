@@ -31,10 +31,11 @@ class Balanced(HTMLParser):
 
 def evaluated(name, **facts):
     words = ["a <b>dress</b>", "is it long? yes", "is it red? no"]
-    dialogs = [{"target": f"{number}.jpg", "turns": [{"shown": "7.jpg", "words": text, "rank": rank} for text, rank in zip(words, ranks, strict=True)],
-                "top": ["7.jpg", f"{number}.jpg"]} for number, ranks in enumerate(RANKS)]  # fmt: skip
+    turns = [[{"shown": "7.jpg", "words": text, "rank": rank} for text, rank in zip(words, ranks, strict=True)] for ranks in RANKS]
+    dialogs = [{"target": f"{number}.jpg", "turns": said, "top": ["7.jpg", f"{number}.jpg"]} for number, said in enumerate(turns)]
+    asked = {"exact_repeats": 0.25, "unique_tokens": 9.5, "without_mark": 0}
     metrics = {"protocol": "ChatIR", "name": name, "gallery": 100, "coverage": 1.0, "dialogs": 3, "query": "rounds joined by ', '",
-               "rounds": round_table(torch.tensor(RANKS), 100), "questions": {"exact_repeats": 0.25, "unique_tokens": 9.5, "without_mark": 0}}  # fmt: skip
+               "rounds": round_table(torch.tensor(RANKS), 100), "questions": asked}  # fmt: skip
     metrics["BRI"] = metrics["rounds"][-1]["BRI"]
     return metrics | facts, dialogs
 
