@@ -1,0 +1,60 @@
+"""What can be asked of products that carry attribute labels: a question for each family of words, a yes or no for each detail."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from fashioniq.data.attributes import FABRIC, GARMENT, GROUP_OF, PART, SHAPE, STYLE, TEXTURE
+
+NONE = "none"
+
+# The order is that of the fixed questions: what strikes the eye first.
+COLOUR, LENGTH, SLEEVES, NECK = "what color is it?", "how long is it?", "what sleeves does it have?", "what neckline does it have?"
+_OF_FAMILY = {"colour": COLOUR, "length": LENGTH, "sleeves": SLEEVES, "neck": NECK}
+_OF_TYPE = {
+    GARMENT: "what kind of garment is it?",
+    TEXTURE: "what pattern or print does it have?",
+    FABRIC: "what is it made of?",
+    SHAPE: "what fit or shape does it have?",
+    STYLE: "what style is it?",
+}
+_ORDER = (_OF_TYPE[GARMENT], COLOUR, _OF_TYPE[TEXTURE], LENGTH, SLEEVES, NECK, _OF_TYPE[SHAPE], _OF_TYPE[STYLE], _OF_TYPE[FABRIC])
+
+
+class Topic(NamedTuple):
+    """A question and the words that its answers are made of; with `yes_no` it asks for one word alone."""
+
+    question: str
+    words: tuple[str, ...]
+    yes_no: bool
+
+    def answer(self, lists: Sequence[Sequence[str]]) -> str:
+        """What a label of six lists says: yes or no, or its words, "none" where it has none of them."""
+        carried = dict.fromkeys(word for words in lists for word in words if word in self.words)
+        return ("yes" if carried else "no") if self.yes_no else " and ".join(carried) or NONE
+
+
+def question_about(word: str, kind: int) -> str:
+    """The question that a word of one of the six lists answers."""
+    group = GROUP_OF.get(word)
+    if group and group.kind == kind and group.family in _OF_FAMILY:
+        return _OF_FAMILY[group.family]
+    if kind == PART:
+        return f"does it have {group.item.format(word) if group and group.kind == PART else word}?"
+    return _OF_TYPE[kind]
+
+
+def topics_of(labels: Mapping[str, list[list[str]]], ids: Iterable[str]) -> list[Topic]:
+    """The topics in which the labels of these products differ: families in a fixed order, then details, the most frequent first."""
+    known = [labels[name] for name in ids if name in labels]
+    counts = Counter((word, kind) for lists in known for kind, words in enumerate(lists) for word in dict.fromkeys(words))
+    kind_of: dict[str, int] = {}
+    words_of: dict[str, list[str]] = {}
+    for word, kind in sorted(counts, key=lambda key: (-counts[key], key)):
+        if word not in kind_of:  # it stands in several lists: where it does most often
+            kind_of[word] = kind
+            words_of.setdefault(question_about(word, kind), []).append(word)
+    families = [question for question in _ORDER if question in words_of]
+    questions = families + [question for question in words_of if question not in families]
+    topics = [Topic(question, tuple(words_of[question]), question not in families) for question in questions]
+    return [topic for topic in topics if len({topic.answer(lists) for lists in known}) > 1]
