@@ -200,13 +200,13 @@ def _parse(address: str) -> httpx.URL:
 def _check_status(response: httpx.Response, host: _Host) -> None:
     status = response.status_code
     if status in (408, 429) or status >= 500:
-        host.rest(_asked_rest(response.headers.get("Retry-After", "")))
+        host.rest(asked_rest(response.headers.get("Retry-After", "")))
         raise _Busy(str(status))
     if not response.is_success:
         raise Unfetched("dead", str(status))
 
 
-def _asked_rest(value: str) -> float:
+def asked_rest(value: str) -> float:
     """The seconds that a Retry-After header asks for, as a number or as a date, within reason."""
     try:
         seconds = int(value) if value.isdecimal() else parsedate_to_datetime(value).timestamp() - time.time()

@@ -9,13 +9,13 @@ from fashioniq.data.attributes import FABRIC, GARMENT, GROUP_OF, PART, SHAPE, ST
 NONE = "none"
 
 # The order is that of the fixed questions: what strikes the eye first.
-COLOUR, LENGTH, SLEEVES, NECK = "what color is it?", "how long is it?", "what sleeves does it have?", "what neckline does it have?"
+COLOUR, LENGTH, SLEEVES, NECK = "what color is it?", "what length is it?", "what are the sleeves like?", "what neckline does it have?"
 _OF_FAMILY = {"colour": COLOUR, "length": LENGTH, "sleeves": SLEEVES, "neck": NECK}
 _OF_TYPE = {
     GARMENT: "what kind of garment is it?",
-    TEXTURE: "what pattern or print does it have?",
+    TEXTURE: "what pattern does it have?",
     FABRIC: "what is it made of?",
-    SHAPE: "what fit or shape does it have?",
+    SHAPE: "how does it fit?",
     STYLE: "what style is it?",
 }
 _ORDER = (_OF_TYPE[GARMENT], COLOUR, _OF_TYPE[TEXTURE], LENGTH, SLEEVES, NECK, _OF_TYPE[SHAPE], _OF_TYPE[STYLE], _OF_TYPE[FABRIC])

@@ -299,7 +299,7 @@ def test_a_server_that_asks_for_a_rest_gets_it(web, tmp_path, two, as_date):
 
 @pytest.mark.parametrize(("value", "seconds"), [("7", 7), ("86400", 120), ("-3", 0), ("", 0), ("soon", 0), ("nan", 0), ("9" * 5000, 0)])
 def test_the_rest_that_a_server_asks_for_is_within_reason(value, seconds):
-    assert fetching._asked_rest(value) == seconds
+    assert fetching.asked_rest(value) == seconds
 
 
 def test_no_odd_address_stops_a_run(web, tmp_path, two):

@@ -1,0 +1,76 @@
+"""Models of `transformers` (the extra `chat`), by a folder or a name of the hub: language models, and models that answer questions on pictures."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from PIL import Image
+
+from fashioniq.files import UserError
+
+
+class LanguageModel:
+    """A causal language model that goes on with texts, always by its likeliest token."""
+
+    def __init__(self, name: str, device: torch.device | str = "cpu") -> None:
+        from_hub = _transformers("AutoModelForCausalLM", "AutoTokenizer")
+        self._model, self._tokenizer = _load(name, device, *from_hub, padding_side="left")
+        if self._tokenizer.pad_token is None:
+            self._tokenizer.pad_token = self._tokenizer.eos_token
+        self._limit = getattr(self._model.config, "max_position_embeddings", None) or self._tokenizer.model_max_length
+        self._name = name
+
+    @torch.inference_mode()
+    def complete(self, prompts: Sequence[str], tokens: int) -> list[str]:
+        """What follows each prompt, at most so many tokens. Raises UserError where a prompt is too long for the model."""
+        inputs = self._tokenizer(list(prompts), padding=True, return_tensors="pt").to(self._model.device)
+        length = inputs["input_ids"].shape[1]
+        if length + tokens > self._limit:
+            raise UserError(f"{self._name} reads {self._limit} tokens, and a prompt with its answer has {length + tokens}: name a model that reads more")
+        ids_BL = self._model.generate(**inputs, max_new_tokens=tokens, do_sample=False, pad_token_id=self._tokenizer.pad_token_id)
+        return self._tokenizer.batch_decode(ids_BL[:, length:], skip_special_tokens=True)
+
+
+_PROMPTS: dict[str, Callable[[str], str]] = {"blip-2": "Question: {} Answer:".format, "blip": str}  # as each was trained
+
+
+class VisualQuestionAnswerer:
+    """BLIP-2 or BLIP: a picture and a question → a few words, always by the likeliest token."""
+
+    def __init__(self, name: str, device: torch.device | str = "cpu") -> None:
+        from_hub = _transformers("AutoModelForVisualQuestionAnswering", "AutoProcessor")
+        self._model, self._processor = _load(name, device, *from_hub)
+        kind = self._model.config.model_type
+        if kind not in _PROMPTS:
+            raise UserError(f"{name} is a model of the type {kind}: {' and '.join(_PROMPTS)} answer questions here")
+        self._processor.tokenizer.padding_side = "left" if kind == "blip-2" else "right"
+        self._prompt = _PROMPTS[kind]
+
+    @torch.inference_mode()
+    def answer(self, pictures: Sequence[Image.Image], questions: Sequence[str], tokens: int = 20) -> list[str]:
+        """A short answer to each question on its picture."""
+        texts = [self._prompt(question) for question in questions]
+        inputs = self._processor(images=list(pictures), text=texts, padding=True, return_tensors="pt").to(self._model.device, self._model.dtype)
+        ids_BL = self._model.generate(**inputs, max_new_tokens=tokens, do_sample=False)
+        return [text.strip() for text in self._processor.batch_decode(ids_BL, skip_special_tokens=True)]
+
+
+def _transformers(*names: str) -> tuple[Any, ...]:
+    try:
+        import transformers
+
+        return tuple(getattr(transformers, name) for name in names)
+    except ImportError as error:
+        raise UserError(f"this needs the package transformers ({error}): pip install 'fashioniq[chat]'") from error
+
+
+def _load(name: str, device: torch.device | str, model_class: Any, reader_class: Any, **options: Any) -> tuple[Any, Any]:
+    """Model and tokenizer or processor; weights are safetensors, as nothing is ever unpickled."""
+    dtype = torch.bfloat16 if torch.device(device).type == "cuda" else torch.float32
+    try:
+        reader = reader_class.from_pretrained(name, **options)
+        return model_class.from_pretrained(name, use_safetensors=True, dtype=dtype).to(device).eval().requires_grad_(False), reader
+    except Exception as error:  # the hub's client, safetensors and transformers raise many kinds
+        raise UserError(
+            f"cannot load {name} ({' '.join(str(error).split())[:200]}): give a folder, or a name of the hub while there is a network"
+        ) from error
