@@ -31,6 +31,8 @@ COMMANDS: dict[str, type] = {
     "eval-captions": config.EvalCaptions,
     "eval-single-turn": config.EvalSingleTurn,
     "eval-chatir": config.EvalChatIR,
+    "make-dialogues": config.MakeDialogues,
+    "chat": config.Chat,
     "fetch-spice": config.FetchSpice,
     "compare": config.Compare,
 }

@@ -364,3 +364,49 @@ class EvalChatIR:
     batch_size: int = knob(128, "dialogs, or pictures, at a time", least=1)
     workers: int = knob(2, "processes that decode pictures; 0 decodes in this one", least=0)
     device: str = knob("auto", DEVICE)
+
+
+@dataclass(kw_only=True)
+class Asking:
+    """Who asks: what make-dialogues and chat share."""
+
+    data: Path = knob(Path("data/fashioniq"), DATA)
+    split: Literal["train", "val", "test"] = knob("test", "whose products the dialogs are about")
+    questioner: Literal["recorded", "few-shot", "unanswered", "in-order", "shuffled", "candidate-aware"] = knob(
+        "candidate-aware",
+        "questions of recorded dialogues, of a language model (few-shot: each after the answers; unanswered: all at once), or about attributes: "
+        "in one order, in a random one in each dialog, or what splits the current candidates best",
+    )
+    language_model: str | None = knob(None, "of few-shot and unanswered: a folder or name of the hub, or endpoint:NAME for a model at OPENAI_BASE_URL")
+    encoder: str | None = knob(None, "who finds the candidates: a run of train-dialog-encoder, or CLIP or BLIP")
+    features: Path | None = knob(None, "feature store of the encoder (default: DATA/features/CATEGORY, of CLIP and BLIP with -NAME, filled where it lacks some)")
+    attributes: Path | None = knob(None, "run of train-attributes whose probabilities say what candidates would answer, from the features (default: labels)")
+    candidates: int = knob(100, "nearest products that the questioner looks at", least=1)
+    rounds: int = knob(10, "questions of a dialog", least=1)
+    cache: Path = knob(Path("runs/endpoint-cache"), "folder of the endpoint's answers; what it holds is not asked again")
+    retries: int = knob(4, "further attempts after a time-out, 429, 5xx or a malformed answer, each after a longer pause", least=0)
+    timeout: float = knob(60.0, "seconds that an answer of the endpoint may take", least=0.1)
+    seed: int = knob(0, "of the orders of shuffled", least=0, below=2**32)
+    device: str = knob("auto", DEVICE)
+
+
+@dataclass(kw_only=True)
+class MakeDialogues(Asking):
+    """Make dialogues of questions and answers and write them as ChatIR does; a run that was stopped goes on."""
+
+    category: str | None = knob(None, CATEGORY + "; not needed with --start, but for attributes and candidates")
+    start: Path | None = knob(None, "dialogues whose images and captions begin the new ones (default: DATA/dialogues/CATEGORY.SPLIT.json, else titles)")
+    answerer: Literal["labels", "vqa", "recorded", "person"] = knob("labels", "true attributes, a model that sees the picture, recorded answers, or you")
+    vqa_model: str | None = knob(None, "of vqa: BLIP-2 or BLIP by folder or name of the hub, or endpoint:NAME for a model at OPENAI_BASE_URL")
+    recorded: Path | None = knob(None, "dialogues of the recorded questions and answers (default: those of --start)")
+    images: Path | None = knob(None, "folder that the images' names begin in (default: the catalog's pictures)")
+    out: Path = required("file to write")
+    batch_size: int = knob(32, "dialogs at a time", least=1)
+
+
+@dataclass(kw_only=True)
+class Chat(Asking):
+    """Answer questions at the terminal and see which products are found; Ctrl-D ends it."""
+
+    category: str = required(CATEGORY)
+    show: int = knob(5, "products shown each time", least=1)

@@ -220,11 +220,12 @@ class CandidateAware:
 
 
 class Search:
-    """The K products nearest to what was said, the nearest first, as places in the gallery."""
+    """The products nearest to what was said, the nearest first, as places in the gallery."""
 
-    def __init__(self, encoder: TextEncoder, gallery: Gallery, count: int, joined: str = JOINED) -> None:
-        self._encoder, self._gallery, self._count, self._joined = encoder, gallery, min(count, len(gallery)), joined
+    def __init__(self, encoder: TextEncoder, gallery: Gallery, joined: str = JOINED) -> None:
+        self._encoder, self._gallery, self._joined = encoder, gallery, joined
 
-    def __call__(self, dialogues: list[list[str]]) -> list[list[int]]:
+    def __call__(self, dialogues: list[list[str]], count: int) -> list[list[int]]:
+        """At most `count` of each dialog."""
         query_BD = self._encoder.encode([self._joined.join(said) for said in dialogues])
-        return self._gallery.top(query_BD, self._count)[1].tolist()
+        return self._gallery.top(query_BD, min(count, len(self._gallery)))[1].tolist()

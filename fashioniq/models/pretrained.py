@@ -26,7 +26,7 @@ class LanguageModel:
         inputs = self._tokenizer(list(prompts), padding=True, return_tensors="pt").to(self._model.device)
         length = inputs["input_ids"].shape[1]
         if length + tokens > self._limit:
-            raise UserError(f"{self._name} reads {self._limit} tokens, and a prompt with its answer has {length + tokens}: name a model that reads more")
+            raise UserError(f"{self._name} reads {self._limit} tokens, a prompt with its answer has {length + tokens}: name a model that reads more")
         ids_BL = self._model.generate(**inputs, max_new_tokens=tokens, do_sample=False, pad_token_id=self._tokenizer.pad_token_id)
         return self._tokenizer.batch_decode(ids_BL[:, length:], skip_special_tokens=True)
 

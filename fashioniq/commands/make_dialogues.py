@@ -1,0 +1,128 @@
+"""`fashioniq make-dialogues`."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.progress import track
+
+from fashioniq import answerers
+from fashioniq.answerers import UNKNOWN, Answerer, Person, Pictures, Remote, Visual
+from fashioniq.categories import file_name
+from fashioniq.commands.chat_encoders import picture_paths
+from fashioniq.commands.common import pick_device
+from fashioniq.commands.talking import ENDPOINT, endpoint, questioner_of, topics
+from fashioniq.config import MakeDialogues
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.dialogues import Dialogue, read_dialogues, split_round, write_dialogues
+from fashioniq.files import UserError, held, read_json, remove_leftovers, write_json
+from fashioniq.models.pretrained import VisualQuestionAnswerer
+from fashioniq.questioners import FALLBACK, Questioner, converse
+
+PLAN = "plan.json"
+_WITHOUT_PART = {"out", "cache", "retries", "timeout", "device"}  # options that change nothing in the dialogs
+
+
+def run(settings: MakeDialogues) -> None:
+    """Make the dialogs batch by batch in the folder OUT.parts, then write them as one file."""
+    catalog = Catalog(settings.data, settings.category) if settings.category else None
+    begun = _begun(settings, catalog)
+    recorded = _recorded(settings, begun) if "recorded" in (settings.questioner, settings.answerer) else []
+    questioner, answerer = questioner_of(settings, catalog, recorded), _answerer_of(settings, catalog, begun, recorded)
+    parts = settings.out.with_name(settings.out.name + ".parts")
+    with held(parts):
+        remove_leftovers(parts)
+        _check_plan(parts / PLAN, settings, [begun, recorded])
+        made = _make(settings, questioner, answerer, begun, parts)
+        write_dialogues(settings.out, made)
+        shutil.rmtree(parts)
+    _tell(settings, made)
+
+
+def _begun(settings: MakeDialogues, catalog: Catalog | None) -> list[Dialogue]:
+    """The images and captions that the dialogs begin with."""
+    path = settings.start
+    if path is None and catalog is not None:
+        own = settings.data / "dialogues" / f"{file_name(catalog.category)}.{settings.split}.json"
+        path = own if own.exists() else None
+    if path is not None:
+        return [Dialogue(dialogue.image, dialogue.rounds[:1]) for dialogue in read_dialogues(path)]
+    if catalog is None:
+        raise UserError("there is nothing to begin with: give --start, a file of dialogues whose captions are taken, or a --category with titles")
+    begun = [Dialogue(name, (catalog.titles[name],)) for name in catalog.ids(settings.split) if name in catalog.titles]
+    if not begun:
+        raise UserError(f"no {settings.split} product of {catalog.category} in {settings.data} has a title to begin with: give captions with --start")
+    return begun
+
+
+def _recorded(settings: MakeDialogues, begun: Sequence[Dialogue]) -> list[Dialogue]:
+    """The recorded dialogue of each image."""
+    if (path := settings.recorded or settings.start) is None:
+        raise UserError("nothing is recorded: give --recorded, a file of dialogues")
+    by_image = {dialogue.image: dialogue for dialogue in read_dialogues(path)}
+    if missing := [dialogue.image for dialogue in begun if dialogue.image not in by_image]:
+        raise UserError(f"{path} has no dialogue of {len(missing)} of the {len(begun)} images, as {missing[0]}: give one that has")
+    return [by_image[dialogue.image] for dialogue in begun]
+
+
+def _answerer_of(settings: MakeDialogues, catalog: Catalog | None, begun: Sequence[Dialogue], recorded: Sequence[Dialogue]) -> Answerer:
+    """Who answers. Raises UserError where something is missing."""
+    names = [dialogue.image for dialogue in begun]
+    if settings.answerer == "recorded":
+        return answerers.Recorded(recorded)
+    if settings.answerer == "labels":
+        found = topics(catalog)
+        assert catalog is not None, "topics has seen to it"
+        if not any(name in catalog.labels for name in names):
+            raise UserError(f"none of the {len(names)} images has labels in {settings.data}, as {names[0]}: they must be products of the catalog")
+        return answerers.Labels(catalog.labels, found)
+    paths = picture_paths(settings.images, names) if settings.images else catalog.images if catalog else {}
+    if settings.answerer == "person":
+        return Person(lambda image: f"\n{paths.get(image, image)}")
+    if (name := settings.vqa_model) is None:
+        raise UserError("--answerer vqa asks a model that sees pictures: give --vqa-model")
+    if missing := [image for image in names if image not in paths]:
+        raise UserError(f"{len(missing)} of the {len(names)} images have no picture, as {missing[0]}: give the folder of the pictures with --images")
+    if name.startswith(ENDPOINT):
+        return Remote(endpoint(settings, name), Pictures(paths))
+    return Visual(VisualQuestionAnswerer(name, pick_device(settings.device)), Pictures(paths))
+
+
+def _check_plan(path: Path, settings: MakeDialogues, read: Sequence[Sequence[Dialogue]]) -> None:
+    """Leave a note of what is made; raises UserError where what was begun there is something else."""
+    digest = hashlib.sha256(json.dumps([[[one.image, *one.rounds] for one in dialogues] for dialogues in read]).encode()).hexdigest()
+    plan: dict[str, Any] = {name: str(value) for name, value in asdict(settings).items() if name not in _WITHOUT_PART} | {"start": digest}
+    if not path.exists():
+        write_json(path, plan)
+    begun = read_json(path, "the plan of the dialogues", dict)
+    if differing := [name for name in plan if begun.get(name) != plan[name]]:
+        flag = "--" + differing[0].replace("_", "-")
+        raise UserError(f"{path.parent} holds dialogues that were begun with another {flag}: give the same, or remove the folder to begin anew")
+
+
+def _make(settings: MakeDialogues, questioner: Questioner, answerer: Answerer, begun: Sequence[Dialogue], parts: Path) -> list[Dialogue]:
+    """All dialogs: those of finished batches are read, the others made."""
+    made: list[Dialogue] = []
+    starts = range(0, len(begun), settings.batch_size)
+    for start in track(starts, f"{len(begun)} dialogs", disable=settings.answerer == "person"):
+        path, numbers = parts / f"{start:09}.json", range(start, min(start + settings.batch_size, len(begun)))
+        if not path.exists():
+            try:
+                write_dialogues(path, converse(questioner, answerer, [begun[number] for number in numbers], settings.rounds, numbers))
+            except EOFError as error:  # the person has enough
+                raise KeyboardInterrupt from error
+        made += read_dialogues(path, alone=False)
+    return made
+
+
+def _tell(settings: MakeDialogues, made: Sequence[Dialogue]) -> None:
+    rounds = [split_round(text) for dialogue in made for text in dialogue.rounds[1:]]
+    print(f"{len(made)} dialogs of {settings.rounds} rounds in {settings.out}: questions {settings.questioner}, answers {settings.answerer}")
+    if unknown := sum(answer == UNKNOWN for _, answer in rounds):
+        print(f"{unknown} of {len(rounds)} questions had no answer: it is {UNKNOWN!r}")
+    if unasked := sum(question == FALLBACK for question, _ in rounds):
+        print(f"{unasked} times the language model asked nothing: the question is {FALLBACK!r}")

@@ -1,0 +1,186 @@
+"""The client of language models against a server of this process."""
+
+import json
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from fashioniq import endpoints
+from fashioniq.endpoints import Endpoint
+from fashioniq.files import UserError
+
+KEY = "sk-very-secret-1234"
+
+
+def said(text):
+    return 200, {}, json.dumps({"choices": [{"message": {"role": "assistant", "content": text}}]}).encode()
+
+
+class Server(ThreadingHTTPServer):
+    """Answers by `replies`, a function of the number of the request and its body, and keeps what it was asked."""
+
+    def __init__(self, replies):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.replies, self.asked, self.headers, self.times = replies, [], [], []
+        self.lock = threading.Lock()
+
+    def handle_error(self, request, client_address):
+        """A client that went away is no news."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        with self.server.lock:
+            number = len(self.server.asked)
+            self.server.asked.append((self.path, body))
+            self.server.headers.append(dict(self.headers))
+            self.server.times.append(time.monotonic())
+        reply = self.server.replies(number, body)
+        try:
+            status, headers, content = reply
+            self.send_response(status)
+            for name, value in {"Content-Length": len(content), **headers}.items():
+                self.send_header(name, str(value))
+            self.end_headers()
+            self.wfile.write(content)
+        except OSError:
+            pass
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def serve(monkeypatch):
+    servers = []
+
+    def start(replies):
+        server = Server(replies)
+        servers.append(server)
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        monkeypatch.setenv(endpoints.BASE, f"http://127.0.0.1:{server.server_port}/v1")
+        return server
+
+    monkeypatch.setenv(endpoints.KEY, KEY)
+    monkeypatch.setattr(endpoints, "PAUSE", 0.01)
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def test_prompts_are_answered_in_their_order_and_asked_once(serve, tmp_path):
+    server = serve(lambda number, body: said("to " + body["messages"][0]["content"]))
+    prompts = [f"prompt {number}" for number in range(9)]
+    endpoint = Endpoint("small", tmp_path)
+    assert endpoint.complete([*prompts, prompts[0]], 7) == [f"to {prompt}" for prompt in [*prompts, prompts[0]]]
+    assert len(server.asked) == 9
+    path, body = server.asked[0]
+    assert path == "/v1/chat/completions" and body["model"] == "small" and body["max_tokens"] == 7 and body["temperature"] == 0
+    assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
+
+
+def test_a_picture_goes_as_a_data_url(serve, tmp_path):
+    server = serve(lambda number, body: said("blue"))
+    assert Endpoint("small", tmp_path).complete(["what color?"], 5, [b"\xff\xd8jpeg"]) == ["blue"]
+    text, picture = server.asked[0][1]["messages"][0]["content"]
+    assert text == {"type": "text", "text": "what color?"}
+    assert picture == {"type": "image_url", "image_url": {"url": "data:image/jpeg;base64,/9hqcGVn"}}
+
+
+def test_what_was_answered_is_there_without_a_server(serve, tmp_path, monkeypatch):
+    serve(lambda number, body: said("yes"))
+    assert Endpoint("small", tmp_path).complete(["a", "b"], 5) == ["yes", "yes"]
+    monkeypatch.delenv(endpoints.BASE)
+    monkeypatch.delenv(endpoints.KEY)
+    assert Endpoint("small", tmp_path).complete(["b", "a"], 5) == ["yes", "yes"]
+    for changed in ({"model": "large"}, {"tokens": 6}, {"pictures": [b"x"]}):
+        options = {"model": "small", "tokens": 5, "pictures": None} | changed
+        with pytest.raises(UserError, match=endpoints.BASE):
+            Endpoint(options["model"], tmp_path).complete(["a"], options["tokens"], options["pictures"])
+
+
+def test_a_busy_server_is_asked_again_after_the_rest_that_it_asks_for(serve, tmp_path):
+    first = [(429, {"Retry-After": "1"}, b""), (500, {}, b"oops"), (503, {}, b""), (408, {}, b"")]
+    server = serve(lambda number, body: first[number] if number < len(first) else said("at last"))
+    assert Endpoint("small", tmp_path, retries=4).complete(["a"], 5) == ["at last"]
+    assert len(server.asked) == 5
+    assert server.times[1] - server.times[0] >= 1.0
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b"null", b'{"choices": []}', b'{"choices": [{"message": null}]}', b"<html>sorry</html>", b"\xff\xfe", b"[" * 100_000]
+)
+def test_a_malformed_answer_is_asked_for_again_and_told_in_one_line(serve, tmp_path, content):
+    server = serve(lambda number, body: (200, {}, content))
+    with pytest.raises(UserError, match=r"gave no answer in 2 attempts \(an answer of another form\)"):
+        Endpoint("small", tmp_path, retries=1).complete(["a"], 5)
+    assert len(server.asked) == 2 and not list(tmp_path.rglob("*.json"))
+
+
+def test_an_answer_that_does_not_come_is_not_waited_for(serve, tmp_path):
+    late = threading.Event()
+    server = serve(lambda number, body: late.wait(60) and said("late"))
+    with pytest.raises(UserError, match=r"2 attempts \(not whole within 0\.2 seconds"):
+        Endpoint("small", tmp_path, retries=1, timeout=0.2).complete(["a"], 5)
+    assert not late.is_set() and len(server.asked) <= 2
+    late.set()
+
+
+def test_nobody_at_the_address_is_told(serve, tmp_path, monkeypatch):
+    monkeypatch.setenv(endpoints.BASE, "http://127.0.0.1:9/v1")
+    with pytest.raises(UserError, match=r"127\.0\.0\.1 gave no answer in 1 attempt \(no answer: ConnectError\)"):
+        Endpoint("small", tmp_path, retries=0).complete(["a"], 5)
+
+
+def test_an_answer_that_is_far_too_long_is_refused(serve, tmp_path, monkeypatch):
+    monkeypatch.setattr(endpoints, "MOST_BYTES", 1000)
+    serve(lambda number, body: said("x" * 2000))
+    with pytest.raises(UserError, match="more than 0.001 MB"):
+        Endpoint("small", tmp_path, retries=0).complete(["a"], 5)
+
+
+@pytest.mark.parametrize("content", ["", None, 7])
+def test_silence_is_empty_and_not_kept(serve, tmp_path, content):
+    server = serve(lambda number, body: said(content))
+    assert [Endpoint("small", tmp_path).complete(["a"], 5) for _ in range(2)] == [[""], [""]]
+    assert len(server.asked) == 2
+
+
+@pytest.mark.parametrize("status", [301, 400, 401, 404])
+def test_a_refusal_ends_at_once_and_what_was_answered_before_stays(serve, tmp_path, status):
+    answers = {"a": said("yes"), "b": (status, {"Location": "http://127.0.0.1:9/"}, f"bad key {KEY}".encode())}
+    server = serve(lambda number, body: answers[body["messages"][0]["content"]])
+    with pytest.raises(UserError, match=f"refused with {status}") as caught:
+        Endpoint("small", tmp_path, connections=1).complete(["a", "b"], 5)
+    assert KEY not in str(caught.value) and len(server.asked) == 2
+    assert Endpoint("small", tmp_path).complete(["a"], 5) == ["yes"] and len(server.asked) == 2
+
+
+def test_the_key_is_nowhere_on_disk_or_in_errors(serve, tmp_path, monkeypatch, capsys):
+    serve(lambda number, body: said("yes"))
+    Endpoint("small", tmp_path).complete(["a"], 5)
+    assert not any(KEY in path.read_text() for path in tmp_path.rglob("*.json"))
+    monkeypatch.setenv(endpoints.KEY, KEY + "\x01é")
+    with pytest.raises(UserError, match=endpoints.KEY) as caught:
+        Endpoint("small", tmp_path).complete(["b"], 5)
+    assert KEY not in str(caught.value) and KEY not in "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize("address", ["", "example.org/v1", "ftp://example.org", "http://[", "https://"])
+def test_no_address_is_told(monkeypatch, tmp_path, address):
+    monkeypatch.setenv(endpoints.BASE, address)
+    with pytest.raises(UserError, match=f"{endpoints.BASE} names no server"):
+        Endpoint("small", tmp_path).complete(["a"], 5)
+
+
+def test_a_damaged_kept_answer_is_told_with_its_file(serve, tmp_path):
+    serve(lambda number, body: said("yes"))
+    Endpoint("small", tmp_path).complete(["a"], 5)
+    (kept,) = tmp_path.rglob("*.json")
+    kept.write_text('{"model": "small"}')
+    with pytest.raises(UserError, match=kept.name):
+        Endpoint("small", tmp_path).complete(["a"], 5)

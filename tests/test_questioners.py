@@ -1,0 +1,204 @@
+"""Who asks: models' words become one question, and the candidate-aware one asks what an information gain by hand says."""
+
+import math
+from statistics import mean
+
+import numpy as np
+import pytest
+import torch
+
+from fashioniq import answerers
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.dialogues import Dialogue, split_round
+from fashioniq.data.features import Items
+from fashioniq.data.topics import Topic, topics_of
+from fashioniq.files import UserError
+from fashioniq.gallery import Gallery
+from fashioniq.questioners import (
+    FALLBACK,
+    LONGEST,
+    CandidateAware,
+    FewShot,
+    InOrder,
+    Known,
+    Predicted,
+    Recorded,
+    Search,
+    Unanswered,
+    clean_question,
+    converse,
+    information_gain,
+    known,
+    predicted,
+)
+
+
+class Model:
+    """Says the same to every prompt."""
+
+    def __init__(self, said):
+        self.said, self.prompts = said, []
+
+    def complete(self, prompts, tokens):
+        self.prompts += prompts
+        return [self.said] * len(prompts)
+
+
+class Says:
+    def __init__(self, answer):
+        self.said = answer
+
+    def answer(self, images, questions):
+        return [self.said] * len(images)
+
+
+def test_recorded_questions_and_answers_give_the_recorded_dialogues_again():
+    recorded = [Dialogue("a", ("red", "short? no", "no mark here")), Dialogue("b", ("red", "new? yes", "is it? well? no"))]
+    begun = [Dialogue(dialogue.image, dialogue.rounds[:1]) for dialogue in recorded]
+    assert converse(Recorded(recorded), answerers.Recorded(recorded), begun, 2, [0, 1]) == recorded
+    assert converse(Recorded(recorded), answerers.Recorded(recorded), begun[1:], 2, [1]) == recorded[1:]
+
+
+@pytest.mark.parametrize(
+    ("text", "question"),
+    [
+        (" what color is it? red\nQuestion: more?", "what color is it?"),
+        ("Question: is it long", "is it long?"),
+        ("3. Is it long? Is it red?", "Is it long?"),
+        ("2) - **is it long**?", "is it long?"),
+        ("<i>is it</i>\x00 long?", "is it long?"),
+        ("quilted or plain?", "quilted or plain?"),
+        ("", FALLBACK),
+        ("?", FALLBACK),
+        ("\n\n12.\n", FALLBACK),
+    ],
+)
+def test_what_a_model_says_becomes_one_question(text, question):
+    assert clean_question(text) == question
+
+
+def test_a_question_is_cut():
+    assert len(clean_question("is it " + "very " * 1000 + "long?")) <= LONGEST
+
+
+def test_a_language_model_reads_the_dialog_so_far():
+    model = Model(" is it new? no")
+    made = converse(FewShot(model), Says("yes"), [Dialogue("a", ("a red shirt",))], 2, [0])
+    assert made == [Dialogue("a", ("a red shirt", "is it new? yes", "is it new? yes"))]
+    assert model.prompts[0].endswith("Caption: a red shirt\nQuestion:")
+    assert model.prompts[1].endswith("Caption: a red shirt\nQuestion: is it new?\nAnswer: yes\nQuestion:")
+
+
+def test_all_questions_at_once_come_from_the_caption_alone():
+    model = Model(" is it new?\n2. is it long?\n")
+    begun = [Dialogue("a", ("a red shirt",)), Dialogue("b", ("a red shirt",))]
+    made = converse(Unanswered(model, 3), Says("yes"), begun, 3, [0, 1])
+    assert made[0].rounds[1:] == ("is it new? yes", "is it long? yes", f"{FALLBACK} yes")
+    assert made[1].rounds == made[0].rounds and len(model.prompts) == 2 and "a red shirt" in model.prompts[0] and " 3 " in model.prompts[0]
+
+
+def test_questions_in_order_come_once_each_and_shuffled_ones_by_seed_and_dialog():
+    begun, questions = [Dialogue(str(number), ("red",)) for number in range(20)], [f"is it {word}?" for word in "abcdef"]
+
+    def asked(questioner, numbers=range(20)):
+        made = converse(questioner, Says("no"), [begun[number] for number in numbers], 6, numbers)
+        return [[split_round(text)[0] for text in dialogue.rounds[1:]] for dialogue in made]
+
+    assert asked(InOrder(questions)) == [questions] * 20
+    shuffled = asked(InOrder(questions, seed=1))
+    assert all(sorted(one) == questions for one in shuffled) and len(set(map(tuple, shuffled))) > 10
+    assert asked(InOrder(questions, seed=1), [7, 3]) == [shuffled[7], shuffled[3]]
+    assert asked(InOrder(questions, seed=2)) != shuffled
+    with pytest.raises(UserError, match="only 6 questions"):
+        converse(InOrder(questions), Says("no"), begun, 7, range(20))
+
+
+# Four candidates: colour splits them 2-1-1, the belt 2-2, the fabric not at all; the bow 3-1.
+COLOUR = Known("color?", ["red", "red", "blue", "green", "red"])
+BELT = Known("belt?", ["yes", "no", "yes", "no", "yes"])
+FABRIC = Known("fabric?", ["silk", "silk", "silk", "silk", "wool"])
+BOW = Known("bow?", ["yes", "yes", "yes", "no", "no"])
+PLACES = [0, 1, 2, 3]
+
+
+def test_information_gain_of_labels_is_the_entropy_of_the_answers():
+    by_hand = {COLOUR: 1.5, BELT: 1.0, FABRIC: 0.0, BOW: 0.75 * math.log2(4 / 3) + 0.25 * 2}
+    for topic, gain in by_hand.items():
+        assert information_gain(Known(topic.question, tuple(topic.answers)).chances(PLACES)) == pytest.approx(gain)
+
+
+def test_information_gain_of_probabilities_takes_off_what_an_answer_would_not_tell():
+    chance_KA = np.array([[0.9, 0.1], [0.2, 0.8]])
+
+    def entropy(p):
+        return -p * math.log2(p) - (1 - p) * math.log2(1 - p)
+
+    assert information_gain(chance_KA) == pytest.approx(entropy(0.55) - (entropy(0.9) + entropy(0.2)) / 2)
+    assert information_gain(np.full((3, 2), 0.5)) == pytest.approx(0)  # a coin's toss tells nothing
+    assert information_gain(np.eye(4)) == pytest.approx(2)
+
+
+def test_probabilities_of_words_become_those_of_answers():
+    topics = [Topic("color?", ("red", "blue"), False), Topic("belt?", ("belt",), True), Topic("bow?", ("bow",), True)]
+    color, belt = predicted(topics, ["belt", "blue", "red"], np.array([[0.3, 0.5, 0.5], [0.0, 0.0, 0.0]]))
+    np.testing.assert_allclose(color.chances([0, 1]), [[0.375, 0.375, 0.25], [0, 0, 1]])
+    np.testing.assert_allclose(belt.chances([1, 0]), [[0, 1], [0.3, 0.7]])
+
+
+def test_the_question_that_splits_the_candidates_best_comes_first_and_none_comes_twice():
+    asker = CandidateAware([FABRIC, BOW, BELT, COLOUR], lambda dialogues: [PLACES] * len(dialogues))
+    (made,) = converse(asker, Says("no"), [Dialogue("a", ("a dress",))], 4, [0])
+    assert made.rounds[1:] == ("color? no", "belt? no", "bow? no", "fabric? no")
+    with pytest.raises(UserError, match="only 4 questions"):
+        converse(asker, Says("no"), [Dialogue("a", ("a dress",))], 5, [0])
+
+
+def test_it_looks_at_the_candidates_of_each_dialog_and_takes_the_first_of_equals():
+    candidates = {"all": PLACES, "two": [0, 1], "reds": [0, 4], "none": []}
+    asker = CandidateAware([FABRIC, BOW, BELT, COLOUR], lambda dialogues: [candidates[said[0]] for said in dialogues])
+    assert asker.ask([["two"], ["all"], ["reds"], ["none"]], range(4)) == ["belt?", "color?", "fabric?", "fabric?"]
+
+
+def test_uncertain_attributes_are_asked_for_later():
+    sure, unsure = Predicted("sure?", np.array([[1.0, 0], [1, 0], [1, 0], [0, 1]])), Predicted("unsure?", np.full((4, 2), 0.5))
+    assert CandidateAware([unsure, sure], lambda dialogues: [PLACES]).ask([["a"]], [0]) == ["sure?"]
+
+
+def test_search_finds_what_is_nearest_to_all_that_was_said():
+    class Encoder:
+        size, limit = 2, 77
+
+        def encode(self, texts):
+            assert texts == ["red; long? no"]
+            return torch.tensor([[1.0, 0.0]])
+
+    vectors_ND = torch.tensor([[0.0, 1.0], [1.0, 0.0], [0.8, 0.6]])
+    gallery = Gallery(Items(["a", "b", "c"], vectors_ND, torch.zeros(3, 0, dtype=torch.long)), vectors_ND)
+    search = Search(Encoder(), gallery, "; ")
+    assert search([["red", "long? no"]], 2) == [[1, 2]] and search([["red", "long? no"]], 9) == [[1, 2, 0]]
+
+
+def test_on_the_sample_it_finds_products_in_fewer_questions_than_the_fixed_order(sample):
+    """With true answers, and candidates that are all who would have answered the same."""
+    catalog = Catalog(sample, "dresses")
+    ids = catalog.all_ids()
+    topics = topics_of(catalog.labels, ids)
+    answers = known(topics, [catalog.labels[name] for name in ids])
+    answer_of = {topic.question: topic.answers for topic in answers}
+
+    def oracle(dialogues):
+        rounds = [[split_round(text) for text in said[1:]] for said in dialogues]
+        return [[n for n in range(len(ids)) if all(answer_of[question][n] == answer for question, answer in said)] for said in rounds]
+
+    def questions_until_found(questioner):
+        begun = [Dialogue(name, ("a dress",)) for name in ids]
+        made = converse(questioner, answerers.Labels(catalog.labels, topics), begun, 10, range(len(ids)))
+        left = [[len(oracle([dialogue.rounds[: count + 1]])[0]) for count in range(11)] for dialogue in made]
+        assert all(name in [ids[n] for n in oracle([dialogue.rounds])[0]] for name, dialogue in zip(ids, made, strict=True))
+        assert all(len({split_round(text)[0] for text in dialogue.rounds[1:]}) == 10 for dialogue in made)
+        return [next((count for count, many in enumerate(row) if many == 1), 11) for row in left], made
+
+    aware, made = questions_until_found(CandidateAware(answers, oracle))
+    fixed, _ = questions_until_found(InOrder(list(answer_of)))
+    assert mean(aware) < mean(fixed) - 0.5 and all(a <= f for a, f in zip(sorted(aware), sorted(fixed), strict=True))
+    assert questions_until_found(CandidateAware(answers, oracle))[1] == made
