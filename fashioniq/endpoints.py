@@ -65,7 +65,7 @@ class Endpoint:
         async def ask(name: str, client: httpx.AsyncClient) -> str:
             async with slots:
                 try:
-                    text = await retrying.copy()(self._attempt, client, bodies[name])
+                    text: str = await retrying.copy()(self._attempt, client, bodies[name])
                 except _Busy as error:
                     attempts = "1 attempt" if self._attempts == 1 else f"{self._attempts} attempts"
                     raise UserError(f"{base.host} gave no answer in {attempts} ({error}): run the same command again, answers are kept") from error

@@ -21,7 +21,7 @@ from fashioniq.models.text import TextEncoder
 LONGEST = 200  # characters of a question
 FALLBACK = "what else can be seen?"  # asked where a model asks nothing
 
-_LABEL = re.compile(r"^\W*(question|q|assistant)?\s*\d*\s*[.):\-]*\s*", re.IGNORECASE)
+_LABEL = re.compile(r"^\W*(?:(?:question|q|assistant)\b)?\s*(?:\d+\s*[.):])?\W*", re.IGNORECASE)
 _EXAMPLES = """\
 Someone thinks of a picture. You know its caption and ask about it, one short question at a time, to tell it from pictures of the same kind.
 Ask about what the caption and the answers leave open, and never the same twice.

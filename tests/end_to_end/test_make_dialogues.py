@@ -1,0 +1,205 @@
+"""`make-dialogues` and `chat` on the drawn sample. The encoder that finds candidates counts words here."""
+
+import builtins
+import json
+
+import pytest
+import torch
+from PIL import Image
+
+from fashioniq.cli import main
+from fashioniq.commands import make_dialogues, talking
+from fashioniq.commands.chat_encoders import Searched
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.dialogues import read_dialogues, split_round
+from fashioniq.data.words import tokenize
+from fashioniq.models.text import unit
+
+
+class Counts:
+    """Texts as counts of the catalog's words."""
+
+    limit = 77
+
+    def __init__(self, catalog):
+        texts = [" ".join(word for words in lists for word in words) for lists in catalog.labels.values()]
+        self.words = sorted({word for text in texts for word in tokenize(text)})
+        self.size = len(self.words)
+
+    def encode(self, texts):
+        counts = torch.tensor([[tokenize(text).count(word) for word in self.words] for text in texts], dtype=torch.float32)
+        return unit(counts + 1e-3)
+
+
+@pytest.fixture
+def counting(monkeypatch, sample):
+    """Products are found by their words."""
+    catalog = Catalog(sample, "dresses")
+
+    def searched(settings, ids, images):
+        encoder = Counts(catalog)
+        labelled = [" ".join(word for words in catalog.labels[name] for word in words) for name in ids]
+        return Searched(list(ids), encoder.encode(labelled), encoder, {})
+
+    monkeypatch.setattr(talking, "searched", searched)
+    return {"encoder": "counts", "candidates": 8}
+
+
+@pytest.fixture
+def make(project, sample, tmp_path):
+    def run(**options):
+        out = tmp_path / "made.json"
+        code = main(project.arguments("make-dialogues", **{"data": sample, "category": "dresses", "out": out, "batch_size": 5} | options))
+        return code, out
+
+    return run
+
+
+def test_every_attribute_questioner_makes_a_whole_file_of_true_answers(make, sample, counting):
+    catalog, made = Catalog(sample, "dresses"), {}
+    for questioner in ("in-order", "shuffled", "candidate-aware"):
+        code, out = make(questioner=questioner, rounds=6, **counting)
+        assert code == 0 and not out.with_name("made.json.parts").exists()
+        made[questioner] = read_dialogues(out)
+        assert [dialogue.image for dialogue in made[questioner]] == catalog.ids("test")
+        for dialogue in made[questioner]:
+            rounds = [split_round(text) for text in dialogue.rounds[1:]]
+            assert len({question for question, _ in rounds}) == 6
+            assert all(answer in ("yes", "no", "none") or set(answer.split(" and ")) <= {word for words in catalog.labels[dialogue.image] for word in words}
+                       for _, answer in rounds)  # fmt: skip
+    assert len({dialogue.rounds[1].partition("?")[0] for dialogue in made["in-order"]}) == 1
+    assert made["candidate-aware"] != made["in-order"] != made["shuffled"]
+
+
+def test_a_run_that_was_stopped_anywhere_goes_on_with_the_same_result(make, monkeypatch, counting, capsys):
+    options = {"questioner": "candidate-aware", "rounds": 3, **counting}
+    _, out = make(**options)
+    whole = out.read_bytes()
+    out.unlink()
+    begun, real = [], make_dialogues.converse
+
+    def stopped_at_the_second(questioner, answerer, dialogues, rounds, numbers):
+        begun.append(numbers[0])
+        if len(begun) == 2:
+            raise KeyboardInterrupt
+        return real(questioner, answerer, dialogues, rounds, numbers)
+
+    monkeypatch.setattr(make_dialogues, "converse", stopped_at_the_second)
+    assert make(**options)[0] == 130 and not out.exists()
+    (out.with_name("made.json.parts") / ".000000005-abcdefgh.json").write_text("[{")  # as a kill while writing leaves
+    assert make(**options | {"rounds": 4})[0] == 2 and "--rounds" in capsys.readouterr().err
+    assert make(**options)[0] == 0 and out.read_bytes() == whole
+    assert begun == [0, 5, 5, 10]  # the first batch was not made again
+    assert [path.name for path in out.parent.iterdir()] == ["made.json"]
+
+
+def test_recorded_dialogues_come_out_as_they_went_in(project, tmp_path):
+    content = [{"img": f"a/{number}.jpg", "dialog": ["red", "is it new? yes", "no mark"]} for number in range(7)]
+    (tmp_path / "in.json").write_text(json.dumps(content))
+    options = {"start": tmp_path / "in.json", "questioner": "recorded", "answerer": "recorded", "rounds": 2, "batch_size": 3}
+    project.run("make-dialogues", out=tmp_path / "out.json", **options)
+    assert json.loads((tmp_path / "out.json").read_text()) == content
+
+
+class Words:
+    """In the place of a model here or at an endpoint."""
+
+    def __init__(self, *_):
+        pass
+
+    def complete(self, prompts, tokens, pictures=None):
+        return [f"is it {len(prompt)}? x" if pictures is None else "" for prompt in prompts]
+
+    def answer(self, pictures, questions):
+        assert all(isinstance(picture, Image.Image) for picture in pictures)
+        return ["red?"] * len(questions)
+
+
+@pytest.mark.parametrize(("language", "visual", "answer"), [("gpt2", "blip2", "red"), ("endpoint:a", "endpoint:b", "unknown")])
+def test_models_ask_and_answer_here_or_at_an_endpoint(make, monkeypatch, capsys, language, visual, answer):
+    monkeypatch.setattr(talking, "LanguageModel", Words)
+    monkeypatch.setattr(talking, "Endpoint", Words)
+    monkeypatch.setattr(make_dialogues, "VisualQuestionAnswerer", Words)
+    code, out = make(questioner="few-shot", answerer="vqa", language_model=language, vqa_model=visual, rounds=2)
+    assert code == 0
+    assert {split_round(text)[1] for dialogue in read_dialogues(out) for text in dialogue.rounds[1:]} == {answer}
+    assert ("24 of 24 questions had no answer" in capsys.readouterr().out) == (answer == "unknown")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"questioner": "candidate-aware"}, "give --encoder"),
+        ({"questioner": "few-shot"}, "give --language-model"),
+        ({"questioner": "in-order", "answerer": "vqa"}, "give --vqa-model"),
+        ({"questioner": "in-order", "rounds": 99}, "give --rounds"),
+        ({"questioner": "recorded"}, "give --recorded"),
+        ({"questioner": "in-order", "category": "shoes"}, "no category 'shoes'"),
+        ({"questioner": "in-order", "start": "nowhere.json"}, "nowhere.json"),
+        ({"questioner": "in-order", "answerer": "vqa", "vqa_model": "x", "images": "nowhere"}, "have no picture"),
+    ],
+)
+def test_what_is_missing_is_told(make, capsys, options, told):
+    code, out = make(**options)
+    errors = capsys.readouterr().err.strip().splitlines()
+    assert code == 2 and len(errors) == 1 and told in errors[0] and not out.exists()
+
+
+def test_a_person_answers_and_may_go_on_another_day(make, monkeypatch, capsys):
+    options = {"questioner": "in-order", "answerer": "person", "rounds": 1, "batch_size": 1}
+    answers = iter(["red", "blue"])
+
+    def read(prompt):
+        try:
+            return next(answers)
+        except StopIteration:
+            raise EOFError from None
+
+    monkeypatch.setattr(builtins, "input", read)
+    assert make(**options)[0] == 130 and "images/dress" in capsys.readouterr().out
+    answers = iter(f"color {number}" for number in range(10))
+    code, out = make(**options)
+    assert code == 0
+    assert [split_round(one.rounds[1])[1] for one in read_dialogues(out)] == ["red", "blue", *(f"color {number}" for number in range(10))]
+
+
+@pytest.fixture
+def chat(project, sample, monkeypatch, capsys, counting):
+    def talk(typed, **options):
+        lines, asked = iter(typed), []
+
+        def read(prompt):
+            asked.append(prompt)
+            line = next(lines)
+            if isinstance(line, type):
+                raise line
+            return line
+
+        monkeypatch.setattr(builtins, "input", read)
+        code = main(project.arguments("chat", **{"data": sample, "category": "dresses", "show": 3} | counting | options))
+        return code, asked, capsys.readouterr()
+
+    return talk
+
+
+def test_a_chat_shows_what_is_found_before_every_question_and_at_its_end(chat, sample):
+    catalog = Catalog(sample, "dresses")
+    target = catalog.ids("test")[3]
+    code, asked, told = chat([" ".join(word for words in catalog.labels[target] for word in words), "red", "unknown"], rounds=2)
+    assert code == 0 and len(asked) == 3 and len(set(asked)) == 3 and all(prompt.endswith("? ") for prompt in asked)
+    blocks = told.out.strip("\n").split("\n\n")
+    assert len(blocks) == 3 and all(len(block.splitlines()) == 3 for block in blocks)
+    first = blocks[0].splitlines()[0]
+    assert target in first and catalog.titles[target][:20] in first and str(catalog.images[target]) in first
+
+
+@pytest.mark.parametrize("end", [EOFError, KeyboardInterrupt])
+@pytest.mark.parametrize("before", [[], ["a red dress"], ["a red dress", "yes"]])
+def test_a_chat_ends_cleanly_whenever_the_person_does(chat, before, end):
+    code, _, told = chat([*before, end])
+    assert code == 0 and told.err == "" and told.out.endswith("you ended it\n")
+
+
+def test_nothing_recorded_can_be_chatted_with(chat):
+    code, _, told = chat([], questioner="recorded")
+    assert code == 2 and "take another" in told.err

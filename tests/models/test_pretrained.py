@@ -1,0 +1,106 @@
+"""Tiny random models, saved to disk and loaded as real ones are."""
+
+import pytest
+import torch
+from PIL import Image
+
+from fashioniq.files import UserError
+from fashioniq.models.pretrained import LanguageModel, VisualQuestionAnswerer
+
+transformers = pytest.importorskip("transformers", reason="the extra chat is not installed")
+WORDS = ["<pad>", "</s>", "<unk>", "<image>", "question", "answer", ":", "?", "what", "color", "is", "it", "red", "blue", "a", "dress", "yes", "no", "belt"]
+
+
+def tokenizer(**options):
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    made = Tokenizer(models.WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token="<unk>"))
+    made.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation()])
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=made, unk_token="<unk>", eos_token="</s>", model_max_length=64, **options)
+
+
+@pytest.fixture(scope="module")
+def causal(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("gpt2")
+    torch.manual_seed(0)
+    config = transformers.GPT2Config(vocab_size=len(WORDS), n_positions=64, n_embd=16, n_layer=1, n_head=2, bos_token_id=1, eos_token_id=1)
+    transformers.GPT2LMHeadModel(config).save_pretrained(folder)
+    tokenizer().save_pretrained(folder)  # no padding token, as GPT-2's has none
+    return folder
+
+
+def test_a_language_model_goes_on_with_each_prompt_whatever_stands_beside_it(causal):
+    model = LanguageModel(str(causal))
+    prompts = ["question : what color is it ?", "a red dress", "yes"]
+    together = model.complete(prompts, 6)
+    assert together == [model.complete([prompt], 6)[0] for prompt in prompts] == model.complete(prompts, 6)
+    assert all(not text.startswith(prompt) for text, prompt in zip(together, prompts, strict=True)) and len(set(together)) > 1
+
+
+def test_a_prompt_that_is_too_long_is_told(causal):
+    with pytest.raises(UserError, match="reads 64 tokens, a prompt with its answer has 70"):
+        LanguageModel(str(causal)).complete(["red " * 60, "yes"], 10)
+
+
+@pytest.fixture(scope="module")
+def blip2(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("blip2")
+    torch.manual_seed(0)
+    small = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = transformers.Blip2Config(
+        vision_config={**small, "image_size": 28, "patch_size": 14},
+        qformer_config={**small, "encoder_hidden_size": 16, "cross_attention_frequency": 1, "vocab_size": len(WORDS)},
+        text_config={
+            "model_type": "opt", "vocab_size": len(WORDS), "hidden_size": 16, "word_embed_proj_dim": 16, "ffn_dim": 16, "num_hidden_layers": 1,
+            "num_attention_heads": 2, "max_position_embeddings": 64, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 1,
+        },
+        num_query_tokens=4,
+        image_token_index=WORDS.index("<image>"),
+    )  # fmt: skip
+    transformers.Blip2ForConditionalGeneration(config).save_pretrained(folder)
+    images = transformers.BlipImageProcessor(size={"height": 28, "width": 28})
+    transformers.Blip2Processor(images, tokenizer(pad_token="<pad>"), num_query_tokens=4).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def blip(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("blip")
+    torch.manual_seed(0)
+    small = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    text = {**small, "vocab_size": len(WORDS), "encoder_hidden_size": 16, "max_position_embeddings": 64, "is_decoder": True}
+    ids = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 1, "sep_token_id": 1}
+    config = transformers.BlipConfig(text_config={**text, **ids}, vision_config={**small, "image_size": 28, "patch_size": 14})
+    transformers.BlipForQuestionAnswering(config).save_pretrained(folder)
+    images = transformers.BlipImageProcessor(size={"height": 28, "width": 28})
+    transformers.BlipProcessor(images, tokenizer(pad_token="<pad>")).save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["blip2", "blip"])
+def test_a_visual_model_answers_each_question_on_its_picture_whatever_stands_beside_it(kind, request):
+    model = VisualQuestionAnswerer(str(request.getfixturevalue(kind)))
+    pictures = [Image.new("RGB", (40, 60), color) for color in ("red", "navy", "red")]
+    questions = ["what color is it?", "belt?", "yes?"]
+    answers = model.answer(pictures, questions, tokens=5)
+    assert answers == [model.answer([picture], [question], tokens=5)[0] for picture, question in zip(pictures, questions, strict=True)]
+    assert len(answers) == 3 and not any("question" in answer and "answer" in answer for answer in answers)
+
+
+def test_what_cannot_be_loaded_is_told_in_one_line(causal, tmp_path):
+    with pytest.raises(UserError, match=r"cannot load .*nothing"):
+        LanguageModel(str(tmp_path / "nothing"))
+    with pytest.raises(UserError, match=r"cannot load .*gpt2"):
+        VisualQuestionAnswerer(str(causal))
+    (causal / "model.safetensors").rename(tmp_path / "kept")
+    torch.save({}, causal / "pytorch_model.bin")
+    with pytest.raises(UserError, match="cannot load") as caught:  # pickles are not read
+        LanguageModel(str(causal))
+    (tmp_path / "kept").rename(causal / "model.safetensors")
+    assert "\n" not in str(caught.value)
+
+
+def test_without_transformers_it_is_said_how_to_install_them(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "transformers", None)
+    with pytest.raises(UserError, match=r"pip install 'fashioniq\[chat\]'"):
+        LanguageModel("gpt2")
