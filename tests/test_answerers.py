@@ -1,5 +1,6 @@
 """Who answers: nothing but a few plain words goes into a dialog, and labels tell the truth or nothing."""
 
+import builtins
 import io
 import unicodedata
 
@@ -126,8 +127,8 @@ def test_a_picture_that_cannot_be_seen_is_told(pictures, image, told):
         Visual(Echo(""), pictures).answer([image], ["what?"])
 
 
-def test_a_person_is_shown_the_image_and_asked(capsys):
+def test_a_person_is_shown_the_image_and_asked(capsys, monkeypatch):
     asked = []
-    person = Person("picture {}".format, lambda prompt: asked.append(prompt) or " red?\x07 ")
-    assert person.answer(["a"], ["what color?"]) == ["red"]
+    monkeypatch.setattr(builtins, "input", lambda prompt: asked.append(prompt) or " red?\x07 ")
+    assert Person("picture {}".format).answer(["a"], ["what color?"]) == ["red"]
     assert asked == ["what color? "] and capsys.readouterr().out == "picture a\n"

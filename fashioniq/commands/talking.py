@@ -56,7 +56,7 @@ def search_of(settings: Asking, catalog: Catalog) -> tuple[Search, list[str]]:
 def questioner_of(
     settings: Asking, catalog: Catalog | None, recorded: Sequence[Dialogue] = (), finding: tuple[Search, list[str]] | None = None
 ) -> Questioner:
-    """Who asks; `finding` is a `search_of` that is there already. Raises UserError where something is missing, or there are fewer questions than rounds."""
+    """Who asks; `finding` is a `search_of` that is there already. Raises UserError where something is missing, or questions are too few."""
     if settings.questioner == "recorded":
         if (held := min((len(dialogue.rounds) - 1 for dialogue in recorded), default=0)) < settings.rounds:
             raise UserError(f"{held} rounds are recorded: give fewer than {settings.rounds} --rounds")
