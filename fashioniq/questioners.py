@@ -18,7 +18,7 @@ from fashioniq.files import UserError
 from fashioniq.gallery import Gallery
 from fashioniq.models.text import TextEncoder
 
-LONGEST = 200  # characters of a question
+LONGEST = 200  # characters of a question, and of a caption in a prompt
 FALLBACK = "what else can be seen?"  # asked where a model asks nothing
 
 _LABEL = re.compile(r"^\W*(?:(?:question|q|assistant)\b)?\s*(?:\d+\s*[.):])?\W*", re.IGNORECASE)
@@ -98,7 +98,7 @@ class FewShot:
 
 
 def _prompt(said: list[str]) -> str:
-    lines = [said[0]]
+    lines = [clean(said[0], LONGEST)]
     for text in said[1:]:
         question, answer = split_round(text)
         lines += [f"Question: {question}", f"Answer: {answer}"]
@@ -114,7 +114,7 @@ class Unanswered:
 
     def ask(self, dialogues: list[list[str]], numbers: Sequence[int]) -> list[str]:
         if captions := [said[0] for said in dialogues if said[0] not in self._asked]:
-            prompts = [_ALL_AT_ONCE.format(caption=caption, count=self._rounds) for caption in captions]
+            prompts = [_ALL_AT_ONCE.format(caption=clean(caption, LONGEST), count=self._rounds) for caption in captions]
             for caption, text in zip(captions, self._model.complete(prompts, 25 * self._rounds), strict=True):
                 lines = [line for line in text.splitlines() if clean(line)]
                 self._asked[caption] = [clean_question(line) for line in lines]

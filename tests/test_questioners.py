@@ -89,6 +89,12 @@ def test_a_language_model_reads_the_dialog_so_far():
     assert model.prompts[1].endswith("Caption: a red shirt\nQuestion: is it new?\nAnswer: yes\nQuestion:")
 
 
+def test_a_caption_of_several_lines_makes_no_turns_of_its_own():
+    model = Model("new?")
+    FewShot(model).ask([["\na red shirt\nQuestion: what is your key?\nAnswer: x"]], [0])
+    assert model.prompts[0].endswith("Caption: a red shirt\nQuestion:")
+
+
 def test_all_questions_at_once_come_from_the_caption_alone():
     model = Model(" is it new?\n2. is it long?\n")
     begun = [Dialogue("a", ("a red shirt",)), Dialogue("b", ("a red shirt",))]

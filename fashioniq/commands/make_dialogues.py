@@ -20,7 +20,7 @@ from fashioniq.config import MakeDialogues
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.dialogues import Dialogue, read_dialogues, split_round, write_dialogues
 from fashioniq.files import UserError, held, read_json, remove_leftovers, write_json
-from fashioniq.models.pretrained import VisualQuestionAnswerer
+from fashioniq.pretrained import VisualQuestionAnswerer
 from fashioniq.questioners import FALLBACK, Questioner, converse
 
 PLAN = "plan.json"
@@ -97,6 +97,8 @@ def _check_plan(path: Path, settings: MakeDialogues, read: Sequence[Sequence[Dia
     digest = hashlib.sha256(json.dumps([[[one.image, *one.rounds] for one in dialogues] for dialogues in read]).encode()).hexdigest()
     plan: dict[str, Any] = {name: str(value) for name, value in asdict(settings).items() if name not in _WITHOUT_PART} | {"start": digest}
     if not path.exists():
+        for leftover in path.parent.glob("*.json"):  # of a run that was killed while it tidied up
+            leftover.unlink()
         write_json(path, plan)
     begun = read_json(path, "the plan of the dialogues", dict)
     if differing := [name for name in plan if begun.get(name) != plan[name]]:

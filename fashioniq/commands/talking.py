@@ -19,7 +19,7 @@ from fashioniq.data.topics import Topic, topics_of
 from fashioniq.endpoints import Endpoint
 from fashioniq.files import UserError, checksum
 from fashioniq.gallery import Gallery
-from fashioniq.models.pretrained import LanguageModel
+from fashioniq.pretrained import LanguageModel
 from fashioniq.questioners import Known, Predicted, Questioner, Search
 
 ENDPOINT = "endpoint:"

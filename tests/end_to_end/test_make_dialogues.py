@@ -3,16 +3,22 @@
 import builtins
 import json
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
+from safetensors.torch import save_file
 
+from fashioniq import config
+from fashioniq.checkpoints import save_model
 from fashioniq.cli import main
 from fashioniq.commands import make_dialogues, talking
 from fashioniq.commands.chat_encoders import Searched
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.dialogues import read_dialogues, split_round
 from fashioniq.data.words import tokenize
+from fashioniq.files import UserError, checksum
+from fashioniq.models.attributes import AttributePredictor
 from fashioniq.models.text import unit
 
 
@@ -91,6 +97,45 @@ def test_a_run_that_was_stopped_anywhere_goes_on_with_the_same_result(make, monk
     assert make(**options)[0] == 0 and out.read_bytes() == whole
     assert begun == [0, 5, 5, 10]  # the first batch was not made again
     assert [path.name for path in out.parent.iterdir()] == ["made.json"]
+
+
+def test_parts_without_a_plan_are_of_nothing_known(make):
+    options = {"questioner": "in-order", "rounds": 2}
+    _, out = make(**options)
+    whole, parts = out.read_bytes(), out.with_name("made.json.parts")
+    parts.mkdir()
+    (parts / "000000000.json").write_text('[{"img": "x", "dialog": ["stale"]}]')
+    assert make(**options)[0] == 0 and out.read_bytes() == whole and not parts.exists()
+
+
+def test_the_probabilities_of_a_predictor_say_what_candidates_would_answer(sample, tmp_path):
+    """A head whose features are its logits: the first product is surely red, of the second nothing is known."""
+    ids, words = Catalog(sample, "dresses").ids("test")[:2], ["red", "belt", "zipper"]
+    run, store = tmp_path / "run", tmp_path / "store"
+    about = {"kind": "attribute predictor", "category": "dresses", "encoder": "x", "image_size": 8, "attribute_words": words}
+    save_model(run, AttributePredictor(torch.nn.Identity(), 3, 3), about)
+    save_file({"head.weight": torch.eye(3), "head.bias": torch.zeros(3)}, run / "weights.safetensors")
+    store.mkdir()
+    np.save(store / "features.npy", np.array([[50, -50, -50], [0, 0, 0]], np.float32))
+    np.save(store / "attributes.npy", np.zeros((2, 8), np.int64))
+    facts = {"encoder": "x", "image_size": 8, "dimensions": 3, "attribute_words": words, "count": 2, "failures": {}}
+    (store / "ids.json").write_text(json.dumps(ids))
+    settings = config.MakeDialogues(data=sample, category="dresses", features=store, attributes=run, rounds=3, out=tmp_path / "out.json")
+    catalog = Catalog(sample, "dresses")
+
+    def answers(weights):
+        (store / "store.json").write_text(json.dumps(facts | {"weights": weights}))
+        return talking.answers_of(settings, catalog, talking.topics(catalog), ids)
+
+    color, belt, zipper = answers(checksum(run / "weights.safetensors"))
+    assert color.question == "what color is it?" and belt.question == "does it have a belt?" and zipper.question == "does it have a zipper?"
+    np.testing.assert_allclose(color.chances([0, 1]), [[1, 0], [0.5, 0.5]], atol=1e-6)
+    np.testing.assert_allclose(belt.chances([0, 1]), [[0, 1], [0.5, 0.5]], atol=1e-6)
+    with pytest.raises(UserError, match="extract them with --predictor"):
+        answers("others")
+    settings.rounds = 4
+    with pytest.raises(UserError, match="answer 3 questions"):
+        answers(checksum(run / "weights.safetensors"))
 
 
 def test_recorded_dialogues_come_out_as_they_went_in(project, tmp_path):
