@@ -7,10 +7,12 @@ from pathlib import Path
 
 from fashioniq.categories import FILE_NAMES, canonical
 from fashioniq.data.catalog import SPLITS
+from fashioniq.data.dialogues import Dialogue, write_dialogues
 from fashioniq.data.pairing import reference_pairs
 from fashioniq.data.sample.drawing import draw_garment
 from fashioniq.data.sample.garments import Garment, random_garment
 from fashioniq.data.sample.grammar import COLOUR_WORDS, SLEEVE_ORDER, two_captions
+from fashioniq.data.sample.questions import NOUNS, question_dialog
 from fashioniq.files import UserError, read_json, write_json
 
 LEAST_SIZE = 96  # below it a button or a pocket cannot be seen
@@ -18,7 +20,7 @@ LEAST_PRODUCTS = 30
 MADE_BY = "fashioniq draw-sample"
 
 _ROUND = ("train", "train", "train", "val", "test")  # 60/20/20, and a larger sample keeps every product in its split
-_FOLDERS = ("image_splits", "captions", "attributes", "titles", "images")
+_FOLDERS = ("image_splits", "captions", "attributes", "titles", "images", "dialogues")
 _UNFINISHED = ".draw-sample-unfinished"  # a killed run leaves it, so that the next may start over
 
 _LABELS = {  # where DeepFashion's word is not ours
@@ -27,7 +29,6 @@ _LABELS = {  # where DeepFashion's word is not ours
     "long sleeves": "long sleeve", "round": "round neck", "square": "square neck", "half buttons": "half placket",
     "pocket": "pockets", "bell sleeves": "bell sleeve", "trim": "contrast trim",
 }  # fmt: skip
-_NOUNS = {"dresses": "dress", "shirts": "shirt", "tops": "top"}
 _BRANDS = (
     "Marlowe", "Tessa Quill", "Northfold", "Bellweather", "Ivy & Oak", "Calder Row", "Linnea", "Fenwick Lane", "Rosalba", "Pepperwood",
     "Old Harbor", "Juno Street", "Maribel", "Kestrel", "Vantine", "Sunday Loom", "Harlan Co.", "Odette", "Plum & Pine", "Westerly",
@@ -96,18 +97,21 @@ def _write_category(root: Path, category: str, products: int, size: int, seed: i
     pictures.mkdir(parents=True)
     splits: dict[str, dict[str, Garment]] = {split: {} for split in SPLITS}
     titles: dict[str, str] = {}
+    dialogues: dict[str, Dialogue] = {}
     for number in range(products):
         rng = random.Random(f"{seed} {category} {number}")
         name = f"{file[0].upper()}{number:09d}"
         garment = random_garment(category, rng)
         splits[_ROUND[number % len(_ROUND)]][name] = garment
         titles[name] = title_of(garment, rng)
+        dialogues[name] = Dialogue(name, question_dialog(garment, random.Random(f"{seed} {category} {number} dialog")))
         draw_garment(garment, size, rng).save(pictures / f"{name}.jpg", quality=90, subsampling=0)
     for split, garments in splits.items():
         write_json(root / "image_splits" / f"split.{file}.{split}.json", list(garments))
         labelled = {name: labels_of(garment) for name, garment in garments.items()}
         write_json(root / "attributes" / f"asin2attr.{file}.{split}.json", labelled, indent=None)
         write_json(root / "titles" / f"{file}.{split}.json", {name: {"title": titles[name]} for name in garments})
+        write_dialogues(root / "dialogues" / f"{file}.{split}.json", [dialogues[name] for name in garments])
         rows = _captioned_pairs(garments, titles, random.Random(f"{seed} {category} {split}"))
         if split == "test":  # as released: who takes part in a test pair as the target is not told
             rows = [{"candidate": row["candidate"], "captions": row["captions"]} for row in rows]
@@ -132,7 +136,7 @@ def labels_of(garment: Garment) -> list[list[str]]:
     sleeves = f"{garment.sleeves} sleeves" if SLEEVE_ORDER[garment.sleeves] else garment.sleeves
     neckline = "" if garment.neckline == "straight" else garment.neckline
     lists = (
-        (_NOUNS[garment.category],),
+        (NOUNS[garment.category],),
         (garment.pattern, *colours, garment.motif),
         (garment.fabric,),
         (garment.length, garment.fit),

@@ -43,7 +43,7 @@ _FABRICS = {
     "shirts": ("cotton", "linen", "denim", "flannel", "poplin"),
     "tops": ("cotton", "chiffon", "jersey", "satin", "lace", "knit"),
 }
-_DETAILS = {
+DETAILS = {
     "dresses": {"belt": 0.22, "pockets": 0.12, "bow": 0.12, "ruffles": 0.15},
     "shirts": {"pocket": 0.38},
     "tops": {"pocket": 0.14, "bow": 0.12, "ruffles": 0.16},
@@ -86,7 +86,7 @@ def random_garment(category: str, rng: random.Random) -> Garment:
     room = neckline != "v-neck" or length != "cropped"
     printed = pattern == "solid" and not closure and room and rng.random() < _MOTIF_SHARE[category]
     motif = rng.choice(_MOTIFS) if printed else ""
-    details = {name for name, share in _DETAILS[category].items() if rng.random() < share}
+    details = {name for name, share in DETAILS[category].items() if rng.random() < share}
     if pattern == "solid" and sleeves not in ("strapless", "straps") and rng.random() < 0.25:
         details.add("trim")
     if category != "shirts" and sleeves in ("three-quarter", "long") and rng.random() < 0.3:

@@ -48,7 +48,7 @@ COLOUR_WORDS = {
     "red": ("red", "bright red"), "pink": ("pink", "light pink"),
 }  # fmt: skip
 _BRIGHT = {"blue", "red", "pink", "yellow", "orange"}
-_PATTERN_CLAUSES: dict[str, tuple[Clause, ...]] = {
+PATTERN_CLAUSES: dict[str, tuple[Clause, ...]] = {
     "striped": (("is", "striped"), ("has", "stripes"), ("has", "{second} stripes")),
     "plaid": (("is", "plaid"), ("is", "checked"), ("has", "a checked pattern")),
     "polka dot": (("has", "polka dots"), ("has", "{second} polka dots"), ("is", "dotted")),
@@ -56,10 +56,10 @@ _PATTERN_CLAUSES: dict[str, tuple[Clause, ...]] = {
     "chevron": (("has", "a chevron pattern"), ("has", "a zigzag pattern"), ("has", "{second} zigzags")),
     "color block": (("is", "color blocked"), ("has", "a {second} bottom half"), ("is", "half {second}")),
 }
-_PATTERN_NOUNS = {
+PATTERN_NOUNS = {
     "striped": "stripes", "plaid": "checks", "polka dot": "dots", "floral": "flowers", "chevron": "zigzags", "color block": "color blocks",
 }  # fmt: skip
-_SLEEVE_CLAUSES: dict[str, tuple[Clause, ...]] = {
+SLEEVE_CLAUSES: dict[str, tuple[Clause, ...]] = {
     "strapless": (("is", "strapless"),),
     "straps": (("has", "thin straps"), ("has", "spaghetti straps"), ("is", "strappy")),
     "sleeveless": (("is", "sleeveless"), ("is", "a sleeveless style")),
@@ -68,7 +68,7 @@ _SLEEVE_CLAUSES: dict[str, tuple[Clause, ...]] = {
     "long": (("has", "long sleeves"), ("is", "long sleeved")),
 }
 SLEEVE_ORDER = {"strapless": 0, "straps": 0, "sleeveless": 0, "short": 1, "three-quarter": 2, "long": 3}
-_NECK_CLAUSES: dict[str, tuple[Clause, ...]] = {
+NECK_CLAUSES: dict[str, tuple[Clause, ...]] = {
     "round": (("has", "a round neck"), ("has", "a crew neck"), ("has", "a round neckline")),
     "v-neck": (("has", "a v-neck"), ("is", "v-necked"), ("has", "a v-neck front")),
     "square": (("has", "a square neck"), ("has", "a square neckline")),
@@ -77,7 +77,7 @@ _NECK_CLAUSES: dict[str, tuple[Clause, ...]] = {
 }
 _NECK_DEPTH = {"turtleneck": 0, "collar": 1, "round": 2, "square": 3, "v-neck": 4}
 _LENGTH_ORDER = {"mini": 0, "knee": 1, "maxi": 2, "cropped": 0, "regular": 1, "long": 2}
-_LENGTH_CLAUSES: dict[str, tuple[Clause, ...]] = {
+LENGTH_CLAUSES: dict[str, tuple[Clause, ...]] = {
     "mini": (("is", "short"), ("is", "a mini dress"), ("is", "mini length")),
     "knee": (("is", "knee length"), ("has", "a knee-length skirt")),
     "maxi": (("is", "long"), ("is", "a maxi dress"), ("is", "floor length")),
@@ -85,14 +85,14 @@ _LENGTH_CLAUSES: dict[str, tuple[Clause, ...]] = {
     "regular": (("is", "hip length"), ("is", "regular length")),
     "long": (("is", "long"), ("is", "tunic length")),
 }
-_FIT_CLAUSES: dict[str, tuple[Clause, ...]] = {
+FIT_CLAUSES: dict[str, tuple[Clause, ...]] = {
     "fitted": (("is", "fitted"), ("is", "tight"), ("is", "close fitting")),
     "straight": (("is", "straight"), ("has", "a straight cut")),
     "loose": (("is", "loose"), ("is", "baggy"), ("has", "a loose fit")),
     "flared": (("is", "flared"), ("is", "flowy"), ("has", "a flared shape")),
 }
 _FIT_ORDER = {"fitted": 0, "straight": 1, "loose": 1, "flared": 2}
-_CLOSURE_CLAUSES: dict[str, tuple[Clause, ...]] = {
+CLOSURE_CLAUSES: dict[str, tuple[Clause, ...]] = {
     "buttons": (("has", "buttons"), ("has", "buttons down the front"), ("is", "buttoned")),
     "half buttons": (("has", "a half placket"), ("has", "a few buttons")),
     "zipper": (("has", "a zipper"), ("has", "a zip front")),
@@ -219,32 +219,32 @@ def _pattern(target: Garment, candidate: Garment) -> list[Difference]:
     if target.pattern == candidate.pattern:
         if plain or target.second == candidate.second:
             return []
-        said = f"{target.second} {_PATTERN_NOUNS[target.pattern]}"
+        said = f"{target.second} {PATTERN_NOUNS[target.pattern]}"
         if target.pattern == "color block":
-            said = f"{_article(target.second)} {target.second} bottom"
+            said = f"{article(target.second)} {target.second} bottom"
         return [Difference("pattern", 3.0, (("has", said),), (("has", f"{said} instead of {candidate.second}"),))]
-    noun = _PATTERN_NOUNS.get(candidate.pattern, "")
+    noun = PATTERN_NOUNS.get(candidate.pattern, "")
     negated = (("has", f"no {noun}"), ("is", f"not {candidate.pattern.replace('block', 'blocked')}")) if noun else (("is", "not plain"),)
     if plain and (target.motif or target.details & _IN_SECOND_COLOUR):
         return [Difference("pattern", 2.6, (("is", "mostly one color"),), (("has", "less of a pattern"),), negated)]
     if plain:
         simpler = (("is", "plainer"), ("is", "simpler"), ("has", "a simpler design"), ("is", "plain instead of patterned"))
         return [Difference("pattern", 3.6, (("is", "a solid color"), ("is", "plain"), ("is", "one color")), simpler, negated)]
-    direct = _filled(_PATTERN_CLAUSES[target.pattern], target)
+    direct = filled(PATTERN_CLAUSES[target.pattern], target)
     if was_plain:
         comparing: tuple[Clause, ...] = (
             ("is", "more patterned"),
             ("has", "a busier pattern"),
-            ("has", f"{_PATTERN_NOUNS[target.pattern]} instead of a solid"),
+            ("has", f"{PATTERN_NOUNS[target.pattern]} instead of a solid"),
         )
     else:
-        comparing = (("has", f"{_PATTERN_NOUNS[target.pattern]} instead of {noun}"),)
+        comparing = (("has", f"{PATTERN_NOUNS[target.pattern]} instead of {noun}"),)
     return [Difference("pattern", 4.2, direct, comparing, negated)]
 
 
-def _filled(clauses: Sequence[Clause], garment: Garment) -> tuple[Clause, ...]:
+def filled(clauses: Sequence[Clause], garment: Garment) -> tuple[Clause, ...]:
     """The clauses with the second colour in its place."""
-    filled = ((verb, said.replace("a {second}", f"{_article(garment.second)} {garment.second}")) for verb, said in clauses)
+    filled = ((verb, said.replace("a {second}", f"{article(garment.second)} {garment.second}")) for verb, said in clauses)
     return tuple((verb, said.replace("{second}", garment.second)) for verb, said in filled)
 
 
@@ -265,7 +265,7 @@ def _sleeves(target: Garment, candidate: Garment) -> list[Difference]:
         comparing = (("has", "less sleeve"), ("has", "barer arms"), ("is", "more revealing"))
     if order and before:
         comparing += (("has", f"{target.sleeves} sleeves instead of {candidate.sleeves}"),)
-    return [Difference("sleeves", 4.0, _SLEEVE_CLAUSES[target.sleeves], comparing, negated)]
+    return [Difference("sleeves", 4.0, SLEEVE_CLAUSES[target.sleeves], comparing, negated)]
 
 
 def _length(target: Garment, candidate: Garment) -> list[Difference]:
@@ -275,7 +275,7 @@ def _length(target: Garment, candidate: Garment) -> list[Difference]:
     word, what = "longer" if longer > 0 else "shorter", "skirt" if target.category == "dresses" else "body"
     comparing = (("is", word), ("is", f"much {word}" if abs(longer) > 1 else word), ("has", f"a {word} {what}"))
     negated = {"maxi": "long", "long": "long", "mini": "short", "cropped": "cropped"}.get(candidate.length)
-    return [Difference("length", 3.2, _LENGTH_CLAUSES[target.length], comparing, (("is", f"not as {negated}"),) if negated else ())]
+    return [Difference("length", 3.2, LENGTH_CLAUSES[target.length], comparing, (("is", f"not as {negated}"),) if negated else ())]
 
 
 def _neckline(target: Garment, candidate: Garment) -> list[Difference]:
@@ -287,7 +287,7 @@ def _neckline(target: Garment, candidate: Garment) -> list[Difference]:
         words = ("lower", "deeper") if lower else ("higher", "higher")
         comparing = (("has", f"a {words[0]} neckline"), ("has", f"a {words[1]} neck"))
     negated = (("has", f"no {candidate.neckline}"),) if candidate.neckline in ("collar", "turtleneck", "v-neck") else ()
-    return [Difference("neckline", 2.0, _NECK_CLAUSES[target.neckline], comparing, negated)]
+    return [Difference("neckline", 2.0, NECK_CLAUSES[target.neckline], comparing, negated)]
 
 
 def _fit(target: Garment, candidate: Garment) -> list[Difference]:
@@ -299,7 +299,7 @@ def _fit(target: Garment, candidate: Garment) -> list[Difference]:
     else:
         said = (("is", "more flared"), ("is", "more flowy")) if target.fit == "flared" else (("is", "looser"), ("is", "less fitted"))
     negated = (("is", f"not as {candidate.fit}"),) if (looser < 0 and candidate.fit != "straight") or candidate.fit == "fitted" else ()
-    return [Difference("fit", 1.7, _FIT_CLAUSES[target.fit], said, negated)]
+    return [Difference("fit", 1.7, FIT_CLAUSES[target.fit], said, negated)]
 
 
 def _closure(target: Garment, candidate: Garment) -> list[Difference]:
@@ -313,7 +313,7 @@ def _closure(target: Garment, candidate: Garment) -> list[Difference]:
     comparing: tuple[Clause, ...] = ()
     if "buttons" in target.closure and candidate.closure != "zipper":
         comparing = (("has", "fewer buttons" if candidate.closure == "buttons" else "more buttons"),)
-    return [Difference("closure", 1.8, _CLOSURE_CLAUSES[target.closure], comparing, negated)]
+    return [Difference("closure", 1.8, CLOSURE_CLAUSES[target.closure], comparing, negated)]
 
 
 def _motif(target: Garment, candidate: Garment) -> list[Difference]:
@@ -326,14 +326,14 @@ def _motif(target: Garment, candidate: Garment) -> list[Difference]:
     direct = [("has", "lettering"), ("has", "writing on the front"), ("has", f"{target.second} letters")]
     if target.motif != "lettering":
         thing = f"{target.second} {target.motif}"
-        direct = [("has", f"a {target.motif} on the front"), ("has", f"{_article(thing)} {thing}"), ("has", f"a {target.motif} print")]
+        direct = [("has", f"a {target.motif} on the front"), ("has", f"{article(thing)} {thing}"), ("has", f"a {target.motif} print")]
     comparing: tuple[Clause, ...] = (("is", "more graphic"), ("has", "more of a graphic"))
     if candidate.motif:
         comparing = (("has", f"{target.motif} print instead of {candidate.motif}"),)
     return [Difference("motif", 3.4, tuple(direct), comparing)]
 
 
-def _article(words: str) -> str:
+def article(words: str) -> str:
     return "an" if words[0] in "aeiou" else "a"
 
 
@@ -341,7 +341,7 @@ def _details(target: Garment, candidate: Garment) -> list[Difference]:
     found = []
     for name, (there, more, absent) in _DETAIL_CLAUSES.items():
         if name in target.details and name not in candidate.details:
-            found.append(Difference(name, 1.6, _filled(there, target), (more,)))
+            found.append(Difference(name, 1.6, filled(there, target), (more,)))
         elif name in candidate.details and name not in target.details:
             found.append(Difference(name, 0.28, negated=(("has", absent),)))
     return found

@@ -1,0 +1,108 @@
+"""Question dialogs of drawn garments, as ChatIR has them: a caption, then ten questions with answers from the garment's attributes."""
+
+import random
+from dataclasses import dataclass
+
+from fashioniq.data.dialogues import join_round
+from fashioniq.data.sample.garments import DETAILS, Garment
+from fashioniq.data.sample.grammar import (
+    CLOSURE_CLAUSES,
+    COLOUR_WORDS,
+    FIT_CLAUSES,
+    LENGTH_CLAUSES,
+    NECK_CLAUSES,
+    PATTERN_CLAUSES,
+    PATTERN_NOUNS,
+    SLEEVE_CLAUSES,
+    Clause,
+    article,
+    filled,
+)
+
+ROUNDS = 10
+NOUNS = {"dresses": "dress", "shirts": "shirt", "tops": "top"}
+_TWO_TOLD = 0.6  # captions of two attributes; the others tell one
+_IN_SECOND_COLOUR = ("belt", "bow", "trim")  # of a plain garment, besides what is printed on it
+
+
+@dataclass(frozen=True)
+class Topic:
+    """What can be asked of a garment, in several ways, and what is true, in several ways."""
+
+    questions: tuple[str, ...]
+    answers: tuple[str, ...]
+
+
+def question_dialog(garment: Garment, rng: random.Random) -> tuple[str, ...]:
+    """A caption of one or two striking attributes, then ten rounds "question? answer" on others, in a random order, each topic once."""
+    clauses = _striking(garment)
+    told = rng.sample(list(clauses), min(len(clauses), 1 + (rng.random() < _TWO_TOLD)))
+    caption = " and ".join(f"{verb} {said}" for verb, said in (rng.choice(clauses[name]) for name in told))
+    asked = [topic for name, topic in topics_of(garment).items() if name not in told]
+    rounds = (join_round(rng.choice(topic.questions), rng.choice(topic.answers)) for topic in rng.sample(asked, ROUNDS))
+    return (f"a {NOUNS[garment.category]} that {caption}", *rounds)
+
+
+def _striking(garment: Garment) -> dict[str, tuple[Clause, ...]]:
+    """By topic what one says of a garment at first sight."""
+    clauses = {
+        "colour": tuple(("is", name) for name in _colour_words(garment)),
+        "pattern": (("is", "plain"),) if garment.pattern == "solid" else filled(PATTERN_CLAUSES[garment.pattern], garment),
+        "sleeves": SLEEVE_CLAUSES[garment.sleeves],
+        "length": LENGTH_CLAUSES[garment.length],
+    }
+    return {name: tuple(clause for clause in some if clause[0] == "has" or not clause[1].startswith("a ")) for name, some in clauses.items()}
+
+
+def topics_of(garment: Garment) -> dict[str, Topic]:
+    """All that can be asked of a garment: at least thirteen topics."""
+    plain, noun = garment.pattern == "solid", NOUNS[garment.category]
+    two_coloured = not plain or garment.motif or any(name in garment.details for name in _IN_SECOND_COLOUR)
+    patterns = ("plain", "no pattern") if plain else (garment.pattern, PATTERN_NOUNS[garment.pattern])
+    topics = {
+        "colour": Topic((f"what color is the {noun}?", "what is its main color?"), _colour_words(garment)),
+        "second": Topic(
+            ("is there a second color?", "does it have another color?"), (f"yes, {garment.second}",) if two_coloured else ("no", "only one color")
+        ),
+        "pattern": Topic(("what pattern does it have?", "is it plain or patterned?"), patterns),
+        "sleeves": Topic(("what are the sleeves like?", "does it have sleeves?"), _said(SLEEVE_CLAUSES[garment.sleeves])),
+        "neckline": Topic(
+            ("what neckline does it have?", "what does the neck look like?"),
+            ("straight", "straight across") if garment.neckline == "straight" else _said(NECK_CLAUSES[garment.neckline]),
+        ),
+        "length": Topic((f"how long is the {noun}?", "what length is it?"), _said(LENGTH_CLAUSES[garment.length])),
+        "fit": Topic(("how does it fit?", "what cut does it have?"), _said(FIT_CLAUSES[garment.fit])),
+        "closure": Topic(
+            ("are there buttons or a zipper?", "does it have buttons or a zipper?"),
+            tuple(f"yes, {said}" for said in _said(CLOSURE_CLAUSES[garment.closure])) if garment.closure else ("no", "neither"),
+        ),
+        "motif": Topic(("is there a print on the front?", "does it have a graphic?"), (f"yes, {_print_of(garment)}",) if garment.motif else ("no",)),
+        "fabric": Topic(("what is it made of?", "what fabric is it?"), (garment.fabric,)),
+        "style": Topic(("what style is it?", "what would you wear it for?"), (garment.style,)),
+    }
+    sleeves = () if garment.category == "shirts" else ("bell sleeves",)
+    return topics | {name: _detail(name, garment) for name in (*DETAILS[garment.category], "trim", *sleeves)}
+
+
+def _detail(name: str, garment: Garment) -> Topic:
+    thing = name if name in ("pockets", "ruffles", "trim", "bell sleeves") else f"a {name}"
+    questions = (f"does it have {thing}?", f"is there {thing}?" if thing[:2] == "a " or name == "trim" else f"are there {thing}?")
+    if name not in garment.details:
+        return Topic(questions, ("no", f"no {name}"))
+    coloured = f"{garment.second} {name}" if name == "trim" else f"{article(garment.second)} {garment.second} {name}"
+    in_second = name in _IN_SECOND_COLOUR and garment.pattern != "color block"
+    return Topic(questions, ("yes", f"yes, {coloured if in_second else thing}"))
+
+
+def _colour_words(garment: Garment) -> tuple[str, ...]:
+    return COLOUR_WORDS.get(garment.colour, (garment.colour,))
+
+
+def _said(clauses: tuple[Clause, ...]) -> tuple[str, ...]:
+    return tuple(said for _, said in clauses)
+
+
+def _print_of(garment: Garment) -> str:
+    if garment.motif == "lettering":
+        return f"{garment.second} letters"
+    return f"{article(garment.second)} {garment.second} {garment.motif}"
