@@ -16,6 +16,7 @@ _SPOKEN = {"category", "attrs", "model", "sizes", "words", "features", "data"}
 REQUIRED = {
     "captioner": _SPOKEN,
     "retriever": _SPOKEN | {"user"},
+    "dialog encoder": {"model", "sizes", "words", "features", "joined", "data"},
     "attribute predictor": {"category", "encoder", "image_size", "attribute_words"},
 }  # facts without which a model cannot be used
 

@@ -35,6 +35,7 @@ COMMANDS: dict[str, type] = {
     "chat": config.Chat,
     "fetch-spice": config.FetchSpice,
     "compare": config.Compare,
+    "train-dialog-encoder": config.TrainDialogEncoder,
 }
 
 

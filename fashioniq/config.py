@@ -410,3 +410,32 @@ class Chat(Asking):
 
     category: str = required(CATEGORY)
     show: int = knob(5, "products shown each time", least=1)
+
+
+@dataclass(kw_only=True)
+class TrainDialogEncoder(Training):
+    """Train the image retriever of question dialogs, ChatIR's F: its text encoder, on partial dialogs; the images' features stay as they are."""
+
+    category: str | None = knob(None, f"{CATEGORY}; tells where in DATA the dialogues and the feature store are")
+    dialogues: Path | None = knob(None, "to learn from, in the format of ChatIR or VisDial (default: DATA/dialogues/CATEGORY.train.json)")
+    val_dialogues: Path | None = knob(None, "to choose the best epoch by, among their images (default: DATA/dialogues/CATEGORY.val.json)")
+    features: Path | None = knob(None, f"{FEATURES}, with the images of both")
+    encoder: str = knob("transformer", "trained from scratch; or CLIP or BLIP to train on, by folder or name of the hub, whose images' vectors the store holds")
+    loss: Literal["recall", "contrastive", "both"] = knob(
+        "both", "1 − R@1, 2, 4, 8, 16, smoothed, which teaches an encoder that ranks well already (Patel 2022); cross-entropy over the batch; their sum"
+    )
+    mask: Literal["none", "caption", "questions", "answers", "rounds", "tokens"] = knob(
+        "caption", "what some examples lack, so that no part alone is relied on: all of it, of rounds the half, of tokens 15 %"
+    )
+    mask_share: float = knob(0.2, "share of the examples that lack it", least=0, below=1)
+    joined: str = knob(", ", "what stands between the rounds of a query; ChatIR's paper has [SEP]")
+    batch_size: int = knob(512, "dialogs a step: the images of all are each other's negatives", least=2)
+    chunk: int = knob(128, "texts in memory at a time; the gradient is the batch's nevertheless", least=1)
+    learning_rate: float | None = knob(None, "of AdamW, times 0.93 each epoch until 1e-6 (default: 1e-3, of CLIP or BLIP 5e-5)", least=1e-6)
+    width: int = knob(256, "of the transformer and of the search space; CLIP and BLIP have sizes of their own", least=1)
+    heads: int = knob(8, "of its attention", least=1)
+    hidden: int = knob(1024, "width inside its feed-forward layers", least=1)
+    layers: int = knob(2, "of the transformer", least=1)
+    dropout: float = knob(0.1, "share of activations that training drops; CLIP and BLIP keep their own", least=0, below=1)
+    limit: int = knob(128, "words of a dialog that are read", least=1)
+    at_least: int = knob(2, "words seen less often in training are unknown", least=1)

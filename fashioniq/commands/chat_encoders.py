@@ -23,6 +23,7 @@ from fashioniq.data.filling import fill_store
 from fashioniq.data.images import load_image
 from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.files import UserError
+from fashioniq.models.dialog_encoder import DialogEncoder, TextHalf, TextTower
 from fashioniq.models.text import ImageText, TextEncoder, load_text_encoder, unit
 
 SUFFIXES = ("", ".jpg", ".jpeg", ".png", ".webp")
@@ -88,15 +89,16 @@ def _of_run(settings: EvalChatIR, space: Sequence[str], device: torch.device) ->
     return Searched(items.ids, vectors_ND, encoder, facts, joined)
 
 
-def load_dialog_encoder(run: Path, store: FeatureStore) -> tuple[Any, str]:
+def load_dialog_encoder(run: Path, store: FeatureStore) -> tuple[TextTower, str]:
     """A trained dialog encoder and what stood between the rounds of its dialogs. Raises UserError where it was trained on other features."""
-    from fashioniq.models.dialog_encoder import DialogEncoder
-
     facts = read_facts(run, "dialog encoder")
     if facts["features"] != store.identity:
         key = next(key for key, value in store.identity.items() if facts["features"].get(key) != value)
         raise UserError(f"{run} was trained on features of another {key} than {store.root} holds: use the same store")
-    model = DialogEncoder(Vocabulary(facts["words"][len(SPECIAL) :]), **facts["sizes"])
+    if facts["model"] == "transformer":
+        model: TextTower = DialogEncoder(Vocabulary(facts["words"][len(SPECIAL) :]), **facts["sizes"])
+    else:
+        model = TextHalf(load_pretrained(facts["encoder"]))
     load_weights(run, model)
     return model.eval(), facts["joined"]
 

@@ -70,6 +70,7 @@ class ImageText:
 
     kind: str
     size: int
+    text_names: tuple[str, str]
 
     def __init__(self, model: Any, tokenizer: Any, processor: Any) -> None:
         self._model, self._tokenizer, self._processor = model.eval().requires_grad_(False), tokenizer, processor
@@ -88,8 +89,19 @@ class ImageText:
         return torch.cat(parts) if parts else torch.empty(0, self.size)
 
     def _encode(self, texts: list[str]) -> Tensor:
-        tokens = self._tokenizer(texts, padding=True, truncation=True, max_length=self.limit, return_tensors="pt")
-        return unit(self._texts(tokens["input_ids"].to(self._model.device), tokens["attention_mask"].to(self._model.device)))
+        return self.embed(self.tokens(texts).to(self._model.device))
+
+    def tokens(self, texts: Sequence[str]) -> Any:
+        """The ids and the mask of texts, cut at the limit."""
+        return self._tokenizer(list(texts), padding=True, truncation=True, max_length=self.limit, return_tensors="pt")
+
+    def embed(self, tokens: Any) -> Tensor:
+        """Texts of such ids as vectors, B×D."""
+        return unit(self._texts(tokens["input_ids"], tokens["attention_mask"]))
+
+    def text_half(self) -> dict[str, nn.Module]:
+        """The modules that texts go through, by the names that they have in the model."""
+        return {name: getattr(self._model, name) for name in self.text_names}
 
     def lengths(self, texts: list[str]) -> list[int]:
         """How many tokens each text has, with those that begin and end it, before it is cut."""
@@ -128,6 +140,7 @@ class CLIP(ImageText):
     """CLIP (Radford et al. 2021): texts of 77 tokens at most."""
 
     kind = "clip"
+    text_names = ("text_model", "text_projection")
 
     def __init__(self, model: Any, tokenizer: Any, processor: Any) -> None:
         super().__init__(model, tokenizer, processor)
@@ -147,6 +160,7 @@ class BLIP(ImageText):
     """BLIP's contrastive half (Li et al. 2022), which ChatIR's image retriever is trained from: the first token of each side, projected."""
 
     kind = "blip"
+    text_names = ("text_encoder", "text_proj")
 
     def __init__(self, model: Any, tokenizer: Any, processor: Any) -> None:
         super().__init__(model, tokenizer, processor)

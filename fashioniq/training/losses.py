@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 TurnLoss = Callable[[Tensor, Tensor, Tensor], Tensor]
+RECALLS = (1, 2, 4, 8, 16)
 
 
 def triplet(query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, margin: float = 0.1) -> Tensor:
@@ -42,6 +43,26 @@ def cross_entropy(query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, margin
     again_BN = same_BN.scatter(1, own_B.unsqueeze(1), False)
     log_share_BTN = logits_BTN.masked_fill(again_BN.unsqueeze(1), float("-inf")).log_softmax(-1)
     return F.nll_loss(log_share_BTN.transpose(1, 2), own_B.unsqueeze(1).expand(-1, query_BTD.shape[1]), reduction="sum") / len(query_BTD)
+
+
+def contrastive(query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, temperature: float = 0.07) -> Tensor:
+    """−log of the target's share of exp(cosine / temperature) among the images; of unit vectors alone, as −‖q − v‖² is 2 cosine − 2."""
+    return cross_entropy(query_BTD, vectors_ND, same_BN, 2 * temperature)
+
+
+def recall_surrogate(query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, temperature: float = 0.01) -> Tensor:
+    """1 − R@k, the mean over k = 1, 2, 4, 8, 16, of unit vectors (Patel, Tolias and Matas 2022).
+
+    The rank is smooth: each other image counts by a sigmoid of how much more similar it is, over the temperature; so is "rank ≤ k", by a
+    sigmoid of k − rank. Even the best rank, 1, costs 0.16. A target ranked far below 16 gives next to no gradient.
+    """
+    with torch.autocast(query_BTD.device.type, enabled=False):
+        cosine_BTN = query_BTD.float() @ vectors_ND.float().T
+    own_BT1 = cosine_BTN.gather(2, same_BN.int().argmax(1)[:, None, None].expand(-1, query_BTD.shape[1], 1))
+    before_BTN = torch.sigmoid((cosine_BTN - own_BT1) / temperature).masked_fill(same_BN.unsqueeze(1), 0)
+    rank_BT1 = 1 + before_BTN.sum(-1, keepdim=True)
+    recall_BTK = torch.sigmoid(torch.tensor(RECALLS, device=rank_BT1.device) - rank_BT1)
+    return (1 - recall_BTK).mean(-1).sum(1).mean()
 
 
 def _square_distances(query_BTD: Tensor, vectors_ND: Tensor) -> Tensor:
