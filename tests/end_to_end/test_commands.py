@@ -32,8 +32,10 @@ SCRIPTS = {
     "eval/captions.py": "eval-captions",
     "eval/single_turn.py": "eval-single-turn",
     "eval/chatir.py": "eval-chatir",
+    "data_prep/make_dialogues.py": "make-dialogues",
+    "train_dialog_encoder.py": "train-dialog-encoder",
 }
-WITHOUT_SCRIPT = {"check-data", "compare", "fetch-spice"}  # what is no step of a training or an evaluation
+WITHOUT_SCRIPT = {"chat", "check-data", "compare", "fetch-spice"}  # what is no step of a training or an evaluation
 
 
 def read(path):

@@ -1,0 +1,8 @@
+"""The command `fashioniq make-dialogues` as a script."""
+
+import sys
+
+from fashioniq.cli import main
+
+if __name__ == "__main__":
+    raise SystemExit(main(["make-dialogues", *sys.argv[1:]]))
