@@ -9,7 +9,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from fashioniq.categories import canonical
 from fashioniq.checkpoints import load_weights, read_facts
@@ -19,11 +19,11 @@ from fashioniq.data.attributes import label_vocabulary, top_labels
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.features import TOP
 from fashioniq.data.filling import Advance, Extract, Part
-from fashioniq.data.images import PictureReader, UnreadableImage, load_square
+from fashioniq.data.images import AHEAD, PictureReader, UnreadableImage, load_square
 from fashioniq.data.metadata import metadata_vectors, words_fingerprint
 from fashioniq.files import UserError, checksum, read_json
 from fashioniq.models.attributes import AttributePredictor, top_attributes
-from fashioniq.models.encoder import create_encoder, encoder_mean_std, encoder_size, normalise, prepare_inference
+from fashioniq.models.encoder import InFloat32, captured, create_encoder, encoder_mean_std, encoder_size, normalise, prepare_inference
 
 LABELLED_OFTEN = 3  # training products that must carry a word for it to be an attribute, where labels are taken as they are
 
@@ -95,20 +95,32 @@ class Encoding:
 
     def __init__(self, model: nn.Module, encoder: nn.Module, device: torch.device, bfloat16: bool) -> None:
         prepare_inference(encoder)
+        if isinstance(model, AttributePredictor):
+            model.head = InFloat32(model.head)  # type: ignore[assignment]  # scores of bfloat16 would often be equal
         self._model = model.eval().to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._prepare, self._size = normalise(*encoder_mean_std(encoder)), encoder_size(encoder)
         self._device, self._bfloat16 = device, bfloat16
+        self._run, self._to_capture = self._forward, device.type == "cuda"
 
     @torch.inference_mode()
-    def __call__(self, images: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Features B×D (float16) and attributes B×TOP (zeros of a model that predicts none)."""
+    def __call__(self, images: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
+        """Features B×D (float16) and attributes B×TOP (zeros of a model that predicts none), which a GPU may still be computing."""
         if not images:
-            return np.empty((0, self._size), np.float16), np.empty((0, TOP), np.int64)
-        images_BCHW = self._prepare(torch.from_numpy(np.stack(images)).to(self._device)).to(memory_format=torch.channels_last)
+            return torch.empty(0, self._size, dtype=torch.float16, device=self._device), torch.empty(0, TOP, dtype=torch.int64, device=self._device)
+        pixels_BCHW = torch.from_numpy(np.stack(images))
+        if self._device.type == "cuda":
+            pixels_BCHW = pixels_BCHW.pin_memory()
+        images_BCHW = self._prepare(pixels_BCHW.to(self._device, non_blocking=True)).to(memory_format=torch.channels_last)
+        if self._to_capture:
+            self._run, self._to_capture = captured(self._forward, images_BCHW), False
+        made = self._run(images_BCHW)
+        features_BD, logits_BA = made if isinstance(made, tuple) else (made, torch.empty(len(images), 0, device=self._device))
+        return features_BD.to(torch.float16), top_attributes(logits_BA, TOP)
+
+    def _forward(self, images_BCHW: Tensor) -> Tensor | tuple[Tensor, Tensor]:
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._bfloat16):
-            made = self._model(images_BCHW)
-        features_BD, logits_BA = made if isinstance(made, tuple) else (made, torch.empty(len(images), 0))
-        return features_BD.to(torch.float16).cpu().numpy(), top_attributes(logits_BA.float(), TOP).cpu().numpy()
+            made: Tensor | tuple[Tensor, Tensor] = self._model(images_BCHW)
+            return made
 
 
 class Pictures(Protocol):
@@ -144,7 +156,7 @@ class PictureSource:
         paths = self._catalog.images
         if lists and not paths:
             raise UserError(f"there is no picture of {self._catalog.category} in {self._catalog.root / 'images'}: put them there as <id>.jpg")
-        with PictureReader(self._read, self._workers) as reader:
+        with PictureReader(self._read, self._workers, ahead=max(AHEAD, 2 * self._batch_size)) as reader:
             squares = reader(paths[name] for ids in lists for name in ids if name in paths)
             for ids in lists:
                 yield self._part(ids, squares, advance)
@@ -165,7 +177,7 @@ class PictureSource:
                 batch = []
         made.append(self._encode(batch))
         advance(len(batch))
-        features_ND, attributes_NA = (np.concatenate(arrays) for arrays in zip(*made, strict=True))
+        features_ND, attributes_NA = (torch.cat(tensors).cpu().numpy() for tensors in zip(*made, strict=True))
         return Part(there, features_ND, self._attributes_of(there) if self._attributes_of else attributes_NA, failures)
 
     def _next(self, name: str, squares: Iterator[np.ndarray | UnreadableImage]) -> np.ndarray | str:

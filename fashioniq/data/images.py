@@ -25,7 +25,7 @@ FORMATS = ("JPEG", "PNG", "WEBP")
 MAX_PIXELS = 50_000_000  # a 50-megapixel photo takes 150 MB as RGB
 MIN_SIDE = 8
 MAX_BYTES = 200_000_000  # some decoders read the whole file at once
-AHEAD = 64  # pictures decoded before they are asked for
+AHEAD = 64  # pictures decoded before they are asked for, unless told otherwise
 SECONDS = 30.0  # for one picture; small files can be made that take hours
 
 
@@ -90,12 +90,12 @@ def to_square(image: Image.Image, size: int) -> np.ndarray:
 class PictureReader(Generic[S, T]):
     """Does `read` to pictures in `workers` processes; a picture that takes longer than `seconds`, or kills its process, is unreadable.
 
-    With 0 workers pictures are read in this process, with no limit on the time. `read` must be picklable, as functools.partial of a
-    function of a module is. To be used in a with statement.
+    `ahead` pictures are read before they are asked for. With 0 workers each is read when asked for, in this process, with no limit on
+    the time. `read` must be picklable, as functools.partial of a function of a module is. To be used in a with statement.
     """
 
-    def __init__(self, read: Callable[[S], T], workers: int, seconds: float = SECONDS) -> None:
-        self._read, self._workers, self._seconds = read, workers, seconds
+    def __init__(self, read: Callable[[S], T], workers: int, seconds: float = SECONDS, ahead: int = AHEAD) -> None:
+        self._read, self._workers, self._seconds, self._ahead = read, workers, seconds, ahead
         self._pool: ProcessPool | None = None
         if workers:
             self._pool = ProcessPool(workers, context=_processes())
@@ -109,11 +109,11 @@ class PictureReader(Generic[S, T]):
             self._pool.join()
 
     def __call__(self, pictures: Iterable[S]) -> Iterator[T | UnreadableImage]:
-        """What was read of each picture, or the UnreadableImage with the reason, in the order of `pictures`; a few are read ahead."""
+        """What was read of each picture, or the UnreadableImage with the reason, in the order of `pictures`; some are read ahead."""
         ahead: deque[Any] = deque()
         for picture in pictures:
             ahead.append(self._pool.schedule(_attempt, args=[self._read, picture], timeout=self._seconds) if self._pool else picture)
-            if len(ahead) > (AHEAD if self._workers else 0):
+            if len(ahead) > (self._ahead if self._workers else 0):
                 yield self._result(ahead.popleft())
         while ahead:
             yield self._result(ahead.popleft())

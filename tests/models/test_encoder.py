@@ -6,6 +6,7 @@ import torch
 from efficientnet_pytorch import EfficientNet
 from torch import nn
 
+from fashioniq.commands.sources import Encoding
 from fashioniq.models.attributes import AttributePredictor, top_attributes
 from fashioniq.models.encoder import convert_efficientnet_pytorch, create_encoder, encoder_mean_std, encoder_size, normalise, prepare_inference
 
@@ -46,6 +47,36 @@ def test_prepared_for_inference_it_gives_the_same_features(released_weights):
     images_BCHW = torch.randn(2, 3, 65, 65).to(memory_format=torch.channels_last)
     expected_BD = encoder(images_BCHW)
     assert (prepared(images_BCHW) - expected_BD).abs().max() < 1e-4 * expected_BD.abs().max()
+
+
+def shirts(count, size):
+    """Pictures of rectangles on white in their colour, striped or plain, uint8; and what they are, as 12 answers of yes or no."""
+    colours_BC, striped_B = torch.randint(0, 230, (count, 3)), torch.randint(2, (count,))
+    rows_H = torch.arange(size) % 8 < 4
+    images_BCHW = torch.full((count, 3, size, size), 255)
+    cloth_BCH = torch.where(rows_H & (striped_B[:, None, None] > 0), colours_BC[:, :, None] // 2, colours_BC[:, :, None])
+    images_BCHW[:, :, 4:-4, size // 4 : -size // 4] = cloth_BCH[:, :, 4:-4, None]
+    bright_BA = (colours_BC[:, :, None] > torch.tensor([60, 120, 180])).flatten(1)
+    return images_BCHW.to(torch.uint8), torch.cat([bright_BA, striped_B[:, None] > 0, bright_BA[:, [1]] & bright_BA[:, [4]], bright_BA[:, [1]] & bright_BA[:, [7]]], 1).float()
+
+
+def test_the_fast_path_gives_features_and_attributes_of_float32():
+    """With the bounds that the project sets itself, of a small network that has learnt something: random ones double any difference."""
+    torch.manual_seed(0)
+    encoder = create_encoder("test_efficientnet")
+    model = AttributePredictor(encoder, encoder_size(encoder), 12)
+    prepare, optimizer = normalise(*encoder_mean_std(encoder)), torch.optim.AdamW(model.parameters(), 3e-3)
+    for _ in range(40):
+        images_BCHW, labels_BA = shirts(32, 48)
+        optimizer.zero_grad()
+        nn.functional.binary_cross_entropy_with_logits(model(prepare(images_BCHW))[1], labels_BA).backward()
+        optimizer.step()
+    images_BCHW, _ = shirts(100, 48)
+    with torch.no_grad():
+        expected_BD, logits_BA = model.eval()(prepare(images_BCHW))
+    features_BD, attributes_BK = Encoding(model, encoder, torch.device("cpu"), bfloat16=True)(list(images_BCHW.numpy()))
+    assert torch.cosine_similarity(features_BD.float(), expected_BD).min() >= 0.999
+    assert (attributes_BK == top_attributes(logits_BA)).float().mean() >= 0.95
 
 
 @torch.inference_mode()
