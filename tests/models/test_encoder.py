@@ -57,7 +57,8 @@ def shirts(count, size):
     cloth_BCH = torch.where(rows_H & (striped_B[:, None, None] > 0), colours_BC[:, :, None] // 2, colours_BC[:, :, None])
     images_BCHW[:, :, 4:-4, size // 4 : -size // 4] = cloth_BCH[:, :, 4:-4, None]
     bright_BA = (colours_BC[:, :, None] > torch.tensor([60, 120, 180])).flatten(1)
-    return images_BCHW.to(torch.uint8), torch.cat([bright_BA, striped_B[:, None] > 0, bright_BA[:, [1]] & bright_BA[:, [4]], bright_BA[:, [1]] & bright_BA[:, [7]]], 1).float()
+    yellow_B, pink_B = bright_BA[:, 1] & bright_BA[:, 4], bright_BA[:, 1] & bright_BA[:, 7]
+    return images_BCHW.to(torch.uint8), torch.cat([bright_BA, torch.stack([striped_B > 0, yellow_B, pink_B], 1)], 1).float()
 
 
 def test_the_fast_path_gives_features_and_attributes_of_float32():
