@@ -29,6 +29,7 @@ LABELLED_OFTEN = 3  # training products that must carry a word for it to be an a
 
 AttributesOf = Callable[[Sequence[str]], np.ndarray]  # ids -> N×TOP
 Source = tuple[dict[str, Any], Extract]
+Encoded = Tensor | tuple[Tensor, Tensor]  # features B×D, and of an AttributePredictor logits B×A
 
 
 def words_of_labels(catalog: Catalog) -> list[str]:
@@ -100,7 +101,8 @@ class Encoding:
         self._model = model.eval().to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._prepare, self._size = normalise(*encoder_mean_std(encoder)), encoder_size(encoder)
         self._device, self._bfloat16 = device, bfloat16
-        self._run, self._to_capture = self._forward, device.type == "cuda"
+        self._run: Callable[[Tensor], Encoded] = self._forward
+        self._to_capture = device.type == "cuda"
 
     @torch.inference_mode()
     def __call__(self, images: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
@@ -117,9 +119,9 @@ class Encoding:
         features_BD, logits_BA = made if isinstance(made, tuple) else (made, torch.empty(len(images), 0, device=self._device))
         return features_BD.to(torch.float16), top_attributes(logits_BA, TOP)
 
-    def _forward(self, images_BCHW: Tensor) -> Tensor | tuple[Tensor, Tensor]:
+    def _forward(self, images_BCHW: Tensor) -> Encoded:
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._bfloat16):
-            made: Tensor | tuple[Tensor, Tensor] = self._model(images_BCHW)
+            made: Encoded = self._model(images_BCHW)
             return made
 
 
