@@ -218,7 +218,7 @@ class TrainRetriever(Training):
     """Train a retriever in simulated dialogs with a frozen captioner, on recorded captions, or both."""
 
     category: str = required(CATEGORY)
-    attrs: bool = knob(False, "see the attributes of the products shown; the captioner must too")
+    attrs: bool = knob(False, "see the attributes of the products shown, whether the captioner does or not")
     model: Literal["transformer", "rnn", "composer"] = knob(
         "transformer", "the paper's, or the recurrent one of Guo 2018, or one for a single turn; these have no heads or layers"
     )

@@ -156,7 +156,5 @@ def _user(settings: TrainRetriever, store: FeatureStore, pairs: dict[str, list[P
             raise UserError(f"--errors is {settings.errors}, of a captioner's words, and --dialogs recorded has no captioner: leave one of them out")
         return None, Vocabulary.of(text for pair in pairs["train"] for text in pair.captions), None
     run = run_folder(settings.captioner, "captioner", settings.category, settings.attrs)
-    captioner, vocabulary, facts = load_captioner(run, settings.category, store)
-    if settings.attrs and not facts["attrs"]:
-        raise UserError(f"{run} was trained without attributes: give a captioner trained with --attrs, or leave --attrs out")
+    captioner, vocabulary, _ = load_captioner(run, settings.category, store)
     return captioner, vocabulary, run

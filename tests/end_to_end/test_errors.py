@@ -431,10 +431,6 @@ def test_a_store_of_another_size_is_refused(retriever, vector_runs, tmp_path):
     assert "another dimensions" in retriever(features=store)
 
 
-def test_attributes_asked_of_a_captioner_without_are_refused(retriever):
-    assert "trained without attributes" in retriever(attrs=True)
-
-
 @pytest.mark.parametrize("kind", ["captioner", "retriever"])
 def test_a_truncated_run_is_named(kind, retriever, dialogs, vector_runs, tmp_path):
     damaged = copytree(getattr(vector_runs, kind), tmp_path / "damaged")
