@@ -355,9 +355,9 @@ def features(setting: Setting) -> Stage:
     encode = Encoding(predictor, encoder, setting.device, bfloat16=True)
 
     @torch.no_grad()
-    def plainly() -> tuple[np.ndarray, np.ndarray]:
+    def plainly() -> tuple[Tensor, Tensor]:
         features_BD = theirs.extract_features(prepare(squares_BCHW.to(setting.device))).mean((2, 3))
-        return features_BD.cpu().numpy(), top_attributes(head(features_BD)).cpu().numpy()
+        return features_BD.cpu(), top_attributes(head(features_BD)).cpu()
 
     def check() -> dict[str, Any]:
         (fast_BD, fast_BA), (theirs_BD, theirs_BA) = encode(squares), plainly()
@@ -375,9 +375,8 @@ def features(setting: Setting) -> Stage:
     return Stage(size, images, "images", lambda: encode(squares), plainly, check, needs, torch.bfloat16)
 
 
-def least_cosine(ours_BD: np.ndarray, theirs_BD: np.ndarray) -> float:
-    ours_BD = ours_BD.astype(np.float32)
-    return float(((ours_BD * theirs_BD).sum(1) / np.linalg.norm(ours_BD, axis=1) / np.linalg.norm(theirs_BD, axis=1)).min())
+def least_cosine(ours_BD: Tensor, theirs_BD: Tensor) -> float:
+    return float(nn.functional.cosine_similarity(ours_BD.cpu().float(), theirs_BD).min())
 
 
 def twin_encoders(setting: Setting, squares_BCHW: Tensor) -> tuple[nn.Module, EfficientNet]:

@@ -173,12 +173,12 @@ class Encoding:
     def __init__(self, encoder: ImageText) -> None:
         self._encoder = encoder
 
-    def __call__(self, images: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    def __call__(self, images: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
         """Vectors B×D and attributes B×TOP, zeros. Raises UserError where the encoder makes none of a picture."""
         vectors_BD = self._encoder.encode_images([Image.fromarray(pixels) for pixels in images]).cpu()
         if not vectors_BD.isfinite().all():
             raise UserError("the encoder makes vectors of images that are not finite: its weights are damaged")
-        return vectors_BD.numpy(), np.zeros((len(images), TOP), np.int64)
+        return vectors_BD, torch.zeros(len(images), TOP, dtype=torch.int64)
 
 
 def _pixels(path: Path) -> np.ndarray:

@@ -146,7 +146,7 @@ class PictureSource:
         catalog: Pictures,
         read: Callable[[Path], np.ndarray],
         workers: int,
-        encode: Callable[[Sequence[np.ndarray]], tuple[np.ndarray, np.ndarray]],
+        encode: Callable[[Sequence[np.ndarray]], tuple[Tensor, Tensor]],
         batch_size: int,
         attributes_of: AttributesOf | None,
     ) -> None:
