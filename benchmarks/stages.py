@@ -194,19 +194,22 @@ def same_dialogs(ours: Dialogs, theirs: plain.Dialogs, vectors_ND: Tensor) -> di
         raise Different(f"only {agreement:.1%} of the dialogs are the same")
     if not torch.allclose(ours.query_BTD[same_B], theirs.query_BTD[same_B], atol=1e-4):
         raise Different("the queries are not the same")
+    apart_N = (ours.query_BTD - theirs.query_BTD)[same_B].norm(dim=-1).flatten()  # between unit vectors it counts four times
     target_N = ours.target_B[same_B].repeat_interleave(ours.shown_BT.shape[1])
-    same_ranks(ours.query_BTD[same_B].flatten(0, 1), vectors_ND, target_N, ours.ranks[same_B].flatten(), theirs.rank_BT[same_B].flatten())
+    rank_N, their_rank_N = (rank_BT[same_B].flatten() for rank_BT in (ours.ranks, theirs.rank_BT))
+    same_ranks(ours.query_BTD[same_B].flatten(0, 1), vectors_ND, target_N, rank_N, their_rank_N, 4 * apart_N)
     return {"agreement": round(agreement, 4)}
 
 
-def same_ranks(query_BD: Tensor, vectors_ND: Tensor, target_B: Tensor, ours_B: Tensor, theirs_B: Tensor) -> None:
-    """Ours are those of float64; theirs, float32's, may differ by items that are as near within its rounding."""
+def same_ranks(query_BD: Tensor, vectors_ND: Tensor, target_B: Tensor, ours_B: Tensor, theirs_B: Tensor, more_B: Tensor | None = None) -> None:
+    """Ours are those of float64; theirs, float32's, may differ by items that are as near within its rounding, and `more_B` of another query."""
     query_BD, vectors_ND = query_BD.double(), vectors_ND.double()
     distance_BN = query_BD.square().sum(1, keepdim=True) - 2 * query_BD @ vectors_ND.T + vectors_ND.square().sum(1)
     margin_BN = distance_BN - distance_BN.gather(1, target_B.unsqueeze(1))
     if not torch.equal(ours_B, (margin_BN < 0).sum(1)):
         raise Different("our ranks are not exact")
-    least_B, most_B = (margin_BN < -SLACK).sum(1), (margin_BN <= SLACK).sum(1) - 1  # the target itself
+    slack_B1 = SLACK + (margin_BN.new_zeros(len(query_BD)) if more_B is None else more_B.to(margin_BN)).unsqueeze(1)
+    least_B, most_B = (margin_BN < -slack_B1).sum(1), (margin_BN <= slack_B1).sum(1) - 1  # the target itself
     if not ((least_B <= theirs_B) & (theirs_B <= most_B)).all():
         raise Different("the plain ranks are not within float32's rounding")
 
