@@ -6,7 +6,7 @@ from typing import Any
 
 from fashioniq.metrics.chat import HITS, MEASURES
 from fashioniq.report.dialogs import OUTCOMES, dialog_article, outcome
-from fashioniq.report.document import filters, safe, table, write_document
+from fashioniq.report.document import filters, page_head, safe, table, write_document
 from fashioniq.report.page import MOST_DIALOGS, choose, facts
 from fashioniq.report.plots import rank_histograms, rounds_plot
 from fashioniq.report.products import Looks, Products
@@ -45,13 +45,11 @@ def _headline(title: str, evaluated: Evaluated, letters: Sequence[str], products
         start, end = (rounded(HITS, metrics["rounds"][place][HITS]) for place in (0, -1))
         name = f"{letter} {safe(metrics['name'])}"
         tiles += f"<div><dt>{name}</dt><dd>{end}<small> % {HITS}</small></dd><dd class=start>{start} of the caption</dd></div>"
-    listed = "".join(f"<li>{note}</li>" for note in [*_notes(evaluated), *products.notes()])
-    notes = f'<ul class="notes" aria-label="Mind when you read this">{listed}</ul>' if listed else ""
-    return (
-        f"<header><h1>{safe(title)}</h1><p class=lead>{first['dialogs']:,} dialogs{' a file' if len(evaluated) > 1 else ''}, "
-        f"each with a target among {first['gallery']:,} images. What was reached after round {last['round']}:</p>"
-        f"<dl class=tiles>{tiles}</dl>{notes}</header>"
+    lead = (
+        f"{first['dialogs']:,} dialogs{' a file' if len(evaluated) > 1 else ''}, each with a target among {first['gallery']:,} images. "
+        f"What was reached after round {last['round']}:"
     )
+    return page_head(title, f'<p class="lead">{lead}</p><dl class="tiles">{tiles}</dl>', [*_notes(evaluated), *products.notes()])
 
 
 def _notes(evaluated: Evaluated) -> Iterator[str]:

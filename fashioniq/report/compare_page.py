@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fashioniq.report.dialogs import TOP, exchange, target_tile
-from fashioniq.report.document import filters, ordinal, safe, table, write_document
+from fashioniq.report.document import filters, ordinal, page_head, safe, table, write_document
 from fashioniq.report.plots import rank_histograms, versus_plot
 from fashioniq.report.products import Looks, Products
 from fashioniq.report.tables import RANKS_COUNT, label, rounded
@@ -60,15 +60,11 @@ def _headline(
 ) -> str:
     leads = [_lead(pair) for pair in pairs]
     ahead, behind = sum(lead > 0 for lead in leads), sum(lead < 0 for lead in leads)
-    listed = "".join(f"<li>{note}</li>" for note in [*map(safe, notes), *products.notes()])
-    minded = f'<ul class="notes" aria-label="Mind when you read this">{listed}</ul>' if listed else ""
     where = f"{metrics.get('category', '')}, {metrics.get('split', '')} split: {len(pairs):,} targets among {metrics['gallery']:,} products."
     wins = f"A ended higher in {ahead:,} dialogs, B in {behind:,}, both at the same place in {len(pairs) - ahead - behind:,}."
     legend = "".join(f'<li><b class="{run.lower()}">{run}</b>{safe(name)}</li>' for run, name in zip("AB", names, strict=True))
-    return (
-        f'<header><h1>Two runs, dialog by dialog</h1><p class="lead">{safe(where)} {wins}</p><ul class="legend">{legend}</ul>'
-        f'<p class="finding">{safe(finding)}</p>{minded}</header>'
-    )
+    told = f'<p class="lead">{safe(where)} {wins}</p><ul class="legend">{legend}</ul><p class="finding">{safe(finding)}</p>'
+    return page_head("Two runs, dialog by dialog", told, [*map(safe, notes), *products.notes()])
 
 
 def _figures(metrics: tuple[dict, dict], pairs: Sequence[tuple[dict, dict]], turn: int) -> str:

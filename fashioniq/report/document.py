@@ -1,6 +1,6 @@
 """An HTML file that stands alone: opened from disk it needs no network and no script."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from itertools import product
 from pathlib import Path
@@ -22,6 +22,13 @@ def write_document(path: Path, title: str, body: str, style: str = "") -> None:
         '<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">\n'
         f"<style>{STYLE}{style}</style></head>\n<body>{body}</body></html>\n",
     )
+
+
+def page_head(title: str, rest: str, notes: Iterable[str]) -> str:
+    """The head of a page: its title, plain text, what follows it, and what has to be minded, both HTML."""
+    listed = "".join(f"<li>{note}</li>" for note in notes)
+    minded = f'<ul class="notes" aria-label="Mind when you read this">{listed}</ul>' if listed else ""
+    return f"<header><h1>{safe(title)}</h1>{rest}{minded}</header>"
 
 
 def safe(text: Any) -> str:

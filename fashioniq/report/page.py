@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fashioniq.report.dialogs import OUTCOMES, dialog_article, outcome
-from fashioniq.report.document import filters, safe, table, write_document
+from fashioniq.report.document import filters, page_head, safe, table, write_document
 from fashioniq.report.plots import rank_histograms, turn_plot
 from fashioniq.report.products import Looks, Products
 from fashioniq.report.tables import RANKS_COUNT, label, rounded
@@ -42,13 +42,8 @@ def _headline(name: str, metrics: dict, number: int, products: Products) -> str:
         soon = f"<dd class=start>at turn {found['mean_turns']:.1f} on average</dd>" if found["mean_turns"] is not None else ""
         tiles += f"<div><dt>found at any turn</dt><dd>{found['percent']:.1f}<small> %</small></dd>{soon}</div>"
     end = f" after turn {turns[-1]['turn']}" if turns else ""
-    listed = "".join(f"<li>{note}</li>" for note in [*_notes(metrics), *products.notes()])
-    notes = f'<ul class="notes" aria-label="Mind when you read this">{listed}</ul>' if listed else ""
-    return (
-        f"<header><h1>{safe(name)}</h1>"
-        f'<p class="lead">{number:,} dialogs, each with a target among {metrics["gallery"]:,} products. What was reached{end}:</p>'
-        f'<dl class="tiles">{tiles}</dl>{notes}</header>'
-    )
+    lead = f"{number:,} dialogs, each with a target among {metrics['gallery']:,} products. What was reached{end}:"
+    return page_head(name, f'<p class="lead">{lead}</p><dl class="tiles">{tiles}</dl>', [*_notes(metrics), *products.notes()])
 
 
 def _notes(metrics: dict) -> Iterable[str]:
