@@ -56,6 +56,11 @@ def check_fits(run: Path, facts: dict[str, Any], category: str, store: FeatureSt
     """Raise UserError where a run is of another category, or was trained on other features than the store holds."""
     if canonical(facts["category"]) != canonical(category):
         raise UserError(f"{run} was trained on {facts['category']}, not on {category}: give a run of the category asked for")
+    check_features(run, facts, store)
+
+
+def check_features(run: Path, facts: dict[str, Any], store: FeatureStore) -> None:
+    """Raise UserError where a run was trained on other features than the store holds."""
     if facts["features"] != store.identity:
         key = next(key for key, value in store.identity.items() if facts["features"].get(key) != value)
         there, here = (str(value)[:60] for value in (facts["features"].get(key), store.identity[key]))

@@ -13,16 +13,15 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from fashioniq.checkpoints import load_weights, read_facts
-from fashioniq.commands.common import pick_device
+from fashioniq.checkpoints import check_features, load_weights, read_facts
 from fashioniq.commands.sources import PictureSource
-from fashioniq.config import EvalChatIR
 from fashioniq.data.dialogues import JOINED
-from fashioniq.data.features import TOP, FeatureStore
+from fashioniq.data.features import TOP, FeatureStore, Items
 from fashioniq.data.filling import fill_store
 from fashioniq.data.images import load_image
 from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.files import UserError
+from fashioniq.gallery import Gallery
 from fashioniq.models.dialog_encoder import DialogEncoder, TextHalf, TextTower
 from fashioniq.models.text import ImageText, TextEncoder, load_text_encoder, unit
 
@@ -38,6 +37,23 @@ class Searched:
     encoder: TextEncoder | None
     facts: dict[str, Any]
     joined: str = JOINED
+
+    def gallery(self) -> Gallery:
+        """The images as candidates; they carry no attributes."""
+        return Gallery(Items(self.ids, self.vectors_ND, torch.zeros(len(self.ids), 0, dtype=torch.long)), self.vectors_ND)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Who encodes and where pictures come from: a run or the name of CLIP or BLIP, other weights of BLIP, a feature store, the pictures' folder."""
+
+    encoder: str
+    device: torch.device
+    weights: Path | None = None
+    features: Path | None = None
+    images: Path | None = None
+    workers: int = 2
+    batch_size: int = 128
 
 
 @dataclass
@@ -60,41 +76,40 @@ def picture_paths(folder: Path | None, names: Sequence[str]) -> dict[str, Path]:
     return found
 
 
-def searched(settings: EvalChatIR, space: Sequence[str], images: dict[str, Path]) -> Searched:
-    """Open what `settings` name. Raises UserError where it cannot be had or does not fit the search space."""
-    device = pick_device(settings.device)
-    if settings.gallery_vectors:
-        vectors_ND = read_directions(settings.gallery_vectors, (len(space), None), "images × D, in the order of the search space")
-        return Searched(list(space), vectors_ND.to(device), None, {"encoder": f"vectors of {settings.gallery_vectors}"})
-    assert settings.encoder is not None, "eval-chatir has seen to it"
-    if (Path(settings.encoder) / "model.json").is_file():
-        return _of_run(settings, space, device)
-    encoder = load_pretrained(settings.encoder, settings.weights).to(device)
-    store = _filled(settings, encoder, space, images)
+def given(path: Path, space: Sequence[str], device: torch.device) -> Searched:
+    """Vectors of the user's own, in the order of the search space. Raises UserError where they do not fit it."""
+    vectors_ND = read_directions(path, (len(space), None), "images × D, in the order of the search space")
+    return Searched(list(space), vectors_ND.to(device), None, {"encoder": f"vectors of {path}"})
+
+
+def searched(source: Source, space: Sequence[str], images: dict[str, Path]) -> Searched:
+    """The search space as the encoder sees it, and the encoder. Raises UserError where it cannot be had or does not fit."""
+    if (Path(source.encoder) / "model.json").is_file():
+        return _of_run(source, space)
+    encoder = load_pretrained(source.encoder, source.weights).to(source.device)
+    store = _filled(source, encoder, space, images)
     items = store.items(space)
-    facts = {"encoder": settings.encoder, "model": encoder.kind, "weights": str(settings.weights or "its own"), "limit": encoder.limit}
-    return Searched(items.ids, unit(items.features_ND).to(device), encoder, facts | {"store": str(store.root)})
+    facts = {"encoder": source.encoder, "model": encoder.kind, "weights": str(source.weights or "its own"), "limit": encoder.limit}
+    return Searched(items.ids, unit(items.features_ND).to(source.device), encoder, facts | {"store": str(store.root)})
 
 
-def _of_run(settings: EvalChatIR, space: Sequence[str], device: torch.device) -> Searched:
-    if settings.features is None or settings.weights:
-        raise UserError(f"{settings.encoder} is a run of train-dialog-encoder: give the images' feature store with --features, and no --weights")
-    store = FeatureStore(settings.features)
-    encoder, joined = load_dialog_encoder(Path(settings.encoder or ""), store)
-    encoder.to(device)
+def _of_run(source: Source, space: Sequence[str]) -> Searched:
+    if source.features is None or source.weights:
+        raise UserError(f"{source.encoder} is a run of train-dialog-encoder: give the images' feature store with --features, and no --weights")
+    store = FeatureStore(source.features)
+    encoder, joined = load_dialog_encoder(Path(source.encoder), store)
+    encoder.to(source.device)
     items = store.items(space)
     with torch.no_grad():
-        vectors_ND = unit(encoder.embed_images(items.features_ND.to(device)))
-    facts = {"encoder": settings.encoder, "model": "dialog encoder", "limit": encoder.limit, "store": str(store.root)}
+        vectors_ND = unit(encoder.embed_images(items.features_ND.to(source.device)))
+    facts = {"encoder": source.encoder, "model": "dialog encoder", "limit": encoder.limit, "store": str(store.root)}
     return Searched(items.ids, vectors_ND, encoder, facts, joined)
 
 
 def load_dialog_encoder(run: Path, store: FeatureStore) -> tuple[TextTower, str]:
     """A trained dialog encoder and what stood between the rounds of its dialogs. Raises UserError where it was trained on other features."""
     facts = read_facts(run, "dialog encoder")
-    if facts["features"] != store.identity:
-        key = next(key for key, value in store.identity.items() if facts["features"].get(key) != value)
-        raise UserError(f"{run} was trained on features of another {key} than {store.root} holds: use the same store")
+    check_features(run, facts, store)
     if facts["model"] == "transformer":
         model: TextTower = DialogEncoder(Vocabulary(facts["words"][len(SPECIAL) :]), **facts["sizes"])
     else:
@@ -145,7 +160,7 @@ def read_directions(path: Path, shape: tuple[int | None, ...], told: str) -> Ten
     return torch.cat([unit(part) for part in vectors_ND.split(65536)]).view(array.shape)
 
 
-def _filled(settings: EvalChatIR, encoder: ImageText, space: Sequence[str], images: dict[str, Path]) -> FeatureStore:
+def _filled(source: Source, encoder: ImageText, space: Sequence[str], images: dict[str, Path]) -> FeatureStore:
     """The store of the images' vectors, filled with what it lacks as far as there are pictures."""
     facts: dict[str, Any] = {
         "encoder": encoder.kind,
@@ -155,16 +170,16 @@ def _filled(settings: EvalChatIR, encoder: ImageText, space: Sequence[str], imag
         "attribute_words": [],
         "attributes": "none",
     }
-    root = settings.features or (settings.images and settings.images / "features" / facts["weights"])
+    root = source.features or (source.images and source.images / "features" / facts["weights"])
     if root is None:
         raise UserError("give the folder of the pictures with --images, or a feature store of them with --features")
     if not images and not (root / "store.json").exists():
-        where = f"{settings.images} has no picture of the search space, as {space[0]}" if settings.images else f"{root} is no store"
+        where = f"{source.images} has no picture of the search space, as {space[0]}" if source.images else f"{root} is no store"
         raise UserError(f"{where}: give the folder that the search space's names begin in with --images")
-    source = PictureSource(Pictures(settings.images or root, images), _pixels, settings.workers, Encoding(encoder), settings.batch_size, None)
+    extract = PictureSource(Pictures(source.images or root, images), _pixels, source.workers, Encoding(encoder), source.batch_size, None)
     with Progress() as bar:
         task = bar.add_task(f"images: {encoder.kind}", total=None)
-        return fill_store(root, space, facts, source, lambda count, of: bar.update(task, advance=count, total=of), update=bool(images))[0]
+        return fill_store(root, space, facts, extract, lambda count, of: bar.update(task, advance=count, total=of), update=bool(images))[0]
 
 
 class Encoding:

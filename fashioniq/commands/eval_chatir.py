@@ -14,10 +14,10 @@ from rich.table import Table
 from torch import Tensor
 
 from fashioniq.askers import Questions
-from fashioniq.commands.chat_encoders import Searched, picture_paths, read_directions, searched
+from fashioniq.commands.chat_encoders import Searched, Source, given, picture_paths, read_directions, searched
+from fashioniq.commands.common import pick_device
 from fashioniq.config import EvalChatIR
 from fashioniq.data.dialogues import Dialogue, dialog_text, in_search_space, read_dialogues, read_search_space, split_round
-from fashioniq.data.features import Items
 from fashioniq.files import UserError, whole, write_json, write_text
 from fashioniq.gallery import Gallery, NotFiniteError
 from fashioniq.metrics.chat import MEASURES, repetition, round_table
@@ -50,9 +50,11 @@ def run(settings: EvalChatIR) -> None:
     if len(files) < len(paths):
         raise UserError(f"two of --dialogues have the same name: {', '.join(map(str, paths))}; rename one, results are told by it")
     images = picture_paths(settings.images, space)
-    source = searched(settings, space, images)
+    source = _searched(settings, space, images)
+    if settings.images and not images:
+        print(f"note: {settings.images} has no picture of the search space, as {space[0]}: the page shows none")
     joined = source.joined if settings.joined is None else settings.joined
-    gallery = Gallery(Items(source.ids, source.vectors_ND, torch.zeros(len(source.ids), 0, dtype=torch.long)), source.vectors_ND)
+    gallery = source.gallery()
     evaluated: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
     for number, (name, dialogues) in enumerate(files.items()):
         retriever, depends_on = _retriever(settings, source, joined, dialogues, number)
@@ -80,6 +82,15 @@ def _check(settings: EvalChatIR) -> None:
         raise UserError("it is not clear who encodes: give --encoder, or both --query-vectors and --gallery-vectors")
     if own and len(settings.query_vectors) != len(settings.dialogues):
         raise UserError(f"--query-vectors names {len(settings.query_vectors)} files for {len(settings.dialogues)} of --dialogues: one for each")
+
+
+def _searched(settings: EvalChatIR, space: Sequence[str], images: dict[str, Path]) -> Searched:
+    device = pick_device(settings.device)
+    if settings.gallery_vectors:
+        return given(settings.gallery_vectors, space, device)
+    assert settings.encoder is not None, "_check has seen to it"
+    source = Source(settings.encoder, device, settings.weights, settings.features, settings.images, settings.workers, settings.batch_size)
+    return searched(source, space, images)
 
 
 def _retriever(

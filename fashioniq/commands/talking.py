@@ -4,21 +4,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import torch
 from safetensors.torch import load_file
 
 from fashioniq import questioners
 from fashioniq.checkpoints import read_facts
-from fashioniq.commands.chat_encoders import searched
+from fashioniq.commands.chat_encoders import Source, searched
 from fashioniq.commands.common import features_folder, pick_device
-from fashioniq.config import Asking, EvalChatIR
+from fashioniq.config import Asking
 from fashioniq.data.catalog import ATTRIBUTE_LISTS, Catalog
 from fashioniq.data.dialogues import Dialogue
-from fashioniq.data.features import FeatureStore, Items
+from fashioniq.data.features import FeatureStore
 from fashioniq.data.topics import Topic, topics_of
 from fashioniq.endpoints import Endpoint
 from fashioniq.files import UserError, checksum
-from fashioniq.gallery import Gallery
 from fashioniq.pretrained import LanguageModel
 from fashioniq.questioners import Known, Predicted, Questioner, Search
 
@@ -46,11 +44,9 @@ def search_of(settings: Asking, catalog: Catalog) -> tuple[Search, list[str]]:
     is_run = (Path(settings.encoder) / "model.json").is_file()
     own = features_folder(settings.data, catalog.category, None)
     features = settings.features or (own if is_run else own.with_name(f"{own.name}-{Path(settings.encoder).name}"))
-    opened = EvalChatIR(encoder=settings.encoder, features=features, device=settings.device, search_space=Path(), out=Path())
-    source = searched(opened, catalog.ids(settings.split), catalog.images)
-    assert source.encoder is not None, "only own vectors have none"
-    gallery = Gallery(Items(source.ids, source.vectors_ND, torch.zeros(len(source.ids), 0, dtype=torch.long)), source.vectors_ND)
-    return Search(source.encoder, gallery, source.joined), source.ids
+    found = searched(Source(settings.encoder, pick_device(settings.device), features=features), catalog.ids(settings.split), catalog.images)
+    assert found.encoder is not None, "only own vectors have none"
+    return Search(found.encoder, found.gallery(), found.joined), found.ids
 
 
 def questioner_of(
