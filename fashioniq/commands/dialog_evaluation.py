@@ -40,7 +40,7 @@ def evaluate(settings: EvalDialogs, run: Path, out: Path) -> dict[str, Any]:
         print(f"note: the splits or captions of {catalog.category} are not those that {run} was trained on")
     items = split_items(catalog, store, settings.split).to(device)
     check_enough_to_show(settings, items)
-    if settings.user != "human" and facts.get("exclude_shown", False) > settings.exclude_shown:
+    if settings.user != "human" and facts.get("exclude_shown") and not settings.exclude_shown:
         print(f"note: {run} was trained with --exclude-shown, here products may be shown again")
     with torch.no_grad():
         gallery = Gallery(items, retriever.embed_images(items.features_ND))

@@ -25,8 +25,8 @@ LEARNING_RATES = {True: 1e-3, False: 5e-5}  # from scratch, and of CLIP and BLIP
 
 def run(settings: TrainDialogEncoder) -> None:
     """Train the text encoder on the dialogs whose images have features, and leave it in the run's folder."""
-    if settings.devices > 1:
-        raise UserError(f"--devices is {settings.devices}: only the images on one device are each other's negatives: leave it out")
+    if (devices := settings.devices * settings.num_nodes) > 1:
+        raise UserError(f"--devices times --num-nodes is {devices}: only the images on one device are each other's negatives: leave it out")
     store = FeatureStore(_place(settings, "features"))
     paths = {"train": _place(settings, "dialogues"), "val": _place(settings, "val_dialogues")}
     read = {split: read_dialogues(path) for split, path in paths.items()}
