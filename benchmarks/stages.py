@@ -33,7 +33,7 @@ from fashioniq.users import CaptionerUser
 
 LENGTHS = (0.007, 0.085, 0.119, 0.137, 0.2, 0.184, 0.129, 0.139)  # shares of Fashion IQ's training captions of 1 … 8 words and more
 ENDS = 0.15  # share of places at which the untrained captioner ends: its captions are then about six words long
-SLACK = 1e-5  # squared distances of unit vectors that float32 may not tell apart
+ROUNDING = 4e-6  # what float32 may lose of a squared distance, in parts of the squared lengths of both vectors
 CHECKED = 512  # queries whose ranks are computed in float64
 
 
@@ -204,11 +204,12 @@ def same_dialogs(ours: Dialogs, theirs: plain.Dialogs, vectors_ND: Tensor) -> di
 def same_ranks(query_BD: Tensor, vectors_ND: Tensor, target_B: Tensor, ours_B: Tensor, theirs_B: Tensor, more_B: Tensor | None = None) -> None:
     """Ours are those of float64; theirs, float32's, may differ by items that are as near within its rounding, and `more_B` of another query."""
     query_BD, vectors_ND = query_BD.double(), vectors_ND.double()
-    distance_BN = query_BD.square().sum(1, keepdim=True) - 2 * query_BD @ vectors_ND.T + vectors_ND.square().sum(1)
+    length_B1, length_N = query_BD.square().sum(1, keepdim=True), vectors_ND.square().sum(1)
+    distance_BN = length_B1 - 2 * query_BD @ vectors_ND.T + length_N
     margin_BN = distance_BN - distance_BN.gather(1, target_B.unsqueeze(1))
     if not torch.equal(ours_B, (margin_BN < 0).sum(1)):
         raise Different("our ranks are not exact")
-    slack_B1 = SLACK + (margin_BN.new_zeros(len(query_BD)) if more_B is None else more_B.to(margin_BN)).unsqueeze(1)
+    slack_B1 = ROUNDING * (length_B1 + length_N.max()) + (0 if more_B is None else more_B.to(margin_BN).unsqueeze(1))
     least_B, most_B = (margin_BN < -slack_B1).sum(1), (margin_BN <= slack_B1).sum(1) - 1  # the target itself
     if not ((least_B <= theirs_B) & (theirs_B <= most_B)).all():
         raise Different("the plain ranks are not within float32's rounding")
