@@ -117,10 +117,15 @@ def _of_visdial(content: dict[str, Any], path: Path) -> list[Dialogue]:
         entries = content["data"]["dialogs"]
     except (KeyError, TypeError) as error:
         raise UserError(f"{path} is neither a list of dialogues nor a VisDial v1.0 file: it lacks {error}") from error
+    if not all(isinstance(part, list) for part in (questions, answers, entries)):
+        raise UserError(f"{path} is no VisDial v1.0 file: its questions, answers and dialogs should be lists")
     dialogues = []
     for number, entry in enumerate(entries):
         try:
-            rounds = [join_round(questions[turn["question"]], answers[turn["answer"]]) for turn in entry["dialog"]]
+            turns = [(turn["question"], turn["answer"]) for turn in entry["dialog"]]
+            if not isinstance(entry["caption"], str) or any(place < 0 for turn in turns for place in turn):
+                raise ValueError("a caption is no text, or a number of a question or an answer is negative")
+            rounds = [join_round(questions[question], answers[answer]) for question, answer in turns]
             dialogues.append(Dialogue(f"{entry['image_id']:012d}.jpg", (entry["caption"], *rounds)))
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
             hint = "; dialogues of the test split lack their last answer" if error.args == ("answer",) else ""

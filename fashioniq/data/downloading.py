@@ -11,6 +11,7 @@ from typing import Any
 
 from fashioniq.data.fetching import Fetcher, Limits, Unfetched, writing
 from fashioniq.data.images import PictureReader, UnreadableImage, load_image
+from fashioniq.data.unpacking import is_safe
 from fashioniq.files import UserError, checksum, held
 
 REASONS = ("got", "dead", "broken", "too small", "failed", "no address")
@@ -21,7 +22,6 @@ _DECODERS = 2  # processes
 _AHEAD = 8  # ids under way for each connection: some wait for a host that is busy
 _SUFFIXES = {b"\xff\xd8": ".jpg", b"\x89P": ".png", b"RI": ".webp"}  # the first two bytes of the formats that load_image reads
 _HTML = re.compile(rb"<!doctype html|<html|<head|<body", re.IGNORECASE)
-_SAFE = re.compile(r"[^./\\\x00][^/\\\x00]*")  # of a file's name
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def download(
     where not one server answered and no picture is there.
     """
     for name in addresses:
-        if not _SAFE.fullmatch(name) or len(name.encode()) > 200:
+        if not is_safe(name):
             raise UserError(f"the id {name!r} cannot be a file's name: pictures are named by their ids")
     outcomes: dict[str, Outcome] = {}
     folder = Path(folder)

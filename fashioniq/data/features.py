@@ -38,6 +38,12 @@ class Items:
         return Items(self.ids, self.features_ND.to(device), self.attributes_NA.to(device))
 
 
+def as_float32(array: np.ndarray) -> np.ndarray:
+    """As float32, infinite where that is too small."""
+    with np.errstate(over="ignore"):
+        return array.astype(np.float32)
+
+
 class FeatureStore:
     """A finished store, opened as a memory map. Raises UserError where it is missing, unfinished or damaged."""
 

@@ -169,7 +169,7 @@ class Fetcher:
         with ExitStack() as stack:
             with writing(path):
                 file = stack.enter_context(open(path, "wb", buffering=0))  # a buffer could fail once more when it is closed
-            async for chunk in response.aiter_bytes():
+            async for chunk in response.aiter_raw():  # nothing is unpacked: a few bytes could become gigabytes
                 size += len(chunk)
                 if size > self._limits.max_bytes:
                     raise Unfetched("broken", f"larger than {self._limits.max_bytes / 1e6:g} MB")

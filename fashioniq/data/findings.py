@@ -51,8 +51,6 @@ class Findings:
             return read_json(path, "the file", kind)
         except UserError as error:
             self.found("files that cannot be read", str(error).replace(str(path), path.name))
-        except RecursionError:
-            self.found("files that cannot be read", f"{path.name} is nested too deeply")
         return None
 
 

@@ -1,6 +1,7 @@
 """The pictures of products: which files are whose, and the first of them that can be read."""
 
 import re
+import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Container, Mapping, Sequence
 from functools import partial
@@ -33,9 +34,10 @@ class Pictures:
         self._by_id: dict[str, list[Path]] = defaultdict(list)
         self._numbered: dict[str, list[tuple[int, Path]]] = defaultdict(list)
         for path in self.files:
-            self._by_name[path.name].append(path)
-            self._by_id[path.stem].append(path)
-            if numbered := _NUMBERED.fullmatch(path.stem):
+            name, stem = _composed(path.name), _composed(path.stem)
+            self._by_name[name].append(path)
+            self._by_id[stem].append(path)
+            if numbered := _NUMBERED.fullmatch(stem):
                 self._numbered[numbered[1]].append((int(numbered[2]), path))
 
     def of(self, id: str, ids: Container[str]) -> list[Path]:
@@ -43,15 +45,22 @@ class Pictures:
 
         They lie in several folders only where it cannot be told which are meant.
         """
-        first = self._by_id.get(id, [])
-        others = [path for _, path in sorted(self._numbered.get(id, [])) if path.stem not in ids]
+        first = self._by_id.get(_composed(id), [])
+        others = [path for _, path in sorted(self._numbered.get(_composed(id), [])) if path.stem not in ids]
         folders = {path.parent for path in first or others}
         return [*first, *(path for path in others if path.parent in folders)]
 
     def named(self, name: str) -> list[Path]:
         """The files that a name means, which may begin with folders; several where it cannot be told which."""
         parts = tuple(part for part in name.replace("\\", "/").split("/") if part not in ("", "."))
-        return [path for path in self._by_name.get(parts[-1], []) if path.parts[-len(parts) :] == parts] if parts else []
+        parts = tuple(map(_composed, parts))
+        found = self._by_name.get(parts[-1], []) if parts else []
+        return [path for path in found if tuple(map(_composed, path.parts[-len(parts) :])) == parts]
+
+
+def _composed(name: str) -> str:
+    """An accented letter as one sign: archives made on a Mac have letter and accent apart."""
+    return unicodedata.normalize("NFC", name)
 
 
 def _find(folder: Path, own: Container[str]) -> dict[Path, str]:

@@ -13,11 +13,9 @@ from urllib.parse import urlsplit
 from fashioniq.data.attributes import add_word, find_attributes, place_value
 from fashioniq.data.picking import Pictures, title_of
 from fashioniq.data.tables import Row, read_rows
-from fashioniq.data.texts import NO_VALUE
+from fashioniq.data.texts import NO_VALUE, TEXTS, values_of
 from fashioniq.data.unpacking import is_safe
 from fashioniq.files import UserError
-
-_TEXTS = ("summary", "description")  # columns kept with the title: extract-attributes reads them too
 
 
 @dataclass(frozen=True)
@@ -106,7 +104,7 @@ def select_rows(source: Source) -> tuple[list[Row], set[str]]:
         return [], set()
     column, wanted = _parse_where(source.where)
     needed = [source.id, source.title, source.picture, source.url, source.group, column, *source.attributes]
-    rows = list(read_rows(source.table, list(filter(None, needed)), _TEXTS))
+    rows = list(read_rows(source.table, list(filter(None, needed)), TEXTS))
     selected = [row for row in rows if row.reason or not column or row.values[column] == wanted]
     if all(row.reason for row in selected):
         raise UserError(f"no row of {source.table} was selected: {_why_none(rows, column, wanted)}")
@@ -173,13 +171,16 @@ def _values(text: str) -> list[str]:
     return [value for part in text.split("|") if (value := part.strip()).lower() not in NO_VALUE]
 
 
+def _known(value: str) -> str:
+    return "" if value.lower() in NO_VALUE else value
+
+
 def _offer(source: Source, row: Row, name: str, files: list[Path], addresses: list[str]) -> Offer:
-    title = row.values[source.title] if source.title else ""
+    title = _known(row.values[source.title]) if source.title else ""
     labels = find_attributes(title)
-    kept = {column: row.values.get(column, "") for column in (*source.attributes, *filter(None, (source.group,)), *_TEXTS)}
-    kept = {column: value for column, value in kept.items() if value.lower() not in NO_VALUE}
-    for column in source.attributes:
-        if column in kept:
-            add_word(labels, *place_value(kept[column]))
-    group = row.values[source.group] if source.group else ""
+    kept = {column: row.values.get(column, "") for column in (*source.attributes, *filter(None, (source.group,)), *TEXTS)}
+    kept = {column: value for column, value in kept.items() if _known(value)}
+    for value in (value for column in source.attributes for value in values_of(kept, column)):
+        add_word(labels, *place_value(value))
+    group = kept.get(source.group, "") if source.group else ""
     return Offer({"line": row.line}, name, "", title, group or name, kept, labels, files, addresses)

@@ -1,12 +1,14 @@
 """Someone else's answers to queries: rankings as a TREC run file or JSON, or vectors of queries and products as .npz."""
 
 import math
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from zipfile import BadZipFile
 
 import numpy as np
 
+from fashioniq.data.features import as_float32
 from fashioniq.files import UserError, read_json
 
 ARRAYS = ("queries", "query_vectors", "ids", "vectors")
@@ -31,16 +33,16 @@ def read_vectors(path: Path) -> Vectors:
             queries, query_vectors, ids, vectors = (file[name] for name in ARRAYS)
     except FileNotFoundError as error:
         raise UserError(f"there is no file of predictions {path}") from error
-    except (OSError, ValueError, EOFError, BadZipFile) as error:
+    except (OSError, ValueError, EOFError, BadZipFile, zlib.error) as error:
         raise UserError(f"{path} is no .npz file of plain arrays ({str(error)[:100]}): names must be text, not objects") from error
     for names, rows in ((queries, query_vectors), (ids, vectors)):
         if names.ndim != 1 or names.dtype.kind != "U" or rows.ndim != 2 or len(rows) != len(names) or len(set(names.tolist())) < len(names):
             raise UserError(f"{path}: expected names as text, each once, and a row of numbers for each; found {names.shape} and {rows.shape}")
-        if rows.dtype.kind not in "fiu" or not np.isfinite(rows).all():
+        if rows.dtype.kind not in "fiu" or not np.isfinite(as_float32(rows)).all():
             raise UserError(f"{path} holds vectors that are not finite numbers: write it again")
     if query_vectors.shape[1] != vectors.shape[1]:
         raise UserError(f"{path}: queries have {query_vectors.shape[1]} numbers, products {vectors.shape[1]}: both need the same")
-    return Vectors(queries.tolist(), query_vectors.astype(np.float32), ids.tolist(), vectors.astype(np.float32))
+    return Vectors(queries.tolist(), as_float32(query_vectors), ids.tolist(), as_float32(vectors))
 
 
 def read_rankings(path: Path) -> dict[str, list[str]]:

@@ -109,7 +109,9 @@ def _read_parquet(path: Path, needed: Sequence[str], wanted: Sequence[str]) -> I
                 texts = [[_text(value) for value in batch.column(column).to_pylist()] for column in columns]
                 for values in zip(*texts, strict=True):
                     yield Row(next(lines), dict(zip(columns, values, strict=True)))
-    except pyarrow.ArrowException as error:
+    except UnicodeDecodeError:
+        raise
+    except (pyarrow.ArrowException, ValueError, OverflowError) as error:  # the last two of dates that Python does not know
         raise UserError(f"{path} is not whole Parquet ({' '.join(str(error).split())[:160]}): get or make the file again") from error
 
 

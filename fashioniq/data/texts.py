@@ -7,7 +7,7 @@ from fashioniq.categories import file_name
 from fashioniq.data.catalog import Catalog, title_of
 from fashioniq.files import UserError, read_json
 
-_TEXTS = ("summary", "description")
+TEXTS = ("summary", "description")  # told beside the title
 NO_VALUE = {"", "na", "n/a", "none", "null", "nan", "-"}
 
 
@@ -23,7 +23,7 @@ def product_rows(catalog: Catalog, split: str) -> dict[str, dict[str, Any]]:
 
 def text_of(row: Mapping[str, Any]) -> str:
     """Title, summary and description of a row, those that it has, parted so that no word reaches from one into another."""
-    parts = [title_of(row), *(part for field in _TEXTS for part in _strings(row.get(field)))]
+    parts = [title_of(row), *(part for field in TEXTS for part in _strings(row.get(field)))]
     return " | ".join(part for part in parts if part.strip())
 
 

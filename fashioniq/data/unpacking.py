@@ -17,6 +17,7 @@ from fashioniq.files import UserError, cannot_write
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz")
 MOST_MEMBERS = 2_000_000
 _BLOCK = 1 << 20
+_TOLD = 200  # letters of the name of a member that is left out
 _DEEPEST = 16  # folders and name of a member
 _HEADER = 512  # bytes of a tar's header; one of zeros ends the tar
 _UNSAFE = frozenset('/\\:*?"<>|')  # in a file's name, on one system or another
@@ -89,7 +90,7 @@ def _unpack(members: Iterator[_Member], archive: Path, folder: Path, most_bytes:
             except FileExistsError:
                 reason = "another member has its name"
         if reason:
-            skipped[member.name] = reason
+            skipped[member.name[:_TOLD]] = reason
     return skipped
 
 

@@ -106,6 +106,7 @@ def _font(size: int, bold: bool = False) -> ImageFont.FreeTypeFont:
 
 
 def _fitting(draw: ImageDraw.ImageDraw, text: str, font: ImageFont.FreeTypeFont, width: float) -> str:
+    text = " ".join(text.split())
     if draw.textlength(text, font) <= width:
         return text
     while text and draw.textlength(text + "…", font) > width:

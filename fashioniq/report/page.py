@@ -55,6 +55,8 @@ def _notes(metrics: dict) -> Iterable[str]:
         yield f"<b>Pictures: {safe(pictures)}.</b> They are not photographs."
     if captions is not None and str(captions).lower() != "human":
         yield f"<b>Captions: {safe(captions)}.</b> They are made, not human."
+    if metrics.get("exclude_shown"):
+        yield "No product is shown twice in a dialog; ranks count all."
     if "user" in metrics:
         said = "People said these words of the pairs beforehand" if metrics["user"].startswith("recorded") else "It said the words in these dialogs"
         yield f"<b>User: {safe(metrics['user'])}.</b> {said}; no person talked to this retriever."

@@ -47,7 +47,7 @@ class Products:
         else:
             tile = f'<div class="tile card"><span>{safe(self.title(name))}</span></div>'
         listed = self._looks.attributes.get(name, [])[:words]
-        return tile + (f'<p class="words">{safe(" · ".join(listed))}</p>' if listed else "")
+        return tile + (f'<p class="words">{safe(" · ".join(map(clipped, listed)))}</p>' if listed else "")
 
     def style(self) -> str:
         """The CSS of the pictures shown so far."""

@@ -101,7 +101,7 @@ TITLES, ADDRESSES = "titles/shoes.test.json", "image_url/asin2url.shoes.txt"
         (CAPTIONS, [pair("A", "B"), "A"], "pairs that cannot be used", "cap.shoes.train.json entry 1: expected {\"target\""),
         (CAPTIONS, {"A": "B"}, "files that cannot be read", "the file cap.shoes.train.json should hold a list, it holds a dict"),
         (CAPTIONS, '[{"target": "A", "can', "files that cannot be read", "the file cap.shoes.train.json is not whole JSON"),
-        (CAPTIONS, "[" * 100_000, "files that cannot be read", "cap.shoes.train.json is nested too deeply"),
+        (CAPTIONS, "[" * 100_000, "files that cannot be read", "the file cap.shoes.train.json is not whole JSON"),
         (LABELS, {"G": SIX + SIX}, "label rows of 12 or 18 lists, which are merged when read", "asin2attr.shoes.val.json: G"),
         (LABELS, {"G": 3 * SIX}, "label rows of 12 or 18 lists, which are merged when read", "asin2attr.shoes.val.json: G"),
         (LABELS, {"G": SIX[:5]}, "label rows that cannot be used, for they have not 6 lists", "asin2attr.shoes.val.json: G"),

@@ -1,6 +1,7 @@
 """Pictures from a server that does all that servers do."""
 
 import errno
+import gzip
 import io
 import socket
 import threading
@@ -158,6 +159,7 @@ def test_every_answer_is_handled_and_named(web, tmp_path):
         "/trickle": endless(b"x", 0.05),
         "/endless": endless(b"x" * 10_000, 0.0),
         "/large": answer(b"x" * 50_001),
+        "/packed": answer(gzip.compress(bytes(10**6)), Content_Encoding="gzip"),  # which would be unpacked by the client
         "/tiny": answer(picture(2, 10)),
         "/png.jpg": answer(picture(3, kind="PNG")),
         "/cut": answer(good[:100], length=len(good)),
@@ -183,6 +185,7 @@ def test_every_answer_is_handled_and_named(web, tmp_path):
         "trickle": "failed: not whole within 2 seconds",
         "endless": "broken: larger than 0.05 MB",
         "large": "broken: larger than 0.05 MB",
+        "packed": told(outcomes)["packed"],
         "tiny": "too small: 10×10 pixels",
         "png": "got",
         "cut": "failed: the connection broke off",
@@ -196,6 +199,7 @@ def test_every_answer_is_handled_and_named(web, tmp_path):
         "odd-port": "dead: not an http or https address",
     }
     assert "truncated" in told(outcomes)["truncated"]
+    assert told(outcomes)["packed"].startswith("broken: ") and "larger" not in told(outcomes)["packed"]
     got = {"good": ".jpg", "500-twice": ".jpg", "moved": ".jpg", "moved-again": ".jpg", "png": ".png", "cut-once": ".jpg", "429-once": ".webp"}
     assert names(tmp_path / "images") == sorted(name + suffix for name, suffix in got.items())
     assert (tmp_path / "images" / "moved.jpg").read_bytes() == good

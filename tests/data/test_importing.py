@@ -123,6 +123,25 @@ def test_the_seed_decides_the_splits(shop):
     assert first == again != other
 
 
+def test_no_value_is_no_group_and_no_title(shop):
+    shop.write([row(number, style_code="N/A", name="None") for number in range(60)]).run(group="style_code")
+    catalog = Catalog(shop.out, "shirts")
+    assert min(len(catalog.ids(split)) for split in SPLITS) >= 6 and not any(catalog.titles.values())
+
+
+def test_several_values_of_a_column_are_as_many_attributes(shop):
+    shop.write([row(number, colour="navy blue|Red") for number in range(40)]).run()
+    lists = Catalog(shop.out, "shirts").labels["s000"]
+    assert {"navy blue", "red"} <= {word for words in lists for word in words} and not any("|" in word for words in lists for word in words)
+
+
+def test_an_accent_may_be_written_in_two_ways(shop):
+    shop.write([row(number, sku=f"t\u00e9{number}") for number in range(40)], pictures=False)
+    for number in range(40):
+        shop.picture(f"te\u0301{number}.jpg")
+    assert shop.run().kept == 40
+
+
 def test_a_group_stays_in_one_split(shop):
     shop.write([row(number) for number in range(90)]).run(group="style_code")
     catalog = Catalog(shop.out, "shirts")

@@ -96,7 +96,7 @@ def test_of_members_of_one_name_the_first_is_taken(tmp_path, folder, kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_names_that_no_file_can_have_are_skipped(tmp_path, folder, kind):
     names = ["a\x01.jpg", "a" * 300 + ".jpg", 'a"b.jpg', "a/" * 1500 + "b.jpg"]
-    assert set(unpack(pack(tmp_path / kind, [(name, b"x") for name in names]), folder, 1e6)) == set(names)
+    assert set(unpack(pack(tmp_path / kind, [(name, b"x") for name in names]), folder, 1e6)) == {name[:200] for name in names}
     assert files(folder) == {}
 
 

@@ -60,9 +60,9 @@ def test_one_file_is_told_from_caption_to_last_round(written):
 
 
 def test_several_files_stand_in_one_table_one_plot_and_one_filter(written):
-    text = written(evaluated("people"), evaluated("ChatGPT"))
-    assert '<th scope="row">A people</th><td>33.3</td><td>66.7</td><td>66.7</td>' in text and '<th scope="row">B ChatGPT</th>' in text
-    assert text.count("<svg") == 1 and re.findall(r"<legend>([^<]+)</legend>", text) == ["Target", "Dialogues"]
+    text = written(evaluated("people"), evaluated("Chat<b>GPT"))
+    assert '<th scope="row">A people</th><td>33.3</td><td>66.7</td><td>66.7</td>' in text and '<th scope="row">B Chat&lt;b&gt;GPT</th>' in text
+    assert "Chat<b>" not in text and text.count("<svg") == 1 and re.findall(r"<legend>([^<]+)</legend>", text) == ["Target", "Dialogues"]
 
 
 def test_what_bends_the_figures_is_noted(written):

@@ -70,7 +70,8 @@ def images(tmp_path: Path) -> dict[str, Path]:
 def _write(tmp_path: Path, images: dict[str, Path], dialogs: list[dict], metrics: dict | None = None, **options: int) -> str:
     path = tmp_path / "report.html"
     titles = {name: f"dress {name}" for name in IDS} | {"B2": "<script>alert(1)</script> & more"}
-    write_dialog_page(path, metrics or METRICS, dialogs, Looks(images, titles, {name: ["navy", "striped"] for name in IDS}), **options)
+    attributes = {name: ["navy", "striped"] for name in IDS} | {"B2": ["<too>"]}
+    write_dialog_page(path, metrics or METRICS, dialogs, Looks(images, titles, attributes), **options)
     return path.read_text(encoding="utf-8")
 
 
@@ -183,7 +184,7 @@ def test_a_page_stays_small_by_leaving_pictures_out(tmp_path: Path, images: dict
 
 
 def test_the_page_is_whole_or_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full_disk(path: Path, text: str, encoding: str) -> None:
+    def full_disk(path: Path, text: str, **_: str) -> None:
         path.write_bytes(text.encode()[:100])
         raise OSError(28, "No space left on device")
 

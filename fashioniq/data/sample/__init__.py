@@ -20,7 +20,7 @@ LEAST_PRODUCTS = 30
 MADE_BY = "fashioniq draw-sample"
 
 _ROUND = ("train", "train", "train", "val", "test")  # 60/20/20, and a larger sample keeps every product in its split
-_FOLDERS = ("image_splits", "captions", "attributes", "titles", "images", "dialogues")
+_FOLDERS = ("image_splits", "captions", "attributes", "titles", "images", "dialogues", "features", "pairs")  # and what was made of them
 _UNFINISHED = ".draw-sample-unfinished"  # a killed run leaves it, so that the next may start over
 
 _LABELS = {  # where DeepFashion's word is not ours
@@ -77,7 +77,8 @@ def _make_room(root: Path) -> None:
         raise UserError(f"{root} holds something other than a drawn sample: give an empty or a new folder")
     root.mkdir(parents=True, exist_ok=True)
     (root / _UNFINISHED).touch()
-    (root / "catalog.json").unlink(missing_ok=True)
+    for name in ("catalog.json", "coverage.json"):
+        (root / name).unlink(missing_ok=True)
     for folder in _FOLDERS:
         if (root / folder).exists():
             shutil.rmtree(root / folder)
