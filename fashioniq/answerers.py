@@ -58,18 +58,18 @@ def clean_answer(text: str) -> str:
 
 
 class Recorded:
-    """Repeats what was answered in recorded dialogues. Raises UserError for a question that was not asked there."""
+    """Repeats what was answered in recorded dialogues, to a question asked again its next answer. Raises UserError for one not asked there."""
 
     def __init__(self, dialogues: Sequence[Dialogue]) -> None:
-        self._answers: dict[tuple[str, str], str] = {}
+        self._answers: dict[tuple[str, str], list[str]] = {}
         for dialogue in dialogues:
             for question, answer in map(split_round, dialogue.rounds[1:]):
-                self._answers.setdefault((dialogue.image, question), answer)
+                self._answers.setdefault((dialogue.image, question), []).append(answer)
 
     def answer(self, images: list[str], questions: list[str]) -> list[str]:
         if missing := [key for key in zip(images, questions, strict=True) if key not in self._answers]:
             raise UserError(f"nobody recorded an answer to {missing[0][1]!r} on {missing[0][0]}: recorded answers go with recorded questions")
-        return [self._answers[key] for key in zip(images, questions, strict=True)]
+        return [left.pop(0) if len(left) > 1 else left[0] for left in map(self._answers.__getitem__, zip(images, questions, strict=True))]
 
 
 class Labels:

@@ -147,4 +147,4 @@ def _said(content: bytes) -> str:
         text = json.loads(content)["choices"][0]["message"]["content"]
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise _Busy("an answer of another form") from error
-    return text if isinstance(text, str) else ""
+    return text.encode(errors="replace").decode() if isinstance(text, str) else ""  # a cut text may end with half a character

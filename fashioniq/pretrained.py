@@ -45,6 +45,7 @@ class VisualQuestionAnswerer:
             raise UserError(f"{name} is a model of the type {kind}: {' and '.join(_PROMPTS)} answer questions here")
         self._processor.tokenizer.padding_side = "left" if kind == "blip-2" else "right"
         self._prompt = _PROMPTS[kind]
+        self._goes_on = kind == "blip-2" and not self._model.config.text_config.is_encoder_decoder  # what it gives begins with the prompt
 
     @torch.inference_mode()
     def answer(self, pictures: Sequence[Image.Image], questions: Sequence[str], tokens: int = 20) -> list[str]:
@@ -52,6 +53,8 @@ class VisualQuestionAnswerer:
         texts = [self._prompt(question) for question in questions]
         inputs = self._processor(images=list(pictures), text=texts, padding=True, return_tensors="pt").to(self._model.device, self._model.dtype)
         ids_BL = self._model.generate(**inputs, max_new_tokens=tokens, do_sample=False)
+        if self._goes_on:
+            ids_BL = ids_BL[:, inputs["input_ids"].shape[1] :]
         return [text.strip() for text in self._processor.batch_decode(ids_BL, skip_special_tokens=True)]
 
 

@@ -117,7 +117,8 @@ class Unanswered:
             prompts = [_ALL_AT_ONCE.format(caption=clean(caption, LONGEST), count=self._rounds) for caption in captions]
             for caption, text in zip(captions, self._model.complete(prompts, 25 * self._rounds), strict=True):
                 lines = [line for line in text.splitlines() if clean(line)]
-                self._asked[caption] = [clean_question(line) for line in lines]
+                asked = [line for line in lines if "?" in line] or lines  # without the line that says what follows
+                self._asked[caption] = [clean_question(line) for line in asked]
         return [(self._asked[said[0]][len(said) - 1 : len(said)] or [FALLBACK])[0] for said in dialogues]
 
 

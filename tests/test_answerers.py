@@ -58,6 +58,8 @@ def test_markup_and_control_characters_are_taken_out_and_long_text_is_cut_at_a_b
 def test_recorded_answers_are_repeated_and_no_other_question_has_one():
     user = Recorded([Dialogue("a", ("red", "short? no", "is it new? yes")), Dialogue("b", ("red", "short? yes", "is it new? no"))])
     assert user.answer(["b", "a"], ["short?", "is it new?"]) == ["yes", "yes"]
+    again = Recorded([Dialogue("a", ("red", "long? no", "with a belt", "long? a bit", "made of silk"))])
+    assert [again.answer(["a"], [question])[0] for question in ("long?", "", "long?", "")] == ["no", "with a belt", "a bit", "made of silk"]
     with pytest.raises(UserError, match=r"'long\?' on a"):
         user.answer(["a"], ["long?"])
 

@@ -143,6 +143,11 @@ def test_an_answer_that_is_far_too_long_is_refused(serve, tmp_path, monkeypatch)
         Endpoint("small", tmp_path, retries=0).complete(["a"], 5)
 
 
+def test_half_a_character_is_kept_as_a_question_mark(serve, tmp_path):
+    serve(lambda number, body: (200, {}, b'{"choices": [{"message": {"content": "red \\ud83d"}}]}'))
+    assert [Endpoint("small", tmp_path).complete(["a"], 5) for _ in range(2)] == [["red ?"], ["red ?"]]
+
+
 @pytest.mark.parametrize("content", ["", None, 7])
 def test_silence_is_empty_and_not_kept(serve, tmp_path, content):
     server = serve(lambda number, body: said(content))

@@ -8,7 +8,7 @@ from fashioniq.files import UserError
 from fashioniq.pretrained import LanguageModel, VisualQuestionAnswerer
 
 transformers = pytest.importorskip("transformers", reason="the extra chat is not installed")
-WORDS = ["<pad>", "</s>", "<unk>", "<image>", "question", "answer", ":", "?", "what", "color", "is", "it", "red", "blue", "a", "dress", "yes", "no"]
+WORDS = ["<pad>", "</s>", "<unk>", "<image>", "Question", "Answer", ":", "?", "what", "color", "is", "it", "red", "blue", "a", "dress", "yes", "no"]
 
 
 def tokenizer(**options):
@@ -89,7 +89,9 @@ def test_a_visual_model_answers_each_question_on_its_picture_whatever_stands_bes
     questions = ["what color is it?", "belt?", "yes?"]
     answers = model.answer(pictures, questions, tokens=5)
     assert answers == [model.answer([picture], [question], tokens=5)[0] for picture, question in zip(pictures, questions, strict=True)]
-    assert len(answers) == 3 and not any("question" in answer and "answer" in answer for answer in answers)
+    assert len(answers) == 3
+    if kind == "blip2":  # a model that goes on with the prompt gives it back first
+        assert all(answers) and not any(answer.startswith("Question") for answer in answers)
 
 
 def test_what_cannot_be_loaded_is_told_in_one_line(causal, tmp_path):

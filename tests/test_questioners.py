@@ -96,7 +96,7 @@ def test_a_caption_of_several_lines_makes_no_turns_of_its_own():
 
 
 def test_all_questions_at_once_come_from_the_caption_alone():
-    model = Model(" is it new?\n2. is it long?\n")
+    model = Model("Sure, here they are:\n1. is it new?\n2. is it long?\n")
     begun = [Dialogue("a", ("a red shirt",)), Dialogue("b", ("a red shirt",))]
     made = converse(Unanswered(model, 3), Says("yes"), begun, 3, [0, 1])
     assert made[0].rounds[1:] == ("is it new? yes", "is it long? yes", f"{FALLBACK} yes")
