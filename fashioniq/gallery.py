@@ -24,6 +24,7 @@ NUMBERS = 2**18  # of vectors compared in float64 at a time
 GPU_TIMES = 32  # a GPU takes fewer and wider tiles
 SPARE = 16  # more neighbours than asked for, so that ties at the edge can be settled by item order
 GPU_MOST = 2048  # neighbours that FAISS finds on a GPU
+EPSILON = torch.finfo(torch.float32).eps
 
 Search = Callable[[Tensor, int], Tensor]
 
@@ -120,7 +121,8 @@ class Gallery:
         if count == len(self):
             return distance_BK, item_BK
         sorted_BK = distance_BK.sort(dim=1).values
-        open_B = sorted_BK[:, -1] - sorted_BK[:, wanted - 1] <= 2 * self._slack(query_BD)  # more ties than spare items
+        rounding_B = 2 * self._slack(query_BD) + 4 * EPSILON * query_BD.square().sum(1)  # FAISS adds the query's own length before it compares
+        open_B = sorted_BK[:, -1] - sorted_BK[:, wanted - 1] <= rounding_B  # more ties than spare items
         every_N = torch.arange(len(self), device=query_BD.device)
         for row in open_B.nonzero()[:, 0]:
             distance_N, item_N = self._exact(query_BD, row.expand(len(self)), every_N).sort(stable=True)
@@ -164,9 +166,8 @@ class Gallery:
 
     def _slack(self, query_BD: Tensor) -> Tensor:
         """More than the rounding that a difference of two float32 scores can carry."""
-        epsilon = torch.finfo(torch.float32).eps
         scale_B = query_BD.norm(dim=1) * self._longest + self._longest**2
-        return 2 * epsilon * max(16.0, query_BD.shape[1] ** 0.5) * scale_B
+        return 2 * EPSILON * max(16.0, query_BD.shape[1] ** 0.5) * scale_B
 
     def _plain(self, query_BD: Tensor) -> Tensor:
         query_BD = query_BD.detach().float().contiguous()  # one layout, so that equal items get equal sums

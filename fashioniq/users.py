@@ -55,17 +55,15 @@ class RecordedUser:
 class ErringUser:
     """Says what another user says, with errors in the share `errors` of the words: see `with_errors`.
 
-    Given `chance_TNL` (see `chances`), a target meets the same errors at the same turn whoever listens; without it they are drawn
-    anew from torch's global generator.
+    By `chance_TNL` (see `chances`) a target meets the same errors at the same turn whoever listens.
     """
 
-    def __init__(self, user: User, errors: float, hears: Vocabulary, chance_TNL: Tensor | None = None) -> None:
+    def __init__(self, user: User, errors: float, hears: Vocabulary, chance_TNL: Tensor) -> None:
         self.user, self.errors, self.negation, self.chance_TNL = user, errors, negation(hears), chance_TNL
 
     def reply(self, target_B: Tensor, offer: Offer) -> Words:
         words_BL = self.user.reply(target_B, offer).words_BL
-        drawn = torch.rand(words_BL.shape, device=words_BL.device) if self.chance_TNL is None else self.chance_TNL[offer.turn, target_B]
-        return Words(with_errors(words_BL, self.errors, drawn, self.negation))
+        return Words(with_errors(words_BL, self.errors, self.chance_TNL[offer.turn, target_B], self.negation))
 
 
 def negation(hears: Vocabulary) -> int | None:

@@ -4,6 +4,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 from fashioniq import gallery
 from fashioniq.data.features import Items
@@ -111,6 +112,14 @@ def test_a_query_that_is_not_finite_is_never_a_hit(bad):
     except ValueError:
         return  # refused: as good
     assert rank_B.tolist() == [29, 29]
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_the_nearest_of_a_narrow_gallery_is_found_by_queries_of_any_length(search):
+    torch.manual_seed(0)
+    vectors_ND = F.normalize(torch.randn(32) + 1e-3 * torch.randn(1500, 32), dim=1)
+    query_BD = 1e4 * F.normalize(torch.randn(24, 32), dim=1)
+    assert torch.equal(gallery_of(vectors_ND, search).top(query_BD, 1)[1][:, 0], distances(vectors_ND, query_BD).argmin(1))
 
 
 @pytest.mark.parametrize("search", SEARCHES)

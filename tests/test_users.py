@@ -145,11 +145,3 @@ def test_fixed_errors_belong_to_the_dialog_and_its_turn(parrot):
     assert torch.equal(user.reply(some_B, Offer(1, torch.ones(3))).words_BL, all_BL[some_B])  # whatever the batch and the offer
     assert not torch.equal(user.reply(torch.arange(50), Offer(2, torch.zeros(50))).words_BL, all_BL)
     assert torch.equal(chances(0, 3, 50, 8)[:2], chances(0, 2, 50, 8)) and not torch.equal(chances(0, 1, 50, 8), chances(1, 1, 50, 8))
-
-
-def test_drawn_errors_follow_the_global_seed(parrot):
-    user, replies = ErringUser(parrot, 0.5, TALK), []
-    for seed in (7, 7, 8):
-        torch.manual_seed(seed)
-        replies.append(user.reply(torch.arange(50), Offer(0, torch.zeros(50))).words_BL)
-    assert torch.equal(replies[0], replies[1]) and not torch.equal(replies[0], replies[2])

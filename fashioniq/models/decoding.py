@@ -77,8 +77,7 @@ class Speaker(nn.Module):
     def beam(self, reference: Looks, target: Looks, beams: int) -> Tensor:
         """Beam search over the batch; the caption with the best mean log-probability a word wins: B×max_words.
 
-        Hypotheses of equal score keep the order in which they were found, so that one beam is greedy decoding. Rows are the hypotheses
-        that have not ended; one that has keeps its place among the K of its pair.
+        Rows are the hypotheses that have not ended; one that has keeps its place among the K of its pair.
         """
         if beams == 1:
             return self.greedy(reference, target)

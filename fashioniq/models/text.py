@@ -210,8 +210,6 @@ def load_text_encoder(name_or_folder: str, weights: Mapping[str, Tensor] | None 
     return BLIP(model, tokenizer, processor)
 
 
-load_image_encoder = load_text_encoder  # one model has both halves
-
 _BLIP_NAMES = (  # of BLIP's own code, which ChatIR's weights have → of transformers
     ("visual_encoder.cls_token", "vision_model.embeddings.class_embedding"),
     ("visual_encoder.pos_embed", "vision_model.embeddings.position_embedding"),

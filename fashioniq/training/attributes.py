@@ -70,7 +70,7 @@ class AttributeLoss(nn.Module):
         weight_A = ((1 - share_A) / share_A).sqrt().clamp(max=MOST_WEIGHT) if imbalance == "weights" else torch.ones_like(share_A)
         self.focal = imbalance == "focal"
         self.register_buffer("weight_A", weight_A, persistent=False)
-        self.chance_A = share_A.logit() + weight_A.log()  # the logits that are best where nothing is known of a picture
+        self.chance_A = share_A.logit() + weight_A.log()  # of the shares; best where nothing is known of a picture, but for focal
 
     def forward(self, logits_BA: Tensor, labels_BA: Tensor) -> Tensor:
         known_BA, yes_BA = labels_BA >= NO, (labels_BA == YES).to(logits_BA.dtype)

@@ -57,10 +57,11 @@ class CaptionerTraining(pl.LightningModule):
         super().__init__()
         self.model, self.vocabulary, self.val_captions = model, vocabulary, val_captions
         self.noam_factor, self.warmup, self.beam = noam_factor, warmup, beam
-        for split, items in (("train", train), ("val", val)):
-            self.register_buffer(f"{split}_features", items.features_ND, persistent=False)
-            self.register_buffer(f"{split}_attributes", items.attributes_NA, persistent=False)
+        self.items = {"train": train, "val": val}  # no buffers: processes would send them to each other in every step
         self._said: list[tuple[int, str]] = []
+
+    def on_fit_start(self) -> None:
+        self.items = {split: items.to(self.device) for split, items in self.items.items()}
 
     def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
         reference_B, target_B, words_BKL = batch
@@ -90,4 +91,4 @@ class CaptionerTraining(pl.LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def _looks(self, split: str, item_B: Tensor) -> Looks:
-        return Looks(getattr(self, f"{split}_features")[item_B], getattr(self, f"{split}_attributes")[item_B])
+        return Looks(self.items[split].features_ND[item_B], self.items[split].attributes_NA[item_B])

@@ -23,6 +23,7 @@ from fashioniq.gallery import NotFiniteError
 from fashioniq.training.processes import mean_over_processes, rank_and_count, shared_out
 
 MAY_CHANGE = {"resume", "epochs", "patience", "devices", "num_nodes", "strategy", "accelerator", "run", "seeds"}  # without making it another training
+STEPS = {"epochs", "devices", "num_nodes"}  # how many steps there are hangs on these
 
 
 def begin_run(run: Path, command: str, settings: Training) -> None:
@@ -37,7 +38,7 @@ def begin_run(run: Path, command: str, settings: Training) -> None:
             raise UserError(f"nothing to resume: {run} has no last.ckpt, since no epoch was completed; start again without --resume")
         before = {field.name: field.default for field in dataclasses.fields(settings)} | _read_config(path)  # of a version that knew less
         scheduled = isinstance(settings, TrainAttributes) or getattr(settings, "schedule", "") == "cosine"
-        may_change = MAY_CHANGE - {"epochs"} if scheduled else MAY_CHANGE  # the learning rate falls until the last of them
+        may_change = MAY_CHANGE - STEPS if scheduled else MAY_CHANGE  # the learning rate falls until the last step
         if changed := [key for key in values if key not in may_change and before.get(key) != values[key]]:
             key = changed[0]
             raise UserError(

@@ -39,12 +39,12 @@ def test_the_captions_of_a_pair_are_framed_by_start_and_end_and_padded_where_oth
 def test_the_loss_is_the_cross_entropy_of_the_next_words_of_each_caption_without_padding():
     module, (reference_N, target_N, words_N1L) = training(CAPTIONS)
     module.eval()
-    model, features_ND = module.model, module.train_features
+    model, items = module.model, module.items["train"]
     words_NKL = torch.cat([words_N1L, words_N1L.roll(3, 0)], 1)  # each pair has two captions …
     words_NKL[4, 1] = PAD  # … but one
     said = []
     for caption_NL in words_NKL.unbind(1):
-        looks = [Looks(features_ND[place_N], module.train_attributes[place_N]) for place_N in (reference_N, target_N)]
+        looks = [Looks(items.features_ND[place_N], items.attributes_NA[place_N]) for place_N in (reference_N, target_N)]
         log_NLV = model(*looks, caption_NL[:, :-1]).log_softmax(-1)
         said += [log_NLV[row, place, word] for row, words in enumerate(caption_NL.tolist()) for place, word in enumerate(words[1:]) if word != PAD]
     torch.testing.assert_close(module.training_step([reference_N, target_N, words_NKL], 0), -torch.stack(said).mean())
@@ -62,7 +62,7 @@ def test_the_captioner_learns_20_captions_by_heart(attributes):
         optimizer.step()
         schedule.step()
     module.eval()
-    looks = [Looks(module.train_features[place_N], module.train_attributes[place_N]) for place_N in batch[:2]]
+    looks = [module._looks("train", place_N) for place_N in batch[:2]]
     assert module.vocabulary.decode(module.model.greedy(*looks)) == CAPTIONS
     assert module.vocabulary.decode(module.model.beam(*looks, 3)) == CAPTIONS
 
