@@ -1,5 +1,6 @@
 """What each command can be told: one dataclass a command, one field a knob."""
 
+import math
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -30,11 +31,14 @@ def check(settings: Any) -> None:
     for one in fields(settings):
         value, flag = getattr(settings, one.name), "--" + one.name.replace("_", "-")
         least, below = one.metadata.get("least"), one.metadata.get("below")
+        if isinstance(value, float) and not math.isfinite(value):  # neither less nor more than any bound
+            raise UserError(f"{flag} is {value}: it must be a finite number")
         if value is not None and least is not None and value < least:
             raise UserError(f"{flag} is {value}: it must be at least {least:g}")
         if value is not None and below is not None and value >= below:
             raise UserError(f"{flag} is {value}: it must be less than {below:g}")
-    if hasattr(settings, "heads") and settings.width % settings.heads:
+    has_heads = "transformer" in (getattr(settings, "model", None), getattr(settings, "encoder", None))
+    if has_heads and settings.width % settings.heads:
         raise UserError(f"--heads is {settings.heads}: it must divide --width, {settings.width}")
 
 
@@ -436,6 +440,6 @@ class TrainDialogEncoder(Training):
     heads: int = knob(8, "of its attention", least=1)
     hidden: int = knob(1024, "width inside its feed-forward layers", least=1)
     layers: int = knob(2, "of the transformer", least=1)
-    dropout: float = knob(0.1, "share of activations that training drops; CLIP and BLIP keep their own", least=0, below=1)
+    dropout: float = knob(0.1, "share of activations that training drops; CLIP and BLIP are trained without", least=0, below=1)
     limit: int = knob(128, "words of a dialog that are read", least=1)
     at_least: int = knob(2, "words seen less often in training are unknown", least=1)

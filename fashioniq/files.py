@@ -38,7 +38,7 @@ def whole(path: Path) -> Iterator[Path]:
     temporary = Path(name)
     try:
         yield temporary
-        with open(temporary, "rb") as written:
+        with open(temporary, "rb+") as written:  # Windows syncs what may be written only
             os.fsync(written.fileno())
         umask = os.umask(0)
         os.umask(umask)
@@ -105,7 +105,16 @@ def cannot_write(path: Path, error: OSError) -> UserError:
 def write_text(path: Path, text: str) -> None:
     """Write a UTF-8 text file, whole or not at all."""
     with whole(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8", errors="replace")  # halves of a character, as cut texts have them, are no UTF-8
+
+
+def discard(folder: Path, *patterns: str) -> None:
+    """Remove the files of an earlier result, the patterns' in their order, so that none outlives what it belongs to. Raises UserError."""
+    for path in (path for pattern in patterns for path in sorted(folder.glob(pattern))):
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise cannot_write(path, error) from error
 
 
 def write_json(path: Path, content: Any, indent: int | None = 2) -> None:
@@ -124,7 +133,7 @@ def read_json(path: Path, what: str, kind: type | None = None) -> Any:
         raise UserError(f"{what} is missing: there is no file {path}") from error
     except OSError as error:
         raise UserError(f"cannot read {what} {path}: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # nested too deeply
         raise UserError(f"{what} {path} is not whole JSON ({error}): get or make the file again") from error
     if kind is not None and not isinstance(content, kind):
         raise UserError(f"{what} {path} should hold a {kind.__name__}, it holds a {type(content).__name__}")

@@ -8,7 +8,8 @@ import pytest
 
 from fashioniq import __version__
 from fashioniq.cli import COMMANDS, main, parse, parser_of
-from fashioniq.config import TrainCaptioner, TrainRetriever
+from fashioniq.config import TrainCaptioner, TrainRetriever, check
+from fashioniq.files import UserError
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
@@ -100,6 +101,19 @@ def test_the_command_in_the_first_line_of_a_config_can_be_given(path, monkeypatc
     mark, python, script, *arguments = first.split()
     assert (mark, python) == ("#", "python") and ["--config", str(path.relative_to(ROOT))] == arguments[:2]
     parse(script_commands()[script], arguments)
+
+
+@pytest.mark.parametrize("value", [".nan", ".inf", "1e400"])
+def test_a_number_that_is_not_finite_is_refused(value):
+    with pytest.raises(UserError, match=r"--errors is (nan|inf): it must be a finite number"):
+        check(parse("eval-dialogs", ["--category", "dresses", "--run", "r", "--errors", value]))
+
+
+def test_heads_must_divide_the_width_where_there_are_heads():
+    arguments = ["--category", "dresses", "--width", "300"]
+    with pytest.raises(UserError, match="--heads is 8: it must divide --width, 300"):
+        check(parse("train-retriever", arguments))
+    check(parse("train-retriever", [*arguments, "--model", "rnn"]))
 
 
 def test_no_command_is_an_error_and_help_and_version_are_none(capsys):

@@ -110,6 +110,7 @@ def seed_by_seed(settings: T, folder: Path) -> Iterator[tuple[T, Path]]:
         return
     if settings.devices * settings.num_nodes > 1:
         raise UserError(f"--seeds {settings.seeds} trains on one device: give one seed at a time with --seed and --run, or leave --devices out")
+    folder = folder if folder.name else folder.resolve()
     for seed in range(settings.seed, settings.seed + settings.seeds):
         run = folder.with_name(f"{folder.name}-seed{seed}")
         print(f"seed {seed}: {run}")

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from fashioniq.commands.evaluations import Evaluation, check_comparable, looks, read_evaluation
 from fashioniq.config import Compare
-from fashioniq.files import UserError, write_json, write_text
+from fashioniq.files import UserError, discard, write_json, write_text
 from fashioniq.metrics.ranking import per_dialog
 from fashioniq.metrics.significance import bootstrap_interval, holm, per_target, randomisation_p
 from fashioniq.report.compare_page import write_compare_page
@@ -149,6 +149,7 @@ def _method(comparison: dict[str, Any]) -> str:
 
 
 def _write(out: Path, comparison: dict[str, Any], models: list[_Model], seed: int) -> None:
+    discard(out, "comparison.json", "compare*.html")
     rows, decimals = comparison["models"], _decimals(comparison)
     keys = ("model", "mean", "deviation", "difference", "low", "high", "p", "p_corrected")
     flat = [{**row, **dict(zip(("low", "high"), row["interval"] or (None, None), strict=True))} for row in rows]

@@ -17,6 +17,8 @@ from fashioniq.data.features import FeatureStore
 from fashioniq.files import UserError, checksum, held, read_json, write_json, write_text
 from fashioniq.report.cross_table import cross_csv, cross_latex, cross_row, cross_text
 
+_ATTRIBUTES = {(True, True): "with", (False, False): "without", (True, False): "user's", (False, True): "retriever's"}  # who sees some
+_FOLDERS = {"with": "-attrs", "without": "", "user's": "-attrs-of-user", "retriever's": "-attrs-of-retriever"}
 MARK = "combination.json"  # what a combination was computed from; written last
 _SAME = ("protocol", "category", "split", "gallery", "coverage", "dialogs", "features", "pictures", "decoding", "errors", "exclude_shown", "seed")
 
@@ -34,18 +36,20 @@ class Model:
 def run_cross(settings: EvalDialogs) -> None:
     """Hold the dialogs of every combination that is not there yet, and leave table.txt, .csv, .tex and .json beside their folders.
 
-    Users and retrievers meet where both see attributes or both do not.
+    Users and retrievers meet where both see attributes or both do not; one that finds none like it meets all.
     """
     if settings.run or settings.user:
         raise UserError("--cross takes the place of --run, and --users that of --user: give the one pair or the other")
     store = open_store(settings.data, settings.category, settings.features)
     retrievers = _models(settings.cross, "retriever", settings.category, store)
     users = _models(settings.users or _own_users(retrievers), "captioner", settings.category, store)
-    meetings = [(user, model) for attrs in (True, False) for user in users for model in retrievers if attrs == user.attrs == model.attrs]
-    for model in (*retrievers, *users):
-        if not any(model in pair for pair in meetings):
-            others = "the retrievers" if model in users else "the users"
-            raise UserError(f"{model.runs[0]} was trained {_attributes(model.attrs)} attributes and none of {others} was: give one, or leave it out")
+    meetings = [
+        (user, model)
+        for attrs in (True, False)
+        for user in users
+        for model in retrievers
+        if model.attrs == attrs and (user.attrs == attrs or _alone(user, retrievers) or _alone(model, users))
+    ]
     out = settings.out or Path("runs") / f"cross-{canonical(settings.category)}-{settings.split}"
     origin = _origin(settings, store)
     by_seed = [_by_seed(user, retriever) for user, retriever in meetings]
@@ -53,11 +57,12 @@ def run_cross(settings: EvalDialogs) -> None:
     captions: set[str] = set()
     with held(out):
         for (user, retriever), pairs in zip(meetings, by_seed, strict=True):
-            print(f"{user.name} user, {retriever.name} retriever, {_attributes(user.attrs)} attributes")
-            folder = out / f"{user.name}-user-{retriever.name}-retriever{'-attrs' if user.attrs else ''}"
+            attributes = _ATTRIBUTES[user.attrs, retriever.attrs]
+            print(f"{user.name} user, {retriever.name} retriever, attributes: {attributes}")
+            folder = out / f"{user.name}-user-{retriever.name}-retriever{_FOLDERS[attributes]}"
             folders = [folder] if len(pairs) == 1 else [folder / f"seed-{number}" for number in range(len(pairs))]
             evaluations = [_combination(settings, *pair, origin, place) for pair, place in zip(pairs, folders, strict=True)]
-            row = cross_row(_attributes(user.attrs), user.name, retriever.name, evaluations)
+            row = cross_row(attributes, user.name, retriever.name, evaluations)
             rows.append({**row, "runs": [str(place) for place in folders]})
             captions |= {one["captions"] for one in evaluations}
         about = {key: evaluations[0][key] for key in _SAME} | {"captions": " and ".join(sorted(captions))}
@@ -141,18 +146,20 @@ def _checksums(run: Path) -> list[str]:
     return [checksum(path) for name in ("model.json", "weights.safetensors") if (path := run / name).is_file()]
 
 
-def _attributes(attrs: bool) -> str:
-    return "with" if attrs else "without"
+def _alone(model: Model, others: Sequence[Model]) -> bool:
+    return all(other.attrs != model.attrs for other in others)
 
 
 def _text(about: dict[str, Any], rows: Sequence[dict[str, Any]]) -> str:
     decoding = about["decoding"] + (f", {100 * about['errors']:g} % of the words err" if about["errors"] else "")
+    shown = "; no product is shown twice" if about["exclude_shown"] else ""
     return (
         f"{about['category']}, {about['split']} split: {about['dialogs']} dialogs in each row, gallery {about['gallery']}, "
         f"{100 * about['coverage']:.1f} % of the split have features\n"
-        f"features: {about['features']}; users: {decoding}; pictures: {about['pictures']}; captions: {about['captions']}\n\n{cross_text(rows)}\n"
+        f"features: {about['features']}; users: {decoding}; pictures: {about['pictures']}; captions: {about['captions']}{shown}\n\n"
+        f"{cross_text(rows)}\n"
     )
 
 
 def _legend(models: Sequence[Model], role: str) -> str:
-    return "".join(f"{model.name} {role} {_attributes(model.attrs)} attributes: {', '.join(map(str, model.runs))}\n" for model in models)
+    return "".join(f"{model.name} {role} {'with' if model.attrs else 'without'} attributes: {', '.join(map(str, model.runs))}\n" for model in models)

@@ -13,11 +13,11 @@ from fashioniq.askers import BestItem
 from fashioniq.categories import canonical
 from fashioniq.commands.common import check_enough_to_show, load_retriever, open_store, pick_device, split_items
 from fashioniq.commands.dialog_plans import Plan, recorded, simulated
-from fashioniq.commands.evaluations import attribute_words
+from fashioniq.commands.evaluations import PROTOCOL, attribute_words
 from fashioniq.config import EvalDialogs
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.words import Vocabulary
-from fashioniq.files import UserError, write_json, write_text
+from fashioniq.files import UserError, discard, write_json, write_text
 from fashioniq.gallery import Gallery, NotFiniteError
 from fashioniq.index import approximate
 from fashioniq.metrics.ranking import average, success, turn_table
@@ -57,7 +57,7 @@ def evaluate(settings: EvalDialogs, run: Path, out: Path) -> dict[str, Any]:
         raise UserError(f"{run} has diverged ({error}): train it again with a lower --learning-rate") from error
     table = turn_table(rank_BT, len(items))
     metrics = {
-        "protocol": "Fashion IQ dialogs",
+        "protocol": PROTOCOL,
         "data": str(catalog.root),
         "category": canonical(settings.category),
         "split": settings.split,
@@ -140,6 +140,7 @@ def _write(
     catalog: Catalog,
     attributes: dict[str, list[str]],
 ) -> None:
+    discard(out, "metrics.json")
     write_text(out / "dialogs.jsonl", "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records))
     write_text(out / "run.trec", "\n".join(lines) + "\n")
     write_json(out / "first_candidates.json", first)

@@ -33,6 +33,8 @@ def simulated(
     settings: EvalDialogs, facts: dict[str, Any], items: Items, store: FeatureStore, hears: Vocabulary, device: torch.device
 ) -> tuple[Plan, dict[str, Any]]:
     """Every item is a target once and a captioner, the retriever's own unless another is named, speaks; also the facts of that user."""
+    if settings.captions != "each":
+        raise UserError(f"--captions {settings.captions} is for recorded captions: give --user human, or leave it out")
     if not (named := settings.user or facts["user"]):
         raise UserError("this retriever was trained without a captioner: name one that plays the user with --user")
     run = Path(named)
@@ -72,6 +74,8 @@ def recorded(
     settings: EvalDialogs, catalog: Catalog, store: FeatureStore, items: Items, hears: Vocabulary, max_words: int
 ) -> tuple[Plan, dict[str, Any]]:
     """The pairs of the split: the candidate is shown first, and the recorded captions are the one turn."""
+    if settings.first_candidates:
+        raise UserError("--first-candidates is for a simulated user, people spoke of the candidates of their pairs: leave it out")
     places = {name: place for place, name in enumerate(items.ids)}
     pairs = pairs_with_features(catalog, store, settings.split)
     rows = [

@@ -18,7 +18,7 @@ from fashioniq.commands.chat_encoders import Searched, Source, given, picture_pa
 from fashioniq.commands.common import pick_device
 from fashioniq.config import EvalChatIR
 from fashioniq.data.dialogues import Dialogue, dialog_text, in_search_space, read_dialogues, read_search_space, split_round
-from fashioniq.files import UserError, whole, write_json, write_text
+from fashioniq.files import UserError, discard, whole, write_json, write_text
 from fashioniq.gallery import Gallery, NotFiniteError
 from fashioniq.metrics.chat import MEASURES, repetition, round_table
 from fashioniq.models.text import TextRetriever, VectorRetriever
@@ -55,6 +55,7 @@ def run(settings: EvalChatIR) -> None:
         print(f"note: {settings.images} has no picture of the search space, as {space[0]}: the page shows none")
     joined = source.joined if settings.joined is None else settings.joined
     gallery = source.gallery()
+    discard(settings.out, *((f"{name}/metrics.json" for name in files) if len(files) > 1 else ()), "metrics.json", "dialogs.jsonl", "run.trec")
     evaluated: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
     for number, (name, dialogues) in enumerate(files.items()):
         retriever, depends_on = _retriever(settings, source, joined, dialogues, number)
@@ -80,6 +81,8 @@ def _check(settings: EvalChatIR) -> None:
     own = bool(settings.query_vectors or settings.gallery_vectors)
     if own == bool(settings.encoder) or bool(settings.query_vectors) != bool(settings.gallery_vectors):
         raise UserError("it is not clear who encodes: give --encoder, or both --query-vectors and --gallery-vectors")
+    if own and (unused := [name for name in ("weights", "features", "joined") if getattr(settings, name) is not None]):
+        raise UserError(f"--{unused[0]} is for an --encoder, and --query-vectors are ready: leave one of them out")
     if own and len(settings.query_vectors) != len(settings.dialogues):
         raise UserError(f"--query-vectors names {len(settings.query_vectors)} files for {len(settings.dialogues)} of --dialogues: one for each")
 

@@ -49,6 +49,8 @@ def _tell(metrics: dict[str, Any], out: Path) -> None:
         f"by chance P 50, R@10 {min(100, 1000 / metrics['gallery']):.2f}, R@50 {min(100, 5000 / metrics['gallery']):.2f}; "
         f"features: {metrics['features']}; user: {metrics['user']}, {metrics['decoding']}{errors}"
     )
+    if metrics["exclude_shown"]:
+        print("no product is shown twice in a dialog; ranks count all")
     if index := metrics["index"]:
         how = "".join(f"{name} {index[name]}, " for name in ("nprobe", "efSearch") if name in index)
         print(f"what is shown is searched by the index {index['index']}: {how}recall@10 {index['recall@10']:.3f} on {index['queries']} queries")

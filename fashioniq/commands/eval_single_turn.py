@@ -19,7 +19,7 @@ from fashioniq.config import EvalSingleTurn
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.queries import Query, queries_of
 from fashioniq.data.rankings import read_rankings, read_vectors
-from fashioniq.files import UserError, write_json, write_text
+from fashioniq.files import UserError, discard, write_json, write_text
 from fashioniq.gallery import Gallery, NotFiniteError
 from fashioniq.metrics.single_turn import MEASURES, mean, measures
 from fashioniq.report.tables import csv_table, latex_table, rounded
@@ -64,7 +64,10 @@ def run(settings: EvalSingleTurn) -> None:
     for number, catalog in enumerate(catalogs):
         source = _of_run(settings, number, catalog) if settings.run else _of_predictions(settings, number, catalog)
         task = _task(settings, catalog, source.known)
-        answers = source.answer(task.ids, task.queries)
+        try:
+            answers = source.answer(task.ids, task.queries)
+        except NotFiniteError as error:
+            raise UserError(f"{source.facts['answers']} answers with vectors too large to compare ({error}): train or write it again") from error
         answered.append((task, answers))
         told = measures(answers.rank_Q, answers.depth_Q, len(task.ids) - settings.exclude_candidate)
         rows.append({"category": task.category, **source.facts, **task.facts, **told})
@@ -79,6 +82,7 @@ def run(settings: EvalSingleTurn) -> None:
         "mean": {name: mean([row[name] for row in rows]) for name in MEASURES},
     }
     out = settings.out or _beside(settings)
+    discard(out, "metrics.json", "ranks.*.jsonl", "run.*.trec")
     for task, answers in answered:
         _write_answers(out, task, answers)
     _write_tables(out, metrics)
@@ -128,11 +132,8 @@ def _of_run(settings: EvalSingleTurn, number: int, catalog: Catalog) -> Source:
     def answer(ids: Sequence[str], queries: Sequence[Query]) -> Answers:
         items = store.items(ids).to(device)
         gallery = Gallery(items, retriever.embed_images(items.features_ND))
-        try:
-            query_QD = query_vectors(retriever, gallery, queries, hears, longest, settings.batch_size)
-            return search(gallery, query_QD, queries, settings.exclude_candidate, settings.batch_size)
-        except NotFiniteError as error:
-            raise UserError(f"{folder} has diverged ({error}): train it again with a lower --learning-rate") from error
+        query_QD = query_vectors(retriever, gallery, queries, hears, longest, settings.batch_size)
+        return search(gallery, query_QD, queries, settings.exclude_candidate, settings.batch_size)
 
     composition = f" {facts['sizes']['composition']}" if facts["model"] == "composer" else ""
     depends_on = {

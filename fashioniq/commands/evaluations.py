@@ -15,11 +15,14 @@ from fashioniq.data.features import FeatureStore
 from fashioniq.files import UserError, read_json
 from fashioniq.report.products import Looks
 
-_SAME = {"protocol": "protocol", "category": "category", "split": "split", "gallery": "gallery size"}
+PROTOCOL = "Fashion IQ dialogs"
+_SAME = {"category": "category", "split": "split", "gallery": "gallery size"}
 _BETTER_SAME = {
     "user": "user",
     "decoding": "decoding of the user",
     "errors": "share of the user's words that err",
+    "exclude_shown": "rule on products shown before (--exclude-shown)",
+    "index": "index",
     "coverage": "coverage",
     "fingerprint": "fingerprint of splits and captions",
 }
@@ -54,6 +57,8 @@ def read_evaluation(folder: Path) -> Evaluation:
     if not (folder / "metrics.json").is_file():
         raise UserError(f"{folder} holds no evaluation (metrics.json is missing): give a folder that eval-dialogs made, as RUN/dialogs-test")
     metrics = read_json(folder / "metrics.json", "the evaluation's metrics", dict)
+    if (protocol := metrics.get("protocol")) != PROTOCOL:
+        raise UserError(f"{folder} holds an evaluation of {protocol}, not of dialogs: give folders that eval-dialogs made, as RUN/dialogs-test")
     path = folder / "dialogs.jsonl"
     try:
         dialogs = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
@@ -70,7 +75,7 @@ def read_evaluation(folder: Path) -> Evaluation:
 def check_comparable(evaluations: Sequence[Evaluation]) -> list[str]:
     """What readers of a comparison with the first evaluation have to know.
 
-    Raises UserError where another evaluation has another protocol, category, split, gallery or other targets: differences would say nothing.
+    Raises UserError where another evaluation has another category, split, gallery or other targets: differences would say nothing.
     """
     first, *others = evaluations
     notes = []
@@ -84,8 +89,9 @@ def check_comparable(evaluations: Sequence[Evaluation]) -> list[str]:
             why = f"{differ} targets are in one of them only" if differ else "they hold different numbers of dialogs of the same targets"
             raise UserError(f"{other.folder} cannot be compared with {first.folder}: {why}; evaluate both on the same products")
         for key, name in _BETTER_SAME.items():
-            if first.metrics.get(key) != other.metrics.get(key):
-                notes.append(f"{other.folder} has another {name} than {first.folder}: {other.metrics.get(key)}, not {first.metrics.get(key)}")
+            ours, theirs = (one.metrics.get(key) or "none" for one in (first, other))
+            if ours != theirs:
+                notes.append(f"{other.folder} has another {name} than {first.folder}: {theirs}, not {ours}")
         if differ := sum(ours != theirs for ours, theirs in zip(first.first_shown, other.first_shown, strict=True)):
             notes.append(
                 f"{other.folder} begins {differ} of {len(first.dialogs)} dialogs with other products than {first.folder}: "

@@ -19,6 +19,8 @@ def run(settings: ExtractFeatures) -> None:
     root = features_folder(settings.data, settings.category, settings.features)
     if not settings.vectors and (settings.ids or settings.attributes or settings.attribute_words):
         raise UserError("--ids, --attributes and --attribute-words describe --vectors: give that too")
+    if settings.predictor and (settings.vectors or settings.encoder == "metadata"):
+        raise UserError("--predictor looks at pictures, here words or vectors of your own are taken: leave one of them out")
     if settings.update and (settings.vectors or settings.encoder == "metadata"):
         raise UserError(f"--update is for pictures: vectors of words or of your own are made anew in seconds, when {root} is removed")
     if settings.vectors:

@@ -29,6 +29,8 @@ _WITHOUT_PART = {"out", "cache", "retries", "timeout", "device"}  # options that
 
 def run(settings: MakeDialogues) -> None:
     """Make the dialogs batch by batch in the folder OUT.parts, then write them as one file."""
+    if not settings.out.name:
+        raise UserError(f"--out is {settings.out}, a folder: name the file of the dialogues")
     catalog = Catalog(settings.data, settings.category) if settings.category else None
     begun = _begun(settings, catalog)
     recorded = _recorded(settings, begun) if "recorded" in (settings.questioner, settings.answerer) else []

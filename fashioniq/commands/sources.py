@@ -17,7 +17,7 @@ from fashioniq.commands.common import load_encoder, pick_device
 from fashioniq.config import ExtractFeatures
 from fashioniq.data.attributes import label_vocabulary, top_labels
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.features import TOP
+from fashioniq.data.features import TOP, as_float32
 from fashioniq.data.filling import Advance, Extract, Part
 from fashioniq.data.images import AHEAD, PictureReader, UnreadableImage, load_square
 from fashioniq.data.metadata import metadata_vectors, words_fingerprint
@@ -242,9 +242,9 @@ def _read_array(path: Path) -> np.ndarray:
     if not isinstance(array, np.ndarray) or array.ndim != 2 or array.shape[1] == 0 or array.dtype.kind not in "fiu":
         found = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else "several arrays"
         raise UserError(f"{path} should hold a matrix of numbers, one row a product; it holds {found}")
-    if not np.isfinite(array).all():
+    if not np.isfinite(rows := as_float32(array)).all():
         raise UserError(f"{path} holds numbers that are not finite")
-    return array.astype(np.float32)
+    return rows
 
 
 def _has_bfloat16(device: torch.device) -> bool:

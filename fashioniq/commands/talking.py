@@ -84,7 +84,10 @@ def answers_of(settings: Asking, catalog: Catalog, found: Sequence[Topic], ids: 
     if store.facts["weights"] != checksum(run / "weights.safetensors"):
         raise UserError(f"the features in {store.root} are not those of {run}: extract them with --predictor {run}")
     weights = load_file(run / "weights.safetensors")
-    logits_NA = store.items(ids).features_ND @ weights["head.weight"].T + weights["head.bias"]
+    items = store.items(ids)
+    if lacking := len(ids) - len(items):
+        raise UserError(f"{lacking} of the {len(ids)} products that are searched have no features in {store.root}: extract them again")
+    logits_NA = items.features_ND @ weights["head.weight"].T + weights["head.bias"]
     made = questioners.predicted(found, words, logits_NA.sigmoid().numpy().astype(np.float64))
     if len(made) < settings.rounds:
         raise UserError(f"the words of {run} answer {len(made)} questions: give --rounds {len(made)} or fewer")

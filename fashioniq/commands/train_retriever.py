@@ -123,7 +123,7 @@ def _model(settings: TrainRetriever, store: FeatureStore, vocabulary: Vocabulary
         "features": store.size,
         "attributes": len(store.attribute_words) if settings.attrs else 0,
         "max_words": max_words,
-        "max_turns": settings.turns,
+        "max_turns": 1 if settings.dialogs == "recorded" else settings.turns,  # later turns carry the mark of the last that was learnt
         "word_vector_size": 0 if vectors_VD is None else vectors_VD.shape[1],
     }
     sizes = sizes_of(model_class, known)
@@ -141,6 +141,8 @@ def _model(settings: TrainRetriever, store: FeatureStore, vocabulary: Vocabulary
 def _check_composer(settings: TrainRetriever) -> None:
     """Raise UserError where a composer is to learn from dialogs, or is told something else of attributes than its composition says."""
     if settings.model != "composer":
+        if settings.composition != "A":
+            raise UserError(f"--composition {settings.composition} is of a composer, --model is {settings.model}: give --model composer")
         return
     if settings.dialogs != "recorded":
         raise UserError(f"a composer hears a single turn, --dialogs is {settings.dialogs}: train it with --dialogs recorded")
@@ -154,6 +156,8 @@ def _user(settings: TrainRetriever, store: FeatureStore, pairs: dict[str, list[P
     if settings.dialogs == "recorded":
         if settings.errors:
             raise UserError(f"--errors is {settings.errors}, of a captioner's words, and --dialogs recorded has no captioner: leave one of them out")
+        if settings.exclude_shown:
+            raise UserError("--exclude-shown is for dialogs of several turns, and --dialogs recorded has one: leave one of them out")
         return None, Vocabulary.of(text for pair in pairs["train"] for text in pair.captions), None
     run = run_folder(settings.captioner, "captioner", settings.category, settings.attrs)
     captioner, vocabulary, _ = load_captioner(run, settings.category, store)

@@ -243,6 +243,7 @@ def test_vectors_that_do_not_fit_are_told(name, change, told, few, refused):
         ({}, "it is not clear who encodes"),
         ({"encoder": "clip", "query_vectors": "Q.npy", "gallery_vectors": "G.npy"}, "it is not clear who encodes"),
         ({"query_vectors": "Q.npy"}, "it is not clear who encodes"),
+        ({"query_vectors": "Q.npy", "gallery_vectors": "G.npy", "joined": " "}, "--joined is for an --encoder"),
         ({"query_vectors": ["Q.npy", "Q.npy"], "gallery_vectors": "G.npy"}, "--query-vectors names 2 files for 1"),
         ({"dialogues": []}, "no dialogues are named"),
         ({"encoder": "nowhere/to/be/found", "images": "."}, "cannot load nowhere/to/be/found"),

@@ -16,6 +16,7 @@ from efficientnet_pytorch import EfficientNet
 from safetensors.torch import load_file, save_file
 
 from fashioniq.cli import COMMANDS, main, parse
+from fashioniq.config import check
 from fashioniq.models.encoder import create_encoder
 
 SCRIPTS = {
@@ -215,6 +216,14 @@ def test_the_recorded_captions_of_val_are_a_turn_of_people(evaluate, vector_runs
     assert [dialog["turns"][0]["shown"] for dialog in dialogs_of(joined)] == [pair["candidate"] for pair in pairs]
 
 
+def test_a_retriever_of_recorded_captions_marks_later_turns_as_the_one_it_learnt(evaluate, project, vector_runs, tmp_path):
+    options = {**project.retriever, "dialogs": "recorded", "epochs": 1}
+    project.run("train-retriever", data=vector_runs.catalog, category="dresses", features=vector_runs.store, run=tmp_path / "run", **options)
+    assert read(tmp_path / "run" / "model.json")["sizes"]["max_turns"] == 1
+    told = evaluate(run=tmp_path / "run", user=vector_runs.captioner, turns=3)
+    assert [turn["turn"] for turn in read(told / "metrics.json")["turns"]] == [1, 2, 3]
+
+
 @pytest.mark.parametrize("name", ["dress", "Dresses"])
 def test_another_name_of_the_category_is_accepted(name, evaluate, vector_runs):
     assert (evaluate(category=name) / "metrics.json").read_bytes() == (vector_runs.dialogs / "metrics.json").read_bytes()
@@ -246,6 +255,7 @@ def test_the_configs_of_the_project_are_accepted(project):
         script = path.read_text().splitlines()[0].split()[2]
         settings = parse(SCRIPTS[script], ["--config", str(path), "--category", "dresses"] + (["--run", "r"] if "dialogs" in script else []))
         assert type(settings) is COMMANDS[SCRIPTS[script]], path
+        check(settings)
 
 
 def test_extracting_a_finished_store_again_changes_nothing(project, vector_runs):

@@ -74,7 +74,8 @@ def test_metrics_have_averages_and_success(vector_runs):
 
 def test_a_comparison_prints_and_writes_one_table(compare, vector_runs, others, tmp_path):
     code, told = compare(others / "new/dialogs", "--measure", "P", "--samples", "500", "--out", tmp_path / "out")
-    assert code == 0 and "P after turn 5: dresses, test split, 12 dialogs, gallery 12" in told and "note:" not in told
+    assert code == 0 and "P after turn 5: dresses, test split, 12 dialogs, gallery 12" in told
+    assert told.count("note:") == 1 and "another rule on products shown before (--exclude-shown)" in told
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"comparison.json", "comparison.csv", "comparison.tex", "compare.html"}
     comparison = read(tmp_path / "out/comparison.json")
     first, second = comparison["models"]
@@ -87,6 +88,12 @@ def test_a_comparison_prints_and_writes_one_table(compare, vector_runs, others, 
     assert r"95 \% interval" in (tmp_path / "out/comparison.tex").read_text()
     page = (tmp_path / "out/compare.html").read_text()
     assert "data:image/jpeg" in page and f"{second['difference']:+.2f}" in page
+
+
+def test_only_dialogs_of_a_catalog_are_compared(changed, capsys):
+    folder = changed(protocol="ChatIR")
+    assert main(["compare", str(folder), str(folder / "..")]) == 2
+    assert "holds an evaluation of ChatIR" in capsys.readouterr().err
 
 
 def test_the_same_comparison_twice_is_the_same(compare, others, tmp_path):

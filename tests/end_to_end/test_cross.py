@@ -162,11 +162,19 @@ def test_seeds_meet_one_by_one_or_all_meet_the_only_run():
         cross._by_seed(two, three)
 
 
-def test_attributes_meet_only_attributes(refused, project, runs, tmp_path):
+def test_attributes_meet_only_attributes_unless_there_are_none(project, options, runs, tmp_path):
     project.run("train-captioner", data=runs.catalog, category="dresses", run=tmp_path / "blind", **{**project.captioner, "epochs": 1})
-    own = {"features": runs.store, "cross": [runs.retriever]}
-    assert "retriever was trained with attributes and none of the users" in refused(**own, users=[tmp_path / "blind"])
-    assert "blind was trained without attributes and none of the retrievers" in refused(**own, users=[runs.captioner, tmp_path / "blind"])
+    own = {**options, "features": runs.store, "cross": [runs.retriever]}
+
+    def met(*users):
+        project.run("eval-dialogs", **own, users=list(users))
+        return [(row["attributes"], row["user"], row["runs"]) for row in read(own["out"] / "table.json")["rows"]]
+
+    folder = own["out"] / "transformer-user-transformer-retriever"
+    seeing, alone = ("with", "transformer", [f"{folder}-attrs"]), ("retriever's", "transformer", [f"{folder}-attrs-of-retriever"])
+    assert met(runs.captioner) == [seeing]
+    assert met(tmp_path / "blind") == [alone]
+    assert sorted(met(runs.captioner, tmp_path / "blind")) == sorted([seeing, alone])
 
 
 # several seeds

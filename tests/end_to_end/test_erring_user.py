@@ -55,7 +55,8 @@ def test_training_with_errors_is_another_training_and_resumes_to_the_same_losses
     assert json.loads((tmp_path / "whole" / "model.json").read_text())["errors"] == 0.3
 
 
-def test_training_without_a_captioner_has_no_words_to_err_in(project, vector_runs, tmp_path, capsys):
+@pytest.mark.parametrize(("option", "told"), [({"errors": 0.1}, "--errors is 0.1"), ({"exclude_shown": True}, "--exclude-shown")])
+def test_training_without_a_captioner_has_no_words_to_err_in_and_no_second_turn(option, told, project, vector_runs, tmp_path, capsys):
     options = {"data": vector_runs.catalog, "category": "dresses", "features": vector_runs.store, "run": tmp_path / "run"}
-    assert main(project.arguments("train-retriever", **{**project.retriever, **options}, dialogs="recorded", errors=0.1)) == 2
-    assert "--errors is 0.1" in capsys.readouterr().err and not (tmp_path / "run").exists()
+    assert main(project.arguments("train-retriever", **{**project.retriever, **options, **option}, dialogs="recorded")) == 2
+    assert told in capsys.readouterr().err and not (tmp_path / "run").exists()

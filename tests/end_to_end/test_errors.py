@@ -505,6 +505,12 @@ def test_first_candidates_of_another_gallery_are_refused(dialogs, vector_runs):
     assert "no first candidate of this gallery for 12 targets" in told
 
 
+def test_what_is_for_the_other_kind_of_user_is_refused(dialogs, vector_runs):
+    assert "--captions joined" in dialogs(captions="joined")
+    first = vector_runs.dialogs / "first_candidates.json"
+    assert "--first-candidates" in dialogs(user="human", split="val", first_candidates=first)
+
+
 @pytest.mark.parametrize("content", ['{"first": "the candidate of each pair"}', '{"first": []}', "[]", '{"first": {"a": ["b"]}}', '{"fir'])
 def test_malformed_first_candidates_are_refused(content, dialogs, tmp_path):
     path = tmp_path / "first.json"

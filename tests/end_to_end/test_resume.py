@@ -190,6 +190,14 @@ def refusal(capsys, project, command, **options):
     return line
 
 
+def test_a_rate_that_falls_until_the_last_step_keeps_its_number_of_steps(trainings, whole, project, capsys):
+    command, options = trainings["attributes"]
+    for name, value in (("devices", 2), ("num_nodes", 2), ("epochs", 50)):
+        assert f"was begun with {name} {options.get(name, 1)}, not {value}" in refusal(
+            capsys, project, command, **{**options, name: value}, run=whole("attributes"), resume=True
+        )
+
+
 @pytest.mark.parametrize("kind", ["captioner", "retriever", "attributes"])
 def test_other_settings_are_not_resumed(kind, trainings, whole, project, capsys):
     command, options = trainings[kind]

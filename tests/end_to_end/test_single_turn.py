@@ -72,10 +72,12 @@ def test_a_composer_needs_no_captioner_and_says_what_it_heard(composer):
         ({"dialogs": "both"}, "train it with --dialogs recorded"),
         ({"dialogs": "recorded", "composition": "F"}, "composition F sees attributes: give --attrs"),
         ({"dialogs": "recorded", "composition": "D", "attrs": True}, "composition D sees no attributes: leave --attrs out"),
+        ({"dialogs": "recorded", "composition": "B", "model": "rnn"}, "--composition B is of a composer"),
     ],
 )
 def test_a_composer_that_cannot_be_trained_is_told(options, told, vector_runs, project, tmp_path, capsys):
-    arguments = project.arguments("train-retriever", data=vector_runs.catalog, category="dresses", model="composer", run=tmp_path / "run", **options)
+    options = {"model": "composer", "run": tmp_path / "run", **options}
+    arguments = project.arguments("train-retriever", data=vector_runs.catalog, category="dresses", **options)
     assert main(arguments) == 2
     error = capsys.readouterr().err
     assert told in error and error.count("\n") == 1 and not (tmp_path / "run").exists()
@@ -137,6 +139,25 @@ def test_vectors_of_someone_else_are_ranked_as_by_hand(exclude, project, evaluat
         if exclude:
             del distance[row["candidate"]]
         assert row["rank"] == sorted(distance, key=distance.get).index(row["target"])
+
+
+def test_nothing_is_left_of_what_was_evaluated_into_the_folder_before(composer, evaluate, vector_runs, tmp_path):
+    out = evaluate("both", run=composer, features=vector_runs.store)
+    lines = (out / "run.dresses.trec").read_text().splitlines()
+    rankings = {}
+    for query, _, name, *_ in map(str.split, lines):
+        rankings.setdefault(query, []).append(name)
+    (tmp_path / "theirs.json").write_text(json.dumps(rankings))
+    assert evaluate("both", predictions=tmp_path / "theirs.json") == out and not list(out.glob("*.trec"))
+
+
+def test_vectors_too_large_to_compare_are_told(vector_runs, refused, tmp_path):
+    ids = read(vector_runs.store / "ids.json")
+    queries = [f"{pair['target']}-{pair['candidate']}-{n}" for pair in read(vector_runs.catalog / "captions/cap.dress.val.json") for n in (1, 2)]
+    for largest, told in ((1e25, "too large to compare"), (1e300, "not finite")):
+        arrays = {"queries": queries, "ids": ids, "vectors": np.full((len(ids), 2), largest), "query_vectors": np.full((len(queries), 2), largest)}
+        np.savez(tmp_path / "large.npz", **arrays)
+        assert told in refused(predictions=tmp_path / "large.npz")
 
 
 def test_vectors_for_some_products_cover_their_pairs_only(evaluate, sample, tmp_path):
