@@ -144,7 +144,7 @@ def query(retriever: DialogRetriever, turns: Sequence[Turn]) -> Tensor:
             (retriever.special + place[0]).expand(len(turn.words_BL), 1, -1),
             retriever.word(turn.words_BL) + place[1 : 1 + turn.words_BL.shape[1]],
             retriever.attribute(turn.attributes_BA) + place[-2],
-            (embed(retriever, turn.image_BD) + place[-1]).unsqueeze(1),
+            (retriever.width**0.5 * embed(retriever, turn.image_BD) + place[-1]).unsqueeze(1),
         ]
         tokens.append(torch.cat(parts, 1) + mark)
         masks.append(torch.cat([there_B1, turn.words_BL != PAD, turn.attributes_BA != 0, there_B1], 1))

@@ -14,7 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fashioniq.models.layers import Encoder, small_embedding
+from fashioniq.data.words import PAD
+from fashioniq.models.layers import Encoder
 
 
 class Turn(NamedTuple):
@@ -79,6 +80,7 @@ class DialogRetriever(Listener):
     """Dialog → query. `attributes` is the number of attribute words known, 0 for none to be used.
 
     With a `word_vector_size` the words' vectors are pretrained and frozen, as GloVe's (`set_word_vectors`); else they are learnt.
+    Tokens have a deviation of about 1: much shorter ones drown in what the first layer adds to them.
     """
 
     def __init__(
@@ -99,15 +101,15 @@ class DialogRetriever(Listener):
     ) -> None:
         super().__init__(features, width, max_words, image_hidden)
         self.turn_causal, self.max_turns = attention == "turn-causal", max_turns
-        self.attribute = small_embedding(attributes + 1, width, padding=0) if attributes else None
+        self.attribute = nn.Embedding(attributes + 1, width, padding_idx=0) if attributes else None
         if word_vector_size:
             self.word: nn.Module = nn.Sequential(nn.Embedding(vocabulary, word_vector_size), nn.Linear(word_vector_size, width))
             self.word[0].weight.requires_grad_(False)
         else:
-            self.word = small_embedding(vocabulary, width, padding=0)
-        self.special = nn.Parameter(torch.randn(width) * width**-0.5)
-        self.place = small_embedding(1 + max_words + 2, width)  # special, each word, an attribute, the image
-        self.turn = small_embedding(max_turns, width)
+            self.word = nn.Embedding(vocabulary, width, padding_idx=PAD)
+        self.special = nn.Parameter(torch.randn(width))
+        self.place = nn.Embedding(1 + max_words + 2, width)  # special, each word, an attribute, the image
+        self.turn = nn.Embedding(max_turns, width)
         self.encoder = Encoder(width, heads, hidden, layers, dropout)
         self.query = nn.Linear(width, width)
         nn.init.normal_(self.query.weight, std=0.1 * width**-0.5)  # queries start short, about as far from every image:
@@ -142,9 +144,9 @@ class DialogRetriever(Listener):
         places_L = torch.arange(1, 1 + words_BL.shape[1], device=words_BL.device).clamp(max=self.max_words)  # later words carry the last mark
         special_B1D = (self.special + place[0]).expand(batch, 1, -1)
         words_BLD = self.word(words_BL) + place[places_L]
-        image_B1D = self.embed_images(turn.image_BD).unsqueeze(1) + place[-1]
+        image_B1D = self.width**0.5 * self.embed_images(turn.image_BD).unsqueeze(1) + place[-1]
         always_B1 = torch.ones(batch, 1, dtype=torch.bool, device=words_BL.device)
-        tokens, masks = [special_B1D, words_BLD, image_B1D], [always_B1, words_BL != 0, always_B1]
+        tokens, masks = [special_B1D, words_BLD, image_B1D], [always_B1, words_BL != PAD, always_B1]
         if self.attribute is not None:
             tokens.insert(2, self.attribute(turn.attributes_BA) + place[-2])
             masks.insert(2, turn.attributes_BA != 0)

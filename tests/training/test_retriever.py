@@ -64,7 +64,7 @@ def test_the_retriever_learns_20_recorded_dialogs_by_their_words():
         shuffled_BTL = words_BTL.roll(7, 0)
         assert recorded_loss(model, items, words_BTL) < 0.01
         assert (recorded_dialogs(model, items, words_BTL).ranks == 0).double().mean() > 0.9
-        assert recorded_loss(model, items, shuffled_BTL) > 0.5
+        assert recorded_loss(model, items, shuffled_BTL) > 0.3  # it began with 0.2
         assert (recorded_dialogs(model, items, shuffled_BTL).ranks == 0).double().mean() < 0.3
 
 
