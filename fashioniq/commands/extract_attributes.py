@@ -10,7 +10,7 @@ from typing import Any
 from fashioniq.categories import file_name
 from fashioniq.config import ExtractAttributes
 from fashioniq.data.attributes import OWN_WORDS, TYPES, Vocabulary, add_word, find_attributes, squeezed
-from fashioniq.data.catalog import LONGEST_TITLE, SPLITS, Catalog
+from fashioniq.data.catalog import LABEL_FOLDERS, LONGEST_TITLE, SPLITS, Catalog
 from fashioniq.data.texts import product_rows, text_of, values_of
 from fashioniq.data.vocabularies import read_vocabulary, type_number
 from fashioniq.files import UserError, whole
@@ -18,7 +18,6 @@ from fashioniq.files import UserError, whole
 Labels = dict[str, list[list[str]]]
 Column = tuple[int, str]  # the list that its values stand in, and its name
 
-_FOLDERS = ("attributes", "image_attributes", ".")  # where a catalog may have its labels
 _EXAMPLES = 8
 
 
@@ -60,7 +59,7 @@ def _check_columns(columns: Sequence[Column], rows: Mapping[str, Mapping[str, Ma
 
 def _refuse_to_replace(catalog: Catalog) -> None:
     for split in SPLITS:
-        for folder in _FOLDERS:
+        for folder in LABEL_FOLDERS:
             path = catalog.root / folder / _file(catalog, split).name
             if path.exists():
                 raise UserError(f"{path} exists: --replace replaces the labels of {catalog.category}, --compare only measures against them")

@@ -22,6 +22,7 @@ from fashioniq.data.words import tokenize
 from fashioniq.files import UserError, read_json
 
 SPLITS = ("train", "val", "test")
+LABEL_FOLDERS = ("attributes", "image_attributes", ".")  # where a folder may have its labels
 LONGEST_TITLE = 1000  # characters: in the released titles 117 longer ones are a page's script, and the longest real one has 370
 ATTRIBUTE_LISTS = 6  # the garment word, then the five DeepFashion types
 IMAGE_SUFFIXES = (".jpg", ".png", ".jpeg", ".webp")
@@ -110,7 +111,7 @@ class Catalog:
         """The six lists of attribute words of every labelled product; rows of 12 or 18 lists are merged by index modulo 6."""
         labels = {}
         for split in SPLITS:
-            for folder in ("attributes", "image_attributes", "."):
+            for folder in LABEL_FOLDERS:
                 path = self.root / folder / f"asin2attr.{self._name}.{split}.json"
                 if path.exists():
                     for name, lists in read_json(path, "attribute labels", dict).items():

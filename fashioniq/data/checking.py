@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fashioniq.categories import canonical, file_name, from_file_name
-from fashioniq.data.catalog import IMAGE_SUFFIXES, SPLITS
+from fashioniq.data.catalog import IMAGE_SUFFIXES, LABEL_FOLDERS, SPLITS
 from fashioniq.data.downloading import read_addresses
 from fashioniq.data.findings import Findings, fault_of_labels, fault_of_pair, fault_of_title
 from fashioniq.data.images import PictureReader, UnreadableImage
@@ -115,7 +115,7 @@ class _Category:
         self._splits()
         paths = self._find(("captions",), f"cap.{self.name}.{{}}.json", needed=True)
         counts["pairs"] = [self._pairs(split, paths[split]) if split in paths else None for split in SPLITS]
-        paths = self._find(("attributes", "image_attributes", "."), f"asin2attr.{self.name}.{{}}.json")
+        paths = self._find(LABEL_FOLDERS, f"asin2attr.{self.name}.{{}}.json")
         counts["labels"] = [self._rows(paths[split], fault_of_labels) if split in paths else None for split in SPLITS]
         paths = self._find(("titles",), f"{self.name}.{{}}.json")
         counts["titles"] = [self._rows(paths[split], fault_of_title) if split in paths else None for split in SPLITS]
@@ -231,7 +231,7 @@ class _Category:
             return None
         self._unknown(file, addresses)
         for name, urls in addresses.items():
-            if not urls or not all(url.lower().startswith(("http://", "https://")) for url in urls):
+            if not all(url.lower().startswith(("http://", "https://")) for url in urls):
                 self.told.found("products without a http or https address", f"{file}: {name}")
         return len(addresses)
 

@@ -39,6 +39,14 @@ def queries(model, dialog):
     return torch.stack(made, 1)
 
 
+def test_the_tokens_of_a_turn_begin_with_a_deviation_of_about_one():
+    model = DialogRetriever(500, 40, 300, width=128, heads=4, hidden=128, layers=1)
+    said = Turn(torch.randint(4, 500, (64, 8)), torch.randint(1, 300, (64, 8)), torch.randn(64, 40))
+    tokens_BLD = model._embed(said)[0]
+    for kind in (slice(0, 1), slice(1, 9), slice(9, 17), slice(17, 18)):  # special, words, attributes, image
+        assert 0.7 < (tokens_BLD[:, kind] - model.place.weight.mean(0)).std() < 1.8
+
+
 def assert_same(one, other):
     scale = one.abs().max().item()
     torch.testing.assert_close(one, other, atol=1e-5 * scale, rtol=1e-4)
