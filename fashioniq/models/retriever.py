@@ -116,8 +116,11 @@ class DialogRetriever(Listener):
         nn.init.zeros_(self.query.bias)  # the loss starts near its chance value
 
     def set_word_vectors(self, vectors_VD: Tensor) -> None:
-        """Put pretrained vectors in place of the words' random ones; they stay frozen."""
-        self.word[0].weight.data.copy_(vectors_VD)  # type: ignore[index]
+        """Put pretrained vectors in place of the words' random ones; they stay frozen. The map behind them makes them as long as all tokens."""
+        vectors, linear = self.word[0], self.word[1]  # type: ignore[index]
+        vectors.weight.data.copy_(vectors_VD)
+        length = vectors_VD.square().mean().sqrt().clamp_min(1e-6)
+        nn.init.normal_(linear.weight, std=float(1 / (length * vectors_VD.shape[1] ** 0.5)))
 
     def start(self, batch: int) -> State:
         """No history."""

@@ -39,8 +39,11 @@ def queries(model, dialog):
     return torch.stack(made, 1)
 
 
-def test_the_tokens_of_a_turn_begin_with_a_deviation_of_about_one():
-    model = DialogRetriever(500, 40, 300, width=128, heads=4, hidden=128, layers=1)
+@pytest.mark.parametrize("pretrained", [0, 50])
+def test_the_tokens_of_a_turn_begin_with_a_deviation_of_about_one(pretrained):
+    model = DialogRetriever(500, 40, 300, width=128, heads=4, hidden=128, layers=1, word_vector_size=pretrained)
+    if pretrained:
+        model.set_word_vectors(0.3 * torch.randn(500, pretrained))
     said = Turn(torch.randint(4, 500, (64, 8)), torch.randint(1, 300, (64, 8)), torch.randn(64, 40))
     tokens_BLD = model._embed(said)[0]
     for kind in (slice(0, 1), slice(1, 9), slice(9, 17), slice(17, 18)):  # special, words, attributes, image
