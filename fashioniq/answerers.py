@@ -109,7 +109,7 @@ def _about(word: str) -> str:
     return question_about(word, GROUP_OF[word].kind)
 
 
-class Pictures:
+class PicturesByName:
     """The pictures of images by name. Raises UserError for one that is missing or cannot be read."""
 
     def __init__(self, paths: Mapping[str, Path]) -> None:
@@ -127,7 +127,7 @@ class Pictures:
 class Visual:
     """A model of `transformers` that sees the picture."""
 
-    def __init__(self, model: Any, pictures: Pictures) -> None:
+    def __init__(self, model: Any, pictures: PicturesByName) -> None:
         self._model, self._pictures = model, pictures
 
     def answer(self, images: list[str], questions: list[str]) -> list[str]:
@@ -139,7 +139,7 @@ class Remote:
 
     PROMPT = "Answer the question on this picture in one to five words, without a full sentence. Question: {}"
 
-    def __init__(self, endpoint: Endpoint, pictures: Pictures) -> None:
+    def __init__(self, endpoint: Endpoint, pictures: PicturesByName) -> None:
         self._endpoint, self._pictures = endpoint, pictures
 
     def answer(self, images: list[str], questions: list[str]) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from fashioniq import answerers
-from fashioniq.answerers import UNKNOWN, Labels, Person, Pictures, Recorded, Remote, Visual, clean, clean_answer
+from fashioniq.answerers import UNKNOWN, Labels, Person, PicturesByName, Recorded, Remote, Visual, clean, clean_answer
 from fashioniq.data.dialogues import Dialogue, join_round, split_round
 from fashioniq.data.topics import topics_of
 from fashioniq.files import UserError
@@ -111,7 +111,7 @@ class Echo:
 def pictures(tmp_path):
     Image.new("RGB", (1024, 640), "red").save(tmp_path / "a.png")
     (tmp_path / "b.jpg").write_bytes(b"\xff\xd8 no picture")
-    return Pictures({"a": tmp_path / "a.png", "b": tmp_path / "b.jpg"})
+    return PicturesByName({"a": tmp_path / "a.png", "b": tmp_path / "b.jpg"})
 
 
 def test_models_see_the_picture_and_their_answers_are_cleaned(pictures):

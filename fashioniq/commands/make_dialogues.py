@@ -11,7 +11,7 @@ from typing import Any
 from rich.progress import track
 
 from fashioniq import answerers
-from fashioniq.answerers import UNKNOWN, Answerer, Person, Pictures, Remote, Visual
+from fashioniq.answerers import UNKNOWN, Answerer, Person, PicturesByName, Remote, Visual
 from fashioniq.categories import file_name
 from fashioniq.commands.chat_encoders import picture_paths
 from fashioniq.commands.common import pick_device
@@ -90,8 +90,8 @@ def _answerer_of(settings: MakeDialogues, catalog: Catalog | None, begun: Sequen
     if missing := [image for image in names if image not in paths]:
         raise UserError(f"{len(missing)} of the {len(names)} images have no picture, as {missing[0]}: give the folder of the pictures with --images")
     if name.startswith(ENDPOINT):
-        return Remote(endpoint(settings, name), Pictures(paths))
-    return Visual(VisualQuestionAnswerer(name, pick_device(settings.device)), Pictures(paths))
+        return Remote(endpoint(settings, name), PicturesByName(paths))
+    return Visual(VisualQuestionAnswerer(name, pick_device(settings.device)), PicturesByName(paths))
 
 
 def _check_plan(path: Path, settings: MakeDialogues, read: Sequence[Sequence[Dialogue]]) -> None:

@@ -125,7 +125,7 @@ class Encoding:
             return made
 
 
-class Pictures(Protocol):
+class PictureFiles(Protocol):
     """What a PictureSource must know, as a Catalog does: the pictures' files by id, why others have none, and how errors name them."""
 
     category: str
@@ -143,7 +143,7 @@ class PictureSource:
 
     def __init__(
         self,
-        catalog: Pictures,
+        catalog: PictureFiles,
         read: Callable[[Path], np.ndarray],
         workers: int,
         encode: Callable[[Sequence[np.ndarray]], tuple[Tensor, Tensor]],
