@@ -60,7 +60,8 @@ def _train(settings: TrainRetriever, folder: Path) -> None:
     items = {"train": train, "val": val}
     recorded = {split: RecordedTurns(some, items[split], vocabulary, max_words) for split, some in pairs.items()}
     check_enough_to_show(settings, train, val)
-    model, sizes = _model(settings, store, vocabulary, max_words)
+    turns = settings.turns if captioner else 1
+    model, sizes = _model(settings, store, vocabulary, max_words, turns)
     begin_run(folder, "train-retriever", settings)
     share = {split: len(some) / len(catalog.ids(split)) for split, some in items.items()}
     if captioner is None:
@@ -81,7 +82,6 @@ def _train(settings: TrainRetriever, folder: Path) -> None:
         "errors": settings.errors,
         "exclude_shown": settings.exclude_shown,
     }
-    turns = settings.turns if captioner else 1
     module = RetrieverTraining(
         model,
         captioner,
@@ -109,7 +109,7 @@ def _train(settings: TrainRetriever, folder: Path) -> None:
     )
 
 
-def _model(settings: TrainRetriever, store: FeatureStore, vocabulary: Vocabulary, max_words: int) -> tuple[Listener, dict[str, Any]]:
+def _model(settings: TrainRetriever, store: FeatureStore, vocabulary: Vocabulary, max_words: int, turns: int) -> tuple[Listener, dict[str, Any]]:
     """A new model, with the word vectors or the weights that it is to begin with, and its sizes."""
     vectors_VD = None
     if settings.word_vectors:
@@ -123,7 +123,7 @@ def _model(settings: TrainRetriever, store: FeatureStore, vocabulary: Vocabulary
         "features": store.size,
         "attributes": len(store.attribute_words) if settings.attrs else 0,
         "max_words": max_words,
-        "max_turns": 1 if settings.dialogs == "recorded" else settings.turns,  # later turns carry the mark of the last that was learnt
+        "max_turns": turns,  # later ones carry the mark of the last that was learnt
         "word_vector_size": 0 if vectors_VD is None else vectors_VD.shape[1],
     }
     sizes = sizes_of(model_class, known)
