@@ -4,6 +4,7 @@ Counted are matrix products and convolutions; not norms, activations, softmax, s
 maps that do not stay in a cache: each read once a pass. Parts of dialogs that our mathematics does not compute again are not counted again.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -100,32 +101,32 @@ def searching(queries: int, gallery: int, width: int) -> Needs:
 
 
 def simulation(
-    sizes: Sizes, models: tuple[nn.Module, nn.Module], dialogs: int, gallery: int, turns: int, beams: int, words: float, causal: bool
+    sizes: Sizes, models: tuple[nn.Module, nn.Module], dialogs: int, gallery: int, turns: int, beams: int, words: Sequence[float], causal: bool
 ) -> Needs:
-    """Every turn of a batch is said, heard and searched."""
+    """Every turn of a batch is said, heard and searched; `words` are the mean of those heard and of those computed, of all beams alike."""
     captioner, retriever = models
-    said = min(words + 1, sizes.max_words)  # words computed: the end is one of them where there is room
+    heard, said = words
     needs = NOTHING
     for turn in range(1, turns + 1):
-        needs += saying(sizes, captioner, dialogs, beams, said) + hearing(sizes, retriever, dialogs, turn, words, causal)
+        needs += saying(sizes, captioner, dialogs, beams, said) + hearing(sizes, retriever, dialogs, turn, heard, causal)
         needs += searching(dialogs, gallery, sizes.retriever[0])
     return needs
 
 
-def retriever_step(sizes: Sizes, models: tuple[nn.Module, nn.Module], dialogs: int, words: float, causal: bool) -> Needs:
+def retriever_step(sizes: Sizes, models: tuple[nn.Module, nn.Module], dialogs: int, words: Sequence[float], causal: bool) -> Needs:
     """A simulation in which hearing is done thrice, once forward and twice backward, and Adam's step."""
     needs = simulation(sizes, models, dialogs, sizes.train, sizes.turns, 1, words, causal)
     for turn in range(1, sizes.turns + 1):
-        needs += hearing(sizes, models[1], dialogs, turn, words, causal).times(2)
+        needs += hearing(sizes, models[1], dialogs, turn, words[0], causal).times(2)
     return needs + Needs(0, ADAM * weights_of(models[1]))
 
 
-def captioner_step(sizes: Sizes, captioner: nn.Module, captions: int, words: float) -> Needs:
-    """Captions of `words` words and an end, two of each pair, forward and twice that backward, and Adam's step.
+def captioner_step(sizes: Sizes, captioner: nn.Module, captions: int, words: float, of_a_pair: int) -> Needs:
+    """Captions of `words` words and an end, some of each pair, forward and twice that backward, and Adam's step.
 
     Weights are read twice, gradients written.
     """
-    forward = saying(sizes, captioner, captions // 2, 2, words + 1.5).flops  # the two share no first word
+    forward = saying(sizes, captioner, captions // of_a_pair, of_a_pair, words + 2 - 1 / of_a_pair).flops  # they share no first word
     return Needs(3 * forward, (3 + ADAM) * weights_of(captioner) + 2 * FLOAT * captions * sizes.features)
 
 

@@ -59,8 +59,8 @@ def decode(decoder: Decoder, x_BLD: Tensor, memory_BLD: Tensor, memory_mask_BL: 
     return decoder.norm(x_BLD)
 
 
-def next_words(captioner: Captioner, reference: Looks, target: Looks, words_BL: Tensor) -> Tensor:
-    """Scores of every next word, B×L×V. There may be several captions of each pair, one after the other; the pair is encoded once."""
+def next_words(captioner: Captioner, reference: Looks, target: Looks, words_BL: Tensor, last: bool = False) -> Tensor:
+    """Scores of every next word, B×L×V, or of the last. There may be several captions of each pair, one after the other; the pair is encoded once."""
     tokens = [captioner.image(reference.features_BD - target.features_BD).unsqueeze(1) + captioner.role.weight[0]]
     masks = [torch.ones_like(tokens[0][..., 0], dtype=torch.bool)]
     for role, ids_BA in ((1, reference.attributes_BA), (2, target.attributes_BA)):
@@ -70,11 +70,12 @@ def next_words(captioner: Captioner, reference: Looks, target: Looks, words_BL: 
     memory_BLD = encode(captioner.encoder, captioner.drop(torch.cat(tokens, 1)), mask_BL[:, None, None])
     captions = len(words_BL) // len(memory_BLD)
     x_BLD = captioner.drop(captioner.word(words_BL) + captioner.place.weight[: words_BL.shape[1]])
-    return captioner.out(decode(captioner.decoder, x_BLD, memory_BLD.repeat_interleave(captions, 0), mask_BL.repeat_interleave(captions, 0)))
+    x_BLD = decode(captioner.decoder, x_BLD, memory_BLD.repeat_interleave(captions, 0), mask_BL.repeat_interleave(captions, 0))
+    return captioner.out(x_BLD[:, -1:] if last else x_BLD)
 
 
 def _last_log_probabilities(captioner: Captioner, reference: Looks, target: Looks, words_BL: Tensor) -> Tensor:
-    scores_BV = next_words(captioner, reference, target, words_BL)[:, -1].log_softmax(-1)
+    scores_BV = next_words(captioner, reference, target, words_BL, last=True)[:, 0].log_softmax(-1)
     never = [PAD, START, UNKNOWN] if words_BL.shape[1] > 1 else [PAD, START, UNKNOWN, END]
     scores_BV[:, never] = float("-inf")
     return scores_BV
@@ -163,13 +164,23 @@ def embed(retriever: DialogRetriever, features_BD: Tensor) -> Tensor:
 
 @torch.no_grad()
 def search(query_BD: Tensor, vectors_ND: Tensor, target_B: Tensor) -> tuple[Tensor, Tensor]:
-    """The nearest item and the target's rank, dialog by dialog from a sorted list of distances."""
+    """The nearest item and the target's rank, dialog by dialog: the squared differences to all items are summed, and the smaller ones counted."""
     best, ranks = [], []
     for query_D, target in zip(query_BD, target_B, strict=True):
-        order_N = torch.cdist(query_D.unsqueeze(0), vectors_ND)[0].argsort()
-        best.append(order_N[0])
-        ranks.append((order_N == target).nonzero()[0, 0])
+        distance_N = (vectors_ND - query_D).square().sum(1)
+        best.append(distance_N.argmin())
+        ranks.append((distance_N < distance_N[target]).sum())
     return torch.stack(best), torch.stack(ranks)
+
+
+@torch.no_grad()
+def ranks_by_products(query_BD: Tensor, vectors_ND: Tensor, target_B: Tensor) -> Tensor:
+    """The same ranks, dialog by dialog from one product of all items with the query: the items' lengths are computed once."""
+    half_N, ranks = 0.5 * vectors_ND.square().sum(1), []
+    for query_D, target in zip(query_BD, target_B, strict=True):
+        distance_N = half_N - vectors_ND @ query_D
+        ranks.append((distance_N < distance_N[target]).sum())
+    return torch.stack(ranks)
 
 
 def simulate(retriever: DialogRetriever, say: Say, items: Items, target_B: Tensor, first_B: Tensor, turns: int) -> Dialogs:

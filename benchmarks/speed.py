@@ -53,8 +53,8 @@ def measure(stage: Stage, setting: Setting, repeats: int) -> Row:
     ours_s, (flops, copied) = _median(ours, 0), (_median(rates, side) for side in (0, 1))
     row: Row = {"size": stage.size, "ours_s": ours_s, "plain_s": None, "ratio": None, "spread": None}
     if plainly:
-        ratios = [slow[0] / fast[0] for slow, fast in zip(plainly, ours, strict=True)]
-        row |= {"plain_s": _median(plainly, 0), "ratio": statistics.median(ratios), "spread": [min(ratios), max(ratios)]}
+        ratios = [slow[0] / stage.plain_part / fast[0] for slow, fast in zip(plainly, ours, strict=True)]
+        row |= {"plain_s": _median(plainly, 0) / stage.plain_part, "ratio": statistics.median(ratios), "spread": [min(ratios), max(ratios)]}
     row |= {"unit": stage.unit, "per_s": stage.count / ours_s, "base_gb": base, "ours_gb": max(peak for _, peak in ours)}
     row["plain_gb"] = max((peak for _, peak in plainly), default=None)
     needs = stage.needs()

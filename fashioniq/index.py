@@ -59,7 +59,7 @@ def _made(gallery: Gallery, factory: str) -> tuple[Any, str | None, list[int]]:
         index.add(_array(vectors_TD))
     if lists:
         return index, "nprobe", [2**power for power in range(lists.bit_length()) if 2**power < lists] + [lists]
-    return (index, "efSearch", [2**power for power in range(4, 12)]) if "HNSW" in factory else (index, None, [0])
+    return (index, "efSearch", [2**power for power in range(5, 12)]) if "HNSW" in factory else (index, None, [0])
 
 
 def _search(index: Any, query_BD: Tensor, count: int) -> Tensor:

@@ -14,7 +14,7 @@ import plain
 import speed
 import stages
 
-COMPARED = ["greedy", "beam", "retriever", "retriever-causal", "captioner", "features", "ranks"]
+COMPARED = [name for name in stages.STAGES if name != "attributes"]
 SMALL = stages.Setting(counts.SMALL)
 
 
@@ -59,6 +59,13 @@ def test_other_ranks_are_noticed(monkeypatch):
     monkeypatch.setattr(plain, "search", lambda *given: (search(*given)[0], search(*given)[1] + 1))
     with pytest.raises(stages.Different, match="plain ranks"):
         stages.STAGES["ranks"](SMALL).check()
+
+
+def test_other_features_are_noticed(monkeypatch):
+    encode = stages.Encoding.__call__
+    monkeypatch.setattr(stages.Encoding, "__call__", lambda self, images: (encode(self, images)[0].flip(0), encode(self, images)[1]))
+    with pytest.raises(stages.Different, match="cosine of the features"):
+        stages.STAGES["features"](SMALL).check()
 
 
 def test_rows_of_one_stage_leave_those_of_others(tmp_path):

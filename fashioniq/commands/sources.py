@@ -249,5 +249,5 @@ def _read_array(path: Path) -> np.ndarray:
 
 def _has_bfloat16(device: torch.device) -> bool:
     if device.type == "cuda":
-        return torch.cuda.is_bf16_supported()
+        return torch.cuda.is_bf16_supported(including_emulation=False)
     return bool(getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)())
