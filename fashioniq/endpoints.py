@@ -69,8 +69,7 @@ class Endpoint:
                 except _Busy as error:
                     attempts = "1 attempt" if self._attempts == 1 else f"{self._attempts} attempts"
                     raise UserError(f"{base.host} gave no answer in {attempts} ({error}): run the same command again, answers are kept") from error
-            if text:  # silence may be a fault of the moment
-                write_json(paths[name], {"model": self.model, "text": text})
+            write_json(paths[name], {"model": self.model, "text": text})  # silence too: the run can then be repeated
             return text
 
         try:  # one deadline for all of an attempt instead of httpx's for each step; redirects, which could take the key along, are not followed

@@ -73,18 +73,29 @@ def converse(questioner: Questioner, answerer: Answerer, begun: Sequence[Dialogu
 
 def clean_question(text: str) -> str:
     """The first question of what a model said, without number or label; FALLBACK for nothing."""
-    asked = _LABEL.sub("", clean(text, 10 * LONGEST)).partition("?")[0].strip(" \"'*")
-    return clean(asked, LONGEST - 1) + "?" if asked else FALLBACK
+    return (_questions(text) or [FALLBACK])[0]
+
+
+def _questions(text: str) -> list[str]:
+    """The questions of what a model said; where it put no question mark, its lines."""
+    lines = [line for line in text[:100_000].splitlines() if clean(line)]
+    parts = [part for line in lines if "?" in line for part in line.split("?")[:-1]] or lines
+    asked = (_LABEL.sub("", clean(part, 10 * LONGEST)).strip(" \"'*") for part in parts)
+    return [clean(one, LONGEST - 1) + "?" for one in asked if one]
 
 
 class Recorded:
-    """Asks what was asked in recorded dialogues; the number of a dialog is its place among them."""
+    """Asks what was asked in recorded dialogues; the number of a dialog is its place among them.
 
-    def __init__(self, dialogues: Sequence[Dialogue]) -> None:
-        self._dialogues = dialogues
+    A round without a question mark cannot be parted: it asks nothing where its recorded answer follows, and FALLBACK of anyone else.
+    """
+
+    def __init__(self, dialogues: Sequence[Dialogue], answered: bool) -> None:
+        self._dialogues, self._instead = dialogues, "" if answered else FALLBACK
 
     def ask(self, dialogues: list[list[str]], numbers: Sequence[int]) -> list[str]:
-        return [split_round(self._dialogues[number].rounds[len(said)])[0] for said, number in zip(dialogues, numbers, strict=True)]
+        rounds = (self._dialogues[number].rounds[len(said)] for said, number in zip(dialogues, numbers, strict=True))
+        return [split_round(text)[0] or self._instead for text in rounds]
 
 
 class FewShot:
@@ -116,9 +127,7 @@ class Unanswered:
         if captions := [said[0] for said in dialogues if said[0] not in self._asked]:
             prompts = [_ALL_AT_ONCE.format(caption=clean(caption, LONGEST), count=self._rounds) for caption in captions]
             for caption, text in zip(captions, self._model.complete(prompts, 25 * self._rounds), strict=True):
-                lines = [line for line in text.splitlines() if clean(line)]
-                asked = [line for line in lines if "?" in line] or lines  # without the line that says what follows
-                self._asked[caption] = [clean_question(line) for line in asked]
+                self._asked[caption] = _questions(text)
         return [(self._asked[said[0]][len(said) - 1 : len(said)] or [FALLBACK])[0] for said in dialogues]
 
 

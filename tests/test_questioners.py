@@ -55,8 +55,11 @@ class Says:
 def test_recorded_questions_and_answers_give_the_recorded_dialogues_again():
     recorded = [Dialogue("a", ("red", "short? no", "no mark here")), Dialogue("b", ("red", "new? yes", "is it? well? no"))]
     begun = [Dialogue(dialogue.image, dialogue.rounds[:1]) for dialogue in recorded]
-    assert converse(Recorded(recorded), answerers.Recorded(recorded), begun, 2, [0, 1]) == recorded
-    assert converse(Recorded(recorded), answerers.Recorded(recorded), begun[1:], 2, [1]) == recorded[1:]
+    questioner = Recorded(recorded, answered=True)
+    assert converse(questioner, answerers.Recorded(recorded), begun, 2, [0, 1]) == recorded
+    assert converse(questioner, answerers.Recorded(recorded), begun[1:], 2, [1]) == recorded[1:]
+    asked_of_another = converse(Recorded(recorded, answered=False), Says("yes"), begun, 2, [0, 1])
+    assert [one.rounds[1:] for one in asked_of_another] == [("short? yes", f"{FALLBACK} yes"), ("new? yes", "is it? well? yes")]
 
 
 @pytest.mark.parametrize(
@@ -68,6 +71,7 @@ def test_recorded_questions_and_answers_give_the_recorded_dialogues_again():
         ("2) - **is it long**?", "is it long?"),
         ("<i>is it</i>\x00 long?", "is it long?"),
         ("quilted or plain?", "quilted or plain?"),
+        ("Sure! Here is a question:\nIs it day or night?", "Is it day or night?"),
         ("", FALLBACK),
         ("?", FALLBACK),
         ("\n\n12.\n", FALLBACK),
@@ -98,6 +102,8 @@ def test_a_caption_of_several_lines_makes_no_turns_of_its_own():
 def test_all_questions_at_once_come_from_the_caption_alone():
     model = Model("Sure, here they are:\n1. is it new?\n2. is it long?\n")
     begun = [Dialogue("a", ("a red shirt",)), Dialogue("b", ("a red shirt",))]
+    on_one_line = converse(Unanswered(Model("1. is it new? 2. is it long? 3. red?"), 3), Says("yes"), begun[:1], 3, [0])
+    assert on_one_line[0].rounds[1:] == ("is it new? yes", "is it long? yes", "red? yes")
     made = converse(Unanswered(model, 3), Says("yes"), begun, 3, [0, 1])
     assert made[0].rounds[1:] == ("is it new? yes", "is it long? yes", f"{FALLBACK} yes")
     assert made[1].rounds == made[0].rounds and len(model.prompts) == 2 and "a red shirt" in model.prompts[0] and " 3 " in model.prompts[0]

@@ -40,7 +40,8 @@ class Searched:
 
     def gallery(self) -> Gallery:
         """The images as candidates; they carry no attributes."""
-        return Gallery(Items(self.ids, self.vectors_ND, torch.zeros(len(self.ids), 0, dtype=torch.long)), self.vectors_ND)
+        none_NA = torch.zeros(len(self.ids), 0, dtype=torch.long, device=self.vectors_ND.device)
+        return Gallery(Items(self.ids, self.vectors_ND, none_NA), self.vectors_ND)
 
 
 @dataclass(frozen=True)

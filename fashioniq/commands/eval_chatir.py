@@ -28,6 +28,7 @@ from fashioniq.report.tables import csv_table, rounded
 from fashioniq.rollout import Retriever, rollout
 from fashioniq.users import RecordedUser
 
+RESULTS = ("metrics.json", "dialogs.jsonl", "run.trec", "table.csv", "report.html")
 IN_RUN_FILE = 50  # images of each ranking that go into run.trec: enough for R@50
 
 
@@ -55,7 +56,7 @@ def run(settings: EvalChatIR) -> None:
         print(f"note: {settings.images} has no picture of the search space, as {space[0]}: the page shows none")
     joined = source.joined if settings.joined is None else settings.joined
     gallery = source.gallery()
-    discard(settings.out, *((f"{name}/metrics.json" for name in files) if len(files) > 1 else ()), "metrics.json", "dialogs.jsonl", "run.trec")
+    discard(settings.out, *((f"{name}/metrics.json" for name in files) if len(files) > 1 else ()), *RESULTS)
     evaluated: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
     for number, (name, dialogues) in enumerate(files.items()):
         retriever, depends_on = _retriever(settings, source, joined, dialogues, number)

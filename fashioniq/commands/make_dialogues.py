@@ -4,7 +4,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from fashioniq.commands.talking import ENDPOINT, endpoint, questioner_of, topics
 from fashioniq.config import MakeDialogues
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.dialogues import Dialogue, read_dialogues, split_round, write_dialogues
-from fashioniq.files import UserError, held, read_json, remove_leftovers, write_json
+from fashioniq.files import UserError, checksum, held, read_json, remove_leftovers, write_json
 from fashioniq.pretrained import VisualQuestionAnswerer
 from fashioniq.questioners import FALLBACK, Questioner, converse
 
@@ -31,6 +31,8 @@ def run(settings: MakeDialogues) -> None:
     """Make the dialogs batch by batch in the folder OUT.parts, then write them as one file."""
     if not settings.out.name:
         raise UserError(f"--out is {settings.out}, a folder: name the file of the dialogues")
+    if settings.answerer == "person":
+        settings = replace(settings, batch_size=1)  # picture by picture, so that what was typed of one is kept
     catalog = Catalog(settings.data, settings.category) if settings.category else None
     begun = _begun(settings, catalog)
     recorded = _recorded(settings, begun) if "recorded" in (settings.questioner, settings.answerer) else []
@@ -38,7 +40,7 @@ def run(settings: MakeDialogues) -> None:
     parts = settings.out.with_name(settings.out.name + ".parts")
     with held(parts):
         remove_leftovers(parts)
-        _check_plan(parts / PLAN, settings, [begun, recorded])
+        _check_plan(parts / PLAN, settings, [_said(begun), _said(recorded), _seen(settings, catalog)])
         made = _make(settings, questioner, answerer, begun, parts)
         write_dialogues(settings.out, made)
         shutil.rmtree(parts)
@@ -94,18 +96,29 @@ def _answerer_of(settings: MakeDialogues, catalog: Catalog | None, begun: Sequen
     return Visual(VisualQuestionAnswerer(name, pick_device(settings.device)), PicturesByName(paths))
 
 
-def _check_plan(path: Path, settings: MakeDialogues, read: Sequence[Sequence[Dialogue]]) -> None:
+def _said(dialogues: Sequence[Dialogue]) -> list[Any]:
+    return [[one.image, *one.rounds] for one in dialogues]
+
+
+def _seen(settings: MakeDialogues, catalog: Catalog | None) -> list[Any]:
+    """What else the dialogs depend on: the weights and features of whoever looks at candidates, and the labels."""
+    folders = [Path(folder) for folder in (settings.encoder, settings.attributes, settings.features) if folder]
+    files = [folder / name for folder in folders for name in ("model.json", "weights.safetensors", "store.json") if (folder / name).is_file()]
+    return [[checksum(path) for path in files], catalog.labels if catalog else None]
+
+
+def _check_plan(path: Path, settings: MakeDialogues, read: list[Any]) -> None:
     """Leave a note of what is made; raises UserError where what was begun there is something else."""
-    digest = hashlib.sha256(json.dumps([[[one.image, *one.rounds] for one in dialogues] for dialogues in read]).encode()).hexdigest()
-    plan: dict[str, Any] = {name: str(value) for name, value in asdict(settings).items() if name not in _WITHOUT_PART} | {"start": digest}
+    digest = hashlib.sha256(json.dumps(read, sort_keys=True).encode()).hexdigest()
+    plan: dict[str, Any] = {name: str(value) for name, value in asdict(settings).items() if name not in _WITHOUT_PART} | {"read": digest}
     if not path.exists():
         for leftover in path.parent.glob("*.json"):  # of a run that was killed while it tidied up
             leftover.unlink()
         write_json(path, plan)
     begun = read_json(path, "the plan of the dialogues", dict)
     if differing := [name for name in plan if begun.get(name) != plan[name]]:
-        flag = "--" + differing[0].replace("_", "-")
-        raise UserError(f"{path.parent} holds dialogues that were begun with another {flag}: give the same, or remove the folder to begin anew")
+        what = "dialogues, labels, weights or features" if differing[0] == "read" else "--" + differing[0].replace("_", "-")
+        raise UserError(f"{path.parent} holds dialogues that were begun with other {what}: give the same, or remove the folder to begin anew")
 
 
 def _make(settings: MakeDialogues, questioner: Questioner, answerer: Answerer, begun: Sequence[Dialogue], parts: Path) -> list[Dialogue]:
@@ -129,4 +142,4 @@ def _tell(settings: MakeDialogues, made: Sequence[Dialogue]) -> None:
     if unknown := sum(answer == UNKNOWN for _, answer in rounds):
         print(f"{unknown} of {len(rounds)} questions had no answer: it is {UNKNOWN!r}")
     if unasked := sum(question == FALLBACK for question, _ in rounds):
-        print(f"{unasked} times the language model asked nothing: the question is {FALLBACK!r}")
+        print(f"{unasked} times nothing was asked: the question is {FALLBACK!r}")

@@ -56,7 +56,7 @@ def questioner_of(
     if settings.questioner == "recorded":
         if (held := min((len(dialogue.rounds) - 1 for dialogue in recorded), default=0)) < settings.rounds:
             raise UserError(f"{held} rounds are recorded: give fewer than {settings.rounds} --rounds")
-        return questioners.Recorded(recorded)
+        return questioners.Recorded(recorded, answered=getattr(settings, "answerer", None) == "recorded")
     if settings.questioner in ("few-shot", "unanswered"):
         if (name := settings.language_model) is None:
             raise UserError(f"--questioner {settings.questioner} asks a language model: give --language-model")

@@ -80,14 +80,14 @@ def read_search_space(path: Path) -> list[str]:
 
 
 def in_search_space(dialogues: Sequence[Dialogue], space: Sequence[str], path: Path) -> list[Dialogue]:
-    """The dialogues with their images named as in the search space: the same name, or else the only one with the same file name.
+    """The dialogues with their images named as in the search space: the same name, or the only one with its file name where one lacks folders.
 
     Raises UserError where an image is not in it.
     """
     there = set(space)
     by_file = Counter(_file_name(name) for name in space)
     whole = {_file_name(name): name for name in space if by_file[_file_name(name)] == 1}
-    names = [one.image if one.image in there else whole.get(_file_name(one.image)) for one in dialogues]
+    names = [one.image if one.image in there else _same_image(one.image, whole.get(_file_name(one.image))) for one in dialogues]
     if missing := [one.image for one, name in zip(dialogues, names, strict=True) if name is None]:
         raise UserError(
             f"the search space lacks the images of {len(missing)} of the {len(dialogues)} dialogues of {path}, as {missing[0]}: "
@@ -96,6 +96,13 @@ def in_search_space(dialogues: Sequence[Dialogue], space: Sequence[str], path: P
     found = [replace(one, image=name) for one, name in zip(dialogues, names, strict=True) if name is not None]
     _refuse_twice([one.image for one in found], f"{path} has several dialogues of")
     return found
+
+
+def _same_image(name: str, found: str | None) -> str | None:
+    """What was found by the file name, if the folders that both have are the same ones."""
+    one, other = (tuple(reversed((text or "").replace("\\", "/").split("/"))) for text in (name, found))
+    shorter = min(len(one), len(other))
+    return found if one[:shorter] == other[:shorter] else None
 
 
 def _of_chatir(content: Any, path: Path) -> list[Dialogue]:

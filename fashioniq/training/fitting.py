@@ -115,11 +115,13 @@ def fit(
         raise UserError(f"--devices is {settings.devices}: torch finds {torch.cuda.device_count()} GPUs here")
     best = KeepBest(run, model, facts, monitor, settings.seed, settings.patience)
     last = ModelCheckpoint(run, filename="last", monitor=None, save_on_train_epoch_end=True, enable_version_counter=False)
+    accelerator = ("gpu" if torch.cuda.is_available() else "cpu") if settings.accelerator == "auto" else settings.accelerator
     trainer = pl.Trainer(
-        accelerator=("gpu" if torch.cuda.is_available() else "cpu") if settings.accelerator == "auto" else settings.accelerator,
+        accelerator=accelerator,
         devices=settings.devices,
         num_nodes=settings.num_nodes,
         strategy=settings.strategy,
+        sync_batchnorm=accelerator == "gpu",  # torch has none for CPUs: there each process normalises by its own share of the batch
         precision=settings.precision,  # type: ignore[arg-type]
         max_epochs=settings.epochs,
         gradient_clip_val=5.0,

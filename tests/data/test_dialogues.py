@@ -112,6 +112,9 @@ def test_a_target_outside_the_search_space_is_told(saved):
     path = saved(CHATIR)
     with pytest.raises(UserError, match=r"lacks the images of 1 of the 2 dialogues .* as a/2.jpg"):
         in_search_space(read_dialogues(path), ["a/1.jpg", "b/2.jpg", "c/2.jpg"], path)  # two files called 2.jpg: neither is meant
+    with pytest.raises(UserError, match=r"as a/2.jpg"):
+        in_search_space(read_dialogues(path), ["a/1.jpg", "b/2.jpg"], path)  # of another folder
+    assert [one.image for one in in_search_space(read_dialogues(path), ["1.jpg", "x\\a\\2.jpg"], path)] == ["1.jpg", "x\\a\\2.jpg"]
 
 
 @pytest.mark.parametrize(("content", "told"), [

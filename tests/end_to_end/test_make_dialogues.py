@@ -77,7 +77,7 @@ def test_every_attribute_questioner_makes_a_whole_file_of_true_answers(make, sam
     assert made["candidate-aware"] != made["in-order"] != made["shuffled"]
 
 
-def test_a_run_that_was_stopped_anywhere_goes_on_with_the_same_result(make, monkeypatch, counting, capsys):
+def test_a_run_that_was_stopped_anywhere_goes_on_with_the_same_result(make, sample, monkeypatch, counting, capsys):
     options = {"questioner": "candidate-aware", "rounds": 3, **counting}
     _, out = make(**options)
     whole = out.read_bytes()
@@ -94,6 +94,11 @@ def test_a_run_that_was_stopped_anywhere_goes_on_with_the_same_result(make, monk
     assert make(**options)[0] == 130 and not out.exists()
     (out.with_name("made.json.parts") / ".000000005-abcdefgh.json").write_text("[{")  # as a kill while writing leaves
     assert make(**options | {"rounds": 4})[0] == 2 and "--rounds" in capsys.readouterr().err
+    labels = next((sample / "attributes").glob("asin2attr.dress.test.json"))
+    before = labels.read_bytes()
+    labels.write_bytes(before.replace(b"black", b"white"))
+    assert make(**options)[0] == 2 and "other dialogues, labels, weights or features" in capsys.readouterr().err
+    labels.write_bytes(before)
     assert make(**options)[0] == 0 and out.read_bytes() == whole
     assert begun == [0, 5, 5, 10]  # the first batch was not made again
     assert [path.name for path in out.parent.iterdir()] == ["made.json"]
@@ -191,7 +196,7 @@ def test_what_is_missing_is_told(make, capsys, options, told):
 
 
 def test_a_person_answers_and_may_go_on_another_day(make, monkeypatch, capsys):
-    options = {"questioner": "in-order", "answerer": "person", "rounds": 1, "batch_size": 1}
+    options = {"questioner": "in-order", "answerer": "person", "rounds": 1}
     answers = iter(["red", "blue"])
 
     def read(prompt):
