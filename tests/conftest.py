@@ -76,7 +76,7 @@ def shared():
 
 @pytest.fixture(scope="session")
 def sample(tmp_path_factory, project):
-    """A drawn sample of 60 products a category. Not to be written to: `sample_copy` is."""
+    """A drawn sample of 60 products a category. Not to be written to."""
     folder = tmp_path_factory.mktemp("sample") / "catalog"
     project.run("draw-sample", data=folder, products=60, size=96)
     return folder

@@ -2,6 +2,7 @@
 
 import builtins
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -77,8 +78,9 @@ def test_every_attribute_questioner_makes_a_whole_file_of_true_answers(make, sam
     assert made["candidate-aware"] != made["in-order"] != made["shuffled"]
 
 
-def test_a_run_that_was_stopped_anywhere_goes_on_with_the_same_result(make, sample, monkeypatch, counting, capsys):
-    options = {"questioner": "candidate-aware", "rounds": 3, **counting}
+def test_a_run_that_was_stopped_anywhere_goes_on_with_the_same_result(make, sample, tmp_path_factory, monkeypatch, counting, capsys):
+    data = shutil.copytree(sample, tmp_path_factory.mktemp("copy") / "catalog")
+    options = {"data": data, "questioner": "candidate-aware", "rounds": 3, **counting}
     _, out = make(**options)
     whole = out.read_bytes()
     out.unlink()
@@ -94,7 +96,7 @@ def test_a_run_that_was_stopped_anywhere_goes_on_with_the_same_result(make, samp
     assert make(**options)[0] == 130 and not out.exists()
     (out.with_name("made.json.parts") / ".000000005-abcdefgh.json").write_text("[{")  # as a kill while writing leaves
     assert make(**options | {"rounds": 4})[0] == 2 and "--rounds" in capsys.readouterr().err
-    labels = next((sample / "attributes").glob("asin2attr.dress.test.json"))
+    labels = data / "attributes" / "asin2attr.dress.test.json"
     before = labels.read_bytes()
     labels.write_bytes(before.replace(b"black", b"white"))
     assert make(**options)[0] == 2 and "other dialogues, labels, weights or features" in capsys.readouterr().err
