@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pytorch_lightning as pl
 import torch
 import torch.nn.functional as F
 from rich.progress import track
@@ -18,6 +17,7 @@ from fashioniq.data.photos import Photo, box_is_possible, load_photo
 from fashioniq.metrics.attributes import TOP, average_precision, mean_by_type, recall_at
 from fashioniq.models.attributes import AttributePredictor
 from fashioniq.models.encoder import normalise
+from fashioniq.training.processes import FusedTraining
 
 MOST_WEIGHT = 10.0  # of a positive label
 
@@ -80,7 +80,7 @@ class AttributeLoss(nn.Module):
         return (loss_BA * known_BA).sum() / known_BA.sum().clamp(min=1)
 
 
-class AttributeTraining(pl.LightningModule):
+class AttributeTraining(FusedTraining):
     """Batches are (uint8 pictures, int8 labels). With `head_only` the encoder stays as it is, its statistics too (the paper's second stage)."""
 
     def __init__(
@@ -127,7 +127,7 @@ class AttributeTraining(pl.LightningModule):
 
     def configure_optimizers(self) -> Any:
         weights: list[nn.Parameter] = [weight for weight in self.model.parameters() if weight.requires_grad]
-        optimizer = torch.optim.AdamW(weights, lr=self.learning_rate, weight_decay=0.01)
+        optimizer = torch.optim.AdamW(weights, lr=self.learning_rate, weight_decay=0.01, fused=self.can_fuse)
         steps = int(self.trainer.estimated_stepping_batches)
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max(1, steps))
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}

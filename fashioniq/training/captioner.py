@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytorch_lightning as pl
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -12,7 +11,7 @@ from fashioniq.data.features import Items
 from fashioniq.data.words import END, PAD, START, Vocabulary
 from fashioniq.metrics.captions import bleu
 from fashioniq.models.decoding import Looks, Speaker
-from fashioniq.training.processes import can_fuse, mean_over_processes
+from fashioniq.training.processes import FusedTraining, mean_over_processes
 
 
 def caption_examples(pairs: list[Pair], items: Items, vocabulary: Vocabulary, max_words: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -37,7 +36,7 @@ def put_together(examples: list[tuple[Tensor, Tensor, Tensor]]) -> list[Tensor]:
     return [reference_B, target_B, words_BKL[:, : int(there_KL[:, 0].sum()), : int(there_KL.any(0).sum())]]
 
 
-class CaptionerTraining(pl.LightningModule):
+class CaptionerTraining(FusedTraining):
     """Batches are (reference, target, words of its captions) in training and (reference, target, number of the pair) in validation.
 
     A pair's captions are learnt together, so that its images and attributes are encoded once.
@@ -86,7 +85,7 @@ class CaptionerTraining(pl.LightningModule):
 
     def configure_optimizers(self) -> Any:
         rate = self.noam_factor * self.model.width**-0.5
-        optimizer = torch.optim.Adam(self.model.parameters(), lr=rate, betas=(0.9, 0.98), eps=1e-9, fused=can_fuse(self))
+        optimizer = torch.optim.Adam(self.model.parameters(), lr=rate, betas=(0.9, 0.98), eps=1e-9, fused=self.can_fuse)
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min((step + 1) ** -0.5, (step + 1) * self.warmup**-1.5))
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 

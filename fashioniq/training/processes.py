@@ -4,10 +4,12 @@ Of one order of examples process r of R takes every R-th from the r-th on, as ma
 is left out of that epoch.
 """
 
+from typing import Any
+
 import pytorch_lightning as pl
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def rank_and_count() -> tuple[int, int]:
@@ -40,6 +42,16 @@ def mean_over_processes(own: Tensor) -> Tensor:
     return own / count
 
 
-def can_fuse(module: pl.LightningModule) -> bool:
-    """Whether an optimizer can be one kernel: everywhere but in mixed precision, where Lightning does not clip its gradients."""
-    return module._trainer is None or module.trainer.precision == "32-true"
+class FusedTraining(pl.LightningModule):
+    """A training whose optimizer is one kernel: it clips the gradients itself, since Lightning does not for such optimizers in mixed precision."""
+
+    @property
+    def can_fuse(self) -> bool:
+        """Everywhere but where float16's gradients are scaled, which such an optimizer undoes too late for clipping."""
+        return self._trainer is None or self.trainer.precision != "16-mixed"
+
+    def configure_gradient_clipping(
+        self, optimizer: Any, gradient_clip_val: int | float | None = None, gradient_clip_algorithm: str | None = None
+    ) -> None:
+        if gradient_clip_val is not None:
+            nn.utils.clip_grad_norm_(self.parameters(), gradient_clip_val)

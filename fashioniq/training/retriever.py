@@ -3,7 +3,6 @@
 import math
 from typing import Any
 
-import pytorch_lightning as pl
 import torch
 from torch import Tensor
 
@@ -18,7 +17,7 @@ from fashioniq.models.retriever import Listener
 from fashioniq.rollout import rollout
 from fashioniq.training.fitting import epoch_seed
 from fashioniq.training.losses import TurnLoss
-from fashioniq.training.processes import can_fuse, rank_and_count, shared_out, whole_batch
+from fashioniq.training.processes import FusedTraining, rank_and_count, shared_out, whole_batch
 from fashioniq.users import CaptionerUser, ErringUser, RecordedUser, User, chances
 
 
@@ -49,7 +48,7 @@ class RecordedTurns:
         return self.target_R[row_B].to(device), self.first_R[row_B].to(device), RecordedUser(self.words_RL[row_B].unsqueeze(1).to(device))
 
 
-class RetrieverTraining(pl.LightningModule):
+class RetrieverTraining(FusedTraining):
     """Batches are positions of targets, or without a captioner of recorded dialogs, `recorded` by split.
 
     With a captioner the recorded ones of train are learnt beside the simulated ones, as many of them. The gallery is embedded once an
@@ -142,7 +141,7 @@ class RetrieverTraining(pl.LightningModule):
 
     def configure_optimizers(self) -> Any:
         learnt = [weight for weight in self.model.parameters() if weight.requires_grad]
-        optimizer = torch.optim.Adam(learnt, lr=self.learning_rate, fused=can_fuse(self))
+        optimizer = torch.optim.Adam(learnt, lr=self.learning_rate, fused=self.can_fuse)
         if self.schedule == "constant":
             return optimizer
         steps = int(self.trainer.estimated_stepping_batches)

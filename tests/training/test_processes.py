@@ -16,6 +16,7 @@ from fashioniq.models.retriever import DialogRetriever
 from fashioniq.training.captioner import CaptionerTraining, caption_examples, put_together
 from fashioniq.training.fitting import fit, loaders
 from fashioniq.training.losses import turn_loss
+from fashioniq.training.processes import FusedTraining
 from fashioniq.training.retriever import RecordedTurns, RetrieverTraining
 
 N = 24
@@ -67,3 +68,11 @@ def test_bfloat16_trains_to_nearly_the_losses_of_float32(kind, tmp_path):
     rows = [train(tmp_path / precision, kind, precision=precision) for precision in ("32-true", "bf16-mixed")]
     for one, other in zip(*rows, strict=True):
         assert 0 < abs(other["train_loss"] - one["train_loss"]) < 0.03 * one["train_loss"]
+
+
+def test_the_training_clips_its_gradients_itself():
+    module = FusedTraining()
+    module.weight = torch.nn.Parameter(torch.ones(4))
+    module.weight.grad = torch.full((4,), 100.0)
+    module.configure_gradient_clipping(None, 5.0)
+    assert module.weight.grad.norm().item() == pytest.approx(5.0)
