@@ -50,9 +50,8 @@ class Speaker(nn.Module):
         """R×V. Padding, start and unknown are never said, and a caption has at least one word."""
         logits_RV, state = self.advance(last_R, place, state)
         scores_RV = logits_RV.float().log_softmax(-1)
-        scores_RV[:, [PAD, START, UNKNOWN]] = float("-inf")
-        if place == 0:
-            scores_RV[:, END] = float("-inf")
+        for word in (PAD, START, UNKNOWN, *([END] if place == 0 else [])):
+            scores_RV[:, word] = float("-inf")
         return scores_RV, state
 
     @torch.no_grad()
