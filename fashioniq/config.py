@@ -237,8 +237,8 @@ class TrainRetriever(Training):
     heads: int = knob(8, "of its attention", least=1)
     hidden: int = knob(1024, "width inside its feed-forward layers", least=1)
     layers: int = knob(6, "of the transformer", least=1)
-    attention: Literal["both-ways", "turn-causal"] = knob(
-        "both-ways", "turns look at all turns, as the paper's do, or at themselves and earlier ones: cheaper, a turn is encoded once"
+    attention: Literal["turn-causal", "both-ways"] = knob(
+        "turn-causal", "turns look at themselves and at earlier ones, each encoded once, or at all turns, as the paper's do, all encoded anew"
     )
     image_hidden: int = knob(0, "ReLUs of a second path beside the linear embedding of images; 0 for none, as the paper has it", least=0)
     turns: int = knob(5, "turns of a dialog", least=1)
