@@ -193,6 +193,17 @@ def test_pictures_and_texts_go_all_the_way(kind, few, evaluate, request, capsys)
     assert read(again / "metrics.json")["rounds"] == metrics["rounds"]
 
 
+@pytest.mark.parametrize("kind", ["clip", "blip"])
+def test_a_text_half_that_was_trained_on_is_saved_and_evaluated(kind, few, evaluate, project, request):
+    folder = request.getfixturevalue(f"tiny_{kind}")
+    before = read(evaluate(encoder=folder, images=few) / "metrics.json")
+    options = {"encoder": folder, "features": before["store"], "batch_size": 6, "epochs": 2, "learning_rate": 0.01, "accelerator": "cpu"}
+    project.run("train-dialog-encoder", dialogues=few / "first.json", val_dialogues=few / "first.json", run=few / "run", **options)
+    after = read(evaluate(name="trained", encoder=few / "run", features=before["store"]) / "metrics.json")
+    assert (after["model"], after["limit"], after["cut"]) == ("dialog encoder", before["limit"], before["cut"])
+    assert after["rounds"] != before["rounds"]
+
+
 def test_a_store_of_another_encoder_is_refused(few, evaluate, refused, tiny_clip, tiny_blip):
     store = read(evaluate(name="clip", encoder=tiny_clip, images=few) / "metrics.json")["store"]
     assert f"the feature store {store} is of another encoder" in refused(encoder=tiny_blip, images=few, features=store)
