@@ -148,7 +148,8 @@ def _tell(metrics: dict[str, Any]) -> None:
         Console().print(table)
     for name, reason in {name: row[name] for row in metrics["rows"] for name in METRICS if isinstance(row[name], str)}.items():
         print(f"{name} {reason}")
-    print("people: each caption against the other one of its pair: a ceiling with one reference only, to be compared within its own table")
+    made = "" if metrics["captions"] == "human" else f" (here both are no people's: {metrics['captions']})"
+    print(f"people: each caption against the other one of its pair{made}: a ceiling with one reference only, to be compared within its own table")
     frequent = metrics["most_frequent"]
     print(f"most frequent: {frequent['caption']!r}, {frequent['times']} times in train; random pair: a caption of another pair of train")
     origin = f"features: {metrics['features']}; pictures: {metrics['pictures']}; {metrics['decoding']}; " if "run" in metrics else ""
