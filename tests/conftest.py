@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import numpy as np
 import pytest
 
 from fashioniq.cli import main
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore Ctrl-C, and so would what the tests start
 
 PROJECT = Path(__file__).resolve().parents[1]
 SHARED = Path(os.environ.get("FASHIONIQ_SHARED", PROJECT.parent / "shared" / "data"))

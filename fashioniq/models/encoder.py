@@ -67,8 +67,8 @@ class InFloat32(nn.Module):
 def prepare_inference(encoder: nn.Module) -> nn.Module:
     """Make an EfficientNet of timm faster for inference, in place: the same function in eval mode, which can no longer be trained.
 
-    Each batch norm goes into the weights of the convolution before it. The first convolution stays in float32 under autocast: most of
-    the error of bfloat16 comes from rounding the pixels. Other networks stay as they are: only of this one is it known that modules
+    Each batch norm goes into the weights of the convolution before it. The first convolution and the first two stages stay in float32 under
+    autocast: most of the error of bfloat16 comes from them. Other networks stay as they are: only of this one is it known that modules
     are applied in the order in which they are listed.
     """
     if not isinstance(encoder, timm.models.EfficientNet):
@@ -84,6 +84,7 @@ def prepare_inference(encoder: nn.Module) -> nn.Module:
             if isinstance(block, SqueezeExcite):
                 setattr(module, name, _Gated(block))
     encoder.conv_stem = InFloat32(encoder.conv_stem)
+    encoder.blocks[0], encoder.blocks[1] = InFloat32(encoder.blocks[0]), InFloat32(encoder.blocks[1])
     return encoder.eval()
 
 
