@@ -363,7 +363,8 @@ def features(setting: Setting) -> Stage:
     predictor = AttributePredictor(encoder, encoder_size(encoder), sizes.attributes)
     head = copy.deepcopy(predictor.head).to(setting.device)
     prepare, squares = normalise(*encoder_mean_std(encoder)), list(squares_BCHW.numpy())
-    exact = Encoding(copy.deepcopy(predictor), copy.deepcopy(encoder), setting.device, bfloat16=False)
+    twin = copy.deepcopy(predictor)
+    exact = Encoding(twin, twin.encoder, setting.device, bfloat16=False)
     encode = Encoding(predictor, encoder, setting.device, bfloat16=True)
 
     @torch.no_grad()

@@ -18,6 +18,7 @@ from fashioniq.files import UserError
 
 UNKNOWN = "unknown"  # said where there is no answer, so that a round is never a bare question
 LONGEST = 120  # characters of an answer
+MOST_READ = 100_000  # characters of what a model says
 PICTURE_SIDE = 512  # pixels, of what goes to an endpoint
 
 _TAG = re.compile(r"<[^<>]*>")
@@ -45,7 +46,7 @@ def clean(text: str, longest: int = LONGEST) -> str:
 
     Whatever it says is text and goes nowhere but into the dialog.
     """
-    for line in _TAG.sub(" ", text[:100_000]).splitlines():
+    for line in _TAG.sub(" ", text[:MOST_READ]).splitlines():
         plain = "".join(" " if unicodedata.category(letter)[0] in "CZ" else letter for letter in line)
         if said := " ".join(plain.split()):
             return said if len(said) <= longest else said[: longest + 1].rpartition(" ")[0] or said[:longest]

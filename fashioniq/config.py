@@ -405,7 +405,7 @@ class MakeDialogues(Asking):
     recorded: Path | None = knob(None, "dialogues of the recorded questions and answers (default: those of --start)")
     images: Path | None = knob(None, "folder that the images' names begin in (default: the catalog's pictures)")
     out: Path = required("file to write")
-    batch_size: int = knob(32, "dialogs at a time", least=1)
+    batch_size: int = knob(32, "dialogs at a time; a person is asked picture by picture", least=1)
 
 
 @dataclass(kw_only=True)

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from fashioniq.answerers import Answerer, clean
+from fashioniq.answerers import MOST_READ, Answerer, clean
 from fashioniq.data.dialogues import JOINED, Dialogue, join_round, split_round
 from fashioniq.data.topics import Topic
 from fashioniq.files import UserError
@@ -78,7 +78,7 @@ def clean_question(text: str) -> str:
 
 def _questions(text: str) -> list[str]:
     """The questions of what a model said; where it put no question mark, its lines."""
-    lines = [line for line in text[:100_000].splitlines() if clean(line)]
+    lines = [line for line in text[:MOST_READ].splitlines() if clean(line)]
     parts = [part for line in lines if "?" in line for part in line.split("?")[:-1]] or lines
     asked = (_LABEL.sub("", clean(part, 10 * LONGEST)).strip(" \"'*") for part in parts)
     return [clean(one, LONGEST - 1) + "?" for one in asked if one]

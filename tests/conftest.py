@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fashioniq.cli import main
+from fashioniq.cli import COMMANDS, main
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore Ctrl-C, and so would what the tests start
 
@@ -67,6 +67,13 @@ class Runs:
 @pytest.fixture(scope="session")
 def project():
     return Project()
+
+
+@pytest.fixture(scope="session")
+def script_commands():
+    """The command of each script of the top level, by the script's path."""
+    scripts = [path for folder in (".", "data_prep", "eval") for path in (PROJECT / folder).glob("*.py")]
+    return {str(path.relative_to(PROJECT)): command for path in scripts for command in COMMANDS if f'"{command}"' in path.read_text()}
 
 
 @pytest.fixture(scope="session")

@@ -88,19 +88,13 @@ def test_an_unknown_key_of_a_config_file_ends_with_2(tmp_path, capsys):
     assert caught.value.code == 2 and "witdh" in told(capsys)
 
 
-def script_commands():
-    """The command of each script of the top level, by the script's path."""
-    scripts = [path for folder in (".", "data_prep", "eval") for path in (ROOT / folder).glob("*.py")]
-    return {str(path.relative_to(ROOT)): command for path in scripts for command in COMMANDS if f'"{command}"' in path.read_text()}
-
-
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: str(path.relative_to(ROOT / "configs")))
-def test_the_command_in_the_first_line_of_a_config_can_be_given(path, monkeypatch):
+def test_the_command_in_the_first_line_of_a_config_can_be_given(path, script_commands, monkeypatch):
     monkeypatch.chdir(ROOT)
     first = path.read_text().splitlines()[0].split("   ")[0]
     mark, python, script, *arguments = first.split()
     assert (mark, python) == ("#", "python") and ["--config", str(path.relative_to(ROOT))] == arguments[:2]
-    parse(script_commands()[script], arguments)
+    parse(script_commands[script], arguments)
 
 
 @pytest.mark.parametrize("value", [".nan", ".inf", "1e400"])

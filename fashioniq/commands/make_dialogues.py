@@ -36,7 +36,8 @@ def run(settings: MakeDialogues) -> None:
     catalog = Catalog(settings.data, settings.category) if settings.category else None
     begun = _begun(settings, catalog)
     recorded = _recorded(settings, begun) if "recorded" in (settings.questioner, settings.answerer) else []
-    questioner, answerer = questioner_of(settings, catalog, recorded), _answerer_of(settings, catalog, begun, recorded)
+    questioner = questioner_of(settings, catalog, recorded, answered=settings.answerer == "recorded")
+    answerer = _answerer_of(settings, catalog, begun, recorded)
     parts = settings.out.with_name(settings.out.name + ".parts")
     with held(parts):
         remove_leftovers(parts)

@@ -50,13 +50,20 @@ def search_of(settings: Asking, catalog: Catalog) -> tuple[Search, list[str]]:
 
 
 def questioner_of(
-    settings: Asking, catalog: Catalog | None, recorded: Sequence[Dialogue] = (), finding: tuple[Search, list[str]] | None = None
+    settings: Asking,
+    catalog: Catalog | None,
+    recorded: Sequence[Dialogue] = (),
+    answered: bool = False,
+    finding: tuple[Search, list[str]] | None = None,
 ) -> Questioner:
-    """Who asks; `finding` is a `search_of` that is there already. Raises UserError where something is missing, or questions are too few."""
+    """Who asks. `recorded` dialogues are `answered` where their own answers follow; `finding` is a `search_of` that is there already.
+
+    Raises UserError where something is missing, or questions are too few.
+    """
     if settings.questioner == "recorded":
         if (held := min((len(dialogue.rounds) - 1 for dialogue in recorded), default=0)) < settings.rounds:
             raise UserError(f"{held} rounds are recorded: give fewer than {settings.rounds} --rounds")
-        return questioners.Recorded(recorded, answered=getattr(settings, "answerer", None) == "recorded")
+        return questioners.Recorded(recorded, answered)
     if settings.questioner in ("few-shot", "unanswered"):
         if (name := settings.language_model) is None:
             raise UserError(f"--questioner {settings.questioner} asks a language model: give --language-model")

@@ -1,7 +1,7 @@
 """`fashioniq train-dialog-encoder`."""
 
 from dataclasses import asdict
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
@@ -12,7 +12,7 @@ from fashioniq.categories import file_name
 from fashioniq.commands.chat_encoders import load_pretrained
 from fashioniq.commands.common import features_folder, run_folder, sizes_of
 from fashioniq.config import TrainDialogEncoder
-from fashioniq.data.dialogues import Dialogue, in_search_space, read_dialogues
+from fashioniq.data.dialogues import Dialogue, in_search_space, names_in, read_dialogues
 from fashioniq.data.features import FeatureStore
 from fashioniq.data.words import Vocabulary
 from fashioniq.files import UserError, checksum
@@ -96,9 +96,8 @@ def _place(settings: TrainDialogEncoder, option: str) -> Path:
 
 
 def _with_features(dialogues: list[Dialogue], store: FeatureStore, path: Path) -> list[Dialogue]:
-    """The dialogs whose image has features, by its name or its file's name; how many is told. Raises UserError where fewer than two have."""
-    files = {PurePosixPath(name).name for name in store.ids}
-    there = [dialogue for dialogue in dialogues if PurePosixPath(dialogue.image).name in files]
+    """The dialogs whose image has features; how many is told. Raises UserError where fewer than two have."""
+    there = [dialogue for dialogue, name in zip(dialogues, names_in(dialogues, store.ids), strict=True) if name]
     if len(there) < 2:
         raise UserError(f"{store.root} has features of the images of {len(there)} of the dialogs of {path}: at least two are needed")
     print(f"{path}: {len(there)} of {len(dialogues)} dialogs have features of their image")

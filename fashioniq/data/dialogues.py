@@ -80,14 +80,8 @@ def read_search_space(path: Path) -> list[str]:
 
 
 def in_search_space(dialogues: Sequence[Dialogue], space: Sequence[str], path: Path) -> list[Dialogue]:
-    """The dialogues with their images named as in the search space: the same name, or the only one with its file name where one lacks folders.
-
-    Raises UserError where an image is not in it.
-    """
-    there = set(space)
-    by_file = Counter(_file_name(name) for name in space)
-    whole = {_file_name(name): name for name in space if by_file[_file_name(name)] == 1}
-    names = [one.image if one.image in there else _same_image(one.image, whole.get(_file_name(one.image))) for one in dialogues]
+    """The dialogues with their images named as in the search space (see `names_in`). Raises UserError where an image is not in it."""
+    names = names_in(dialogues, space)
     if missing := [one.image for one, name in zip(dialogues, names, strict=True) if name is None]:
         raise UserError(
             f"the search space lacks the images of {len(missing)} of the {len(dialogues)} dialogues of {path}, as {missing[0]}: "
@@ -98,11 +92,17 @@ def in_search_space(dialogues: Sequence[Dialogue], space: Sequence[str], path: P
     return found
 
 
-def _same_image(name: str, found: str | None) -> str | None:
-    """What was found by the file name, if the folders that both have are the same ones."""
-    one, other = (tuple(reversed((text or "").replace("\\", "/").split("/"))) for text in (name, found))
-    shorter = min(len(one), len(other))
-    return found if one[:shorter] == other[:shorter] else None
+def names_in(dialogues: Sequence[Dialogue], space: Sequence[str]) -> list[str | None]:
+    """How the search space names the image of each dialogue: the same, or as the only one with its file name where one lacks folders; or None."""
+    there, by_file = set(space), Counter(map(_file_name, space))
+    whole = {_file_name(name): name for name in space if by_file[_file_name(name)] == 1}
+    found = (one.image if one.image in there else whole.get(_file_name(one.image)) for one in dialogues)
+    return [name if name and _one_ends_in_the_other(one.image, name) else None for one, name in zip(dialogues, found, strict=True)]
+
+
+def _one_ends_in_the_other(*names: str) -> bool:
+    one, other = ("/" + name.replace("\\", "/") for name in names)
+    return one.endswith(other) or other.endswith(one)
 
 
 def _of_chatir(content: Any, path: Path) -> list[Dialogue]:
