@@ -12,18 +12,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fashioniq.data.features import Items
+from fashioniq.data.features import ItemInputs, Items
 from fashioniq.data.words import END, PAD, START, UNKNOWN
 from fashioniq.models.captioner import Captioner
-from fashioniq.models.decoding import Looks
 from fashioniq.models.layers import Attention, Decoder, Encoder
 from fashioniq.models.retriever import DialogRetriever, Turn
 
-Say = Callable[[Looks, Looks], Tensor]
+Say = Callable[[ItemInputs, ItemInputs], Tensor]
 
 
 class Dialogs(NamedTuple):
-    """What was said and found: as `fashioniq.rollout.Dialogs`."""
+    """What was said and found: as `fashioniq.loop.rollout.Dialogs`."""
 
     shown_BT: Tensor
     words_BTL: Tensor
@@ -59,7 +58,7 @@ def decode(decoder: Decoder, x_BLD: Tensor, memory_BLD: Tensor, memory_mask_BL: 
     return decoder.norm(x_BLD)
 
 
-def next_words(captioner: Captioner, reference: Looks, target: Looks, words_BL: Tensor, last: bool = False) -> Tensor:
+def next_words(captioner: Captioner, reference: ItemInputs, target: ItemInputs, words_BL: Tensor, last: bool = False) -> Tensor:
     """Scores of every next word, B×L×V, or of the last. There may be several captions of each pair, one after the other; the pair is encoded once."""
     tokens = [captioner.image(reference.features_BD - target.features_BD).unsqueeze(1) + captioner.role.weight[0]]
     masks = [torch.ones_like(tokens[0][..., 0], dtype=torch.bool)]
@@ -74,7 +73,7 @@ def next_words(captioner: Captioner, reference: Looks, target: Looks, words_BL: 
     return captioner.out(x_BLD[:, -1:] if last else x_BLD)
 
 
-def _last_log_probabilities(captioner: Captioner, reference: Looks, target: Looks, words_BL: Tensor) -> Tensor:
+def _last_log_probabilities(captioner: Captioner, reference: ItemInputs, target: ItemInputs, words_BL: Tensor) -> Tensor:
     scores_BV = next_words(captioner, reference, target, words_BL, last=True)[:, 0].log_softmax(-1)
     never = [PAD, START, UNKNOWN] if words_BL.shape[1] > 1 else [PAD, START, UNKNOWN, END]
     scores_BV[:, never] = float("-inf")
@@ -82,7 +81,7 @@ def _last_log_probabilities(captioner: Captioner, reference: Looks, target: Look
 
 
 @torch.no_grad()
-def greedy(captioner: Captioner, reference: Looks, target: Looks) -> Tensor:
+def greedy(captioner: Captioner, reference: ItemInputs, target: ItemInputs) -> Tensor:
     """The most probable next word, again and again, until every caption has its end."""
     words_BL = torch.full((len(reference.features_BD), 1), START, device=reference.features_BD.device)
     while words_BL.shape[1] <= captioner.max_words and not (words_BL == END).any(1).all():
@@ -108,7 +107,7 @@ class Hypothesis(NamedTuple):
 
 
 @torch.no_grad()
-def beam(captioner: Captioner, reference: Looks, target: Looks, beams: int) -> Tensor:
+def beam(captioner: Captioner, reference: ItemInputs, target: ItemInputs, beams: int) -> Tensor:
     """Beam search dialog by dialog and beam by beam around passes over all; the best mean log-probability a word wins."""
     device = reference.features_BD.device
     dialogs = [[Hypothesis([START], 0.0)] for _ in reference.features_BD]
@@ -191,7 +190,7 @@ def simulate(retriever: DialogRetriever, say: Say, items: Items, target_B: Tenso
     found: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
     item_B = first_B
     for _ in range(turns):
-        shown, wanted = (Looks(items.features_ND[some_B], items.attributes_NA[some_B]) for some_B in (item_B, target_B))
+        shown, wanted = (items.inputs(some_B) for some_B in (item_B, target_B))
         words_BL = say(shown, wanted)
         heard.append(Turn(words_BL, shown.attributes_BA, shown.features_BD))
         query_BD = query(retriever, heard)
@@ -212,6 +211,6 @@ def triplet_loss(query_BTD: Tensor, target_BD: Tensor, margin: float = 0.1) -> T
     return torch.stack(losses).sum()
 
 
-def caption_loss(captioner: Captioner, reference: Looks, target: Looks, words_BL: Tensor) -> Tensor:
+def caption_loss(captioner: Captioner, reference: ItemInputs, target: ItemInputs, words_BL: Tensor) -> Tensor:
     logits_BLV = next_words(captioner, reference, target, words_BL[:, :-1])
     return F.cross_entropy(logits_BLV.flatten(0, 1), words_BL[:, 1:].flatten(), ignore_index=PAD)

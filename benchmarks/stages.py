@@ -13,23 +13,23 @@ from counts import Needs, Sizes
 from efficientnet_pytorch import EfficientNet
 from torch import Tensor, nn
 
-from fashioniq.askers import BestItem, Offer
+from fashioniq.askers.best_item import BestItem
 from fashioniq.commands.sources import Encoding
 from fashioniq.config import TrainAttributes, TrainCaptioner, TrainRetriever
-from fashioniq.data.features import Items
+from fashioniq.data.features import ItemInputs, Items
 from fashioniq.data.words import END, PAD, SPECIAL, START, Vocabulary
-from fashioniq.gallery import Gallery
+from fashioniq.loop.gallery import Gallery
+from fashioniq.loop.messages import Message, Talk
+from fashioniq.loop.rollout import Dialogs, System, rollout
 from fashioniq.models.attributes import AttributePredictor, top_attributes
 from fashioniq.models.captioner import Captioner
-from fashioniq.models.decoding import Looks
 from fashioniq.models.encoder import convert_efficientnet_pytorch, create_encoder, encoder_mean_std, encoder_size, normalise
 from fashioniq.models.retriever import DialogRetriever
-from fashioniq.rollout import Dialogs, rollout
 from fashioniq.training.attributes import AttributeLoss, AttributeTraining
 from fashioniq.training.captioner import CaptionerTraining
 from fashioniq.training.losses import turn_loss
 from fashioniq.training.retriever import RetrieverTraining, random_others
-from fashioniq.users import CaptionerUser
+from fashioniq.users.captioner import CaptionerUser
 
 LENGTHS = (0.007, 0.085, 0.119, 0.137, 0.2, 0.184, 0.129, 0.139)  # shares of Fashion IQ's training captions of 1 … 8 words and more
 ENDS = 0.15  # share of places at which the untrained captioner ends: its captions are then about six words long
@@ -124,7 +124,7 @@ def create_models(setting: Setting, attention: str = "both-ways", turns: int | N
 def make_talkative(captioner: Captioner, setting: Setting) -> None:
     """An untrained captioner says one thing of all pairs and finds no end: centre its last normalisations, and set the end's bias."""
     items = random_items(2 * 64, setting)
-    reference, target = (Looks(items.features_ND[part], items.attributes_NA[part]) for part in (slice(64), slice(64, None)))
+    reference, target = (items.inputs(part) for part in (slice(64), slice(64, None)))
     words_BL = random_captions(64, setting.sizes)[0][:, :-1].to(setting.device)
     for norm in (captioner.encoder.norm, captioner.decoder.norm):
         seen: list[Tensor] = []
@@ -147,7 +147,7 @@ def simulation(setting: Setting, beams: int) -> Stage:
     target_B, first_B = targets_and_firsts(dialogs, items)
     words = [0.0, 0.0]
 
-    def say(reference: Looks, target: Looks) -> Tensor:
+    def say(reference: ItemInputs, target: ItemInputs) -> Tensor:
         return plain.greedy(captioner, reference, target) if beams == 1 else plain.beam(captioner, reference, target, beams)
 
     @torch.no_grad()
@@ -179,7 +179,8 @@ def simulate_ours(
     with torch.no_grad():
         gallery = Gallery(items, retriever.embed_images(items.features_ND))
     target_B, first_B = targets_and_firsts(dialogs, items)
-    return torch.no_grad()(lambda: rollout(retriever, BestItem(), user, gallery, target_B, first_B, turns))
+    system, first = System(retriever, BestItem(), gallery), Message(item_B=first_B)
+    return torch.no_grad()(lambda: rollout(system, user, target_B, first, turns))
 
 
 def targets_and_firsts(dialogs: int, items: Items) -> tuple[Tensor, Tensor]:
@@ -225,9 +226,9 @@ def same_ranks(query_BD: Tensor, vectors_ND: Tensor, target_B: Tensor, ours_B: T
 class Noting(BestItem):
     """Remembers which items a training step began with."""
 
-    def offer(self, query_BD: Tensor, shown_BT: Tensor, gallery: Gallery) -> Offer:
-        self.first_B = shown_BT[:, 0]
-        return super().offer(query_BD, shown_BT, gallery)
+    def offer(self, talk: Talk, gallery: Gallery) -> Message:
+        self.first_B = talk.turns[0].offer.item_B
+        return super().offer(talk, gallery)
 
 
 def retriever_step(setting: Setting, attention: str) -> Stage:
@@ -295,7 +296,7 @@ def captioner_step(setting: Setting, of_a_pair: int) -> Stage:
     words_BL, words = words_BL.to(setting.device), float(length_B.float().mean())
     batch = [*pair_P, words_BL.unflatten(0, (-1, of_a_pair))]
     of_captions = [some_P.repeat_interleave(of_a_pair) for some_P in pair_P]
-    reference, target = (Looks(items.features_ND[some_B], items.attributes_NA[some_B]) for some_B in of_captions)
+    reference, target = (items.inputs(some_B) for some_B in of_captions)
 
     def plain_loss() -> Tensor:
         return plain.caption_loss(captioner, reference, target, words_BL)
@@ -407,7 +408,7 @@ def twin_encoders(setting: Setting, squares_BCHW: Tensor) -> tuple[nn.Module, Ef
 def ranks(setting: Setting, plain_ranks: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Stage:
     """The rank of each of N targets among N vectors of features, for queries somewhere near them; the plain way does CHECKED of them."""
     count, width = setting.sizes.targets, setting.sizes.features
-    items = Items([str(n) for n in range(count)], torch.empty(0, device=setting.device), torch.empty(0, dtype=torch.long))
+    items = Items.without_attributes([str(n) for n in range(count)], torch.empty(0, device=setting.device))
     vectors_ND = nn.functional.normalize(torch.randn(count, width, device=setting.device), dim=1)
     query_ND = nn.functional.normalize(vectors_ND + 10 * width**-0.5 * torch.randn_like(vectors_ND), dim=1)
     gallery, target_N = Gallery(items, vectors_ND), torch.arange(count, device=setting.device)
@@ -464,7 +465,7 @@ def growth(setting: Setting) -> Iterator[tuple[str, int, Stage]]:
 def searching_stage(setting: Setting, count: int) -> Stage:
     """Ranks of 128 targets and the items nearest to their queries, in the retriever's space."""
     width, queries = setting.sizes.retriever[0], 128
-    items = Items([], torch.empty(0, device=setting.device), torch.empty(0, dtype=torch.long))
+    items = Items.without_attributes([], torch.empty(0, device=setting.device))
     gallery = Gallery(items, nn.functional.normalize(torch.randn(count, width, device=setting.device), dim=1))
     query_BD, target_B = torch.randn(queries, width, device=setting.device), torch.arange(queries, device=setting.device) % count
 

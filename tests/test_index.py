@@ -4,8 +4,8 @@ import torch
 from fashioniq import index
 from fashioniq.data.features import Items
 from fashioniq.files import UserError
-from fashioniq.gallery import Gallery, faiss
-from fashioniq.index import approximate
+from fashioniq.loop.gallery import Gallery, faiss
+from fashioniq.loop.index import approximate
 
 needs_faiss = pytest.mark.skipif(faiss is None, reason="FAISS is not installed")
 COUNT = 2000

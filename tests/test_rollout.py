@@ -1,14 +1,16 @@
 import pytest
 import torch
 
-from fashioniq.askers import BestItem, Offer
+from fashioniq.askers.best_item import BestItem
 from fashioniq.data.features import Items
 from fashioniq.data.words import Vocabulary
-from fashioniq.gallery import Gallery
+from fashioniq.loop.gallery import Gallery
+from fashioniq.loop.messages import Message, Talk, Turn
+from fashioniq.loop.rollout import System, rollout
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.retriever import DialogRetriever
-from fashioniq.rollout import rollout
-from fashioniq.users import CaptionerUser, RecordedUser, Words
+from fashioniq.users.captioner import CaptionerUser
+from fashioniq.users.recorded import Recorded
 
 N, T = 40, 3
 
@@ -27,31 +29,9 @@ def gallery_of(items, retriever):
     return Gallery(items, retriever.embed_images(items.features_ND))
 
 
-def tensors_in(thing):
-    """Every tensor that can be reached from an argument: in tuples, lists, dicts and attributes of objects."""
-    if isinstance(thing, torch.Tensor):
-        return [thing]
-    if isinstance(thing, dict):
-        parts = thing.values()
-    elif isinstance(thing, (tuple, list)):
-        parts = thing
-    else:
-        parts = vars(thing).values() if hasattr(thing, "__dict__") else ()
-    return [tensor for part in parts for tensor in tensors_in(part)]
-
-
-class Spy:
-    """Records every tensor that is handed to one method of another object."""
-
-    def __init__(self, other):
-        self.other, self.seen = other, []
-
-    def __getattr__(self, name):
-        def spied(*arguments, **named):
-            self.seen += [tensor.detach().clone() for tensor in tensors_in([arguments, named])]
-            return getattr(self.other, name)(*arguments, **named)
-
-        return spied
+def held(retriever, user, gallery, target_B, first_B, asker=None, rank=True):
+    """A rollout of T turns that begins with items."""
+    return rollout(System(retriever, asker or BestItem(), gallery), user, target_B, Message(item_B=first_B), T, rank)
 
 
 class Repeater:
@@ -60,34 +40,23 @@ class Repeater:
     def __init__(self, words_BTL):
         self.words_BTL, self.heard = words_BTL, []
 
-    def reply(self, target_B, offer):
-        self.heard.append((target_B, offer.turn, offer.item_B))
-        return Words(self.words_BTL[:, offer.turn])
+    def reply(self, target_B, offer, turn):
+        self.heard.append((target_B, turn, offer.item_B))
+        return Message(words_BL=self.words_BTL[:, turn])
 
 
-def spied_rollout(target_B):
+def some_dialogs(target_B):
     torch.manual_seed(1)
     items, retriever = some_items(), some_retriever().eval()
     user = Repeater(torch.randint(4, 30, (8, T, 8)))
-    retriever_spy, asker_spy = Spy(retriever), Spy(BestItem(exclude_shown=True))
     with torch.no_grad():
-        dialogs = rollout(retriever_spy, asker_spy, user, gallery_of(items, retriever), target_B, torch.arange(8), T)
-    return dialogs, retriever_spy.seen, asker_spy.seen, user.heard
-
-
-def test_the_target_reaches_neither_retriever_nor_asker():
-    one, *seen_with_one, heard = spied_rollout(torch.arange(10, 18))
-    other, *seen_with_other, _ = spied_rollout(torch.arange(30, 22, -1))
-    assert all(torch.equal(target_B, one.target_B) for target_B, *_ in heard)  # the user does know it
-    for with_one, with_other in zip(seen_with_one, seen_with_other, strict=True):
-        assert len(with_one) == len(with_other) > 0
-        assert all(torch.equal(a, b) for a, b in zip(with_one, with_other, strict=True))
-    assert torch.equal(one.query_BTD, other.query_BTD) and torch.equal(one.shown_BT, other.shown_BT)
-    assert not torch.equal(one.ranks, other.ranks)
+        dialogs = held(retriever, user, gallery_of(items, retriever), target_B, torch.arange(8), BestItem(exclude_shown=True))
+    return dialogs, user.heard
 
 
 def test_a_dialog_tells_what_was_shown_said_asked_and_how_the_target_ranked():
-    dialogs, *_, heard = spied_rollout(torch.arange(10, 18))
+    dialogs, heard = some_dialogs(torch.arange(10, 18))
+    assert all(torch.equal(target_B, dialogs.target_B) for target_B, *_ in heard)
     candidates = gallery_of(some_items(), some_retriever().eval())
     assert dialogs.shown_BT[:, 0].tolist() == list(range(8))
     assert [turn for _, turn, _ in heard] == [0, 1, 2]
@@ -101,7 +70,7 @@ def test_the_best_item_by_the_query_of_the_turn_before_is_shown_next():
     items, retriever = some_items(), some_retriever().eval()
     candidates = gallery_of(items, retriever)
     with torch.no_grad():
-        dialogs = rollout(retriever, BestItem(), RecordedUser(torch.randint(4, 30, (5, T, 8))), candidates, torch.arange(5), torch.arange(5) + 9, T)
+        dialogs = held(retriever, Recorded.of_words(torch.randint(4, 30, (5, T, 8))), candidates, torch.arange(5), torch.arange(5) + 9)
     for turn in range(1, T):
         assert (candidates.rank(dialogs.query_BTD[:, turn - 1], dialogs.shown_BT[:, turn]) == 0).all()
 
@@ -115,8 +84,8 @@ def test_the_retriever_hears_of_the_item_that_is_shown():
     turns, items = [], some_items()
     retriever = Deaf(30, 6, 10, width=16, heads=2, hidden=32, layers=1).eval()
     with torch.no_grad():
-        user = RecordedUser(torch.randint(4, 30, (5, T, 8)))
-        dialogs = rollout(retriever, BestItem(), user, gallery_of(items, retriever), torch.arange(5), torch.arange(5, 10), T)
+        user = Recorded.of_words(torch.randint(4, 30, (5, T, 8)))
+        dialogs = held(retriever, user, gallery_of(items, retriever), torch.arange(5), torch.arange(5, 10))
     for number, turn in enumerate(turns):
         assert torch.equal(turn.image_BD, items.features_ND[dialogs.shown_BT[:, number]])
         assert torch.equal(turn.attributes_BA, items.attributes_NA[dialogs.shown_BT[:, number]])
@@ -128,7 +97,7 @@ def test_training_gives_gradients_to_the_retriever_and_none_to_the_captioner(bea
     items, retriever, vocabulary = some_items(), some_retriever().train(), Vocabulary([f"word{n}" for n in range(26)])
     captioner = Captioner(30, 6, 10, width=16, heads=2, hidden=32, layers=1)
     user = CaptionerUser(captioner, items, vocabulary, vocabulary, beams)
-    dialogs = rollout(retriever, BestItem(), user, gallery_of(items, retriever), torch.arange(5), torch.arange(5) + 5, T, rank=False)
+    dialogs = held(retriever, user, gallery_of(items, retriever), torch.arange(5), torch.arange(5) + 5, rank=False)
     (dialogs.query_BTD - retriever.embed_images(items.features_ND[:5]).unsqueeze(1)).square().sum().backward()
     without = [name for name, weight in retriever.named_parameters() if weight.grad is None or not weight.grad.any()]
     assert not without
@@ -143,15 +112,15 @@ def test_training_and_evaluation_are_the_same_loop():
     for training in (True, False):
         retriever.train(training)
         with torch.set_grad_enabled(training):
-            made.append(rollout(retriever, BestItem(), RecordedUser(words_BTL), gallery_of(items, retriever), *torch.arange(10).view(2, 5), T))
+            made.append(held(retriever, Recorded.of_words(words_BTL), gallery_of(items, retriever), *torch.arange(10).view(2, 5)))
     assert torch.equal(made[0].shown_BT, made[1].shown_BT) and torch.equal(made[0].ranks, made[1].ranks)
     torch.testing.assert_close(made[0].query_BTD.detach(), made[1].query_BTD)
 
 
 def test_a_rollout_without_ranks_says_so():
     items, retriever = some_items(), some_retriever()
-    user = RecordedUser(torch.randint(4, 30, (5, T, 8)))
-    dialogs = rollout(retriever, BestItem(), user, gallery_of(items, retriever), *torch.arange(10).view(2, 5), T, rank=False)
+    user = Recorded.of_words(torch.randint(4, 30, (5, T, 8)))
+    dialogs = held(retriever, user, gallery_of(items, retriever), *torch.arange(10).view(2, 5), rank=False)
     assert dialogs.rank_BT is None
     with pytest.raises(ValueError, match="without ranks"):
         _ = dialogs.ranks
@@ -161,5 +130,12 @@ def test_a_rollout_without_ranks_says_so():
 def test_the_best_item_is_offered_and_with_exclusion_the_best_one_not_yet_shown(exclude_shown, expected):
     items = Items(list("abcd"), torch.zeros(4, 1), torch.zeros(4, 8, dtype=torch.long))
     gallery = Gallery(items, torch.tensor([[0.0], [1.0], [2.0], [2.5]]))
-    offer = BestItem(exclude_shown).offer(torch.tensor([[0.0], [2.0]]), torch.tensor([[0], [2]]), gallery)
-    assert isinstance(offer, Offer) and offer.turn == 1 and offer.item_B.tolist() == expected
+    turn = Turn(Message(item_B=torch.tensor([0, 2])), Message())
+    talk = Talk(2, None, (turn,), (torch.tensor([[0.0], [2.0]]),))
+    assert BestItem(exclude_shown).offer(talk, gallery).item_B.tolist() == expected
+
+
+def test_a_dialog_begins_with_the_item_nearest_to_the_mean_of_the_gallery():
+    items = Items(list("abc"), torch.zeros(3, 1), torch.zeros(3, 8, dtype=torch.long))
+    gallery = Gallery(items, torch.tensor([[0.0], [2.5], [4.0]]))
+    assert BestItem().offer(Talk(2, None), gallery).item_B.tolist() == [1, 1]

@@ -8,21 +8,16 @@ import pytest
 import fashioniq
 
 ROOT = Path(fashioniq.__file__).parent
-LOOP = {"gallery", "users", "askers", "rollout"}
 MAY_KNOW = {
     "data": {"data", "files", "categories"},
     "metrics": {"metrics", "data"},
-    "models": {"models", "data"},
-    "gallery": {"data"},
-    "index": {"gallery", "files"},
-    "users": {"askers", "data", "models"},
-    "askers": {"gallery"},
-    "rollout": LOOP | {"models"},
+    "loop": {"loop", "data", "files"},
+    "models": {"models", "loop", "data"},
+    "users": {"users", "loop", "models", "endpoints", "data", "files"},
+    "askers": {"askers", "loop", "data", "files"},
     "endpoints": {"data", "files"},
     "pretrained": {"files"},
-    "answerers": {"endpoints", "data", "files"},
-    "questioners": {"answerers", "gallery", "models", "data", "files"},
-    "training": LOOP | {"training", "models", "metrics", "data", "files", "config", "checkpoints"},
+    "training": {"training", "users", "askers", "loop", "models", "metrics", "data", "files", "config", "checkpoints"},
     "report": {"report", "data", "files", "metrics"},
     "checkpoints": {"data", "files", "categories"},
     "config": {"files"},

@@ -3,12 +3,13 @@ from itertools import pairwise
 import pytest
 import torch
 
-from fashioniq.askers import Offer
 from fashioniq.data.features import Items
 from fashioniq.data.words import PAD, SPECIAL, UNKNOWN, Vocabulary
+from fashioniq.loop.messages import Message
 from fashioniq.models.captioner import Captioner
-from fashioniq.models.decoding import Looks
-from fashioniq.users import CaptionerUser, ErringUser, RecordedUser, Words, chances, negation, with_errors
+from fashioniq.users.captioner import CaptionerUser
+from fashioniq.users.noisy import NoisyUser, chances, corrupt, negation
+from fashioniq.users.recorded import Recorded
 
 SPEAKS = Vocabulary([f"word{n}" for n in range(16)])
 HEARS = Vocabulary([f"word{n}" for n in reversed(range(2, 16))])  # other ids, and two words that it never heard
@@ -29,7 +30,7 @@ def captioner():
 
 
 def looks(items, item_B):
-    return Looks(items.features_ND[item_B], items.attributes_NA[item_B])
+    return items.inputs(item_B)
 
 
 OFFERED, WANTED = torch.arange(0, 15), torch.arange(15, 30)
@@ -39,13 +40,13 @@ OFFERED, WANTED = torch.arange(0, 15), torch.arange(15, 30)
 def test_the_captioner_tells_how_the_target_differs_from_the_offer(items, captioner, beams):
     user = CaptionerUser(captioner, items, SPEAKS, SPEAKS, beams)
     expected_BL = captioner.beam(looks(items, OFFERED), looks(items, WANTED), beams)
-    assert torch.equal(user.reply(WANTED, Offer(0, OFFERED)).words_BL, expected_BL)
-    assert not torch.equal(user.reply(OFFERED, Offer(0, WANTED)).words_BL, expected_BL)
+    assert torch.equal(user.reply(WANTED, Message(item_B=OFFERED), 0).words_BL, expected_BL)
+    assert not torch.equal(user.reply(OFFERED, Message(item_B=WANTED), 0).words_BL, expected_BL)
 
 
 def test_words_arrive_in_the_vocabulary_of_the_listener(items, captioner):
-    said = SPEAKS.decode(CaptionerUser(captioner, items, SPEAKS, SPEAKS).reply(WANTED, Offer(0, OFFERED)).words_BL)
-    heard_BL = CaptionerUser(captioner, items, SPEAKS, HEARS).reply(WANTED, Offer(0, OFFERED)).words_BL
+    said = SPEAKS.decode(CaptionerUser(captioner, items, SPEAKS, SPEAKS).reply(WANTED, Message(item_B=OFFERED), 0).words_BL)
+    heard_BL = CaptionerUser(captioner, items, SPEAKS, HEARS).reply(WANTED, Message(item_B=OFFERED), 0).words_BL
     expected = [" ".join(word if word in HEARS else SPECIAL[UNKNOWN] for word in text.split()) for text in said]
     assert HEARS.decode(heard_BL) == expected
 
@@ -53,15 +54,15 @@ def test_words_arrive_in_the_vocabulary_of_the_listener(items, captioner):
 def test_the_captioner_is_frozen_and_speaks_without_dropout(items, captioner):
     user = CaptionerUser(captioner.train(), items, SPEAKS, SPEAKS)
     assert not captioner.training and not any(weight.requires_grad for weight in captioner.parameters())
-    assert torch.equal(*(user.reply(WANTED, Offer(0, OFFERED)).words_BL for _ in range(2)))
+    assert torch.equal(*(user.reply(WANTED, Message(item_B=OFFERED), 0).words_BL for _ in range(2)))
 
 
 def test_a_recorded_user_repeats_the_words_of_each_turn():
     words_BTL = torch.randint(4, 20, (5, 3, 8))
     words_BTL[0, 1, 4:] = PAD
-    user = RecordedUser(words_BTL)
+    user = Recorded.of_words(words_BTL)
     for turn in (2, 0, 1):
-        assert torch.equal(user.reply(torch.arange(5), Offer(turn, torch.arange(5))).words_BL, words_BTL[:, turn])
+        assert torch.equal(user.reply(torch.arange(5), Message(item_B=torch.arange(5)), turn).words_BL, words_BTL[:, turn])
 
 
 # a user that errs
@@ -72,7 +73,7 @@ SAID = ["w1 w2 w3 w4", "w5", "", "w1 w2 w3 w4 w5 w6 w7 w0"]
 
 
 def said_with(errors, chance_BL, word=NOT):
-    return TALK.decode(with_errors(TALK.encode(SAID, 8), errors, torch.as_tensor(chance_BL).expand(len(SAID), 8), word))
+    return TALK.decode(corrupt(TALK.encode(SAID, 8), errors, torch.as_tensor(chance_BL).expand(len(SAID), 8), word))
 
 
 @pytest.mark.parametrize(
@@ -102,7 +103,7 @@ def test_nobody_is_silenced_and_nobody_who_is_silent_speaks():
 
 def test_without_errors_every_word_stays_as_it_is():
     words_BL = TALK.encode(SAID, 8)
-    assert torch.equal(with_errors(words_BL, 0.0, torch.rand(words_BL.shape), NOT), words_BL)
+    assert torch.equal(corrupt(words_BL, 0.0, torch.rand(words_BL.shape), NOT), words_BL)
 
 
 def test_a_listener_without_negations_hears_drops_and_swaps_only():
@@ -115,7 +116,7 @@ def test_a_listener_without_negations_hears_drops_and_swaps_only():
 def test_each_kind_of_error_comes_as_often_as_it_should():
     rows, length, errors = 4000, 20, 0.06
     words_BL = torch.nn.functional.pad(torch.arange(10, 10 + length), (0, length)).repeat(rows, 1)  # in order, with room for negations
-    heard_BL = with_errors(words_BL, errors, torch.rand(words_BL.shape, generator=torch.Generator().manual_seed(0)), NOT)
+    heard_BL = corrupt(words_BL, errors, torch.rand(words_BL.shape, generator=torch.Generator().manual_seed(0)), NOT)
     others = [[word for word in row if word > NOT] for row in heard_BL.tolist()]
     swapped = sum(later < word for row in others for word, later in pairwise(row))
     dropped = rows * length - sum(map(len, others))
@@ -129,8 +130,8 @@ class Parrot:
     def __init__(self, words_BL):
         self.words_BL = words_BL
 
-    def reply(self, target_B, offer):
-        return Words(self.words_BL[target_B])
+    def reply(self, target_B, offer, turn):
+        return Message(words_BL=self.words_BL[target_B])
 
 
 @pytest.fixture
@@ -139,9 +140,9 @@ def parrot():
 
 
 def test_fixed_errors_belong_to_the_dialog_and_its_turn(parrot):
-    user = ErringUser(parrot, 0.5, TALK, chances(seed=0, turns=3, dialogs=50, words=8))
-    all_BL = user.reply(torch.arange(50), Offer(1, torch.zeros(50))).words_BL
+    user = NoisyUser(parrot, 0.5, TALK, chances(seed=0, turns=3, dialogs=50, words=8))
+    all_BL = user.reply(torch.arange(50), Message(item_B=torch.zeros(50)), 1).words_BL
     some_B = torch.tensor([31, 4, 17])
-    assert torch.equal(user.reply(some_B, Offer(1, torch.ones(3))).words_BL, all_BL[some_B])  # whatever the batch and the offer
-    assert not torch.equal(user.reply(torch.arange(50), Offer(2, torch.zeros(50))).words_BL, all_BL)
+    assert torch.equal(user.reply(some_B, Message(item_B=torch.ones(3)), 1).words_BL, all_BL[some_B])  # whatever the batch and the offer
+    assert not torch.equal(user.reply(torch.arange(50), Message(item_B=torch.zeros(50)), 2).words_BL, all_BL)
     assert torch.equal(chances(0, 3, 50, 8)[:2], chances(0, 2, 50, 8)) and not torch.equal(chances(0, 1, 50, 8), chances(1, 1, 50, 8))

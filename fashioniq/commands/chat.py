@@ -1,45 +1,43 @@
 """`fashioniq chat`."""
 
-from collections.abc import Sequence
+from torch import Tensor
 
-from fashioniq.answerers import Person, clean
-from fashioniq.commands.talking import questioner_of, search_of
+from fashioniq.commands.talking import asker_of, searched_by_text
 from fashioniq.config import Chat
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.dialogues import Dialogue
+from fashioniq.data.sanitize import clean, clean_answer
 from fashioniq.files import UserError
-from fashioniq.questioners import Questioner, Search, converse
+from fashioniq.loop.gallery import Gallery
+from fashioniq.loop.messages import Message, Talk
+from fashioniq.loop.rollout import System
 
 
 def run(settings: Chat) -> None:
-    """Show what is found, ask, and so on until the questions are asked or the person has enough."""
+    """Ask, show the products found, and so on until all questions were asked or the person ends the chat."""
     if settings.questioner == "recorded":
-        raise UserError("--questioner recorded has no questions for you: take another")
+        raise UserError("recorded questions cannot be used in chat; choose another --questioner")
     catalog = Catalog(settings.data, settings.category)
-    search, ids = search_of(settings, catalog)
-    shown = Shown(questioner_of(settings, catalog, finding=(search, ids)), search, catalog, ids, settings.show)
+    retriever, gallery = searched_by_text(settings, catalog)
+    system = System(retriever, asker_of(settings, catalog, gallery)([0]), gallery)
     try:
         caption = clean(input("What are you looking for? ")) or settings.category
-        (told,) = converse(shown, Person(lambda image: ""), [Dialogue("", (caption,))], settings.rounds, [0])
-        shown.tell(list(told.rounds))
+        talk = _shown(system, catalog, settings, system.hear(system.begin(1), Message(), Message(texts=[caption])))
+        while len(talk.turns) <= settings.rounds:
+            offer = system.offer(talk)
+            answer = clean_answer(input(f"{(offer.texts or [''])[0]} "))
+            talk = _shown(system, catalog, settings, system.hear(talk, offer, Message(texts=[answer])))
     except (EOFError, KeyboardInterrupt):
-        print("\nyou ended it")
+        print("\nChat ended.")
 
 
-class Shown:
-    """A questioner who first tells which products are nearest to what was said."""
+def _shown(system: System, catalog: Catalog, settings: Chat, talk: Talk) -> Talk:
+    """The talk, after its nearest products were printed: place, id, title, picture."""
+    print()
+    for place, item in enumerate(_nearest(system.gallery, talk.queries[-1], settings.show), start=1):
+        name = system.gallery.items.ids[item]
+        print(f"{place:3}. {name}  {clean(catalog.titles.get(name, ''))}  {catalog.images.get(name, '')}".rstrip())
+    return talk
 
-    def __init__(self, questioner: Questioner, search: Search, catalog: Catalog, ids: Sequence[str], show: int) -> None:
-        self._questioner, self._search, self._catalog, self._ids, self._show = questioner, search, catalog, ids, show
 
-    def ask(self, dialogues: list[list[str]], numbers: Sequence[int]) -> list[str]:
-        for said in dialogues:
-            self.tell(said)
-        return self._questioner.ask(dialogues, numbers)
-
-    def tell(self, said: list[str]) -> None:
-        """Print the nearest products: place, id, title, picture."""
-        print()
-        for place, item in enumerate(self._search([said], self._show)[0], start=1):
-            name = self._ids[item]
-            print(f"{place:3}. {name}  {clean(self._catalog.titles.get(name, ''))}  {self._catalog.images.get(name, '')}".rstrip())
+def _nearest(gallery: Gallery, query_BD: Tensor, count: int) -> list[int]:
+    return gallery.top(query_BD, min(count, len(gallery)))[1][0].tolist()

@@ -21,7 +21,7 @@ from fashioniq.data.filling import fill_store
 from fashioniq.data.images import load_image
 from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.files import UserError
-from fashioniq.gallery import Gallery
+from fashioniq.loop.gallery import Gallery
 from fashioniq.models.dialog_encoder import DialogEncoder, TextHalf, TextTower
 from fashioniq.models.text import ImageText, TextEncoder, load_text_encoder, unit
 
@@ -39,9 +39,8 @@ class Searched:
     joined: str = JOINED
 
     def gallery(self) -> Gallery:
-        """The images as candidates; they carry no attributes."""
-        none_NA = torch.zeros(len(self.ids), 0, dtype=torch.long, device=self.vectors_ND.device)
-        return Gallery(Items(self.ids, self.vectors_ND, none_NA), self.vectors_ND)
+        """The images as candidates."""
+        return Gallery(Items.without_attributes(self.ids, self.vectors_ND), self.vectors_ND)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import torch
 from rich.progress import track
 from torch import Tensor
 
-from fashioniq.askers import BestItem
+from fashioniq.askers.best_item import BestItem
 from fashioniq.categories import canonical
 from fashioniq.commands.common import check_enough_to_show, load_retriever, open_store, pick_device, split_items
 from fashioniq.commands.dialog_plans import Plan, recorded, simulated
@@ -18,13 +18,14 @@ from fashioniq.config import EvalDialogs
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.words import Vocabulary
 from fashioniq.files import UserError, discard, write_json, write_text
-from fashioniq.gallery import Gallery, NotFiniteError
-from fashioniq.index import approximate
+from fashioniq.loop.gallery import Gallery, NotFiniteError
+from fashioniq.loop.index import approximate
+from fashioniq.loop.messages import Message, Retriever
+from fashioniq.loop.rollout import Dialogs, System, rollout
 from fashioniq.metrics.ranking import average, success, turn_table
 from fashioniq.report.page import write_dialog_page
 from fashioniq.report.products import Looks
-from fashioniq.rollout import Dialogs, Retriever, rollout
-from fashioniq.users import RecordedUser
+from fashioniq.users.recorded import Recorded
 
 IN_RUN_FILE = 50  # items of each ranking that go into run.trec: enough for R@50
 
@@ -102,8 +103,9 @@ def _hold(
 
 
 def _dialogs(retriever: Retriever, plan: Plan, gallery: Gallery, row_B: Tensor, settings: EvalDialogs) -> Dialogs:
-    user = plan.user or RecordedUser(plan.words_NTL[row_B])  # type: ignore[index]
-    return rollout(retriever, BestItem(settings.exclude_shown), user, gallery, plan.target_N[row_B], plan.first_N[row_B], plan.turns)
+    user = plan.user or Recorded.of_words(plan.words_NTL[row_B])  # type: ignore[index]
+    system = System(retriever, BestItem(settings.exclude_shown), gallery)
+    return rollout(system, user, plan.target_N[row_B], Message(item_B=plan.first_N[row_B]), plan.turns)
 
 
 @torch.no_grad()

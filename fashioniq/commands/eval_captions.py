@@ -13,15 +13,15 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from fashioniq.askers import Offer
 from fashioniq.categories import canonical
 from fashioniq.commands.common import load_captioner, open_store, pairs_with_features, pick_device
 from fashioniq.config import EvalCaptions
 from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.data.words import tokenize
 from fashioniq.files import discard, write_json, write_text
+from fashioniq.loop.messages import Message
 from fashioniq.metrics.captions import METRICS, Scores, System, score_systems
-from fashioniq.users import CaptionerUser
+from fashioniq.users.captioner import CaptionerUser
 
 CAPTIONER, PEOPLE, FREQUENT, RANDOM = "captioner", "people", "most frequent", "random pair"
 
@@ -77,7 +77,9 @@ def _captioned(run: Path, settings: EvalCaptions, catalog: Catalog) -> tuple[lis
     said: list[str] = []
     for start in track(range(0, len(pairs), settings.batch_size), description=f"captions of {settings.split}"):
         batch = slice(start, start + settings.batch_size)
-        said += vocabulary.decode(user.reply(target_N[batch], Offer(0, shown_N[batch])).words_BL)
+        words_BL = user.reply(target_N[batch], Message(item_B=shown_N[batch]), 0).words_BL
+        assert words_BL is not None, "a captioner replies in words"
+        said += vocabulary.decode(words_BL)
     depends_on = {
         "features": store.facts["encoder"],
         "pictures": "none" if store.facts["encoder"] == "metadata" else catalog.pictures_origin,

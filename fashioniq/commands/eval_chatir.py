@@ -1,7 +1,7 @@
 """`fashioniq eval-chatir`."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,20 +13,29 @@ from rich.progress import track
 from rich.table import Table
 from torch import Tensor
 
-from fashioniq.askers import Questions
+from fashioniq.askers.recorded import Recorded as RecordedOffers
 from fashioniq.commands.chat_encoders import Searched, Source, given, picture_paths, read_directions, searched
 from fashioniq.commands.common import pick_device
 from fashioniq.config import EvalChatIR
-from fashioniq.data.dialogues import Dialogue, dialog_text, in_search_space, read_dialogues, read_search_space, split_round
+from fashioniq.data.dialogues import (
+    Dialogue,
+    dialog_text,
+    in_search_space,
+    read_dialogues,
+    read_search_space,
+    recorded_rounds,
+    split_round,
+)
 from fashioniq.files import UserError, discard, whole, write_json, write_text
-from fashioniq.gallery import Gallery, NotFiniteError
+from fashioniq.loop.gallery import Gallery, NotFiniteError
+from fashioniq.loop.messages import Message, Retriever
+from fashioniq.loop.rollout import System, rollout
 from fashioniq.metrics.chat import MEASURES, repetition, round_table
-from fashioniq.models.text import TextRetriever, VectorRetriever
+from fashioniq.models.text import RecordedQueries, TextRetriever
 from fashioniq.report.chat import write_chat_page
 from fashioniq.report.products import Looks
 from fashioniq.report.tables import csv_table, rounded
-from fashioniq.rollout import Retriever, rollout
-from fashioniq.users import RecordedUser
+from fashioniq.users.recorded import Recorded as RecordedReplies
 
 RESULTS = ("metrics.json", "dialogs.jsonl", "run.trec", "table.csv", "report.html")
 IN_RUN_FILE = 50  # images of each ranking that go into run.trec: enough for R@50
@@ -99,36 +108,38 @@ def _searched(settings: EvalChatIR, space: Sequence[str], images: dict[str, Path
 
 def _retriever(
     settings: EvalChatIR, source: Searched, joined: str, dialogues: Sequence[Dialogue], number: int
-) -> tuple[Retriever, dict[str, Any]]:
-    """Who makes queries of the dialogs, and how many texts of each round were cut at the encoder's limit."""
+) -> tuple[Callable[[slice], Retriever], dict[str, Any]]:
+    """The retriever of a part of the dialogs, and how many texts of each round exceed the encoder's limit."""
     rounds = len(dialogues[0].rounds)
     if source.encoder is None:
         size, device = source.vectors_ND.shape[1], source.vectors_ND.device
         path = Path(settings.query_vectors[number])
         vectors_QRD = read_directions(path, (len(dialogues), rounds, size), "dialogs × rounds × D of the gallery's vectors")
-        return VectorRetriever(vectors_QRD.flatten(0, 1).to(device)), {"query": f"vectors of {path}"}
+        return lambda part: RecordedQueries(vectors_QRD[part].to(device)), {"query": f"vectors of {path}"}
     cut = []
     for number in range(rounds):
         lengths = source.encoder.lengths([dialog_text(dialogue, number, joined) for dialogue in dialogues])
         cut.append(sum(length > source.encoder.limit for length in lengths))
     query = "each round alone" if dialogues[0].alone else f"rounds joined by {joined!r}"
-    texts = [text for dialogue in dialogues for text in dialogue.rounds]
-    return TextRetriever(source.encoder, texts, joined, dialogues[0].alone), {"query": query, "cut": cut}
+    retriever = TextRetriever(source.encoder, joined, dialogues[0].alone)
+    return lambda part: retriever, {"query": query, "cut": cut}
 
 
 @torch.no_grad()
-def _hold(retriever: Retriever, gallery: Gallery, dialogues: Sequence[Dialogue], settings: EvalChatIR, name: str) -> Held:
-    """Hold the recorded dialogs: the word of a turn is the number of its text. Raises UserError for queries that are not finite."""
+def _hold(
+    retriever_of: Callable[[slice], Retriever], gallery: Gallery, dialogues: Sequence[Dialogue], settings: EvalChatIR, name: str
+) -> Held:
+    """Replay the recorded dialogs. Raises UserError for queries that are not finite."""
     places, device = {image: place for place, image in enumerate(gallery.items.ids)}, gallery.vectors_ND.device
     if lacking := [dialogue.image for dialogue in dialogues if dialogue.image not in places]:
         raise UserError(f"{len(lacking)} images that the dialogs of {name} seek have no picture that can be read, as {lacking[0]}: get them first")
     target_Q, rounds = torch.tensor([places[dialogue.image] for dialogue in dialogues], device=device), len(dialogues[0].rounds)
-    words_QR1 = torch.arange(len(dialogues) * rounds, device=device).view(-1, rounds, 1)
     ranks, tops = [], []
-    batches = list(zip(target_Q.split(settings.batch_size), words_QR1.split(settings.batch_size), strict=True))
     try:
-        for target_B, words_BR1 in track(batches, description=name):
-            dialogs = rollout(retriever, Questions(), RecordedUser(words_BR1), gallery, target_B, torch.zeros_like(target_B), rounds)
+        for start in track(range(0, len(dialogues), settings.batch_size), description=name):
+            part = slice(start, start + settings.batch_size)
+            asker, user = _recorded(dialogues[part])
+            dialogs = rollout(System(retriever_of(part), asker, gallery), user, target_Q[part], Message(), rounds)
             ranks.append(dialogs.ranks.cpu())
             found = zip(*(gallery.top(query_BD, IN_RUN_FILE) for query_BD in dialogs.query_BTD.unbind(1)), strict=True)
             tops.append([torch.stack(part, 1).cpu() for part in found])
@@ -136,6 +147,13 @@ def _hold(retriever: Retriever, gallery: Gallery, dialogues: Sequence[Dialogue],
         raise UserError(f"{settings.encoder} makes queries that are not finite numbers ({error}): its weights are damaged") from error
     distance_QRK, item_QRK = (torch.cat(parts) for parts in zip(*tops, strict=True))
     return Held(torch.cat(ranks), item_QRK, distance_QRK)
+
+
+def _recorded(dialogues: Sequence[Dialogue]) -> tuple[RecordedOffers, RecordedReplies]:
+    """Who asks and who replies where both were recorded: the first offer is empty, and the reply to it is the caption."""
+    questions, answers = zip(*(zip(*recorded_rounds(dialogue), strict=True) for dialogue in dialogues), strict=True)
+    offers = [Message(texts=texts) if any(texts) else Message() for texts in zip(*questions, strict=True)]
+    return RecordedOffers(offers), RecordedReplies([Message(texts=texts) for texts in zip(*answers, strict=True)])
 
 
 def _metrics(

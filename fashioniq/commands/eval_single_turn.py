@@ -20,7 +20,7 @@ from fashioniq.data.catalog import Catalog
 from fashioniq.data.queries import Query, queries_of
 from fashioniq.data.rankings import read_rankings, read_vectors
 from fashioniq.files import UserError, discard, write_json, write_text
-from fashioniq.gallery import Gallery, NotFiniteError
+from fashioniq.loop.gallery import Gallery, NotFiniteError
 from fashioniq.metrics.single_turn import MEASURES, mean, measures
 from fashioniq.report.tables import csv_table, latex_table, rounded
 

@@ -3,25 +3,31 @@
 import hashlib
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from rich.progress import track
 
-from fashioniq import answerers
-from fashioniq.answerers import UNKNOWN, Answerer, Person, PicturesByName, Remote, Visual
+from fashioniq.askers.language_model import FALLBACK
 from fashioniq.categories import file_name
 from fashioniq.commands.chat_encoders import picture_paths
 from fashioniq.commands.common import pick_device
-from fashioniq.commands.talking import ENDPOINT, endpoint, questioner_of, topics
+from fashioniq.commands.talking import ENDPOINT, asker_of, endpoint, nothing_searched, searched_by_text, topics
 from fashioniq.config import MakeDialogues
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.dialogues import Dialogue, read_dialogues, split_round, write_dialogues
+from fashioniq.data.sanitize import UNKNOWN
 from fashioniq.files import UserError, checksum, held, read_json, remove_leftovers, write_json
+from fashioniq.loop.messages import Message, User
+from fashioniq.loop.rollout import System, rollout
 from fashioniq.pretrained import VisualQuestionAnswerer
-from fashioniq.questioners import FALLBACK, Questioner, converse
+from fashioniq.users.labels import Labels
+from fashioniq.users.person import Person
+from fashioniq.users.recorded import RecordedAnswers, WithCaption
+from fashioniq.users.vision import PicturesByName, RemoteModel, Visual
 
 PLAN = "plan.json"
 _WITHOUT_PART = {"out", "cache", "retries", "timeout", "device"}  # options that change nothing in the dialogs
@@ -36,13 +42,13 @@ def run(settings: MakeDialogues) -> None:
     catalog = Catalog(settings.data, settings.category) if settings.category else None
     begun = _begun(settings, catalog)
     recorded = _recorded(settings, begun) if "recorded" in (settings.questioner, settings.answerer) else []
-    questioner = questioner_of(settings, catalog, recorded, answered=settings.answerer == "recorded")
-    answerer = _answerer_of(settings, catalog, begun, recorded)
+    system_of = _system_of(settings, catalog, recorded)
+    user = WithCaption(_user(settings, catalog, begun, recorded), [dialogue.rounds[0] for dialogue in begun])
     parts = settings.out.with_name(settings.out.name + ".parts")
     with held(parts):
         remove_leftovers(parts)
         _check_plan(parts / PLAN, settings, [_said(begun), _said(recorded), _seen(settings, catalog)])
-        made = _make(settings, questioner, answerer, begun, parts)
+        made = _make(settings, system_of, user, begun, parts)
         write_dialogues(settings.out, made)
         shutil.rmtree(parts)
     _tell(settings, made)
@@ -74,27 +80,35 @@ def _recorded(settings: MakeDialogues, begun: Sequence[Dialogue]) -> list[Dialog
     return [by_image[dialogue.image] for dialogue in begun]
 
 
-def _answerer_of(settings: MakeDialogues, catalog: Catalog | None, begun: Sequence[Dialogue], recorded: Sequence[Dialogue]) -> Answerer:
+def _system_of(settings: MakeDialogues, catalog: Catalog | None, recorded: Sequence[Dialogue]) -> Callable[[Sequence[int]], System]:
+    """The system that asks in a batch of dialogs, given by their numbers; it searches where its questions depend on the candidates."""
+    searches = settings.questioner == "candidate-aware" and catalog is not None
+    retriever, gallery = searched_by_text(settings, catalog) if searches and catalog else nothing_searched()
+    asker = asker_of(settings, catalog, gallery, recorded, answered=settings.answerer == "recorded")
+    return lambda numbers: System(retriever, asker(numbers), gallery)
+
+
+def _user(settings: MakeDialogues, catalog: Catalog | None, begun: Sequence[Dialogue], recorded: Sequence[Dialogue]) -> User:
     """Who answers. Raises UserError where something is missing."""
     names = [dialogue.image for dialogue in begun]
     if settings.answerer == "recorded":
-        return answerers.Recorded(recorded)
+        return RecordedAnswers(recorded)
     if settings.answerer == "labels":
         found = topics(catalog)
         assert catalog is not None, "topics has seen to it"
         if not any(name in catalog.labels for name in names):
             raise UserError(f"none of the {len(names)} images has labels in {settings.data}, as {names[0]}: they must be products of the catalog")
-        return answerers.Labels(catalog.labels, found)
+        return Labels(catalog.labels, found, names)
     paths = picture_paths(settings.images, names) if settings.images else catalog.images if catalog else {}
     if settings.answerer == "person":
-        return Person(lambda image: f"\n{paths.get(image, image)}")
+        return Person(lambda target: f"\n{paths.get(names[target], names[target])}")
     if (name := settings.vqa_model) is None:
         raise UserError("--answerer vqa asks a model that sees pictures: give --vqa-model")
     if missing := [image for image in names if image not in paths]:
         raise UserError(f"{len(missing)} of the {len(names)} images have no picture, as {missing[0]}: give the folder of the pictures with --images")
     if name.startswith(ENDPOINT):
-        return Remote(endpoint(settings, name), PicturesByName(paths))
-    return Visual(VisualQuestionAnswerer(name, pick_device(settings.device)), PicturesByName(paths))
+        return Visual(RemoteModel(endpoint(settings, name)), PicturesByName(paths), names)
+    return Visual(VisualQuestionAnswerer(name, pick_device(settings.device)), PicturesByName(paths), names)
 
 
 def _said(dialogues: Sequence[Dialogue]) -> list[Any]:
@@ -122,7 +136,9 @@ def _check_plan(path: Path, settings: MakeDialogues, read: list[Any]) -> None:
         raise UserError(f"{path.parent} holds dialogues that were begun with other {what}: give the same, or remove the folder to begin anew")
 
 
-def _make(settings: MakeDialogues, questioner: Questioner, answerer: Answerer, begun: Sequence[Dialogue], parts: Path) -> list[Dialogue]:
+def _make(
+    settings: MakeDialogues, system_of: Callable[[Sequence[int]], System], user: User, begun: Sequence[Dialogue], parts: Path
+) -> list[Dialogue]:
     """All dialogs: those of finished batches are read, the others made."""
     made: list[Dialogue] = []
     starts = range(0, len(begun), settings.batch_size)
@@ -130,7 +146,9 @@ def _make(settings: MakeDialogues, questioner: Questioner, answerer: Answerer, b
         path, numbers = parts / f"{start:09}.json", range(start, min(start + settings.batch_size, len(begun)))
         if not path.exists():
             try:
-                write_dialogues(path, converse(questioner, answerer, [begun[number] for number in numbers], settings.rounds, numbers))
+                dialogs = rollout(system_of(numbers), user, torch.tensor(numbers), Message(), 1 + settings.rounds, rank=False)
+                images = [begun[number].image for number in numbers]
+                write_dialogues(path, [Dialogue(image, tuple(rounds)) for image, rounds in zip(images, dialogs.talk.rounds, strict=True)])
             except EOFError as error:  # the person has enough
                 raise KeyboardInterrupt from error
         made += read_dialogues(path, alone=False)

@@ -8,16 +8,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fashioniq.askers import BestItem
+from fashioniq.askers.best_item import BestItem
 from fashioniq.data.features import Items
 from fashioniq.data.queries import Query
 from fashioniq.data.rankings import Vectors
 from fashioniq.data.words import Vocabulary
 from fashioniq.files import UserError
-from fashioniq.gallery import Gallery
+from fashioniq.loop.gallery import Gallery
+from fashioniq.loop.messages import Message
+from fashioniq.loop.rollout import System, rollout
 from fashioniq.models.retriever import Listener
-from fashioniq.rollout import rollout
-from fashioniq.users import RecordedUser
+from fashioniq.users.recorded import Recorded
 
 IN_RUN_FILE = 50  # items of each ranking that go into a run file: enough for R@50
 
@@ -49,10 +50,11 @@ def query_vectors(
     places, device = {name: place for place, name in enumerate(gallery.items.ids)}, gallery.vectors_ND.device
     target_Q, first_Q = (torch.tensor([places[name] for name in names]) for names in zip(*((q.target, q.candidate) for q in queries), strict=True))
     row_R, words_RL = torch.tensor([number for number, _ in rows]), hears.encode([text for _, text in rows], longest)
-    found = []
+    system, found = System(retriever, BestItem(), gallery), []
     for batch_B, words_BL in zip(row_R.split(batch_size), words_RL.split(batch_size), strict=True):
-        user = RecordedUser(words_BL.unsqueeze(1).to(device))
-        dialogs = rollout(retriever, BestItem(), user, gallery, target_Q[batch_B].to(device), first_Q[batch_B].to(device), turns=1, rank=False)
+        user = Recorded.of_words(words_BL.unsqueeze(1).to(device))
+        first = Message(item_B=first_Q[batch_B].to(device))
+        dialogs = rollout(system, user, target_Q[batch_B].to(device), first, turns=1, rank=False)
         found.append(dialogs.query_BTD[:, 0])
     query_RD = torch.cat(found)
     if len(rows) == len(queries):
@@ -84,7 +86,7 @@ def search_vectors(given: Vectors, ids: Sequence[str], queries: Sequence[Query],
     _check_all_answered(given.queries, queries, path)
     rows, places = ({name: row for row, name in enumerate(names)} for names in (given.queries, given.ids))
     vectors_ND = torch.from_numpy(given.vectors_ND[[places[name] for name in ids]])
-    gallery = Gallery(Items(list(ids), vectors_ND, torch.zeros(len(ids), 0, dtype=torch.long)), vectors_ND)
+    gallery = Gallery(Items.without_attributes(ids, vectors_ND), vectors_ND)
     query_QD = torch.from_numpy(given.query_vectors_QD[[rows[query.name] for query in queries]])
     return search(gallery, query_QD, queries, exclude_candidate, batch_size)
 

@@ -1,24 +1,29 @@
-"""Who asks and who answers, as the options of make-dialogues and chat name them."""
+"""Who asks, as the options of make-dialogues and chat name it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+import torch
 from safetensors.torch import load_file
 
-from fashioniq import questioners
+from fashioniq.askers.attribute_questions import CandidateAware, Known, Predicted, known, predicted
+from fashioniq.askers.language_model import FALLBACK, AllAtOnce, FewShot
+from fashioniq.askers.recorded import fixed_questions, recorded_questions
 from fashioniq.checkpoints import read_facts
 from fashioniq.commands.chat_encoders import Source, searched
 from fashioniq.commands.common import features_folder, pick_device
 from fashioniq.config import Asking
 from fashioniq.data.catalog import ATTRIBUTE_LISTS, Catalog
 from fashioniq.data.dialogues import Dialogue
-from fashioniq.data.features import FeatureStore
+from fashioniq.data.features import FeatureStore, Items
 from fashioniq.data.topics import Topic, topics_of
 from fashioniq.endpoints import Endpoint
 from fashioniq.files import UserError, checksum
+from fashioniq.loop.gallery import Gallery
+from fashioniq.loop.messages import Asker, Retriever
+from fashioniq.models.text import NoSearch, TextRetriever
 from fashioniq.pretrained import LanguageModel
-from fashioniq.questioners import Known, Predicted, Questioner, Search
 
 ENDPOINT = "endpoint:"
 
@@ -37,46 +42,50 @@ def topics(catalog: Catalog | None) -> list[Topic]:
     return found
 
 
-def search_of(settings: Asking, catalog: Catalog) -> tuple[Search, list[str]]:
-    """What finds the nearest products of the split by what was said, and their ids. Raises UserError where no --encoder is given."""
+def searched_by_text(settings: Asking, catalog: Catalog) -> tuple[Retriever, Gallery]:
+    """The retriever that reads the dialogs, and the products of the split. Raises UserError where no --encoder is given."""
     if settings.encoder is None:
-        raise UserError("nobody finds the candidates: give --encoder, a run of train-dialog-encoder or the name of CLIP or BLIP")
+        raise UserError("candidate-aware questions need --encoder: give a run of train-dialog-encoder, or the name of CLIP or BLIP")
     is_run = (Path(settings.encoder) / "model.json").is_file()
     own = features_folder(settings.data, catalog.category, None)
     features = settings.features or (own if is_run else own.with_name(f"{own.name}-{Path(settings.encoder).name}"))
     found = searched(Source(settings.encoder, pick_device(settings.device), features=features), catalog.ids(settings.split), catalog.images)
     assert found.encoder is not None, "only own vectors have none"
-    return Search(found.encoder, found.gallery(), found.joined), found.ids
+    return TextRetriever(found.encoder, found.joined), found.gallery()
 
 
-def questioner_of(
-    settings: Asking,
-    catalog: Catalog | None,
-    recorded: Sequence[Dialogue] = (),
-    answered: bool = False,
-    finding: tuple[Search, list[str]] | None = None,
-) -> Questioner:
-    """Who asks. `recorded` dialogues are `answered` where their own answers follow; `finding` is a `search_of` that is there already.
+def nothing_searched() -> tuple[Retriever, Gallery]:
+    """A retriever without queries and an empty gallery, for dialogs that need no search."""
+    return NoSearch(), Gallery(Items.without_attributes([], torch.zeros(0, 1)), torch.zeros(0, 1))
+
+
+AskerOf = Callable[[Sequence[int]], Asker]  # dialogs by their numbers in the file → who asks in them
+
+
+def asker_of(settings: Asking, catalog: Catalog | None, gallery: Gallery, recorded: Sequence[Dialogue] = (), answered: bool = False) -> AskerOf:
+    """The asker of a batch of dialogs. `recorded` dialogues are `answered` where their own answers follow.
 
     Raises UserError where something is missing, or questions are too few.
     """
     if settings.questioner == "recorded":
         if (held := min((len(dialogue.rounds) - 1 for dialogue in recorded), default=0)) < settings.rounds:
-            raise UserError(f"{held} rounds are recorded: give fewer than {settings.rounds} --rounds")
-        return questioners.Recorded(recorded, answered)
+            raise UserError(f"{held} rounds are recorded, fewer than {settings.rounds}: give --rounds {held} or fewer")
+        return lambda numbers: recorded_questions([recorded[number] for number in numbers], "" if answered else FALLBACK)
     if settings.questioner in ("few-shot", "unanswered"):
         if (name := settings.language_model) is None:
             raise UserError(f"--questioner {settings.questioner} asks a language model: give --language-model")
         model = endpoint(settings, name) if name.startswith(ENDPOINT) else LanguageModel(name, pick_device(settings.device))
-        return questioners.FewShot(model) if settings.questioner == "few-shot" else questioners.Unanswered(model, settings.rounds)
+        asker: Asker = FewShot(model) if settings.questioner == "few-shot" else AllAtOnce(model, settings.rounds)
+        return lambda numbers: asker
     found = topics(catalog)
     if len(found) < settings.rounds:
         raise UserError(f"{len(found)} questions can be asked of the attributes of {settings.data}: give --rounds {len(found)} or fewer")
     if settings.questioner != "candidate-aware":
-        return questioners.InOrder([topic.question for topic in found], settings.seed if settings.questioner == "shuffled" else None)
+        seed = settings.seed if settings.questioner == "shuffled" else None
+        return lambda numbers: fixed_questions([topic.question for topic in found], numbers, seed)
     assert catalog is not None, "topics has seen to it"
-    search, ids = finding or search_of(settings, catalog)
-    return questioners.CandidateAware(answers_of(settings, catalog, found, ids), lambda said: search(said, settings.candidates))
+    aware = CandidateAware(answers_of(settings, catalog, found, gallery.items.ids), settings.candidates)
+    return lambda numbers: aware
 
 
 def answers_of(settings: Asking, catalog: Catalog, found: Sequence[Topic], ids: Sequence[str]) -> Sequence[Known] | Sequence[Predicted]:
@@ -85,7 +94,7 @@ def answers_of(settings: Asking, catalog: Catalog, found: Sequence[Topic], ids: 
     Raises UserError where the features are not those of that predictor, or it knows too few words.
     """
     if settings.attributes is None:
-        return questioners.known(found, [catalog.labels.get(name, [[]] * ATTRIBUTE_LISTS) for name in ids])
+        return known(found, [catalog.labels.get(name, [[]] * ATTRIBUTE_LISTS) for name in ids])
     store, run = FeatureStore(settings.features or features_folder(settings.data, catalog.category, None)), settings.attributes
     words = read_facts(run, "attribute predictor")["attribute_words"]
     if store.facts["weights"] != checksum(run / "weights.safetensors"):
@@ -95,7 +104,7 @@ def answers_of(settings: Asking, catalog: Catalog, found: Sequence[Topic], ids: 
     if lacking := len(ids) - len(items):
         raise UserError(f"{lacking} of the {len(ids)} products that are searched have no features in {store.root}: extract them again")
     logits_NA = items.features_ND @ weights["head.weight"].T + weights["head.bias"]
-    made = questioners.predicted(found, words, logits_NA.sigmoid().numpy().astype(np.float64))
+    made = predicted(found, words, logits_NA.sigmoid().numpy().astype(np.float64))
     if len(made) < settings.rounds:
         raise UserError(f"the words of {run} answer {len(made)} questions: give --rounds {len(made)} or fewer")
     return made

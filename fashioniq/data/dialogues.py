@@ -45,6 +45,16 @@ def split_round(text: str) -> tuple[str, str]:
     return question.strip() + mark, answer.strip()
 
 
+def recorded_rounds(dialogue: Dialogue) -> list[tuple[str, str]]:
+    """Question and answer of every round, the caption first; a round that the two would not give back verbatim is an answer alone."""
+    rounds = []
+    for number, text in enumerate(dialogue.rounds):
+        question, answer = split_round(text)
+        whole = number and not dialogue.alone and question and join_round(question, answer) == text
+        rounds.append((question, answer) if whole else ("", text))
+    return rounds
+
+
 def read_dialogues(path: Path, alone: bool | None = None) -> list[Dialogue]:
     """The dialogues of a ChatIR, VisDial v1.0 or PlugIR file, told apart by what they hold, all of one length.
 

@@ -9,7 +9,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,6 +22,13 @@ TOP = 8  # attributes kept of each product
 PLAN = Path("parts") / "plan.json"  # there while a store is being filled or added to
 
 
+class ItemInputs(NamedTuple):
+    """What a model sees of a batch of products: feature vectors, and attribute ids where 0 means none."""
+
+    features_BD: Tensor
+    attributes_BA: Tensor
+
+
 @dataclass(frozen=True)
 class Items:
     """Products as tensors: ids, features N×D (float32) and attribute ids N×A."""
@@ -30,8 +37,17 @@ class Items:
     features_ND: Tensor
     attributes_NA: Tensor
 
+    @classmethod
+    def without_attributes(cls, ids: Sequence[str], features_ND: Tensor) -> "Items":
+        """Products or images of which only the vectors are known."""
+        return cls(list(ids), features_ND, torch.zeros(len(ids), 0, dtype=torch.long, device=features_ND.device))
+
     def __len__(self) -> int:
         return len(self.ids)
+
+    def inputs(self, item_B: Tensor) -> ItemInputs:
+        """What a model sees of the products at these positions."""
+        return ItemInputs(self.features_ND[item_B], self.attributes_NA[item_B])
 
     def to(self, device: torch.device | str) -> "Items":
         """The same on another device."""

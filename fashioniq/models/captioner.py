@@ -6,8 +6,9 @@ A transformer reads the difference of the two image features and the attributes 
 import torch
 from torch import Tensor, nn
 
+from fashioniq.data.features import ItemInputs
 from fashioniq.data.words import PAD
-from fashioniq.models.decoding import Looks, Speaker
+from fashioniq.models.decoding import Speaker
 from fashioniq.models.layers import Decoder, DecoderState, Encoder, small_embedding
 
 
@@ -37,7 +38,7 @@ class Captioner(Speaker):
         self.decoder = Decoder(width, heads, hidden, layers, dropout)
         self.out = nn.Linear(width, vocabulary)
 
-    def encode(self, reference: Looks, target: Looks) -> DecoderState:
+    def encode(self, reference: ItemInputs, target: ItemInputs) -> DecoderState:
         """Everything about the two products that decoding needs, computed once per pair."""
         tokens = [self.image(reference.features_BD - target.features_BD).unsqueeze(1) + self.role.weight[0]]
         masks = [torch.ones_like(tokens[0][..., 0], dtype=torch.bool)]
@@ -48,7 +49,7 @@ class Captioner(Speaker):
         mask_BL = torch.cat(masks, 1)
         return self.decoder.start(self.encoder(self.drop(torch.cat(tokens, 1)), mask_BL), mask_BL)
 
-    def forward(self, reference: Looks, target: Looks, words_RL: Tensor) -> Tensor:
+    def forward(self, reference: ItemInputs, target: ItemInputs, words_RL: Tensor) -> Tensor:
         return self.out(self.decoder(self._embed(words_RL, 0), self.encode(reference, target)))
 
     def advance(self, last_R: Tensor, place: int, state: DecoderState) -> tuple[Tensor, DecoderState]:

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from fashioniq.data.words import PAD
+from fashioniq.loop.messages import Turn
 from fashioniq.models.layers import mean_embedding, small_embedding
-from fashioniq.models.retriever import Listener, Turn
+from fashioniq.models.retriever import Listener
 
 PARTS = {
     "A": ("image", "attributes", "caption"),

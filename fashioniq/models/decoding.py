@@ -1,19 +1,13 @@
 """How a captioner speaks: greedy decoding and beam search over a batch, the image side encoded once per pair."""
 
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor, nn
 
+from fashioniq.data.features import ItemInputs
 from fashioniq.data.words import END, PAD, START, UNKNOWN
 from fashioniq.models.layers import Slots
-
-
-class Looks(NamedTuple):
-    """What is known of a batch of products: image features, and attribute ids where 0 means none."""
-
-    features_BD: Tensor
-    attributes_BA: Tensor
 
 
 class SpeakingState(Protocol):
@@ -31,7 +25,7 @@ class Speaker(nn.Module):
         super().__init__()
         self.vocabulary, self.max_words, self.width = vocabulary, max_words, width
 
-    def encode(self, reference: Looks, target: Looks) -> Any:
+    def encode(self, reference: ItemInputs, target: ItemInputs) -> Any:
         """Everything about the two products that decoding needs, as a SpeakingState."""
         raise NotImplementedError
 
@@ -39,7 +33,7 @@ class Speaker(nn.Module):
         """Scores of the word after each of last_R, which stand at `place`, R×V; and the state that has heard them."""
         raise NotImplementedError
 
-    def forward(self, reference: Looks, target: Looks, words_RL: Tensor) -> Tensor:
+    def forward(self, reference: ItemInputs, target: ItemInputs, words_RL: Tensor) -> Tensor:
         """Scores of every next word, R×L×V, given the start and the words before it (teacher forcing).
 
         R is B, or a multiple of it where pairs have several captions, which follow each other.
@@ -55,7 +49,7 @@ class Speaker(nn.Module):
         return scores_RV, state
 
     @torch.no_grad()
-    def greedy(self, reference: Looks, target: Looks) -> Tensor:
+    def greedy(self, reference: ItemInputs, target: ItemInputs) -> Tensor:
         """The most probable next word, again and again: B×max_words, padded after the last word. A caption that has ended leaves the batch."""
         state = self.encode(reference, target)
         batch, device = len(reference.features_BD), reference.features_BD.device
@@ -73,7 +67,7 @@ class Speaker(nn.Module):
         return words_BL
 
     @torch.no_grad()
-    def beam(self, reference: Looks, target: Looks, beams: int) -> Tensor:
+    def beam(self, reference: ItemInputs, target: ItemInputs, beams: int) -> Tensor:
         """Beam search over the batch; the caption with the best mean log-probability a word wins: B×max_words.
 
         Rows are the hypotheses that have not ended; one that has keeps its place among the K of its pair.

@@ -15,15 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fashioniq.data.words import PAD
+from fashioniq.loop.messages import Turn
 from fashioniq.models.layers import Encoder
-
-
-class Turn(NamedTuple):
-    """One turn as the retriever sees it: the words, and the attributes and the image feature of the item shown."""
-
-    words_BL: Tensor
-    attributes_BA: Tensor
-    image_BD: Tensor
 
 
 class State(NamedTuple):

@@ -9,10 +9,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fashioniq.data.features import ItemInputs
 from fashioniq.data.words import PAD
-from fashioniq.models.decoding import Looks, Speaker
+from fashioniq.loop.messages import Turn
+from fashioniq.models.decoding import Speaker
 from fashioniq.models.layers import Slots, mean_embedding, small_embedding
-from fashioniq.models.retriever import Listener, Turn
+from fashioniq.models.retriever import Listener
 
 
 class RNNRetriever(Listener):
@@ -103,7 +105,7 @@ class RNNCaptioner(Speaker):
         self.key, self.look, self.weight = nn.Linear(width, width), nn.Linear(width, width), nn.Linear(width, 1, bias=False)
         self.out = nn.Linear(2 * width, vocabulary)
 
-    def encode(self, reference: Looks, target: Looks) -> RecurrentState:
+    def encode(self, reference: ItemInputs, target: ItemInputs) -> RecurrentState:
         """The tokens of the pair, and the LSTM's first state made of their mean."""
         tokens = [self.image(reference.features_BD - target.features_BD).unsqueeze(1) + self.role.weight[0]]
         masks = [torch.ones_like(tokens[0][..., 0], dtype=torch.bool)]
@@ -116,7 +118,7 @@ class RNNCaptioner(Speaker):
         hidden_BD, cell_BD = self.first(mean_BD).tanh().chunk(2, dim=-1)
         return RecurrentState(hidden_BD, cell_BD, torch.arange(len(mask_BL), device=mask_BL.device), memory_BLD, self.key(memory_BLD), mask_BL)
 
-    def forward(self, reference: Looks, target: Looks, words_RL: Tensor) -> Tensor:
+    def forward(self, reference: ItemInputs, target: ItemInputs, words_RL: Tensor) -> Tensor:
         pairs = len(reference.features_BD)
         slots = Slots.full(pairs, len(words_RL) // pairs, words_RL.device)
         state = self.encode(reference, target).select(slots.slot_R // slots.beams, slots)

@@ -16,7 +16,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from fashioniq.data.dialogues import JOINED, Dialogue, dialog_text
-from fashioniq.models.retriever import Turn
+from fashioniq.loop.messages import Turn
 
 TEXTS = 128  # encoded at a time
 
@@ -35,34 +35,47 @@ class TextEncoder(Protocol):
 
 
 class TextRetriever:
-    """Dialogues that are recorded → queries. The one word of a turn is the number of its text among `texts`."""
+    """Questions and answers → a query: the texts of all rounds joined by `separator`, or with `last_only` the last one, as PlugIR's are."""
 
-    def __init__(self, encoder: TextEncoder, texts: Sequence[str], joined: str = JOINED, alone: bool = False) -> None:
-        self.encoder, self.texts, self.joined, self.alone = encoder, texts, joined, alone
+    def __init__(self, encoder: TextEncoder, separator: str = JOINED, last_only: bool = False) -> None:
+        self.encoder, self.separator, self.last_only = encoder, separator, last_only
 
     def start(self, batch: int) -> list[tuple[str, ...]]:
-        """Nothing was said."""
+        """No rounds."""
         return [()] * batch
 
     def step(self, state: list[tuple[str, ...]], turn: Turn) -> tuple[Tensor, list[tuple[str, ...]]]:
-        """The query after one more round, B×D; the candidate shown plays no part."""
-        state = [(*said, self.texts[number]) for said, number in zip(state, turn.words_BL[:, 0].tolist(), strict=True)]
-        queries = [dialog_text(Dialogue("", said, self.alone), len(said) - 1, self.joined) for said in state]
+        """The query after one more round, B×D."""
+        state = [(*rounds, text) for rounds, text in zip(state, turn.rounds, strict=True)]
+        queries = [dialog_text(Dialogue("", rounds, self.last_only), len(rounds) - 1, self.separator) for rounds in state]
         return self.encoder.encode(queries), state
 
 
-class VectorRetriever:
-    """Someone else's queries, of unit length. The one word of a turn is the row of its vector among `vectors_VD`."""
+class RecordedQueries:
+    """Queries of another system for one batch of dialogs, B×T×D, of unit length."""
 
-    def __init__(self, vectors_VD: Tensor) -> None:
-        self.vectors_VD = vectors_VD
+    def __init__(self, query_BTD: Tensor) -> None:
+        self.query_BTD = query_BTD
 
-    def start(self, batch: int) -> None:
-        """There is nothing to remember."""
+    def start(self, batch: int) -> int:
+        """The number of turns so far: none."""
+        return 0
 
-    def step(self, state: None, turn: Turn) -> tuple[Tensor, None]:
-        """The query of the round, B×D."""
-        return self.vectors_VD[turn.words_BL[:, 0]], None
+    def step(self, state: int, turn: Turn) -> tuple[Tensor, int]:
+        """The query of the turn, B×D."""
+        return self.query_BTD[:, state], state + 1
+
+
+class NoSearch:
+    """Makes no queries, for dialogs that nothing is searched by."""
+
+    def start(self, batch: int) -> Tensor:
+        """An empty query for each dialog."""
+        return torch.zeros(batch, 0)
+
+    def step(self, state: Tensor, turn: Turn) -> tuple[Tensor, Tensor]:
+        """Empty queries, B×0."""
+        return state, state
 
 
 class ImageText:

@@ -7,10 +7,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fashioniq.data.catalog import Pair
-from fashioniq.data.features import Items
+from fashioniq.data.features import ItemInputs, Items
 from fashioniq.data.words import END, PAD, START, Vocabulary
 from fashioniq.metrics.captions import bleu
-from fashioniq.models.decoding import Looks, Speaker
+from fashioniq.models.decoding import Speaker
 from fashioniq.training.processes import FusedTraining, mean_over_processes
 
 
@@ -89,5 +89,5 @@ class CaptionerTraining(FusedTraining):
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min((step + 1) ** -0.5, (step + 1) * self.warmup**-1.5))
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
-    def _looks(self, split: str, item_B: Tensor) -> Looks:
-        return Looks(self.items[split].features_ND[item_B], self.items[split].attributes_NA[item_B])
+    def _looks(self, split: str, item_B: Tensor) -> ItemInputs:
+        return self.items[split].inputs(item_B)

@@ -16,7 +16,7 @@ from torch.utils.checkpoint import checkpoint
 
 from fashioniq.data.dialogues import Dialogue, dialog_text, split_round
 from fashioniq.data.features import Items
-from fashioniq.gallery import Gallery
+from fashioniq.loop.gallery import Gallery
 from fashioniq.metrics.ranking import percentile, recall_at
 from fashioniq.models.dialog_encoder import TextTower
 from fashioniq.training.losses import TurnLoss, contrastive, recall_surrogate

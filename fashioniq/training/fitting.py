@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from fashioniq.checkpoints import load_weights, save_model
 from fashioniq.config import TrainAttributes, Training
 from fashioniq.files import UserError, cannot_write, read_json, write_text
-from fashioniq.gallery import NotFiniteError
+from fashioniq.loop.gallery import NotFiniteError
 from fashioniq.training.processes import mean_over_processes, rank_and_count, shared_out
 
 MAY_CHANGE = {"resume", "epochs", "patience", "devices", "num_nodes", "strategy", "accelerator", "run", "seeds"}  # without making it another training

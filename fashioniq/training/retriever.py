@@ -6,19 +6,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fashioniq.askers import Asker
 from fashioniq.data.catalog import Pair
 from fashioniq.data.features import Items
 from fashioniq.data.words import Vocabulary
-from fashioniq.gallery import Gallery
+from fashioniq.loop.gallery import Gallery
+from fashioniq.loop.messages import Asker, Message, User
+from fashioniq.loop.rollout import System, rollout
 from fashioniq.metrics.ranking import percentile, recall_at
 from fashioniq.models.decoding import Speaker
 from fashioniq.models.retriever import Listener
-from fashioniq.rollout import rollout
 from fashioniq.training.fitting import epoch_seed
 from fashioniq.training.losses import TurnLoss
 from fashioniq.training.processes import FusedTraining, rank_and_count, shared_out, whole_batch
-from fashioniq.users import CaptionerUser, ErringUser, RecordedUser, User, chances
+from fashioniq.users.captioner import CaptionerUser
+from fashioniq.users.noisy import NoisyUser, chances
+from fashioniq.users.recorded import Recorded
 
 
 def random_others(item_B: Tensor, count: int) -> Tensor:
@@ -38,14 +40,14 @@ class RecordedTurns:
     def __len__(self) -> int:
         return len(self.target_R)
 
-    def draw(self, count: int, device: torch.device) -> tuple[Tensor, Tensor, RecordedUser]:
+    def draw(self, count: int, device: torch.device) -> tuple[Tensor, Tensor, Recorded]:
         """`count` dialogs by chance, each as likely: what `dialogs` gives."""
         return self.dialogs(shared_out(torch.randint(len(self), (count * rank_and_count()[1],))), device)
 
-    def dialogs(self, row_B: Tensor, device: torch.device) -> tuple[Tensor, Tensor, RecordedUser]:
+    def dialogs(self, row_B: Tensor, device: torch.device) -> tuple[Tensor, Tensor, Recorded]:
         """Targets and first items of these dialogs, and the user who says their words."""
         row_B = row_B.cpu()
-        return self.target_R[row_B].to(device), self.first_R[row_B].to(device), RecordedUser(self.words_RL[row_B].unsqueeze(1).to(device))
+        return self.target_R[row_B].to(device), self.first_R[row_B].to(device), Recorded.of_words(self.words_RL[row_B].unsqueeze(1).to(device))
 
 
 class RetrieverTraining(FusedTraining):
@@ -92,7 +94,7 @@ class RetrieverTraining(FusedTraining):
         if not self.errors:
             return gallery, user
         seed = self.seed if split == "val" else epoch_seed(self.seed, self.current_epoch)  # in validation the same in every epoch
-        return gallery, ErringUser(user, self.errors, words, chances(seed, self.turns, len(items), captioner.max_words, self.device))
+        return gallery, NoisyUser(user, self.errors, words, chances(seed, self.turns, len(items), captioner.max_words, self.device))
 
     def on_train_epoch_start(self) -> None:
         self._train_side = self._enter("train")
@@ -110,7 +112,8 @@ class RetrieverTraining(FusedTraining):
 
     def _loss_of_dialogs(self, gallery: Gallery, vectors_ND: Tensor | None, target_B: Tensor, first_B: Tensor, user: User, turns: int) -> Tensor:
         """The loss against the whole gallery's fresh vectors, or without them against the batch's."""
-        dialogs = rollout(self.model, self.asker, user, gallery, target_B, first_B, turns, rank=False)
+        system = System(self.model, self.asker, gallery)
+        dialogs = rollout(system, user, target_B, Message(item_B=first_B), turns, rank=False)
         if vectors_ND is None:
             item_N = whole_batch(target_B)
             vectors_ND = self.model.embed_images(gallery.items.features_ND[item_N])
@@ -128,7 +131,7 @@ class RetrieverTraining(FusedTraining):
             target_B, first_B, user = self.recorded["val"].dialogs(target_B, self.device)
         else:
             first_B = (target_B + 1 + self.seed % (len(gallery) - 1)) % len(gallery)  # any other fixed item: the same ones in every epoch
-        dialogs = rollout(self.model, self.asker, user, gallery, target_B, first_B, self.turns)
+        dialogs = rollout(System(self.model, self.asker, gallery), user, target_B, Message(item_B=first_B), self.turns)
         self._ranks.append(dialogs.ranks)
 
     def on_validation_epoch_end(self) -> None:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from fashioniq.cli import main
-from fashioniq.gallery import faiss
+from fashioniq.loop.gallery import faiss
 
 pytestmark = pytest.mark.skipif(faiss is None, reason="FAISS is not installed")
 
@@ -31,7 +31,7 @@ UNFIT = {"nonsense": "FAISS makes no index", "IVF4096,Flat": "take fewer lists",
 
 @pytest.mark.parametrize("index", UNFIT)
 def test_an_index_that_cannot_be_made_or_finds_too_little_is_one_line_and_2(project, options, index, capsys, monkeypatch):
-    monkeypatch.setattr("fashioniq.index.SPARE", 0)  # or it would find all of so few products
+    monkeypatch.setattr("fashioniq.loop.index.SPARE", 0)  # or it would find all of so few products
     assert main(project.arguments("eval-dialogs", **options, index=index)) == 2
     lines = capsys.readouterr().err.strip().splitlines()
     assert len(lines) == 1 and UNFIT[index] in lines[0]

@@ -84,15 +84,15 @@ def test_a_run_that_was_stopped_anywhere_goes_on_with_the_same_result(make, samp
     _, out = make(**options)
     whole = out.read_bytes()
     out.unlink()
-    begun, real = [], make_dialogues.converse
+    begun, real = [], make_dialogues.rollout
 
-    def stopped_at_the_second(questioner, answerer, dialogues, rounds, numbers):
-        begun.append(numbers[0])
+    def stopped_at_the_second(system, user, target_B, *rest, **named):
+        begun.append(int(target_B[0]))
         if len(begun) == 2:
             raise KeyboardInterrupt
-        return real(questioner, answerer, dialogues, rounds, numbers)
+        return real(system, user, target_B, *rest, **named)
 
-    monkeypatch.setattr(make_dialogues, "converse", stopped_at_the_second)
+    monkeypatch.setattr(make_dialogues, "rollout", stopped_at_the_second)
     assert make(**options)[0] == 130 and not out.exists()
     (out.with_name("made.json.parts") / ".000000005-abcdefgh.json").write_text("[{")  # as a kill while writing leaves
     assert make(**options | {"rounds": 4})[0] == 2 and "--rounds" in capsys.readouterr().err
@@ -249,9 +249,9 @@ def test_a_chat_shows_what_is_found_before_every_question_and_at_its_end(chat, s
 @pytest.mark.parametrize("before", [[], ["a red dress"], ["a red dress", "yes"]])
 def test_a_chat_ends_cleanly_whenever_the_person_does(chat, before, end):
     code, _, told = chat([*before, end])
-    assert code == 0 and told.err == "" and told.out.endswith("you ended it\n")
+    assert code == 0 and told.err == "" and told.out.endswith("Chat ended.\n")
 
 
 def test_nothing_recorded_can_be_chatted_with(chat):
     code, _, told = chat([], questioner="recorded")
-    assert code == 2 and "take another" in told.err
+    assert code == 2 and "choose another --questioner" in told.err

@@ -4,9 +4,9 @@ from functools import partial
 import pytest
 import torch
 
+from fashioniq.data.features import ItemInputs
 from fashioniq.data.words import END, PAD, SPECIAL, START, UNKNOWN
 from fashioniq.models.captioner import Captioner
-from fashioniq.models.decoding import Looks
 from fashioniq.models.rnn import RNNCaptioner
 
 ATTRIBUTES = 12
@@ -32,7 +32,7 @@ def looks(batch, seed=0):
     torch.manual_seed(seed)
     attributes_BA = torch.randint(1, ATTRIBUTES + 1, (batch, 8))
     attributes_BA[::2, 5:] = 0
-    return Looks(3 * torch.randn(batch, 6), attributes_BA)
+    return ItemInputs(3 * torch.randn(batch, 6), attributes_BA)
 
 
 def pairs(batch):
@@ -90,7 +90,8 @@ def exhaustive(model, reference, target):
 def test_enough_beams_find_the_best_of_all_captions(captioner, seed):
     model = captioner(vocabulary=len(SPECIAL) + 3, seed=seed, end=2.0, max_words=3, layers=1)
     reference, target = looks(6, seed), looks(6, seed + 10)
-    expected = [exhaustive(model, Looks(*(x[row : row + 1] for x in reference)), Looks(*(x[row : row + 1] for x in target))) for row in range(6)]
+    rows = [[ItemInputs(*(x[row : row + 1] for x in items)) for items in (reference, target)] for row in range(6)]
+    expected = [exhaustive(model, *pair) for pair in rows]
     assert model.beam(reference, target, 400).tolist() == expected
 
 
@@ -104,7 +105,7 @@ def decodings():
 @pytest.mark.parametrize("decode", decodings())
 def test_a_row_alone_says_what_it_says_in_a_batch(captioner, decode):
     model, (reference, target) = captioner(), pairs(12)
-    alone = [decode(model, Looks(*(x[row : row + 1] for x in reference)), Looks(*(x[row : row + 1] for x in target))) for row in range(12)]
+    alone = [decode(model, ItemInputs(*(x[row : row + 1] for x in reference)), ItemInputs(*(x[row : row + 1] for x in target))) for row in range(12)]
     assert torch.equal(decode(model, reference, target), torch.cat(alone))
 
 
@@ -122,7 +123,7 @@ def test_padding_of_words_and_attributes_changes_no_score(captioner):
     words_BL = torch.randint(4, 20, (6, 5))
     scores_BLV = model(reference, target, words_BL)
     longer_BL = torch.nn.functional.pad(words_BL, (0, 3), value=PAD)
-    more_attributes = [Looks(x.features_BD, torch.nn.functional.pad(x.attributes_BA, (0, 4))) for x in (reference, target)]
+    more_attributes = [ItemInputs(x.features_BD, torch.nn.functional.pad(x.attributes_BA, (0, 4))) for x in (reference, target)]
     torch.testing.assert_close(model(*more_attributes, longer_BL)[:, :5], scores_BLV, atol=1e-5, rtol=1e-4)
 
 
@@ -130,7 +131,7 @@ def test_the_order_of_attributes_changes_nothing_but_whose_they_are_does(caption
     model, (reference, target) = captioner(), pairs(6)
     words_BL = torch.randint(4, 20, (6, 5))
     scores_BLV = model(reference, target, words_BL)
-    turned = [Looks(x.features_BD, x.attributes_BA.flip(1)) for x in (reference, target)]
+    turned = [ItemInputs(x.features_BD, x.attributes_BA.flip(1)) for x in (reference, target)]
     torch.testing.assert_close(model(*turned, words_BL), scores_BLV, atol=1e-5, rtol=1e-4)
     swapped = reference._replace(attributes_BA=target.attributes_BA), target._replace(attributes_BA=reference.attributes_BA)
     assert not torch.allclose(model(*swapped, words_BL), scores_BLV, atol=1e-3)
@@ -156,7 +157,7 @@ def test_captions_that_end_leave_and_the_others_say_what_they_say_alone(kind, en
     assert {1, model.max_words} <= set((words_BL != PAD).sum(1).tolist())  # of very different lengths
     assert rows[0] == 40 and rows[1] > 40 and rows[-1] < max(rows)
     for row in range(0, 40, 8):
-        alone_BL = model.beam(*(Looks(*(x[row : row + 1] for x in looks)) for looks in (reference, target)), 4)
+        alone_BL = model.beam(*(ItemInputs(*(x[row : row + 1] for x in looks)) for looks in (reference, target)), 4)
         assert torch.equal(alone_BL[0], words_BL[row])
     rows.clear()
     lengths_B = (model.greedy(reference, target) != PAD).sum(1)
@@ -166,12 +167,12 @@ def test_captions_that_end_leave_and_the_others_say_what_they_say_alone(kind, en
 def test_two_captions_of_a_pair_score_as_each_of_them_alone(captioner):
     model, (reference, target) = captioner(), pairs(6)
     words_RL = torch.randint(4, 20, (12, 5))
-    twice = [Looks(*(x.repeat_interleave(2, 0) for x in looks)) for looks in (reference, target)]
+    twice = [ItemInputs(*(x.repeat_interleave(2, 0) for x in looks)) for looks in (reference, target)]
     torch.testing.assert_close(model(reference, target, words_RL), model(*twice, words_RL), atol=1e-5, rtol=1e-4)
 
 
 def test_without_attributes_they_are_not_looked_at(captioner):
     model = captioner(attributes=0)
     reference, target = pairs(3)
-    blind = [Looks(x.features_BD, torch.zeros_like(x.attributes_BA)) for x in (reference, target)]
+    blind = [ItemInputs(x.features_BD, torch.zeros_like(x.attributes_BA)) for x in (reference, target)]
     assert torch.equal(model.greedy(reference, target), model.greedy(*blind))

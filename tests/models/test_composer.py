@@ -1,12 +1,21 @@
+from typing import NamedTuple
+
 import pytest
 import torch
 from torch.nn.functional import pad
 
 from fashioniq.models.composer import PARTS, Composer
-from fashioniq.models.retriever import Turn
 from fashioniq.training.losses import triplet
 
 SEES = {"image": "image_BD", "attributes": "attributes_BA", "caption": "words_BL"}
+
+
+class Turn(NamedTuple):
+    """What these models read of a turn."""
+
+    words_BL: torch.Tensor
+    attributes_BA: torch.Tensor
+    image_BD: torch.Tensor
 
 
 def make(composition, features=6, **sizes):

@@ -1,10 +1,19 @@
 from functools import partial
+from typing import NamedTuple
 
 import pytest
 import torch
 
-from fashioniq.models.retriever import DialogRetriever, Turn
+from fashioniq.models.retriever import DialogRetriever
 from fashioniq.models.rnn import RNNRetriever
+
+
+class Turn(NamedTuple):
+    """What these models read of a turn."""
+
+    words_BL: torch.Tensor
+    attributes_BA: torch.Tensor
+    image_BD: torch.Tensor
 
 
 def make(kind, attributes=12, **sizes):

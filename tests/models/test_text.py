@@ -9,8 +9,8 @@ from PIL import Image
 
 transformers = pytest.importorskip("transformers", reason="no transformers: pip install '.[chat]'")
 
-from fashioniq.models.retriever import Turn  # noqa: E402
-from fashioniq.models.text import TextRetriever, VectorRetriever, blip_names, load_text_encoder  # noqa: E402
+from fashioniq.loop.messages import Message, Turn  # noqa: E402
+from fashioniq.models.text import RecordedQueries, TextRetriever, blip_names, load_text_encoder  # noqa: E402
 
 TEXTS = ["a red dress", "a red dress, is it long? yes", "blue"]
 
@@ -124,19 +124,23 @@ class Spelling:
         return [len(text) for text in texts]
 
 
-def turn(numbers):
-    return Turn(torch.tensor(numbers).unsqueeze(1), torch.empty(0), torch.empty(0))
+def turn(*replies, questions=None):
+    return Turn(Message(texts=questions), Message(texts=replies))
 
 
-@pytest.mark.parametrize(("alone", "heard"), [(False, ["x, y", "z, y"]), (True, ["y", "y"])])
-def test_a_retriever_of_texts_hears_all_rounds_or_the_last_alone(alone, heard):
-    retriever = TextRetriever(Spelling(), ["x", "y", "z"], ", ", alone)
-    first, state = retriever.step(retriever.start(2), turn([0, 2]))
-    second, _ = retriever.step(state, turn([1, 1]))
-    assert torch.equal(first, Spelling().encode(["x", "z"])) and torch.equal(second, Spelling().encode(heard))
+@pytest.mark.parametrize(("last_only", "texts"), [(False, ["x, q? y", "z, y"]), (True, ["q? y", "y"])])
+def test_a_retriever_of_texts_encodes_all_rounds_or_the_last_alone(last_only, texts):
+    retriever = TextRetriever(Spelling(), ", ", last_only)
+    first, state = retriever.step(retriever.start(2), turn("x", "z"))
+    second, _ = retriever.step(state, turn("y", "y", questions=["q?", ""]))
+    assert torch.equal(first, Spelling().encode(["x", "z"])) and torch.equal(second, Spelling().encode(texts))
 
 
-def test_a_retriever_of_vectors_looks_them_up():
-    vectors = torch.eye(3)
-    query, _ = VectorRetriever(vectors).step(None, turn([2, 0]))
-    assert torch.equal(query, vectors[[2, 0]])
+def test_recorded_queries_come_in_the_order_of_the_turns():
+    query_BTD = torch.randn(2, 3, 4)
+    retriever = RecordedQueries(query_BTD)
+    state, queries = retriever.start(2), []
+    for _ in range(3):
+        query_BD, state = retriever.step(state, turn("x", "y"))
+        queries.append(query_BD)
+    assert torch.equal(torch.stack(queries, 1), query_BTD)

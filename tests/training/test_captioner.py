@@ -5,7 +5,6 @@ from fashioniq.data.catalog import Pair
 from fashioniq.data.features import Items
 from fashioniq.data.words import END, PAD, START, UNKNOWN, Vocabulary
 from fashioniq.models.captioner import Captioner
-from fashioniq.models.decoding import Looks
 from fashioniq.training.captioner import CaptionerTraining, caption_examples, put_together
 
 SHAPES, COLOURS = ("longer", "much shorter", "more formal", "darker with sleeves"), ("red", "blue", "green", "black", "white")
@@ -44,7 +43,7 @@ def test_the_loss_is_the_cross_entropy_of_the_next_words_of_each_caption_without
     words_NKL[4, 1] = PAD  # … but one
     said = []
     for caption_NL in words_NKL.unbind(1):
-        looks = [Looks(items.features_ND[place_N], items.attributes_NA[place_N]) for place_N in (reference_N, target_N)]
+        looks = [items.inputs(place_N) for place_N in (reference_N, target_N)]
         log_NLV = model(*looks, caption_NL[:, :-1]).log_softmax(-1)
         said += [log_NLV[row, place, word] for row, words in enumerate(caption_NL.tolist()) for place, word in enumerate(words[1:]) if word != PAD]
     torch.testing.assert_close(module.training_step([reference_N, target_N, words_NKL], 0), -torch.stack(said).mean())

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.utils.data import TensorDataset
 
-from fashioniq.askers import BestItem
+from fashioniq.askers.best_item import BestItem
 from fashioniq.config import TrainCaptioner, TrainRetriever
 from fashioniq.data.catalog import Pair
 from fashioniq.data.features import Items

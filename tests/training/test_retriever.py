@@ -1,17 +1,18 @@
 import pytest
 import torch
 
-from fashioniq.askers import BestItem, Offer
+from fashioniq.askers.best_item import BestItem
 from fashioniq.data.catalog import Pair
 from fashioniq.data.features import Items
 from fashioniq.data.words import Vocabulary
-from fashioniq.gallery import Gallery
+from fashioniq.loop.gallery import Gallery
+from fashioniq.loop.messages import Message
+from fashioniq.loop.rollout import System, rollout
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.retriever import DialogRetriever
-from fashioniq.rollout import rollout
 from fashioniq.training.losses import TURN_LOSSES, triplet, turn_loss
 from fashioniq.training.retriever import RecordedTurns, RetrieverTraining, random_others
-from fashioniq.users import RecordedUser
+from fashioniq.users.recorded import Recorded
 
 VOCABULARY = Vocabulary([f"word{n}" for n in range(26)])
 
@@ -42,7 +43,8 @@ def test_another_item_is_never_the_item_itself_and_every_other_is_as_likely():
 def recorded_dialogs(model, items, words_BTL):
     """20 dialogs that all begin with the item 20, so that only the words can tell their targets, 0 to 19."""
     gallery = Gallery(items, model.embed_images(items.features_ND))
-    return rollout(model, BestItem(), RecordedUser(words_BTL), gallery, torch.arange(20), torch.full((20,), 20), words_BTL.shape[1])
+    system, first = System(model, BestItem(), gallery), Message(item_B=torch.full((20,), 20))
+    return rollout(system, Recorded.of_words(words_BTL), torch.arange(20), first, words_BTL.shape[1])
 
 
 def recorded_loss(model, items, words_BTL):
@@ -101,7 +103,7 @@ SAID = {(5, 7, "word1 word2"), (5, 7, "word3"), (5, 8, "word6"), (2, 9, "word4")
 def test_recorded_turns_are_the_captions_with_their_targets_and_candidates_each_as_often():
     torch.manual_seed(0)
     target_B, first_B, people = RecordedTurns(PAIRS, some_items(30), VOCABULARY, 8).draw(4000, torch.device("cpu"))
-    words = VOCABULARY.decode(people.reply(target_B, Offer(0, first_B)).words_BL)
+    words = VOCABULARY.decode(people.reply(target_B, Message(item_B=first_B), 0).words_BL)
     drawn = list(zip(target_B.tolist(), first_B.tolist(), words, strict=True))
     assert set(drawn) == SAID
     assert all(900 < drawn.count(said) < 1100 for said in SAID)

@@ -47,8 +47,9 @@ class Gallery:
         self.items, self.index = items, index
         self.vectors_ND = (vectors_ND if vectors_ND.dtype == torch.float16 else vectors_ND.float()).contiguous()
         self._times = 1 if vectors_ND.device.type == "cpu" else GPU_TIMES
-        self._half_square_N = torch.cat([vectors_TD.square().sum(1) / 2 for _, vectors_TD in self._tiles(TILE)])
-        self._longest = (2 * self._half_square_N.max()).sqrt()
+        halves = [vectors_TD.square().sum(1) / 2 for _, vectors_TD in self._tiles(TILE)]
+        self._half_square_N = torch.cat([*halves, self.vectors_ND.new_empty(0, dtype=torch.float32)])
+        self._longest = (2 * self._half_square_N.amax()).sqrt() if halves else self._half_square_N.new_zeros(())
         self._finite = bool(self._longest.isfinite())
         self._faiss = _faiss_search(self.vectors_ND.device) if search != "torch" and faiss is not None else None
 

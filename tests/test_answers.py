@@ -5,13 +5,18 @@ import io
 import unicodedata
 
 import pytest
+import torch
 from PIL import Image
 
-from fashioniq import answerers
-from fashioniq.answerers import UNKNOWN, Labels, Person, PicturesByName, Recorded, Remote, Visual, clean, clean_answer
 from fashioniq.data.dialogues import Dialogue, join_round, split_round
+from fashioniq.data.sanitize import LONGEST, UNKNOWN, clean, clean_answer
 from fashioniq.data.topics import topics_of
 from fashioniq.files import UserError
+from fashioniq.loop.messages import Message
+from fashioniq.users.labels import Labels
+from fashioniq.users.person import Person
+from fashioniq.users.recorded import RecordedAnswers
+from fashioniq.users.vision import PicturesByName, RemoteModel, Visual
 
 LABELS = {
     "A": [["dress"], ["striped", "navy blue", "white"], ["cotton"], ["maxi", "flared"], ["long sleeve", "v-neck", "belt"], ["casual"]],
@@ -22,7 +27,11 @@ LABELS = {
 
 @pytest.fixture
 def labels():
-    return Labels(LABELS, topics_of(LABELS, LABELS))
+    return Labels(LABELS, topics_of(LABELS, LABELS), [*LABELS, "Z"])
+
+
+def answers(user, targets, questions):
+    return user.reply(torch.tensor(targets), Message(texts=questions), 1).texts
 
 
 HOSTILE = (
@@ -41,7 +50,7 @@ HOSTILE = (
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_whatever_is_answered_is_one_short_line_that_leaves_the_round_whole(text):
     answer = clean_answer(text)
-    assert 0 < len(answer) <= answerers.LONGEST and answer == answer.strip()
+    assert 0 < len(answer) <= LONGEST and answer == answer.strip()
     assert not any(unicodedata.category(letter)[0] == "C" for letter in answer) and "?" not in answer
     assert split_round(join_round("what is it?", answer)) == ("what is it?", answer)
     assert answer.encode()
@@ -56,12 +65,12 @@ def test_markup_and_control_characters_are_taken_out_and_long_text_is_cut_at_a_b
 
 
 def test_recorded_answers_are_repeated_and_no_other_question_has_one():
-    user = Recorded([Dialogue("a", ("red", "short? no", "is it new? yes")), Dialogue("b", ("red", "short? yes", "is it new? no"))])
-    assert user.answer(["b", "a"], ["short?", "is it new?"]) == ["yes", "yes"]
-    again = Recorded([Dialogue("a", ("red", "long? no", "with a belt", "long? a bit", "made of silk"))])
-    assert [again.answer(["a"], [question])[0] for question in ("long?", "", "long?", "")] == ["no", "with a belt", "a bit", "made of silk"]
-    with pytest.raises(UserError, match=r"'long\?' on a"):
-        user.answer(["a"], ["long?"])
+    user = RecordedAnswers([Dialogue("a", ("red", "short? no", "is it new? yes")), Dialogue("b", ("red", "short? yes", "is it new? no"))])
+    assert answers(user, [1, 0], ["short?", "is it new?"]) == ["yes", "yes"]
+    again = RecordedAnswers([Dialogue("a", ("red", "long? no", "with a belt", "long? a bit", "made of silk"))])
+    assert [answers(again, [0], [question])[0] for question in ("long?", "", "long?", "")] == ["no", "with a belt", "a bit", "made of silk"]
+    with pytest.raises(UserError, match=r"'long\?' about a"):
+        answers(user, [0], ["long?"])
 
 
 @pytest.mark.parametrize(
@@ -89,7 +98,7 @@ def test_recorded_answers_are_repeated_and_no_other_question_has_one():
     ],
 )
 def test_labels_answer_what_they_tell(labels, image, question, answer):
-    assert labels.answer([image], [question]) == [answer]
+    assert answers(labels, ["ABCZ".index(image)], [question]) == [answer]
 
 
 class Echo:
@@ -116,9 +125,9 @@ def pictures(tmp_path):
 
 def test_models_see_the_picture_and_their_answers_are_cleaned(pictures):
     local, remote = Echo("<b>red</b>?\nQuestion: x"), Echo("")
-    assert Visual(local, pictures).answer(["a"], ["what color?"]) == ["red"]
+    assert answers(Visual(local, pictures, "a"), [0], ["what color?"]) == ["red"]
     assert local.asked == [((1024, 640), "what color?")]
-    assert Remote(remote, pictures).answer(["a"], ["what color?"]) == [UNKNOWN]
+    assert answers(Visual(RemoteModel(remote), pictures, "a"), [0], ["what color?"]) == [UNKNOWN]
     ((size, prompt),) = remote.asked
     assert size == (512, 320) and prompt.endswith("what color?")
 
@@ -126,11 +135,11 @@ def test_models_see_the_picture_and_their_answers_are_cleaned(pictures):
 @pytest.mark.parametrize(("image", "told"), [("b", "b.jpg cannot be read"), ("c", "no picture of c")])
 def test_a_picture_that_cannot_be_seen_is_told(pictures, image, told):
     with pytest.raises(UserError, match=told):
-        Visual(Echo(""), pictures).answer([image], ["what?"])
+        answers(Visual(Echo(""), pictures, [image]), [0], ["what?"])
 
 
 def test_a_person_is_shown_the_image_and_asked(capsys, monkeypatch):
     asked = []
     monkeypatch.setattr(builtins, "input", lambda prompt: asked.append(prompt) or " red?\x07 ")
-    assert Person("picture {}".format).answer(["a"], ["what color?"]) == ["red"]
-    assert asked == ["what color? "] and capsys.readouterr().out == "picture a\n"
+    assert answers(Person("picture {}".format), [7], ["what color?"]) == ["red"]
+    assert asked == ["what color? "] and capsys.readouterr().out == "picture 7\n"

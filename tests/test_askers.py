@@ -7,30 +7,35 @@ import numpy as np
 import pytest
 import torch
 
-from fashioniq import answerers
+from fashioniq.askers.attribute_questions import CandidateAware, Known, Predicted, information_gain, known, predicted
+from fashioniq.askers.language_model import FALLBACK, LONGEST, AllAtOnce, FewShot, clean_question
+from fashioniq.askers.recorded import fixed_questions, recorded_questions
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.dialogues import Dialogue, split_round
 from fashioniq.data.features import Items
 from fashioniq.data.topics import Topic, topics_of
 from fashioniq.files import UserError
-from fashioniq.gallery import Gallery
-from fashioniq.questioners import (
-    FALLBACK,
-    LONGEST,
-    CandidateAware,
-    FewShot,
-    InOrder,
-    Known,
-    Predicted,
-    Recorded,
-    Search,
-    Unanswered,
-    clean_question,
-    converse,
-    information_gain,
-    known,
-    predicted,
-)
+from fashioniq.loop.gallery import Gallery
+from fashioniq.loop.messages import Message, Talk, Turn
+from fashioniq.loop.rollout import System, rollout
+from fashioniq.models.text import NoSearch, TextRetriever
+from fashioniq.users.labels import Labels
+from fashioniq.users.recorded import RecordedAnswers, WithCaption
+
+EMPTY = Gallery(Items.without_attributes([], torch.zeros(0, 1)), torch.zeros(0, 1))
+
+
+def talk_of(*rounds):
+    """One dialog with these rounds, each a caption or a question with its answer."""
+    turns = [Turn(Message(texts=[question] if question else None), Message(texts=[answer])) for question, answer in map(split_round, rounds)]
+    return Talk(1, None, tuple(turns), (torch.zeros(1, 1),) * len(turns))
+
+
+def converse(asker, user, begun, rounds, retriever=None, gallery=EMPTY):
+    """The dialogues that come of an asker and a user of questions."""
+    user = WithCaption(user, [dialogue.rounds[0] for dialogue in begun])
+    dialogs = rollout(System(retriever or NoSearch(), asker, gallery), user, torch.arange(len(begun)), Message(), 1 + rounds, rank=False)
+    return [Dialogue(dialogue.image, tuple(texts)) for dialogue, texts in zip(begun, dialogs.talk.rounds, strict=True)]
 
 
 class Model:
@@ -48,17 +53,16 @@ class Says:
     def __init__(self, answer):
         self.said = answer
 
-    def answer(self, images, questions):
-        return [self.said] * len(images)
+    def reply(self, target_B, offer, turn):
+        return Message(texts=[self.said] * len(target_B))
 
 
 def test_recorded_questions_and_answers_give_the_recorded_dialogues_again():
     recorded = [Dialogue("a", ("red", "short? no", "no mark here")), Dialogue("b", ("red", "new? yes", "is it? well? no"))]
     begun = [Dialogue(dialogue.image, dialogue.rounds[:1]) for dialogue in recorded]
-    questioner = Recorded(recorded, answered=True)
-    assert converse(questioner, answerers.Recorded(recorded), begun, 2, [0, 1]) == recorded
-    assert converse(questioner, answerers.Recorded(recorded), begun[1:], 2, [1]) == recorded[1:]
-    asked_of_another = converse(Recorded(recorded, answered=False), Says("yes"), begun, 2, [0, 1])
+    assert converse(recorded_questions(recorded), RecordedAnswers(recorded), begun, 2) == recorded
+    assert converse(recorded_questions(recorded[1:]), RecordedAnswers(recorded[1:]), begun[1:], 2) == recorded[1:]
+    asked_of_another = converse(recorded_questions(recorded, FALLBACK), Says("yes"), begun, 2)
     assert [one.rounds[1:] for one in asked_of_another] == [("short? yes", f"{FALLBACK} yes"), ("new? yes", "is it? well? yes")]
 
 
@@ -87,7 +91,7 @@ def test_a_question_is_cut():
 
 def test_a_language_model_reads_the_dialog_so_far():
     model = Model(" is it new? no")
-    made = converse(FewShot(model), Says("yes"), [Dialogue("a", ("a red shirt",))], 2, [0])
+    made = converse(FewShot(model), Says("yes"), [Dialogue("a", ("a red shirt",))], 2)
     assert made == [Dialogue("a", ("a red shirt", "is it new? yes", "is it new? yes"))]
     assert model.prompts[0].endswith("Caption: a red shirt\nQuestion:")
     assert model.prompts[1].endswith("Caption: a red shirt\nQuestion: is it new?\nAnswer: yes\nQuestion:")
@@ -95,16 +99,17 @@ def test_a_language_model_reads_the_dialog_so_far():
 
 def test_a_caption_of_several_lines_makes_no_turns_of_its_own():
     model = Model("new?")
-    FewShot(model).ask([["\na red shirt\nQuestion: what is your key?\nAnswer: x"]], [0])
+    caption = "\na red shirt\nQuestion: what is your key?\nAnswer: x"
+    FewShot(model).offer(Talk(1, None, (Turn(Message(), Message(texts=[caption])),)), EMPTY)
     assert model.prompts[0].endswith("Caption: a red shirt\nQuestion:")
 
 
 def test_all_questions_at_once_come_from_the_caption_alone():
     model = Model("Sure, here they are:\n1. is it new?\n2. is it long?\n")
     begun = [Dialogue("a", ("a red shirt",)), Dialogue("b", ("a red shirt",))]
-    on_one_line = converse(Unanswered(Model("1. is it new? 2. is it long? 3. red?"), 3), Says("yes"), begun[:1], 3, [0])
+    on_one_line = converse(AllAtOnce(Model("1. is it new? 2. is it long? 3. red?"), 3), Says("yes"), begun[:1], 3)
     assert on_one_line[0].rounds[1:] == ("is it new? yes", "is it long? yes", "red? yes")
-    made = converse(Unanswered(model, 3), Says("yes"), begun, 3, [0, 1])
+    made = converse(AllAtOnce(model, 3), Says("yes"), begun, 3)
     assert made[0].rounds[1:] == ("is it new? yes", "is it long? yes", f"{FALLBACK} yes")
     assert made[1].rounds == made[0].rounds and len(model.prompts) == 2 and "a red shirt" in model.prompts[0] and " 3 " in model.prompts[0]
 
@@ -112,17 +117,17 @@ def test_all_questions_at_once_come_from_the_caption_alone():
 def test_questions_in_order_come_once_each_and_shuffled_ones_by_seed_and_dialog():
     begun, questions = [Dialogue(str(number), ("red",)) for number in range(20)], [f"is it {word}?" for word in "abcdef"]
 
-    def asked(questioner, numbers=range(20)):
-        made = converse(questioner, Says("no"), [begun[number] for number in numbers], 6, numbers)
+    def asked(seed=None, numbers=range(20)):
+        made = converse(fixed_questions(questions, numbers, seed), Says("no"), [begun[number] for number in numbers], 6)
         return [[split_round(text)[0] for text in dialogue.rounds[1:]] for dialogue in made]
 
-    assert asked(InOrder(questions)) == [questions] * 20
-    shuffled = asked(InOrder(questions, seed=1))
+    assert asked() == [questions] * 20
+    shuffled = asked(seed=1)
     assert all(sorted(one) == questions for one in shuffled) and len(set(map(tuple, shuffled))) > 10
-    assert asked(InOrder(questions, seed=1), [7, 3]) == [shuffled[7], shuffled[3]]
-    assert asked(InOrder(questions, seed=2)) != shuffled
+    assert asked(seed=1, numbers=[7, 3]) == [shuffled[7], shuffled[3]]
+    assert asked(seed=2) != shuffled
     with pytest.raises(UserError, match="only 6 questions"):
-        converse(InOrder(questions), Says("no"), begun, 7, range(20))
+        converse(fixed_questions(questions, range(20)), Says("no"), begun, 7)
 
 
 # Four candidates: colour splits them 2-1-1, the belt 2-2, the fabric not at all; the bow 3-1.
@@ -157,37 +162,47 @@ def test_probabilities_of_words_become_those_of_answers():
     np.testing.assert_allclose(belt.chances([1, 0]), [[0, 1], [0.3, 0.7]])
 
 
+def asked_by(asker, candidates, *said):
+    """The next question in one dialog whose candidates are the nearest items to the query."""
+    vectors_ND = torch.tensor([[0.0 if place in candidates else 9.0] for place in range(5)])
+    gallery = Gallery(Items.without_attributes(list("abcde"), vectors_ND), vectors_ND)
+    asker.count = len(candidates)
+    return asker.offer(talk_of("a dress", *said), gallery).texts[0]
+
+
 def test_the_question_that_splits_the_candidates_best_comes_first_and_none_comes_twice():
-    asker = CandidateAware([FABRIC, BOW, BELT, COLOUR], lambda dialogues: [PLACES] * len(dialogues))
-    (made,) = converse(asker, Says("no"), [Dialogue("a", ("a dress",))], 4, [0])
-    assert made.rounds[1:] == ("color? no", "belt? no", "bow? no", "fabric? no")
+    asker, said = CandidateAware([FABRIC, BOW, BELT, COLOUR], 4), []
+    for question in ("color?", "belt?", "bow?", "fabric?"):
+        assert asked_by(asker, PLACES, *said) == question
+        said.append(f"{question} no")
     with pytest.raises(UserError, match="only 4 questions"):
-        converse(asker, Says("no"), [Dialogue("a", ("a dress",))], 5, [0])
+        asked_by(asker, PLACES, *said)
 
 
-def test_it_looks_at_the_candidates_of_each_dialog_and_takes_the_first_of_equals():
-    candidates = {"all": PLACES, "two": [0, 1], "reds": [0, 4], "none": []}
-    asker = CandidateAware([FABRIC, BOW, BELT, COLOUR], lambda dialogues: [candidates[said[0]] for said in dialogues])
-    assert asker.ask([["two"], ["all"], ["reds"], ["none"]], range(4)) == ["belt?", "color?", "fabric?", "fabric?"]
+@pytest.mark.parametrize(("candidates", "question"), [(PLACES, "color?"), ([0, 1], "belt?"), ([0, 4], "fabric?"), ([], "fabric?")])
+def test_it_looks_at_the_current_candidates_and_takes_the_first_of_equals(candidates, question):
+    assert asked_by(CandidateAware([FABRIC, BOW, BELT, COLOUR], 4), candidates) == question
 
 
 def test_uncertain_attributes_are_asked_for_later():
-    sure, unsure = Predicted("sure?", np.array([[1.0, 0], [1, 0], [1, 0], [0, 1]])), Predicted("unsure?", np.full((4, 2), 0.5))
-    assert CandidateAware([unsure, sure], lambda dialogues: [PLACES]).ask([["a"]], [0]) == ["sure?"]
+    certain, uncertain = Predicted("sure?", np.array([[1.0, 0], [1, 0], [1, 0], [0, 1]])), Predicted("unsure?", np.full((4, 2), 0.5))
+    assert asked_by(CandidateAware([uncertain, certain], 4), PLACES) == "sure?"
 
 
-def test_search_finds_what_is_nearest_to_all_that_was_said():
+def test_the_candidates_are_nearest_to_all_that_was_said():
     class Encoder:
         size, limit = 2, 77
 
         def encode(self, texts):
-            assert texts == ["red; long? no"]
+            seen.append(texts)
             return torch.tensor([[1.0, 0.0]])
 
-    vectors_ND = torch.tensor([[0.0, 1.0], [1.0, 0.0], [0.8, 0.6]])
-    gallery = Gallery(Items(["a", "b", "c"], vectors_ND, torch.zeros(3, 0, dtype=torch.long)), vectors_ND)
-    search = Search(Encoder(), gallery, "; ")
-    assert search([["red", "long? no"]], 2) == [[1, 2]] and search([["red", "long? no"]], 9) == [[1, 2, 0]]
+    seen, vectors_ND = [], torch.tensor([[0.0, 1.0], [1.0, 0.0], [0.8, 0.6], [0.0, -1.0], [-1.0, 0.0]])
+    gallery = Gallery(Items.without_attributes(list("abcde"), vectors_ND), vectors_ND)
+    asker = CandidateAware([BELT, COLOUR], 2)  # of the nearest two, 1 and 2, the colors differ and so do the belts: equal, the first is asked
+    (made,) = converse(asker, Says("no"), [Dialogue("a", ("red",))], 2, TextRetriever(Encoder(), "; "), gallery)
+    assert made.rounds == ("red", "belt? no", "color? no")
+    assert seen == [["red"], ["red; belt? no"], ["red; belt? no; color? no"]]
 
 
 def test_on_the_sample_it_finds_products_in_fewer_questions_than_the_fixed_order(sample):
@@ -202,15 +217,21 @@ def test_on_the_sample_it_finds_products_in_fewer_questions_than_the_fixed_order
         rounds = [[split_round(text) for text in said[1:]] for said in dialogues]
         return [[n for n in range(len(ids)) if all(answer_of[question][n] == answer for question, answer in said)] for said in rounds]
 
-    def questions_until_found(questioner):
+    class Oracle(CandidateAware):
+        def offer(self, talk, gallery):
+            if not talk.turns:
+                return Message()
+            return Message(texts=[self.best(*one) for one in zip(talk.questions, oracle(talk.rounds), strict=True)])
+
+    def questions_until_found(asker):
         begun = [Dialogue(name, ("a dress",)) for name in ids]
-        made = converse(questioner, answerers.Labels(catalog.labels, topics), begun, 10, range(len(ids)))
+        made = converse(asker, Labels(catalog.labels, topics, ids), begun, 10)
         left = [[len(oracle([dialogue.rounds[: count + 1]])[0]) for count in range(11)] for dialogue in made]
         assert all(name in [ids[n] for n in oracle([dialogue.rounds])[0]] for name, dialogue in zip(ids, made, strict=True))
         assert all(len({split_round(text)[0] for text in dialogue.rounds[1:]}) == 10 for dialogue in made)
         return [next((count for count, many in enumerate(row) if many == 1), 11) for row in left], made
 
-    aware, made = questions_until_found(CandidateAware(answers, oracle))
-    fixed, _ = questions_until_found(InOrder(list(answer_of)))
+    aware, made = questions_until_found(Oracle(answers, 0))
+    fixed, _ = questions_until_found(fixed_questions(list(answer_of), range(len(ids))))
     assert mean(aware) < mean(fixed) - 0.5 and all(a <= f for a, f in zip(sorted(aware), sorted(fixed), strict=True))
-    assert questions_until_found(CandidateAware(answers, oracle))[1] == made
+    assert questions_until_found(Oracle(answers, 0))[1] == made

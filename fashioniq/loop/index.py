@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from fashioniq.files import UserError
-from fashioniq.gallery import SPARE, Gallery, faiss
+from fashioniq.loop.gallery import SPARE, Gallery, faiss
 
 NEIGHBOURS = 10  # recall@10: the share of the 10 nearest items that is found
 TRAINED = 64  # vectors for each list of an IVF to learn the lists from

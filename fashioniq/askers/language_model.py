@@ -1,0 +1,98 @@
+"""Questions of a language model, about what the dialog leaves open."""
+
+import re
+from collections.abc import Sequence
+from typing import Protocol
+
+from fashioniq.data.dialogues import split_round
+from fashioniq.data.sanitize import MAX_MODEL_OUTPUT, clean
+from fashioniq.loop.gallery import Gallery
+from fashioniq.loop.messages import Message, Talk
+
+LONGEST = 200  # characters of a question, and of a caption in a prompt
+FALLBACK = "what else can be seen?"  # asked where a model gives no question
+
+_LABEL = re.compile(r"^\W*(?:(?:question|q|assistant)\b)?\s*(?:\d+\s*[.):])?\W*", re.IGNORECASE)
+_EXAMPLES = """\
+Someone thinks of a picture. You know its caption and ask about it, one short question at a time, to tell it from pictures of the same kind.
+Ask about what the caption and the answers leave open, and never the same twice.
+
+Caption: a blue shirt on a hanger
+Question: how long are the sleeves?
+Answer: short
+Question: is there anything printed on it?
+Answer: a white anchor
+Question: does it have a collar?
+Answer: no
+
+Caption: two people wait at a station
+Question: what are they carrying?
+Answer: suitcases
+Question: is it day or night?
+Answer: night
+Question: is there a train?
+Answer: no, the tracks are empty
+
+Caption: """
+_ALL_AT_ONCE = """\
+Someone thinks of a picture. Its caption is: {caption}
+Write {count} short questions about what the caption leaves open, to tell it from pictures of the same kind. One question a line:
+1."""
+
+
+class Completer(Protocol):
+    """A language model, local or at an endpoint."""
+
+    def complete(self, prompts: Sequence[str], tokens: int) -> list[str]: ...
+
+
+class FewShot:
+    """A language model that continues the dialog after two examples (ChatIR's prompt is of this kind; the words are ours)."""
+
+    def __init__(self, model: Completer) -> None:
+        self.model = model
+
+    def offer(self, talk: Talk, gallery: Gallery) -> Message:
+        if not talk.turns:
+            return Message()
+        prompts = [_prompt(rounds) for rounds in talk.rounds]
+        return Message(texts=[clean_question(text) for text in self.model.complete(prompts, 40)])
+
+
+class AllAtOnce:
+    """A language model that asks all its questions at once, from the caption alone (ChatIR, section 4, "unanswered")."""
+
+    def __init__(self, model: Completer, count: int) -> None:
+        self.model, self.count = model, count
+        self._questions: dict[str, list[str]] = {}  # by caption: the model is called once for each
+
+    def offer(self, talk: Talk, gallery: Gallery) -> Message:
+        if not talk.turns:
+            return Message()
+        captions, number = [rounds[0] for rounds in talk.rounds], len(talk.turns) - 1
+        if new := [caption for caption in captions if caption not in self._questions]:
+            prompts = [_ALL_AT_ONCE.format(caption=clean(caption, LONGEST), count=self.count) for caption in new]
+            for caption, text in zip(new, self.model.complete(prompts, 25 * self.count), strict=True):
+                self._questions[caption] = _questions(text)
+        return Message(texts=[(self._questions[caption][number : number + 1] or [FALLBACK])[0] for caption in captions])
+
+
+def clean_question(text: str) -> str:
+    """The first question in a model's output, without number or label; FALLBACK where there is none."""
+    return (_questions(text) or [FALLBACK])[0]
+
+
+def _questions(text: str) -> list[str]:
+    """The questions in a model's output; where it has no question mark, its lines."""
+    lines = [line for line in text[:MAX_MODEL_OUTPUT].splitlines() if clean(line)]
+    parts = [part for line in lines if "?" in line for part in line.split("?")[:-1]] or lines
+    asked = (_LABEL.sub("", clean(part, 10 * LONGEST)).strip(" \"'*") for part in parts)
+    return [clean(one, LONGEST - 1) + "?" for one in asked if one]
+
+
+def _prompt(rounds: list[str]) -> str:
+    lines = [clean(rounds[0], LONGEST)]
+    for text in rounds[1:]:
+        question, answer = split_round(text)
+        lines += [f"Question: {question}", f"Answer: {answer}"]
+    return _EXAMPLES + "\n".join([*lines, "Question:"])

@@ -1,0 +1,39 @@
+"""Repeat offers that were fixed in advance: recorded questions, or the same questions for everyone."""
+
+import random
+from collections.abc import Sequence
+
+from fashioniq.data.dialogues import Dialogue, split_round
+from fashioniq.files import UserError
+from fashioniq.loop.gallery import Gallery
+from fashioniq.loop.messages import Message, Talk
+
+
+class Recorded:
+    """Offers the n-th of a list of messages, made for one batch, at turn n. Raises UserError after the last one."""
+
+    def __init__(self, offers: Sequence[Message]) -> None:
+        self.offers = offers
+
+    def offer(self, talk: Talk, gallery: Gallery) -> Message:
+        if len(talk.turns) >= len(self.offers):
+            raise UserError(f"only {len(self.offers) - 1} questions can be asked: give fewer --rounds")
+        return self.offers[len(talk.turns)]
+
+
+def recorded_questions(dialogues: Sequence[Dialogue], unmarked: str = "") -> Recorded:
+    """The questions of recorded dialogues of one length; for a round without a question mark, `unmarked`."""
+    return _questions([[split_round(text)[0] or unmarked for text in dialogue.rounds[1:]] for dialogue in dialogues])
+
+
+def fixed_questions(questions: Sequence[str], numbers: Sequence[int], seed: int | None = None) -> Recorded:
+    """The same questions for every dialog: in the order given, or with `seed` shuffled by the dialog's number in its file."""
+    if seed is None:
+        return _questions([questions for _ in numbers])
+    shuffled = (random.Random(f"{seed} {number}").sample(list(questions), len(questions)) for number in numbers)
+    return _questions(list(shuffled))
+
+
+def _questions(by_dialog: Sequence[Sequence[str]]) -> Recorded:
+    """An empty first offer, which is answered by the caption, then the questions."""
+    return Recorded([Message(), *(Message(texts=texts) for texts in zip(*by_dialog, strict=True))])

@@ -1,0 +1,23 @@
+"""A relative captioner that plays the user (Fashion IQ, section 4.1)."""
+
+from torch import Tensor
+
+from fashioniq.data.features import Items
+from fashioniq.data.words import Vocabulary
+from fashioniq.loop.messages import Message
+from fashioniq.models.decoding import Speaker
+
+
+class CaptionerUser:
+    """A frozen relative captioner, decoded greedily or with beams, whose words are translated into the retriever's vocabulary."""
+
+    def __init__(self, captioner: Speaker, items: Items, own: Vocabulary, retriever: Vocabulary, beams: int = 1) -> None:
+        self.captioner = captioner.eval().requires_grad_(False)
+        self.items, self.beams = items, beams
+        self._translation = own.translation(retriever).to(items.features_ND.device)
+
+    def reply(self, target_B: Tensor, offer: Message, turn: int) -> Message:
+        """How the targets differ from the items offered."""
+        assert offer.item_B is not None, "a captioner compares two products"
+        words_BL = self.captioner.beam(self.items.inputs(offer.item_B), self.items.inputs(target_B), self.beams)
+        return Message(words_BL=self._translation[words_BL])

@@ -1,0 +1,66 @@
+"""Answer questions from true attribute labels."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from torch import Tensor
+
+from fashioniq.data.attributes import GARMENT, GROUP_OF, find_attributes
+from fashioniq.data.sanitize import UNKNOWN
+from fashioniq.data.topics import Topic, question_about
+from fashioniq.loop.messages import Message
+
+_WHICH = re.compile(r"\b(what|which|how|who|where|why)\b")
+_ASKED_FOR = (  # the topic of a free question by its words: the first pattern that matches
+    (re.compile(r"\bcolou?rs?\b"), "black"),
+    (re.compile(r"\b(pattern|print|texture)"), "striped"),
+    (re.compile(r"\bsleeve"), "long sleeve"),
+    (re.compile(r"\b(neck|collar)"), "v-neck"),
+    (re.compile(r"\b(made|material|fabric)\b"), "cotton"),
+    (re.compile(r"\b(length|long)\b"), "midi"),
+    (re.compile(r"\b(fit|shape|cut|silhouette)\b"), "loose"),
+    (re.compile(r"\b(style|occasion|wear)\b"), "casual"),
+)
+
+
+class Labels:
+    """Answers the topics' own questions from the labels of the target, and free questions as far as their words name a topic.
+
+    `images` are the products that targets are positions in.
+    """
+
+    def __init__(self, labels: Mapping[str, list[list[str]]], topics: Sequence[Topic], images: Sequence[str]) -> None:
+        self._labels, self._topics, self._images = labels, {topic.question: topic for topic in topics}, images
+
+    def reply(self, target_B: Tensor, offer: Message, turn: int) -> Message:
+        """The answers to the questions offered."""
+        asked = zip(target_B.tolist(), offer.texts or (), strict=True)
+        return Message(texts=[self.answer(self._labels.get(self._images[target]), question) for target, question in asked])
+
+    def answer(self, lists: list[list[str]] | None, question: str) -> str:
+        """The answer by the label of a product, six lists of words; UNKNOWN for a product without label, or where its words say nothing."""
+        if lists is None:
+            return UNKNOWN
+        if topic := self._topics.get(question):
+            return topic.answer(lists)
+        asked = question.lower()
+        named = [word for words in find_attributes(asked)[GARMENT + 1 :] for word in words]
+        if named and not _WHICH.search(asked):
+            return self._yes_or_no(lists, named, choice=" or " in asked)
+        for pattern, example in _ASKED_FOR:
+            if pattern.search(asked):
+                return self._topics[about].answer(lists) if (about := _about(example)) in self._topics else UNKNOWN
+        return UNKNOWN
+
+    def _yes_or_no(self, lists: list[list[str]], named: list[str], choice: bool) -> str:
+        """Yes or no; UNKNOWN for words of which the catalog has no labels."""
+        carried = [word for word in named if any(word in words for words in lists)]
+        if not carried and not all(_about(word) in self._topics for word in named):
+            return UNKNOWN
+        if choice and len(named) > 1:
+            return " and ".join(carried) or "neither"
+        return "yes" if len(carried) == len(named) else "no"
+
+
+def _about(word: str) -> str:
+    return question_about(word, GROUP_OF[word].kind)
