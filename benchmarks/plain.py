@@ -14,9 +14,10 @@ from torch import Tensor
 
 from fashioniq.data.features import ItemInputs, Items
 from fashioniq.data.words import END, PAD, START, UNKNOWN
+from fashioniq.loop.messages import Message, Turn
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.layers import Attention, Decoder, Encoder
-from fashioniq.models.retriever import DialogRetriever, Turn
+from fashioniq.models.retriever import DialogRetriever
 
 Say = Callable[[ItemInputs, ItemInputs], Tensor]
 
@@ -192,7 +193,7 @@ def simulate(retriever: DialogRetriever, say: Say, items: Items, target_B: Tenso
     for _ in range(turns):
         shown, wanted = (items.inputs(some_B) for some_B in (item_B, target_B))
         words_BL = say(shown, wanted)
-        heard.append(Turn(words_BL, shown.attributes_BA, shown.features_BD))
+        heard.append(Turn(Message(item_B=item_B), Message(words_BL=words_BL), shown))
         query_BD = query(retriever, heard)
         next_B, rank_B = search(query_BD, vectors_ND, target_B)
         found.append((item_B, words_BL, query_BD, rank_B))

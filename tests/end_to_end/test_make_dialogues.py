@@ -181,7 +181,7 @@ def test_models_ask_and_answer_here_or_at_an_endpoint(make, monkeypatch, capsys,
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"questioner": "candidate-aware"}, "give --encoder"),
+        ({"questioner": "candidate-aware"}, "need --encoder"),
         ({"questioner": "few-shot"}, "give --language-model"),
         ({"questioner": "in-order", "answerer": "vqa"}, "give --vqa-model"),
         ({"questioner": "in-order", "rounds": 99}, "give --rounds"),
