@@ -22,6 +22,7 @@ from fashioniq.data.images import load_image
 from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.files import UserError
 from fashioniq.gallery import Gallery
+from fashioniq.models.configs import DialogEncoderConfig
 from fashioniq.models.dialog_encoder import DialogEncoder, TextHalf, TextTower
 from fashioniq.models.text import ImageText, TextEncoder, load_text_encoder, unit
 
@@ -112,7 +113,9 @@ def load_dialog_encoder(run: Path, store: FeatureStore) -> tuple[TextTower, str]
     facts = read_facts(run, "dialog encoder")
     check_features(run, facts, store)
     if facts["model"] == "transformer":
-        model: TextTower = DialogEncoder(Vocabulary(facts["words"][len(SPECIAL) :]), **facts["sizes"])
+        config, of_data = DialogEncoderConfig.of_sizes("transformer", facts["sizes"])
+        vocabulary = Vocabulary(facts["words"][len(SPECIAL) :])
+        model: TextTower = DialogEncoder(config, vocabulary=vocabulary, **of_data)
     else:
         model = TextHalf(load_pretrained(facts["encoder"]))
     load_weights(run, model)

@@ -45,6 +45,7 @@ class CaptionerTraining(FusedTraining):
     def __init__(
         self,
         model: Speaker,
+        *,
         train: Items,
         val: Items,
         vocabulary: Vocabulary,

@@ -31,14 +31,9 @@ def triplet_unsquared(query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, ma
     return (_hinge(distance_BTN, same_BN, margin).sum(-1) / others_B1).sum(1).mean()
 
 
-def triplet_hard(query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, margin: float = 0.1) -> Tensor:
-    """The triplet loss against the nearest negative alone (VSE++, Faghri et al. 2018)."""
-    return _hinge(_square_distances(query_BTD, vectors_ND), same_BN, margin).amax(-1).sum(1).mean()
-
-
-def cross_entropy(query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, margin: float = 0.05) -> Tensor:
-    """−log of the target's share of exp(−‖q − v‖² / m) among the images; here the margin m is the temperature."""
-    logits_BTN = -_square_distances(query_BTD, vectors_ND) / margin
+def cross_entropy(query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, temperature: float = 0.05) -> Tensor:
+    """−log of the target's share of exp(−‖q − v‖² / temperature) among the images."""
+    logits_BTN = -_square_distances(query_BTD, vectors_ND) / temperature
     own_B = same_BN.int().argmax(1)
     again_BN = same_BN.scatter(1, own_B.unsqueeze(1), False)
     log_share_BTN = logits_BTN.masked_fill(again_BN.unsqueeze(1), float("-inf")).log_softmax(-1)
@@ -79,11 +74,11 @@ def _hinge(distance_BTN: Tensor, same_BN: Tensor, margin: float) -> Tensor:
 TURN_LOSSES: dict[str, Callable[..., Tensor]] = {
     "triplet": triplet,
     "triplet-unsquared": triplet_unsquared,
-    "triplet-hard": triplet_hard,
     "cross-entropy": cross_entropy,
 }
 
 
-def turn_loss(name: str, margin: float | None = None) -> TurnLoss:
-    """A loss by its name, with its own margin or another."""
-    return TURN_LOSSES[name] if margin is None else partial(TURN_LOSSES[name], margin=margin)
+def turn_loss(name: str, margin: float | None = None, temperature: float | None = None) -> TurnLoss:
+    """A loss by its name; a margin or temperature of None is the loss's own."""
+    given = {key: value for key, value in (("margin", margin), ("temperature", temperature)) if value is not None}
+    return partial(TURN_LOSSES[name], **given) if given else TURN_LOSSES[name]
