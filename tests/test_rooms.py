@@ -12,7 +12,7 @@ LOOP = {"gallery", "users", "askers", "rollout"}
 MAY_KNOW = {
     "data": {"data", "files", "categories"},
     "metrics": {"metrics", "data"},
-    "models": {"models", "data"},
+    "models": {"models", "data", "files", "options"},
     "gallery": {"data"},
     "index": {"gallery", "files"},
     "users": {"askers", "data", "models"},
@@ -25,7 +25,8 @@ MAY_KNOW = {
     "training": LOOP | {"training", "models", "metrics", "data", "files", "config", "checkpoints"},
     "report": {"report", "data", "files", "metrics"},
     "checkpoints": {"data", "files", "categories"},
-    "config": {"files"},
+    "config": {"config", "files", "models", "options"},
+    "options": {"files"},
     "files": set(),
     "categories": {"files"},
     "compat": set(),

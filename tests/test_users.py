@@ -7,6 +7,7 @@ from fashioniq.askers import Offer
 from fashioniq.data.features import Items
 from fashioniq.data.words import PAD, SPECIAL, UNKNOWN, Vocabulary
 from fashioniq.models.captioner import Captioner
+from fashioniq.models.configs import CaptionerConfig
 from fashioniq.models.decoding import Looks
 from fashioniq.users import CaptionerUser, ErringUser, RecordedUser, Words, chances, negation, with_errors
 
@@ -23,7 +24,8 @@ def items():
 @pytest.fixture
 def captioner():
     torch.manual_seed(1)
-    model = Captioner(len(SPEAKS), 6, 10, width=16, heads=2, hidden=32, layers=1)
+    config = CaptionerConfig(width=16, heads=2, hidden=32, layers=1)
+    model = Captioner(config, vocabulary=len(SPEAKS), features=6, attributes=10)
     torch.nn.init.normal_(model.out.weight)
     return model
 
