@@ -43,7 +43,8 @@ COMMANDS: dict[str, type] = {
 
 
 def parser_of(command: str) -> ArgumentParser:
-    """The parser of one command: every field of its settings a flag, and --config for a YAML file of fields."""
+    """The parser of one command: every field of its settings a flag, and --config for a YAML file of
+    fields."""
     return parser.parser_of(command, COMMANDS[command])
 
 
@@ -54,7 +55,8 @@ def parse(command: str, arguments: Sequence[str]) -> Any:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; return the exit code: 0, the command's own (check-data's 1), or 2 after an error of the user."""
+    """Run a command; return the exit code: 0, the command's own (check-data's 1), or 2 after an error of the
+    user."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_overview())
@@ -79,7 +81,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of the output, such as `| head`, has closed it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the interpreter complains at its end
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # else the interpreter complains at its end
         return 141
     return code or 0
 
@@ -90,7 +94,10 @@ def _module_of(kind: type) -> str:
 
 
 def _overview() -> str:
-    lines = [f"  {command:20} {(kind.__doc__ or '').split(':')[0].split(';')[0].rstrip('.')}" for command, kind in COMMANDS.items()]
+    summaries = {name: " ".join((kind.__doc__ or "").split()) for name, kind in COMMANDS.items()}
+    lines = [
+        f"  {name:20} {text.split(':')[0].split(';')[0].rstrip('.')}" for name, text in summaries.items()
+    ]
     return "\n".join(["usage: fashioniq COMMAND [options]; see fashioniq COMMAND --help", "", *lines])
 
 

@@ -1,4 +1,5 @@
-"""Fields of settings: default, help text and bounds of an option beside each other, and the check of the bounds."""
+"""Fields of settings: default, help text and bounds of an option beside each other, and the check of the
+bounds."""
 
 import math
 from dataclasses import field, fields, is_dataclass
@@ -32,7 +33,8 @@ def required(help: str) -> Any:
 
 
 def section(kind: type, help: str) -> Any:
-    """A field that is itself a dataclass of options: `--model.width` in flags, `model: {width: …}` in YAML."""
+    """A field that is itself a dataclass of options: `--model.width` in flags, `model: {width: …}` in
+    YAML."""
     return field(default_factory=kind, metadata={"help": help})
 
 

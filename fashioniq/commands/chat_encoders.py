@@ -180,7 +180,8 @@ def _filled(source: Source, encoder: ImageText, space: Sequence[str], images: di
     if not images and not (root / "store.json").exists():
         where = f"{source.images} has no picture of the search space, as {space[0]}" if source.images else f"{root} is no store"
         raise UserError(f"{where}: give the folder that the search space's names begin in with --images")
-    extract = PictureSource(SpacePictures(source.images or root, images), _pixels, source.workers, ImageVectors(encoder), source.batch_size, None)
+    pictures, encode = SpacePictures(source.images or root, images), ImageVectors(encoder)
+    extract = PictureSource(pictures, _pixels, source.workers, encode, source.batch_size, attributes_of=None)
     with Progress() as bar:
         task = bar.add_task(f"images: {encoder.kind}", total=None)
         return fill_store(root, space, facts, extract, lambda count, of: bar.update(task, advance=count, total=of), update=bool(images))[0]

@@ -20,25 +20,32 @@ def run(settings: EvalSingleTurn) -> None:
     """Evaluate the retriever of each category on the captioned pairs of a split."""
     check_categories(settings, "run")
     if not settings.run:
-        raise UserError("no retriever given: give --run RUN for each category; `fashioniq score` reads files of other systems")
+        raise UserError(
+            "no retriever given: give --run RUN for each category; `fashioniq score` reads files of other "
+            "systems"
+        )
     evaluate(settings, partial(_of_run, settings), Path(settings.run[0]))
 
 
 def _of_run(settings: EvalSingleTurn, number: int, catalog: Catalog) -> Source:
     """A retriever, which answers for the products of its feature store."""
-    store = open_store(settings.data, catalog.category, Path(settings.features[number]) if settings.features else None)
+    store = open_store(
+        settings.data, catalog.category, Path(settings.features[number]) if settings.features else None
+    )
     folder, device = Path(settings.run[number]), pick_device(settings.device)
     retriever, hears, facts = load_retriever(folder, catalog.category, store)
     retriever.to(device)
     if facts["data"]["fingerprint"] != catalog.fingerprint():
-        print(f"note: the splits or captions of {catalog.category} are not those that {folder} was trained on")
+        print(
+            f"note: the splits or captions of {catalog.category} are not those that {folder} was trained on"
+        )
     longest = retriever.max_words * (1 if settings.captions == "each" else 2)
 
     @torch.no_grad()
     def answer(ids: Sequence[str], queries: Sequence[Query]) -> Answers:
         items = store.items(ids).to(device)
         gallery = Gallery(items, retriever.embed_images(items.features_ND))
-        query_QD = query_vectors(retriever, gallery, queries, hears, longest, settings.batch_size)
+        query_QD = query_vectors(retriever, gallery, queries, hears, longest, batch_size=settings.batch_size)
         return search(gallery, query_QD, queries, settings.exclude_candidate, settings.batch_size)
 
     composition = f" {facts['sizes']['composition']}" if facts["model"] == "composer" else ""
@@ -51,5 +58,3 @@ def _of_run(settings: EvalSingleTurn, number: int, catalog: Catalog) -> Source:
         "pictures": "none" if store.facts["encoder"] == "metadata" else catalog.pictures_origin,
     }
     return Source(set(store.ids), answer, depends_on)
-
-

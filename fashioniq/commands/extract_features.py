@@ -14,10 +14,18 @@ def run(settings: ExtractFeatures) -> None:
     catalog = Catalog(settings.data, settings.category)
     root = features_folder(settings.data, settings.category, settings.features)
     if settings.encoder != "metadata":
-        fill(root, catalog, sources.pictures(settings, catalog, words_to_keep(root, settings.update)), settings.update)
+        fill(
+            root,
+            catalog,
+            sources.pictures(settings, catalog, words_to_keep(root, settings.update)),
+            settings.update,
+        )
         return
     if settings.predictor:
         raise UserError("--predictor needs pictures, but --encoder is metadata: leave one of them out")
     if settings.update:
-        raise UserError(f"--update needs pictures, but --encoder is metadata: remove {root} to compute it again in seconds")
+        raise UserError(
+            f"--update needs pictures, but --encoder is metadata: remove {root} to compute it again in "
+            f"seconds"
+        )
     fill(root, catalog, sources.metadata(settings, catalog))

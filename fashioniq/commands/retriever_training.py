@@ -27,7 +27,8 @@ Settings = TrainRetriever | TrainComposer
 
 @dataclass(frozen=True)
 class Splits:
-    """What a training uses of its catalog: products of each split, or pairs where recorded captions are all there is."""
+    """What a training uses of its catalog: products of each split, or pairs where recorded captions are all
+    there is."""
 
     catalog: Catalog
     items: dict[str, Items]
@@ -43,7 +44,8 @@ class Splits:
 def new_retriever(
     settings: Settings, store: FeatureStore, vocabulary: Vocabulary, *, max_words: int, max_turns: int
 ) -> tuple[Listener, dict[str, Any]]:
-    """A new model with its word vectors, or with the weights of --init-from; and its sizes as in model.json."""
+    """A new model with its word vectors, or with the weights of --init-from; and its sizes as in
+    model.json."""
     vectors_VD = None
     if settings.word_vectors:
         vectors_VD, missing = load_word_vectors(settings.word_vectors, vocabulary)

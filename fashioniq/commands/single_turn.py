@@ -1,4 +1,5 @@
-"""Single-turn retrieval: queries and gallery of a category, and the results of whatever answers the queries."""
+"""Single-turn retrieval: queries and gallery of a category, and the results of whatever answers the
+queries."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -44,7 +45,8 @@ class Source:
 
 @dataclass(frozen=True)
 class Task:
-    """The queries of a category's usable pairs, the ids of its gallery, and the share of the split that both cover."""
+    """The queries of a category's usable pairs, the ids of its gallery, and the share of the split that both
+    cover."""
 
     category: str
     queries: list[Query]
@@ -53,7 +55,8 @@ class Task:
 
 
 def check_categories(settings: SingleTurn, *per_category: str) -> None:
-    """Raise UserError unless categories are named, each once, and the options `per_category` have a value for each."""
+    """Raise UserError unless categories are named, each once, and the options `per_category` have a value for
+    each."""
     if not settings.category:
         raise UserError("no category given: give --category dresses, or several for a table with their mean")
     if len({canonical(name) for name in settings.category}) < len(settings.category):
@@ -61,12 +64,16 @@ def check_categories(settings: SingleTurn, *per_category: str) -> None:
     for flag in (*per_category, "features"):
         if (given := getattr(settings, flag)) and len(given) != len(settings.category):
             raise UserError(
-                f"--{flag} has {len(given)} values for {len(settings.category)} categories: give one for each, in their order"
+                f"--{flag} has {len(given)} values for {len(settings.category)} categories: give one for "
+                f"each, in their order"
             )
 
 
-def evaluate(settings: EvalSingleTurn | Score, source_of: Callable[[int, Catalog], Source], beside: Path) -> None:
-    """Answer the queries of all categories, print a row of measures per category and their mean, and write all results.
+def evaluate(
+    settings: EvalSingleTurn | Score, source_of: Callable[[int, Catalog], Source], beside: Path
+) -> None:
+    """Answer the queries of all categories, print a row of measures per category and their mean, and write
+    all results.
 
     The results are in --out, or in a folder of `beside`. Raises UserError for vectors that are not finite.
     """
@@ -81,7 +88,9 @@ def evaluate(settings: EvalSingleTurn | Score, source_of: Callable[[int, Catalog
             answers = source.answer(task.ids, task.queries)
         except NotFiniteError as error:
             made_by = source.facts["answers"]
-            raise UserError(f"the vectors of {made_by} are too large to compare ({error}): train or write it again") from error
+            raise UserError(
+                f"the vectors of {made_by} are too large to compare ({error}): train or write it again"
+            ) from error
         answered.append((task, answers))
         told = measures(answers.rank_Q, answers.depth_Q, len(task.ids) - settings.exclude_candidate)
         rows.append({"category": task.category, **source.facts, **task.facts, **told})
@@ -107,19 +116,22 @@ def evaluate(settings: EvalSingleTurn | Score, source_of: Callable[[int, Catalog
 
 
 def known_products(settings: SingleTurn, number: int, catalog: Catalog) -> set[str]:
-    """The products that queries may contain: those of the feature store if one is given, otherwise all of the split."""
+    """The products that queries may contain: those of the feature store if one is given, otherwise all of the
+    split."""
     if settings.features:
         return set(open_store(settings.data, catalog.category, Path(settings.features[number])).ids)
     return set(catalog.ids(settings.split))
 
 
 def task_of(settings: SingleTurn, catalog: Catalog, known: set[str]) -> Task:
-    """The queries and the gallery of a category. Raises UserError where no pair has a target, or the answers cover both products of none."""
+    """The queries and the gallery of a category. Raises UserError where no pair has a target, or the answers
+    cover both products of none."""
     pairs = pairs_with_targets(catalog, settings.split)
     there = [pair for pair in pairs if pair.candidate in known and pair.target in known]
     if not there:
         raise UserError(
-            f"the answers cover both products of none of the {len(pairs)} {settings.split} pairs of {catalog.category}: "
+            f"the answers cover both products of none of the {len(pairs)} {settings.split} pairs of "
+            f"{catalog.category}: "
             "check that they are of this category"
         )
     everything = catalog.ids(settings.split)
@@ -140,9 +152,16 @@ def task_of(settings: SingleTurn, catalog: Catalog, known: set[str]) -> Task:
 
 
 def _write_answers(out: Path, task: Task, answers: Answers) -> None:
-    """Write each query with its target's rank, null if unknown; and a TREC run file if the ranking was computed here."""
-    records = [{**asdict(query), "rank": rank} for query, rank in zip(task.queries, answers.known_ranks(), strict=True)]
-    write_text(out / f"ranks.{task.category}.jsonl", "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records))
+    """Write each query with its target's rank, null if unknown; and a TREC run file if the ranking was
+    computed here."""
+    records = [
+        {**asdict(query), "rank": rank}
+        for query, rank in zip(task.queries, answers.known_ranks(), strict=True)
+    ]
+    write_text(
+        out / f"ranks.{task.category}.jsonl",
+        "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records),
+    )
     if answers.top is not None:
         lines = [
             f"{query.name} Q0 {name} {place} {score:.6f} fashioniq"
@@ -154,18 +173,27 @@ def _write_answers(out: Path, task: Task, answers: Answers) -> None:
 
 def _write_tables(out: Path, metrics: dict[str, Any]) -> None:
     header = ("category", *COUNTS, *MEASURES)
-    write_text(out / "table.csv", csv_table(header, [[row.get(name) for name in header] for row in _rows(metrics)]))
+    write_text(
+        out / "table.csv", csv_table(header, [[row.get(name) for name in header] for row in _rows(metrics)])
+    )
     write_text(out / "table.tex", latex_table(header, [_cells(row) for row in _rows(metrics)]))
     write_json(out / "metrics.json", metrics)
 
 
 def _rows(metrics: dict[str, Any]) -> list[dict[str, Any]]:
     """The categories and, where they are several, their mean."""
-    return [*metrics["rows"], *([{"category": "mean", **metrics["mean"]}] if len(metrics["rows"]) > 1 else [])]
+    return [
+        *metrics["rows"],
+        *([{"category": "mean", **metrics["mean"]}] if len(metrics["rows"]) > 1 else []),
+    ]
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
-    return [row["category"], *(f"{row[name]:,}" if name in row else "" for name in COUNTS), *(rounded(name, row[name], 2) for name in MEASURES)]
+    return [
+        row["category"],
+        *(f"{row[name]:,}" if name in row else "" for name in COUNTS),
+        *(rounded(name, row[name], 2) for name in MEASURES),
+    ]
 
 
 def coverage_line(category: str, facts: dict[str, Any]) -> str:
@@ -174,7 +202,9 @@ def coverage_line(category: str, facts: dict[str, Any]) -> str:
 
 def _print(metrics: dict[str, Any]) -> None:
     gallery, captions = metrics["gallery"], metrics["captions"]
-    print(f"single turn, {metrics['split']} split; gallery {gallery}: {GALLERIES[gallery]}; the candidate {metrics['candidate']}")
+    print(
+        f"single turn, {metrics['split']} split; gallery {gallery}: {GALLERIES[gallery]}; the candidate {metrics['candidate']}"
+    )
     print(f"captions {captions}: {CAPTIONS[captions]}")
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
     for name in ("category", *COUNTS, *MEASURES):
@@ -183,7 +213,13 @@ def _print(metrics: dict[str, Any]) -> None:
         table.add_row(*_cells(row))
     Console().print(table)
     for row in metrics["rows"]:
-        made = f"; features: {row['features']}, pictures: {row['pictures']}, first {row['words']} words of a text" if "features" in row else ""
-        print(f"{coverage_line(row['category'], row)}; {row['model']} of {row['answers']}{made}; captions: {row['captions_origin']}")
+        made = (
+            f"; features: {row['features']}, pictures: {row['pictures']}, first {row['words']} words of a text"
+            if "features" in row
+            else ""
+        )
+        print(
+            f"{coverage_line(row['category'], row)}; {row['model']} of {row['answers']}{made}; captions: {row['captions_origin']}"
+        )
     if any(row[name] is None for row in metrics["rows"] for name in MEASURES):
         print("–: the rankings are too short for this measure")

@@ -41,7 +41,7 @@ def metadata(settings: ExtractFeatures, catalog: Catalog) -> Source:
     """Vectors of the words of title and labels. Raises UserError where train has too few."""
     words = words_of_labels(catalog)
     known, vectors_ND = metadata_vectors(catalog, catalog.all_ids(), settings.dimensions)
-    facts = _facts("metadata", words_fingerprint(catalog), None, vectors_ND.shape[1], words, "labels")
+    facts = _facts("metadata", words_fingerprint(catalog), None, vectors_ND.shape[1], words, attributes="labels")
     return facts, _given(dict(zip(known, vectors_ND, strict=True)), _labels(catalog, words), "no title or attribute word that train knows")
 
 
@@ -59,7 +59,7 @@ def own_vectors(settings: ImportFeatures, catalog: Catalog) -> Source:
         attributes_of = _labels(catalog, words)
     files = (settings.vectors, settings.ids, settings.attribute_scores, settings.attribute_words)
     weights = "-".join(checksum(path) for path in files if path)
-    facts = _facts(f"vectors of {settings.vectors.name}", weights, None, vectors_ND.shape[1], words, origin)
+    facts = _facts(f"vectors of {settings.vectors.name}", weights, None, vectors_ND.shape[1], words, attributes=origin)
     return facts, _given(dict(zip(ids, vectors_ND, strict=True)), attributes_of, f"not in {settings.ids}")
 
 
@@ -84,9 +84,9 @@ def pictures(settings: ExtractFeatures, catalog: Catalog, words: list[str] | Non
         words = words_of_labels(catalog) if words is None else words
         encoder, origin, attributes_of = model, "labels", _labels(catalog, words)
     bfloat16 = settings.precision == "bfloat16" or (settings.precision == "auto" and _has_bfloat16(device))
-    facts = _facts(name, weights, size, encoder_size(encoder), words, origin) | {"precision": "bfloat16" if bfloat16 else "float32"}
+    facts = _facts(name, weights, size, encoder_size(encoder), words, attributes=origin) | {"precision": "bfloat16" if bfloat16 else "float32"}
     encode = Encoding(model, encoder, device, bfloat16)
-    return facts, PictureSource(catalog, partial(load_square, size=size), settings.workers, encode, settings.batch_size, attributes_of)
+    return facts, PictureSource(catalog, partial(load_square, size=size), settings.workers, encode, settings.batch_size, attributes_of=attributes_of)
 
 
 class Encoding:

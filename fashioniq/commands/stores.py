@@ -12,7 +12,8 @@ from fashioniq.data.filling import fill_store
 
 
 def fill(root: Path, catalog: Catalog, source: Source, update: bool = False) -> None:
-    """Fill the store `root` with all products of a catalog from a source of vectors, and print what it holds and lacks."""
+    """Fill the store `root` with all products of a catalog from a source of vectors, and print what it holds
+    and lacks."""
     facts, extract = source
     with ExitStack() as at_end:
         bar = Progress()
@@ -31,7 +32,9 @@ def _print(store: FeatureStore, asked: int, products: int) -> None:
     failures = store.facts["failures"]
     held = f"{len(store.ids)} of {products} products × {store.size} in {store.root}"
     if not asked:
-        print(f"nothing to do, the store is complete: {held}, {len(failures)} left out, see {store.root / 'store.json'}")
+        print(
+            f"nothing to do, the store is complete: {held}, {len(failures)} left out, see {store.root / 'store.json'}"
+        )
         return
     print(f"{held}, {len(store.attribute_words)} attribute words ({store.facts['attributes']})")
     for name, reason in list(failures.items())[:5]:

@@ -22,7 +22,9 @@ def run(settings: TrainComposer) -> None:
     pairs = {split: pairs_with_features(catalog, store, split) for split in ("train", "val")}
     vocabulary = Vocabulary.of(text for pair in pairs["train"] for text in pair.captions)
     items = {split: split_items(catalog, store, split) for split in pairs}
-    recorded = {split: RecordedTurns(some, items[split], vocabulary, MAX_WORDS) for split, some in pairs.items()}
+    recorded = {
+        split: RecordedTurns(some, items[split], vocabulary, MAX_WORDS) for split, some in pairs.items()
+    }
     source = RecordedDialogs(recorded, items)
     model, sizes = new_retriever(settings, store, vocabulary, max_words=MAX_WORDS, max_turns=1)
     begin_run(folder, "train-composer", settings)

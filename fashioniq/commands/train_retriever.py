@@ -20,9 +20,19 @@ from fashioniq.data.words import Vocabulary
 from fashioniq.files import UserError
 from fashioniq.models.decoding import Speaker
 from fashioniq.training.fitting import begin_run
-from fashioniq.training.retriever import BothDialogs, DialogSource, RecordedDialogs, RecordedTurns, SimulatedDialogs
+from fashioniq.training.retriever import (
+    BothDialogs,
+    DialogSource,
+    RecordedDialogs,
+    RecordedTurns,
+    SimulatedDialogs,
+)
 
-CAPTIONED = {"simulated": (), "recorded": ("train", "val"), "both": ("train",)}  # splits whose captions are needed
+CAPTIONED = {
+    "simulated": (),
+    "recorded": ("train", "val"),
+    "both": ("train",),
+}  # splits whose captions are needed
 
 
 def run(settings: TrainRetriever) -> None:
@@ -34,12 +44,16 @@ def run(settings: TrainRetriever) -> None:
     captioner, vocabulary, user_run = _user(settings, store, pairs)
     max_words = captioner.max_words if captioner else MAX_WORDS
     items = {split: split_items(catalog, store, split) for split in ("train", "val")}
-    recorded = {split: RecordedTurns(some, items[split], vocabulary, max_words) for split, some in pairs.items()}
+    recorded = {
+        split: RecordedTurns(some, items[split], vocabulary, max_words) for split, some in pairs.items()
+    }
     check_enough_to_show(settings, *items.values())
     source = _source(settings, captioner, vocabulary, items, recorded)
     model, sizes = new_retriever(settings, store, vocabulary, max_words=max_words, max_turns=source.turns)
     begin_run(folder, "train-retriever", settings)
-    facts = retriever_facts(settings, store, vocabulary, sizes, Splits(catalog, items, None if captioner else pairs)) | {
+    facts = retriever_facts(
+        settings, store, vocabulary, sizes, Splits(catalog, items, None if captioner else pairs)
+    ) | {
         "user": user_run and str(user_run),
         "loss": settings.loss,
         "negatives": settings.negatives,
@@ -77,14 +91,18 @@ def _source(
 def _user(
     settings: TrainRetriever, store: FeatureStore, pairs: dict[str, list[Pair]]
 ) -> tuple[Speaker | None, Vocabulary, Path | None]:
-    """The captioner, its vocabulary and its run; for recorded captions alone no captioner, and the words of train."""
+    """The captioner, its vocabulary and its run; for recorded captions alone no captioner, and the words of
+    train."""
     if settings.dialogs == "recorded":
         if settings.word_noise:
             raise UserError(
-                f"--word-noise {settings.word_noise} needs a simulated user: it cannot be combined with --dialogs recorded"
+                f"--word-noise {settings.word_noise} needs a simulated user: it cannot be combined with "
+                f"--dialogs recorded"
             )
         if settings.exclude_shown:
-            raise UserError("--exclude-shown needs several turns: it cannot be combined with --dialogs recorded")
+            raise UserError(
+                "--exclude-shown needs several turns: it cannot be combined with --dialogs recorded"
+            )
         return None, Vocabulary.of(text for pair in pairs["train"] for text in pair.captions), None
     run = run_folder(settings.captioner, "captioner", settings.category, settings.attrs)
     captioner, vocabulary, _ = load_captioner(run, settings.category, store)

@@ -1,4 +1,5 @@
-"""Settings of the commands: one dataclass a command, one field an option. This package does not import torch."""
+"""Settings of the commands: one dataclass a command, one field an option. This package does not import
+torch."""
 
 from fashioniq.config.data import (
     CheckData,

@@ -9,7 +9,8 @@ from fashioniq.config.fields import CATEGORY, DATA, DECODERS, DEVICE, FEATURES, 
 
 @dataclass(kw_only=True)
 class DrawSample:
-    """Draw the sample catalog: garments, captions, attributes and titles in Fashion IQ's layout, generated from a seed."""
+    """Draw the sample catalog: garments, captions, attributes and titles in Fashion IQ's layout, generated
+    from a seed."""
 
     data: Path = option(Path("data/sample"), "output folder")
     products: int = option(1200, "products of each of the three categories", least=1)
@@ -19,10 +20,13 @@ class DrawSample:
 
 @dataclass(kw_only=True)
 class ImportCatalog:
-    """Convert a retailer's table and pictures to a Fashion IQ folder; captions are written from attribute differences."""
+    """Convert a retailer's table and pictures to a Fashion IQ folder; captions are written from attribute
+    differences."""
 
     table: Path | None = option(
-        None, "table with one product per row: .csv, .parquet or .jsonl; without it every picture is a product", alias="--csv"
+        None,
+        "table with one product per row: .csv, .parquet or .jsonl; without it every picture is a product",
+        alias="--csv",
     )
     images: Path | None = option(
         None,
@@ -41,7 +45,9 @@ class ImportCatalog:
     )
     where: str | None = option(None, "filter COLUMN=VALUE; other rows are skipped")
     attributes: list[str] = option([], "columns whose values are attributes, such as colour")
-    group: str | None = option(None, "column that identifies the variants of a product; variants stay in one split")
+    group: str | None = option(
+        None, "column that identifies the variants of a product; variants stay in one split"
+    )
     max_gigabytes: float = option(20.0, "size limit of an unpacked archive in gigabytes", least=0)
     workers: int = option(2, DECODERS, least=0)
     seed: int = option(0, "random seed of the splits", least=0, below=2**32)
@@ -49,18 +55,23 @@ class ImportCatalog:
 
 @dataclass(kw_only=True)
 class DownloadImages:
-    """Download the pictures of a category from its list of addresses; an interrupted download can be continued."""
+    """Download the pictures of a category from its list of addresses; an interrupted download can be
+    continued."""
 
     data: Path = option(Path("data/fashioniq"), DATA)
     category: str = required(CATEGORY)
     urls: Path | None = option(
-        None, "list of addresses, one ID <tab> URL per line (default: asin2url.CATEGORY.txt in DATA/image_url or DATA)"
+        None,
+        "list of addresses, one ID <tab> URL per line (default: asin2url.CATEGORY.txt in DATA/image_url or "
+        "DATA)",
     )
     connections: int = option(32, "parallel downloads", least=1)
     per_host: int = option(16, "parallel downloads from one host", least=1)
     retries: int = option(4, "retries after a time-out, 429 or 5xx, with increasing delays", least=0)
     timeout: float = option(30.0, "time limit of a download in seconds", least=0.1)
-    max_megabytes: float = option(20.0, "size limit of a picture in megabytes; larger files are skipped", least=0.001)
+    max_megabytes: float = option(
+        20.0, "size limit of a picture in megabytes; larger files are skipped", least=0.001
+    )
 
 
 @dataclass(kw_only=True)
@@ -82,7 +93,8 @@ class ExtractAttributes:
     category: str = required(CATEGORY)
     vocabulary: Path | None = option(
         None,
-        "vocabulary: DeepFashion's list_attr_cloth.txt, or a CSV file with the columns word, type and synonyms "
+        "vocabulary: DeepFashion's list_attr_cloth.txt, or a CSV file with the columns word, type and "
+        "synonyms "
         "(default: the built-in list of about 300 words)",
     )
     column: list[str] = option(
@@ -94,7 +106,8 @@ class ExtractAttributes:
 
 @dataclass(kw_only=True)
 class PairReferences:
-    """Pair each product with the product of its split that shares the rarest title words: pairs for people to caption."""
+    """Pair each product with the product of its split that shares the rarest title words: pairs for people to
+    caption."""
 
     data: Path = option(Path("data/fashioniq"), DATA)
     category: str = required(CATEGORY)
@@ -107,19 +120,24 @@ class PairReferences:
 
 @dataclass(kw_only=True)
 class ExtractFeatures:
-    """Fill a feature store with an image vector and the top attributes of every product; an interrupted run can be continued."""
+    """Fill a feature store with an image vector and the top attributes of every product; an interrupted run
+    can be continued."""
 
     data: Path = option(Path("data/fashioniq"), DATA)
     category: str = required(CATEGORY)
     features: Path | None = option(None, FEATURES)
     predictor: Path | None = option(
-        None, "run of train-attributes whose encoder computes the vectors and whose head predicts the attributes"
+        None,
+        "run of train-attributes whose encoder computes the vectors and whose head predicts the attributes",
     )
     encoder: str = option(
         "efficientnet-b7",
-        "image encoder without --predictor: a timm or EfficientNet name, or metadata for vectors of title and attribute words",
+        "image encoder without --predictor: a timm or EfficientNet name, or metadata for vectors of title "
+        "and attribute words",
     )
-    weights: str = option("imagenet", "encoder weights: imagenet (downloaded), a .pth or .safetensors file, or none (random)")
+    weights: str = option(
+        "imagenet", "encoder weights: imagenet (downloaded), a .pth or .safetensors file, or none (random)"
+    )
     image_size: int = option(224, "picture size in pixels per side; --predictor has its own", least=1)
     dimensions: int = option(256, "size of metadata vectors", least=1)
     batch_size: int = option(32, "pictures per batch", least=1)
@@ -128,7 +146,9 @@ class ExtractFeatures:
         "auto", "arithmetic of the encoder; auto is bfloat16 if the hardware supports it"
     )
     update: bool = option(
-        False, "add missing products and newly readable pictures to a complete store; replaced pictures are not detected"
+        False,
+        "add missing products and newly readable pictures to a complete store; replaced pictures are not "
+        "detected",
     )
     device: str = option("auto", DEVICE)
 
@@ -143,9 +163,12 @@ class ImportFeatures:
     vectors: Path = required("vectors: a .npy file, N×D")
     ids: Path = required("product ids: a JSON list of N strings, in the order of the vectors")
     attribute_scores: Path | None = option(
-        None, "attribute scores: a .npy file, N×A; needs --attribute-words (default: attributes from the labels)"
+        None,
+        "attribute scores: a .npy file, N×A; needs --attribute-words (default: attributes from the labels)",
     )
-    attribute_words: Path | None = option(None, "attribute words: a JSON list of A strings; needs --attribute-scores")
+    attribute_words: Path | None = option(
+        None, "attribute words: a JSON list of A strings; needs --attribute-scores"
+    )
 
 
 @dataclass(kw_only=True)

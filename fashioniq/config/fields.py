@@ -1,8 +1,21 @@
-"""What the settings of several commands share: their field functions, and help texts that occur more than once."""
+"""What the settings of several commands share: their field functions, and help texts that occur more than
+once."""
 
 from fashioniq.options import check, flag, option, required, section
 
-__all__ = ["CATEGORY", "DATA", "DECODERS", "DEVICE", "FEATURES", "OUT", "check", "flag", "option", "required", "section"]
+__all__ = [
+    "CATEGORY",
+    "DATA",
+    "DECODERS",
+    "DEVICE",
+    "FEATURES",
+    "OUT",
+    "check",
+    "flag",
+    "option",
+    "required",
+    "section",
+]
 
 DATA = "folder in Fashion IQ's layout"
 CATEGORY = "category: dresses, shirts, tops, or the name of a category of your own"

@@ -18,7 +18,8 @@ UNSET = dataclasses.MISSING
 
 
 class Parser(ArgumentParser):
-    """A parser that reports a mistake in one line and exits with code 2, and reads YAML files of earlier versions."""
+    """A parser that reports a mistake in one line and exits with code 2, and reads YAML files of earlier
+    versions."""
 
     commands = ("", "")  # given, and run
 
@@ -50,7 +51,8 @@ class Several(Action):
 
 
 def parser_of(command: str, kind: type, given: str | None = None) -> Parser:
-    """The parser of a command with the settings `kind`; `given` is the old command that was asked for, if another."""
+    """The parser of a command with the settings `kind`; `given` is the old command that was asked for, if
+    another."""
     parser = Parser(prog=f"fashioniq {command}", description=kind.__doc__)
     parser.commands = (given or command, command)
     about = "YAML file with any of the options below; flags after it take precedence"
@@ -60,7 +62,8 @@ def parser_of(command: str, kind: type, given: str | None = None) -> Parser:
 
 
 def parse(command: str, kind: type, arguments: Sequence[str], given: str | None = None) -> Any:
-    """The settings of a command. Exits with code 2 at an unknown or malformed argument; prints a notice about old flags."""
+    """The settings of a command. Exits with code 2 at an unknown or malformed argument; prints a notice about
+    old flags."""
     parser = parser_of(command, kind, given)
     try:
         flags, notice = new_flags(given or command, command, arguments)

@@ -1,4 +1,5 @@
-"""Options and commands under their names of version 0.1: translated for one release, then this file can go."""
+"""Options and commands under their names of version 0.1: translated for one release, then this file can
+go."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,8 @@ from fashioniq.options import flag
 
 @dataclass(frozen=True)
 class Old:
-    """The old options of a command: `names` are renamed, `values` too, `removed` have only these values left, and
+    """The old options of a command: `names` are renamed, `values` too, `removed` have only these values left,
+    and
 
     `unused` have no effect in the new command, whatever their values.
     """
@@ -56,13 +58,19 @@ OLD: dict[tuple[str, str], Old] = {  # command given, command run
     ("train-retriever", "train-composer"): Old(
         _RETRIEVER_NAMES | _model("width", "composition"),
         _TRAINING_VALUES,
-        _TRAINING_REMOVED | {"model": ("composer",), "dialogs": ("recorded",), "errors": (0.0, "0"), "exclude_shown": (False,)},
+        _TRAINING_REMOVED
+        | {"model": ("composer",), "dialogs": ("recorded",), "errors": (0.0, "0"), "exclude_shown": (False,)},
         frozenset({"captioner", "turns", "beam", "heads", "hidden", "layers", "attention"}),
     ),
     ("train-dialog-encoder", "train-dialog-encoder"): Old(
         _TRAINING_NAMES
         | _model("width", "heads", "hidden", "layers", "dropout")
-        | {"limit": "model.max_tokens", "at_least": "min_count", "joined": "separator", "chunk": "micro_batch"},
+        | {
+            "limit": "model.max_tokens",
+            "at_least": "min_count",
+            "joined": "separator",
+            "chunk": "micro_batch",
+        },
         _TRAINING_VALUES,
         _TRAINING_REMOVED,
     ),

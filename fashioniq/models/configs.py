@@ -1,4 +1,5 @@
-"""Sizes of the models: options of the trainings, and `sizes` in model.json. This file does not import torch."""
+"""Sizes of the models: options of the trainings, and `sizes` in model.json. This file does not import
+torch."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -9,13 +10,17 @@ from fashioniq.options import option
 
 WORD_WIDTH = 512  # size of word embeddings that recurrent models learn
 
-_ON_DISK = {"image_mlp_width": "image_hidden", "max_tokens": "limit"}  # options with another name in model.json
+_ON_DISK = {
+    "image_mlp_width": "image_hidden",
+    "max_tokens": "limit",
+}  # options with another name in model.json
 _IN_CODE = {name: key for key, name in _ON_DISK.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
-    """Sizes that a person chooses. Those that follow from the data (vocabulary, features, …) are arguments of the model."""
+    """Sizes that a person chooses. Those that follow from the data (vocabulary, features, …) are arguments of
+    the model."""
 
     KEYS: ClassVar[dict[str, tuple[str, ...]]]  # kind → keys of `sizes` in model.json, in their order
     EARLIER: ClassVar[dict[str, Any]] = {}  # values of options that the sizes of earlier versions lack
@@ -23,7 +28,8 @@ class ModelConfig:
     kind: ClassVar[str]
 
     def sizes(self, **of_data: int) -> dict[str, Any]:
-        """`sizes` of model.json: these options and the sizes that follow from the data, without those of other kinds."""
+        """`sizes` of model.json: these options and the sizes that follow from the data, without those of
+        other kinds."""
         known = {_ON_DISK.get(name, name): value for name, value in asdict(self).items()} | of_data
         return {key: known[key] for key in self.KEYS[self.kind]}
 
@@ -48,12 +54,14 @@ class CaptionerConfig(ModelConfig):
     """Sizes of a relative captioner."""
 
     KEYS = {
-        "transformer": ("vocabulary", "features", "attributes", "width", "heads", "hidden", "layers", "dropout", "max_words"),
+        "transformer": ("vocabulary", "features", "attributes", "width", "heads", "hidden", "layers", "dropout",
+                        "max_words"),
         "rnn": ("vocabulary", "features", "attributes", "width", "dropout", "max_words"),
     }  # fmt: skip
 
     kind: Literal["transformer", "rnn"] = option(  # type: ignore[misc]
-        "transformer", "architecture: transformer (paper) or rnn (show, attend and tell; ignores heads, hidden and layers)"
+        "transformer",
+        "architecture: transformer (paper) or rnn (show, attend and tell; ignores heads, hidden and layers)",
     )
     width: int = option(512, "model width: size of all token vectors", least=1)
     heads: int = option(8, "attention heads; they must divide the width", least=1)
@@ -80,7 +88,8 @@ class RetrieverConfig(ModelConfig):
 
     kind: Literal["transformer", "rnn"] = option(  # type: ignore[misc]
         "transformer",
-        "architecture: transformer (paper) or rnn (Guo et al. 2018; ignores heads, hidden, layers and attention)",
+        "architecture: transformer (paper) or rnn (Guo et al. 2018; ignores heads, hidden, layers and "
+        "attention)",
     )
     width: int = option(256, "model width: size of all token vectors, and of the search space", least=1)
     heads: int = option(8, "attention heads; they must divide the width", least=1)
@@ -88,11 +97,14 @@ class RetrieverConfig(ModelConfig):
     layers: int = option(6, "transformer layers", least=1)
     attention: Literal["turn-causal", "both-ways"] = option(
         "turn-causal",
-        "attention between turns: turn-causal sees the turn itself and earlier ones and encodes each turn once; "
+        "attention between turns: turn-causal sees the turn itself and earlier ones and encodes each turn "
+        "once; "
         "both-ways (paper) encodes all turns again after each turn",
     )
     image_mlp_width: int = option(
-        0, "hidden units of an MLP branch that is added to the linear image embedding; 0 disables it (paper)", least=0
+        0,
+        "hidden units of an MLP branch that is added to the linear image embedding; 0 disables it (paper)",
+        least=0,
     )
 
     def check(self) -> None:
@@ -112,18 +124,22 @@ class ComposerConfig(ModelConfig):
 
     composition: Literal["A", "B", "C", "D", "E", "F"] = option(
         "A",
-        "composition by the paper's letters: A image, attributes and gated caption; B image and gated caption; "
+        "composition by the paper's letters: A image, attributes and gated caption; B image and gated "
+        "caption; "
         "C image and caption; D caption; E image; F attributes",
     )
     width: int = option(256, "model width, and size of the search space", least=1)
     image_mlp_width: int = option(
-        0, "hidden units of an MLP branch that is added to the linear image embedding; 0 disables it (paper)", least=0
+        0,
+        "hidden units of an MLP branch that is added to the linear image embedding; 0 disables it (paper)",
+        least=0,
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class DialogEncoderConfig(ModelConfig):
-    """Sizes of a dialog encoder that is trained from scratch; CLIP and BLIP have sizes of their own and ignore these."""
+    """Sizes of a dialog encoder that is trained from scratch; CLIP and BLIP have sizes of their own and
+    ignore these."""
 
     KEYS = {"transformer": ("features", "width", "heads", "hidden", "layers", "dropout", "limit")}
     kind = "transformer"

@@ -1,4 +1,5 @@
-"""Training the attribute predictor: binary cross-entropy of the known labels, mean average precision and recall@8 on validation."""
+"""Training the attribute predictor: binary cross-entropy of the known labels, mean average precision and
+recall@8 on validation."""
 
 import sys
 from collections.abc import Sequence
@@ -21,8 +22,8 @@ from fashioniq.training.processes import FusedTraining
 
 
 class LabelledImages(Dataset[tuple[Tensor, Tensor]]):
-    """Photos as uint8 squares with rows of int8 labels. Each photo is opened once before: `failures` says which were left out and why,
-    `odd_boxes` how many are taken whole because their box is none."""
+    """Photos as uint8 squares with rows of int8 labels. Each photo is opened once before: `failures` says
+    which were left out and why, `odd_boxes` how many are taken whole because their box is none."""
 
     def __init__(self, photos: Sequence[Photo], labels_NA: np.ndarray, size: int, workers: int = 0) -> None:
         self.size = size
@@ -46,7 +47,8 @@ class LabelledImages(Dataset[tuple[Tensor, Tensor]]):
 
 
 def augment(images_BCHW: Tensor) -> Tensor:
-    """Each float picture mirrored, shifted and scaled a little at random; never recoloured, colour is an attribute."""
+    """Each float picture mirrored, shifted and scaled a little at random; never recoloured, colour is an
+    attribute."""
     batch = len(images_BCHW)
     scale_B2 = 0.9 + 0.2 * torch.rand(batch, 2, device=images_BCHW.device)
     scale_B2[:, 0] *= torch.randint(0, 2, (batch,), device=images_BCHW.device) * 2 - 1
@@ -71,8 +73,8 @@ def attribute_loss(logits_BA: Tensor, labels_BA: Tensor) -> Tensor:
 class AttributeTraining(FusedTraining):
     """Training on batches of (uint8 pictures, int8 labels).
 
-    Pictures are normalised by `mean_std`. With `head_only` the encoder and its batch statistics stay frozen (the
-    paper's second stage).
+    Pictures are normalised by `mean_std`. With `head_only` the encoder and its batch statistics stay frozen
+    (the paper's second stage).
     """
 
     def __init__(

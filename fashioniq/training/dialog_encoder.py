@@ -1,7 +1,8 @@
-"""Training the image retriever F on partial dialogs, the images' features frozen (ChatIR, Levy et al. 2023): a random round of each,
+"""Training the image retriever F on partial dialogs, the images' features frozen (ChatIR, Levy et al. 2023):
+a random round of each,
 
-some without their caption, so that the caption alone is not enough. All images of a batch are each other's negatives,
-however few of its texts fit in memory.
+some without their caption, so that the caption alone is not enough. All images of a batch are each other's
+negatives, however few of its texts fit in memory.
 """
 
 import random
@@ -31,7 +32,8 @@ def without_caption(rounds: Sequence[str]) -> list[str]:
 
 
 def partial_text(dialogue: Dialogue, mask: str, share: float, separator: str) -> str:
-    """A dialog up to a random round, drawn uniformly; with the `mask` "caption" a `share` of them lack the caption."""
+    """A dialog up to a random round, drawn uniformly; with the `mask` "caption" a `share` of them lack the
+    caption."""
     last = random.randrange(len(dialogue.rounds))
     if dialogue.alone or mask == "none" or random.random() >= share:
         return dialog_text(dialogue, last, separator)
@@ -39,10 +41,11 @@ def partial_text(dialogue: Dialogue, mask: str, share: float, separator: str) ->
 
 
 def embed_in_micro_batches(model: TextTower, texts: Sequence[str], size: int, device: torch.device) -> Tensor:
-    """Queries of texts, B×D, in micro-batches that are computed again for their gradients, with the same dropout.
+    """Queries of texts, B×D, in micro-batches that are computed again for their gradients, with the same
+    dropout.
 
-    Gradients are those of all texts at once, as in gradient caching (Gao et al. 2021). Texts of similar length share a
-    micro-batch, for less padding.
+    Gradients are those of all texts at once, as in gradient caching (Gao et al. 2021). Texts of similar
+    length share a micro-batch, for less padding.
     """
     order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
     parts = [model.tokens([texts[place] for place in order[start : start + size]]).to(device) for start in range(0, len(texts), size)]
@@ -51,7 +54,8 @@ def embed_in_micro_batches(model: TextTower, texts: Sequence[str], size: int, de
 
 
 class DialogEncoderTraining(pl.LightningModule):
-    """Batches are positions of dialogs of a split, whose images are `items`: one for each dialog's name, in any order."""
+    """Batches are positions of dialogs of a split, whose images are `items`: one for each dialog's name, in
+    any order."""
 
     def __init__(
         self,

@@ -36,18 +36,21 @@ def begin_run(run: Path, command: str, settings: Training) -> None:
     path = run / "config.yaml"
     if settings.resume:
         if not (run / "last.ckpt").exists():
-            raise UserError(f"nothing to resume: {run} has no last.ckpt, since no epoch was completed; start again without --resume")
+            raise UserError(f"nothing to resume: {run} has no last.ckpt, since no epoch was completed; "
+                            f"start again without --resume")
         now, before = _flat(values), _flat(_defaults(type(settings))) | _flat(_read_config(path, command))
         scheduled = isinstance(settings, TrainAttributes) or getattr(settings, "schedule", "") == "cosine"
         may_change = MAY_CHANGE - STEPS if scheduled else MAY_CHANGE  # the learning rate falls until the last step
         if changed := [key for key in now if key not in may_change and before.get(key) != now[key]]:
             key = changed[0]
             raise UserError(
-                f"{run} was started with {key} {before.get(key)}, not {now[key]}: resume it with --config {path}, "
+                f"{run} was started with {key} {before.get(key)}, not {now[key]}: resume it with --config "
+                f"{path}, "
                 "or start another run with --run"
             )
     elif (run / "last.ckpt").exists() or (run / "model.json").exists():
-        raise UserError(f"{run} holds a run already: give --resume to go on with it, or another --run, or remove the folder")
+        raise UserError(f"{run} holds a run already: give --resume to go on with it, or another --run, or "
+                        f"remove the folder")
     values |= {"resume": False, "run": str(run)}
     write_text(path, f"# fashioniq {command} --config {path}\n" + yaml.safe_dump(values, sort_keys=False))
 
@@ -78,9 +81,11 @@ def _read_config(path: Path, command: str) -> dict[str, Any]:
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:
-        raise UserError(f"cannot resume: {path} is missing or damaged ({str(error).splitlines()[0]}): train anew with another --run") from error
+        raise UserError(f"cannot resume: {path} is missing or damaged ({str(error).splitlines()[0]}): train "
+                        f"anew with another --run") from error
     if not isinstance(values, dict):
-        raise UserError(f"cannot resume: {path} is damaged, it holds no settings: train anew with another --run")
+        raise UserError(f"cannot resume: {path} is damaged, it holds no settings: train anew with another "
+                        f"--run")
     return new_keys("train-retriever" if values.get("model") == "composer" else command, command, values)
 
 
@@ -88,7 +93,8 @@ def _readable_checkpoint(path: Path) -> Path:
     try:
         torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # pickle, zip and torch each have their own
-        raise UserError(f"cannot resume: {path} is damaged ({str(error).splitlines()[0][:120]}): train anew with another --run") from error
+        raise UserError(f"cannot resume: {path} is damaged ({str(error).splitlines()[0][:120]}): train anew "
+                        f"with another --run") from error
     return path
 
 
@@ -98,7 +104,8 @@ def epoch_seed(seed: int, epoch: int) -> int:
 
 
 class Shuffled(Sampler[int]):
-    """Another order every epoch, the same in every run of one seed, whatever came before; shared out where there are several devices."""
+    """Another order every epoch, the same in every run of one seed, whatever came before; shared out where
+    there are several devices."""
 
     def __init__(self, count: int, seed: int) -> None:
         self.count, self.seed, self.epoch = count, seed, 0
@@ -117,13 +124,15 @@ class Shuffled(Sampler[int]):
 def loaders(
     train: Dataset[Any], val: Dataset[Any], batch_size: int, seed: int, workers: int = 0, collate: Callable[[Any], Any] | None = None
 ) -> tuple[DataLoader[Any], DataLoader[Any]]:
-    """Batches of both splits, training shuffled, and put together by `collate`; the last partial batch counts in both."""
+    """Batches of both splits, training shuffled, and put together by `collate`; the last partial batch counts
+    in both."""
     options: dict[str, Any] = {"batch_size": batch_size, "num_workers": workers, "persistent_workers": workers > 0}
     return DataLoader(train, sampler=Shuffled(len(train), seed), collate_fn=collate, **options), DataLoader(val, **options)  # type: ignore[arg-type]
 
 
 def accelerator_of(device: str) -> str:
-    """Lightning's name of a --device: auto is a GPU if there is one. Raises UserError for cuda without a GPU."""
+    """Lightning's name of a --device: auto is a GPU if there is one. Raises UserError for cuda without a
+    GPU."""
     if device == "cuda" and not torch.cuda.is_available():
         raise UserError("--device cuda: torch finds no GPU here; use cpu or auto")
     return "gpu" if device != "cpu" and torch.cuda.is_available() else "cpu"
@@ -140,10 +149,11 @@ def fit(
     monitor: str,
     strategy: str = "auto",
 ) -> dict[str, float]:
-    """Train on `batches` of train and val, and keep the best weights by `monitor` (higher is better) in the run.
+    """Train on `batches` of train and val, and keep the best weights by `monitor` (higher is better) in the
+    run.
 
-    Several devices train by Lightning's `strategy`. The best weights are loaded into `model`. Returns the metrics of
-    the best epoch.
+    Several devices train by Lightning's `strategy`. The best weights are loaded into `model`. Returns the
+    metrics of the best epoch.
     """
     accelerator = accelerator_of(settings.device)
     if accelerator == "gpu" and settings.devices > torch.cuda.device_count():
@@ -187,7 +197,8 @@ def fit(
 
 
 class KeepBest(pl.Callback):
-    """After every epoch a row in metrics.csv, and where `monitor` has risen, the weights and facts of the run."""
+    """After every epoch a row in metrics.csv, and where `monitor` has risen, the weights and facts of the
+    run."""
 
     def __init__(
         self, run: Path, model: nn.Module, facts: dict[str, Any], *, monitor: str, seed: int, patience: int
@@ -219,7 +230,8 @@ class KeepBest(pl.Callback):
     def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self._loss = mean_over_processes(torch.stack(self._losses).mean()).item()
         if not math.isfinite(self._loss):
-            raise UserError(f"the training diverged in epoch {trainer.current_epoch}, its loss is not finite: lower the learning rate")
+            raise UserError(f"the training diverged in epoch {trainer.current_epoch}, its loss is not "
+                            f"finite: lower the learning rate")
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         figures = {"epoch": float(trainer.current_epoch), "train_loss": self._loss}

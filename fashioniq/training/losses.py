@@ -1,9 +1,11 @@
-"""Losses over the turns of a batch of dialogs: how near each query is to its target, against the other images.
+"""Losses over the turns of a batch of dialogs: how near each query is to its target, against the other
+images.
 
-Those are the other targets of the batch or the whole gallery. Batches are shuffled, so the others of a batch are images drawn at random,
-as the papers have it; all of them at once say what one would say on average, and since each image is as often wanted as unwanted,
-no image gains by being popular in a batch. All losses take the queries B×T×D, the vectors of the images N×D, and `same_BN`, true where
-an image is the dialog's target, which is then no negative; they are summed over turns and averaged over dialogs.
+Those are the other targets of the batch or the whole gallery. Batches are shuffled, so the others of a batch
+are images drawn at random, as the papers have it; all of them at once say what one would say on average, and
+since each image is as often wanted as unwanted, no image gains by being popular in a batch. All losses take
+the queries B×T×D, the vectors of the images N×D, and `same_BN`, true where an image is the dialog's target,
+which is then no negative; they are summed over turns and averaged over dialogs.
 """
 
 from collections.abc import Callable
@@ -41,15 +43,17 @@ def cross_entropy(query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, temper
 
 
 def contrastive(query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, temperature: float = 0.07) -> Tensor:
-    """−log of the target's share of exp(cosine / temperature) among the images; of unit vectors alone, as −‖q − v‖² is 2 cosine − 2."""
+    """−log of the target's share of exp(cosine / temperature) among the images; of unit vectors alone, as −‖q
+    − v‖² is 2 cosine − 2."""
     return cross_entropy(query_BTD, vectors_ND, same_BN, 2 * temperature)
 
 
 def recall_surrogate(query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, temperature: float = 0.01) -> Tensor:
     """1 − R@k, the mean over k = 1, 2, 4, 8, 16, of unit vectors (Patel, Tolias and Matas 2022).
 
-    The rank is smooth: each other image counts by a sigmoid of how much more similar it is, over the temperature; so is "rank ≤ k", by a
-    sigmoid of k − rank. Even the best rank, 1, costs 0.16. A target ranked far below 16 gives next to no gradient.
+    The rank is smooth: each other image counts by a sigmoid of how much more similar it is, over the
+    temperature; so is "rank ≤ k", by a sigmoid of k − rank. Even the best rank, 1, costs 0.16. A target
+    ranked far below 16 gives next to no gradient.
     """
     with torch.autocast(query_BTD.device.type, enabled=False):
         cosine_BTN = query_BTD.float() @ vectors_ND.float().T

@@ -1,4 +1,5 @@
-"""Training a retriever in simulated dialogs with a frozen user, on recorded captions, or both; losses are summed over turns."""
+"""Training a retriever in simulated dialogs with a frozen user, on recorded captions, or both; losses are
+summed over turns."""
 
 import math
 from collections.abc import Iterator
@@ -28,7 +29,8 @@ def random_others(item_B: Tensor, count: int) -> Tensor:
 
 
 class Start(NamedTuple):
-    """Dialogs that are about to be held: targets and first items as positions B, the user, and the number of turns."""
+    """Dialogs that are about to be held: targets and first items as positions B, the user, and the number of
+    turns."""
 
     target_B: Tensor
     first_B: Tensor
@@ -37,7 +39,8 @@ class Start(NamedTuple):
 
 
 class DialogSource(Protocol):
-    """Where the dialogs of a training come from: `turns` are those of validation, `items` the products of each split.
+    """Where the dialogs of a training come from: `turns` are those of validation, `items` the products of
+    each split.
 
     Examples of a split are positions 0 … count(split) − 1.
     """
@@ -52,7 +55,8 @@ class DialogSource(Protocol):
         ...
 
     def train(self, row_B: Tensor) -> Iterator[Start]:
-        """The dialogs of a training step, whose losses are summed. Each is held before the next one is drawn."""
+        """The dialogs of a training step, whose losses are summed. Each is held before the next one is
+        drawn."""
         ...
 
     def val(self, row_B: Tensor) -> Start: ...
@@ -61,7 +65,8 @@ class DialogSource(Protocol):
 class SimulatedDialogs:
     """Dialogs with a frozen captioner as the user: every product of a split is the target once an epoch.
 
-    A share of `word_noise` of its words is corrupted; `seed` fixes which words, and the first items of validation.
+    A share of `word_noise` of its words is corrupted; `seed` fixes which words, and the first items of
+    validation.
     """
 
     def __init__(
@@ -101,7 +106,8 @@ class SimulatedDialogs:
 
 
 class RecordedTurns:
-    """Recorded captions of pairs of a split, whose products are `items`: each caption is a dialog of one turn."""
+    """Recorded captions of pairs of a split, whose products are `items`: each caption is a dialog of one
+    turn."""
 
     def __init__(self, pairs: list[Pair], items: Items, vocabulary: Vocabulary, max_words: int) -> None:
         places = {name: place for place, name in enumerate(items.ids)}
@@ -159,8 +165,8 @@ class BothDialogs(SimulatedDialogs):
 class RetrieverTraining(FusedTraining):
     """Training on the dialogs of a source; batches are positions of its examples.
 
-    The gallery is embedded once an epoch: candidates are found in it, losses use fresh vectors. `negatives` are those
-    of the batch or of the whole gallery.
+    The gallery is embedded once an epoch: candidates are found in it, losses use fresh vectors. `negatives`
+    are those of the batch or of the whole gallery.
     """
 
     def __init__(

@@ -466,7 +466,8 @@ def test_missing_word_vectors_are_named(retriever, tmp_path):
 
 
 @pytest.mark.parametrize("option", [{"model.heads": 5}, {"model.heads": 0}, {"batch_size": 0}, {"epochs": 0}, {"beam": 0}, {"warmup": 0},
-                                    {"model.max_words": 0}, {"model.dropout": 2.0}, {"model.layers": -1}, {"precision": "half"}], ids=str)  # fmt: skip
+                                    {"model.max_words": 0}, {"model.dropout": 2.0}, {"model.layers": -1}, {"precision": "half"}],
+                         ids=str)  # fmt: skip
 def test_a_captioner_of_impossible_settings_is_refused(option, captioner, vector_runs):
     assert next(iter(option)).replace("_", "-") in captioner(vector_runs.catalog, **option)
 
