@@ -23,13 +23,16 @@ from fashioniq.loop.messages import Message, Talk
 from fashioniq.loop.rollout import Dialogs, System, rollout
 from fashioniq.models.attributes import AttributePredictor, top_attributes
 from fashioniq.models.captioner import Captioner
+from fashioniq.models.configs import CaptionerConfig, RetrieverConfig
+from fashioniq.models.decoding import Looks
 from fashioniq.models.encoder import convert_efficientnet_pytorch, create_encoder, encoder_mean_std, encoder_size, normalise
 from fashioniq.models.retriever import DialogRetriever
-from fashioniq.training.attributes import AttributeLoss, AttributeTraining
+from fashioniq.rollout import Dialogs, rollout
+from fashioniq.training.attributes import AttributeTraining
 from fashioniq.training.captioner import CaptionerTraining
 from fashioniq.training.losses import turn_loss
-from fashioniq.training.retriever import RetrieverTraining, random_others
-from fashioniq.users.captioner import CaptionerUser
+from fashioniq.training.retriever import RetrieverTraining, SimulatedDialogs, random_others
+from fashioniq.users import CaptionerUser
 
 LENGTHS = (0.007, 0.085, 0.119, 0.137, 0.2, 0.184, 0.129, 0.139)  # shares of Fashion IQ's training captions of 1 … 8 words and more
 ENDS = 0.15  # share of places at which the untrained captioner ends: its captions are then about six words long
@@ -100,21 +103,17 @@ def random_captions(count: int, sizes: Sizes) -> tuple[Tensor, Tensor]:
 def create_models(setting: Setting, attention: str = "both-ways", turns: int | None = None) -> tuple[Captioner, DialogRetriever]:
     sizes = setting.sizes
     width, heads, hidden, layers = sizes.captioner
-    captioner = Captioner(sizes.words, sizes.features, sizes.attributes, width, heads, hidden, layers, max_words=sizes.max_words)
+    of_data = {"vocabulary": sizes.words, "features": sizes.features, "attributes": sizes.attributes}
+    config = CaptionerConfig(width=width, heads=heads, hidden=hidden, layers=layers, max_words=sizes.max_words)
+    captioner = Captioner(config, **of_data)
     captioner = captioner.eval().to(setting.device)
     make_talkative(captioner, setting)
     width, heads, hidden, layers = sizes.retriever
     retriever = DialogRetriever(
-        sizes.words,
-        sizes.features,
-        sizes.attributes,
-        width,
-        heads,
-        hidden,
-        layers,
+        RetrieverConfig(width=width, heads=heads, hidden=hidden, layers=layers, attention=attention),
+        **of_data,
         max_words=sizes.max_words,
         max_turns=turns or sizes.turns,
-        attention=attention,
     )
     nn.init.normal_(retriever.query.weight, std=width**-0.5)  # queries as long as a trained retriever's
     return captioner, retriever.to(setting.device)
@@ -239,21 +238,16 @@ def retriever_step(setting: Setting, attention: str) -> Stage:
     both_ways, asker, row_B = copy.deepcopy(retriever), Noting(), torch.randperm(sizes.train)[:dialogs].to(setting.device)
     both_ways.turn_causal = False
     known = TrainRetriever(category="dresses")
+    both = {"train": items, "val": items}
+    source = SimulatedDialogs(captioner, vocabulary(sizes), both, turns=sizes.turns, beams=1, seed=0)
     module = RetrieverTraining(
         retriever,
-        captioner,
-        vocabulary(sizes),
-        items,
-        items,
-        recorded={},
-        asker=asker,
-        turns=sizes.turns,
+        source,
+        asker,
         loss=turn_loss("triplet"),
         negatives="batch",
-        beams=1,
         learning_rate=known.learning_rate,
         schedule="constant",
-        seed=0,
     ).to(setting.device)
     module.on_train_epoch_start()
 
@@ -290,7 +284,16 @@ def captioner_step(setting: Setting, of_a_pair: int) -> Stage:
     """
     sizes, captions, known = setting.sizes, setting.dialogs(64), TrainCaptioner(category="dresses")
     items, captioner = random_items(sizes.train, setting), create_models(setting)[0]
-    module = CaptionerTraining(captioner, items, items, vocabulary(sizes), [], known.noam_factor, known.warmup, known.beam).to(setting.device)
+    module = CaptionerTraining(
+        captioner,
+        train=items,
+        val=items,
+        vocabulary=vocabulary(sizes),
+        val_captions=[],
+        noam_factor=known.noam_factor,
+        warmup=known.warmup,
+        beam=known.beam,
+    ).to(setting.device)
     pair_P = [torch.randint(sizes.train, (captions // of_a_pair,), device=setting.device) for _ in range(2)]
     words_BL, length_B = random_captions(captions, sizes)
     words_BL, words = words_BL.to(setting.device), float(length_B.float().mean())
@@ -436,8 +439,10 @@ def attributes_step(setting: Setting) -> Stage:
     sizes, images, known = setting.sizes, setting.batch or (2 if setting.small else 32), TrainAttributes()
     encoder = create_encoder(f"efficientnet-{sizes.encoder}")
     labels_NA = np.random.default_rng(0).integers(0, 2, (images, sizes.attributes), dtype=np.int8)
-    model, loss = AttributePredictor(encoder, encoder_size(encoder), sizes.attributes), AttributeLoss(known.imbalance, labels_NA)
-    module = AttributeTraining(model, loss, [], *encoder_mean_std(encoder), False, known.learning_rate).to(setting.device)
+    model, mean_std = AttributePredictor(encoder, encoder_size(encoder), sizes.attributes), encoder_mean_std(encoder)
+    module = AttributeTraining(
+        model, types=[], mean_std=mean_std, head_only=False, learning_rate=known.learning_rate
+    ).to(setting.device)
     squares_BCHW = torch.randint(0, 256, (images, 3, sizes.pixels, sizes.pixels), dtype=torch.uint8)
     batch = [squares_BCHW.to(setting.device), torch.from_numpy(labels_NA).to(setting.device)]
     step = step_of(lambda: module.training_step(batch, 0), torch.optim.AdamW(model.parameters(), lr=1e-6), setting)

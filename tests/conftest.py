@@ -16,14 +16,14 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background
 PROJECT = Path(__file__).resolve().parents[1]
 SHARED = Path(os.environ.get("FASHIONIQ_SHARED", PROJECT.parent / "shared" / "data"))
 
-TINY_MODEL = {"width": 32, "heads": 2, "hidden": 64, "layers": 1, "epochs": 2, "batch_size": 16}
+TINY_MODEL = {"model.width": 32, "model.heads": 2, "model.hidden": 64, "model.layers": 1, "epochs": 2, "batch_size": 16}
 TINY_CAPTIONER = {**TINY_MODEL, "noam_factor": 1.0, "warmup": 20, "beam": 1}
 TINY_RETRIEVER = {**TINY_MODEL, "turns": 3, "learning_rate": 0.003}
 TINY_PICTURES = {"encoder": "efficientnet-b0", "weights": "none", "image_size": 32, "workers": 0}
 
 
 def arguments_of(command, **options):
-    """A command line; options as Python spells them: `image_size=32` is --image-size 32, True a bare flag, a list its values."""
+    """A command line: `image_size=32` is --image-size 32, True a bare flag, a list its values, `model.width` --model.width."""
     words = [command]
     for name, value in options.items():
         values = [] if value is True else value if isinstance(value, list) else [value]
@@ -97,8 +97,8 @@ def attribute_runs(tmp_path_factory, project, sample):
     """Both stages of the attribute predictor: of all categories, then of dresses."""
     folder = tmp_path_factory.mktemp("attributes")
     all_of_them, dresses = folder / "all", folder / "dresses"
-    project.run("train-attributes", data=sample, run=all_of_them, at_least=3, epochs=1, **project.pictures)
-    project.run("train-attributes", data=sample, run=dresses, start=all_of_them, category="dresses", at_least=3, epochs=1, workers=0)
+    project.run("train-attributes", data=sample, run=all_of_them, min_count=3, epochs=1, **project.pictures)
+    project.run("train-attributes", data=sample, run=dresses, init_from=all_of_them, category="dresses", min_count=3, epochs=1, workers=0)
     return all_of_them, dresses
 
 
@@ -124,7 +124,7 @@ def vector_runs(tmp_path_factory, project, sample):
     (folder / "ids.json").write_text(json.dumps(ids))
     np.save(folder / "vectors.npy", np.random.default_rng(0).normal(size=(len(ids), 16)).astype(np.float32))
     common = {"data": sample, "category": "dresses", "features": made.store}
-    project.run("extract-features", **common, vectors=folder / "vectors.npy", ids=folder / "ids.json")
+    project.run("import-features", **common, vectors=folder / "vectors.npy", ids=folder / "ids.json")
     project.run("train-captioner", **common, run=made.captioner, **project.captioner)
     project.run("train-retriever", **common, captioner=made.captioner, run=made.retriever, **project.retriever)
     project.run("eval-dialogs", **common, run=made.retriever, out=made.dialogs, beam=1)

@@ -1,3 +1,5 @@
+"""Settings of the commands: flags, YAML files and bounds; old names are in test_renamed.py."""
+
 import dataclasses
 import subprocess
 import sys
@@ -10,6 +12,7 @@ from fashioniq import __version__
 from fashioniq.cli import COMMANDS, main, parse, parser_of
 from fashioniq.config import TrainCaptioner, TrainRetriever, check
 from fashioniq.files import UserError
+from fashioniq.models.configs import CaptionerConfig, RetrieverConfig
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
@@ -20,40 +23,56 @@ def told(capsys):
     return captured.out + captured.err
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_knob_is_explained_and_told_by_help(command, capsys):
-    with pytest.raises(SystemExit) as caught:
-        parse(command, ["--help"])
-    assert caught.value.code == 0
-    help_text = told(capsys)
-    for field in dataclasses.fields(COMMANDS[command]):
-        assert field.metadata["help"] and (field.metadata.get("positional") or "--" + field.name.replace("_", "-")) in help_text
+def options_of(kind, prefix=""):
+    """Every option of a command: its name, its field, and its type."""
+    types = typing.get_type_hints(kind)
+    for field in dataclasses.fields(kind):
+        if dataclasses.is_dataclass(own := types[field.name]):
+            yield from options_of(own, f"{prefix}{field.name}.")
+        else:
+            yield prefix + field.name, field, own
+
+
+def is_required(field):
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
 def minimal(command):
     """The arguments that must be given."""
-    fields = dataclasses.fields(COMMANDS[command])
-    needed = [field for field in fields if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING]
-    return [word for field in needed for word in ("--" + field.name.replace("_", "-"), "dresses")]
+    needed = [name for name, field, _ in options_of(COMMANDS[command]) if is_required(field)]
+    return [word for name in needed for word in ("--" + name.replace("_", "-"), "dresses")]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_flags_that_are_not_given_are_as_the_dataclass_has_them(command):
-    given = minimal(command)
-    settings = parse(command, given)
-    names = {flag[2:].replace("-", "_") for flag in given[::2]}
-    types = typing.get_type_hints(COMMANDS[command])
-    assert settings == COMMANDS[command](**{name: types[name]("dresses") for name in names})
+def test_help_explains_every_option_of_every_command(capsys):
+    for command, kind in COMMANDS.items():
+        with pytest.raises(SystemExit) as caught:
+            parse(command, ["--help"])
+        assert caught.value.code == 0
+        help_text = told(capsys)
+        for name, field, _ in options_of(kind):
+            flag = field.metadata.get("positional") or "--" + name.replace("_", "-")
+            assert field.metadata["help"] and flag in help_text, (command, name)
 
 
-@pytest.mark.parametrize("command", [command for command in COMMANDS if minimal(command)])
-def test_what_must_be_given_and_is_not_ends_with_2(command, capsys):
-    with pytest.raises(SystemExit) as caught:
-        parse(command, [])
-    assert caught.value.code == 2 and "required" in told(capsys)
+def test_flags_that_are_not_given_have_the_defaults_of_the_dataclass():
+    for command, kind in COMMANDS.items():
+        required = {name: own for name, field, own in options_of(kind) if is_required(field)}
+        assert parse(command, minimal(command)) == kind(**{name: own("dresses") for name, own in required.items()})
 
 
-@pytest.mark.parametrize("arguments", ["--colour red", "--width wide", "--loss cosine", "--config nowhere.yaml", "--epochs 1.5"])
+def test_a_required_option_that_is_missing_ends_with_2(capsys):
+    for command in COMMANDS:
+        if minimal(command):
+            with pytest.raises(SystemExit) as caught:
+                parse(command, [])
+            assert caught.value.code == 2 and "required" in told(capsys)
+
+
+MALFORMED = ["--colour red", "--model.width wide", "--model.colour red", "--loss cosine", "--config nowhere.yaml",
+             "--epochs 1.5"]  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments", MALFORMED)
 def test_unknown_and_malformed_arguments_end_with_2(arguments, capsys):
     with pytest.raises(SystemExit) as caught:
         parse("train-retriever", ["--category", "dresses", *arguments.split()])
@@ -61,16 +80,18 @@ def test_unknown_and_malformed_arguments_end_with_2(arguments, capsys):
 
 
 def test_flags_arrive_with_their_types():
-    options = ["--data", "here", "--attrs", "--width", "64", "--noam-factor", "0.5", "--run", "there"]
+    options = ["--data", "here", "--attrs", "--model.width", "64", "--noam-factor", "0.5", "--run", "there"]
     settings = parse("train-captioner", ["--category", "tops", *options])
-    assert settings == TrainCaptioner(category="tops", data=Path("here"), attrs=True, width=64, noam_factor=0.5, run=Path("there"))
+    others = {"data": Path("here"), "attrs": True, "noam_factor": 0.5, "run": Path("there")}
+    assert settings == TrainCaptioner(category="tops", model=CaptionerConfig(width=64), **others)
     assert parse("import-catalog", [*minimal("import-catalog"), "--attributes", "colour", "fit"]).attributes == ["colour", "fit"]
 
 
-def test_a_config_file_sets_knobs_and_flags_behind_it_go_before_it(tmp_path):
-    (tmp_path / "a.yaml").write_text("category: shirts\nattrs: true\nwidth: 32\nlearning_rate: 1e-4\n")
-    settings = parse("train-retriever", ["--config", str(tmp_path / "a.yaml"), "--width", "64", "--no-attrs"])
-    assert settings == TrainRetriever(category="shirts", attrs=False, width=64, learning_rate=1e-4)
+def test_a_yaml_file_sets_options_and_flags_after_it_take_precedence(tmp_path):
+    (tmp_path / "a.yaml").write_text("category: shirts\nattrs: true\nmodel: {width: 32, heads: 4}\nlearning_rate: 1e-4\n")
+    settings = parse("train-retriever", ["--config", str(tmp_path / "a.yaml"), "--model.width", "64", "--no-attrs"])
+    model = RetrieverConfig(width=64, heads=4)
+    assert settings == TrainRetriever(category="shirts", attrs=False, model=model, learning_rate=1e-4)
 
 
 def test_a_list_may_be_given_by_one_flag_or_by_several_and_goes_before_that_of_a_file(tmp_path):
@@ -81,8 +102,9 @@ def test_a_list_may_be_given_by_one_flag_or_by_several_and_goes_before_that_of_a
     assert parse("extract-attributes", [*file, "--column", both[0], "--column", both[1]]).column == both
 
 
-def test_an_unknown_key_of_a_config_file_ends_with_2(tmp_path, capsys):
-    (tmp_path / "a.yaml").write_text("category: shirts\nwitdh: 32\n")
+@pytest.mark.parametrize("line", ["witdh: 32", "model: {witdh: 32}"])
+def test_an_unknown_key_of_a_yaml_file_ends_with_2(line, tmp_path, capsys):
+    (tmp_path / "a.yaml").write_text(f"category: shirts\n{line}\n")
     with pytest.raises(SystemExit) as caught:
         parse("train-retriever", ["--config", str(tmp_path / "a.yaml")])
     assert caught.value.code == 2 and "witdh" in told(capsys)
@@ -94,20 +116,44 @@ def test_the_command_in_the_first_line_of_a_config_can_be_given(path, script_com
     first = path.read_text().splitlines()[0].split("   ")[0]
     mark, python, script, *arguments = first.split()
     assert (mark, python) == ("#", "python") and ["--config", str(path.relative_to(ROOT))] == arguments[:2]
-    parse(script_commands[script], arguments)
+    check(parse(script_commands[script], arguments))
 
 
 @pytest.mark.parametrize("value", [".nan", ".inf", "1e400"])
 def test_a_number_that_is_not_finite_is_refused(value):
-    with pytest.raises(UserError, match=r"--errors is (nan|inf): it must be a finite number"):
-        check(parse("eval-dialogs", ["--category", "dresses", "--run", "r", "--errors", value]))
+    with pytest.raises(UserError, match=r"--word-noise is (nan|inf): it must be a finite number"):
+        check(parse("eval-dialogs", ["--category", "dresses", "--run", "r", "--word-noise", value]))
 
 
-def test_heads_must_divide_the_width_where_there_are_heads():
-    arguments = ["--category", "dresses", "--width", "300"]
-    with pytest.raises(UserError, match="--heads is 8: it must divide --width, 300"):
-        check(parse("train-retriever", arguments))
-    check(parse("train-retriever", [*arguments, "--model", "rnn"]))
+@pytest.mark.parametrize("command", ["train-captioner", "train-retriever", "train-dialog-encoder"])
+def test_heads_must_divide_the_width_of_a_transformer(command):
+    arguments = ["--category", "dresses", "--model.width", "300"]
+    with pytest.raises(UserError, match=r"--model.heads is 8: it must divide --model.width, 300"):
+        check(parse(command, arguments))
+    if command != "train-dialog-encoder":
+        check(parse(command, [*arguments, "--model.kind", "rnn"]))
+
+
+def test_a_margin_is_for_triplet_losses_and_a_temperature_for_cross_entropy():
+    with pytest.raises(UserError, match=r"--margin is 0.1, but cross-entropy has no margin: give --temperature instead"):
+        check(TrainRetriever(category="dresses", loss="cross-entropy", margin=0.1))
+    with pytest.raises(UserError, match=r"--temperature is 0.1, but triplet has no temperature: give --margin instead"):
+        check(TrainRetriever(category="dresses", temperature=0.1))
+
+
+def test_bounds_of_nested_options_are_checked_with_their_full_names():
+    with pytest.raises(UserError, match=r"--model.image-mlp-width is -1: it must be at least 0"):
+        check(parse("train-retriever", ["--category", "dresses", "--model.image-mlp-width", "-1"]))
+
+
+def test_help_and_parsing_do_not_import_torch():
+    code = (
+        "import sys; from fashioniq.cli import COMMANDS, main, parse, parser_of\n"
+        "main(['--help']); [parser_of(command).format_help() for command in COMMANDS]\n"
+        "parse('train-retriever', ['--category', 'dresses', '--model.width', '64'])\n"
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL).returncode == 0
 
 
 def test_no_command_is_an_error_and_help_and_version_are_none(capsys):

@@ -8,6 +8,7 @@ from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message, Talk, Turn
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.models.captioner import Captioner
+from fashioniq.models.configs import CaptionerConfig, RetrieverConfig
 from fashioniq.models.retriever import DialogRetriever
 from fashioniq.users.captioner import CaptionerUser
 from fashioniq.users.recorded import Recorded
@@ -22,7 +23,8 @@ def some_items():
 
 def some_retriever():
     torch.manual_seed(0)
-    return DialogRetriever(30, 6, 10, width=16, heads=2, hidden=32, layers=1)
+    config = RetrieverConfig(width=16, heads=2, hidden=32, layers=1, attention="both-ways")
+    return DialogRetriever(config, vocabulary=30, features=6, attributes=10)
 
 
 def gallery_of(items, retriever):
@@ -82,7 +84,8 @@ def test_the_retriever_hears_of_the_item_that_is_shown():
             return super().step(state, turn)
 
     turns, items = [], some_items()
-    retriever = Deaf(30, 6, 10, width=16, heads=2, hidden=32, layers=1).eval()
+    config = RetrieverConfig(width=16, heads=2, hidden=32, layers=1, attention="both-ways")
+    retriever = Deaf(config, vocabulary=30, features=6, attributes=10).eval()
     with torch.no_grad():
         user = Recorded.of_words(torch.randint(4, 30, (5, T, 8)))
         dialogs = held(retriever, user, gallery_of(items, retriever), torch.arange(5), torch.arange(5, 10))
@@ -95,7 +98,8 @@ def test_the_retriever_hears_of_the_item_that_is_shown():
 @pytest.mark.parametrize("beams", [1, 3])
 def test_training_gives_gradients_to_the_retriever_and_none_to_the_captioner(beams):
     items, retriever, vocabulary = some_items(), some_retriever().train(), Vocabulary([f"word{n}" for n in range(26)])
-    captioner = Captioner(30, 6, 10, width=16, heads=2, hidden=32, layers=1)
+    config = CaptionerConfig(width=16, heads=2, hidden=32, layers=1)
+    captioner = Captioner(config, vocabulary=30, features=6, attributes=10)
     user = CaptionerUser(captioner, items, vocabulary, vocabulary, beams)
     dialogs = held(retriever, user, gallery_of(items, retriever), torch.arange(5), torch.arange(5) + 5, rank=False)
     (dialogs.query_BTD - retriever.embed_images(items.features_ND[:5]).unsqueeze(1)).square().sum().backward()

@@ -7,9 +7,9 @@ from fashioniq.data.features import Items
 from fashioniq.data.words import PAD, SPECIAL, UNKNOWN, Vocabulary
 from fashioniq.loop.messages import Message
 from fashioniq.models.captioner import Captioner
-from fashioniq.users.captioner import CaptionerUser
-from fashioniq.users.noisy import NoisyUser, chances, corrupt, negation
-from fashioniq.users.recorded import Recorded
+from fashioniq.models.configs import CaptionerConfig
+from fashioniq.models.decoding import Looks
+from fashioniq.users import CaptionerUser, ErringUser, RecordedUser, Words, chances, negation, with_errors
 
 SPEAKS = Vocabulary([f"word{n}" for n in range(16)])
 HEARS = Vocabulary([f"word{n}" for n in reversed(range(2, 16))])  # other ids, and two words that it never heard
@@ -24,7 +24,8 @@ def items():
 @pytest.fixture
 def captioner():
     torch.manual_seed(1)
-    model = Captioner(len(SPEAKS), 6, 10, width=16, heads=2, hidden=32, layers=1)
+    config = CaptionerConfig(width=16, heads=2, hidden=32, layers=1)
+    model = Captioner(config, vocabulary=len(SPEAKS), features=6, attributes=10)
     torch.nn.init.normal_(model.out.weight)
     return model
 

@@ -21,7 +21,8 @@ from fashioniq.data.filling import fill_store
 from fashioniq.data.images import load_image
 from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.files import UserError
-from fashioniq.loop.gallery import Gallery
+from fashioniq.gallery import Gallery
+from fashioniq.models.configs import DialogEncoderConfig
 from fashioniq.models.dialog_encoder import DialogEncoder, TextHalf, TextTower
 from fashioniq.models.text import ImageText, TextEncoder, load_text_encoder, unit
 
@@ -111,7 +112,9 @@ def load_dialog_encoder(run: Path, store: FeatureStore) -> tuple[TextTower, str]
     facts = read_facts(run, "dialog encoder")
     check_features(run, facts, store)
     if facts["model"] == "transformer":
-        model: TextTower = DialogEncoder(Vocabulary(facts["words"][len(SPECIAL) :]), **facts["sizes"])
+        config, of_data = DialogEncoderConfig.of_sizes("transformer", facts["sizes"])
+        vocabulary = Vocabulary(facts["words"][len(SPECIAL) :])
+        model: TextTower = DialogEncoder(config, vocabulary=vocabulary, **of_data)
     else:
         model = TextHalf(load_pretrained(facts["encoder"]))
     load_weights(run, model)
@@ -176,7 +179,8 @@ def _filled(source: Source, encoder: ImageText, space: Sequence[str], images: di
     if not images and not (root / "store.json").exists():
         where = f"{source.images} has no picture of the search space, as {space[0]}" if source.images else f"{root} is no store"
         raise UserError(f"{where}: give the folder that the search space's names begin in with --images")
-    extract = PictureSource(SpacePictures(source.images or root, images), _pixels, source.workers, ImageVectors(encoder), source.batch_size, None)
+    pictures, encode = SpacePictures(source.images or root, images), ImageVectors(encoder)
+    extract = PictureSource(pictures, _pixels, source.workers, encode, source.batch_size, attributes_of=None)
     with Progress() as bar:
         task = bar.add_task(f"images: {encoder.kind}", total=None)
         return fill_store(root, space, facts, extract, lambda count, of: bar.update(task, advance=count, total=of), update=bool(images))[0]

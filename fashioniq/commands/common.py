@@ -1,8 +1,6 @@
 """What several commands do alike."""
 
-import inspect
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,26 +10,31 @@ from torch import nn
 
 from fashioniq.categories import canonical, file_name
 from fashioniq.checkpoints import check_fits, load_weights, read_facts
-from fashioniq.config import EvalDialogs, TrainCaptioner, TrainRetriever
+from fashioniq.config import EvalDialogs, TrainRetriever
 from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.data.features import FeatureStore, Items
 from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.files import UserError, checksum
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.composer import Composer
+from fashioniq.models.configs import CaptionerConfig, ComposerConfig, ModelConfig, RetrieverConfig
 from fashioniq.models.decoding import Speaker
 from fashioniq.models.encoder import convert_efficientnet_pytorch, create_encoder
 from fashioniq.models.retriever import DialogRetriever, Listener
 from fashioniq.models.rnn import RNNCaptioner, RNNRetriever
 
-CAPTIONERS: dict[str, type[Speaker]] = {"transformer": Captioner, "rnn": RNNCaptioner}
-RETRIEVERS: dict[str, Callable[..., Listener]] = {
-    "transformer": DialogRetriever,
-    "rnn": RNNRetriever,
-    "composer": Composer,
-}
 M = TypeVar("M", bound=nn.Module)
-T = TypeVar("T", TrainCaptioner, TrainRetriever)
+Architecture = tuple[type[ModelConfig], Callable[..., M]]  # the model is called with its config and the sizes of the data
+
+CAPTIONERS: dict[str, Architecture[Speaker]] = {
+    "transformer": (CaptionerConfig, Captioner),
+    "rnn": (CaptionerConfig, RNNCaptioner),
+}
+RETRIEVERS: dict[str, Architecture[Listener]] = {
+    "transformer": (RetrieverConfig, DialogRetriever),
+    "rnn": (RetrieverConfig, RNNRetriever),
+    "composer": (ComposerConfig, Composer),
+}
 
 
 def features_folder(data: Path, category: str, features: Path | None) -> Path:
@@ -99,27 +102,11 @@ def run_folder(run: Path | None, kind: str, category: str, attrs: bool) -> Path:
     return run or Path("runs") / f"{kind}-{canonical(category)}{'-attrs' if attrs else ''}"
 
 
-def seed_by_seed(settings: T, folder: Path) -> Iterator[tuple[T, Path]]:
-    """The settings and the folder of each of --seeds trainings: `folder` itself, or FOLDER-seed0, FOLDER-seed1 … where there are several.
-
-    With --resume those that had begun go on, which changes nothing where they are complete.
-    Raises UserError for several seeds on several devices, whose processes each give the whole command again.
-    """
-    if settings.seeds == 1:
-        yield settings, folder
-        return
-    if settings.devices * settings.num_nodes > 1:
-        raise UserError(f"--seeds {settings.seeds} trains on one device: give one seed at a time with --seed and --run, or leave --devices out")
-    folder = folder if folder.name else folder.resolve()
-    for seed in range(settings.seed, settings.seed + settings.seeds):
-        run = folder.with_name(f"{folder.name}-seed{seed}")
-        print(f"seed {seed}: {run}")
-        yield replace(settings, seed=seed, seeds=1, resume=settings.resume and (run / "last.ckpt").exists()), run
-
-
-def sizes_of(model_class: Callable[..., nn.Module], known: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the known sizes that a model takes."""
-    return {name: known[name] for name in inspect.signature(model_class).parameters if name in known}
+def create(architectures: Mapping[str, Architecture[M]], kind: str, sizes: Mapping[str, Any]) -> M:
+    """A new model of a kind, from the `sizes` of its model.json."""
+    config_class, model_class = architectures[kind]
+    config, of_data = config_class.of_sizes(kind, sizes)
+    return model_class(config, **of_data)
 
 
 def load_captioner(run: Path, category: str, store: FeatureStore) -> tuple[Speaker, Vocabulary, dict[str, Any]]:
@@ -133,13 +120,13 @@ def load_retriever(run: Path, category: str, store: FeatureStore) -> tuple[Liste
 
 
 def _load(
-    run: Path, kind: str, classes: Mapping[str, Callable[..., M]], category: str, store: FeatureStore
+    run: Path, kind: str, architectures: Mapping[str, Architecture[M]], category: str, store: FeatureStore
 ) -> tuple[M, Vocabulary, dict[str, Any]]:
     facts = read_facts(run, kind)
     check_fits(run, facts, category, store)
-    if facts["model"] not in classes:
-        raise UserError(f"{run} holds a {kind} of another kind, {facts['model']!r}: this version knows {', '.join(classes)}")
-    model = classes[facts["model"]](**facts["sizes"])
+    if (name := facts["model"]) not in architectures:
+        raise UserError(f"{run} holds an unknown kind of {kind}: expected {', '.join(architectures)}, found {name!r}")
+    model = create(architectures, name, facts["sizes"])
     load_weights(run, model)
     return model.eval(), Vocabulary(facts["words"][len(SPECIAL) :]), facts
 

@@ -1,8 +1,8 @@
-"""`fashioniq eval-dialogs --cross`: every user with every retriever, in one table (Fashion IQ, table 6)."""
+"""`fashioniq cross`: every user with every retriever, in one table (Fashion IQ, table 6)."""
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from fashioniq.categories import canonical
 from fashioniq.checkpoints import check_fits, read_facts
 from fashioniq.commands.common import open_store
 from fashioniq.commands.dialog_evaluation import evaluate
-from fashioniq.config import EvalDialogs
+from fashioniq.config import Cross, EvalDialogs, SimulatedDialogs
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.features import FeatureStore
 from fashioniq.files import UserError, checksum, held, read_json, write_json, write_text
@@ -33,15 +33,16 @@ class Model:
     name: str
 
 
-def run_cross(settings: EvalDialogs) -> None:
-    """Hold the dialogs of every combination that is not there yet, and leave table.txt, .csv, .tex and .json beside their folders.
+def run(settings: Cross) -> None:
+    """Evaluate every combination that is not there yet, and write table.txt, .csv, .tex and .json beside their folders.
 
-    Users and retrievers meet where both see attributes or both do not; one that finds none like it meets all.
+    Users and retrievers are combined if both use attributes or neither does; one without such a partner is combined
+    with all.
     """
-    if settings.run or settings.user:
-        raise UserError("--cross takes the place of --run, and --users that of --user: give the one pair or the other")
+    if not settings.retrievers:
+        raise UserError("no retrievers given: give --retrievers RUN RUN …")
     store = open_store(settings.data, settings.category, settings.features)
-    retrievers = _models(settings.cross, "retriever", settings.category, store)
+    retrievers = _models(settings.retrievers, "retriever", settings.category, store)
     users = _models(settings.users or _own_users(retrievers), "captioner", settings.category, store)
     meetings = [
         (user, model)
@@ -85,13 +86,13 @@ def _models(named: Sequence[str], kind: str, category: str, store: FeatureStore)
             check_fits(run, known, category, store)
         kinds = {(known["model"], known["attrs"]) for known in facts}
         if len(kinds) != 1:
-            raise UserError(f"{element} should name the seeds of one {kind}, all of one kind, all with or all without attributes")
+            raise UserError(f"{element} should list the seeds of one {kind}: all of the same kind, all with or all without attributes")
         (sort,) = kinds
         count[sort] += 1
         models.append(Model(runs, facts, sort[1], sort[0] if count[sort] == 1 else f"{sort[0]}-{count[sort]}"))
     paths = Counter(run.resolve() for model in models for run in model.runs)
     if twice := [str(path) for path, times in paths.items() if times > 1]:
-        raise UserError(f"{twice[0]} is named twice among the {kind}s: name every run once")
+        raise UserError(f"{twice[0]} is listed twice among the {kind}s: give each run once")
     return models
 
 
@@ -101,7 +102,7 @@ def _own_users(retrievers: Sequence[Model]) -> list[str]:
     for model in retrievers:
         users = [facts["user"] for facts in model.facts]
         if None in users:
-            raise UserError(f"{model.runs[0]} was trained without a captioner: name those that play the user with --users")
+            raise UserError(f"{model.runs[0]} was trained without a captioner: give the users with --users")
         named.append(",".join(users if len(set(users)) > 1 else users[:1]))
     return list(dict.fromkeys(named))
 
@@ -111,35 +112,46 @@ def _by_seed(user: Model, retriever: Model) -> list[tuple[Path, Path]]:
     seeds = {len(model.runs) for model in (user, retriever)} - {1}
     if len(seeds) > 1:
         first, other = (f"{len(model.runs)} seeds of {model.runs[0]}" for model in (user, retriever))
-        raise UserError(f"{first} cannot meet {other}: give as many of both, or one of one")
+        raise UserError(f"{first} cannot be combined with {other}: give the same number of seeds for both, or a single run of one")
     most = max(seeds, default=1)
     users, retrievers = (model.runs * most if len(model.runs) == 1 else model.runs for model in (user, retriever))
     return list(zip(users, retrievers, strict=True))
 
 
-def _origin(settings: EvalDialogs, store: FeatureStore) -> dict[str, Any]:
+def _origin(settings: Cross, store: FeatureStore) -> dict[str, Any]:
     """What all combinations of a table depend on alike."""
-    knobs = ("split", "turns", "beam", "errors", "exclude_shown", "index", "least_recall", "seed")
     first = settings.first_candidates
     return {
         "version": __version__,
-        **{name: getattr(settings, name) for name in knobs},
+        "split": settings.split,
+        "turns": settings.turns,
+        "beam": settings.beam,
+        "errors": settings.word_noise,
+        "exclude_shown": settings.exclude_shown,
+        "index": settings.index,
+        "least_recall": 0.95,
+        "seed": settings.seed,
         "first_candidates": checksum(first) if first and first.is_file() else None,
         "catalog": Catalog(settings.data, settings.category).fingerprint(),
         "store": checksum(store.root / "store.json"),
     }
 
 
-def _combination(settings: EvalDialogs, user: Path, retriever: Path, origin: dict[str, Any], folder: Path) -> dict[str, Any]:
+def _combination(settings: Cross, user: Path, retriever: Path, origin: dict[str, Any], folder: Path) -> dict[str, Any]:
     """The metrics of a user with a retriever, read where the same was computed before."""
     made_of = {**origin, "user": _checksums(user), "retriever": _checksums(retriever)}
     if (folder / MARK).exists() and read_json(folder / MARK, "the combination's origin") == made_of:
         print(f"{folder} is there already")
         return read_json(folder / "metrics.json", "the evaluation's metrics", dict)
     (folder / MARK).unlink(missing_ok=True)  # or a kill would leave results of two combinations under its name
-    metrics = evaluate(replace(settings, user=str(user)), retriever, folder)
+    metrics = evaluate(_one(settings, user), retriever, folder)
     write_json(folder / MARK, made_of)
     return metrics
+
+
+def _one(settings: Cross, user: Path) -> EvalDialogs:
+    """The settings of one combination."""
+    return EvalDialogs(user=str(user), **{one.name: getattr(settings, one.name) for one in fields(SimulatedDialogs)})
 
 
 def _checksums(run: Path) -> list[str]:

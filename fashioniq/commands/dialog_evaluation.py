@@ -52,7 +52,7 @@ def evaluate(settings: EvalDialogs, run: Path, out: Path) -> dict[str, Any]:
     try:
         index = None
         if settings.index:
-            gallery, index = approximate(gallery, settings.index, _some_queries(retriever, plan, gallery, settings), settings.least_recall)
+            gallery, index = approximate(gallery, settings.index, _some_queries(retriever, plan, gallery, settings))
         rank_BT, records, lines = _hold(retriever, plan, gallery, hears, settings)
     except NotFiniteError as error:
         raise UserError(f"{run} has diverged ({error}): train it again with a lower --learning-rate") from error

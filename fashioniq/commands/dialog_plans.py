@@ -42,15 +42,15 @@ def simulated(
     run = Path(named)
     captioner, speaks, user_facts = load_captioner(run, settings.category, store)
     user: User = CaptionerUser(captioner.to(device), items, speaks, hears, settings.beam)
-    if settings.errors:
-        user = NoisyUser(user, settings.errors, hears, chances(settings.seed, settings.turns, len(items), captioner.max_words, device))
+    if settings.word_noise:
+        user = ErringUser(user, settings.word_noise, hears, chances(settings.seed, settings.turns, len(items), captioner.max_words, device))
     target_N = torch.arange(len(items), device=device)
     first_N, first_facts = _first_candidates(settings, items)
     told = {
         "user": str(run),
         "captions": user_facts["data"]["captions"],
         "decoding": f"beam {settings.beam}" if settings.beam > 1 else "greedy",
-        "errors": settings.errors,
+        "errors": settings.word_noise,
     }
     return Plan(target_N, first_N.to(device), settings.turns, user, None, first_facts), told
 
@@ -90,13 +90,13 @@ def recorded(
     target_N, first_N = (torch.tensor([row[side] for row in rows], device=device) for side in (0, 1))
     longest = max_words if settings.captions == "each" else 2 * max_words
     words_NL = hears.encode([text for *_, text in rows], longest)
-    if settings.errors:
-        words_NL = corrupt(words_NL, settings.errors, chances(settings.seed, 1, *words_NL.shape)[0], negation(hears))
+    if settings.word_noise:
+        words_NL = with_errors(words_NL, settings.word_noise, chances(settings.seed, 1, *words_NL.shape)[0], negation(hears))
     told = {
         "user": f"recorded captions, {settings.captions}",
         "captions": catalog.captions_origin,
         "decoding": "none",
-        "errors": settings.errors,
+        "errors": settings.word_noise,
         "pairs": len(pairs),
         "coverage_of_pairs": len(pairs) / len(catalog.pairs(settings.split)),
     }

@@ -54,7 +54,7 @@ def run(settings: EvalChatIR) -> None:
     """Rank the search space by every dialog after every round, print the measures, and leave all results in a folder."""
     _check(settings)
     space = read_search_space(settings.search_space)
-    alone = {"auto": None, "joined": False, "alone": True}[settings.rounds]
+    alone = {"auto": None, "rounds": False, "last": True}[settings.query]
     paths = [Path(path) for path in settings.dialogues]
     files = {path.stem: in_search_space(read_dialogues(path, alone), space, path) for path in paths}
     if len(files) < len(paths):
@@ -63,7 +63,7 @@ def run(settings: EvalChatIR) -> None:
     source = _searched(settings, space, images)
     if settings.images and not images:
         print(f"note: {settings.images} has no picture of the search space, as {space[0]}: the page shows none")
-    joined = source.joined if settings.joined is None else settings.joined
+    joined = source.joined if settings.separator is None else settings.separator
     gallery = source.gallery()
     discard(settings.out, *((f"{name}/metrics.json" for name in files) if len(files) > 1 else ()), *RESULTS)
     evaluated: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
@@ -91,7 +91,7 @@ def _check(settings: EvalChatIR) -> None:
     own = bool(settings.query_vectors or settings.gallery_vectors)
     if own == bool(settings.encoder) or bool(settings.query_vectors) != bool(settings.gallery_vectors):
         raise UserError("it is not clear who encodes: give --encoder, or both --query-vectors and --gallery-vectors")
-    if own and (unused := [name for name in ("weights", "features", "joined") if getattr(settings, name) is not None]):
+    if own and (unused := [name for name in ("weights", "features", "separator") if getattr(settings, name) is not None]):
         raise UserError(f"--{unused[0]} is for an --encoder, and --query-vectors are ready: leave one of them out")
     if own and len(settings.query_vectors) != len(settings.dialogues):
         raise UserError(f"--query-vectors names {len(settings.query_vectors)} files for {len(settings.dialogues)} of --dialogues: one for each")

@@ -7,7 +7,6 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from fashioniq.commands.cross import run_cross
 from fashioniq.commands.dialog_evaluation import evaluate
 from fashioniq.config import EvalDialogs
 from fashioniq.files import UserError
@@ -17,11 +16,9 @@ COLUMNS = ("turn", "P", "R@1", "R@5", "R@10", "R@50", "Hits@10", "MRR", "mean_ra
 
 
 def run(settings: EvalDialogs) -> None:
-    """Simulate the dialogs, print the table, and leave all results in the run's folder; or with --cross, of every user with every retriever."""
-    if settings.cross:
-        return run_cross(settings)
-    if settings.run is None or settings.users:
-        raise UserError("give the retriever as --run RUN, or several as --cross RUN RUN …, and then their users as --users")
+    """Simulate the dialogs, print the table, and write all results to the run's folder."""
+    if settings.run is None:
+        raise UserError("no retriever given: give --run RUN; `fashioniq cross` evaluates several")
     out = settings.out or settings.run / f"dialogs-{settings.split}{'-human' if settings.user == 'human' else ''}"
     _tell(evaluate(settings, settings.run, out), out)
 

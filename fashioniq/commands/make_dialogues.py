@@ -17,6 +17,7 @@ from fashioniq.commands.chat_encoders import picture_paths
 from fashioniq.commands.common import pick_device
 from fashioniq.commands.talking import ENDPOINT, asker_of, endpoint, nothing_searched, searched_by_text, topics
 from fashioniq.config import MakeDialogues
+from fashioniq.config.renamed import new_keys
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.dialogues import Dialogue, read_dialogues, split_round, write_dialogues
 from fashioniq.data.sanitize import UNKNOWN
@@ -56,23 +57,26 @@ def run(settings: MakeDialogues) -> None:
 
 def _begun(settings: MakeDialogues, catalog: Catalog | None) -> list[Dialogue]:
     """The images and captions that the dialogs begin with."""
-    path = settings.start
+    path = settings.captions_from
     if path is None and catalog is not None:
         own = settings.data / "dialogues" / f"{file_name(catalog.category)}.{settings.split}.json"
         path = own if own.exists() else None
     if path is not None:
         return [Dialogue(dialogue.image, dialogue.rounds[:1]) for dialogue in read_dialogues(path)]
     if catalog is None:
-        raise UserError("there is nothing to begin with: give --start, a file of dialogues whose captions are taken, or a --category with titles")
+        raise UserError("there is nothing to begin with: give --captions-from, a file of dialogues, or a --category with titles")
     begun = [Dialogue(name, (catalog.titles[name],)) for name in catalog.ids(settings.split) if name in catalog.titles]
     if not begun:
-        raise UserError(f"no {settings.split} product of {catalog.category} in {settings.data} has a title to begin with: give captions with --start")
+        raise UserError(
+            f"no {settings.split} product of {catalog.category} in {settings.data} has a title to begin with: "
+            "give captions with --captions-from"
+        )
     return begun
 
 
 def _recorded(settings: MakeDialogues, begun: Sequence[Dialogue]) -> list[Dialogue]:
     """The recorded dialogue of each image."""
-    if (path := settings.recorded or settings.start) is None:
+    if (path := settings.recorded or settings.captions_from) is None:
         raise UserError("nothing is recorded: give --recorded, a file of dialogues")
     by_image = {dialogue.image: dialogue for dialogue in read_dialogues(path)}
     if missing := [dialogue.image for dialogue in begun if dialogue.image not in by_image]:
@@ -117,7 +121,7 @@ def _said(dialogues: Sequence[Dialogue]) -> list[Any]:
 
 def _seen(settings: MakeDialogues, catalog: Catalog | None) -> list[Any]:
     """What else the dialogs depend on: the weights and features of whoever looks at candidates, and the labels."""
-    folders = [Path(folder) for folder in (settings.encoder, settings.attributes, settings.features) if folder]
+    folders = [Path(folder) for folder in (settings.encoder, settings.predictor, settings.features) if folder]
     files = [folder / name for folder in folders for name in ("model.json", "weights.safetensors", "store.json") if (folder / name).is_file()]
     return [[checksum(path) for path in files], catalog.labels if catalog else None]
 
@@ -130,7 +134,7 @@ def _check_plan(path: Path, settings: MakeDialogues, read: list[Any]) -> None:
         for leftover in path.parent.glob("*.json"):  # of a run that was killed while it tidied up
             leftover.unlink()
         write_json(path, plan)
-    begun = read_json(path, "the plan of the dialogues", dict)
+    begun = new_keys("make-dialogues", "make-dialogues", read_json(path, "the plan of the dialogues", dict))
     if differing := [name for name in plan if begun.get(name) != plan[name]]:
         what = "dialogues, labels, weights or features" if differing[0] == "read" else "--" + differing[0].replace("_", "-")
         raise UserError(f"{path.parent} holds dialogues that were begun with other {what}: give the same, or remove the folder to begin anew")

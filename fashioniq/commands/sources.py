@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from fashioniq.categories import canonical
 from fashioniq.checkpoints import load_weights, read_facts
 from fashioniq.commands.common import load_encoder, pick_device
-from fashioniq.config import ExtractFeatures
+from fashioniq.config import ExtractFeatures, ImportFeatures
 from fashioniq.data.attributes import label_vocabulary, top_labels
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.features import TOP, as_float32
@@ -41,27 +41,25 @@ def metadata(settings: ExtractFeatures, catalog: Catalog) -> Source:
     """Vectors of the words of title and labels. Raises UserError where train has too few."""
     words = words_of_labels(catalog)
     known, vectors_ND = metadata_vectors(catalog, catalog.all_ids(), settings.dimensions)
-    facts = _facts("metadata", words_fingerprint(catalog), None, vectors_ND.shape[1], words, "labels")
+    facts = _facts("metadata", words_fingerprint(catalog), None, vectors_ND.shape[1], words, attributes="labels")
     return facts, _given(dict(zip(known, vectors_ND, strict=True)), _labels(catalog, words), "no title or attribute word that train knows")
 
 
-def own_vectors(settings: ExtractFeatures, catalog: Catalog) -> Source:
-    """The rows of --vectors, with the attributes of --attributes or of the labels. Raises UserError where the files do not fit each other."""
-    if settings.vectors is None or settings.ids is None:
-        raise UserError("--vectors needs --ids, a JSON list of the ids of its rows")
+def own_vectors(settings: ImportFeatures, catalog: Catalog) -> Source:
+    """The rows of --vectors, with the attributes of --attribute-scores or of the labels. Raises UserError where the files do not fit each other."""
     vectors_ND, ids = _read_array(settings.vectors), read_json(settings.ids, "the list of ids", list)
     if len(ids) != len(vectors_ND):
         raise UserError(f"{settings.ids} has {len(ids)} ids, {settings.vectors} {len(vectors_ND)} rows: they must be as many")
     if not all(isinstance(name, str) for name in ids) or len(set(ids)) != len(ids):
         raise UserError(f"{settings.ids} should list ids as strings, each once")
-    if settings.attributes:
-        (words, attributes_of), origin = _own_attributes(settings.attributes, settings.attribute_words, ids), "given"
+    if scores := settings.attribute_scores:
+        (words, attributes_of), origin = _own_attributes(scores, settings.attribute_words, ids), "given"
     else:
         words, origin = words_of_labels(catalog), "labels"
         attributes_of = _labels(catalog, words)
-    files = (settings.vectors, settings.ids, settings.attributes, settings.attribute_words)
+    files = (settings.vectors, settings.ids, settings.attribute_scores, settings.attribute_words)
     weights = "-".join(checksum(path) for path in files if path)
-    facts = _facts(f"vectors of {settings.vectors.name}", weights, None, vectors_ND.shape[1], words, origin)
+    facts = _facts(f"vectors of {settings.vectors.name}", weights, None, vectors_ND.shape[1], words, attributes=origin)
     return facts, _given(dict(zip(ids, vectors_ND, strict=True)), attributes_of, f"not in {settings.ids}")
 
 
@@ -86,9 +84,9 @@ def pictures(settings: ExtractFeatures, catalog: Catalog, words: list[str] | Non
         words = words_of_labels(catalog) if words is None else words
         encoder, origin, attributes_of = model, "labels", _labels(catalog, words)
     bfloat16 = settings.precision == "bfloat16" or (settings.precision == "auto" and _has_bfloat16(device))
-    facts = _facts(name, weights, size, encoder_size(encoder), words, origin) | {"precision": "bfloat16" if bfloat16 else "float32"}
+    facts = _facts(name, weights, size, encoder_size(encoder), words, attributes=origin) | {"precision": "bfloat16" if bfloat16 else "float32"}
     encode = Encoding(model, encoder, device, bfloat16)
-    return facts, PictureSource(catalog, partial(load_square, size=size), settings.workers, encode, settings.batch_size, attributes_of)
+    return facts, PictureSource(catalog, partial(load_square, size=size), settings.workers, encode, settings.batch_size, attributes_of=attributes_of)
 
 
 class Encoding:
@@ -223,7 +221,7 @@ def _given(rows: dict[str, np.ndarray], attributes_of: AttributesOf, missing: st
 
 def _own_attributes(scores: Path, words_file: Path | None, ids: list[str]) -> tuple[list[str], AttributesOf]:
     if words_file is None:
-        raise UserError("--attributes needs --attribute-words, a JSON list of the words of its columns")
+        raise UserError("--attribute-scores needs --attribute-words, a JSON list of the words of its columns")
     scores_NA = _read_array(scores)
     words = read_json(words_file, "the list of attribute words", list)
     if not all(isinstance(word, str) for word in words):

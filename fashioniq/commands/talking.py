@@ -89,13 +89,13 @@ def asker_of(settings: Asking, catalog: Catalog | None, gallery: Gallery, record
 
 
 def answers_of(settings: Asking, catalog: Catalog, found: Sequence[Topic], ids: Sequence[str]) -> Sequence[Known] | Sequence[Predicted]:
-    """What each product would answer: by its labels, or as likely as the predictor of --attributes says of its features.
+    """What each product would answer: by its labels, or as likely as the predictor of --predictor says of its features.
 
     Raises UserError where the features are not those of that predictor, or it knows too few words.
     """
-    if settings.attributes is None:
-        return known(found, [catalog.labels.get(name, [[]] * ATTRIBUTE_LISTS) for name in ids])
-    store, run = FeatureStore(settings.features or features_folder(settings.data, catalog.category, None)), settings.attributes
+    if settings.predictor is None:
+        return questioners.known(found, [catalog.labels.get(name, [[]] * ATTRIBUTE_LISTS) for name in ids])
+    store, run = FeatureStore(settings.features or features_folder(settings.data, catalog.category, None)), settings.predictor
     words = read_facts(run, "attribute predictor")["attribute_words"]
     if store.facts["weights"] != checksum(run / "weights.safetensors"):
         raise UserError(f"the features in {store.root} are not those of {run}: extract them with --predictor {run}")

@@ -25,8 +25,8 @@ from fashioniq.metrics.attributes import TOP, summary
 from fashioniq.models.attributes import AttributePredictor
 from fashioniq.models.encoder import create_encoder, encoder_mean_std, encoder_size
 from fashioniq.report.attributes import Cell, ten_of, write_contact_sheet, write_curves
-from fashioniq.training.attributes import AttributeLoss, AttributeTraining, LabelledImages, score
-from fashioniq.training.fitting import begin_run, fit, loaders
+from fashioniq.training.attributes import AttributeTraining, LabelledImages, chance_logits, score
+from fashioniq.training.fitting import accelerator_of, begin_run, fit, loaders
 
 ON_SHEET = 24  # pictures
 
@@ -34,12 +34,11 @@ ON_SHEET = 24  # pictures
 def run(settings: TrainAttributes) -> None:
     """Train a stage of the attribute predictor; leave it in the run's folder, with its figures and something to look at."""
     _check(settings)
-    first = read_facts(settings.start, "attribute predictor") if settings.start else None
+    first = read_facts(settings.init_from, "attribute predictor") if settings.init_from else None
     if first:  # so that config.yaml tells what was used
         settings = replace(settings, encoder=first["encoder"], image_size=first["image_size"], weights="none")
     data, origin = _read_data(settings)
-    loss = AttributeLoss(settings.imbalance, data.train.labels_NA)
-    model = _begin_model(settings, first, data.words, loss)
+    model = _begin_model(settings, first, data)
     folder = settings.run or (run_folder(None, "attributes", settings.category, False) if settings.category else Path("runs/attributes"))
     begin_run(folder, "train-attributes", settings)
     train, val = _open("train", data.train, settings), _open("val", data.val, settings)
@@ -56,33 +55,42 @@ def run(settings: TrainAttributes) -> None:
         "coverage": {"train": len(train) / data.train.asked, "val": len(val) / data.val.asked},  # share with labels and a readable picture
     }
     pl.seed_everything(settings.seed, verbose=False)
-    module = AttributeTraining(model, loss, data.types, *encoder_mean_std(model.encoder), bool(first), settings.learning_rate)
+    module = AttributeTraining(
+        model,
+        types=data.types,
+        mean_std=encoder_mean_std(model.encoder),
+        head_only=bool(first),
+        learning_rate=settings.learning_rate,
+    )
     batches = loaders(train, val, settings.batch_size, settings.seed, settings.workers)
     try:
-        best = fit(module, model, *batches, folder, settings, facts, "val_mAP")
+        best = fit(module, model, batches, run=folder, settings=settings, facts=facts, monitor="val_mAP")
     except UnreadableImage as error:
         reason = str(error).strip().rpartition("UnreadableImage: ")[-1]  # a worker process tells its traceback before it
         raise UserError(f"a photo that could be read when the training began cannot be now, {reason}: put it back and go on with --resume") from error
-    scores_NA = score(module, batches[1], torch.device("cuda" if torch.cuda.is_available() and settings.accelerator != "cpu" else "cpu"))
+    scores_NA = score(module, batches[1], torch.device("cuda" if accelerator_of(settings.device) == "gpu" else "cpu"))
     figures = {"epoch": int(best["epoch"])} | summary(data.words, data.types, (train.labels_NA == YES).sum(0), scores_NA, val.labels_NA)
     _write(folder, facts, figures, scores_NA, val)
     _tell(folder, figures, len(val))
 
 
 def _check(settings: TrainAttributes) -> None:
-    if settings.deepfashion and (settings.category or settings.start):
-        raise UserError("--deepfashion is for the first stage, of all garments: leave --category and --start out, and give its run to --start later")
-    if settings.start and not settings.category:
-        raise UserError("--start is for one category: give --category too")
+    if settings.deepfashion and (settings.category or settings.init_from):
+        raise UserError(
+            "--deepfashion is for the first stage, on all garments: leave --category and --init-from out, "
+            "and give its run to --init-from later"
+        )
+    if settings.init_from and not settings.category:
+        raise UserError("--init-from is for one category: give --category too")
 
 
 def _read_data(settings: TrainAttributes) -> tuple[LabelledSplits, str]:
     """The labelled photos, and how they came to be."""
     if settings.deepfashion:
-        return read_deepfashion(settings.deepfashion).carried_by(settings.at_least), "photographs"
+        return read_deepfashion(settings.deepfashion).carried_by(settings.min_count), "photographs"
     names = [settings.category] if settings.category else categories_in(settings.data)
     catalogs = [Catalog(settings.data, name) for name in names] or [Catalog(settings.data, "dresses")]  # the latter says what is missing
-    return labelled_products(catalogs, settings.at_least), catalogs[0].pictures_origin
+    return labelled_products(catalogs, settings.min_count), catalogs[0].pictures_origin
 
 
 def _open(split: str, data: Labelled, settings: TrainAttributes) -> LabelledImages:
@@ -99,7 +107,7 @@ def _open(split: str, data: Labelled, settings: TrainAttributes) -> LabelledImag
     return images
 
 
-def _begin_model(settings: TrainAttributes, first: dict[str, Any] | None, words: list[str], loss: AttributeLoss) -> AttributePredictor:
+def _begin_model(settings: TrainAttributes, first: dict[str, Any] | None, data: LabelledSplits) -> AttributePredictor:
     """The model before its first step: words that the first stage knew begin as it left them, others at their share of the photos."""
     if not first:
         encoder, _ = load_encoder(settings.encoder, settings.weights, settings.image_size)
@@ -107,13 +115,13 @@ def _begin_model(settings: TrainAttributes, first: dict[str, Any] | None, words:
         encoder = create_encoder(settings.encoder)
         known = {word: place for place, word in enumerate(first["attribute_words"])}
         trained = AttributePredictor(encoder, encoder_size(encoder), len(known))
-        load_weights(settings.start, trained)  # type: ignore[arg-type]
-    model = AttributePredictor(encoder, encoder_size(encoder), len(words))
-    model.answer_always(loss.chance_A)
+        load_weights(settings.init_from, trained)  # type: ignore[arg-type]
+    model = AttributePredictor(encoder, encoder_size(encoder), len(data.words))
+    model.answer_always(chance_logits(data.train.labels_NA))
     if first:
-        shared = [word for word in words if word in known]
-        model.take_words(trained.head, [words.index(word) for word in shared], [known[word] for word in shared])
-        print(f"{len(shared)} of {len(words)} attribute words begin as {settings.start} left them")
+        shared = [word for word in data.words if word in known]
+        model.take_words(trained.head, [data.words.index(word) for word in shared], [known[word] for word in shared])
+        print(f"{len(shared)} of {len(data.words)} attribute words begin as {settings.init_from} left them")
     return model
 
 

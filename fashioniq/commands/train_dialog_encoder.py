@@ -1,6 +1,5 @@
 """`fashioniq train-dialog-encoder`."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ from torch.utils.data import TensorDataset
 
 from fashioniq.categories import file_name
 from fashioniq.commands.chat_encoders import load_pretrained
-from fashioniq.commands.common import features_folder, run_folder, sizes_of
+from fashioniq.commands.common import features_folder, run_folder
 from fashioniq.config import TrainDialogEncoder
 from fashioniq.data.dialogues import Dialogue, in_search_space, names_in, read_dialogues
 from fashioniq.data.features import FeatureStore
@@ -32,7 +31,7 @@ def run(settings: TrainDialogEncoder) -> None:
     read = {split: read_dialogues(path) for split, path in paths.items()}
     dialogues = {split: _with_features(some, store, paths[split]) for split, some in read.items()}
     if settings.mask != "none" and any(dialogue.alone for dialogue in dialogues["train"]):
-        raise UserError(f"the rounds of {paths['train']} are whole queries, which have no {settings.mask} to mask: give --mask none")
+        raise UserError(f"the rounds of {paths['train']} are complete queries without a caption to mask: give --mask none")
     items = {split: store.items([dialogue.image for dialogue in some]) for split, some in dialogues.items()}
     folder = settings.run or (run_folder(None, "dialog-encoder", settings.category, False) if settings.category else Path("runs/dialog-encoder"))
     pl.seed_everything(settings.seed, verbose=False)
@@ -42,7 +41,7 @@ def run(settings: TrainDialogEncoder) -> None:
         "kind": "dialog encoder",
         "encoder": settings.encoder,
         "features": store.identity,
-        "joined": settings.joined,
+        "joined": settings.separator,
         "loss": settings.loss,
         "mask": settings.mask,
         "data": {
@@ -55,16 +54,16 @@ def run(settings: TrainDialogEncoder) -> None:
         model,
         dialogues,
         items,
-        LOSSES[settings.loss],
-        settings.mask,
-        settings.mask_share,
-        settings.joined,
-        settings.chunk,
-        settings.learning_rate or LEARNING_RATES[facts["model"] == "transformer"],
+        losses=LOSSES[settings.loss],
+        mask=settings.mask,
+        mask_share=settings.mask_share,
+        separator=settings.separator,
+        micro_batch=settings.micro_batch,
+        learning_rate=settings.learning_rate or LEARNING_RATES[facts["model"] == "transformer"],
     )
     of_train, of_val = (TensorDataset(torch.arange(len(dialogues[split]))) for split in ("train", "val"))
     batches = loaders(of_train, of_val, settings.batch_size, settings.seed)
-    best = fit(module, model, *batches, folder, settings, facts, "val_score")
+    best = fit(module, model, batches, run=folder, settings=settings, facts=facts, monitor="val_score")
     told = ", ".join(f"{best[f'val_R@10_{last}']:.1f} after round {last}" for last in module.val_rounds)
     print(f"dialog encoder of epoch {best['epoch']:.0f} in {folder}: R@10 {told}, among the {len(items['val'])} images of val")
 
@@ -72,9 +71,10 @@ def run(settings: TrainDialogEncoder) -> None:
 def _model(settings: TrainDialogEncoder, store: FeatureStore, dialogues: list[Dialogue]) -> tuple[TextTower, dict[str, Any]]:
     """What is to be trained, and the facts that rebuild it. Raises UserError where CLIP or BLIP did not make the features."""
     if settings.encoder == "transformer":
-        vocabulary = Vocabulary.of((text for dialogue in dialogues for text in dialogue.rounds), settings.at_least)
-        sizes = sizes_of(DialogEncoder, asdict(settings) | {"features": store.size})
-        return DialogEncoder(vocabulary, **sizes), {"model": "transformer", "sizes": sizes, "words": vocabulary.words}
+        vocabulary = Vocabulary.of((text for dialogue in dialogues for text in dialogue.rounds), settings.min_count)
+        sizes = settings.model.sizes(features=store.size)
+        model = DialogEncoder(settings.model, vocabulary=vocabulary, features=store.size)
+        return model, {"model": "transformer", "sizes": sizes, "words": vocabulary.words}
     encoder = load_pretrained(settings.encoder)
     if (store.facts["encoder"], store.facts["weights"]) != (encoder.kind, encoder.fingerprint()):
         raise UserError(

@@ -35,13 +35,13 @@ class Group(NamedTuple):
 _AS_IT_IS, _NOUN, _SLEEVE, _NECK = ("",), ("", "s", "es"), ("", "s", "d"), ("", "s", "ed", "line")
 _PRINT = ("", "s", "print", "prints", "printed")  # the spaces of forms do not count
 GROUPS = (
-    Group(GARMENT, "garment", "is", "a {}", _NOUN, """
+    Group(GARMENT, "garment", "is", "a {}", _NOUN, entries="""
         dress=gown,frock,sundress,shirt dress,t-shirt dress; shirt=dress shirt; t-shirt=tee,tee shirt; polo shirt=polo t-shirt,polo tee;
         blouse; top; tank top=tank; tube top; camisole=cami; tunic; kurta=kurti; sweater=pullover,jumper; sweatshirt; hoodie; cardigan;
         jacket; blazer; coat; vest=waistcoat; skirt; suit; jumpsuit=romper,playsuit; bag=handbag; hat=cap; scarf"""),
-    Group(GARMENT, "garment", "is a pair of", "{}", _AS_IT_IS, """
+    Group(GARMENT, "garment", "is a pair of", "{}", _AS_IT_IS, entries="""
         jeans; trousers=pants; shorts; leggings=legging; shoes=shoe; sneakers=sneaker; sandals=sandal; boots=boot; heels"""),
-    Group(TEXTURE, "colour", "is", "{}", _AS_IT_IS, """
+    Group(TEXTURE, "colour", "is", "{}", _AS_IT_IS, entries="""
         black; white; off white; ivory; cream; beige; nude; tan; khaki; camel; brown; dark brown; light brown; coffee brown; chocolate;
         rust; copper; grey=gray; light grey=light gray; dark grey=dark gray; charcoal=charcoal grey,charcoal gray; silver; gold=golden; red;
         dark red; maroon; burgundy=wine; pink; light pink=baby pink,pale pink; hot pink; fuchsia; magenta; coral; peach; orange; yellow;
@@ -49,53 +49,53 @@ GROUPS = (
         mint=mint green; sea green; emerald=emerald green; teal=teal blue; turquoise=turquoise blue; aqua=aqua blue; blue; light blue=powder
         blue,pale blue,baby blue; dark blue; sky blue; royal blue; cobalt; navy blue=navy; indigo blue; violet; purple; lavender; lilac;
         mauve; plum; multicolored=multi,multicolor,multicolour,multicoloured"""),
-    Group(TEXTURE, "pattern", "is", "{}", _AS_IT_IS, """
+    Group(TEXTURE, "pattern", "is", "{}", _AS_IT_IS, entries="""
         striped=stripe,stripes,stripy; pinstriped=pinstripe,pinstripes; checked=check,checks,checkered,chequered; plaid=tartan; gingham;
         floral=flower,flowers,floral print; printed=print,prints,all over print; solid=plain; embroidered=embroidery; abstract=abstract
         print; geometric=geometric print; paisley=paisley print; tie-dye=tie dyed,tie and dye; camouflage=camo; color block=colour
         block,color blocked,colour blocked; ombre; houndstooth; argyle; melange=heather,heathered,marl; faded=washed,acid wash,acid washed;
         metallic; shiny=shimmer,shimmery,glitter; ribbed=rib; quilted; textured; reversible"""),
-    Group(TEXTURE, "pattern", "has", "{}s", _NOUN, "polka dot=dot,dotted; horizontal stripe; vertical stripe"),
-    Group(TEXTURE, "print", "has", "a {}", _NOUN, """
+    Group(TEXTURE, "pattern", "has", "{}s", _NOUN, entries="polka dot=dot,dotted; horizontal stripe; vertical stripe"),
+    Group(TEXTURE, "print", "has", "a {}", _NOUN, entries="""
         graphic=graphic print; logo; slogan; animal print; leopard print=leopard; zebra print=zebra"""),
-    Group(TEXTURE, "print", "has", "a {} print", _PRINT, "tropical; tribal=aztec; cartoon; skull; heart; star; butterfly; photo"),
-    Group(FABRIC, "fabric", "is made of", "{}", _AS_IT_IS, """
+    Group(TEXTURE, "print", "has", "a {} print", _PRINT, entries="tropical; tribal=aztec; cartoon; skull; heart; star; butterfly; photo"),
+    Group(FABRIC, "fabric", "is made of", "{}", _AS_IT_IS, entries="""
         cotton; linen; denim; silk=silky; satin; chiffon; georgette; crepe; leather=faux leather; suede; velvet; wool=woolen,woollen,merino;
         cashmere; fleece; polyester; nylon; rayon; viscose; spandex=lycra,elastane; corduroy; tweed; flannel; poplin; pique; chambray;
         twill; organza; tulle; canvas; modal"""),
-    Group(FABRIC, "fabric", "is", "{}", _AS_IT_IS, "knit=knitted,knitwear; woven; crochet=crocheted; sheer=see through,transparent"),
-    Group(FABRIC, "trim", "has", "{}", _AS_IT_IS, "lace=lacy; mesh; fur=faux fur"),
-    Group(SHAPE, "length", "is", "{}", _AS_IT_IS, "cropped=crop; mini; short; knee length; midi; long; maxi=floor length,ankle length"),
-    Group(SHAPE, "fit", "has", "a {}", _AS_IT_IS, """
+    Group(FABRIC, "fabric", "is", "{}", _AS_IT_IS, entries="knit=knitted,knitwear; woven; crochet=crocheted; sheer=see through,transparent"),
+    Group(FABRIC, "trim", "has", "{}", _AS_IT_IS, entries="lace=lacy; mesh; fur=faux fur"),
+    Group(SHAPE, "length", "is", "{}", _AS_IT_IS, entries="cropped=crop; mini; short; knee length; midi; long; maxi=floor length,ankle length"),
+    Group(SHAPE, "fit", "has", "a {}", _AS_IT_IS, entries="""
         slim fit=slim,slim fitted; regular fit; relaxed fit; straight fit; empire waist; high waist=high waisted; drop waist"""),
-    Group(SHAPE, "fit", "is", "{}", _AS_IT_IS, "loose=loose fit,baggy; oversized=oversize; fitted=tight,skinny; bodycon"),
-    Group(SHAPE, "silhouette", "is", "{}", _AS_IT_IS, """
+    Group(SHAPE, "fit", "is", "{}", _AS_IT_IS, entries="loose=loose fit,baggy; oversized=oversize; fitted=tight,skinny; bodycon"),
+    Group(SHAPE, "silhouette", "is", "{}", _AS_IT_IS, entries="""
         a-line; flared=flare; flowy=flowing; pleated=pleat,pleats; wrap; peplum; layered=tiered; asymmetric=asymmetrical,high low,hi low;
         draped; ruched; skater; sheath; pencil"""),
-    Group(PART, "sleeves", "has", "{}s", _SLEEVE, """
+    Group(PART, "sleeves", "has", "{}s", _SLEEVE, entries="""
         long sleeve=full sleeve; short sleeve=half sleeve; cap sleeve; elbow sleeve; three quarter sleeve=3/4 sleeve,quarter sleeve; puff
         sleeve=puffed sleeve; bell sleeve; flutter sleeve; rolled sleeve=roll up sleeve; raglan sleeve=raglan; batwing
         sleeve=batwing,dolman,dolman sleeve"""),
-    Group(PART, "sleeves", "is", "{}", _AS_IT_IS, "sleeveless=no sleeve,no sleeves"),
-    Group(PART, "neck", "has", "a {}", _NECK, """
+    Group(PART, "sleeves", "is", "{}", _AS_IT_IS, entries="sleeveless=no sleeve,no sleeves"),
+    Group(PART, "neck", "has", "a {}", _NECK, entries="""
         v-neck; u-neck; round neck; crew neck; scoop neck=scoop; boat neck=bateau; square neck; cowl neck=cowl; high neck=funnel neck; mock
         neck; turtleneck=polo neck; halter neck=halter; sweetheart neck=sweetheart; keyhole neck=keyhole; henley neck=henley; mandarin
         collar=nehru collar,band collar; spread collar; button-down collar; peter pan collar; shawl collar; collar=collared"""),
-    Group(PART, "neck", "is", "{}", _AS_IT_IS, "strapless; off shoulder=off the shoulder; one shoulder; cold shoulder"),
-    Group(PART, "detail", "has", "{}", _AS_IT_IS, """
+    Group(PART, "neck", "is", "{}", _AS_IT_IS, entries="strapless; off shoulder=off the shoulder; one shoulder; cold shoulder"),
+    Group(PART, "detail", "has", "{}", _AS_IT_IS, entries="""
         buttons=button,button front,button up,buttoned; pockets=pocket; ruffles=ruffle,ruffled,frill,frills; fringe=fringed,tassel,tassels;
         beads=beaded; sequins=sequin,sequined; spaghetti straps=spaghetti strap,spaghetti; straps=strap; studs=studded;
         patches=patch,applique; piping; pintucks=pintuck; epaulettes; cutouts=cut out,cut outs; lacing=lace up; rhinestones=rhinestone"""),
-    Group(PART, "detail", "has", "a {}", _AS_IT_IS, """
+    Group(PART, "detail", "has", "a {}", _AS_IT_IS, entries="""
         zipper=zip,zipped; hood=hooded; belt=belted; bow; slit=side slit; racerback; open back=backless"""),
-    Group(STYLE, "style", "is more", "{}", _AS_IT_IS, """
+    Group(STYLE, "style", "is more", "{}", _AS_IT_IS, entries="""
         casual; formal; smart casual; sporty=sport,sports,athletic; ethnic; elegant; classic; vintage; retro; bohemian=boho; chic; sexy;
         preppy; trendy=fashionable; modern; basic; western; punk; gothic=goth; feminine=girly; nautical; military; cute; romantic;
         minimalist=minimal; modest; dressy; funky; festive"""),
-    Group(STYLE, "occasion", "is for", "{}", _AS_IT_IS, """
+    Group(STYLE, "occasion", "is for", "{}", _AS_IT_IS, entries="""
         evening=evening wear; summer; winter; running; training=workout,gym; yoga; football=soccer; golf; tennis; maternity"""),
-    Group(STYLE, "occasion", "is for", "a {}", _AS_IT_IS, "party=party wear,cocktail; wedding=bridal"),
-    Group(STYLE, "occasion", "is for", "the {}", _AS_IT_IS, "beach; office=office wear,work wear"),
+    Group(STYLE, "occasion", "is for", "a {}", _AS_IT_IS, entries="party=party wear,cocktail; wedding=bridal"),
+    Group(STYLE, "occasion", "is for", "the {}", _AS_IT_IS, entries="beach; office=office wear,work wear"),
 )  # fmt: skip
 _WORD = r"(?:\d+/\d+|[^\W_]+(?:['’][^\W_]+)*)"
 _RUN = re.compile(rf"{_WORD}(?:[\s\-]+{_WORD})*")  # words apart by spaces and hyphens only

@@ -96,7 +96,7 @@ def download(
             if not isinstance(found, UnreadableImage):
                 known(name, Outcome("got", picture=path, checksum=found[1]))
         if missing := {name: urls for name, urls in addresses.items() if name not in outcomes}:
-            run = _Run(folder, temporary, limits, before, reader, known)
+            run = _Run(folder, temporary, limits, before, reader, known=known)
             answered = asyncio.run(run.get(missing))
             failures = [outcome.detail for outcome in outcomes.values() if outcome.reason == "failed"]
             if failures and not answered and not any(outcome.picture for outcome in outcomes.values()):

@@ -79,7 +79,7 @@ def import_catalog(
         differing = write_category(work / "made", category, splits, picked, seed)
         report = ImportReport(
             len(offers), {split: len(members) for split, members in splits.items()}, reasons, _counts(skipped.values()),
-            sum(picked[product.id] != product.files[0] for product in products if product.files), differing, downloads,
+            sum(picked[product.id] != product.files[0] for product in products if product.files), differing=differing, downloads=downloads,
         )  # fmt: skip
         dropped = [{**offer.place, "id": offer.id, "reason": offer.reason} for offer in offers if offer.reason]
         dropped += [{"file": name, "reason": f"not unpacked: {reason}"} for name, reason in skipped.items()]

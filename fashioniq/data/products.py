@@ -72,7 +72,7 @@ def offers_of_pictures(pictures: Pictures) -> list[Offer]:
     for path, folder in pictures.files.items():
         name, title = "-".join([*filter(None, folder.split("/")), path.stem]), title_of(folder, path.stem)
         place = {"file": f"{folder}/{path.name}" if folder else path.name}
-        offers.append(Offer(place, name, _unfit(name, seen), title, name, {}, find_attributes(title), [path]))
+        offers.append(Offer(place, name, _unfit(name, seen), title, name, values={}, labels=find_attributes(title), files=[path]))
         seen.add(name)
     return offers
 
@@ -183,4 +183,4 @@ def _offer(source: Source, row: Row, name: str, files: list[Path], addresses: li
     for value in (value for column in source.attributes for value in values_of(kept, column)):
         add_word(labels, *place_value(value))
     group = kept.get(source.group, "") if source.group else ""
-    return Offer({"line": row.line}, name, "", title, group or name, kept, labels, files, addresses)
+    return Offer({"line": row.line}, name, "", title, group or name, values=kept, labels=labels, files=files, addresses=addresses)

@@ -33,7 +33,7 @@ def approximate(gallery: Gallery, factory: str, query_QD: Tensor, least_recall: 
     at = f" with {knob} {value}" if knob else ""
     raise UserError(
         f"the index {factory} finds {recall:.3f} of the {NEIGHBOURS} nearest products{at}, less than {least_recall:g}: "
-        "give another --index, as HNSW32, or be content with --least-recall"
+        "give another --index, such as HNSW32"
     )
 
 

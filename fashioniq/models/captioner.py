@@ -8,34 +8,25 @@ from torch import Tensor, nn
 
 from fashioniq.data.features import ItemInputs
 from fashioniq.data.words import PAD
-from fashioniq.models.decoding import Speaker
+from fashioniq.models.configs import CaptionerConfig
+from fashioniq.models.decoding import Looks, Speaker
 from fashioniq.models.layers import Decoder, DecoderState, Encoder, small_embedding
 
 
 class Captioner(Speaker):
     """(reference, target) → words. `attributes` is the number of attribute words known, 0 for none to be used."""
 
-    def __init__(
-        self,
-        vocabulary: int,
-        features: int,
-        attributes: int,
-        width: int = 512,
-        heads: int = 8,
-        hidden: int = 2048,
-        layers: int = 6,
-        dropout: float = 0.1,
-        max_words: int = 8,
-    ) -> None:
+    def __init__(self, config: CaptionerConfig, *, vocabulary: int, features: int, attributes: int) -> None:
+        width, max_words = config.width, config.max_words
         super().__init__(vocabulary, max_words, width)
         self.image = nn.Linear(features, width)
         self.attribute = small_embedding(attributes + 1, width, padding=0) if attributes else None
         self.role = small_embedding(3, width)  # the difference, an attribute of the reference, one of the target
         self.word = small_embedding(vocabulary, width, padding=PAD)
         self.place = small_embedding(max_words + 1, width)
-        self.drop = nn.Dropout(dropout)
-        self.encoder = Encoder(width, heads, hidden, layers, dropout)
-        self.decoder = Decoder(width, heads, hidden, layers, dropout)
+        self.drop = nn.Dropout(config.dropout)
+        self.encoder = Encoder(width, config.heads, config.hidden, config.layers, config.dropout)
+        self.decoder = Decoder(width, config.heads, config.hidden, config.layers, config.dropout)
         self.out = nn.Linear(width, vocabulary)
 
     def encode(self, reference: ItemInputs, target: ItemInputs) -> DecoderState:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from fashioniq.data.words import PAD
-from fashioniq.loop.messages import Turn
+from fashioniq.models.configs import WORD_WIDTH, ComposerConfig
 from fashioniq.models.layers import mean_embedding, small_embedding
 from fashioniq.models.retriever import Listener
 
@@ -28,29 +28,27 @@ GATED = ("A", "B")
 
 
 class Composer(Listener):
-    """One turn → query. `composition` is one of A to F; `attributes` is the number of attribute words known, which A and F need.
+    """One turn → query. `attributes` is the number of attribute words, which the compositions A and F need.
 
-    With a `word_vector_size` the words' vectors are pretrained and frozen (`set_word_vectors`); else they are learnt, `word_width` wide.
+    With a `word_vector_size` the words' vectors are pretrained and frozen (`set_word_vectors`); otherwise they are learned.
     """
 
     def __init__(
         self,
+        config: ComposerConfig,
+        *,
         vocabulary: int,
         features: int,
         attributes: int,
-        composition: str = "A",
-        width: int = 256,
-        word_width: int = 512,
         max_words: int = 8,
         word_vector_size: int = 0,
-        image_hidden: int = 0,
     ) -> None:
-        super().__init__(features, width, max_words, image_hidden)
-        self.parts, self.gated = PARTS[composition], composition in GATED
+        super().__init__(config, features=features, max_words=max_words)
+        self.parts, self.gated, width = PARTS[config.composition], config.composition in GATED, config.width
         if "attributes" in self.parts:
             self.attribute = small_embedding(attributes + 1, width, padding=0)
         if "caption" in self.parts:
-            self.word = nn.Embedding(vocabulary, word_vector_size or word_width, padding_idx=PAD)
+            self.word = nn.Embedding(vocabulary, word_vector_size or WORD_WIDTH, padding_idx=PAD)
             self.word.weight.requires_grad_(not word_vector_size)
             self.sentence = nn.GRU(self.word.embedding_dim, width, batch_first=True)
             self.caption = nn.Linear(width, width)

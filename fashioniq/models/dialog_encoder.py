@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fashioniq.data.words import PAD, Vocabulary, tokenize
+from fashioniq.models.configs import DialogEncoderConfig
 from fashioniq.models.layers import Encoder, small_embedding
 from fashioniq.models.text import TEXTS, ImageText
 
@@ -66,25 +67,16 @@ class TextHalf(TextTower):
 class DialogEncoder(TextTower):
     """A transformer reads the words; the mean of its outputs is the query, `width` wide. The features go through one linear map."""
 
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        features: int,
-        width: int = 256,
-        heads: int = 8,
-        hidden: int = 1024,
-        layers: int = 2,
-        dropout: float = 0.1,
-        limit: int = 128,
-    ) -> None:
+    def __init__(self, config: DialogEncoderConfig, *, vocabulary: Vocabulary, features: int) -> None:
         super().__init__()
+        width, limit = config.width, config.max_tokens
         self.vocabulary, self.size, self.limit = vocabulary, width, limit
         self.image = nn.Linear(features, width, bias=False)
         self.word = small_embedding(len(vocabulary), width, padding=PAD)
         self.place = small_embedding(limit + 1, width)
         self.special = nn.Parameter(torch.randn(width) * width**-0.5)  # stands before the words: there may be none
-        self.drop = nn.Dropout(dropout)
-        self.encoder = Encoder(width, heads, hidden, layers, dropout)
+        self.drop = nn.Dropout(config.dropout)
+        self.encoder = Encoder(width, config.heads, config.hidden, config.layers, config.dropout)
         self.query = nn.Linear(width, width)
 
     def lengths(self, texts: Sequence[str]) -> list[int]:

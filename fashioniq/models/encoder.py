@@ -78,7 +78,7 @@ def prepare_inference(encoder: nn.Module) -> nn.Module:
         for (_, conv), (name, norm) in pairwise(children):
             if isinstance(conv, nn.Conv2d) and isinstance(norm, BatchNormAct2d):
                 mean, var, weight, bias = norm.running_mean, norm.running_var, norm.weight, norm.bias
-                conv.weight, conv.bias = fuse_conv_bn_weights(conv.weight, conv.bias, mean, var, norm.eps, weight, bias)  # type: ignore[arg-type]
+                conv.weight, conv.bias = fuse_conv_bn_weights(conv.weight, conv.bias, mean, var, norm.eps, bn_w=weight, bn_b=bias)  # type: ignore[arg-type]
                 setattr(module, name, norm.act)
         for name, block in children:
             if isinstance(block, SqueezeExcite):

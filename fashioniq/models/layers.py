@@ -181,7 +181,7 @@ class Decoder(nn.Module):
         heard_RM = torch.cat([state.heard_RM, own_RK], 1)
         heard_BKM = slots.spread(heard_RM.unsqueeze(1))
         for layer, memory_BLE, past_BME in zip(self.layers, state.memory, state.words, strict=True):
-            x_R1D, words_BME = layer.step(x_R1D, memory_BLE, state.memory_mask_BL, slots, past_BME, heard_BKM)  # type: ignore[union-attr,operator]
+            x_R1D, words_BME = layer.step(x_R1D, memory_BLE, state.memory_mask_BL, slots, past_BME, heard_BKM=heard_BKM)  # type: ignore[union-attr,operator]
             words.append(words_BME)
         return self.norm(x_R1D).squeeze(1), state._replace(words=words, heard_RM=heard_RM)
 

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fashioniq.data.words import PAD
-from fashioniq.loop.messages import Turn
+from fashioniq.models.configs import ComposerConfig, RetrieverConfig
 from fashioniq.models.layers import Encoder
 
 
@@ -45,12 +45,15 @@ class BentLinear(nn.Module):
 
 
 class Listener(nn.Module):
-    """What every retriever has: the space that is searched, `width` wide, and the longest caption that it hears, `max_words`."""
+    """What every retriever has: the space that is searched, `width` wide, and the maximum length of a caption, `max_words`."""
 
-    def __init__(self, features: int, width: int, max_words: int, image_hidden: int = 0) -> None:
+    def __init__(self, config: RetrieverConfig | ComposerConfig, *, features: int, max_words: int) -> None:
         super().__init__()
-        self.width, self.max_words = width, max_words
-        self.image = BentLinear(features, image_hidden, width) if image_hidden else nn.Linear(features, width, bias=False)
+        self.width, self.max_words = config.width, max_words
+        if hidden := config.image_mlp_width:
+            self.image: nn.Module = BentLinear(features, hidden, config.width)
+        else:
+            self.image = nn.Linear(features, config.width, bias=False)
 
     def embed_images(self, features_BD: Tensor) -> Tensor:
         """The shared image embedding, of unit length: for the gallery, the items shown, targets and negatives."""
@@ -78,22 +81,18 @@ class DialogRetriever(Listener):
 
     def __init__(
         self,
+        config: RetrieverConfig,
+        *,
         vocabulary: int,
         features: int,
         attributes: int,
-        width: int = 256,
-        heads: int = 8,
-        hidden: int = 1024,
-        layers: int = 6,
-        dropout: float = 0.0,
         max_words: int = 8,
         max_turns: int = 5,
         word_vector_size: int = 0,
-        attention: str = "both-ways",
-        image_hidden: int = 0,
     ) -> None:
-        super().__init__(features, width, max_words, image_hidden)
-        self.turn_causal, self.max_turns = attention == "turn-causal", max_turns
+        super().__init__(config, features=features, max_words=max_words)
+        self.turn_causal, self.max_turns = config.attention == "turn-causal", max_turns
+        width = config.width
         self.attribute = nn.Embedding(attributes + 1, width, padding_idx=0) if attributes else None
         if word_vector_size:
             self.word: nn.Module = nn.Sequential(nn.Embedding(vocabulary, word_vector_size), nn.Linear(word_vector_size, width))
@@ -103,7 +102,7 @@ class DialogRetriever(Listener):
         self.special = nn.Parameter(torch.randn(width))
         self.place = nn.Embedding(1 + max_words + 2, width)  # special, each word, an attribute, the image
         self.turn = nn.Embedding(max_turns, width)
-        self.encoder = Encoder(width, heads, hidden, layers, dropout)
+        self.encoder = Encoder(width, config.heads, config.hidden, config.layers, dropout=0.0)
         self.query = nn.Linear(width, width)
         nn.init.normal_(self.query.weight, std=0.1 * width**-0.5)  # queries start short, about as far from every image:
         nn.init.zeros_(self.query.bias)  # the loss starts near its chance value

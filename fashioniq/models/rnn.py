@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from fashioniq.data.features import ItemInputs
 from fashioniq.data.words import PAD
-from fashioniq.loop.messages import Turn
-from fashioniq.models.decoding import Speaker
+from fashioniq.models.configs import WORD_WIDTH, CaptionerConfig, RetrieverConfig
+from fashioniq.models.decoding import Looks, Speaker
 from fashioniq.models.layers import Slots, mean_embedding, small_embedding
 from fashioniq.models.retriever import Listener
 
@@ -20,23 +20,23 @@ from fashioniq.models.retriever import Listener
 class RNNRetriever(Listener):
     """Dialog → query: a convolution over the words, a GRU over the turns. `attributes` is the number of words known, 0 for none to be used.
 
-    With a `word_vector_size` the words' vectors are pretrained and frozen (`set_word_vectors`); else they are learnt, `word_width` wide.
+    With a `word_vector_size` the words' vectors are pretrained and frozen (`set_word_vectors`); otherwise they are learned.
     """
 
     def __init__(
         self,
+        config: RetrieverConfig,
+        *,
         vocabulary: int,
         features: int,
         attributes: int,
-        width: int = 256,
-        word_width: int = 512,
         max_words: int = 8,
         word_vector_size: int = 0,
-        image_hidden: int = 0,
     ) -> None:
-        super().__init__(features, width, max_words, image_hidden)
+        super().__init__(config, features=features, max_words=max_words)
+        width = config.width
         self.attribute = small_embedding(attributes + 1, width, padding=0) if attributes else None
-        self.word = nn.Embedding(vocabulary, word_vector_size or word_width, padding_idx=PAD)
+        self.word = nn.Embedding(vocabulary, word_vector_size or WORD_WIDTH, padding_idx=PAD)
         self.word.weight.requires_grad_(not word_vector_size)
         self.pairs_of_words = nn.Conv1d(self.word.embedding_dim, width, kernel_size=2)
         self.norm = nn.BatchNorm1d(width)
@@ -93,13 +93,14 @@ class RecurrentState(NamedTuple):
 class RNNCaptioner(Speaker):
     """(reference, target) → words, by an LSTM that attends to the difference of the images and to the attributes of both."""
 
-    def __init__(self, vocabulary: int, features: int, attributes: int, width: int = 512, dropout: float = 0.1, max_words: int = 8) -> None:
-        super().__init__(vocabulary, max_words, width)
+    def __init__(self, config: CaptionerConfig, *, vocabulary: int, features: int, attributes: int) -> None:
+        width = config.width
+        super().__init__(vocabulary, config.max_words, width)
         self.image = nn.Linear(features, width)
         self.attribute = small_embedding(attributes + 1, width, padding=0) if attributes else None
         self.role = small_embedding(3, width)  # the difference, an attribute of the reference, one of the target
         self.word = small_embedding(vocabulary, width, padding=PAD)
-        self.drop = nn.Dropout(dropout)
+        self.drop = nn.Dropout(config.dropout)
         self.first = nn.Linear(width, 2 * width)
         self.cell = nn.LSTMCell(2 * width, width)
         self.key, self.look, self.weight = nn.Linear(width, width), nn.Linear(width, width), nn.Linear(width, 1, bias=False)
@@ -116,7 +117,8 @@ class RNNCaptioner(Speaker):
         memory_BLD, mask_BL = self.drop(torch.cat(tokens, 1)), torch.cat(masks, 1)
         mean_BD = (memory_BLD * mask_BL.unsqueeze(-1)).sum(1) / mask_BL.sum(1, keepdim=True)
         hidden_BD, cell_BD = self.first(mean_BD).tanh().chunk(2, dim=-1)
-        return RecurrentState(hidden_BD, cell_BD, torch.arange(len(mask_BL), device=mask_BL.device), memory_BLD, self.key(memory_BLD), mask_BL)
+        pair_R = torch.arange(len(mask_BL), device=mask_BL.device)
+        return RecurrentState(hidden_BD, cell_BD, pair_R, memory_BLD, keys_BLD=self.key(memory_BLD), mask_BL=mask_BL)
 
     def forward(self, reference: ItemInputs, target: ItemInputs, words_RL: Tensor) -> Tensor:
         pairs = len(reference.features_BD)

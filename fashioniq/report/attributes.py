@@ -82,8 +82,8 @@ def _draw_cell(sheet: Image.Image, draw: ImageDraw.ImageDraw, left: int, top: in
     sheet.paste(ImageOps.pad(cell.image, (_SIDE, _SIDE), color="white"), (left, top))
     draw.rectangle((left, top, left + _SIDE - 1, top + _SIDE - 1), outline=_LINE)
     found = set(cell.true) & set(cell.predicted)
-    _list_words(draw, left + _SIDE + _GAP, top, "carries", cell.true, found, _INK)
-    _list_words(draw, left + _SIDE + 2 * _GAP + _TEXT, top, "predicted", cell.predicted, found, _SOFT)
+    _list_words(draw, left + _SIDE + _GAP, top, "carries", cell.true, marked=found, ink=_INK)
+    _list_words(draw, left + _SIDE + 2 * _GAP + _TEXT, top, "predicted", cell.predicted, marked=found, ink=_SOFT)
 
 
 def _list_words(draw: ImageDraw.ImageDraw, left: int, top: int, head: str, words: Sequence[str], marked: set[str], ink: str) -> None:

@@ -1,4 +1,5 @@
-"""Training the attribute predictor: binary cross-entropy of the known labels, mean average precision and recall@8 on validation."""
+"""Training the attribute predictor: binary cross-entropy of the known labels, mean average precision and
+recall@8 on validation."""
 
 import sys
 from collections.abc import Sequence
@@ -19,12 +20,10 @@ from fashioniq.models.attributes import AttributePredictor
 from fashioniq.models.encoder import normalise
 from fashioniq.training.processes import FusedTraining
 
-MOST_WEIGHT = 10.0  # of a positive label
-
 
 class LabelledImages(Dataset[tuple[Tensor, Tensor]]):
-    """Photos as uint8 squares with rows of int8 labels. Each photo is opened once before: `failures` says which were left out and why,
-    `odd_boxes` how many are taken whole because their box is none."""
+    """Photos as uint8 squares with rows of int8 labels. Each photo is opened once before: `failures` says
+    which were left out and why, `odd_boxes` how many are taken whole because their box is none."""
 
     def __init__(self, photos: Sequence[Photo], labels_NA: np.ndarray, size: int, workers: int = 0) -> None:
         self.size = size
@@ -48,7 +47,8 @@ class LabelledImages(Dataset[tuple[Tensor, Tensor]]):
 
 
 def augment(images_BCHW: Tensor) -> Tensor:
-    """Each float picture mirrored, shifted and scaled a little at random; never recoloured, colour is an attribute."""
+    """Each float picture mirrored, shifted and scaled a little at random; never recoloured, colour is an
+    attribute."""
     batch = len(images_BCHW)
     scale_B2 = 0.9 + 0.2 * torch.rand(batch, 2, device=images_BCHW.device)
     scale_B2[:, 0] *= torch.randint(0, 2, (batch,), device=images_BCHW.device) * 2 - 1
@@ -57,45 +57,38 @@ def augment(images_BCHW: Tensor) -> Tensor:
     return F.grid_sample(images_BCHW, grid_BHW2, padding_mode="border", align_corners=False)
 
 
-class AttributeLoss(nn.Module):
-    """Binary cross-entropy, the mean of the known labels. `imbalance` is none, weights (of yes: √((1 − p) / p) at a prevalence of p,
-    10 at most) or focal (Lin et al. 2017, γ = 2, without α)."""
+def chance_logits(labels_NA: np.ndarray) -> Tensor:
+    """Logits of each attribute's share of the known labels, A: the best constant prediction."""
+    known_A = np.maximum(1, (labels_NA >= NO).sum(0))
+    return torch.from_numpy((labels_NA == YES).sum(0) / known_A).float().clamp(1e-4, 1 - 1e-4).logit()
 
-    weight_A: Tensor
 
-    def __init__(self, imbalance: str, labels_NA: np.ndarray) -> None:
-        super().__init__()
-        known_A = np.maximum(1, (labels_NA >= NO).sum(0))
-        share_A = torch.from_numpy((labels_NA == YES).sum(0) / known_A).float().clamp(1e-4, 1 - 1e-4)
-        weight_A = ((1 - share_A) / share_A).sqrt().clamp(max=MOST_WEIGHT) if imbalance == "weights" else torch.ones_like(share_A)
-        self.focal = imbalance == "focal"
-        self.register_buffer("weight_A", weight_A, persistent=False)
-        self.chance_A = share_A.logit() + weight_A.log()  # of the shares; best where nothing is known of a picture, but for focal
-
-    def forward(self, logits_BA: Tensor, labels_BA: Tensor) -> Tensor:
-        known_BA, yes_BA = labels_BA >= NO, (labels_BA == YES).to(logits_BA.dtype)
-        loss_BA = F.binary_cross_entropy_with_logits(logits_BA, yes_BA, pos_weight=self.weight_A, reduction="none")
-        if self.focal:
-            loss_BA = loss_BA * (torch.sigmoid(logits_BA) - yes_BA) ** 2
-        return (loss_BA * known_BA).sum() / known_BA.sum().clamp(min=1)
+def attribute_loss(logits_BA: Tensor, labels_BA: Tensor) -> Tensor:
+    """Binary cross-entropy, the mean over the known labels."""
+    known_BA, yes_BA = labels_BA >= NO, (labels_BA == YES).to(logits_BA.dtype)
+    loss_BA = F.binary_cross_entropy_with_logits(logits_BA, yes_BA, reduction="none")
+    return (loss_BA * known_BA).sum() / known_BA.sum().clamp(min=1)
 
 
 class AttributeTraining(FusedTraining):
-    """Batches are (uint8 pictures, int8 labels). With `head_only` the encoder stays as it is, its statistics too (the paper's second stage)."""
+    """Training on batches of (uint8 pictures, int8 labels).
+
+    Pictures are normalised by `mean_std`. With `head_only` the encoder and its batch statistics stay frozen
+    (the paper's second stage).
+    """
 
     def __init__(
         self,
         model: AttributePredictor,
-        loss: AttributeLoss,
+        *,
         types: Sequence[str],
-        mean: tuple[float, ...],
-        std: tuple[float, ...],
+        mean_std: tuple[tuple[float, ...], tuple[float, ...]],
         head_only: bool,
         learning_rate: float,
     ) -> None:
         super().__init__()
-        self.model, self.loss, self.types, self.head_only, self.learning_rate = model, loss, types, head_only, learning_rate
-        self.normalise = normalise(mean, std)
+        self.model, self.types, self.head_only, self.learning_rate = model, types, head_only, learning_rate
+        self.normalise = normalise(*mean_std)
         self._outputs: list[tuple[Tensor, Tensor]] = []
         model.to(memory_format=torch.channels_last).encoder.requires_grad_(not head_only)  # type: ignore[call-overload]
 
@@ -103,14 +96,14 @@ class AttributeTraining(FusedTraining):
         images_BCHW, labels_BA = batch
         self.model.encoder.train(not self.head_only and len(images_BCHW) > 1)  # one picture alone has no batch statistics
         _, logits_BA = self.model(augment(self._prepare(images_BCHW)))
-        return self.loss(logits_BA, labels_BA)
+        return attribute_loss(logits_BA, labels_BA)
 
     def on_validation_epoch_start(self) -> None:
         self._outputs = []
 
     def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
         logits_BA = self.predict_step(batch, batch_idx)
-        self.log("val_loss", self.loss(logits_BA, batch[1]), batch_size=len(logits_BA))
+        self.log("val_loss", attribute_loss(logits_BA, batch[1]), batch_size=len(logits_BA))
         self._outputs.append((logits_BA.cpu(), batch[1].cpu()))
 
     def on_validation_epoch_end(self) -> None:

@@ -1,4 +1,5 @@
-"""Training the relative captioner on human captions: cross-entropy of the next word, Noam's learning rate, BLEU on validation."""
+"""Training the relative captioner on human captions: cross-entropy of the next word, Noam's learning rate,
+BLEU on validation."""
 
 from typing import Any
 
@@ -15,7 +16,8 @@ from fashioniq.training.processes import FusedTraining, mean_over_processes
 
 
 def caption_examples(pairs: list[Pair], items: Items, vocabulary: Vocabulary, max_words: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Positions of reference and target of each pair, and its K captions with start and end, N×K×(L+2); all padding where it has fewer."""
+    """Positions of reference and target of each pair, and its K captions with start and end, N×K×(L+2); all
+    padding where it has fewer."""
     places = {name: place for place, name in enumerate(items.ids)}
     captioned = [pair for pair in pairs if pair.target and pair.captions]
     words_RL = vocabulary.encode([text for pair in captioned for text in pair.captions], max_words)
@@ -37,7 +39,8 @@ def put_together(examples: list[tuple[Tensor, Tensor, Tensor]]) -> list[Tensor]:
 
 
 class CaptionerTraining(FusedTraining):
-    """Batches are (reference, target, words of its captions) in training and (reference, target, number of the pair) in validation.
+    """Batches are (reference, target, words of its captions) in training and (reference, target, number of
+    the pair) in validation.
 
     A pair's captions are learnt together, so that its images and attributes are encoded once.
     """
@@ -45,6 +48,7 @@ class CaptionerTraining(FusedTraining):
     def __init__(
         self,
         model: Speaker,
+        *,
         train: Items,
         val: Items,
         vocabulary: Vocabulary,

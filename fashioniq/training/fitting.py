@@ -18,12 +18,13 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from fashioniq.checkpoints import load_weights, save_model
 from fashioniq.config import TrainAttributes, Training
+from fashioniq.config.renamed import new_keys
 from fashioniq.files import UserError, cannot_write, read_json, write_text
 from fashioniq.loop.gallery import NotFiniteError
 from fashioniq.training.processes import mean_over_processes, rank_and_count, shared_out
 
-MAY_CHANGE = {"resume", "epochs", "patience", "devices", "num_nodes", "strategy", "accelerator", "run", "seeds"}  # without making it another training
-STEPS = {"epochs", "devices", "num_nodes"}  # how many steps there are hangs on these
+MAY_CHANGE = {"resume", "epochs", "patience", "devices", "num_nodes", "device", "run"}  # when a run is resumed
+STEPS = {"epochs", "devices", "num_nodes"}  # the number of steps depends on these
 
 
 def begin_run(run: Path, command: str, settings: Training) -> None:
@@ -31,40 +32,69 @@ def begin_run(run: Path, command: str, settings: Training) -> None:
 
     Raises UserError where it holds a run already and --resume is not given, or is given with other settings.
     """
-    values = {key: str(value) if isinstance(value, Path) else value for key, value in dataclasses.asdict(settings).items()}
+    values = _plain(settings)
     path = run / "config.yaml"
     if settings.resume:
         if not (run / "last.ckpt").exists():
-            raise UserError(f"nothing to resume: {run} has no last.ckpt, since no epoch was completed; start again without --resume")
-        before = {field.name: field.default for field in dataclasses.fields(settings)} | _read_config(path)  # of a version that knew less
+            raise UserError(f"nothing to resume: {run} has no last.ckpt, since no epoch was completed; "
+                            f"start again without --resume")
+        now, before = _flat(values), _flat(_defaults(type(settings))) | _flat(_read_config(path, command))
         scheduled = isinstance(settings, TrainAttributes) or getattr(settings, "schedule", "") == "cosine"
         may_change = MAY_CHANGE - STEPS if scheduled else MAY_CHANGE  # the learning rate falls until the last step
-        if changed := [key for key in values if key not in may_change and before.get(key) != values[key]]:
+        if changed := [key for key in now if key not in may_change and before.get(key) != now[key]]:
             key = changed[0]
             raise UserError(
-                f"{run} was begun with {key} {before.get(key)}, not {values[key]}: resume it with --config {path}, or train anew with another --run"
+                f"{run} was started with {key} {before.get(key)}, not {now[key]}: resume it with --config "
+                f"{path}, "
+                "or start another run with --run"
             )
     elif (run / "last.ckpt").exists() or (run / "model.json").exists():
-        raise UserError(f"{run} holds a run already: give --resume to go on with it, or another --run, or remove the folder")
+        raise UserError(f"{run} holds a run already: give --resume to go on with it, or another --run, or "
+                        f"remove the folder")
     values |= {"resume": False, "run": str(run)}
     write_text(path, f"# fashioniq {command} --config {path}\n" + yaml.safe_dump(values, sort_keys=False))
 
 
-def _read_config(path: Path) -> dict[str, Any]:
+def _plain(settings: Training) -> dict[str, Any]:
+    values = dataclasses.asdict(settings)
+    return {key: str(value) if isinstance(value, Path) else value for key, value in values.items()}
+
+
+def _defaults(kind: type[Training]) -> dict[str, Any]:
+    """Values of the options that have defaults: a config.yaml of an earlier version may lack some of them."""
+    return {
+        one.name: one.default if one.default_factory is dataclasses.MISSING else dataclasses.asdict(one.default_factory())
+        for one in dataclasses.fields(kind)
+    }
+
+
+def _flat(values: dict[str, Any]) -> dict[str, Any]:
+    """Options by their full names, such as model.width."""
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        flat |= {f"{name}.{key}": one for key, one in value.items()} if isinstance(value, dict) else {name: value}
+    return flat
+
+
+def _read_config(path: Path, command: str) -> dict[str, Any]:
+    """The settings of a run by today's names."""
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:
-        raise UserError(f"cannot resume: {path} is missing or damaged ({str(error).splitlines()[0]}): train anew with another --run") from error
+        raise UserError(f"cannot resume: {path} is missing or damaged ({str(error).splitlines()[0]}): train "
+                        f"anew with another --run") from error
     if not isinstance(values, dict):
-        raise UserError(f"cannot resume: {path} is damaged, it holds no settings: train anew with another --run")
-    return values
+        raise UserError(f"cannot resume: {path} is damaged, it holds no settings: train anew with another "
+                        f"--run")
+    return new_keys("train-retriever" if values.get("model") == "composer" else command, command, values)
 
 
 def _readable_checkpoint(path: Path) -> Path:
     try:
         torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # pickle, zip and torch each have their own
-        raise UserError(f"cannot resume: {path} is damaged ({str(error).splitlines()[0][:120]}): train anew with another --run") from error
+        raise UserError(f"cannot resume: {path} is damaged ({str(error).splitlines()[0][:120]}): train anew "
+                        f"with another --run") from error
     return path
 
 
@@ -74,7 +104,8 @@ def epoch_seed(seed: int, epoch: int) -> int:
 
 
 class Shuffled(Sampler[int]):
-    """Another order every epoch, the same in every run of one seed, whatever came before; shared out where there are several devices."""
+    """Another order every epoch, the same in every run of one seed, whatever came before; shared out where
+    there are several devices."""
 
     def __init__(self, count: int, seed: int) -> None:
         self.count, self.seed, self.epoch = count, seed, 0
@@ -93,34 +124,47 @@ class Shuffled(Sampler[int]):
 def loaders(
     train: Dataset[Any], val: Dataset[Any], batch_size: int, seed: int, workers: int = 0, collate: Callable[[Any], Any] | None = None
 ) -> tuple[DataLoader[Any], DataLoader[Any]]:
-    """Batches of both splits, training shuffled, and put together by `collate`; the last partial batch counts in both."""
+    """Batches of both splits, training shuffled, and put together by `collate`; the last partial batch counts
+    in both."""
     options: dict[str, Any] = {"batch_size": batch_size, "num_workers": workers, "persistent_workers": workers > 0}
     return DataLoader(train, sampler=Shuffled(len(train), seed), collate_fn=collate, **options), DataLoader(val, **options)  # type: ignore[arg-type]
+
+
+def accelerator_of(device: str) -> str:
+    """Lightning's name of a --device: auto is a GPU if there is one. Raises UserError for cuda without a
+    GPU."""
+    if device == "cuda" and not torch.cuda.is_available():
+        raise UserError("--device cuda: torch finds no GPU here; use cpu or auto")
+    return "gpu" if device != "cpu" and torch.cuda.is_available() else "cpu"
 
 
 def fit(
     module: pl.LightningModule,
     model: nn.Module,
-    train: DataLoader[Any],
-    val: DataLoader[Any],
+    batches: tuple[DataLoader[Any], DataLoader[Any]],
+    *,
     run: Path,
     settings: Training,
     facts: dict[str, Any],
     monitor: str,
+    strategy: str = "auto",
 ) -> dict[str, float]:
-    """Train, keep the best weights by `monitor` (more is better) in the run, load them into `model`; return the best epoch's figures."""
-    if settings.accelerator == "gpu" and not torch.cuda.is_available():
-        raise UserError("--accelerator gpu: torch finds no GPU here; use cpu or auto")
-    if torch.cuda.is_available() and settings.accelerator != "cpu" and settings.devices > torch.cuda.device_count():
+    """Train on `batches` of train and val, and keep the best weights by `monitor` (higher is better) in the
+    run.
+
+    Several devices train by Lightning's `strategy`. The best weights are loaded into `model`. Returns the
+    metrics of the best epoch.
+    """
+    accelerator = accelerator_of(settings.device)
+    if accelerator == "gpu" and settings.devices > torch.cuda.device_count():
         raise UserError(f"--devices is {settings.devices}: torch finds {torch.cuda.device_count()} GPUs here")
-    best = KeepBest(run, model, facts, monitor, settings.seed, settings.patience)
+    best = KeepBest(run, model, facts, monitor=monitor, seed=settings.seed, patience=settings.patience)
     last = ModelCheckpoint(run, filename="last", monitor=None, save_on_train_epoch_end=True, enable_version_counter=False)
-    accelerator = ("gpu" if torch.cuda.is_available() else "cpu") if settings.accelerator == "auto" else settings.accelerator
     trainer = pl.Trainer(
         accelerator=accelerator,
         devices=settings.devices,
         num_nodes=settings.num_nodes,
-        strategy=settings.strategy,
+        strategy=strategy,
         sync_batchnorm=accelerator == "gpu",  # torch has none for CPUs: there each process normalises by its own share of the batch
         precision=settings.precision,  # type: ignore[arg-type]
         max_epochs=settings.epochs,
@@ -134,7 +178,7 @@ def fit(
     )
     resumed = _readable_checkpoint(run / "last.ckpt") if settings.resume else None
     try:
-        trainer.fit(module, train, val, ckpt_path=resumed, weights_only=True)
+        trainer.fit(module, *batches, ckpt_path=resumed, weights_only=True)
     except OSError as error:
         raise cannot_write(run, error) from error
     except NotFiniteError as error:
@@ -153,9 +197,12 @@ def fit(
 
 
 class KeepBest(pl.Callback):
-    """After every epoch a row in metrics.csv, and where `monitor` has risen, the weights and facts of the run."""
+    """After every epoch a row in metrics.csv, and where `monitor` has risen, the weights and facts of the
+    run."""
 
-    def __init__(self, run: Path, model: nn.Module, facts: dict[str, Any], monitor: str, seed: int, patience: int) -> None:
+    def __init__(
+        self, run: Path, model: nn.Module, facts: dict[str, Any], *, monitor: str, seed: int, patience: int
+    ) -> None:
         self.run, self.model, self.facts, self.monitor, self.seed, self.patience = run, model, facts, monitor, seed, patience
         self.best: dict[str, float] = {}
         self._losses: list[Tensor] = []
@@ -183,7 +230,8 @@ class KeepBest(pl.Callback):
     def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self._loss = mean_over_processes(torch.stack(self._losses).mean()).item()
         if not math.isfinite(self._loss):
-            raise UserError(f"the training diverged in epoch {trainer.current_epoch}, its loss is not finite: lower the learning rate")
+            raise UserError(f"the training diverged in epoch {trainer.current_epoch}, its loss is not "
+                            f"finite: lower the learning rate")
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         figures = {"epoch": float(trainer.current_epoch), "train_loss": self._loss}

@@ -1,9 +1,11 @@
-"""Losses over the turns of a batch of dialogs: how near each query is to its target, against the other images.
+"""Losses over the turns of a batch of dialogs: how near each query is to its target, against the other
+images.
 
-Those are the other targets of the batch or the whole gallery. Batches are shuffled, so the others of a batch are images drawn at random,
-as the papers have it; all of them at once say what one would say on average, and since each image is as often wanted as unwanted,
-no image gains by being popular in a batch. All losses take the queries B×T×D, the vectors of the images N×D, and `same_BN`, true where
-an image is the dialog's target, which is then no negative; they are summed over turns and averaged over dialogs.
+Those are the other targets of the batch or the whole gallery. Batches are shuffled, so the others of a batch
+are images drawn at random, as the papers have it; all of them at once say what one would say on average, and
+since each image is as often wanted as unwanted, no image gains by being popular in a batch. All losses take
+the queries B×T×D, the vectors of the images N×D, and `same_BN`, true where an image is the dialog's target,
+which is then no negative; they are summed over turns and averaged over dialogs.
 """
 
 from collections.abc import Callable
@@ -31,14 +33,9 @@ def triplet_unsquared(query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, ma
     return (_hinge(distance_BTN, same_BN, margin).sum(-1) / others_B1).sum(1).mean()
 
 
-def triplet_hard(query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, margin: float = 0.1) -> Tensor:
-    """The triplet loss against the nearest negative alone (VSE++, Faghri et al. 2018)."""
-    return _hinge(_square_distances(query_BTD, vectors_ND), same_BN, margin).amax(-1).sum(1).mean()
-
-
-def cross_entropy(query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, margin: float = 0.05) -> Tensor:
-    """−log of the target's share of exp(−‖q − v‖² / m) among the images; here the margin m is the temperature."""
-    logits_BTN = -_square_distances(query_BTD, vectors_ND) / margin
+def cross_entropy(query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, temperature: float = 0.05) -> Tensor:
+    """−log of the target's share of exp(−‖q − v‖² / temperature) among the images."""
+    logits_BTN = -_square_distances(query_BTD, vectors_ND) / temperature
     own_B = same_BN.int().argmax(1)
     again_BN = same_BN.scatter(1, own_B.unsqueeze(1), False)
     log_share_BTN = logits_BTN.masked_fill(again_BN.unsqueeze(1), float("-inf")).log_softmax(-1)
@@ -46,15 +43,17 @@ def cross_entropy(query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, margin
 
 
 def contrastive(query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, temperature: float = 0.07) -> Tensor:
-    """−log of the target's share of exp(cosine / temperature) among the images; of unit vectors alone, as −‖q − v‖² is 2 cosine − 2."""
+    """−log of the target's share of exp(cosine / temperature) among the images; of unit vectors alone, as −‖q
+    − v‖² is 2 cosine − 2."""
     return cross_entropy(query_BTD, vectors_ND, same_BN, 2 * temperature)
 
 
 def recall_surrogate(query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, temperature: float = 0.01) -> Tensor:
     """1 − R@k, the mean over k = 1, 2, 4, 8, 16, of unit vectors (Patel, Tolias and Matas 2022).
 
-    The rank is smooth: each other image counts by a sigmoid of how much more similar it is, over the temperature; so is "rank ≤ k", by a
-    sigmoid of k − rank. Even the best rank, 1, costs 0.16. A target ranked far below 16 gives next to no gradient.
+    The rank is smooth: each other image counts by a sigmoid of how much more similar it is, over the
+    temperature; so is "rank ≤ k", by a sigmoid of k − rank. Even the best rank, 1, costs 0.16. A target
+    ranked far below 16 gives next to no gradient.
     """
     with torch.autocast(query_BTD.device.type, enabled=False):
         cosine_BTN = query_BTD.float() @ vectors_ND.float().T
@@ -79,11 +78,11 @@ def _hinge(distance_BTN: Tensor, same_BN: Tensor, margin: float) -> Tensor:
 TURN_LOSSES: dict[str, Callable[..., Tensor]] = {
     "triplet": triplet,
     "triplet-unsquared": triplet_unsquared,
-    "triplet-hard": triplet_hard,
     "cross-entropy": cross_entropy,
 }
 
 
-def turn_loss(name: str, margin: float | None = None) -> TurnLoss:
-    """A loss by its name, with its own margin or another."""
-    return TURN_LOSSES[name] if margin is None else partial(TURN_LOSSES[name], margin=margin)
+def turn_loss(name: str, margin: float | None = None, temperature: float | None = None) -> TurnLoss:
+    """A loss by its name; a margin or temperature of None is the loss's own."""
+    given = {key: value for key, value in (("margin", margin), ("temperature", temperature)) if value is not None}
+    return partial(TURN_LOSSES[name], **given) if given else TURN_LOSSES[name]

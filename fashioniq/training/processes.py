@@ -1,7 +1,8 @@
-"""Several processes train as one: what they draw and what they average is of the whole batch, and each takes its share.
+"""Several processes train as one: what they draw and what they average is of the whole batch, and each takes
+its share.
 
-Of one order of examples process r of R takes every R-th from the r-th on, as many as the others; a last rest that cannot be shared out
-is left out of that epoch.
+Of one order of examples process r of R takes every R-th from the r-th on, as many as the others; a last rest
+that cannot be shared out is left out of that epoch.
 """
 
 from typing import Any
@@ -43,11 +44,13 @@ def mean_over_processes(own: Tensor) -> Tensor:
 
 
 class FusedTraining(pl.LightningModule):
-    """A training whose optimizer is one kernel: it clips the gradients itself, since Lightning does not for such optimizers in mixed precision."""
+    """A training whose optimizer is one kernel: it clips the gradients itself, since Lightning does not for
+    such optimizers in mixed precision."""
 
     @property
     def can_fuse(self) -> bool:
-        """Everywhere but where float16's gradients are scaled, which such an optimizer undoes too late for clipping."""
+        """Everywhere but where float16's gradients are scaled, which such an optimizer undoes too late for
+        clipping."""
         return self._trainer is None or self.trainer.precision != "16-mixed"
 
     def configure_gradient_clipping(

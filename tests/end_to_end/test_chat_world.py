@@ -7,7 +7,8 @@ from fashioniq.data.dialogues import read_dialogues
 
 def test_a_dialog_encoder_learns_is_evaluated_and_finds_candidates_to_ask_about(runs, project, tmp_path):
     data, run, made = runs.catalog, tmp_path / "run", tmp_path / "made.json"
-    sizes = {"width": 16, "heads": 2, "hidden": 32, "layers": 1, "batch_size": 12, "epochs": 2, "learning_rate": 0.003, "accelerator": "cpu"}
+    sizes = {"model.width": 16, "model.heads": 2, "model.hidden": 32, "model.layers": 1, "batch_size": 12,
+             "epochs": 2, "learning_rate": 0.003, "device": "cpu"}
     project.run("train-dialog-encoder", data=data, category="dresses", run=run, **sizes)
     project.run("make-dialogues", data=data, category="dresses", encoder=run, candidates=5, rounds=3, out=made)
     recorded = data / "dialogues" / "dress.test.json"

@@ -197,7 +197,7 @@ def test_pictures_and_texts_go_all_the_way(kind, few, evaluate, request, capsys)
 def test_a_text_half_that_was_trained_on_is_saved_and_evaluated(kind, few, evaluate, project, request):
     folder = request.getfixturevalue(f"tiny_{kind}")
     before = read(evaluate(encoder=folder, images=few) / "metrics.json")
-    options = {"encoder": folder, "features": before["store"], "batch_size": 6, "epochs": 2, "learning_rate": 0.01, "accelerator": "cpu"}
+    options = {"encoder": folder, "features": before["store"], "batch_size": 6, "epochs": 2, "learning_rate": 0.01, "device": "cpu"}
     project.run("train-dialog-encoder", dialogues=few / "first.json", val_dialogues=few / "first.json", run=few / "run", **options)
     after = read(evaluate(name="trained", encoder=few / "run", features=before["store"]) / "metrics.json")
     assert (after["model"], after["limit"], after["cut"]) == ("dialog encoder", before["limit"], before["cut"])
@@ -254,7 +254,7 @@ def test_vectors_that_do_not_fit_are_told(name, change, told, few, refused):
         ({}, "it is not clear who encodes"),
         ({"encoder": "clip", "query_vectors": "Q.npy", "gallery_vectors": "G.npy"}, "it is not clear who encodes"),
         ({"query_vectors": "Q.npy"}, "it is not clear who encodes"),
-        ({"query_vectors": "Q.npy", "gallery_vectors": "G.npy", "joined": " "}, "--joined is for an --encoder"),
+        ({"query_vectors": "Q.npy", "gallery_vectors": "G.npy", "separator": " "}, "--separator is for an --encoder"),
         ({"query_vectors": ["Q.npy", "Q.npy"], "gallery_vectors": "G.npy"}, "--query-vectors names 2 files for 1"),
         ({"dialogues": []}, "no dialogues are named"),
         ({"encoder": "nowhere/to/be/found", "images": "."}, "cannot load nowhere/to/be/found"),

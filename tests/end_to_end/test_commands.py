@@ -27,11 +27,16 @@ SCRIPTS = {
     "data_prep/pair_references.py": "pair-references",
     "data_prep/train_attributes.py": "train-attributes",
     "data_prep/extract_features.py": "extract-features",
+    "data_prep/import_features.py": "import-features",
     "train_captioner.py": "train-captioner",
     "train_retriever.py": "train-retriever",
+    "train_composer.py": "train-composer",
     "eval/dialogs.py": "eval-dialogs",
     "eval/captions.py": "eval-captions",
     "eval/single_turn.py": "eval-single-turn",
+    "eval/cross.py": "cross",
+    "eval/score.py": "score",
+    "eval/write_queries.py": "write-queries",
     "eval/chatir.py": "eval-chatir",
     "data_prep/make_dialogues.py": "make-dialogues",
     "train_dialog_encoder.py": "train-dialog-encoder",
@@ -261,7 +266,7 @@ def test_the_configs_of_the_project_are_accepted(project):
 def test_extracting_a_finished_store_again_changes_nothing(project, vector_runs):
     before = {path: path.stat().st_mtime_ns for path in vector_runs.store.iterdir()}
     folder = vector_runs.store.parent
-    project.run("extract-features", data=vector_runs.catalog, category="dresses", features=vector_runs.store,
+    project.run("import-features", data=vector_runs.catalog, category="dresses", features=vector_runs.store,
                 vectors=folder / "vectors.npy", ids=folder / "ids.json")  # fmt: skip
     assert {path: path.stat().st_mtime_ns for path in vector_runs.store.iterdir()} == before
 
@@ -291,7 +296,7 @@ def test_weights_of_a_file_are_used(make, suffix, project, sample, tmp_path):
     torch.manual_seed(7)
     weights, file = make(), tmp_path / f"weights{suffix}"
     (save_file if suffix == ".safetensors" else torch.save)(weights, file)
-    project.run("train-attributes", data=sample, category="dresses", run=tmp_path / "run", at_least=3, epochs=1, learning_rate=0.0,
+    project.run("train-attributes", data=sample, category="dresses", run=tmp_path / "run", min_count=3, epochs=1, learning_rate=0.0,
                 **{**project.pictures, "weights": file})  # fmt: skip
     stem = weights.get("_conv_stem.weight", weights.get("conv_stem.weight"))
     assert torch.equal(load_file(tmp_path / "run" / "weights.safetensors")["encoder.conv_stem.weight"], stem)

@@ -1,4 +1,4 @@
-"""Every user with every retriever: `eval-dialogs --cross`, and trainings of several seeds."""
+"""Every user with every retriever: `fashioniq cross`."""
 
 import csv
 import json
@@ -20,10 +20,11 @@ def read(path):
 def recurrent(project, vector_runs, tmp_path_factory):
     """The recurrent captioner, and the recurrent retrievers of two seeds that it spoke to, on the same vectors."""
     folder = tmp_path_factory.mktemp("recurrent")
-    common = {"data": vector_runs.catalog, "category": "dresses", "features": vector_runs.store, "model": "rnn"}
+    common = {"data": vector_runs.catalog, "category": "dresses", "features": vector_runs.store, "model.kind": "rnn"}
     project.run("train-captioner", **common, run=folder / "captioner", **{**project.captioner, "epochs": 1})
-    options = {**project.retriever, "epochs": 1, "captioner": folder / "captioner", "run": folder / "retriever", "seeds": 2}
-    project.run("train-retriever", **common, **options)
+    for seed in (0, 1):
+        options = {**project.retriever, "epochs": 1, "captioner": folder / "captioner", "seed": seed}
+        project.run("train-retriever", **common, **options, run=folder / f"retriever-seed{seed}")
     return folder
 
 
@@ -32,7 +33,7 @@ def options(project, vector_runs, recurrent, tmp_path):
     """The options of a small cross: the transformer of the shared runs and two seeds of the recurrent retriever, with their own users."""
     seeds = f"{recurrent / 'retriever-seed0'},{recurrent / 'retriever-seed1'}"
     common = {"data": vector_runs.catalog, "category": "dresses", "features": vector_runs.store, "turns": 2, "beam": 1}
-    return {**common, "cross": [vector_runs.retriever, seeds], "out": tmp_path / "cross"}
+    return {**common, "retrievers": [vector_runs.retriever, seeds], "out": tmp_path / "cross"}
 
 
 @pytest.fixture
@@ -57,7 +58,7 @@ FOLDERS = [
 
 
 def test_every_user_meets_every_retriever_and_the_first_products_are_the_same(project, options, capsys):
-    project.run("eval-dialogs", **options)
+    project.run("cross", **options)
     told, out = capsys.readouterr().out, options["out"]
     assert (out / "table.txt").read_text() in told
     tables = {f"table.{kind}" for kind in ("txt", "csv", "tex", "json")}
@@ -77,15 +78,15 @@ def test_every_user_meets_every_retriever_and_the_first_products_are_the_same(pr
 
 
 def test_a_combination_is_what_eval_dialogs_gives(project, options, vector_runs, recurrent, tmp_path):
-    project.run("eval-dialogs", **{**options, "cross": [vector_runs.retriever], "users": [recurrent / "captioner"]}, errors=0.4)
-    alone = {name: value for name, value in options.items() if name != "cross"} | {"out": tmp_path / "alone"}
-    project.run("eval-dialogs", **alone, run=vector_runs.retriever, user=recurrent / "captioner", errors=0.4)
+    project.run("cross", **{**options, "retrievers": [vector_runs.retriever], "users": [recurrent / "captioner"]}, word_noise=0.4)
+    alone = {name: value for name, value in options.items() if name != "retrievers"} | {"out": tmp_path / "alone"}
+    project.run("eval-dialogs", **alone, run=vector_runs.retriever, user=recurrent / "captioner", word_noise=0.4)
     for name in ("dialogs.jsonl", "metrics.json", "run.trec"):
         assert (options["out"] / FOLDERS[3] / name).read_bytes() == (tmp_path / "alone" / name).read_bytes()
 
 
 def test_combinations_can_be_compared(project, options, capsys):
-    project.run("eval-dialogs", **options)
+    project.run("cross", **options)
     seeds = ",".join(str(options["out"] / name) for name in FOLDERS[-2:])
     assert main(["compare", str(options["out"] / FOLDERS[3]), seeds, "--samples", "100"]) == 0
     told = capsys.readouterr().out
@@ -103,25 +104,25 @@ def test_a_cross_that_was_killed_computes_only_what_is_missing(project, options,
     with monkeypatch.context() as patch:
         patch.setattr(cross, "evaluate", evaluate)
         with pytest.raises(RuntimeError, match="killed"):
-            main(project.arguments("eval-dialogs", **options))
+            main(project.arguments("cross", **options))
     assert list(counted) == FOLDERS[:3] and not (options["out"] / "table.txt").exists()
-    project.run("eval-dialogs", **options)
+    project.run("cross", **options)
     assert counted == Counter(FOLDERS)
     table = (options["out"] / "table.json").read_bytes()
-    project.run("eval-dialogs", **options)
+    project.run("cross", **options)
     assert counted == Counter(FOLDERS) and (options["out"] / "table.json").read_bytes() == table
 
 
 def test_other_settings_or_another_model_are_computed_again(project, options, counted, recurrent):
-    project.run("eval-dialogs", **options)
+    project.run("cross", **options)
     weights = recurrent / "retriever-seed1" / "weights.safetensors"
     before, other = weights.read_bytes(), (recurrent / "retriever-seed0" / "weights.safetensors").read_bytes()
     weights.write_bytes(other)
-    project.run("eval-dialogs", **options)
+    project.run("cross", **options)
     weights.write_bytes(before)
     assert counted == Counter(FOLDERS) + Counter(name for name in FOLDERS if name.endswith("rnn-retriever/seed-1"))
     counted.clear()
-    project.run("eval-dialogs", **options, errors=0.2)
+    project.run("cross", **options, word_noise=0.2)
     assert counted == Counter(FOLDERS)
 
 
@@ -132,7 +133,7 @@ def test_other_settings_or_another_model_are_computed_again(project, options, co
 def refused(project, options, capsys):
     def refused(**changed):
         capsys.readouterr()
-        assert main(project.arguments("eval-dialogs", **{**options, **changed})) == 2
+        assert main(project.arguments("cross", **{**options, **changed})) == 2
         (line,) = capsys.readouterr().err.splitlines()
         assert line.startswith("error: ") and not options["out"].exists()
         return line
@@ -140,17 +141,14 @@ def refused(project, options, capsys):
     return refused
 
 
-def test_mistakes_in_the_lists_are_told_before_anything_is_computed(refused, options, runs, vector_runs, recurrent):
-    retrievers = options["cross"]
-    assert "named twice" in refused(cross=[retrievers[0], retrievers[0]])
-    assert "not a retriever" in refused(cross=[recurrent / "captioner"])
-    assert "seeds of one retriever" in refused(cross=[f"{retrievers[0]},{retrievers[1]}"])
-    assert "another" in refused(cross=[*retrievers, runs.retriever])  # of other features
+def test_mistakes_in_the_lists_are_told_before_anything_is_computed(refused, options, runs, recurrent):
+    retrievers = options["retrievers"]
+    assert "listed twice" in refused(retrievers=[retrievers[0], retrievers[0]])
+    assert "not a retriever" in refused(retrievers=[recurrent / "captioner"])
+    assert "seeds of one retriever" in refused(retrievers=[f"{retrievers[0]},{retrievers[1]}"])
+    assert "another" in refused(retrievers=[*retrievers, runs.retriever])  # of other features
     assert "no run" in refused(users=["nowhere"])
-    assert "--users" in refused(user=vector_runs.captioner)
-    assert "--cross" in refused(run=vector_runs.retriever)
-    assert "--cross" in refused(cross=[])
-    assert "--cross" in refused(cross=[], run=vector_runs.retriever, users=[vector_runs.captioner])
+    assert "--retrievers" in refused(retrievers=[])
 
 
 def test_seeds_meet_one_by_one_or_all_meet_the_only_run():
@@ -158,16 +156,16 @@ def test_seeds_meet_one_by_one_or_all_meet_the_only_run():
     assert cross._by_seed(two, two) == list(zip(two.runs, two.runs, strict=True))
     assert cross._by_seed(one, three) == [(one.runs[0], run) for run in three.runs]
     assert cross._by_seed(three, one) == [(run, one.runs[0]) for run in three.runs] and cross._by_seed(one, one) == [(*one.runs, *one.runs)]
-    with pytest.raises(UserError, match="2 seeds of 2-0 cannot meet 3 seeds of 3-0"):
+    with pytest.raises(UserError, match="2 seeds of 2-0 cannot be combined with 3 seeds of 3-0"):
         cross._by_seed(two, three)
 
 
 def test_attributes_meet_only_attributes_unless_there_are_none(project, options, runs, tmp_path):
     project.run("train-captioner", data=runs.catalog, category="dresses", run=tmp_path / "blind", **{**project.captioner, "epochs": 1})
-    own = {**options, "features": runs.store, "cross": [runs.retriever]}
+    own = {**options, "features": runs.store, "retrievers": [runs.retriever]}
 
     def met(*users):
-        project.run("eval-dialogs", **own, users=list(users))
+        project.run("cross", **own, users=list(users))
         return [(row["attributes"], row["user"], row["runs"]) for row in read(own["out"] / "table.json")["rows"]]
 
     folder = own["out"] / "transformer-user-transformer-retriever"
@@ -175,29 +173,3 @@ def test_attributes_meet_only_attributes_unless_there_are_none(project, options,
     assert met(runs.captioner) == [seeing]
     assert met(tmp_path / "blind") == [alone]
     assert sorted(met(runs.captioner, tmp_path / "blind")) == sorted([seeing, alone])
-
-
-# several seeds
-
-
-def test_several_seeds_are_trainings_of_one_seed_each(project, vector_runs, recurrent, tmp_path):
-    common = {"data": vector_runs.catalog, "category": "dresses", "features": vector_runs.store, "model": "rnn", **project.retriever, "epochs": 1}
-    project.run("train-retriever", **common, captioner=recurrent / "captioner", run=tmp_path / "alone", seed=1)
-    for name in ("weights.safetensors", "model.json", "metrics.csv"):
-        assert (tmp_path / "alone" / name).read_bytes() == (recurrent / "retriever-seed1" / name).read_bytes()
-    assert (recurrent / "retriever-seed0" / "weights.safetensors").read_bytes() != (tmp_path / "alone" / "weights.safetensors").read_bytes()
-
-
-def test_seeds_that_are_complete_are_kept_and_those_that_lack_are_trained(project, vector_runs, tmp_path, capsys):
-    common = {"data": vector_runs.catalog, "category": "dresses", "features": vector_runs.store, "model": "rnn", "run": tmp_path / "captioner"}
-    options = {**project.captioner, **common, "epochs": 1}
-    project.run("train-captioner", **options, seeds=1, seed=0)
-    (tmp_path / "captioner").rename(tmp_path / "captioner-seed0")
-    before = (tmp_path / "captioner-seed0" / "weights.safetensors").stat().st_mtime_ns
-    assert main(project.arguments("train-captioner", **options, seeds=2)) == 2
-    assert "captioner-seed0 holds a run already" in capsys.readouterr().err
-    project.run("train-captioner", **options, seeds=2, resume=True)
-    assert (tmp_path / "captioner-seed0" / "weights.safetensors").stat().st_mtime_ns == before
-    assert (tmp_path / "captioner-seed1" / "model.json").exists()
-    assert main(project.arguments("train-captioner", **options, seeds=2, devices=2)) == 2
-    assert "--seeds 2 trains on one device" in capsys.readouterr().err

@@ -14,7 +14,8 @@ from fashioniq.data.dialogues import Dialogue, write_dialogues
 from fashioniq.data.features import FeatureStore
 from fashioniq.files import UserError, write_json
 
-TINY = {"width": 16, "heads": 2, "hidden": 32, "layers": 1, "batch_size": 12, "chunk": 5, "epochs": 4, "learning_rate": 0.003, "accelerator": "cpu"}
+TINY = {"model.width": 16, "model.heads": 2, "model.hidden": 32, "model.layers": 1, "batch_size": 12, "micro_batch": 5,
+        "epochs": 4, "learning_rate": 0.003, "device": "cpu"}
 COUNTS = {"train": 24, "val": 10}
 
 

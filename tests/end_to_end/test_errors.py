@@ -274,14 +274,14 @@ def test_an_extraction_without_pictures_says_so(refused, project, catalog):
 def test_ids_must_be_as_many_as_vectors(refused, vector_runs, tmp_path):
     folder = vector_runs.store.parent
     (tmp_path / "ids.json").write_text('["one"]')
-    told = refused("extract-features", data=vector_runs.catalog, category="dresses", features=tmp_path / "store",
+    told = refused("import-features", data=vector_runs.catalog, category="dresses", features=tmp_path / "store",
                    vectors=folder / "vectors.npy", ids=tmp_path / "ids.json")  # fmt: skip
     assert "1 ids" in told and "60 rows" in told and not (tmp_path / "store").exists()
 
 
 def test_vectors_that_are_not_finite_are_refused(refused, vector_runs, tmp_path):
     np.save(tmp_path / "vectors.npy", np.full((60, 4), np.nan, np.float32))
-    told = refused("extract-features", data=vector_runs.catalog, category="dresses", features=tmp_path / "store",
+    told = refused("import-features", data=vector_runs.catalog, category="dresses", features=tmp_path / "store",
                    vectors=tmp_path / "vectors.npy", ids=vector_runs.store.parent / "ids.json")  # fmt: skip
     assert "not finite" in told and not (tmp_path / "store").exists()
 
@@ -295,9 +295,9 @@ def test_a_full_disk_leaves_a_store_that_the_same_command_completes(refused, pro
 
     with monkeypatch.context() as patch:
         patch.setattr(np, "savez", full)
-        assert "no space left to write" in refused("extract-features", **options)
+        assert "no space left to write" in refused("import-features", **options)
     assert not (store / "store.json").exists() and not list(store.rglob(".*"))
-    project.run("extract-features", **options)
+    project.run("import-features", **options)
     for name in ("features.npy", "attributes.npy", "ids.json"):
         assert (store / name).read_bytes() == (vector_runs.store / name).read_bytes()
 
@@ -383,19 +383,19 @@ def test_weights_of_another_network_are_refused(encoder, vector_runs):
 @pytest.mark.parametrize("weights", ["imagenet", "none.pth"])
 def test_an_attribute_training_without_its_weights_leaves_no_run(weights, refused, project, sample, offline, tmp_path):
     run = tmp_path / "run"
-    refused("train-attributes", data=sample, category="dresses", run=run, at_least=3, **{**project.pictures, "weights": weights})
+    refused("train-attributes", data=sample, category="dresses", run=run, min_count=3, **{**project.pictures, "weights": weights})
     assert not run.exists()
 
 
 def test_an_attribute_training_whose_first_stage_is_damaged_leaves_no_run(refused, sample, attribute_runs, tmp_path):
     first, run = copytree(attribute_runs[0], tmp_path / "first"), tmp_path / "run"
     cut(first / "weights.safetensors")
-    assert "is damaged" in refused("train-attributes", data=sample, category="dresses", run=run, start=first, at_least=3, workers=0)
+    assert "is damaged" in refused("train-attributes", data=sample, category="dresses", run=run, init_from=first, min_count=3, workers=0)
     assert not run.exists()
 
 
 def test_labels_that_no_product_carries_often_enough_are_told(refused, project, sample, tmp_path):
-    told = refused("train-attributes", data=sample, run=tmp_path / "run", at_least=999, **project.pictures)
+    told = refused("train-attributes", data=sample, run=tmp_path / "run", min_count=999, **project.pictures)
     assert "--at-least" in told and not (tmp_path / "run").exists()
 
 
@@ -465,13 +465,14 @@ def test_missing_word_vectors_are_named(retriever, tmp_path):
 # numbers that cannot be
 
 
-@pytest.mark.parametrize("option", [{"heads": 5}, {"heads": 0}, {"batch_size": 0}, {"epochs": 0}, {"beam": 0}, {"warmup": 0}, {"max_words": 0},
-                                    {"dropout": 2.0}, {"layers": -1}, {"precision": "half"}], ids=str)  # fmt: skip
+@pytest.mark.parametrize("option", [{"model.heads": 5}, {"model.heads": 0}, {"batch_size": 0}, {"epochs": 0}, {"beam": 0}, {"warmup": 0},
+                                    {"model.max_words": 0}, {"model.dropout": 2.0}, {"model.layers": -1}, {"precision": "half"}],
+                         ids=str)  # fmt: skip
 def test_a_captioner_of_impossible_settings_is_refused(option, captioner, vector_runs):
     assert next(iter(option)).replace("_", "-") in captioner(vector_runs.catalog, **option)
 
 
-@pytest.mark.parametrize("option", [{"heads": 5}, {"turns": 0}, {"batch_size": 0}, {"epochs": 0}], ids=str)
+@pytest.mark.parametrize("option", [{"model.heads": 5}, {"turns": 0}, {"batch_size": 0}, {"epochs": 0}], ids=str)
 def test_a_retriever_of_impossible_settings_is_refused(option, retriever):
     assert next(iter(option)).replace("_", "-") in retriever(**option)
 

@@ -127,7 +127,7 @@ def test_the_probabilities_of_a_predictor_say_what_candidates_would_answer(sampl
     np.save(store / "attributes.npy", np.zeros((2, 8), np.int64))
     facts = {"encoder": "x", "image_size": 8, "dimensions": 3, "attribute_words": words, "count": 2, "failures": {}}
     (store / "ids.json").write_text(json.dumps(ids))
-    settings = config.MakeDialogues(data=sample, category="dresses", features=store, attributes=run, rounds=3, out=tmp_path / "out.json")
+    settings = config.MakeDialogues(data=sample, category="dresses", features=store, predictor=run, rounds=3, out=tmp_path / "out.json")
     catalog = Catalog(sample, "dresses")
 
     def answers(weights):
@@ -148,7 +148,7 @@ def test_the_probabilities_of_a_predictor_say_what_candidates_would_answer(sampl
 def test_recorded_dialogues_come_out_as_they_went_in(project, tmp_path):
     content = [{"img": f"a/{number}.jpg", "dialog": ["red", "is it new? yes", "no mark"]} for number in range(7)]
     (tmp_path / "in.json").write_text(json.dumps(content))
-    options = {"start": tmp_path / "in.json", "questioner": "recorded", "answerer": "recorded", "rounds": 2, "batch_size": 3}
+    options = {"captions_from": tmp_path / "in.json", "questioner": "recorded", "answerer": "recorded", "rounds": 2, "batch_size": 3}
     project.run("make-dialogues", out=tmp_path / "out.json", **options)
     assert json.loads((tmp_path / "out.json").read_text()) == content
 
@@ -187,7 +187,7 @@ def test_models_ask_and_answer_here_or_at_an_endpoint(make, monkeypatch, capsys,
         ({"questioner": "in-order", "rounds": 99}, "give --rounds"),
         ({"questioner": "recorded"}, "give --recorded"),
         ({"questioner": "in-order", "category": "shoes"}, "no category 'shoes'"),
-        ({"questioner": "in-order", "start": "nowhere.json"}, "nowhere.json"),
+        ({"questioner": "in-order", "captions_from": "nowhere.json"}, "nowhere.json"),
         ({"questioner": "in-order", "answerer": "vqa", "vqa_model": "x", "images": "nowhere"}, "have no picture"),
     ],
 )

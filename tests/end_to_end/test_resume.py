@@ -43,7 +43,7 @@ def trainings(project, vector_runs, attribute_runs):
     return {
         "captioner": ("train-captioner", {**project.captioner, **common, **own}),
         "retriever": ("train-retriever", {**project.retriever, **common, **own, "captioner": vector_runs.captioner}),
-        "attributes": ("train-attributes", {**common, "start": attribute_runs[0], "at_least": 3, "batch_size": 16, "workers": 0}),
+        "attributes": ("train-attributes", {**common, "init_from": attribute_runs[0], "min_count": 3, "batch_size": 16, "workers": 0}),
     }
 
 
@@ -193,7 +193,7 @@ def refusal(capsys, project, command, **options):
 def test_a_rate_that_falls_until_the_last_step_keeps_its_number_of_steps(trainings, whole, project, capsys):
     command, options = trainings["attributes"]
     for name, value in (("devices", 2), ("num_nodes", 2), ("epochs", 50)):
-        assert f"was begun with {name} {options.get(name, 1)}, not {value}" in refusal(
+        assert f"was started with {name} {options.get(name, 1)}, not {value}" in refusal(
             capsys, project, command, **{**options, name: value}, run=whole("attributes"), resume=True
         )
 

@@ -29,29 +29,45 @@ def measured(out, number=0):
 def composer(project, vector_runs, tmp_path_factory):
     """A composer of image and caption on the vectors of dresses."""
     run = tmp_path_factory.mktemp("composer") / "B"
-    project.run("train-retriever", data=vector_runs.catalog, category="dresses", features=vector_runs.store, run=run, model="composer",
-                composition="B", dialogs="recorded", width=32, epochs=2, batch_size=16)  # fmt: skip
+    sizes = {"model.composition": "B", "model.width": 32, "epochs": 2, "batch_size": 16}
+    common = {"data": vector_runs.catalog, "category": "dresses", "features": vector_runs.store}
+    project.run("train-composer", **common, run=run, **sizes)
     return run
+
+
+def command_for(options):
+    return "score" if "predictions" in options else "eval-single-turn"
 
 
 @pytest.fixture
 def evaluate(project, vector_runs, tmp_path):
-    """Evaluate on the val split of dresses; return the results' folder."""
+    """Evaluate a run or predictions on the val split of dresses; return the results' folder."""
 
     def evaluate(name="out", **options):
-        project.run("eval-single-turn", **{"data": vector_runs.catalog, "category": "dresses", "out": tmp_path / name, **options})
+        common = {"data": vector_runs.catalog, "category": "dresses", "out": tmp_path / name}
+        project.run(command_for(options), **{**common, **options})
         return tmp_path / name
 
     return evaluate
 
 
 @pytest.fixture
+def write_queries(project, vector_runs):
+    """Write the queries of the val split of dresses to a folder."""
+
+    def write_queries(folder, **options):
+        project.run("write-queries", **{"data": vector_runs.catalog, "category": "dresses", "out": folder, **options})
+
+    return write_queries
+
+
+@pytest.fixture
 def refused(vector_runs, project, tmp_path, capsys):
     """The one line that an evaluation which has to fail tells."""
 
-    def refused(**options):
+    def refused(command=None, **options):
         options = {"data": vector_runs.catalog, "category": "dresses", "out": tmp_path / "out", **options}
-        assert main(project.arguments("eval-single-turn", **options)) == 2
+        assert main(project.arguments(command or command_for(options), **options)) == 2
         error = capsys.readouterr().err
         assert error.count("\n") == 1 and not (tmp_path / "out").exists()
         return error
@@ -68,16 +84,13 @@ def test_a_composer_needs_no_captioner_and_says_what_it_heard(composer):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({}, "train it with --dialogs recorded"),
-        ({"dialogs": "both"}, "train it with --dialogs recorded"),
-        ({"dialogs": "recorded", "composition": "F"}, "composition F sees attributes: give --attrs"),
-        ({"dialogs": "recorded", "composition": "D", "attrs": True}, "composition D sees no attributes: leave --attrs out"),
-        ({"dialogs": "recorded", "composition": "B", "model": "rnn"}, "--composition B is of a composer"),
+        ({"model.composition": "F"}, "composition F uses attributes: give --attrs"),
+        ({"model.composition": "D", "attrs": True}, "composition D uses no attributes: leave --attrs out"),
     ],
 )
-def test_a_composer_that_cannot_be_trained_is_told(options, told, vector_runs, project, tmp_path, capsys):
-    options = {"model": "composer", "run": tmp_path / "run", **options}
-    arguments = project.arguments("train-retriever", data=vector_runs.catalog, category="dresses", **options)
+def test_attributes_that_contradict_the_composition_are_refused(options, told, vector_runs, project, tmp_path, capsys):
+    options = {"run": tmp_path / "run", **options}
+    arguments = project.arguments("train-composer", data=vector_runs.catalog, category="dresses", **options)
     assert main(arguments) == 2
     error = capsys.readouterr().err
     assert told in error and error.count("\n") == 1 and not (tmp_path / "run").exists()
@@ -85,7 +98,7 @@ def test_a_composer_that_cannot_be_trained_is_told(options, told, vector_runs, p
 
 @pytest.mark.parametrize("model", ["transformer", "rnn"])
 def test_the_retrievers_of_dialogs_learn_from_recorded_captions_too(model, project, vector_runs, evaluate, tmp_path):
-    options = {**project.retriever, "epochs": 1, "model": model, "dialogs": "recorded"}
+    options = {**project.retriever, "epochs": 1, "model.kind": model, "dialogs": "recorded"}
     project.run("train-retriever", data=vector_runs.catalog, category="dresses", features=vector_runs.store, run=tmp_path / "run", **options)
     out = evaluate(run=tmp_path / "run", features=vector_runs.store)
     row = read(out / "metrics.json")["rows"][0]
@@ -130,8 +143,9 @@ def write_vectors(path, queries, ids, size=5):
 
 
 @pytest.mark.parametrize("exclude", [False, True])
-def test_vectors_of_someone_else_are_ranked_as_by_hand(exclude, project, evaluate, tmp_path):
-    listed = read(evaluate("queries", write_queries=tmp_path / "asked") and tmp_path / "asked/queries.dresses.json")
+def test_vectors_of_someone_else_are_ranked_as_by_hand(exclude, evaluate, write_queries, tmp_path):
+    write_queries(tmp_path / "asked")
+    listed = read(tmp_path / "asked/queries.dresses.json")
     given = write_vectors(tmp_path / "v.npz", [*listed["queries"], "another"], [*listed["gallery"], "another"])
     out = evaluate(predictions=tmp_path / "v.npz", **({"exclude_candidate": True} if exclude else {}))
     for row, vector in zip(ranks_of(out), given["query_vectors"], strict=False):
@@ -160,8 +174,8 @@ def test_vectors_too_large_to_compare_are_told(vector_runs, refused, tmp_path):
         assert told in refused(predictions=tmp_path / "large.npz")
 
 
-def test_vectors_for_some_products_cover_their_pairs_only(evaluate, sample, tmp_path):
-    evaluate("queries", write_queries=tmp_path)
+def test_vectors_for_some_products_cover_their_pairs_only(evaluate, write_queries, sample, tmp_path):
+    write_queries(tmp_path)
     listed = read(tmp_path / "queries.dresses.json")
     lacking = read(sample / "captions/cap.dress.val.json")[0]["target"]
     write_vectors(tmp_path / "v.npz", list(listed["queries"]), [name for name in listed["gallery"] if name != lacking])
@@ -169,9 +183,9 @@ def test_vectors_for_some_products_cover_their_pairs_only(evaluate, sample, tmp_
     assert row["gallery"] == 11 and row["pairs"] < 12 and row["coverage_of_pairs"] == row["pairs"] / 12
 
 
-def test_several_categories_give_a_table_with_their_mean(sample, evaluate, tmp_path, capsys):
+def test_several_categories_give_a_table_with_their_mean(evaluate, write_queries, tmp_path, capsys):
     categories = ["dresses", "shirts", "tops"]
-    evaluate("none", category=categories, write_queries=tmp_path)
+    write_queries(tmp_path, category=categories)
     for category, place in zip(categories, (0, 0, 1), strict=True):
         listed = read(tmp_path / f"queries.{category}.json")
         rankings = {}
@@ -199,17 +213,17 @@ def few_pairs(sample, tmp_path):
     return catalog
 
 
-def test_the_gallery_of_the_val_split_holds_the_products_in_pairs_only(few_pairs, evaluate, tmp_path):
+def test_the_gallery_of_the_val_split_holds_the_products_in_pairs_only(few_pairs, write_queries, tmp_path):
     for name in ("original", "val-split"):
-        evaluate("none", data=few_pairs, gallery=name, write_queries=tmp_path / name)
+        write_queries(tmp_path / name, data=few_pairs, gallery=name)
     original, pairs = (read(tmp_path / name / "queries.dresses.json") for name in ("original", "val-split"))
     in_pairs = {row[side] for row in read(few_pairs / "captions/cap.dress.val.json") for side in ("target", "candidate")}
     assert set(pairs["gallery"]) == in_pairs and len(original["gallery"]) == 12 > len(in_pairs)
     assert list(pairs["queries"]) == list(original["queries"])
 
 
-def test_short_rankings_tell_what_they_can(few_pairs, evaluate, tmp_path, capsys):
-    evaluate("none", data=few_pairs, write_queries=tmp_path)
+def test_short_rankings_tell_what_they_can(few_pairs, evaluate, write_queries, tmp_path, capsys):
+    write_queries(tmp_path, data=few_pairs)
     listed = read(tmp_path / "queries.dresses.json")
     names = list(listed["queries"])
     rankings = {name: [listed["queries"][name]["target"]] for name in names[1:]} | {names[0]: [listed["queries"][names[0]]["candidate"]]}
@@ -219,8 +233,8 @@ def test_short_rankings_tell_what_they_can(few_pairs, evaluate, tmp_path, capsys
     assert "the rankings are too short" in capsys.readouterr().out
 
 
-def test_pairs_without_targets_are_refused(few_pairs, refused, tmp_path):
-    assert "name no target, as released test captions do" in refused(data=few_pairs, split="test", write_queries=tmp_path / "asked")
+def test_pairs_without_targets_are_refused(few_pairs, refused):
+    assert "name no target, as released test captions do" in refused("write-queries", data=few_pairs, split="test")
 
 
 def test_unanswered_queries_are_told(refused, tmp_path):
@@ -231,11 +245,11 @@ def test_unanswered_queries_are_told(refused, tmp_path):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({}, "give one of --run, --predictions and --write-queries"),
-        ({"run": "a", "predictions": "b.json"}, "give one of --run, --predictions and --write-queries"),
-        ({"category": ["dresses", "tops"], "run": "a"}, "--run names 1 for 2 categories"),
+        ({}, "give --run RUN"),
+        ({"predictions": []}, "give --predictions FILE"),
+        ({"category": ["dresses", "tops"], "run": "a"}, "--run has 1 values for 2 categories"),
         ({"category": ["dresses", "dress"], "run": ["a", "b"]}, "names one category twice"),
-        ({"category": [], "run": "a"}, "no category is named"),
+        ({"category": [], "run": "a"}, "no category given"),
     ],
     ids=str,
 )
@@ -248,5 +262,6 @@ def test_a_run_of_another_store_is_refused(composer, runs, refused):
 
 
 def test_several_categories_need_a_folder_for_their_results(vector_runs, project, capsys):
-    arguments = project.arguments("eval-single-turn", data=vector_runs.catalog, category=["dresses", "tops"], predictions=["a.json", "b.json"])
-    assert main(arguments) == 2 and "name the folder of their results with --out" in capsys.readouterr().err
+    categories, files = ["dresses", "tops"], ["a.json", "b.json"]
+    assert main(project.arguments("score", data=vector_runs.catalog, category=categories, predictions=files)) == 2
+    assert "several categories share one results folder: give it with --out" in capsys.readouterr().err

@@ -8,7 +8,7 @@ from fashioniq.cli import main
 
 
 def options(project, runs, folder, **others):
-    common = {"data": runs.catalog, "category": "dresses", "attrs": True, "captioner": runs.captioner, "start": runs.retriever, "run": folder}
+    common = {"data": runs.catalog, "category": "dresses", "attrs": True, "captioner": runs.captioner, "init_from": runs.retriever, "run": folder}
     return {**project.retriever, **common, "epochs": 1, **others}
 
 
@@ -21,7 +21,7 @@ def test_a_started_retriever_goes_on_from_the_weights_of_the_other(project, runs
 
 
 def test_a_start_of_other_sizes_is_refused_and_leaves_nothing(project, runs, tmp_path, capsys):
-    assert main(project.arguments("train-retriever", **options(project, runs, tmp_path / "run", width=16))) == 2
+    assert main(project.arguments("train-retriever", **options(project, runs, tmp_path / "run", **{"model.width": 16}))) == 2
     assert "other sizes" in capsys.readouterr().err and not (tmp_path / "run").exists()
 
 

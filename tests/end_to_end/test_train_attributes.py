@@ -58,7 +58,7 @@ def benchmark(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def options(benchmark):
-    return {"deepfashion": benchmark, "at_least": 2, "epochs": 3, **TINY}
+    return {"deepfashion": benchmark, "min_count": 2, "epochs": 3, **TINY}
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,7 @@ def test_a_run_holds_its_figures_its_curves_and_a_contact_sheet(first):
 
 def test_the_second_stage_keeps_the_encoder_and_begins_with_the_words_of_the_first(project, sample, first, tmp_path, capsys):
     run = tmp_path / "run"
-    common = {"data": sample, "category": "dresses", "start": first, "at_least": 3, "epochs": 1, "workers": 0, "batch_size": 16}
+    common = {"data": sample, "category": "dresses", "init_from": first, "min_count": 3, "epochs": 1, "workers": 0, "batch_size": 16}
     project.run("train-attributes", **common, learning_rate=0.0, run=run)
     words = [json.loads((path / "model.json").read_text())["attribute_words"] for path in (first, run)]
     shared = [word for word in words[1] if word in words[0]]
@@ -123,7 +123,7 @@ class Killed(Exception):
 def test_a_training_that_died_goes_on_to_the_same_losses(stage, project, options, sample, first, tmp_path, monkeypatch):
     given, whole, run = options, first, tmp_path / "run"
     if stage == "second":
-        given = {"data": sample, "category": "dresses", "start": first, "at_least": 3, "epochs": 3, "workers": 0, "batch_size": 16}
+        given = {"data": sample, "category": "dresses", "init_from": first, "min_count": 3, "epochs": 3, "workers": 0, "batch_size": 16}
         whole = tmp_path / "whole"
         project.run("train-attributes", **given, run=whole)
 
@@ -142,19 +142,13 @@ def test_a_training_that_died_goes_on_to_the_same_losses(stage, project, options
         assert (run / name).read_bytes() == (whole / name).read_bytes()
 
 
-@pytest.mark.parametrize("imbalance", ["weights", "focal"])
-def test_each_way_with_rare_attributes_trains(imbalance, project, options, first, tmp_path):
-    project.run("train-attributes", **{**options, "epochs": 1}, imbalance=imbalance, run=tmp_path / "run")
-    assert rows_of(tmp_path / "run")[0]["train_loss"] != rows_of(first)[0]["train_loss"]
-
-
 def test_a_run_that_is_there_is_refused_before_any_picture_is_opened(project, options, first, monkeypatch, capsys):
     monkeypatch.setattr("fashioniq.commands.train_attributes._open", lambda *_: pytest.fail("opened"))
     assert main(project.arguments("train-attributes", **options, run=first)) == 2
     assert "holds a run already" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("others", [{"category": "dresses"}, {"start": "runs/attributes"}], ids=str)
+@pytest.mark.parametrize("others", [{"category": "dresses"}, {"init_from": "runs/attributes"}], ids=str)
 def test_deepfashion_is_for_the_first_stage_alone(others, project, options, tmp_path, capsys):
     assert main(project.arguments("train-attributes", **options, **others, run=tmp_path / "run")) == 2
     assert "--deepfashion is for the first stage" in capsys.readouterr().err and not (tmp_path / "run").exists()

@@ -7,6 +7,8 @@ import torch
 from fashioniq.data.features import ItemInputs
 from fashioniq.data.words import END, PAD, SPECIAL, START, UNKNOWN
 from fashioniq.models.captioner import Captioner
+from fashioniq.models.configs import CaptionerConfig
+from fashioniq.models.decoding import Looks
 from fashioniq.models.rnn import RNNCaptioner
 
 ATTRIBUTES = 12
@@ -14,10 +16,9 @@ ATTRIBUTES = 12
 
 def make(kind, vocabulary=20, seed=0, end=6.0, attributes=ATTRIBUTES, layers=2, **sizes):
     torch.manual_seed(seed)
-    if kind == "rnn":
-        model = RNNCaptioner(vocabulary, 6, attributes, width=16, **sizes).eval()
-    else:
-        model = Captioner(vocabulary, 6, attributes, width=16, heads=2, hidden=32, layers=layers, **sizes).eval()
+    config = CaptionerConfig(kind=kind, width=16, heads=2, hidden=32, layers=layers, **sizes)
+    model_class = RNNCaptioner if kind == "rnn" else Captioner
+    model = model_class(config, vocabulary=vocabulary, features=6, attributes=attributes).eval()
     torch.nn.init.normal_(model.out.weight)  # far from uniform, so that captions differ
     model.out.bias.data[END] += end  # and that some end early
     return model

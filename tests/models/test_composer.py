@@ -5,6 +5,8 @@ import torch
 from torch.nn.functional import pad
 
 from fashioniq.models.composer import PARTS, Composer
+from fashioniq.models.configs import ComposerConfig
+from fashioniq.models.retriever import Turn
 from fashioniq.training.losses import triplet
 
 SEES = {"image": "image_BD", "attributes": "attributes_BA", "caption": "words_BL"}
@@ -20,7 +22,8 @@ class Turn(NamedTuple):
 
 def make(composition, features=6, **sizes):
     torch.manual_seed(0)
-    return Composer(30, features, 12, composition, width=16, **sizes)
+    config = ComposerConfig(composition=composition, width=16)
+    return Composer(config, vocabulary=30, features=features, attributes=12, **sizes)
 
 
 def turn(seed=1, batch=5):

@@ -4,24 +4,19 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from fashioniq.models.retriever import DialogRetriever
+from fashioniq.models.configs import RetrieverConfig
+from fashioniq.models.retriever import DialogRetriever, Turn
 from fashioniq.models.rnn import RNNRetriever
 
 
-class Turn(NamedTuple):
-    """What these models read of a turn."""
-
-    words_BL: torch.Tensor
-    attributes_BA: torch.Tensor
-    image_BD: torch.Tensor
-
-
-def make(kind, attributes=12, **sizes):
+def make(kind, attributes=12, image_mlp_width=0, **sizes):
     torch.manual_seed(0)
+    given = {"vocabulary": 30, "features": 6, "attributes": attributes, **sizes}
     if kind == "rnn":
-        sizes.pop("max_turns", None)  # a recurrent network marks no turn
-        return RNNRetriever(30, 6, attributes, width=16, **sizes).eval()
-    return DialogRetriever(30, 6, attributes, width=16, heads=2, hidden=32, layers=2, attention=kind, **sizes).eval()
+        given.pop("max_turns", None)  # a recurrent network has no turn embedding
+        return RNNRetriever(RetrieverConfig(kind="rnn", width=16, image_mlp_width=image_mlp_width), **given).eval()
+    own = {"width": 16, "heads": 2, "hidden": 32, "layers": 2, "attention": kind, "image_mlp_width": image_mlp_width}
+    return DialogRetriever(RetrieverConfig(**own), **given).eval()
 
 
 @pytest.fixture(params=["both-ways", "turn-causal", "rnn"])
@@ -50,7 +45,8 @@ def queries(model, dialog):
 
 @pytest.mark.parametrize("pretrained", [0, 50])
 def test_the_tokens_of_a_turn_begin_with_a_deviation_of_about_one(pretrained):
-    model = DialogRetriever(500, 40, 300, width=128, heads=4, hidden=128, layers=1, word_vector_size=pretrained)
+    config = RetrieverConfig(width=128, heads=4, hidden=128, layers=1)
+    model = DialogRetriever(config, vocabulary=500, features=40, attributes=300, word_vector_size=pretrained)
     if pretrained:
         model.set_word_vectors(0.3 * torch.randn(500, pretrained))
     said = Turn(torch.randint(4, 500, (64, 8)), torch.randint(1, 300, (64, 8)), torch.randn(64, 40))
@@ -64,7 +60,7 @@ def assert_same(one, other):
     torch.testing.assert_close(one, other, atol=1e-5 * scale, rtol=1e-4)
 
 
-@pytest.mark.parametrize("sizes", [{}, {"attributes": 0}, {"word_vector_size": 10}, {"image_hidden": 5}], ids=str)
+@pytest.mark.parametrize("sizes", [{}, {"attributes": 0}, {"word_vector_size": 10}, {"image_mlp_width": 5}], ids=str)
 def test_padding_of_words_and_attributes_changes_nothing(retriever, sizes):
     model = retriever(**sizes)
     dialog = [turn._replace(words_BL=turn.words_BL[:, :6].clone()) for turn in turns()]
@@ -164,6 +160,6 @@ def test_both_attentions_are_one_in_the_first_turn():
 
 def test_a_bent_image_embedding_parts_features_of_one_line_and_a_straight_one_does_not(retriever):
     features_ND = torch.randn(6).expand(2, 6) * torch.tensor([[1.0], [3.0]])
-    straight, bent = (retriever(image_hidden=hidden).embed_images(features_ND) for hidden in (0, 16))
+    straight, bent = (retriever(image_mlp_width=hidden).embed_images(features_ND) for hidden in (0, 16))
     assert torch.allclose(straight[0], straight[1], atol=1e-6) and not torch.allclose(bent[0], bent[1], atol=1e-2)
     assert torch.allclose(bent.norm(dim=1), torch.ones(2))

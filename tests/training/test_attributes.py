@@ -8,7 +8,14 @@ from torch import nn
 from fashioniq.data.labelled import NO, UNKNOWN, YES
 from fashioniq.data.photos import Photo
 from fashioniq.models.attributes import AttributePredictor, top_attributes
-from fashioniq.training.attributes import MOST_WEIGHT, AttributeLoss, AttributeTraining, LabelledImages, augment, score
+from fashioniq.training.attributes import (
+    AttributeTraining,
+    LabelledImages,
+    attribute_loss,
+    augment,
+    chance_logits,
+    score,
+)
 
 TYPES = ["texture", "texture", "style"]
 
@@ -18,13 +25,13 @@ def labels_of(shares, count=200, seed=0):
     return (np.random.default_rng(seed).random((count, len(shares))) < shares).astype(np.int8)
 
 
-def module_of(head_only=False, labels_NA=None, imbalance="none"):
+def module_of(head_only=False, labels_NA=None):
     torch.manual_seed(0)
     encoder = nn.Sequential(nn.Conv2d(3, 6, 3, stride=2), nn.BatchNorm2d(6), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
-    loss = AttributeLoss(imbalance, np.eye(3, dtype=np.int8) if labels_NA is None else labels_NA)
     model = AttributePredictor(encoder, 6, 3)
-    model.answer_always(loss.chance_A)
-    return AttributeTraining(model, loss, TYPES, (0.5,) * 3, (0.5,) * 3, head_only, 0.05)
+    model.answer_always(chance_logits(np.eye(3, dtype=np.int8) if labels_NA is None else labels_NA))
+    mean_std = ((0.5,) * 3, (0.5,) * 3)
+    return AttributeTraining(model, types=TYPES, mean_std=mean_std, head_only=head_only, learning_rate=0.05)
 
 
 def colours(seed=1):
@@ -106,47 +113,29 @@ def test_the_first_loss_is_the_entropy_of_the_labels():
     assert module.training_step([images, torch.from_numpy(labels_NA)], 0).item() == pytest.approx(entropy, abs=1e-5)
 
 
-@pytest.mark.parametrize("imbalance", ["none", "weights"])
-def test_no_other_answer_to_all_pictures_is_better_than_the_first(imbalance):
+def test_no_other_answer_to_all_pictures_is_better_than_the_first():
     labels_NA = labels_of([0.5, 0.1, 0.02])
-    loss = AttributeLoss(imbalance, labels_NA)
-    logits_A, labels_BA = loss.chance_A.clone().requires_grad_(), torch.from_numpy(labels_NA)
-    loss(logits_A.expand(len(labels_NA), 3), labels_BA).backward()
+    logits_A, labels_BA = chance_logits(labels_NA).requires_grad_(), torch.from_numpy(labels_NA)
+    attribute_loss(logits_A.expand(len(labels_NA), 3), labels_BA).backward()
     assert logits_A.grad.abs().max() < 1e-6
 
 
-def test_rare_words_weigh_more_up_to_a_limit():
-    loss = AttributeLoss("weights", np.array([[YES] * 2] + [[YES, NO]] * 4 + [[NO, NO]] * 995, np.int8))
-    assert loss.weight_A.tolist() == pytest.approx([MOST_WEIGHT, MOST_WEIGHT])
-    loss = AttributeLoss("weights", np.array([[YES, YES], [YES, NO], [NO, NO], [UNKNOWN, NO], [UNKNOWN, NO]], np.int8))
-    assert loss.weight_A.tolist() == pytest.approx([(1 / 2) ** 0.5, 2.0])
-    assert AttributeLoss("focal", labels_of([0.1])).weight_A.tolist() == [1.0]
-
-
-@pytest.mark.parametrize("imbalance", ["none", "weights", "focal"])
-def test_unknown_labels_have_no_part_in_the_loss(imbalance):
+def test_unknown_labels_have_no_part_in_the_loss():
     torch.manual_seed(0)
     labels_BA = torch.tensor([[YES, UNKNOWN, NO], [UNKNOWN, NO, YES]], dtype=torch.int8)
-    loss = AttributeLoss(imbalance, labels_BA.numpy())
     logits_BA = torch.randn(2, 3)
     other_BA = torch.where(labels_BA == UNKNOWN, 99.0, logits_BA)
-    assert loss(logits_BA, labels_BA) == loss(other_BA, labels_BA)
-    assert loss(logits_BA, torch.full((2, 3), UNKNOWN, dtype=torch.int8)) == 0
+    assert attribute_loss(logits_BA, labels_BA) == attribute_loss(other_BA, labels_BA)
+    assert attribute_loss(logits_BA, torch.full((2, 3), UNKNOWN, dtype=torch.int8)) == 0
     logits_BA.requires_grad_()
-    loss(logits_BA, labels_BA).backward()
+    attribute_loss(logits_BA, labels_BA).backward()
     assert ((logits_BA.grad == 0) == (labels_BA == UNKNOWN)).all()
 
 
-def test_the_focal_loss_by_hand():
-    loss = AttributeLoss("focal", labels_of([0.5, 0.5]))
-    chance_BA = torch.tensor([[0.8, 0.8]])
-    expected = (-(0.2**2) * np.log(0.8) - 0.8**2 * np.log(0.2)) / 2
-    assert loss(chance_BA.logit(), torch.tensor([[YES, NO]], dtype=torch.int8)).item() == pytest.approx(expected)
-
-
 def test_a_word_that_all_or_none_carry_has_a_finite_start():
-    loss = AttributeLoss("weights", np.array([[YES, NO, UNKNOWN]] * 5, np.int8))
-    assert loss.chance_A.isfinite().all() and loss(loss.chance_A.expand(2, 3), torch.tensor([[1, 0, 1]] * 2)).isfinite()
+    chance_A = chance_logits(np.array([[YES, NO, UNKNOWN]] * 5, np.int8))
+    assert chance_A.isfinite().all()
+    assert attribute_loss(chance_A.expand(2, 3), torch.tensor([[1, 0, 1]] * 2)).isfinite()
 
 
 # learning
@@ -182,9 +171,8 @@ def test_known_words_are_taken_over_and_new_ones_keep_their_start():
     assert model.head.bias.tolist() == [first.bias[1], -2.0, first.bias[0]]
 
 
-@pytest.mark.parametrize("imbalance", ["none", "weights", "focal"])
-def test_the_predictor_learns_colours(imbalance, monkeypatch):
-    module = trained(module_of(imbalance=imbalance), colours())
+def test_the_predictor_learns_colours(monkeypatch):
+    module = trained(module_of(), colours())
     logged = validated(module, colours(), monkeypatch)
     assert logged["val_loss"] < 0.5
     assert {name: value for name, value in logged.items() if name != "val_loss"} == pytest.approx(

@@ -5,6 +5,8 @@ from fashioniq.data.catalog import Pair
 from fashioniq.data.features import Items
 from fashioniq.data.words import END, PAD, START, UNKNOWN, Vocabulary
 from fashioniq.models.captioner import Captioner
+from fashioniq.models.configs import CaptionerConfig
+from fashioniq.models.decoding import Looks
 from fashioniq.training.captioner import CaptionerTraining, caption_examples, put_together
 
 SHAPES, COLOURS = ("longer", "much shorter", "more formal", "darker with sleeves"), ("red", "blue", "green", "black", "white")
@@ -18,8 +20,11 @@ def training(captions, attributes=0):
     products = 2 * len(captions)
     items = Items([f"P{n}" for n in range(products)], torch.randn(products, 16), torch.randint(1, 10, (products, 8)))
     pairs = [Pair(f"P{2 * n}", f"P{2 * n + 1}", (text,)) for n, text in enumerate(captions)]
-    model = Captioner(len(vocabulary), 16, attributes, width=48, heads=4, hidden=96, layers=2, dropout=0.0)
-    module = CaptionerTraining(model, items, items, vocabulary, [pair.captions for pair in pairs], 1.0, 40, 1)
+    config = CaptionerConfig(width=48, heads=4, hidden=96, layers=2, dropout=0.0)
+    model = Captioner(config, vocabulary=len(vocabulary), features=16, attributes=attributes)
+    said = [pair.captions for pair in pairs]
+    options = {"vocabulary": vocabulary, "val_captions": said, "noam_factor": 1.0, "warmup": 40, "beam": 1}
+    module = CaptionerTraining(model, train=items, val=items, **options)
     return module, list(caption_examples(pairs, items, vocabulary, 8))
 
 

@@ -11,9 +11,10 @@ import torch.nn.functional as F
 from fashioniq.data.dialogues import Dialogue
 from fashioniq.data.features import Items
 from fashioniq.data.words import Vocabulary
+from fashioniq.models.configs import DialogEncoderConfig
 from fashioniq.models.dialog_encoder import DialogEncoder, TextHalf
 from fashioniq.training import dialog_encoder
-from fashioniq.training.dialog_encoder import LOSSES, DialogEncoderTraining, embed_in_chunks, masked, partial_text
+from fashioniq.training.dialog_encoder import LOSSES, DialogEncoderTraining, embed_in_micro_batches, partial_text, without_caption
 from fashioniq.training.losses import contrastive, recall_surrogate
 
 VOCABULARY = Vocabulary([f"w{n}" for n in range(40)])
@@ -35,7 +36,8 @@ def some_texts(count, words=6):
 
 def encoder(**options):
     torch.manual_seed(0)
-    return DialogEncoder(VOCABULARY, 12, **({"width": 32, "heads": 2, "hidden": 64, "layers": 1, "dropout": 0.0, "limit": 30} | options))
+    own = {"width": 32, "heads": 2, "hidden": 64, "layers": 1, "dropout": 0.0, "max_tokens": 30}
+    return DialogEncoder(DialogEncoderConfig(**own | options), vocabulary=VOCABULARY, features=12)
 
 
 def training(count, texts=None, losses="both", rounds=1, mask="none", **options):
@@ -44,8 +46,9 @@ def training(count, texts=None, losses="both", rounds=1, mask="none", **options)
     texts = texts or some_texts(count)
     dialogues = [Dialogue(str(place), (text,) * rounds) for place, text in enumerate(texts)]
     items = Items([str(place) for place in range(count)], torch.randn(count, 12), torch.zeros(count, 0))
-    settings = {"mask": mask, "mask_share": 0.2, "joined": " ", "chunk": 512, "learning_rate": 3e-3} | options
-    return DialogEncoderTraining(encoder(), {"train": dialogues, "val": dialogues}, {"train": items, "val": items}, LOSSES[losses], **settings)
+    settings = {"mask": mask, "mask_share": 0.2, "separator": " ", "micro_batch": 512, "learning_rate": 3e-3} | options
+    both, products = {"train": dialogues, "val": dialogues}, {"train": items, "val": items}
+    return DialogEncoderTraining(encoder(), both, products, losses=LOSSES[losses], **settings)
 
 
 # the losses
@@ -94,31 +97,12 @@ def test_the_loss_starts_at_what_vectors_by_chance_have(name):
 # what is heard
 
 
-@pytest.mark.parametrize(
-    ("mask", "kept"),
-    [
-        ("caption", [*OTHERS]),
-        ("questions", [CAPTION, "yes, very", "no", "it is"]),
-        ("answers", [CAPTION, "is it long?", "any belt?", "plain?"]),
-    ],
-)
-def test_a_masked_part_is_left_out(mask, kept):
-    assert masked(ROUNDS, mask) == kept
+def test_a_dialog_without_its_caption_keeps_all_answers():
+    assert without_caption(ROUNDS) == OTHERS
 
 
-def test_masked_rounds_are_by_chance_half_of_them_and_masked_tokens_some_words_of_all():
-    random.seed(0)
-    drawn = [masked(ROUNDS, "rounds") for _ in range(1000)]
-    assert all(rounds[0] == CAPTION for rounds in drawn)
-    assert all(abs(sum(text in rounds for rounds in drawn) - 500) < 80 for text in OTHERS)
-    words = sum(len(" ".join(masked(ROUNDS, "tokens")).split()) for _ in range(1000)) / len(" ".join(ROUNDS).split())
-    assert words == pytest.approx(850, abs=30)
-
-
-@pytest.mark.parametrize("mask", ["caption", "questions", "answers", "rounds", "tokens"])
-def test_a_caption_alone_is_never_masked_away(mask):
-    random.seed(0)
-    assert all(masked(("dress",), mask) == ["dress"] for _ in range(50))
+def test_a_caption_alone_is_never_masked_away():
+    assert without_caption(("dress",)) == ["dress"]
 
 
 def test_every_round_is_as_likely_and_a_fifth_lack_the_caption():
@@ -138,8 +122,8 @@ def test_rounds_that_are_whole_queries_are_heard_alone():
 # the gradient
 
 
-def gradients(module, chunk):
-    module.chunk = chunk
+def gradients(module, size):
+    module.micro_batch = size
     module.zero_grad()
     pieces = []
     hook = module.model.register_forward_pre_hook(lambda _, given: pieces.append(len(given[0])))
@@ -151,7 +135,7 @@ def gradients(module, chunk):
 
 
 @pytest.mark.parametrize("losses", ["recall", "contrastive"])
-def test_chunks_have_the_gradient_of_the_whole_batch_all_images_being_negatives(losses):
+def test_micro_batches_have_the_gradient_of_the_whole_batch_all_images_being_negatives(losses):
     module = training(20, losses=losses)
     (whole, expected, at_once), (loss, found, pieces) = gradients(module, 20), gradients(module, 6)
     assert at_once == [20] and pieces == [6, 6, 6, 2, 2, 6, 6, 6]  # each computed again, one after the other
@@ -160,7 +144,7 @@ def test_chunks_have_the_gradient_of_the_whole_batch_all_images_being_negatives(
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-7)
 
 
-def test_a_chunk_that_is_computed_again_drops_the_same_activations(monkeypatch):
+def test_a_micro_batch_that_is_computed_again_drops_the_same_activations(monkeypatch):
     module = training(20)
     module.model = encoder(dropout=0.3)
     _, found, _ = gradients(module, 6)
@@ -171,9 +155,9 @@ def test_a_chunk_that_is_computed_again_drops_the_same_activations(monkeypatch):
         torch.testing.assert_close(one, other)
 
 
-def test_vectors_come_in_the_order_of_the_texts_however_they_are_chunked():
+def test_vectors_come_in_the_order_of_the_texts_however_they_are_split():
     model, texts = encoder().eval(), some_texts(9)
-    torch.testing.assert_close(embed_in_chunks(model, texts, 2, torch.device("cpu")), torch.cat([model.encode([text]) for text in texts]))
+    torch.testing.assert_close(embed_in_micro_batches(model, texts, 2, torch.device("cpu")), torch.cat([model.encode([text]) for text in texts]))
 
 
 def test_the_learning_rate_falls_by_7_percent_an_epoch_to_one_in_a_million():
@@ -256,7 +240,7 @@ def tiny(kind):
 def test_a_step_moves_the_text_half_and_leaves_the_images(kind):
     whole = tiny(kind)
     before, images = {name: tensor.clone() for name, tensor in whole._model.state_dict().items()}, whole.fingerprint()
-    module = training(20, losses="contrastive", chunk=8, learning_rate=1e-3)
+    module = training(20, losses="contrastive", micro_batch=8, learning_rate=1e-3)
     module.model = TextHalf(whole)
     assert module.model.embed_images(torch.full((1, 12), 2.0)).norm().item() == pytest.approx(1)
     first, optimizer = whole.encode(some_texts(20)), module.configure_optimizers()["optimizer"]

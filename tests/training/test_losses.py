@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from fashioniq.training.losses import TURN_LOSSES, cross_entropy, triplet, triplet_hard, triplet_unsquared
+from fashioniq.training.losses import TURN_LOSSES, cross_entropy, triplet, triplet_unsquared
 
 LOSSES = [(triplet, 0.1), (triplet_unsquared, 10.0)]
 
@@ -81,14 +81,9 @@ def test_a_target_that_is_twice_among_the_images_is_no_negative_of_itself():
     query_BTD, vectors_ND = torch.randn(2, 3, 5), torch.randn(4, 5)
     vectors_ND[3] = vectors_ND[0]
     same_BN = torch.tensor([[True, False, False, True], [False, True, False, False]])
-    for loss in (triplet, triplet_hard, cross_entropy):
+    for loss in (triplet, cross_entropy):
         only_first = loss(query_BTD[:1], vectors_ND[:3], same_BN[:1, :3])
         assert loss(query_BTD[:1], vectors_ND, same_BN[:1]).item() == pytest.approx(only_first.item(), rel=1e-4)
-
-
-def test_the_hard_triplet_loss_is_that_of_the_nearest_negative():
-    far = triplet_hard(TWO_DIALOGS[:1], torch.tensor([[1.0, 0.0], [0.0, 0.5], [9.0, 9.0]]), torch.tensor([[True, False, False]]))
-    assert far.item() == pytest.approx(0.85)  # as with the near one alone, by hand above
 
 
 def test_a_batch_of_one_dialog_has_no_loss():

@@ -12,48 +12,53 @@ from fashioniq.data.catalog import Pair
 from fashioniq.data.features import Items
 from fashioniq.data.words import Vocabulary
 from fashioniq.models.captioner import Captioner
+from fashioniq.models.configs import CaptionerConfig, RetrieverConfig
 from fashioniq.models.retriever import DialogRetriever
 from fashioniq.training.captioner import CaptionerTraining, caption_examples, put_together
 from fashioniq.training.fitting import fit, loaders
 from fashioniq.training.losses import turn_loss
 from fashioniq.training.processes import FusedTraining
-from fashioniq.training.retriever import RecordedTurns, RetrieverTraining
+from fashioniq.training.retriever import BothDialogs, RecordedTurns, RetrieverTraining
 
 N = 24
 WORDS = [f"word{n}" for n in range(26)]
 VOCABULARY = Vocabulary(WORDS)
 PAIRS = [Pair(str(n), str((n + 5) % N), (" ".join(WORDS[: 1 + n % 7]), WORDS[n])) for n in range(N)]
-SIZES = {"width": 16, "heads": 2, "hidden": 32, "layers": 1, "dropout": 0.0}
+SIZES = {"width": 16, "heads": 2, "hidden": 32, "layers": 1}
+OF_DATA = {"vocabulary": len(VOCABULARY), "features": 12, "attributes": 10}
 
 
-def train(run, kind, loss="triplet", errors=0.0, batch=8, devices=1, **options):
+def train(run, kind, loss="triplet", word_noise=0.0, batch=8, devices=1, strategy="auto", **options):
     """Train for two epochs; the rows of metrics.csv."""
     torch.manual_seed(0)
     items = Items([str(n) for n in range(N)], torch.randn(N, 12), torch.randint(1, 10, (N, 8)))
-    captioner = Captioner(len(VOCABULARY), 12, 10, **SIZES)
-    common = {"category": "dresses", "epochs": 2, "accelerator": "cpu", "devices": devices, **options}
+    captioner = Captioner(CaptionerConfig(**SIZES, dropout=0.0), **OF_DATA)
+    common = {"category": "dresses", "epochs": 2, "device": "cpu", "devices": devices, **options}
     if kind == "captioner":
         settings, model, monitor = TrainCaptioner(**common), captioner, "val_BLEU-4"
-        module = CaptionerTraining(model, items, items, VOCABULARY, [pair.captions for pair in PAIRS], 1.0, 40, 1)
+        said = [pair.captions for pair in PAIRS]
+        own = {"vocabulary": VOCABULARY, "val_captions": said, "noam_factor": 1.0, "warmup": 40, "beam": 1}
+        module = CaptionerTraining(model, train=items, val=items, **own)
         reference_N, target_N, words_NKL = caption_examples(PAIRS, items, VOCABULARY, 8)
         data = TensorDataset(reference_N, target_N, words_NKL), TensorDataset(reference_N, target_N, torch.arange(N))
         batches = loaders(*data, batch // devices, 0, collate=put_together)
     else:
         settings, monitor = TrainRetriever(**common), "val_score"
-        model = DialogRetriever(len(VOCABULARY), 12, 10, **SIZES)
-        recorded = {"train": RecordedTurns(PAIRS, items, VOCABULARY, 8)}
-        module = RetrieverTraining(
-            model, captioner, VOCABULARY, items, items, recorded, BestItem(), 2, turn_loss(loss), "batch", 1, 1e-3, "constant", 0, errors
-        )
+        model = DialogRetriever(RetrieverConfig(**SIZES, attention="both-ways"), **OF_DATA)
+        recorded, both = RecordedTurns(PAIRS, items, VOCABULARY, 8), {"train": items, "val": items}
+        own = {"turns": 2, "beams": 1, "seed": 0, "word_noise": word_noise}
+        source = BothDialogs(recorded, captioner, VOCABULARY, both, **own)
+        learning = {"loss": turn_loss(loss), "negatives": "batch", "learning_rate": 1e-3, "schedule": "constant"}
+        module = RetrieverTraining(model, source, BestItem(), **learning)
         data = TensorDataset(torch.arange(N))
         batches = loaders(data, data, batch // devices, 0)
-    fit(module, model, *batches, run, settings, {}, monitor)
+    fit(module, model, batches, run=run, settings=settings, facts={}, monitor=monitor, strategy=strategy)
     with open(run / "metrics.csv", newline="") as file:
         return [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
 
 
 @pytest.mark.parametrize(
-    ("kind", "options"), [("captioner", {}), ("retriever", {}), ("retriever", {"loss": "cross-entropy", "errors": 0.3})], ids=str
+    ("kind", "options"), [("captioner", {}), ("retriever", {}), ("retriever", {"loss": "cross-entropy", "word_noise": 0.3})], ids=str
 )
 def test_two_processes_get_the_losses_of_one_with_the_same_batch(kind, options, tmp_path):
     alone = train(tmp_path / "one", kind, **options)

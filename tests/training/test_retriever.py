@@ -9,10 +9,18 @@ from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.models.captioner import Captioner
+from fashioniq.models.configs import CaptionerConfig, RetrieverConfig
 from fashioniq.models.retriever import DialogRetriever
 from fashioniq.training.losses import TURN_LOSSES, triplet, turn_loss
-from fashioniq.training.retriever import RecordedTurns, RetrieverTraining, random_others
-from fashioniq.users.recorded import Recorded
+from fashioniq.training.retriever import (
+    BothDialogs,
+    RecordedDialogs,
+    RecordedTurns,
+    RetrieverTraining,
+    SimulatedDialogs,
+    random_others,
+)
+from fashioniq.users import RecordedUser
 
 VOCABULARY = Vocabulary([f"word{n}" for n in range(26)])
 
@@ -22,14 +30,22 @@ def some_items(count):
     return Items([str(n) for n in range(count)], torch.randn(count, 12), torch.randint(1, 10, (count, 8)))
 
 
-def training(turns=2, **options):
+ITEMS = {"train": some_items(30), "val": some_items(20)}
+SIZES = {"width": 16, "heads": 2, "hidden": 32, "layers": 1}
+
+
+def retriever(**sizes):
+    config = RetrieverConfig(**SIZES, attention="both-ways")
+    return DialogRetriever(config, vocabulary=len(VOCABULARY), features=12, attributes=10, **sizes)
+
+
+def training(turns=2, beams=1, source=None, asker=BestItem(), **options):  # noqa: B008
     torch.manual_seed(0)
-    model = DialogRetriever(len(VOCABULARY), 12, 10, width=16, heads=2, hidden=32, layers=1)
-    captioner = Captioner(len(VOCABULARY), 12, 10, width=16, heads=2, hidden=32, layers=1)
-    settings = {"recorded": {}, "asker": BestItem(), "loss": triplet, "negatives": "batch", "beams": 1} | options
-    settings = {"learning_rate": 1e-3, "schedule": "constant", "seed": 0} | settings
-    module = RetrieverTraining(model, captioner, VOCABULARY, some_items(30), some_items(20), turns=turns, **settings)
-    return module, captioner
+    model = retriever()
+    captioner = Captioner(CaptionerConfig(**SIZES), vocabulary=len(VOCABULARY), features=12, attributes=10)
+    source = source or SimulatedDialogs(captioner, VOCABULARY, ITEMS, turns=turns, beams=beams, seed=0)
+    settings = {"loss": triplet, "negatives": "batch", "learning_rate": 1e-3, "schedule": "constant"} | options
+    return RetrieverTraining(model, source, asker, **settings), captioner
 
 
 def test_another_item_is_never_the_item_itself_and_every_other_is_as_likely():
@@ -54,7 +70,8 @@ def recorded_loss(model, items, words_BTL):
 
 def test_the_retriever_learns_20_recorded_dialogs_by_their_words():
     items = some_items(21)
-    model = DialogRetriever(len(VOCABULARY), 12, 10, width=32, heads=4, hidden=64, layers=1)
+    config = RetrieverConfig(width=32, heads=4, hidden=64, layers=1, attention="both-ways")
+    model = DialogRetriever(config, vocabulary=len(VOCABULARY), features=12, attributes=10)
     words_BTL = torch.randint(4, len(VOCABULARY), (20, 2, 6))
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     for _ in range(120):
@@ -102,15 +119,18 @@ SAID = {(5, 7, "word1 word2"), (5, 7, "word3"), (5, 8, "word6"), (2, 9, "word4")
 
 def test_recorded_turns_are_the_captions_with_their_targets_and_candidates_each_as_often():
     torch.manual_seed(0)
-    target_B, first_B, people = RecordedTurns(PAIRS, some_items(30), VOCABULARY, 8).draw(4000, torch.device("cpu"))
-    words = VOCABULARY.decode(people.reply(target_B, Message(item_B=first_B), 0).words_BL)
+    target_B, first_B, people, turns = RecordedTurns(PAIRS, some_items(30), VOCABULARY, 8).draw(4000, torch.device("cpu"))
+    words = VOCABULARY.decode(people.reply(target_B, Offer(0, first_B)).words_BL)
     drawn = list(zip(target_B.tolist(), first_B.tolist(), words, strict=True))
-    assert set(drawn) == SAID
+    assert set(drawn) == SAID and turns == 1
     assert all(900 < drawn.count(said) < 1100 for said in SAID)
 
 
 def test_a_step_hears_recorded_turns_beside_the_simulated_dialogs(monkeypatch):
-    module, _ = training(recorded={"train": RecordedTurns(PAIRS, some_items(30), VOCABULARY, 8)})
+    simulated = training()[0].source
+    recorded = RecordedTurns(PAIRS, ITEMS["train"], VOCABULARY, 8)
+    source = BothDialogs(recorded, simulated.captioner, VOCABULARY, ITEMS, turns=2, beams=1, seed=0)
+    module, _ = training(source=source)
     heard, step = [], module.model.step
     monkeypatch.setattr(module.model, "step", lambda state, turn: heard.append(turn.words_BL) or step(state, turn))
     module.on_train_epoch_start()
@@ -119,9 +139,8 @@ def test_a_step_hears_recorded_turns_beside_the_simulated_dialogs(monkeypatch):
 
 
 def test_without_a_captioner_the_recorded_captions_alone_are_heard_each_once_and_validated(monkeypatch):
-    recorded = {split: RecordedTurns(PAIRS, some_items(count), VOCABULARY, 8) for split, count in (("train", 30), ("val", 20))}
-    module, _ = training(turns=1, recorded=recorded)
-    module._captioner = (None,)
+    recorded = {split: RecordedTurns(PAIRS, items, VOCABULARY, 8) for split, items in ITEMS.items()}
+    module, _ = training(source=RecordedDialogs(recorded, ITEMS))
     heard, figures, step = [], {}, module.model.step
     monkeypatch.setattr(module.model, "step", lambda state, turn: heard.append(turn) or step(state, turn))
     monkeypatch.setattr(module, "log", figures.__setitem__)
@@ -145,7 +164,7 @@ def test_the_captioner_is_no_part_of_what_is_trained_and_saved():
 
 def test_frozen_word_vectors_are_not_trained():
     module, _ = training()
-    module.model = DialogRetriever(len(VOCABULARY), 12, 10, width=16, heads=2, hidden=32, layers=1, word_vector_size=5)
+    module.model = retriever(word_vector_size=5)
     trained = {id(weight) for group in module.configure_optimizers().param_groups for weight in group["params"]}
     assert id(module.model.word[0].weight) not in trained and id(module.model.word[1].weight) in trained
 
@@ -154,14 +173,14 @@ def test_the_user_speaks_with_as_many_beams_as_asked():
     module, _ = training(beams=3)
     module.on_train_epoch_start()
     module.on_validation_epoch_start()
-    assert (module._train_side[1].beams, module._val_side[1].beams) == (3, 3)
+    assert [module.source.users[split].beams for split in ("train", "val")] == [3, 3]
 
 
 def test_the_gallery_of_an_epoch_is_the_one_that_it_begins_with():
     module, _ = training()
     module.on_train_epoch_start()
-    gallery, _ = module._train_side
-    torch.testing.assert_close(gallery.vectors_ND, module.model.embed_images(module._items["train"].features_ND).detach())
+    gallery = module.galleries["train"]
+    torch.testing.assert_close(gallery.vectors_ND, module.model.embed_images(ITEMS["train"].features_ND).detach())
     assert not gallery.vectors_ND.requires_grad
 
 

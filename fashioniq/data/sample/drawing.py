@@ -124,7 +124,7 @@ def _cut_of(garment: Garment) -> _Cut:
         waist = ({"fitted": 14.5, "loose": 22.0, "flared": 14.0}[garment.fit], waist_y)
         hem = ({"fitted": 17.0, "loose": 25.0, "flared": 22.0 if garment.length == "cropped" else 29.0}[garment.fit], hem_y)
         side = (waist, hem)
-    return _Cut(top, neck, shoulder, armpit, waist, hem, side, garment.sleeves in ("strapless", "straps"))
+    return _Cut(top, neck, shoulder, armpit, waist, hem=hem, side=side, bare=garment.sleeves in ("strapless", "straps"))
 
 
 def _both(half: Sequence[Point]) -> list[Point]:
@@ -197,7 +197,7 @@ def _draw_cloth(sheet: _Sheet, garment: Garment, cut: _Cut, rng: random.Random) 
         leaf = COLOURS["green"] if garment.colour != "green" else COLOURS["white"]
         for x, y in grid:
             if (x // 8 + y // 8) % 3:
-                _draw_flower(sheet, x * 1.3 + rng.uniform(-1, 1), y * 1.3 + rng.uniform(-1, 1), 2.0, second, heart, leaf)
+                _draw_flower(sheet, x * 1.3 + rng.uniform(-1, 1), y * 1.3 + rng.uniform(-1, 1), 2.0, second, heart=heart, leaf=leaf)
     elif garment.pattern == "chevron":
         for row in range(-1, 12):
             sheet.line([(x, row * 10 + (5.0 if x % 10 else 0.0)) for x in range(-60, 61, 5)], second, 3.4)

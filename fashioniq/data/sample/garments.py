@@ -98,8 +98,22 @@ def random_garment(category: str, rng: random.Random) -> Garment:
     fabric = rng.choice(_FABRICS[category])
     if fabric == "lace":
         details.discard("ruffles")
-    styles = _fitting_styles(pattern, sleeves, neckline, length, fabric, bool(closure), bool(motif))
-    return Garment(category, colour, second, pattern, sleeves, neckline, length, fit, closure, motif, frozenset(details), fabric, rng.choice(styles))
+    styles = _fitting_styles(pattern, sleeves, neckline, length, fabric, closed=bool(closure), printed=bool(motif))
+    return Garment(
+        category,
+        colour,
+        second,
+        pattern,
+        sleeves,
+        neckline=neckline,
+        length=length,
+        fit=fit,
+        closure=closure,
+        motif=motif,
+        details=frozenset(details),
+        fabric=fabric,
+        style=rng.choice(styles),
+    )
 
 
 def _pick(weights: dict[str, int], rng: random.Random) -> str:

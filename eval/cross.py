@@ -1,0 +1,8 @@
+"""The command `fashioniq cross` as a script."""
+
+import sys
+
+from fashioniq.cli import main
+
+if __name__ == "__main__":
+    raise SystemExit(main(["cross", *sys.argv[1:]]))

@@ -1,0 +1,8 @@
+"""The command `fashioniq write-queries` as a script."""
+
+import sys
+
+from fashioniq.cli import main
+
+if __name__ == "__main__":
+    raise SystemExit(main(["write-queries", *sys.argv[1:]]))

@@ -1,0 +1,122 @@
+"""What trainings of dialog retrievers and of composers do alike."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from torch.utils.data import TensorDataset
+
+from fashioniq.askers import Asker
+from fashioniq.categories import canonical
+from fashioniq.commands.common import RETRIEVERS, create, describe_data, load_retriever
+from fashioniq.config import RetrieverTrainingSettings, TrainComposer, TrainRetriever
+from fashioniq.data.catalog import Catalog, Pair
+from fashioniq.data.features import FeatureStore, Items
+from fashioniq.data.words import SPECIAL, Vocabulary, load_word_vectors
+from fashioniq.files import UserError
+from fashioniq.models.retriever import Listener
+from fashioniq.training.fitting import fit, loaders
+from fashioniq.training.losses import turn_loss
+from fashioniq.training.retriever import DialogSource, RetrieverTraining
+
+MAX_WORDS = 8  # length limit of recorded captions (paper); 5 to 8 % of the released ones are longer
+Settings = TrainRetriever | TrainComposer
+
+
+@dataclass(frozen=True)
+class Splits:
+    """What a training uses of its catalog: products of each split, or pairs where recorded captions are all
+    there is."""
+
+    catalog: Catalog
+    items: dict[str, Items]
+    pairs: dict[str, list[Pair]] | None
+
+    def coverage(self) -> dict[str, float]:
+        """The share of each split that is used."""
+        if self.pairs is None:
+            return {split: len(some) / len(self.catalog.ids(split)) for split, some in self.items.items()}
+        return {split: len(some) / len(self.catalog.pairs(split)) for split, some in self.pairs.items()}
+
+
+def new_retriever(
+    settings: Settings, store: FeatureStore, vocabulary: Vocabulary, *, max_words: int, max_turns: int
+) -> tuple[Listener, dict[str, Any]]:
+    """A new model with its word vectors, or with the weights of --init-from; and its sizes as in
+    model.json."""
+    vectors_VD = None
+    if settings.word_vectors:
+        vectors_VD, missing = load_word_vectors(settings.word_vectors, vocabulary)
+        count = len(vocabulary) - len(SPECIAL)
+        print(
+            f"{count - len(missing)} of {count} words have vectors in {settings.word_vectors}; "
+            f"without: {', '.join(missing[:8]) or 'none'}"
+        )
+    pl.seed_everything(settings.seed, verbose=False)
+    sizes = settings.model.sizes(
+        vocabulary=len(vocabulary),
+        features=store.size,
+        attributes=len(store.attribute_words) if settings.attrs else 0,
+        max_words=max_words,
+        max_turns=max_turns,  # later turns share the embedding of the last one
+        word_vector_size=0 if vectors_VD is None else vectors_VD.shape[1],
+    )
+    model = create(RETRIEVERS, settings.model.kind, sizes)
+    if vectors_VD is not None:
+        model.set_word_vectors(vectors_VD)
+    if settings.init_from:
+        started, _, start_facts = load_retriever(settings.init_from, settings.category, store)
+        if start_facts["sizes"] != sizes or start_facts["words"] != vocabulary.words:
+            raise UserError(
+                f"{settings.init_from} has other sizes or words than this training: "
+                "give its --model.width, --model.layers and so on, and its captioner"
+            )
+        model.load_state_dict(started.state_dict())
+    return model, sizes
+
+
+def retriever_facts(
+    settings: Settings, store: FeatureStore, vocabulary: Vocabulary, sizes: dict[str, Any], splits: Splits
+) -> dict[str, Any]:
+    """The first keys of model.json."""
+    return {
+        "kind": "retriever",
+        "category": canonical(settings.category),
+        "attrs": settings.attrs,
+        "model": settings.model.kind,
+        "sizes": sizes,
+        "words": vocabulary.words,
+        "features": store.identity,
+        "data": describe_data(splits.catalog, splits.coverage()),
+    }
+
+
+def train(
+    settings: RetrieverTrainingSettings,
+    folder: Path,
+    model: Listener,
+    source: DialogSource,
+    facts: dict[str, Any],
+    *,
+    asker: Asker,
+) -> str:
+    """Train a model on the dialogs of a source; return what the best epoch reached, as a sentence."""
+    module = RetrieverTraining(
+        model,
+        source,
+        asker,
+        loss=turn_loss(settings.loss, settings.margin, settings.temperature),
+        negatives=settings.negatives,
+        learning_rate=settings.learning_rate,
+        schedule=settings.schedule,
+    )
+    of_train, of_val = (TensorDataset(torch.arange(source.count(split))) for split in ("train", "val"))
+    batches = loaders(of_train, of_val, settings.batch_size, settings.seed)
+    best = fit(module, model, batches, run=folder, settings=settings, facts=facts, monitor="val_score")
+    turns = source.turns
+    return (
+        f"retriever of epoch {best['epoch']:.0f} in {folder}: turn {turns} P {best[f'val_P_{turns}']:.1f}, "
+        f"R@10 {best[f'val_R@10_{turns}']:.1f} among the {len(source.items['val'])} products of val"
+    )

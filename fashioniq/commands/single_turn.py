@@ -1,0 +1,225 @@
+"""Single-turn retrieval: queries and gallery of a category, and the results of whatever answers the
+queries."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from fashioniq.categories import canonical
+from fashioniq.commands.common import open_store, pairs_with_targets
+from fashioniq.commands.single_turn_search import Answers
+from fashioniq.config import EvalSingleTurn, Score, SingleTurn
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.queries import Query, queries_of
+from fashioniq.files import UserError, discard, write_json, write_text
+from fashioniq.gallery import NotFiniteError
+from fashioniq.metrics.single_turn import MEASURES, mean, measures
+from fashioniq.report.tables import csv_table, latex_table, rounded
+
+COUNTS = ("pairs", "queries", "gallery")
+GALLERIES = {"original": "all products of the split", "val-split": "the products in pairs of the split"}
+CAPTIONS = {
+    "each": "each caption of a pair is a query",
+    "joined": "a pair is a query, its captions joined by and",
+    "both-orders": "a pair is a query, the mean of its captions joined by and in both orders",
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """What answers the queries: for the products `known`, by a function of a gallery's ids and queries.
+
+    `facts` are what the answers depend on.
+    """
+
+    known: set[str]
+    answer: Callable[[Sequence[str], Sequence[Query]], Answers]
+    facts: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Task:
+    """The queries of a category's usable pairs, the ids of its gallery, and the share of the split that both
+    cover."""
+
+    category: str
+    queries: list[Query]
+    ids: list[str]
+    facts: dict[str, Any]
+
+
+def check_categories(settings: SingleTurn, *per_category: str) -> None:
+    """Raise UserError unless categories are named, each once, and the options `per_category` have a value for
+    each."""
+    if not settings.category:
+        raise UserError("no category given: give --category dresses, or several for a table with their mean")
+    if len({canonical(name) for name in settings.category}) < len(settings.category):
+        raise UserError(f"--category {' '.join(settings.category)} names one category twice")
+    for flag in (*per_category, "features"):
+        if (given := getattr(settings, flag)) and len(given) != len(settings.category):
+            raise UserError(
+                f"--{flag} has {len(given)} values for {len(settings.category)} categories: give one for "
+                f"each, in their order"
+            )
+
+
+def evaluate(
+    settings: EvalSingleTurn | Score, source_of: Callable[[int, Catalog], Source], beside: Path
+) -> None:
+    """Answer the queries of all categories, print a row of measures per category and their mean, and write
+    all results.
+
+    The results are in --out, or in a folder of `beside`. Raises UserError for vectors that are not finite.
+    """
+    if len(settings.category) > 1 and not settings.out:
+        raise UserError("several categories share one results folder: give it with --out")
+    catalogs = [Catalog(settings.data, category) for category in settings.category]
+    answered, rows = [], []
+    for number, catalog in enumerate(catalogs):
+        source = source_of(number, catalog)
+        task = task_of(settings, catalog, source.known)
+        try:
+            answers = source.answer(task.ids, task.queries)
+        except NotFiniteError as error:
+            made_by = source.facts["answers"]
+            raise UserError(
+                f"the vectors of {made_by} are too large to compare ({error}): train or write it again"
+            ) from error
+        answered.append((task, answers))
+        told = measures(answers.rank_Q, answers.depth_Q, len(task.ids) - settings.exclude_candidate)
+        rows.append({"category": task.category, **source.facts, **task.facts, **told})
+    metrics = {
+        "protocol": "single-turn retrieval",
+        "data": str(settings.data),
+        "split": settings.split,
+        "gallery": settings.gallery,
+        "captions": settings.captions,
+        "candidate": "passed over" if settings.exclude_candidate else "stays in the gallery",
+        "rows": rows,
+        "mean": {name: mean([row[name] for row in rows]) for name in MEASURES},
+    }
+    candidate = "-without-candidate" if settings.exclude_candidate else ""
+    name = f"single-turn-{settings.split}-{settings.gallery}-{settings.captions}{candidate}"
+    out = settings.out or beside / name
+    discard(out, "metrics.json", "ranks.*.jsonl", "run.*.trec")
+    for task, answers in answered:
+        _write_answers(out, task, answers)
+    _write_tables(out, metrics)
+    _print(metrics)
+    print(f"results in {out}")
+
+
+def known_products(settings: SingleTurn, number: int, catalog: Catalog) -> set[str]:
+    """The products that queries may contain: those of the feature store if one is given, otherwise all of the
+    split."""
+    if settings.features:
+        return set(open_store(settings.data, catalog.category, Path(settings.features[number])).ids)
+    return set(catalog.ids(settings.split))
+
+
+def task_of(settings: SingleTurn, catalog: Catalog, known: set[str]) -> Task:
+    """The queries and the gallery of a category. Raises UserError where no pair has a target, or the answers
+    cover both products of none."""
+    pairs = pairs_with_targets(catalog, settings.split)
+    there = [pair for pair in pairs if pair.candidate in known and pair.target in known]
+    if not there:
+        raise UserError(
+            f"the answers cover both products of none of the {len(pairs)} {settings.split} pairs of "
+            f"{catalog.category}: "
+            "check that they are of this category"
+        )
+    everything = catalog.ids(settings.split)
+    in_pairs = {name for pair in pairs for name in (pair.target, pair.candidate)}
+    wanted = [name for name in everything if settings.gallery == "original" or name in in_pairs]
+    ids = [name for name in wanted if name in known]
+    queries = queries_of(there, settings.captions)
+    facts = {
+        "pairs": len(there),
+        "coverage_of_pairs": len(there) / len(pairs),
+        "queries": len(queries),
+        "gallery": len(ids),
+        "coverage": len(ids) / len(wanted),
+        "captions_origin": catalog.captions_origin,
+        "fingerprint": catalog.fingerprint(),
+    }
+    return Task(catalog.category, queries, ids, facts)
+
+
+def _write_answers(out: Path, task: Task, answers: Answers) -> None:
+    """Write each query with its target's rank, null if unknown; and a TREC run file if the ranking was
+    computed here."""
+    records = [
+        {**asdict(query), "rank": rank}
+        for query, rank in zip(task.queries, answers.known_ranks(), strict=True)
+    ]
+    write_text(
+        out / f"ranks.{task.category}.jsonl",
+        "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records),
+    )
+    if answers.top is not None:
+        lines = [
+            f"{query.name} Q0 {name} {place} {score:.6f} fashioniq"
+            for query, ranking in zip(task.queries, answers.top, strict=True)
+            for place, (name, score) in enumerate(ranking, start=1)
+        ]
+        write_text(out / f"run.{task.category}.trec", "\n".join(lines) + "\n")
+
+
+def _write_tables(out: Path, metrics: dict[str, Any]) -> None:
+    header = ("category", *COUNTS, *MEASURES)
+    write_text(
+        out / "table.csv", csv_table(header, [[row.get(name) for name in header] for row in _rows(metrics)])
+    )
+    write_text(out / "table.tex", latex_table(header, [_cells(row) for row in _rows(metrics)]))
+    write_json(out / "metrics.json", metrics)
+
+
+def _rows(metrics: dict[str, Any]) -> list[dict[str, Any]]:
+    """The categories and, where they are several, their mean."""
+    return [
+        *metrics["rows"],
+        *([{"category": "mean", **metrics["mean"]}] if len(metrics["rows"]) > 1 else []),
+    ]
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    return [
+        row["category"],
+        *(f"{row[name]:,}" if name in row else "" for name in COUNTS),
+        *(rounded(name, row[name], 2) for name in MEASURES),
+    ]
+
+
+def coverage_line(category: str, facts: dict[str, Any]) -> str:
+    return f"{category}: {100 * facts['coverage_of_pairs']:.1f} % of the pairs and {100 * facts['coverage']:.1f} % of the gallery are covered"
+
+
+def _print(metrics: dict[str, Any]) -> None:
+    gallery, captions = metrics["gallery"], metrics["captions"]
+    print(
+        f"single turn, {metrics['split']} split; gallery {gallery}: {GALLERIES[gallery]}; the candidate {metrics['candidate']}"
+    )
+    print(f"captions {captions}: {CAPTIONS[captions]}")
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    for name in ("category", *COUNTS, *MEASURES):
+        table.add_column(name.replace("+", "\n+"), justify="left" if name == "category" else "right")
+    for row in _rows(metrics):
+        table.add_row(*_cells(row))
+    Console().print(table)
+    for row in metrics["rows"]:
+        made = (
+            f"; features: {row['features']}, pictures: {row['pictures']}, first {row['words']} words of a text"
+            if "features" in row
+            else ""
+        )
+        print(
+            f"{coverage_line(row['category'], row)}; {row['model']} of {row['answers']}{made}; captions: {row['captions_origin']}"
+        )
+    if any(row[name] is None for row in metrics["rows"] for name in MEASURES):
+        print("–: the rankings are too short for this measure")

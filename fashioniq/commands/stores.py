@@ -1,0 +1,43 @@
+"""Filling a feature store with a progress bar, and what the store then holds."""
+
+from contextlib import ExitStack
+from pathlib import Path
+
+from rich.progress import Progress
+
+from fashioniq.commands.sources import Source
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.features import FeatureStore
+from fashioniq.data.filling import fill_store
+
+
+def fill(root: Path, catalog: Catalog, source: Source, update: bool = False) -> None:
+    """Fill the store `root` with all products of a catalog from a source of vectors, and print what it holds
+    and lacks."""
+    facts, extract = source
+    with ExitStack() as at_end:
+        bar = Progress()
+        task = bar.add_task(f"{catalog.category}: {facts['encoder']}")
+
+        def progress(count: int, of: int) -> None:
+            if not bar.live.is_started:  # where there is nothing to do there is nothing to show
+                at_end.enter_context(bar)
+            bar.update(task, advance=count, total=of)
+
+        store, asked = fill_store(root, catalog.all_ids(), facts, extract, progress=progress, update=update)
+    _print(store, asked, len(catalog.all_ids()))
+
+
+def _print(store: FeatureStore, asked: int, products: int) -> None:
+    failures = store.facts["failures"]
+    held = f"{len(store.ids)} of {products} products × {store.size} in {store.root}"
+    if not asked:
+        print(
+            f"nothing to do, the store is complete: {held}, {len(failures)} left out, see {store.root / 'store.json'}"
+        )
+        return
+    print(f"{held}, {len(store.attribute_words)} attribute words ({store.facts['attributes']})")
+    for name, reason in list(failures.items())[:5]:
+        print(f"  left out: {name}: {reason}")
+    if len(failures) > 5:
+        print(f"  left out: {len(failures) - 5} more, all in {store.root / 'store.json'}")

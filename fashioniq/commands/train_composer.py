@@ -1,0 +1,48 @@
+"""`fashioniq train-composer`."""
+
+from fashioniq.askers import BestItem
+from fashioniq.commands.common import open_store, pairs_with_features, run_folder, split_items
+from fashioniq.commands.retriever_training import MAX_WORDS, Splits, new_retriever, retriever_facts, train
+from fashioniq.config import TrainComposer
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.words import Vocabulary
+from fashioniq.files import UserError
+from fashioniq.models.composer import PARTS
+from fashioniq.training.fitting import begin_run
+from fashioniq.training.retriever import RecordedDialogs, RecordedTurns
+
+
+def run(settings: TrainComposer) -> None:
+    """Train the composer of a category on recorded captions."""
+    _check_attributes(settings)
+    kind = f"composer-{settings.model.composition}"
+    folder = run_folder(settings.run, kind, settings.category, settings.attrs)
+    catalog = Catalog(settings.data, settings.category)
+    store = open_store(settings.data, settings.category, settings.features, settings.attrs)
+    pairs = {split: pairs_with_features(catalog, store, split) for split in ("train", "val")}
+    vocabulary = Vocabulary.of(text for pair in pairs["train"] for text in pair.captions)
+    items = {split: split_items(catalog, store, split) for split in pairs}
+    recorded = {
+        split: RecordedTurns(some, items[split], vocabulary, MAX_WORDS) for split, some in pairs.items()
+    }
+    source = RecordedDialogs(recorded, items)
+    model, sizes = new_retriever(settings, store, vocabulary, max_words=MAX_WORDS, max_turns=1)
+    begin_run(folder, "train-composer", settings)
+    facts = retriever_facts(settings, store, vocabulary, sizes, Splits(catalog, items, pairs)) | {
+        "user": None,
+        "loss": settings.loss,
+        "negatives": settings.negatives,
+        "dialogs": "recorded",
+        "errors": 0.0,
+        "exclude_shown": False,
+    }
+    best = train(settings, folder, model, source, facts, asker=BestItem())
+    print(f"{best}, {len(recorded['val'])} recorded captions")
+
+
+def _check_attributes(settings: TrainComposer) -> None:
+    """Raise UserError where --attrs contradicts the composition."""
+    composition = settings.model.composition
+    if settings.attrs != ("attributes" in PARTS[composition]):
+        rule = "uses no attributes: leave --attrs out" if settings.attrs else "uses attributes: give --attrs"
+        raise UserError(f"composition {composition} {rule}")

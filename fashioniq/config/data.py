@@ -1,0 +1,178 @@
+"""Settings of the commands that make, download, check and describe the data."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from fashioniq.config.fields import CATEGORY, DATA, DECODERS, DEVICE, FEATURES, option, required
+
+
+@dataclass(kw_only=True)
+class DrawSample:
+    """Draw the sample catalog: garments, captions, attributes and titles in Fashion IQ's layout, generated
+    from a seed."""
+
+    data: Path = option(Path("data/sample"), "output folder")
+    products: int = option(1200, "products of each of the three categories", least=1)
+    size: int = option(96, "picture size in pixels per side, at least 96")
+    seed: int = option(0, "random seed; each seed gives another catalog", least=0, below=2**32)
+
+
+@dataclass(kw_only=True)
+class ImportCatalog:
+    """Convert a retailer's table and pictures to a Fashion IQ folder; captions are written from attribute
+    differences."""
+
+    table: Path | None = option(
+        None,
+        "table with one product per row: .csv, .parquet or .jsonl; without it every picture is a product",
+        alias="--csv",
+    )
+    images: Path | None = option(
+        None,
+        "folder or archive (.zip, .tar, .tar.gz) of pictures named <id>.jpg, <id>_1.jpg, <id>-2.png …; "
+        "subfolders are searched",
+    )
+    category: str = required(CATEGORY)
+    id: str | None = option(None, "column with the product ids")
+    title: str | None = option(None, "column with the product titles")
+    data: Path = option(Path("data/catalog"), "output folder")
+    picture: str | None = option(
+        None, "column with picture names in --images, separated by |; the first readable picture is used"
+    )
+    url: str | None = option(
+        None, "column with http or https addresses of pictures, separated by |; used instead of --images"
+    )
+    where: str | None = option(None, "filter COLUMN=VALUE; other rows are skipped")
+    attributes: list[str] = option([], "columns whose values are attributes, such as colour")
+    group: str | None = option(
+        None, "column that identifies the variants of a product; variants stay in one split"
+    )
+    max_gigabytes: float = option(20.0, "size limit of an unpacked archive in gigabytes", least=0)
+    workers: int = option(2, DECODERS, least=0)
+    seed: int = option(0, "random seed of the splits", least=0, below=2**32)
+
+
+@dataclass(kw_only=True)
+class DownloadImages:
+    """Download the pictures of a category from its list of addresses; an interrupted download can be
+    continued."""
+
+    data: Path = option(Path("data/fashioniq"), DATA)
+    category: str = required(CATEGORY)
+    urls: Path | None = option(
+        None,
+        "list of addresses, one ID <tab> URL per line (default: asin2url.CATEGORY.txt in DATA/image_url or "
+        "DATA)",
+    )
+    connections: int = option(32, "parallel downloads", least=1)
+    per_host: int = option(16, "parallel downloads from one host", least=1)
+    retries: int = option(4, "retries after a time-out, 429 or 5xx, with increasing delays", least=0)
+    timeout: float = option(30.0, "time limit of a download in seconds", least=0.1)
+    max_megabytes: float = option(
+        20.0, "size limit of a picture in megabytes; larger files are skipped", least=0.001
+    )
+
+
+@dataclass(kw_only=True)
+class CheckData:
+    """Check a Fashion IQ folder without changing it: exit code 0 if clean, 1 with findings, 2 if unusable."""
+
+    data: Path = option(Path("data/fashioniq"), DATA)
+    category: str | None = option(None, "category to check (default: all categories of the folder)")
+    images: Path | None = option(None, "folder of pictures (default: DATA/images)")
+    report: Path | None = option(None, "JSON file for all findings")
+    workers: int = option(2, DECODERS, least=0)
+
+
+@dataclass(kw_only=True)
+class ExtractAttributes:
+    """Find attribute words in titles, summaries and descriptions, and write them as asin2attr files."""
+
+    data: Path = option(Path("data/fashioniq"), DATA)
+    category: str = required(CATEGORY)
+    vocabulary: Path | None = option(
+        None,
+        "vocabulary: DeepFashion's list_attr_cloth.txt, or a CSV file with the columns word, type and "
+        "synonyms "
+        "(default: the built-in list of about 300 words)",
+    )
+    column: list[str] = option(
+        [], "columns as TYPE=COLUMN whose values are attributes of a type, such as texture=baseColour"
+    )
+    compare: bool = option(False, "measure precision and recall against existing labels, and write nothing")
+    replace: bool = option(False, "replace existing labels")
+
+
+@dataclass(kw_only=True)
+class PairReferences:
+    """Pair each product with the product of its split that shares the rarest title words: pairs for people to
+    caption."""
+
+    data: Path = option(Path("data/fashioniq"), DATA)
+    category: str = required(CATEGORY)
+    per_target: int = option(1, "references per target, nearest first", least=1)
+    compare: bool = option(
+        False, "measure how often the captioned reference is among the first 1, 5 and 50, and write nothing"
+    )
+    out: Path | None = option(None, "output folder of pairs.CATEGORY.SPLIT.json (default: DATA/pairs)")
+
+
+@dataclass(kw_only=True)
+class ExtractFeatures:
+    """Fill a feature store with an image vector and the top attributes of every product; an interrupted run
+    can be continued."""
+
+    data: Path = option(Path("data/fashioniq"), DATA)
+    category: str = required(CATEGORY)
+    features: Path | None = option(None, FEATURES)
+    predictor: Path | None = option(
+        None,
+        "run of train-attributes whose encoder computes the vectors and whose head predicts the attributes",
+    )
+    encoder: str = option(
+        "efficientnet-b7",
+        "image encoder without --predictor: a timm or EfficientNet name, or metadata for vectors of title "
+        "and attribute words",
+    )
+    weights: str = option(
+        "imagenet", "encoder weights: imagenet (downloaded), a .pth or .safetensors file, or none (random)"
+    )
+    image_size: int = option(224, "picture size in pixels per side; --predictor has its own", least=1)
+    dimensions: int = option(256, "size of metadata vectors", least=1)
+    batch_size: int = option(32, "pictures per batch", least=1)
+    workers: int = option(2, DECODERS + ", without a time limit per picture", least=0)
+    precision: Literal["auto", "float32", "bfloat16"] = option(
+        "auto", "arithmetic of the encoder; auto is bfloat16 if the hardware supports it"
+    )
+    update: bool = option(
+        False,
+        "add missing products and newly readable pictures to a complete store; replaced pictures are not "
+        "detected",
+    )
+    device: str = option("auto", DEVICE)
+
+
+@dataclass(kw_only=True)
+class ImportFeatures:
+    """Fill a feature store with vectors of your own, one row per product."""
+
+    data: Path = option(Path("data/fashioniq"), DATA)
+    category: str = required(CATEGORY)
+    features: Path | None = option(None, FEATURES)
+    vectors: Path = required("vectors: a .npy file, N×D")
+    ids: Path = required("product ids: a JSON list of N strings, in the order of the vectors")
+    attribute_scores: Path | None = option(
+        None,
+        "attribute scores: a .npy file, N×A; needs --attribute-words (default: attributes from the labels)",
+    )
+    attribute_words: Path | None = option(
+        None, "attribute words: a JSON list of A strings; needs --attribute-scores"
+    )
+
+
+@dataclass(kw_only=True)
+class FetchSpice:
+    """Download the Stanford jars that SPICE needs to the folder where SPICE expects them."""
+
+    retries: int = option(4, "retries after a failed download", least=0)

@@ -1,0 +1,149 @@
+"""Settings of the commands about dialogs of questions and answers."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from fashioniq.config.fields import CATEGORY, DATA, DECODERS, DEVICE, OUT, option, required
+
+
+@dataclass(kw_only=True)
+class EvalChatIR:
+    """Rank the images of a search space by recorded question dialogs after every round (ChatIR's
+    protocol)."""
+
+    dialogues: list[str] = option(
+        [], "dialog files of ChatIR, VisDial v1.0 or PlugIR; several share one table and one plot"
+    )
+    search_space: Path = required("search space: JSON list of the names of all images that are searched")
+    images: Path | None = option(
+        None,
+        "folder that the image names are relative to; .jpg, .jpeg, .png and .webp are tried for names "
+        "without a suffix",
+    )
+    encoder: str | None = option(
+        None,
+        "encoder: CLIP or BLIP by folder or Hugging Face name, such as Salesforce/blip-itm-base-coco, "
+        "or a run of train-dialog-encoder",
+    )
+    weights: Path | None = option(
+        None,
+        "BLIP weights: ChatIR's checkpoint, a fine-tuned state_dict (.pth, .ckpt) or .safetensors (default: "
+        "its own)",
+    )
+    features: Path | None = option(
+        None,
+        "feature store of the images; missing images are added (default: IMAGES/features and the weights' "
+        "checksum)",
+    )
+    query_vectors: list[str] = option(
+        [], "query vectors instead of --encoder: a .npy file, dialogs × rounds × D, for each of --dialogues"
+    )
+    gallery_vectors: Path | None = option(
+        None, "image vectors for --query-vectors: a .npy file, images × D, in the order of the search space"
+    )
+    separator: str | None = option(
+        None,
+        "separator between rounds (default: the run's own, otherwise a comma; ChatIR's paper uses [SEP])",
+    )
+    query: Literal["auto", "rounds", "last"] = option(
+        "auto",
+        "query text: all rounds so far, or the last round alone (PlugIR); auto is last if fewer than half "
+        "of the rounds "
+        "contain a question mark",
+    )
+    out: Path = required(OUT)
+    batch_size: int = option(128, "dialogs or pictures per batch", least=1)
+    workers: int = option(2, DECODERS, least=0)
+    device: str = option("auto", DEVICE)
+
+
+@dataclass(kw_only=True)
+class Asking:
+    """Options of all commands that ask questions."""
+
+    data: Path = option(Path("data/fashioniq"), DATA)
+    split: Literal["train", "val", "test"] = option("test", "split whose products the dialogs are about")
+    questioner: Literal["recorded", "few-shot", "unanswered", "in-order", "shuffled", "candidate-aware"] = (
+        option(
+            "candidate-aware",
+            "source of the questions: recorded dialogs; a language model (few-shot: one question after each "
+            "answer; "
+            "unanswered: all questions at once); or attribute questions in a fixed order, in random order, "
+            "or those that "
+            "split the current candidates best",
+        )
+    )
+    language_model: str | None = option(
+        None,
+        "language model of few-shot and unanswered: a folder, a Hugging Face name, or endpoint:NAME for a "
+        "model at "
+        "OPENAI_BASE_URL",
+    )
+    encoder: str | None = option(
+        None,
+        "encoder that finds the candidates: a run of train-dialog-encoder, or CLIP or BLIP by folder or name",
+    )
+    features: Path | None = option(
+        None,
+        "feature store of the encoder (default: DATA/features/CATEGORY; for CLIP and BLIP with -NAME, "
+        "missing images are added)",
+    )
+    predictor: Path | None = option(
+        None,
+        "run of train-attributes; the candidates' answers are its probabilities for their features "
+        "(default: the labels)",
+    )
+    candidates: int = option(100, "nearest products that a candidate-aware questioner considers", least=1)
+    rounds: int = option(10, "questions per dialog", least=1)
+    cache: Path = option(
+        Path("runs/endpoint-cache"),
+        "cache folder of the endpoint's answers; cached requests are not sent again",
+    )
+    retries: int = option(
+        4, "retries after a time-out, 429, 5xx or a malformed answer, with increasing delays", least=0
+    )
+    timeout: float = option(60.0, "time limit of an endpoint request in seconds", least=0.1)
+    seed: int = option(0, "random seed of the shuffled question order", least=0, below=2**32)
+    device: str = option("auto", DEVICE)
+
+
+@dataclass(kw_only=True)
+class MakeDialogues(Asking):
+    """Make dialogs of questions and answers and write them in ChatIR's format; an interrupted run can be
+    continued."""
+
+    category: str | None = option(
+        None, CATEGORY + "; optional with --captions-from, but required for attributes and candidates"
+    )
+    captions_from: Path | None = option(
+        None,
+        "dialogs whose images and captions start the new ones (default: DATA/dialogues/CATEGORY.SPLIT.json, "
+        "otherwise titles)",
+    )
+    answerer: Literal["labels", "vqa", "recorded", "person"] = option(
+        "labels",
+        "source of the answers: attribute labels, a model that sees the picture, recorded answers, or a "
+        "person",
+    )
+    vqa_model: str | None = option(
+        None,
+        "model of vqa: BLIP-2 or BLIP by folder or Hugging Face name, or endpoint:NAME for a model at "
+        "OPENAI_BASE_URL",
+    )
+    recorded: Path | None = option(
+        None, "dialogs with the recorded questions and answers (default: those of --captions-from)"
+    )
+    images: Path | None = option(
+        None, "folder that the image names are relative to (default: the pictures of the catalog)"
+    )
+    out: Path = required("output file")
+    batch_size: int = option(32, "dialogs per batch; a person answers one dialog at a time", least=1)
+
+
+@dataclass(kw_only=True)
+class Chat(Asking):
+    """Answer questions in the terminal and see which products are found; Ctrl-D ends the chat."""
+
+    category: str = required(CATEGORY)
+    show: int = option(5, "products shown after each answer", least=1)

@@ -1,0 +1,177 @@
+"""Settings of the evaluation commands."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from fashioniq.config.fields import CATEGORY, DATA, DEVICE, FEATURES, OUT, option, required
+from fashioniq.config.training import WORD_NOISE
+
+Split = Literal["train", "val", "test"]
+
+
+@dataclass(kw_only=True)
+class SimulatedDialogs:
+    """Options of all evaluations in dialogs."""
+
+    data: Path = option(Path("data/fashioniq"), DATA)
+    category: str = required(CATEGORY)
+    features: Path | None = option(None, FEATURES)
+    split: Split = option("test", "split whose products are the targets and the gallery")
+    turns: int = option(5, "turns per dialog", least=1)
+    beam: int = option(5, "beam width of the simulated user; 1 is greedy", least=1)
+    word_noise: float = option(0.0, WORD_NOISE, least=0, below=1)
+    exclude_shown: bool = option(
+        False, "never show a product twice in a dialog; ranks still count all products"
+    )
+    first_candidates: Path | None = option(
+        None, "first_candidates.json of an earlier evaluation, to start from the same products"
+    )
+    index: str | None = option(
+        None,
+        "FAISS index that finds the products to show, such as IVF4096,Flat or HNSW32, for catalogs of about "
+        "a million; "
+        "recall@10 below 0.95 is an error, ranks stay exact (default: exact search)",
+    )
+    batch_size: int = option(128, "dialogs per batch", least=1)
+    seed: int = option(0, "random seed of the first candidates and of --word-noise", least=0, below=2**32)
+    device: str = option("auto", DEVICE)
+
+
+@dataclass(kw_only=True)
+class EvalDialogs(SimulatedDialogs):
+    """Evaluate a retriever in simulated dialogs with every product of a split as the target; write ranks and
+    a report."""
+
+    run: Path | None = option(None, "run of train-retriever (required)")
+    user: str | None = option(
+        None,
+        "user: a run of train-captioner, or human for recorded captions as dialogs of one turn "
+        "(default: the captioner that the retriever was trained with)",
+    )
+    captions: Literal["each", "joined"] = option(
+        "each",
+        "captions with --user human: each caption of a pair as a dialog of its own, or both joined by and",
+    )
+    out: Path | None = option(None, OUT + " (default: RUN/dialogs-SPLIT)")
+
+
+@dataclass(kw_only=True)
+class Cross(SimulatedDialogs):
+    """Evaluate several retrievers with several users in one table (Fashion IQ, table 6); finished
+    combinations are kept."""
+
+    retrievers: list[str] = option([], "runs of train-retriever; A,B,C are seeds of one model")
+    users: list[str] = option(
+        [],
+        "runs of train-captioner; A,B,C are seeds of one model (default: those that the retrievers were "
+        "trained with)",
+    )
+    out: Path | None = option(
+        None, OUT.replace("replaced", "updated") + " (default: runs/cross-CATEGORY-SPLIT)"
+    )
+
+
+@dataclass(kw_only=True)
+class EvalCaptions:
+    """Score a captioner against human captions: BLEU, ROUGE-L, CIDEr, METEOR, SPICE, with people and two
+    baselines."""
+
+    data: Path = option(Path("data/fashioniq"), DATA)
+    category: str = required(CATEGORY)
+    run: Path | None = option(
+        None, "run of train-captioner (default: none; people and baselines are scored on all captioned pairs)"
+    )
+    features: Path | None = option(None, FEATURES)
+    split: Split = option("val", "split whose pairs are captioned; released test pairs have no targets")
+    beam: int = option(5, "beam width; 1 is greedy", least=1)
+    out: Path | None = option(
+        None, OUT + " (default: RUN/captions-SPLIT, or runs/people-CATEGORY/captions-SPLIT)"
+    )
+    batch_size: int = option(128, "pairs per batch", least=1)
+    seed: int = option(0, "random seed of the random-caption baseline", least=0, below=2**32)
+    device: str = option("auto", DEVICE)
+
+
+@dataclass(kw_only=True)
+class SingleTurn:
+    """Options of all commands about single-turn retrieval: the queries and the gallery."""
+
+    data: Path = option(Path("data/fashioniq"), DATA)
+    category: list[str] = option(
+        [], "categories: dresses, shirts, tops or your own; several give a table with their mean"
+    )
+    features: list[str] = option(
+        [], "feature stores, one per category (default: DATA/features/CATEGORY, if needed)"
+    )
+    split: Split = option("val", "split whose pairs are the queries; released test pairs have no targets")
+    gallery: Literal["original", "val-split"] = option(
+        "original",
+        "gallery: all products of the split, or only those in its pairs (VAL protocol, higher scores)",
+    )
+    captions: Literal["each", "joined", "both-orders"] = option(
+        "each",
+        "queries of a pair: one per caption, both joined by and, or the mean of both orders of the joined "
+        "captions",
+    )
+
+
+@dataclass(kw_only=True)
+class EvalSingleTurn(SingleTurn):
+    """Evaluate retrievers on single-turn retrieval: find the target of a captioned pair from its candidate
+    and caption."""
+
+    run: list[str] = option([], "runs of train-retriever or train-composer, one per category")
+    exclude_candidate: bool = option(False, "remove the candidate of a query from its results")
+    out: Path | None = option(None, OUT + " (default: RUN/single-turn-…; required for several categories)")
+    batch_size: int = option(128, "queries per batch", least=1)
+    device: str = option("auto", DEVICE)
+
+
+@dataclass(kw_only=True)
+class Score(SingleTurn):
+    """Score rankings or vectors of another system on single-turn retrieval; write-queries lists the
+    queries."""
+
+    predictions: list[str] = option(
+        [],
+        "prediction files, one per category: a TREC run, .json of {query: [id, …]}, or .npz of queries, "
+        "query_vectors, "
+        "ids, vectors",
+    )
+    exclude_candidate: bool = option(False, "remove the candidate of a query from its results")
+    out: Path | None = option(
+        None, OUT + " (default: FILE without suffix/single-turn-…; required for several categories)"
+    )
+    batch_size: int = option(128, "queries per batch", least=1)
+
+
+@dataclass(kw_only=True)
+class WriteQueries(SingleTurn):
+    """Write the queries of single-turn retrieval, named TARGET-CANDIDATE-n, and the gallery to
+    queries.CATEGORY.json."""
+
+    out: Path = required("output folder")
+
+
+@dataclass(kw_only=True)
+class Compare:
+    """Test whether differences between dialog evaluations are significant: paired bootstrap and randomization
+    tests."""
+
+    runs: list[str] = option(
+        [],
+        "folders of eval-dialogs; the first is compared with each other one; A,B,C are seeds of one model",
+        positional="RUN",
+    )
+    measure: str = option(
+        "R@10", "measure: P, MRR (mean reciprocal rank), R@N of one turn, or Hits@N of all turns so far"
+    )
+    turn: int | None = option(
+        None, "turn to compare, from 1 (default: the last that all evaluations have)", least=1
+    )
+    samples: int = option(10000, "bootstrap samples, and permutations of the test", least=100)
+    out: Path | None = option(
+        None, "output folder of comparison.json, .csv, .tex and pages of dialogs side by side"
+    )
+    seed: int = option(0, "random seed of bootstrap and permutations", least=0, below=2**32)

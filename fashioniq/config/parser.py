@@ -1,0 +1,104 @@
+"""Parsers of the commands: every field of a settings dataclass is a flag and a key of YAML files."""
+
+import dataclasses
+import sys
+import typing
+from argparse import SUPPRESS, Action
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import yaml
+from jsonargparse import ActionConfigFile, ActionYesNo, ArgumentParser
+
+from fashioniq.config.renamed import new_flags, new_keys
+from fashioniq.files import UserError
+from fashioniq.options import flag
+
+UNSET = dataclasses.MISSING
+
+
+class Parser(ArgumentParser):
+    """A parser that reports a mistake in one line and exits with code 2, and reads YAML files of earlier
+    versions."""
+
+    commands = ("", "")  # given, and run
+
+    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
+        self.exit(2, f"error: {' '.join(message.split())}; see {self.prog} --help\n")
+        raise SystemExit(2)
+
+    def parse_path(self, path: Any, *args: Any, **kwargs: Any) -> Any:
+        """Parse a YAML file, whose keys may be those of an earlier version."""
+        try:
+            with open(path, encoding="utf-8") as file:
+                values = yaml.safe_load(file)
+            if not isinstance(values, dict | None):
+                raise UserError(f"expected options and values in {path}, found {type(values).__name__}")
+            text = yaml.safe_dump(new_keys(*self.commands, values or {}), sort_keys=False, allow_unicode=True)
+        except (OSError, ValueError, yaml.YAMLError) as error:
+            self.error(f"cannot read {path}: {error}")
+        except UserError as error:
+            self.error(f"{path}: {error}")
+        return self.parse_string(text, str(path), *args, **kwargs)
+
+
+class Several(Action):
+    """All values of a flag that may be given several times; they replace those of a YAML file."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        self.given = [*getattr(self, "given", ()), *values]
+        setattr(namespace, self.dest, self.given)
+
+
+def parser_of(command: str, kind: type, given: str | None = None) -> Parser:
+    """The parser of a command with the settings `kind`; `given` is the old command that was asked for, if
+    another."""
+    parser = Parser(prog=f"fashioniq {command}", description=kind.__doc__)
+    parser.commands = (given or command, command)
+    about = "YAML file with any of the options below; flags after it take precedence"
+    parser.add_argument("--config", action=ActionConfigFile, help=about)
+    _add_options(parser, parser, kind, "")
+    return parser
+
+
+def parse(command: str, kind: type, arguments: Sequence[str], given: str | None = None) -> Any:
+    """The settings of a command. Exits with code 2 at an unknown or malformed argument; prints a notice about
+    old flags."""
+    parser = parser_of(command, kind, given)
+    try:
+        flags, notice = new_flags(given or command, command, arguments)
+    except UserError as error:
+        parser.error(str(error))
+    values = parser.parse_args(flags).as_dict()
+    if notice:
+        print(notice, file=sys.stderr)
+    values.pop("config")
+    for field in dataclasses.fields(kind):
+        if isinstance(value := values.get(field.name), dict):
+            values[field.name] = _kind_of(kind, field)(**value)
+    return kind(**values)
+
+
+def _add_options(parser: Parser, target: Any, kind: type, prefix: str) -> None:
+    types = typing.get_type_hints(kind)
+    for field in dataclasses.fields(kind):
+        name, own, about = prefix + field.name, types[field.name], {"help": field.metadata["help"]}
+        flags = [flag(name), *([alias] if (alias := field.metadata.get("alias")) else [])]
+        if dataclasses.is_dataclass(own):
+            group = parser.add_argument_group(field.metadata["help"])
+            _add_options(parser, group, _kind_of(kind, field), name + ".")
+        elif own is bool:
+            target.add_argument(*flags, action=ActionYesNo(no_prefix="no-"), default=field.default, **about)
+        elif field.default is UNSET and field.default_factory is UNSET:
+            target.add_argument(*flags, type=own, required=True, **about)
+        elif positional := field.metadata.get("positional"):
+            # A default, or an empty list, would override the value of --config.
+            target.add_argument(name, type=str, nargs="*", metavar=positional, default=SUPPRESS, **about)
+        elif own == list[str]:
+            target.add_argument(*flags, type=str, nargs="*", action=Several, default=[], **about)
+        else:
+            target.add_argument(*flags, type=own, default=field.default, **about)
+
+
+def _kind_of(kind: type, field: Any) -> Any:
+    return typing.get_type_hints(kind)[field.name]

@@ -1,0 +1,155 @@
+"""Sizes of the models: options of the trainings, and `sizes` in model.json. This file does not import
+torch."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar, Literal, Self
+
+from fashioniq.files import UserError
+from fashioniq.options import option
+
+WORD_WIDTH = 512  # size of word embeddings that recurrent models learn
+
+_ON_DISK = {
+    "image_mlp_width": "image_hidden",
+    "max_tokens": "limit",
+}  # options with another name in model.json
+_IN_CODE = {name: key for key, name in _ON_DISK.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """Sizes that a person chooses. Those that follow from the data (vocabulary, features, …) are arguments of
+    the model."""
+
+    KEYS: ClassVar[dict[str, tuple[str, ...]]]  # kind → keys of `sizes` in model.json, in their order
+    EARLIER: ClassVar[dict[str, Any]] = {}  # values of options that the sizes of earlier versions lack
+
+    kind: ClassVar[str]
+
+    def sizes(self, **of_data: int) -> dict[str, Any]:
+        """`sizes` of model.json: these options and the sizes that follow from the data, without those of
+        other kinds."""
+        known = {_ON_DISK.get(name, name): value for name, value in asdict(self).items()} | of_data
+        return {key: known[key] for key in self.KEYS[self.kind]}
+
+    @classmethod
+    def of_sizes(cls, kind: str, sizes: Mapping[str, Any]) -> tuple[Self, dict[str, int]]:
+        """The config that was written as `sizes`, and the sizes that follow from the data."""
+        names = {one.name for one in fields(cls)}
+        known = {_IN_CODE.get(key, key): value for key, value in sizes.items()}
+        own = cls.EARLIER | {name: value for name, value in known.items() if name in names}
+        own |= {"kind": kind} if "kind" in names else {}
+        return cls(**own), {name: value for name, value in known.items() if name not in names}
+
+
+def check_heads(width: int, heads: int) -> None:
+    """Raise UserError where attention heads do not divide the width."""
+    if width % heads:
+        raise UserError(f"--model.heads is {heads}: it must divide --model.width, {width}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaptionerConfig(ModelConfig):
+    """Sizes of a relative captioner."""
+
+    KEYS = {
+        "transformer": ("vocabulary", "features", "attributes", "width", "heads", "hidden", "layers", "dropout",
+                        "max_words"),
+        "rnn": ("vocabulary", "features", "attributes", "width", "dropout", "max_words"),
+    }  # fmt: skip
+
+    kind: Literal["transformer", "rnn"] = option(  # type: ignore[misc]
+        "transformer",
+        "architecture: transformer (paper) or rnn (show, attend and tell; ignores heads, hidden and layers)",
+    )
+    width: int = option(512, "model width: size of all token vectors", least=1)
+    heads: int = option(8, "attention heads; they must divide the width", least=1)
+    hidden: int = option(2048, "hidden units of the feed-forward layers", least=1)
+    layers: int = option(6, "layers of the encoder, and of the decoder", least=1)
+    dropout: float = option(0.1, "dropout rate in training", least=0, below=1)
+    max_words: int = option(8, "maximum length of a caption in words; longer captions are cut", least=1)
+
+    def check(self) -> None:
+        if self.kind == "transformer":
+            check_heads(self.width, self.heads)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetrieverConfig(ModelConfig):
+    """Sizes of a dialog retriever."""
+
+    KEYS = {
+        "transformer": ("vocabulary", "features", "attributes", "width", "heads", "hidden", "layers", "max_words",
+                        "max_turns", "word_vector_size", "attention", "image_hidden"),
+        "rnn": ("vocabulary", "features", "attributes", "width", "max_words", "word_vector_size", "image_hidden"),
+    }  # fmt: skip
+    EARLIER = {"attention": "both-ways"}
+
+    kind: Literal["transformer", "rnn"] = option(  # type: ignore[misc]
+        "transformer",
+        "architecture: transformer (paper) or rnn (Guo et al. 2018; ignores heads, hidden, layers and "
+        "attention)",
+    )
+    width: int = option(256, "model width: size of all token vectors, and of the search space", least=1)
+    heads: int = option(8, "attention heads; they must divide the width", least=1)
+    hidden: int = option(1024, "hidden units of the feed-forward layers", least=1)
+    layers: int = option(6, "transformer layers", least=1)
+    attention: Literal["turn-causal", "both-ways"] = option(
+        "turn-causal",
+        "attention between turns: turn-causal sees the turn itself and earlier ones and encodes each turn "
+        "once; "
+        "both-ways (paper) encodes all turns again after each turn",
+    )
+    image_mlp_width: int = option(
+        0,
+        "hidden units of an MLP branch that is added to the linear image embedding; 0 disables it (paper)",
+        least=0,
+    )
+
+    def check(self) -> None:
+        if self.kind == "transformer":
+            check_heads(self.width, self.heads)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComposerConfig(ModelConfig):
+    """Sizes of a single-turn composer."""
+
+    KEYS = {
+        "composer": ("vocabulary", "features", "attributes", "composition", "width", "max_words", "word_vector_size",
+                     "image_hidden"),
+    }  # fmt: skip
+    kind = "composer"
+
+    composition: Literal["A", "B", "C", "D", "E", "F"] = option(
+        "A",
+        "composition by the paper's letters: A image, attributes and gated caption; B image and gated "
+        "caption; "
+        "C image and caption; D caption; E image; F attributes",
+    )
+    width: int = option(256, "model width, and size of the search space", least=1)
+    image_mlp_width: int = option(
+        0,
+        "hidden units of an MLP branch that is added to the linear image embedding; 0 disables it (paper)",
+        least=0,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogEncoderConfig(ModelConfig):
+    """Sizes of a dialog encoder that is trained from scratch; CLIP and BLIP have sizes of their own and
+    ignore these."""
+
+    KEYS = {"transformer": ("features", "width", "heads", "hidden", "layers", "dropout", "limit")}
+    kind = "transformer"
+
+    width: int = option(256, "model width: size of all token vectors, and of the search space", least=1)
+    heads: int = option(8, "attention heads; they must divide the width", least=1)
+    hidden: int = option(1024, "hidden units of the feed-forward layers", least=1)
+    layers: int = option(2, "transformer layers", least=1)
+    dropout: float = option(0.1, "dropout rate in training", least=0, below=1)
+    max_tokens: int = option(128, "maximum length of a dialog in words; longer dialogs are cut", least=1)
+
+    def check(self) -> None:
+        check_heads(self.width, self.heads)
