@@ -24,15 +24,13 @@ from fashioniq.loop.rollout import Dialogs, System, rollout
 from fashioniq.models.attributes import AttributePredictor, top_attributes
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.configs import CaptionerConfig, RetrieverConfig
-from fashioniq.models.decoding import Looks
 from fashioniq.models.encoder import convert_efficientnet_pytorch, create_encoder, encoder_mean_std, encoder_size, normalise
 from fashioniq.models.retriever import DialogRetriever
-from fashioniq.rollout import Dialogs, rollout
 from fashioniq.training.attributes import AttributeTraining
 from fashioniq.training.captioner import CaptionerTraining
 from fashioniq.training.losses import turn_loss
 from fashioniq.training.retriever import RetrieverTraining, SimulatedDialogs, random_others
-from fashioniq.users import CaptionerUser
+from fashioniq.users.captioner import CaptionerUser
 
 LENGTHS = (0.007, 0.085, 0.119, 0.137, 0.2, 0.184, 0.129, 0.139)  # shares of Fashion IQ's training captions of 1 … 8 words and more
 ENDS = 0.15  # share of places at which the untrained captioner ends: its captions are then about six words long

@@ -8,8 +8,9 @@ from fashioniq.data.words import PAD, SPECIAL, UNKNOWN, Vocabulary
 from fashioniq.loop.messages import Message
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.configs import CaptionerConfig
-from fashioniq.models.decoding import Looks
-from fashioniq.users import CaptionerUser, ErringUser, RecordedUser, Words, chances, negation, with_errors
+from fashioniq.users.captioner import CaptionerUser
+from fashioniq.users.noisy import NoisyUser, chances, corrupt, negation
+from fashioniq.users.recorded import Recorded
 
 SPEAKS = Vocabulary([f"word{n}" for n in range(16)])
 HEARS = Vocabulary([f"word{n}" for n in reversed(range(2, 16))])  # other ids, and two words that it never heard

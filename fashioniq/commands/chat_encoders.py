@@ -21,7 +21,7 @@ from fashioniq.data.filling import fill_store
 from fashioniq.data.images import load_image
 from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.files import UserError
-from fashioniq.gallery import Gallery
+from fashioniq.loop.gallery import Gallery
 from fashioniq.models.configs import DialogEncoderConfig
 from fashioniq.models.dialog_encoder import DialogEncoder, TextHalf, TextTower
 from fashioniq.models.text import ImageText, TextEncoder, load_text_encoder, unit

@@ -43,7 +43,7 @@ def simulated(
     captioner, speaks, user_facts = load_captioner(run, settings.category, store)
     user: User = CaptionerUser(captioner.to(device), items, speaks, hears, settings.beam)
     if settings.word_noise:
-        user = ErringUser(user, settings.word_noise, hears, chances(settings.seed, settings.turns, len(items), captioner.max_words, device))
+        user = NoisyUser(user, settings.word_noise, hears, chances(settings.seed, settings.turns, len(items), captioner.max_words, device))
     target_N = torch.arange(len(items), device=device)
     first_N, first_facts = _first_candidates(settings, items)
     told = {
@@ -91,7 +91,7 @@ def recorded(
     longest = max_words if settings.captions == "each" else 2 * max_words
     words_NL = hears.encode([text for *_, text in rows], longest)
     if settings.word_noise:
-        words_NL = with_errors(words_NL, settings.word_noise, chances(settings.seed, 1, *words_NL.shape)[0], negation(hears))
+        words_NL = corrupt(words_NL, settings.word_noise, chances(settings.seed, 1, *words_NL.shape)[0], negation(hears))
     told = {
         "user": f"recorded captions, {settings.captions}",
         "captions": catalog.captions_origin,

@@ -13,7 +13,7 @@ from fashioniq.config import EvalSingleTurn
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.queries import Query
 from fashioniq.files import UserError
-from fashioniq.gallery import Gallery
+from fashioniq.loop.gallery import Gallery
 
 
 def run(settings: EvalSingleTurn) -> None:

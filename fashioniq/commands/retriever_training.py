@@ -8,7 +8,6 @@ import pytorch_lightning as pl
 import torch
 from torch.utils.data import TensorDataset
 
-from fashioniq.askers import Asker
 from fashioniq.categories import canonical
 from fashioniq.commands.common import RETRIEVERS, create, describe_data, load_retriever
 from fashioniq.config import RetrieverTrainingSettings, TrainComposer, TrainRetriever
@@ -16,6 +15,7 @@ from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.data.features import FeatureStore, Items
 from fashioniq.data.words import SPECIAL, Vocabulary, load_word_vectors
 from fashioniq.files import UserError
+from fashioniq.loop.messages import Asker
 from fashioniq.models.retriever import Listener
 from fashioniq.training.fitting import fit, loaders
 from fashioniq.training.losses import turn_loss

@@ -18,7 +18,7 @@ from fashioniq.config import EvalSingleTurn, Score, SingleTurn
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.queries import Query, queries_of
 from fashioniq.files import UserError, discard, write_json, write_text
-from fashioniq.gallery import NotFiniteError
+from fashioniq.loop.gallery import NotFiniteError
 from fashioniq.metrics.single_turn import MEASURES, mean, measures
 from fashioniq.report.tables import csv_table, latex_table, rounded
 

@@ -94,7 +94,7 @@ def answers_of(settings: Asking, catalog: Catalog, found: Sequence[Topic], ids: 
     Raises UserError where the features are not those of that predictor, or it knows too few words.
     """
     if settings.predictor is None:
-        return questioners.known(found, [catalog.labels.get(name, [[]] * ATTRIBUTE_LISTS) for name in ids])
+        return known(found, [catalog.labels.get(name, [[]] * ATTRIBUTE_LISTS) for name in ids])
     store, run = FeatureStore(settings.features or features_folder(settings.data, catalog.category, None)), settings.predictor
     words = read_facts(run, "attribute predictor")["attribute_words"]
     if store.facts["weights"] != checksum(run / "weights.safetensors"):

@@ -1,6 +1,6 @@
 """`fashioniq train-composer`."""
 
-from fashioniq.askers import BestItem
+from fashioniq.askers.best_item import BestItem
 from fashioniq.commands.common import open_store, pairs_with_features, run_folder, split_items
 from fashioniq.commands.retriever_training import MAX_WORDS, Splits, new_retriever, retriever_facts, train
 from fashioniq.config import TrainComposer

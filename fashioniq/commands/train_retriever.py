@@ -3,7 +3,7 @@
 from functools import partial
 from pathlib import Path
 
-from fashioniq.askers import BestItem
+from fashioniq.askers.best_item import BestItem
 from fashioniq.commands.common import (
     check_enough_to_show,
     load_captioner,

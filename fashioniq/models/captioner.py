@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from fashioniq.data.features import ItemInputs
 from fashioniq.data.words import PAD
 from fashioniq.models.configs import CaptionerConfig
-from fashioniq.models.decoding import Looks, Speaker
+from fashioniq.models.decoding import Speaker
 from fashioniq.models.layers import Decoder, DecoderState, Encoder, small_embedding
 
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from fashioniq.data.words import PAD
+from fashioniq.loop.messages import Turn
 from fashioniq.models.configs import WORD_WIDTH, ComposerConfig
 from fashioniq.models.layers import mean_embedding, small_embedding
 from fashioniq.models.retriever import Listener

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fashioniq.data.words import PAD
+from fashioniq.loop.messages import Turn
 from fashioniq.models.configs import ComposerConfig, RetrieverConfig
 from fashioniq.models.layers import Encoder
 

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from fashioniq.data.features import ItemInputs
 from fashioniq.data.words import PAD
+from fashioniq.loop.messages import Turn
 from fashioniq.models.configs import WORD_WIDTH, CaptionerConfig, RetrieverConfig
-from fashioniq.models.decoding import Looks, Speaker
+from fashioniq.models.decoding import Speaker
 from fashioniq.models.layers import Slots, mean_embedding, small_embedding
 from fashioniq.models.retriever import Listener
 

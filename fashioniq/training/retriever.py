@@ -95,7 +95,7 @@ class SimulatedDialogs:
         if self.word_noise:
             seed = self.seed if split == "val" else epoch_seed(self.seed, epoch)  # validation is the same in every epoch
             chance = chances(seed, self.turns, len(items), captioner.max_words, device)
-            user = ErringUser(user, self.word_noise, words, chance)
+            user = NoisyUser(user, self.word_noise, words, chance)
         self.users[split] = user
 
     def train(self, row_B: Tensor) -> Iterator[Start]:
@@ -127,7 +127,7 @@ class RecordedTurns:
     def dialogs(self, row_B: Tensor, device: torch.device) -> Start:
         """The dialogs of these rows."""
         row_B = row_B.cpu()
-        user = RecordedUser(self.words_RL[row_B].unsqueeze(1).to(device))
+        user = Recorded.of_words(self.words_RL[row_B].unsqueeze(1).to(device))
         return Start(self.target_R[row_B].to(device), self.first_R[row_B].to(device), user, 1)
 
 
@@ -207,7 +207,8 @@ class RetrieverTraining(FusedTraining):
     def _loss_of_dialogs(self, gallery: Gallery, vectors_ND: Tensor | None, start: Start) -> Tensor:
         """The loss against the whole gallery's fresh vectors, or without them against the batch's."""
         target_B, first_B, user, turns = start
-        dialogs = rollout(self.model, self.asker, user, gallery, target_B, first_B, turns, rank=False)
+        system = System(self.model, self.asker, gallery)
+        dialogs = rollout(system, user, target_B, Message(item_B=first_B), turns, rank=False)
         if vectors_ND is None:
             item_N = whole_batch(target_B)
             vectors_ND = self.model.embed_images(gallery.items.features_ND[item_N])
@@ -222,7 +223,7 @@ class RetrieverTraining(FusedTraining):
     def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
         gallery = self.galleries["val"]
         target_B, first_B, user, turns = self.source.val(batch[0])
-        dialogs = rollout(self.model, self.asker, user, gallery, target_B, first_B, turns)
+        dialogs = rollout(System(self.model, self.asker, gallery), user, target_B, Message(item_B=first_B), turns)
         self._ranks.append(dialogs.ranks)
 
     def on_validation_epoch_end(self) -> None:

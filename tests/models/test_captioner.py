@@ -8,7 +8,6 @@ from fashioniq.data.features import ItemInputs
 from fashioniq.data.words import END, PAD, SPECIAL, START, UNKNOWN
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.configs import CaptionerConfig
-from fashioniq.models.decoding import Looks
 from fashioniq.models.rnn import RNNCaptioner
 
 ATTRIBUTES = 12

@@ -6,7 +6,6 @@ from torch.nn.functional import pad
 
 from fashioniq.models.composer import PARTS, Composer
 from fashioniq.models.configs import ComposerConfig
-from fashioniq.models.retriever import Turn
 from fashioniq.training.losses import triplet
 
 SEES = {"image": "image_BD", "attributes": "attributes_BA", "caption": "words_BL"}

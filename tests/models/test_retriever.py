@@ -5,8 +5,16 @@ import pytest
 import torch
 
 from fashioniq.models.configs import RetrieverConfig
-from fashioniq.models.retriever import DialogRetriever, Turn
+from fashioniq.models.retriever import DialogRetriever
 from fashioniq.models.rnn import RNNRetriever
+
+
+class Turn(NamedTuple):
+    """What these models read of a turn."""
+
+    words_BL: torch.Tensor
+    attributes_BA: torch.Tensor
+    image_BD: torch.Tensor
 
 
 def make(kind, attributes=12, image_mlp_width=0, **sizes):

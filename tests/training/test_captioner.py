@@ -6,7 +6,6 @@ from fashioniq.data.features import Items
 from fashioniq.data.words import END, PAD, START, UNKNOWN, Vocabulary
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.configs import CaptionerConfig
-from fashioniq.models.decoding import Looks
 from fashioniq.training.captioner import CaptionerTraining, caption_examples, put_together
 
 SHAPES, COLOURS = ("longer", "much shorter", "more formal", "darker with sleeves"), ("red", "blue", "green", "black", "white")

@@ -20,7 +20,7 @@ from fashioniq.training.retriever import (
     SimulatedDialogs,
     random_others,
 )
-from fashioniq.users import RecordedUser
+from fashioniq.users.recorded import Recorded
 
 VOCABULARY = Vocabulary([f"word{n}" for n in range(26)])
 
@@ -120,7 +120,7 @@ SAID = {(5, 7, "word1 word2"), (5, 7, "word3"), (5, 8, "word6"), (2, 9, "word4")
 def test_recorded_turns_are_the_captions_with_their_targets_and_candidates_each_as_often():
     torch.manual_seed(0)
     target_B, first_B, people, turns = RecordedTurns(PAIRS, some_items(30), VOCABULARY, 8).draw(4000, torch.device("cpu"))
-    words = VOCABULARY.decode(people.reply(target_B, Offer(0, first_B)).words_BL)
+    words = VOCABULARY.decode(people.reply(target_B, Message(item_B=first_B), 0).words_BL)
     drawn = list(zip(target_B.tolist(), first_B.tolist(), words, strict=True))
     assert set(drawn) == SAID and turns == 1
     assert all(900 < drawn.count(said) < 1100 for said in SAID)
