@@ -4,13 +4,8 @@
 
 Both run with this interpreter, one thread and the settings beside this script. Losses, weights, rankings,
 dialogs and tables must have the same bytes; metrics.json, store.json and catalog.json the same values, with
-<<<<<<< HEAD
-any keys added. Changed wording (pages, LaTeX tables, sentences in these JSON files) is reported and fails only
-with --pages. Differences of model.json are reported and never fail.
-=======
 any keys added. Changed wording (pages, LaTeX tables, sentences in these JSON files) is reported and fails
 only with --pages. Differences of model.json are reported and never fail.
->>>>>>> golden
 
 Exit code: 0 identical, 1 different, 2 if the workload fails.
 """
@@ -93,11 +88,7 @@ def _checkout(version: str, folder: Path) -> Path:
 
 
 def _compare_files(base: Path, head: Path, name: Path) -> tuple[str, list[str]]:
-<<<<<<< HEAD
-    """A verdict (same, added, wording, model or DIFFERENT) and the differences, without the folders' own paths."""
-=======
     """A verdict (same, added, wording, model or DIFFERENT) and the differences; own paths do not count."""
->>>>>>> golden
     if not (base / name).exists():
         return "added", []
     if not (head / name).exists():
