@@ -3,9 +3,9 @@
     python tests/golden/compare_commits.py BASE [HEAD] [--pages]
 
 Both run with this interpreter, one thread and the settings beside this script. Losses, weights, rankings,
-dialogs and tables must have the same bytes; metrics.json, store.json and catalog.json the same values, with any
-keys added. Changed wording (pages, LaTeX tables, sentences in these JSON files) is reported and fails only with
---pages. Differences of model.json are reported and never fail.
+dialogs and tables must have the same bytes; metrics.json, store.json and catalog.json the same values, with
+any keys added. Changed wording (pages, LaTeX tables, sentences in these JSON files) is reported and fails
+only with --pages. Differences of model.json are reported and never fail.
 
 Exit code: 0 identical, 1 different, 2 if the workload fails.
 """
@@ -88,7 +88,7 @@ def _checkout(version: str, folder: Path) -> Path:
 
 
 def _compare_files(base: Path, head: Path, name: Path) -> tuple[str, list[str]]:
-    """A verdict (same, added, wording, model or DIFFERENT) and the differences, apart from the folders' own paths."""
+    """A verdict (same, added, wording, model or DIFFERENT) and the differences; own paths do not count."""
     if not (base / name).exists():
         return "added", []
     if not (head / name).exists():

@@ -25,7 +25,7 @@ def losses(folder: Path) -> dict[str, list[float]]:
 
 
 def records(folder: Path, evaluation: str) -> list[list[Any]]:
-    """Name, item shown, words and the target's rank of every turn; of a query the first five items instead."""
+    """Name, item shown, words and the target's rank of each turn; of a query the first five items instead."""
     if evaluation == "single_turn":
         return list(_queries(folder / evaluation))
     return [

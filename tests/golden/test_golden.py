@@ -3,7 +3,7 @@
 Trainings and searches are in float32, whose last bits depend on the CPU type and on the version of PyTorch.
 Losses may therefore differ by 1e-4 of their value. A difference in the last bit can also exchange two products
 at nearly equal distances, or two words of nearly equal probability: 2 % of the records of an evaluation may
-differ. Measures and pages are computed from the records; they are compared only where all records are the same.
+differ. Measures and pages are computed from the records, and compared only where all records are the same.
 
 After an intended change of numbers run `python tests/golden/update.py`, after one of the pages' text
 `python tests/golden/update.py --pages`, and look at what changed in `expected/`. On one machine
