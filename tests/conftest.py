@@ -33,7 +33,7 @@ def arguments_of(command, **options):
 
 def pytest_collection_modifyitems(items):
     """The fast ones first."""
-    items.sort(key=lambda item: "end_to_end" in item.path.parts)
+    items.sort(key=lambda item: bool({"end_to_end", "golden"} & set(item.path.parts)))
 
 
 @dataclass(frozen=True)

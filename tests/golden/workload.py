@@ -1,0 +1,68 @@
+"""The golden workload: a drawn sample, four trainings and three evaluations that together take seconds.
+
+Every step is a command with a file of `settings/`. Only the command line is used, so that the same workload
+runs on versions of the package with other modules and classes.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+SETTINGS = Path(__file__).resolve().parent / "settings"
+STEPS = (
+    ("draw-sample", "catalog"),
+    ("extract-features", "features"),
+    ("train-captioner", "captioner"),
+    ("train-retriever", "transformer"),
+    ("train-retriever", "rnn"),
+    ("train-dialog-encoder", "dialog_encoder"),
+    ("eval-dialogs", "dialogs"),
+    ("eval-chatir", "chatir"),
+    ("eval-single-turn", "single_turn"),
+)
+LOG = "log.txt"
+
+
+def run_workload(checkout: Path, folder: Path) -> None:
+    """Run all steps in the empty `folder`, in a process with one thread that imports `checkout/fashioniq`.
+
+    Paths in the settings are relative, so results do not depend on where the folder is. Raises RuntimeError
+    with the end of the log if a step fails.
+    """
+    own = {"PYTHONPATH": str(checkout.resolve()), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    environment = os.environ | own
+    with open(folder / LOG, "w", encoding="utf-8") as log:
+        command = [sys.executable, str(Path(__file__).resolve())]
+        process = subprocess.run(command, cwd=folder, env=environment, stdout=log, stderr=log, check=False)
+    if process.returncode:
+        end = "\n".join((folder / LOG).read_text(encoding="utf-8").splitlines()[-20:])
+        raise RuntimeError(f"the golden workload failed on {checkout}:\n{end}")
+
+
+def _run_steps() -> None:
+    import fashioniq
+    from fashioniq.cli import main
+
+    if not (package := Path(fashioniq.__file__).resolve()).is_relative_to(wanted := os.environ["PYTHONPATH"]):
+        raise SystemExit(f"error: expected to import fashioniq from {wanted}, found {package}")
+    for command, name in STEPS:
+        if command == "extract-features":
+            _write_vectors()
+        if code := main([command, "--config", str(SETTINGS / f"{name}.yaml")]):
+            raise SystemExit(f"error: {command} with {name}.yaml returned {code}")
+
+
+def _write_vectors() -> None:
+    """Write a random vector for every dress, of multiples of 1/8, which are the same on every CPU type."""
+    splits = [Path(f"catalog/image_splits/split.dress.{split}.json") for split in ("train", "val", "test")]
+    ids = [name for path in splits for name in json.loads(path.read_text())]
+    np.save("vectors.npy", np.random.default_rng(0).integers(-8, 9, (len(ids), 16)).astype(np.float32) / 8)
+    Path("ids.json").write_text(json.dumps(ids))
+
+
+if __name__ == "__main__":
+    _run_steps()
