@@ -37,12 +37,12 @@ def options(project, vector_runs, recurrent, tmp_path):
 
 
 @pytest.fixture
-def counted(monkeypatch):
+def counted(options, monkeypatch):
     """How often each folder is evaluated."""
     count, real = Counter(), cross.evaluate
 
     def evaluate(settings, run, out):
-        count[str(out.relative_to(settings.out))] += 1
+        count[str(out.relative_to(options["out"]))] += 1
         return real(settings, run, out)
 
     monkeypatch.setattr(cross, "evaluate", evaluate)

@@ -116,7 +116,7 @@ def dialogs(refused, vector_runs, tmp_path):
 def test_an_unknown_command_names_those_that_there_are(capsys):
     assert main(["train"]) == 2
     told = capsys.readouterr().err
-    assert told.startswith("error: there is no command 'train'") and "train-captioner" in told and told.count("\n") == 1
+    assert told.startswith("error: unknown command 'train'") and "train-captioner" in told and told.count("\n") == 1
 
 
 def test_an_unknown_flag_is_named(unparsed):
