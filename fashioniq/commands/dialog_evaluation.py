@@ -22,7 +22,7 @@ from fashioniq.gallery import Gallery, NotFiniteError
 from fashioniq.index import approximate
 from fashioniq.metrics.ranking import average, success, turn_table
 from fashioniq.report.page import write_dialog_page
-from fashioniq.report.products import Looks
+from fashioniq.report.products import ItemCards
 from fashioniq.rollout import Dialogs, Retriever, rollout
 from fashioniq.users import RecordedUser
 
@@ -144,5 +144,5 @@ def _write(
     write_text(out / "dialogs.jsonl", "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records))
     write_text(out / "run.trec", "\n".join(lines) + "\n")
     write_json(out / "first_candidates.json", first)
-    write_dialog_page(out / "report.html", metrics, records, Looks(catalog.images, catalog.titles, attributes))
+    write_dialog_page(out / "report.html", metrics, records, ItemCards(catalog.images, catalog.titles, attributes))
     write_json(out / "metrics.json", metrics)

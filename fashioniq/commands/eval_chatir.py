@@ -23,7 +23,7 @@ from fashioniq.gallery import Gallery, NotFiniteError
 from fashioniq.metrics.chat import MEASURES, repetition, round_table
 from fashioniq.models.text import TextRetriever, VectorRetriever
 from fashioniq.report.chat import write_chat_page
-from fashioniq.report.products import Looks
+from fashioniq.report.products import ItemCards
 from fashioniq.report.tables import csv_table, rounded
 from fashioniq.rollout import Retriever, rollout
 from fashioniq.users import RecordedUser
@@ -71,7 +71,7 @@ def run(settings: EvalChatIR) -> None:
         _tell(metrics)
     rows = [[metrics["name"], *(row[key] for key in ("round", *MEASURES))] for metrics, _ in evaluated for row in metrics["rounds"]]
     write_text(settings.out / "table.csv", csv_table(("dialogues", "round", *MEASURES), rows))
-    write_chat_page(settings.out / "report.html", evaluated, Looks(images, {}, {}))
+    write_chat_page(settings.out / "report.html", evaluated, ItemCards(images, {}, {}))
     print(f"results in {settings.out}, dialogs to look at in {settings.out / 'report.html'}")
 
 

@@ -3,11 +3,11 @@
 import io
 import re
 from collections.abc import Callable, Mapping, Sequence
-from html import escape
 from itertools import cycle, pairwise
 from typing import Any, NamedTuple
 
 import matplotlib
+from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -26,6 +26,14 @@ _WIDTH = 4.7  # inches of 72 units: text of 10 is then 10 pixels high on a phone
 _LABEL_GAP = 7.0  # percent between the names of two lines
 
 
+class Plot(NamedTuple):
+    """A drawing for a page: the box that it fills, what it shows in words, and its shapes as SVG."""
+
+    box: str
+    description: str
+    shapes: Markup
+
+
 class _Line(NamedTuple):
     name: str
     turns: list[int]
@@ -35,22 +43,22 @@ class _Line(NamedTuple):
     dash: str = "-"
 
 
-def turn_plot(turns: Sequence[dict[str, Any]]) -> str:
-    """P, R@50 and R@10 in percent over the turns, as inline SVG. Lines that not every turn has a value of are left out."""
+def turn_plot(turns: Sequence[dict[str, Any]]) -> Plot:
+    """P, R@50 and R@10 in percent over the turns. Lines that not every turn has a value of are left out."""
     styles = (("P", _FIRST, "o"), ("R@50", _THIRD, "s"), ("R@10", _SECOND, "^"))
     return _line_plot([line for key, colour, marker in styles for line in _line(key, turns, colour, marker)])
 
 
-def versus_plot(first: Sequence[dict[str, Any]], second: Sequence[dict[str, Any]]) -> str:
-    """P and R@10 in percent over the turns of two runs, A drawn and B dashed, as inline SVG."""
+def versus_plot(first: Sequence[dict[str, Any]], second: Sequence[dict[str, Any]]) -> Plot:
+    """P and R@10 in percent over the turns of two runs, A drawn and B dashed."""
     lines: list[_Line] = []
     for key, marker in (("P", "o"), ("R@10", "^")):
         lines += _line(key, first, _FIRST, marker, "A") + _line(key, second, _SECOND, marker, "B", "--")
     return _line_plot(lines)
 
 
-def rounds_plot(rounds: Mapping[str, Sequence[float]]) -> str:
-    """Percent over the rounds, counted from 0, a line for each name, as inline SVG."""
+def rounds_plot(rounds: Mapping[str, Sequence[float]]) -> Plot:
+    """Percent over the rounds, counted from 0, a line for each name."""
     styles = [(colour, marker, dash) for dash in ("-", "--", ":") for colour, marker in ((_FIRST, "o"), (_SECOND, "^"), (_THIRD, "s"))]
     lines = [_Line(name, list(range(len(values))), [*values], *style) for (name, values), style in zip(rounds.items(), cycle(styles), strict=False)]
     return _line_plot(lines, "round")
@@ -62,7 +70,7 @@ def _line(key: str, turns: Sequence[dict[str, Any]], colour: str, marker: str, r
     return [_Line(f"{run} {key}".strip(), [turn["turn"] for turn in turns], [turn[key] for turn in turns], colour, marker, dash)]
 
 
-def _line_plot(lines: Sequence[_Line], unit: str = "turn") -> str:
+def _line_plot(lines: Sequence[_Line], unit: str = "turn") -> Plot:
     def draw(axes: Axes) -> None:
         for line in lines:
             axes.plot(line.turns, line.values, line.dash, color=line.colour, marker=line.marker, markersize=5, linewidth=2, clip_on=False)
@@ -77,24 +85,32 @@ def _line_plot(lines: Sequence[_Line], unit: str = "turn") -> str:
     return _svg("turns", f"Percent after each {unit}. {told}", 3.1, draw)
 
 
-def rank_histograms(columns: Mapping[str, Sequence[int]], gallery: int) -> str:
-    """How many dialogs have their target at which place: a table with bars, one column for each name. Ranks are 0-based, places count from 1."""
+class BarRow(NamedTuple):
+    """One range of places, and how many dialogs of each column have their target there; `near` marks the first ten places."""
+
+    places: str
+    near: bool
+    counts: list[int]
+
+
+class Bars(NamedTuple):
+    """A table with bars: its columns, its rows, and the count that fills a cell."""
+
+    columns: list[str]
+    rows: list[BarRow]
+    most: int
+
+
+def rank_histograms(columns: Mapping[str, Sequence[int]], gallery: int) -> Bars:
+    """How many dialogs have their target at which place, one column for each name. Ranks are 0-based, places count from 1."""
     last = max([gallery, *(rank + 1 for ranks in columns.values() for rank in ranks)])
     ends = [step for step in _RANK_STEPS if step < last] + [last]
     starts = [1, *(end + 1 for end in ends[:-1])]
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in columns)
-    counts = [[sum(start <= rank + 1 <= end for rank in ranks) for ranks in columns.values()] for start, end in zip(starts, ends, strict=True)]
-    most = max(1, *(count for row in counts for count in row))
-    rows = ""
-    for start, end, row in zip(starts, ends, counts, strict=True):
-        cells = "".join(f'<td><span class="bar" style="--share:{count / most:.3f}">{count:,}</span></td>' for count in row)
-        near = " class=near" if end <= 10 else ""
-        rows += f'<tr{near}><th scope="row">{start:,}{"" if start == end else f"–{end:,}"}</th>{cells}</tr>'
-    told = "How many dialogs have their target at which place"
-    return (
-        f'<div class="scroll" role="region" tabindex="0" aria-label="{told}"><table class="histogram">'
-        f'<thead><tr><th scope="col">place</th>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
-    )
+    rows = []
+    for start, end in zip(starts, ends, strict=True):
+        counts = [sum(start <= rank + 1 <= end for rank in ranks) for ranks in columns.values()]
+        rows.append(BarRow(f"{start:,}" if start == end else f"{start:,}–{end:,}", end <= 10, counts))
+    return Bars(list(columns), rows, max([1, *(count for row in rows for count in row.counts)]))
 
 
 def _spread(heights: Sequence[float]) -> list[float]:
@@ -110,7 +126,7 @@ def _spread(heights: Sequence[float]) -> list[float]:
     return moved
 
 
-def _svg(name: str, told: str, height: float, draw: Callable[[Axes], None]) -> str:
+def _svg(name: str, told: str, height: float, draw: Callable[[Axes], None]) -> Plot:
     with matplotlib.rc_context(_SETTINGS):
         figure = Figure(figsize=(_WIDTH, height), layout="constrained")
         axes = figure.add_subplot()
@@ -126,7 +142,7 @@ def _svg(name: str, told: str, height: float, draw: Callable[[Axes], None]) -> s
     return _for_page(drawn.getvalue(), name, told)
 
 
-def _for_page(text: str, name: str, told: str) -> str:
+def _for_page(text: str, name: str, told: str) -> Plot:
     """Keep the drawing alone, name its ids after the plot, and hand colours and font to the page."""
     text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", text[text.index("<svg") :], flags=re.DOTALL)
     box = re.search(r'viewBox="([^"]+)"', text)
@@ -136,4 +152,4 @@ def _for_page(text: str, name: str, told: str) -> str:
     for fixed, ours in _PAGE_COLOURS.items():
         inside = inside.replace(fixed, ours)
     assert box is not None, "Matplotlib always writes a viewBox"
-    return f'<svg class="plot" viewBox="{box[1]}" stroke-linejoin="round" role="img" aria-label="{escape(told)}">{inside.strip()}'
+    return Plot(box[1], told, Markup(inside.strip().removesuffix("</svg>")))

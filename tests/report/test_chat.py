@@ -6,7 +6,7 @@ import torch
 
 from fashioniq.metrics.chat import round_table
 from fashioniq.report.chat import write_chat_page
-from fashioniq.report.products import Looks
+from fashioniq.report.products import ItemCards
 
 RANKS = [[30, 5, 0], [8, 80, 70], [60, 50, 40]]
 
@@ -43,7 +43,7 @@ def evaluated(name, **facts):
 @pytest.fixture
 def written(tmp_path):
     def written(*files):
-        write_chat_page(tmp_path / "page.html", files, Looks({}, {}, {}))
+        write_chat_page(tmp_path / "page.html", files, ItemCards({}, {}, {}))
         text = (tmp_path / "page.html").read_text()
         ids = Balanced(text).ids
         assert len(ids) == len(set(ids)) and "<b>dress" not in text

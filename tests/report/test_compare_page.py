@@ -7,7 +7,7 @@ from PIL import Image
 
 from fashioniq.metrics.ranking import turn_table
 from fashioniq.report.compare_page import write_compare_page
-from fashioniq.report.products import Looks
+from fashioniq.report.products import ItemCards
 
 IDS = [f"B{number}" for number in range(12)]
 FIRST = [(40, 0), (40, 20), (9, 9), (99, 50), (3, 0)]
@@ -29,7 +29,7 @@ def _write(tmp_path: Path, images: dict[str, Path], turn: int = 2, notes: tuple[
     path = tmp_path / "compare.html"
     write_compare_page(
         path, ("rnn <old>", "transformer"), (_metrics(FIRST), _metrics(SECOND)), (_dialogs(FIRST, "is navy"), _dialogs(SECOND, "is <b>red</b>")),
-        turn, "B is better & sure.", notes, Looks(images, {"B0": "a dress & belt"}, {"B1": ["navy"]}), **options,
+        turn, "B is better & sure.", notes, ItemCards(images, {"B0": "a dress & belt"}, {"B1": ["navy"]}), **options,
     )  # fmt: skip
     return path.read_text(encoding="utf-8")
 
