@@ -1,4 +1,4 @@
-"""The page of chat-based retrieval: one HTML file with the measures of one or several files of dialogues, and dialogs to look at."""
+"""The page of chat-based retrieval: measures and dialogs of one or several dialogue files."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,15 +13,16 @@ from fashioniq.report.products import ItemCards, Products
 from fashioniq.report.tables import rounded
 from fashioniq.report.templates import write_page
 
-# metrics.json and the lines of dialogs.jsonl of each file of dialogues
+# metrics.json and the lines of dialogs.jsonl of each dialogue file
 Evaluated = Sequence[tuple[dict[str, Any], list[dict[str, Any]]]]
 
 
 def write_chat_page(
     path: Path, evaluated: Evaluated, cards: ItemCards, dialogs_shown: int = 24, seed: int = 0
 ) -> None:
-    """Write the page of one or several files of dialogues; of each the best, the worst and random dialogs, at most 120 in all.
+    """Write the page of one or several dialogue files.
 
+    It shows the best, the worst and random dialogs of each, at most 120 in all.
     Raises UserError where the page cannot be written.
     """
     products = Products(cards)
@@ -54,8 +55,10 @@ def _letter(number: int) -> str:
 
 
 def _file(name: str, metrics: dict[str, Any]) -> dict[str, Any]:
-    """What the page shows of one file of dialogues."""
-    rows = [[str(row["round"]), *(rounded(key, row[key], 2) for key in MEASURES)] for row in metrics["rounds"]]
+    """The values of one dialogue file on the page."""
+    rows = [
+        [str(row["round"]), *(rounded(key, row[key], 2) for key in MEASURES)] for row in metrics["rounds"]
+    ]
     return {"name": name, "metrics": metrics, "cut": metrics.get("cut", [0]), "rows": rows}
 
 
@@ -66,31 +69,36 @@ def _overview(named: Mapping[str, dict[str, Any]]) -> tuple[list[str], list[list
     for name, metrics in named.items():
         hits = [rounded(HITS, row[HITS]) for row in metrics["rounds"]]
         rows.append([name, *hits, *["–"] * (len(longest) - len(hits)), rounded("BRI", metrics["BRI"], 2)])
-    return ["dialogues", *(str(row["round"]) for row in longest), "BRI"], rows
+    return ["file", *(str(row["round"]) for row in longest), "BRI"], rows
 
 
 def _round_figures(evaluated: Evaluated, letters: Sequence[str]) -> tuple[Plot, Bars]:
-    """Of several files a line of Hits@10 and a column of final places each; of one its measures and the places of three rounds."""
+    """Several files: Hits@10 and final positions of each. One file: its measures, positions of three rounds."""
     gallery = evaluated[0][0]["gallery"]
     if len(evaluated) > 1:
         lettered = dict(zip(letters, evaluated, strict=True))
-        lines = {letter: [row[HITS] for row in metrics["rounds"]] for letter, (metrics, _) in lettered.items()}
-        places = {letter: [dialog["turns"][-1]["rank"] for dialog in dialogs] for letter, (_, dialogs) in lettered.items()}
+        lines = {
+            letter: [row[HITS] for row in metrics["rounds"]] for letter, (metrics, _) in lettered.items()
+        }
+        places = {
+            letter: [dialog["turns"][-1]["rank"] for dialog in dialogs]
+            for letter, (_, dialogs) in lettered.items()
+        }
         return rounds_plot(lines), rank_histograms(places, gallery)
     ((metrics, dialogs),) = evaluated
     last = len(metrics["rounds"]) - 1
     lines = {key: [row[key] for row in metrics["rounds"]] for key in (HITS, "R@10", "R@1")}
-    places = {
+    by_round = {
         f"round {number}": [dialog["turns"][number]["rank"] for dialog in dialogs]
         for number in sorted({0, (last + 1) // 2, last})
     }
-    return rounds_plot(lines), rank_histograms(places, gallery)
+    return rounds_plot(lines), rank_histograms(by_round, gallery)
 
 
 def _round_groups(
     evaluated: Evaluated, names: Sequence[str], products: Products, shown: int, seed: int
 ) -> tuple[list[Group], Filters]:
-    """The articles of the dialogs that are shown, those of all files in one group, and their filters."""
+    """The articles of the chosen dialogs, grouped over all files, and their filters."""
     groups: dict[str, Group] = {}
     kinds: list[set[str]] = []
     before = 0
@@ -98,8 +106,10 @@ def _round_groups(
         for title, hint, places in choose(dialogs, list(range(len(dialogs))), shown // len(evaluated), seed):
             for place in places:
                 kinds.append({outcome(dialogs[place]), f"c{number}"})
-                article = dialog_article(before + place, dialogs[place], metrics["gallery"], products, kinds[-1])
+                article = dialog_article(
+                    before + place, dialogs[place], metrics["gallery"], products, kinds[-1]
+                )
                 groups.setdefault(title, Group(title, hint, [])).articles.append(article)
         before += len(dialogs)
     files = {f"c{number}": name for number, name in enumerate(names)}
-    return list(groups.values()), article_filters({"Target": OUTCOMES, "Dialogues": files}, kinds)
+    return list(groups.values()), article_filters({"Target": OUTCOMES, "File": files}, kinds)

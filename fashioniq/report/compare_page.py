@@ -1,4 +1,4 @@
-"""The page that sets two runs side by side, dialog by dialog: what each showed and was told, and where the target ranked."""
+"""The page that compares two runs dialog by dialog: products shown, feedback, and ranks of the target."""
 
 import math
 import random
@@ -14,7 +14,7 @@ from fashioniq.report.tables import RANKS_COUNT, label, rounded
 from fashioniq.report.templates import write_page
 
 _COLUMNS = ("P", "R@10", "R@50", "MRR", "mean_rank")
-_WINNER = {"wa": "A ended higher", "wb": "B ended higher", "same": "the same place"}
+_WINNER = {"wa": "A", "wb": "B", "same": "equal"}
 _NEAR = {"both": "both", "onlya": "only A", "onlyb": "only B", "neither": "neither"}
 
 
@@ -42,8 +42,9 @@ def write_compare_page(
 ) -> None:
     """Write the page of two runs, A and B, whose dialogs have the same targets in the same order.
 
-    `turn`, counted from 1, is the one after which they are compared; `finding` says what the comparison found. A third of the dialogs shown
-    are those where A is most ahead, a third those of B, the others random by `seed`. Raises UserError where the page cannot be written.
+    The runs are compared after `turn`, counted from 1; `finding` is the result in one sentence. A third of the
+    dialogs are those with the largest lead of A, a third those of B, the others random by `seed`. Raises UserError
+    where the page cannot be written.
     """
     products = Products(cards)
     pairs = [(_until(first, turn), _until(second, turn)) for first, second in zip(*dialogs, strict=True)]
@@ -77,11 +78,13 @@ def _end(dialog: dict) -> int:
 
 
 def _lead(pair: tuple[dict, dict]) -> float:
-    """How far A is ahead of B: the logarithm of the ratio of their places, for 40th to 1st is more than 4,000th to 3,000th."""
+    """Lead of A over B: the log ratio of their positions, as 40th to 1st is more than 4,000th to 3,000th."""
     return math.log((_end(pair[1]) + 1) / (_end(pair[0]) + 1))
 
 
-def _versus_figures(metrics: tuple[dict, dict], pairs: Sequence[tuple[dict, dict]], turn: int) -> dict[str, Any]:
+def _versus_figures(
+    metrics: tuple[dict, dict], pairs: Sequence[tuple[dict, dict]], turn: int
+) -> dict[str, Any]:
     first, second = (run["turns"][:turn] for run in metrics)
     keys = [key for key in _COLUMNS if all(key in row for row in [*first, *second])]
     rows = [
@@ -101,7 +104,7 @@ def _versus_figures(metrics: tuple[dict, dict], pairs: Sequence[tuple[dict, dict
 def _pair_groups(
     pairs: Sequence[tuple[dict, dict]], products: Products, shown: int, seed: int
 ) -> tuple[list[Group], Filters]:
-    """The articles of the pairs that are shown, and their filters."""
+    """The articles of the chosen pairs, and their filters."""
     chosen = _choose_pairs(pairs, shown, seed)
     kinds = {place: _kinds(pairs[place]) for *_, places in chosen for place in places}
     groups = [
@@ -109,12 +112,14 @@ def _pair_groups(
         for title, hint, places in chosen
         if places
     ]
-    facets = {"Who is ahead": _WINNER, f"Target in the top {TOP} at the end": _NEAR}
+    facets = {"Higher final position": _WINNER, f"Target in the final top {TOP}": _NEAR}
     return groups, article_filters(facets, list(kinds.values()))
 
 
-def _choose_pairs(pairs: Sequence[tuple[dict, dict]], shown: int, seed: int) -> list[tuple[str, str, list[int]]]:
-    """Title, hint and places of the dialogs where A wins, where B wins, and of random ones, none of them twice."""
+def _choose_pairs(
+    pairs: Sequence[tuple[dict, dict]], shown: int, seed: int
+) -> list[tuple[str, str, list[int]]]:
+    """Title, hint and places of the dialogs where A leads, where B leads, and of random ones; none twice."""
     few = min(shown, len(pairs)) // 3
     leads = [_lead(pair) for pair in pairs]
     ordered = sorted(range(len(pairs)), key=lambda place: -leads[place])
@@ -122,8 +127,12 @@ def _choose_pairs(pairs: Sequence[tuple[dict, dict]], shown: int, seed: int) -> 
     for_b = [place for place in ordered[::-1][:few] if leads[place] < 0]
     rest = [place for place in range(len(pairs)) if place not in {*for_a, *for_b}]
     others = sorted(random.Random(seed).sample(rest, min(len(rest), shown - len(for_a) - len(for_b))))
-    hint = "by the ratio of the last places"
-    return [("A most ahead", hint, for_a), ("B most ahead", hint, for_b), ("At random", f"drawn with seed {seed} from all others", others)]
+    hint = "by the ratio of the final positions"
+    return [
+        ("A furthest ahead", hint, for_a),
+        ("B furthest ahead", hint, for_b),
+        ("Random", f"drawn with seed {seed} from all others", others),
+    ]
 
 
 def _kinds(pair: tuple[dict, dict]) -> set[str]:

@@ -1,4 +1,4 @@
-"""Dialogs as the templates show them: which are shown, what was shown and said turn by turn, and how they ended."""
+"""Dialogs in the form that the templates need: which are shown, their turns and their outcome."""
 
 import random
 from collections.abc import Sequence
@@ -9,21 +9,21 @@ from fashioniq.report.products import Card, Products
 
 TOP = 10
 OUTCOMES = {"first": "found", "ten": f"in the top {TOP}", "never": f"never in the top {TOP}"}
-MOST_DIALOGS = 120  # this and the budget of pictures keep a page under 10 MB, whatever is asked for
+MOST_DIALOGS = 120  # per page; with PICTURE_BYTES this keeps a page under 10 MB
 
 
 class ShownTurn(NamedTuple):
-    """One turn: the product shown, whether it was the target, what the user said, the target's rank, and by how much it rose."""
+    """One turn: the product shown, whether it is the target, the feedback, and the target's 0-based rank."""
 
     shown: Card
     hit: bool
     words: str
     rank: int
-    up: int | None  # None at the first turn
+    up: int | None  # by how much the rank improved; None at the first turn
 
 
 class DialogArticle(NamedTuple):
-    """One dialog; `classes` are the CSS classes that filters ask for, `found` is the first turn but the last that found the target."""
+    """One dialog; `classes` are for the filters, `found` is the first turn before the last with rank 0."""
 
     number: int
     classes: set[str]
@@ -43,7 +43,7 @@ class Group(NamedTuple):
 
 
 def outcome(dialog: dict[str, Any]) -> str:
-    """How near a dialog came at any turn: first (the target was the best item), ten, or never."""
+    """Best result of a dialog at any turn: first (the target ranked first), ten (in the top ten) or never."""
     best = min(turn["rank"] for turn in dialog["turns"])
     return "first" if best == 0 else "ten" if best < TOP else "never"
 
@@ -53,7 +53,9 @@ def shown_turns(dialog: dict[str, Any], products: Products) -> list[ShownTurn]:
     ranks = [turn["rank"] for turn in dialog["turns"]]
     ups = [None, *(before - rank for before, rank in pairwise(ranks))]
     return [
-        ShownTurn(products.card(turn["shown"]), turn["shown"] == dialog["target"], turn["words"], turn["rank"], up)
+        ShownTurn(
+            products.card(turn["shown"]), turn["shown"] == dialog["target"], turn["words"], turn["rank"], up
+        )
         for turn, up in zip(dialog["turns"], ups, strict=True)
     ]
 
@@ -68,16 +70,21 @@ def dialog_article(
     return DialogArticle(number, classes, gallery, target, turns, top, found)
 
 
-def choose(dialogs: Sequence[dict], told: list[int], shown: int, seed: int) -> list[tuple[str, str, list[int]]]:
-    """Title, hint and places of the best, the worst and the random dialogs, none of them twice."""
-    shown = max(0, min(shown, len(told)))
+def choose(
+    dialogs: Sequence[dict], candidates: list[int], shown: int, seed: int
+) -> list[tuple[str, str, list[int]]]:
+    """Title, hint and places of the best, the worst and random dialogs among `candidates`; none twice."""
+    shown = max(0, min(shown, len(candidates)))
     few = shown // 4
-    ordered = sorted(told, key=lambda place: (dialogs[place]["turns"][-1]["rank"], -dialogs[place]["turns"][0]["rank"]))
+    ordered = sorted(
+        candidates,
+        key=lambda place: (dialogs[place]["turns"][-1]["rank"], -dialogs[place]["turns"][0]["rank"]),
+    )
     best, worst = ordered[:few], ordered[len(ordered) - few :][::-1]
-    rest = [place for place in told if place not in {*best, *worst}]
+    rest = [place for place in candidates if place not in {*best, *worst}]
     others = sorted(random.Random(seed).sample(rest, shown - 2 * few))
     return [
-        ("The best", "ended highest; those that came furthest first", best),
-        ("The worst", "ended lowest", worst),
-        ("At random", f"drawn with seed {seed} from all others", others),
+        ("Best", "highest final position; largest improvement first", best),
+        ("Worst", "lowest final position", worst),
+        ("Random", f"drawn with seed {seed} from all others", others),
     ]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Choice(NamedTuple):
-    """A button: the class of the articles that it leaves, its label, and the number of these articles."""
+    """A button: the class of the articles that it keeps, its label, and the number of these articles."""
 
     kind: str
     label: str
@@ -21,7 +21,7 @@ class Question(NamedTuple):
 
 
 class Filters(NamedTuple):
-    """The rows of buttons, the number of all articles, and each set of classes that can be picked, with whether it leaves no article."""
+    """Rows of buttons, number of articles, and each set of classes that can be picked: (classes, no match)."""
 
     questions: list[Question]
     total: int
@@ -31,14 +31,20 @@ class Filters(NamedTuple):
 def article_filters(facets: Mapping[str, Mapping[str, str]], kinds: Sequence[set[str]]) -> Filters:
     """The filters of articles whose classes are `kinds`.
 
-    `facets` gives to each question its answers, as {class of article: label}. A question that all articles answer alike
-    is left out.
+    `facets` maps each question to its answers, {class of article: label}. A question with the same answer for
+    all articles is left out.
     """
     asked = {text: choices for text, choices in facets.items() if len(set().union(*kinds) & {*choices}) > 1}
     questions = [
-        Question(text, [Choice(kind, label, sum(kind in some for some in kinds)) for kind, label in choices.items()])
+        Question(
+            text,
+            [Choice(kind, label, sum(kind in some for some in kinds)) for kind, label in choices.items()],
+        )
         for text, choices in asked.items()
     ]
-    combinations = [[kind for kind in picked if kind] for picked in product(*(["", *choices] for choices in asked.values()))]
+    combinations = [
+        [kind for kind in picked if kind]
+        for picked in product(*(["", *choices] for choices in asked.values()))
+    ]
     picked = [(wanted, not any({*wanted} <= some for some in kinds)) for wanted in combinations if wanted]
     return Filters(questions, len(kinds), picked)

@@ -17,12 +17,14 @@ def write_dialog_page(
 ) -> None:
     """Write the page of `metrics.json` and of the dialogs behind it.
 
-    A quarter of the dialogs shown are the best, a quarter the worst, the others random by `seed`; at most 120 in all.
+    A quarter of the dialogs shown are the best, a quarter the worst, the others random by `seed`; at most 120.
     Products without a readable picture are shown as a card with their title.
     Raises UserError where the page cannot be written.
     """
     products = Products(cards)
-    groups, filters = _dialog_groups(dialogs, metrics["gallery"], products, min(dialogs_shown, MOST_DIALOGS), seed)
+    groups, filters = _dialog_groups(
+        dialogs, metrics["gallery"], products, min(dialogs_shown, MOST_DIALOGS), seed
+    )
     turns = metrics.get("turns") or []
     write_page(
         path,
@@ -41,14 +43,15 @@ def write_dialog_page(
 
 
 def _turn_figures(metrics: dict, turns: Sequence[dict], dialogs: Sequence[dict]) -> dict[str, Any]:
-    """The table, the plot and the bars of the turns; none of them without turns."""
+    """The table, the plot and the histogram by turn; empty without turns."""
     if not turns:
         return {}
     keys = [key for key, value in turns[0].items() if isinstance(value, int | float)]
     mean = metrics.get("average") if len(turns) > 1 else None
     ranks = [[turn["rank"] for turn in dialog["turns"]] for dialog in dialogs]
     columns = {
-        f"turn {turn['turn']}": [row[number] for row in ranks if number < len(row)] for number, turn in enumerate(turns)
+        f"turn {turn['turn']}": [row[number] for row in ranks if number < len(row)]
+        for number, turn in enumerate(turns)
     }
     return {
         "keys": keys,
@@ -63,15 +66,20 @@ def _turn_figures(metrics: dict, turns: Sequence[dict], dialogs: Sequence[dict])
 def _dialog_groups(
     dialogs: Sequence[dict], gallery: int, products: Products, shown: int, seed: int
 ) -> tuple[list[Group], Filters]:
-    """The articles of the dialogs that are shown, and their filters."""
+    """The articles of the chosen dialogs, and their filters."""
     chosen = choose(dialogs, [place for place, dialog in enumerate(dialogs) if dialog["turns"]], shown, seed)
     places = [place for *_, places in chosen for place in places]
     names = sorted({dialogs[place].get("category", "") for place in places})
     kinds = {
-        place: {outcome(dialogs[place]), f"c{names.index(dialogs[place].get('category', ''))}"} for place in places
+        place: {outcome(dialogs[place]), f"c{names.index(dialogs[place].get('category', ''))}"}
+        for place in places
     }
     groups = [
-        Group(title, hint, [dialog_article(place, dialogs[place], gallery, products, kinds[place]) for place in members])
+        Group(
+            title,
+            hint,
+            [dialog_article(place, dialogs[place], gallery, products, kinds[place]) for place in members],
+        )
         for title, hint, members in chosen
         if members
     ]
@@ -80,10 +88,13 @@ def _dialog_groups(
 
 
 def run_facts(metrics: dict, number: int) -> list[tuple[str, str]]:
-    """Name and value of all single facts in `metrics.json`, as a reader sees them."""
-    single = {key: value for key, value in metrics.items() if value is None or isinstance(value, str | int | float)}
+    """Name and formatted value of the single values in `metrics.json`."""
+    single = {
+        key: value for key, value in metrics.items() if value is None or isinstance(value, str | int | float)
+    }
     return [
-        (key.replace("_", " "), _fact(key, value)) for key, value in {**single, "dialogs": f"{number:,}"}.items()
+        (key.replace("_", " "), _fact(key, value))
+        for key, value in {**single, "dialogs": f"{number:,}"}.items()
     ]
 
 

@@ -1,4 +1,4 @@
-"""Products on a page: their pictures, each embedded once however often it is shown, or else a card with their title."""
+"""Products on a page: their pictures, each embedded once, or a card with their title."""
 
 import base64
 import io
@@ -11,13 +11,13 @@ from PIL import Image, ImageOps
 from fashioniq.data.images import UnreadableImage, load_image
 from fashioniq.report.templates import clipped
 
-PICTURE_BYTES = 7_000_000  # of all pictures of a page, which keeps it under 10 MB
+PICTURE_BYTES = 7_000_000  # for all pictures of a page, in base64
 THUMBNAIL = 128
 
 
 @dataclass(frozen=True)
 class ItemCards:
-    """What a reader sees of products: pictures, titles and attribute words, by product id."""
+    """Pictures, titles and attribute words of products, by product id."""
 
     images: dict[str, Path]
     titles: dict[str, str]
@@ -25,7 +25,7 @@ class ItemCards:
 
 
 class Card(NamedTuple):
-    """One product on a page: its title, the CSS class of its picture (None: it has none) and its attribute words."""
+    """One product on a page: title, CSS class of its picture (None without one) and attribute words."""
 
     title: str
     picture: str | None
@@ -33,10 +33,10 @@ class Card(NamedTuple):
 
 
 class Products:
-    """Makes the cards of the products on one page, and collects their pictures.
+    """The cards of the products on one page, and their pictures.
 
-    `pictures` are the JPEGs in base64: the picture with the CSS class `p7` is `pictures[7]`. `without_picture` counts the
-    products without a readable picture, `over_budget` the pictures left out because the page would be too large.
+    `pictures` are JPEGs in base64; the CSS class `p7` shows `pictures[7]`. `without_picture` counts products
+    without a readable picture, `over_budget` pictures that were left out to keep the page small.
     """
 
     def __init__(self, cards: ItemCards) -> None:
@@ -48,7 +48,7 @@ class Products:
         self._bytes = 0
 
     def card(self, name: str) -> Card:
-        """The card of a product; its title is the id where it has none."""
+        """The card of a product; the id stands in for a missing title."""
         if name not in self._classes:
             self._classes[name] = self._embed(name)
         words = [clipped(word) for word in self._cards.attributes.get(name, [])]

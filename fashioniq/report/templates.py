@@ -27,7 +27,9 @@ def environment() -> Environment:
     )
     made.globals.update(clipped=clipped, label=label, ordinal=ordinal, rounded=rounded, thousands=thousands)
     made.filters.update(label=label, zip=zip)
-    made.globals["style"] = Markup(files("fashioniq.report").joinpath("style.css").read_text(encoding="utf-8"))
+    made.globals["style"] = Markup(
+        files("fashioniq.report").joinpath("style.css").read_text(encoding="utf-8")
+    )
     return made
 
 

@@ -81,7 +81,7 @@ def test_the_page_has_its_sections(tmp_path: Path, images: dict[str, Path]) -> N
         assert part in text
     assert text.count("<svg") == 1
     assert "navy · striped" in text
-    assert "90.0</td>" in text and "30.0</td>" in text and "count from 0" in text  # mean ranks as in the metrics
+    assert "90.0</td>" in text and "30.0</td>" in text and "start at 0" in text  # mean ranks as in the metrics
 
 
 def test_averages_and_success_are_told(tmp_path: Path) -> None:
@@ -133,14 +133,14 @@ def test_a_page_without_any_picture_says_so(tmp_path: Path) -> None:
     assert "data:image" not in text and "<b>No pictures.</b>" in text and "dress B3" in text
 
 
-def test_what_is_drawn_made_or_not_told_is_marked(tmp_path: Path, images: dict[str, Path]) -> None:
+def test_origins_of_pictures_and_captions_are_noted_unless_photographs_and_human(tmp_path: Path, images: dict[str, Path]) -> None:
     text = _write(tmp_path, images, [_dialog("B1", (3, 2, 1))])
     assert "Pictures: drawn." in text and "Captions: drawn sample&#39;s grammar." in text and "User: runs/user." in text
     human = METRICS | {"pictures": "photographs", "captions": "human"}
     text = _write(tmp_path, images, [_dialog("B1", (3, 2, 1))], human)
-    assert "They are" not in text and "does not say" not in text
+    assert "They are" not in text and "does not record" not in text
     del human["captions"]
-    assert "does not say" in _write(tmp_path, images, [_dialog("B1", (3, 2, 1))], human)
+    assert "does not record" in _write(tmp_path, images, [_dialog("B1", (3, 2, 1))], human)
 
 
 def test_best_worst_and_random_dialogs_are_shown_once_each_and_by_the_seed(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_several_categories_can_be_told_apart(tmp_path: Path) -> None:
 
 def test_a_page_without_dialogs_or_turns_is_still_a_page(tmp_path: Path) -> None:
     text = _write(tmp_path, {}, [], METRICS | {"turns": []})
-    assert "There is no dialog to show." in text and not _Reader(text).open
+    assert "There are no dialogs to show." in text and not _Reader(text).open
 
 
 def test_a_page_stays_small_by_leaving_pictures_out(tmp_path: Path, images: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,7 +217,7 @@ def test_plots_are_the_same_each_time_and_take_the_pages_colours() -> None:
 def test_the_histogram_counts_every_dialog_once(tmp_path: Path) -> None:
     bars = rank_histograms({"turn 1": [0, 0, 4, 5, 9, 10, 239], "turn 2": [0] * 7}, 240)
     assert bars.columns == ["turn 1", "turn 2"] and bars.most == 7
-    assert [(row.places, *row.counts) for row in bars.rows] == [
+    assert [(row.positions, *row.counts) for row in bars.rows] == [
         ("1", 2, 7), ("2–5", 1, 0), ("6–10", 2, 0), ("11–50", 1, 0), ("51–100", 0, 0), ("101–240", 1, 0)]  # fmt: skip
     assert [row.near for row in bars.rows] == [True, True, True, False, False, False]
     assert [row.counts for row in rank_histograms({"turn 1": [0]}, 1).rows] == [[1]]
