@@ -8,9 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
 
 from fashioniq.categories import canonical
 from fashioniq.commands.common import load_retriever, open_store, pairs_with_targets, pick_device
@@ -22,7 +19,7 @@ from fashioniq.data.rankings import read_rankings, read_vectors
 from fashioniq.files import UserError, discard, write_json, write_text
 from fashioniq.gallery import Gallery, NotFiniteError
 from fashioniq.metrics.single_turn import MEASURES, mean, measures
-from fashioniq.report.tables import csv_table, latex_table, rounded
+from fashioniq.report.tables import csv_table, latex_table, print_table, rounded
 
 COUNTS = ("pairs", "queries", "gallery")
 GALLERIES = {"original": "all products of the split", "val-split": "the products in pairs of the split"}
@@ -216,7 +213,7 @@ def _rows(metrics: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
-    return [row["category"], *(f"{row[name]:,}" if name in row else "" for name in COUNTS), *(rounded(name, row[name], 2) for name in MEASURES)]
+    return [row["category"], *(f"{row[name]:,}" if name in row else "" for name in COUNTS), *(rounded(name, row[name]) for name in MEASURES)]
 
 
 def _coverage(category: str, facts: dict[str, Any]) -> str:
@@ -227,12 +224,8 @@ def _tell(metrics: dict[str, Any]) -> None:
     gallery, captions = metrics["gallery"], metrics["captions"]
     print(f"single turn, {metrics['split']} split; gallery {gallery}: {GALLERIES[gallery]}; the candidate {metrics['candidate']}")
     print(f"captions {captions}: {CAPTIONS[captions]}")
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    for name in ("category", *COUNTS, *MEASURES):
-        table.add_column(name.replace("+", "\n+"), justify="left" if name == "category" else "right")
-    for row in _rows(metrics):
-        table.add_row(*_cells(row))
-    Console().print(table)
+    header = [name.replace("+", "\n+") for name in ("category", *COUNTS, *MEASURES)]
+    print_table(header, [_cells(row) for row in _rows(metrics)])
     for row in metrics["rows"]:
         made = f"; features: {row['features']}, pictures: {row['pictures']}, first {row['words']} words of a text" if "features" in row else ""
         print(f"{_coverage(row['category'], row)}; {row['model']} of {row['answers']}{made}; captions: {row['captions_origin']}")

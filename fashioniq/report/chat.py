@@ -57,7 +57,7 @@ def _letter(number: int) -> str:
 def _file(name: str, metrics: dict[str, Any]) -> dict[str, Any]:
     """The values of one dialogue file on the page."""
     rows = [
-        [str(row["round"]), *(rounded(key, row[key], 2) for key in MEASURES)] for row in metrics["rounds"]
+        [str(row["round"]), *(rounded(key, row[key]) for key in MEASURES)] for row in metrics["rounds"]
     ]
     return {"name": name, "metrics": metrics, "cut": metrics.get("cut", [0]), "rows": rows}
 
@@ -68,7 +68,7 @@ def _overview(named: Mapping[str, dict[str, Any]]) -> tuple[list[str], list[list
     rows = []
     for name, metrics in named.items():
         hits = [rounded(HITS, row[HITS]) for row in metrics["rounds"]]
-        rows.append([name, *hits, *["–"] * (len(longest) - len(hits)), rounded("BRI", metrics["BRI"], 2)])
+        rows.append([name, *hits, *["–"] * (len(longest) - len(hits)), rounded("BRI", metrics["BRI"])])
     return ["file", *(str(row["round"]) for row in longest), "BRI"], rows
 
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from statistics import fmean, stdev
 from typing import Any
 
-from fashioniq.report.tables import csv_table, latex_table, text_table
+from fashioniq.report.tables import csv_table, label, latex_table, rounded, text_table
 
-MEASURES = ("P", "R@10", "R@50")  # those of the paper's table; the CSV has all
+PAPER_MEASURES = ("P", "R@10", "R@50")  # those of the paper's table; the CSV has all
 NAMES = ("attributes", "user", "retriever")
 
 
@@ -75,14 +75,14 @@ def _columns(row: dict[str, Any]) -> list[tuple[str, dict[str, float], dict[str,
 
 def _as_read(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[list[str]]]]:
     header = ["measure", *NAMES, *(column for column, *_ in _columns(rows[0]))]
-    return header, [
-        [[measure, *(row[name] for name in NAMES), *_cells(row, measure)] for row in rows]
-        for measure in MEASURES
+    sections = [
+        [[label(name), *(row[key] for key in NAMES), *_cells(row, name)] for row in rows] for name in PAPER_MEASURES
     ]
+    return header, sections
 
 
-def _cells(row: dict[str, Any], measure: str) -> list[str]:
+def _cells(row: dict[str, Any], name: str) -> list[str]:
     return [
-        f"{means[measure]:.2f}" + (f" ± {spread[measure]:.2f}" if spread else "")
+        rounded(name, means[name]) + (f" ± {rounded(name, spread[name])}" if spread else "")
         for _, means, spread in _columns(row)
     ]

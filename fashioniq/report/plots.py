@@ -102,7 +102,7 @@ def _line_plot(lines: Sequence[_Line], unit: str = "turn") -> Plot:
                 clip_on=False,
             )
         for line, height in zip(lines, _spread([line.values[-1] for line in lines]), strict=True):
-            text = f"{line.name}  {line.values[-1]:.1f}"
+            text = f"{line.name}  {line.values[-1]:.2f}"
             axes.annotate(
                 text,
                 (line.turns[-1], height),
@@ -116,7 +116,7 @@ def _line_plot(lines: Sequence[_Line], unit: str = "turn") -> Plot:
         axes.grid(axis="y", color=_INK, alpha=0.14, linewidth=0.8)
 
     values = "; ".join(
-        f"{line.name}: " + ", ".join(f"{value:.1f}" for value in line.values) for line in lines
+        f"{line.name}: " + ", ".join(f"{value:.2f}" for value in line.values) for line in lines
     )
     return _svg("turns", f"Line plot of percent after each {unit}. {values}", 3.1, draw)
 

@@ -54,14 +54,14 @@ def written(tmp_path):
 
 def test_one_file_is_told_from_caption_to_last_round(written):
     text = written(evaluated("VisDial"))
-    assert "66.7<small> %</small></dd><dd class=start>33.3 with the caption alone</dd>" in text  # Hits@10
+    assert "66.67<small> %</small></dd><dd class=start>33.33 with the caption alone</dd>" in text  # Hits@10
     assert '<th scope="row">0</th><td>33.33</td>' in text and "0.25 exact repeats" in text
     assert "round 0: top result" in text and "round 2: top result" in text and "1st of 100" in text
 
 
 def test_several_files_stand_in_one_table_one_plot_and_one_filter(written):
     text = written(evaluated("people"), evaluated("Chat<b>GPT"))
-    assert '<th scope="row">A people</th><td>33.3</td><td>66.7</td><td>66.7</td>' in text and '<th scope="row">B Chat&lt;b&gt;GPT</th>' in text
+    assert '<th scope="row">A people</th><td>33.33</td><td>66.67</td><td>66.67</td>' in text and '<th scope="row">B Chat&lt;b&gt;GPT</th>' in text
     assert "Chat<b>" not in text and text.count("<svg") == 1 and re.findall(r"<legend>([^<]+)</legend>", text) == ["Target", "File"]
 
 

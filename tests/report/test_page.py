@@ -81,14 +81,14 @@ def test_the_page_has_its_sections(tmp_path: Path, images: dict[str, Path]) -> N
         assert part in text
     assert text.count("<svg") == 1
     assert "navy · striped" in text
-    assert "90.0</td>" in text and "30.0</td>" in text and "start at 0" in text  # mean ranks as in the metrics
+    assert "90.00</td>" in text and "30.00</td>" in text and "start at 0" in text  # mean ranks as in the metrics
 
 
 def test_averages_and_success_are_told(tmp_path: Path) -> None:
     more = {"average": {"P": 76.0, "R@10": 24.0, "R@50": 36.0, "mean_rank": 55.0}, "success": {"within": 3, "percent": 41.0, "mean_turns": 2.2}}
     text = _write(tmp_path, {}, [_dialog("B1", (111, 40, 2))], METRICS | more)
-    assert '<th scope="row">mean</th><td>76.0</td><td>24.0</td>' in text
-    assert "<dd>41.0<small> %</small></dd>" in text and "at turn 2.2 on average" in text
+    assert '<th scope="row">mean</th><td>76.00</td><td>24.00</td>' in text
+    assert "<dd>41.00<small> %</small></dd>" in text and "at turn 2.20 on average" in text
     never = METRICS | {"success": {"within": 3, "percent": 0.0, "mean_turns": None}}
     assert "on average" not in _write(tmp_path, {}, [_dialog("B1", (111, 40, 2))], never)
 
