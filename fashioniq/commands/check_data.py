@@ -45,10 +45,10 @@ def _watch(things: Iterable[Any], total: int, category: str) -> Iterable[Any]:
 def _tell(name: str, found: Findings) -> None:
     """Print what a category holds, then a line for each kind of finding and of note."""
     if found.counts:
-        rows = [
-            [what, *("–" if count is None else str(count) for count in counts), "as released" if found.released.get(what) == counts else ""]
-            for what, counts in found.counts.items()
-        ]
+        rows = []
+        for what, counts in found.counts.items():
+            cells = ["–" if count is None else str(count) for count in counts] + [""] * (len(SPLITS) - len(counts))
+            rows.append([what, *cells, "as released" if found.released.get(what) == counts else ""])
         print_table([name, *SPLITS, ""], rows)
     elif found.findings or found.notes:
         print(name)

@@ -13,9 +13,9 @@ from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from fashioniq.files import whole
 
-_INK, _SOFT, _LINE, _PAPER = "#1d1d1b", "#62605a", "#dedbd3", "#f6f5f2"
-_FIRST, _SECOND, _THIRD = "#2a62c4", "#b8420f", "#0f7565"  # those of style.css
-_TYPE_COLOURS = {"texture": _FIRST, "fabric": _SECOND, "shape": _THIRD, "part": "#8a4fb0", "style": "#a67c00"}
+_TEXT_INK, _SOFT, _LINE, _PAPER = "#1d1d1b", "#62605a", "#dedbd3", "#f6f5f2"
+_BLUE, _ORANGE, _GREEN = "#2a62c4", "#b8420f", "#0f7565"  # those of style.css
+_TYPE_COLOURS = {"texture": _BLUE, "fabric": _ORANGE, "shape": _GREEN, "part": "#8a4fb0", "style": "#a67c00"}
 
 
 def write_curves(path: Path, rows: Sequence[dict[str, float]], chance: float) -> None:
@@ -27,7 +27,7 @@ def write_curves(path: Path, rows: Sequence[dict[str, float]], chance: float) ->
     best = max(rows, key=lambda row: row["val_mAP"])
     figure = Figure(figsize=(10, 4.2), layout="constrained")
     losses, precisions = figure.subplots(1, 2)
-    for name, label, colour in (("train_loss", "train", _FIRST), ("val_loss", "val", _SECOND)):
+    for name, label, colour in (("train_loss", "train", _BLUE), ("val_loss", "val", _ORANGE)):
         losses.plot(
             epochs,
             [row[name] for row in rows],
@@ -37,7 +37,7 @@ def write_curves(path: Path, rows: Sequence[dict[str, float]], chance: float) ->
             linewidth=2,
             label=f"{label}  {rows[-1][name]:.3g}",
         )
-    styles = {"val_mAP": {"color": _INK, "marker": "o", "markersize": 4, "linewidth": 2.4}}
+    styles = {"val_mAP": {"color": _TEXT_INK, "marker": "o", "markersize": 4, "linewidth": 2.4}}
     styles |= {
         f"val_mAP_{kind}": {"color": colour, "linewidth": 1.4} for kind, colour in _TYPE_COLOURS.items()
     }
@@ -53,7 +53,7 @@ def write_curves(path: Path, rows: Sequence[dict[str, float]], chance: float) ->
         best["val_mAP"],
         "o",
         color="none",
-        markeredgecolor=_INK,
+        markeredgecolor=_TEXT_INK,
         markersize=11,
         label=f"kept  {best['val_mAP']:.1f}",
     )
@@ -68,14 +68,14 @@ def write_curves(path: Path, rows: Sequence[dict[str, float]], chance: float) ->
 
 
 def _dress(axes: Axes, title: str) -> None:
-    axes.set_title(title, loc="left", color=_INK, fontsize=11)
-    axes.set_xlabel("epoch", color=_INK)
+    axes.set_title(title, loc="left", color=_TEXT_INK, fontsize=11)
+    axes.set_xlabel("epoch", color=_TEXT_INK)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=10))
-    axes.grid(axis="y", color=_INK, alpha=0.14, linewidth=0.8)
-    axes.tick_params(colors=_INK, length=0, pad=5)
+    axes.grid(axis="y", color=_TEXT_INK, alpha=0.14, linewidth=0.8)
+    axes.tick_params(colors=_TEXT_INK, length=0, pad=5)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set(color=_INK, alpha=0.4)
-    axes.legend(frameon=False, labelcolor=_INK, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    axes.spines[["left", "bottom"]].set(color=_TEXT_INK, alpha=0.4)
+    axes.legend(frameon=False, labelcolor=_TEXT_INK, loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
 class Cell(NamedTuple):
@@ -86,26 +86,26 @@ class Cell(NamedTuple):
     predicted: list[str]
 
 
-_COLUMNS, _SIDE, _GAP, _ROW, _TEXT = 3, 176, 14, 18, 128  # pixels: picture, gap, line, column of words
+_CELLS_PER_ROW, _SIDE, _GAP, _ROW, _TEXT = 3, 176, 14, 18, 128  # pixels: picture, gap, line, column of words
 _HEAD = 44  # pixels: height of the title
 
 
 def write_contact_sheet(path: Path, title: str, cells: Sequence[Cell]) -> None:
     """Write the pictures with their words as a JPEG; words that are both true and predicted are marked."""
     width = _SIDE + 2 * (_GAP + _TEXT)
-    rows = -(-len(cells) // _COLUMNS)
-    columns = min(_COLUMNS, len(cells))
+    rows = -(-len(cells) // _CELLS_PER_ROW)
+    columns = min(_CELLS_PER_ROW, len(cells))
     sheet = Image.new("RGB", (_GAP + columns * (width + _GAP), _HEAD + rows * (_SIDE + _GAP)), _PAPER)
     draw = ImageDraw.Draw(sheet)
     draw.text(
         (_GAP, _HEAD / 2),
         _fitting(draw, title, _font(15, True), sheet.width - 2 * _GAP),
-        _INK,
+        _TEXT_INK,
         _font(15, True),
         "lm",
     )
     for number, cell in enumerate(cells):
-        row, column = divmod(number, _COLUMNS)
+        row, column = divmod(number, _CELLS_PER_ROW)
         _draw_cell(sheet, draw, _GAP + column * (width + _GAP), _HEAD + row * (_SIDE + _GAP), cell)
     with whole(path) as temporary:
         sheet.save(temporary, "JPEG", quality=90, subsampling=0)
@@ -115,7 +115,7 @@ def _draw_cell(sheet: Image.Image, draw: ImageDraw.ImageDraw, left: int, top: in
     sheet.paste(ImageOps.pad(cell.image, (_SIDE, _SIDE), color="white"), (left, top))
     draw.rectangle((left, top, left + _SIDE - 1, top + _SIDE - 1), outline=_LINE)
     found = set(cell.true) & set(cell.predicted)
-    _list_words(draw, left + _SIDE + _GAP, top, "true", cell.true, found, _INK)
+    _list_words(draw, left + _SIDE + _GAP, top, "true", cell.true, found, _TEXT_INK)
     _list_words(draw, left + _SIDE + 2 * _GAP + _TEXT, top, "predicted", cell.predicted, found, _SOFT)
 
 
@@ -135,10 +135,10 @@ def _list_words(
         right = word in marked
         middle = top + number * _ROW + _ROW / 2
         if right:
-            draw.text((left, middle), "✓", _THIRD, _font(12, True), "lm")
+            draw.text((left, middle), "✓", _GREEN, _font(12, True), "lm")
         font = _font(12, right)
         draw.text(
-            (left + 15, middle), _fitting(draw, word, font, _TEXT - 15), _THIRD if right else ink, font, "lm"
+            (left + 15, middle), _fitting(draw, word, font, _TEXT - 15), _GREEN if right else ink, font, "lm"
         )
 
 

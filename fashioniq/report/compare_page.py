@@ -13,7 +13,7 @@ from fashioniq.report.products import Card, ItemCards, Products
 from fashioniq.report.tables import RANKS_COUNT, label, rounded
 from fashioniq.report.templates import write_page
 
-_COLUMNS = ("P", "R@10", "R@50", "MRR", "mean_rank")
+_VERSUS_MEASURES = ("P", "R@10", "R@50", "MRR", "mean_rank")
 _WINNER = {"wa": "A", "wb": "B", "same": "equal"}
 _NEAR = {"both": "both", "onlya": "only A", "onlyb": "only B", "neither": "neither"}
 
@@ -86,7 +86,7 @@ def _versus_figures(
     metrics: tuple[dict, dict], pairs: Sequence[tuple[dict, dict]], turn: int
 ) -> dict[str, Any]:
     first, second = (run["turns"][:turn] for run in metrics)
-    keys = [key for key in _COLUMNS if all(key in row for row in [*first, *second])]
+    keys = [key for key in _VERSUS_MEASURES if all(key in row for row in [*first, *second])]
     rows = [
         [str(ours["turn"]), *(rounded(key, row[key]) for key in keys for row in (ours, theirs))]
         for ours, theirs in zip(first, second, strict=True)
