@@ -127,7 +127,8 @@ def _compare(catalog: Catalog, found: Labels) -> None:
             missed.update(theirs - ours)
         total = [before + count for before, count in zip(total, counts, strict=True)]
         rows.append(_found_row(kind_name, *counts))
-    print_table(["type", "labelled", "found", "both", "precision", "recall", "F1"], rows, last=_found_row("all", *total))
+    rows.append(_found_row("all", *total))
+    print_table(["type", "labelled", "found", "both", "precision", "recall", "F1"], rows)
     for what, words in (("found, not labelled", extra), ("labelled, not found", missed)):
         print(f"most often {what}: {', '.join(f'{word} {count:,}' for word, count in words.most_common(_EXAMPLES)) or 'none'}")
 

@@ -70,7 +70,7 @@ def text_table(header: Sequence[str], sections: Sequence[Sequence[Sequence[str]]
 def print_table(
     header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1, title: str = "", last: Sequence[str] | None = None
 ) -> None:
-    """Print a table: the `left` first columns to the left, the others to the right; a line above the `last` row."""
+    """Print a table: the `left` first columns to the left, the others to the right; a gap above the `last` row."""
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, title=title or None, title_justify="left")
     for number, name in enumerate(header):
         text = number < left
