@@ -12,6 +12,7 @@ from fashioniq.data.catalog import SPLITS
 from fashioniq.data.checking import check_folder
 from fashioniq.data.findings import Findings
 from fashioniq.files import UserError, write_json
+from fashioniq.report.tables import print_table
 
 EXAMPLES, LENGTH = 3, 110  # of a finding that are shown, and the characters of each
 
@@ -44,12 +45,13 @@ def _watch(things: Iterable[Any], total: int, category: str) -> Iterable[Any]:
 def _tell(name: str, found: Findings) -> None:
     """Print what a category holds, then a line for each kind of finding and of note."""
     if found.counts:
-        print(f"{name:16}" + "".join(f"{split:>8}" for split in SPLITS))
+        rows = []
+        for what, counts in found.counts.items():
+            cells = ["–" if count is None else str(count) for count in counts] + [""] * (len(SPLITS) - len(counts))
+            rows.append([what, *cells, "as released" if found.released.get(what) == counts else ""])
+        print_table([name, *SPLITS, ""], rows)
     elif found.findings or found.notes:
         print(name)
-    for what, counts in found.counts.items():
-        cells = "".join(f"{'–' if count is None else count:>8}" for count in counts)
-        print(f"  {what:14}{cells:24}{'  as released' if found.released.get(what) == counts else ''}".rstrip())
     for kind, examples in found.findings.items():
         shown = [example if len(example) <= LENGTH else example[: LENGTH - 1] + "…" for example in examples[:EXAMPLES]]
         print(f"  finding: {kind}: {len(examples)} ({'; '.join(shown)}{'; …' if len(examples) > EXAMPLES else ''})")

@@ -7,19 +7,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
 
 from fashioniq.commands.evaluations import Evaluation, check_comparable, looks, read_evaluation
 from fashioniq.config import Compare
 from fashioniq.files import UserError, discard, write_json, write_text
+from fashioniq.metrics.measures import measure
 from fashioniq.metrics.ranking import per_dialog
 from fashioniq.metrics.significance import bootstrap_interval, holm, per_target, randomisation_p
 from fashioniq.report.compare_page import write_compare_page
-from fashioniq.report.tables import csv_table, latex_table
+from fashioniq.report.tables import csv_table, latex_table, print_table
 
-_WIDE = 200
 HEADER = ("model", "mean", "± seeds", "difference", "95 % interval", "p", "p corrected")
 
 
@@ -68,9 +65,9 @@ def run(settings: Compare) -> None:
         print(f"results in {settings.out}, dialogs side by side in {settings.out / _page(1)}")
 
 
-def _model(name: str, seeds: list[Evaluation], measure: str, turn: int) -> _Model:
+def _model(name: str, seeds: list[Evaluation], measured: str, turn: int) -> _Model:
     try:
-        value_SB = np.stack([per_dialog(measure, one.rank_BT[:, :turn], one.metrics["gallery"])[:, -1].numpy() for one in seeds])
+        value_SB = np.stack([per_dialog(measured, one.rank_BT[:, :turn], one.metrics["gallery"])[:, -1].numpy() for one in seeds])
     except ValueError as error:
         raise UserError(f"--measure: {error}") from error
     return _Model(f"{name} ({len(seeds)} seeds)" if len(seeds) > 1 else name, seeds, value_SB.mean(0), value_SB.mean(1).tolist())
@@ -118,24 +115,13 @@ def _cells(row: dict[str, Any], decimals: int) -> list[str]:
     return [row["model"], mean, deviation, f"{row['difference']:+.{decimals}f}", interval, f"{row['p']:.4f}", f"{row['p_corrected']:.4f}"]
 
 
-def _decimals(comparison: dict[str, Any]) -> int:
-    return 4 if comparison["measure"] == "MRR" else 2
-
-
 def _tell(comparison: dict[str, Any]) -> None:
     print(
         f"{comparison['measure']} after turn {comparison['turn']}: {comparison['category']}, {comparison['split']} split, "
         f"{comparison['dialogs']} dialogs, gallery {comparison['gallery']}"
     )
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    for number, name in enumerate(HEADER):
-        table.add_column(name, justify="right" if number else "left", no_wrap=number > 0, overflow="fold")
-    for row in comparison["models"]:
-        table.add_row(*_cells(row, _decimals(comparison)))
-    console = Console()
-    if not console.is_terminal:
-        console.width = _WIDE  # a file has no edge to break lines at
-    console.print(table)
+    decimals = measure(comparison["measure"]).decimals
+    print_table(HEADER, [_cells(row, decimals) for row in comparison["models"]])
     print(_method(comparison))
     for note in comparison["notes"]:
         print(f"note: {note}")
@@ -150,7 +136,7 @@ def _method(comparison: dict[str, Any]) -> str:
 
 def _write(out: Path, comparison: dict[str, Any], models: list[_Model], seed: int) -> None:
     discard(out, "comparison.json", "compare*.html")
-    rows, decimals = comparison["models"], _decimals(comparison)
+    rows, decimals = comparison["models"], measure(comparison["measure"]).decimals
     keys = ("model", "mean", "deviation", "difference", "low", "high", "p", "p_corrected")
     flat = [{**row, **dict(zip(("low", "high"), row["interval"] or (None, None), strict=True))} for row in rows]
     write_text(out / "comparison.csv", csv_table(keys, [[row[key] for key in keys] for row in flat]))

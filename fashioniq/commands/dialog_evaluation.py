@@ -24,7 +24,7 @@ from fashioniq.loop.messages import Message, Retriever
 from fashioniq.loop.rollout import Dialogs, System, rollout
 from fashioniq.metrics.ranking import average, success, turn_table
 from fashioniq.report.page import write_dialog_page
-from fashioniq.report.products import Looks
+from fashioniq.report.products import ItemCards
 from fashioniq.users.recorded import Recorded
 
 IN_RUN_FILE = 50  # items of each ranking that go into run.trec: enough for R@50
@@ -146,5 +146,5 @@ def _write(
     write_text(out / "dialogs.jsonl", "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records))
     write_text(out / "run.trec", "\n".join(lines) + "\n")
     write_json(out / "first_candidates.json", first)
-    write_dialog_page(out / "report.html", metrics, records, Looks(catalog.images, catalog.titles, attributes))
+    write_dialog_page(out / "report.html", metrics, records, ItemCards(catalog.images, catalog.titles, attributes))
     write_json(out / "metrics.json", metrics)

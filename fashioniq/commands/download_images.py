@@ -3,9 +3,7 @@
 from collections import Counter
 from pathlib import Path
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from fashioniq.categories import file_name
 from fashioniq.config import DownloadImages
@@ -13,6 +11,7 @@ from fashioniq.data.catalog import SPLITS, Catalog
 from fashioniq.data.downloading import REASONS, Outcome, coverage, download, read_addresses
 from fashioniq.data.fetching import Limits
 from fashioniq.files import UserError, held, read_json, write_json
+from fashioniq.report.tables import print_table
 
 
 def run(settings: DownloadImages) -> None:
@@ -58,12 +57,8 @@ def _download(addresses: dict[str, list[str]], catalog: Catalog, folder: Path, l
 
 
 def _tell(category: str, found: dict, report: Path) -> None:
-    table = Table("")
-    for split in found["splits"]:
-        table.add_column(split, justify="right")
-    for count in ("asked", *REASONS, "duplicates"):
-        table.add_row(count, *(f"{counts[count]:,}" for counts in found["splits"].values()))
-    Console().print(table)
+    kinds, splits = ("asked", *REASONS, "duplicates"), found["splits"]
+    print_table(["", *splits], [[kind, *(f"{counts[kind]:,}" for counts in splits.values())] for kind in kinds])
     asked, got, failed = (sum(counts[column] for counts in found["splits"].values()) for column in ("asked", "got", "failed"))
     print(f"{got:,} of {asked:,} pictures of {category} are there; which are missing, and why, is in {report}")
     if failed:

@@ -8,10 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 from fashioniq.categories import canonical
 from fashioniq.commands.common import load_captioner, open_store, pairs_with_features, pick_device
@@ -21,6 +18,7 @@ from fashioniq.data.words import tokenize
 from fashioniq.files import discard, write_json, write_text
 from fashioniq.loop.messages import Message
 from fashioniq.metrics.captions import METRICS, Scores, System, score_systems
+from fashioniq.report.tables import print_table
 from fashioniq.users.captioner import CaptionerUser
 
 CAPTIONER, PEOPLE, FREQUENT, RANDOM = "captioner", "people", "most frequent", "random pair"
@@ -142,12 +140,8 @@ def _tell(metrics: dict[str, Any]) -> None:
         if not rows:
             print("no pair has two captions: people's agreement is not computed")
             continue
-        table = Table("", title=f"{title}, {rows[0]['captions']} scored", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-        for name in METRICS:
-            table.add_column(name, justify="right")
-        for row in rows:
-            table.add_row(row["who"], *("–" if isinstance(row[name], str) else f"{100 * row[name]:.1f}" for name in METRICS))
-        Console().print(table)
+        cells = [[row["who"], *("–" if isinstance(row[name], str) else f"{100 * row[name]:.1f}" for name in METRICS)] for row in rows]
+        print_table(["", *METRICS], cells, title=f"{title}, {rows[0]['captions']} scored")
     for name, reason in {name: row[name] for row in metrics["rows"] for name in METRICS if isinstance(row[name], str)}.items():
         print(f"{name} {reason}")
     made = "" if metrics["captions"] == "human" else f" (here both are no people's: {metrics['captions']})"

@@ -7,10 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 from torch import Tensor
 
 from fashioniq.askers.recorded import Recorded as RecordedOffers
@@ -33,8 +30,8 @@ from fashioniq.loop.rollout import System, rollout
 from fashioniq.metrics.chat import MEASURES, repetition, round_table
 from fashioniq.models.text import RecordedQueries, TextRetriever
 from fashioniq.report.chat import write_chat_page
-from fashioniq.report.products import Looks
-from fashioniq.report.tables import csv_table, rounded
+from fashioniq.report.products import ItemCards
+from fashioniq.report.tables import csv_table, print_table, rounded
 from fashioniq.users.recorded import Recorded as RecordedReplies
 
 RESULTS = ("metrics.json", "dialogs.jsonl", "run.trec", "table.csv", "report.html")
@@ -80,7 +77,7 @@ def run(settings: EvalChatIR) -> None:
         _tell(metrics)
     rows = [[metrics["name"], *(row[key] for key in ("round", *MEASURES))] for metrics, _ in evaluated for row in metrics["rounds"]]
     write_text(settings.out / "table.csv", csv_table(("dialogues", "round", *MEASURES), rows))
-    write_chat_page(settings.out / "report.html", evaluated, Looks(images, {}, {}))
+    write_chat_page(settings.out / "report.html", evaluated, ItemCards(images, {}, {}))
     print(f"results in {settings.out}, dialogs to look at in {settings.out / 'report.html'}")
 
 
@@ -200,13 +197,10 @@ def _tell(metrics: dict[str, Any]) -> None:
         f"{metrics['name']}: {metrics['dialogs']:,} dialogs, search space {metrics['gallery']:,} images, "
         f"{100 * metrics['coverage']:.1f} % of it has vectors; {metrics['query']}"
     )
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    columns = ["round", *MEASURES, *(["cut"] if "cut" in metrics else [])]
-    for name in columns:
-        table.add_column(name, justify="right")
-    for row, cut in zip(metrics["rounds"], metrics.get("cut", [0] * len(metrics["rounds"])), strict=True):
-        table.add_row(*(str(cut) if name == "cut" else rounded(name, row[name], 2) for name in columns))
-    Console().print(table)
+    rows = [[rounded(name, row[name]) for name in ("round", *MEASURES)] for row in metrics["rounds"]]
+    if "cut" in metrics:
+        rows = [[*row, str(cut)] for row, cut in zip(rows, metrics["cut"], strict=True)]
+    print_table(["round", *MEASURES, *(["cut"] if "cut" in metrics else [])], rows, left=0)
     print("Hits@10: at that round or before; R@N: at that round. ATR counts from 1. BRI: lower is better")
     if "cut" in metrics:
         print(f"cut: dialogs longer than the {metrics['limit']} tokens that {metrics['encoder']} reads")

@@ -3,14 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-
 from fashioniq.commands.dialog_evaluation import evaluate
 from fashioniq.config import EvalDialogs
 from fashioniq.files import UserError
-from fashioniq.report.tables import RANKS_COUNT, label, rounded, success_line
+from fashioniq.report.tables import RANKS_COUNT, label, print_table, rounded, success_line
 
 COLUMNS = ("turn", "P", "R@1", "R@5", "R@10", "R@50", "Hits@10", "MRR", "mean_rank", "median_rank")
 
@@ -28,16 +24,10 @@ def _tell(metrics: dict[str, Any], out: Path) -> None:
         f"{metrics['category']}, {metrics['split']} split: {metrics['dialogs']} dialogs, gallery {metrics['gallery']}, "
         f"{100 * metrics['coverage']:.1f} % of the split have features"
     )
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    for name in COLUMNS:
-        table.add_column(label(name).replace(" ", "\n"), justify="right")
-    for turn in metrics["turns"]:
-        table.add_row(*(rounded(name, turn[name], 2) for name in COLUMNS))
     several = len(metrics["turns"]) > 1
-    if several:
-        table.add_section()
-        table.add_row("mean", *(rounded(name, metrics["average"][name], 2) for name in COLUMNS[1:]))
-    Console().print(table)
+    mean = ["mean", *(rounded(name, metrics["average"][name]) for name in COLUMNS[1:])] if several else None
+    header = [label(name).replace(" ", "\n") for name in COLUMNS]
+    print_table(header, [[rounded(name, turn[name]) for name in COLUMNS] for turn in metrics["turns"]], left=0, last=mean)
     print(RANKS_COUNT)
     if several:
         print(success_line(metrics["success"]))

@@ -13,7 +13,7 @@ from torch import Tensor
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.features import FeatureStore
 from fashioniq.files import UserError, read_json
-from fashioniq.report.products import Looks
+from fashioniq.report.products import ItemCards
 
 PROTOCOL = "Fashion IQ dialogs"
 _SAME = {"category": "category", "split": "split", "gallery": "gallery size"}
@@ -106,7 +106,7 @@ def attribute_words(store: FeatureStore, ids: Sequence[str]) -> dict[str, list[s
     return {name: [words[number - 1] for number in row if number] for name, row in zip(items.ids, items.attributes_NA.tolist(), strict=True)}
 
 
-def looks(metrics: dict[str, Any]) -> tuple[Looks, list[str]]:
+def looks(metrics: dict[str, Any]) -> tuple[ItemCards, list[str]]:
     """How the products of an evaluation look, as far as its catalog and its feature store are still where they were; and what is missing."""
     images: dict[str, Path] = {}
     titles: dict[str, str] = {}
@@ -116,5 +116,5 @@ def looks(metrics: dict[str, Any]) -> tuple[Looks, list[str]]:
         images, titles = catalog.images, catalog.titles
         attributes = attribute_words(FeatureStore(Path(metrics.get("store", ""))), catalog.ids(metrics["split"]))
     except UserError as error:
-        return Looks(images, titles, attributes), [f"Pictures or attributes are missing: {error}"]
-    return Looks(images, titles, attributes), []
+        return ItemCards(images, titles, attributes), [f"Pictures or attributes are missing: {error}"]
+    return ItemCards(images, titles, attributes), []

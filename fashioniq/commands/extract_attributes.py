@@ -14,6 +14,7 @@ from fashioniq.data.catalog import LABEL_FOLDERS, LONGEST_TITLE, SPLITS, Catalog
 from fashioniq.data.texts import product_rows, text_of, values_of
 from fashioniq.data.vocabularies import read_vocabulary, type_number
 from fashioniq.files import UserError, whole
+from fashioniq.report.tables import print_table
 
 Labels = dict[str, list[list[str]]]
 Column = tuple[int, str]  # the list that its values stand in, and its name
@@ -91,7 +92,7 @@ def _write(catalog: Catalog, labels: Mapping[str, Labels]) -> None:
 
 
 def _tell(catalog: Catalog, labels: Mapping[str, Labels], vocabulary: Vocabulary) -> None:
-    print(f"{'split':6}{'products':>10}{'with text':>11}{'with words':>12}{'without':>9}{'words each':>12}{'words never found':>19}")
+    rows: list[list[str]] = []
     every: set[str] = set()
     for split, found in labels.items():
         counts = [sum(map(len, lists)) for lists in found.values()]
@@ -100,7 +101,9 @@ def _tell(catalog: Catalog, labels: Mapping[str, Labels], vocabulary: Vocabulary
         having = sum(count > 0 for count in counts)
         each = sum(counts) / max(len(counts), 1)
         never = len(vocabulary.lists_of.keys() - seen)
-        print(f"{split:6}{len(catalog.ids(split)):10,}{len(found):11,}{having:12,}{len(found) - having:9,}{each:12.1f}{never:19,}")
+        counted = [f"{count:,}" for count in (len(catalog.ids(split)), len(found), having, len(found) - having)]
+        rows.append([split, *counted, f"{each:.1f}", f"{never:,}"])
+    print_table(["split", "products", "with text", "with words", "without", "words each", "words never found"], rows)
     never = len(vocabulary.lists_of.keys() - every)
     print(f"{never:,} of {len(vocabulary.lists_of):,} words were found in no split; labels are in {_file(catalog, '*')}")
 
@@ -111,7 +114,7 @@ def _compare(catalog: Catalog, found: Labels) -> None:
     if not both:
         raise UserError(f"{catalog.root} has no labels of {catalog.category} to compare with: expected {_file(catalog, 'train')}")
     print(f"{len(both):,} products with text and labels; {len(catalog.labels) - len(both):,} with labels alone are not compared")
-    print(f"{'type':8}{'labelled':>10}{'found':>8}{'both':>8}{'precision':>11}{'recall':>8}{'F1':>7}")
+    rows = []
     extra: Counter[str] = Counter()
     missed: Counter[str] = Counter()
     total = [0, 0, 0]
@@ -123,12 +126,13 @@ def _compare(catalog: Catalog, found: Labels) -> None:
             extra.update(ours - theirs)
             missed.update(theirs - ours)
         total = [before + count for before, count in zip(total, counts, strict=True)]
-        _tell_measure(kind_name, *counts)
-    _tell_measure("all", *total)
+        rows.append(_found_row(kind_name, *counts))
+    rows.append(_found_row("all", *total))
+    print_table(["type", "labelled", "found", "both", "precision", "recall", "F1"], rows)
     for what, words in (("found, not labelled", extra), ("labelled, not found", missed)):
         print(f"most often {what}: {', '.join(f'{word} {count:,}' for word, count in words.most_common(_EXAMPLES)) or 'none'}")
 
 
-def _tell_measure(name: str, labelled: int, found: int, both: int) -> None:
+def _found_row(name: str, labelled: int, found: int, both: int) -> list[str]:
     precision, recall, f1 = (100 * part / max(of, 1) for part, of in ((both, found), (both, labelled), (2 * both, found + labelled)))
-    print(f"{name:8}{labelled:10,}{found:8,}{both:8,}{precision:11.1f}{recall:8.1f}{f1:7.1f}")
+    return [name, *(f"{count:,}" for count in (labelled, found, both)), *(f"{share:.1f}" for share in (precision, recall, f1))]

@@ -12,6 +12,7 @@ from fashioniq.data.catalog import SPLITS, Catalog, title_of
 from fashioniq.data.pairing import reference_pairs
 from fashioniq.data.texts import product_rows
 from fashioniq.files import UserError, whole
+from fashioniq.report.tables import print_table
 
 _FIRST = (1, 5, 50)
 _CAPTIONED = ("train", "val")  # released test captions name no target
@@ -55,7 +56,7 @@ def _pair(catalog: Catalog, folder: Path, per_target: int) -> None:
 
 def _compare(catalog: Catalog) -> None:
     """How often the captioned reference is among the first of its target, where both have titles."""
-    print(f"{'split':6}{'titles':>8}{'captioned':>11}{'with titles':>13}" + "".join(f"{f'first {count}':>10}" for count in _FIRST))
+    rows = []
     for split in _CAPTIONED:
         captioned = [(pair.target, pair.candidate) for pair in catalog.pairs(split) if pair.target]
         titles = _titles(catalog, split)
@@ -63,5 +64,7 @@ def _compare(catalog: Catalog) -> None:
         known = [(place_of[target], place_of[candidate]) for target, candidate in captioned if target in place_of and candidate in place_of]
         found = reference_pairs([*titles.values()], max(_FIRST))
         shares = [100 * np.mean([candidate in found[target, :count] for target, candidate in known]) if known else np.nan for count in _FIRST]
-        print(f"{split:6}{len(titles):8,}{len(captioned):11,}{len(known):13,}" + "".join(f"{share:10.1f}" for share in shares))
+        counts = [f"{len(some):,}" for some in (titles, captioned, known)]
+        rows.append([split, *counts, *(f"{share:.1f}" for share in shares)])
+    print_table(["split", "titles", "captioned", "with titles", *(f"first {count}" for count in _FIRST)], rows)
     print("percent of the captioned references among the first of their targets; only products with titles are ranked")

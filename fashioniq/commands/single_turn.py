@@ -7,10 +7,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-
 from fashioniq.categories import canonical
 from fashioniq.commands.common import open_store, pairs_with_targets
 from fashioniq.commands.single_turn_search import Answers
@@ -20,7 +16,7 @@ from fashioniq.data.queries import Query, queries_of
 from fashioniq.files import UserError, discard, write_json, write_text
 from fashioniq.loop.gallery import NotFiniteError
 from fashioniq.metrics.single_turn import MEASURES, mean, measures
-from fashioniq.report.tables import csv_table, latex_table, rounded
+from fashioniq.report.tables import csv_table, latex_table, print_table, rounded
 
 COUNTS = ("pairs", "queries", "gallery")
 GALLERIES = {"original": "all products of the split", "val-split": "the products in pairs of the split"}
@@ -192,7 +188,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
     return [
         row["category"],
         *(f"{row[name]:,}" if name in row else "" for name in COUNTS),
-        *(rounded(name, row[name], 2) for name in MEASURES),
+        *(rounded(name, row[name]) for name in MEASURES),
     ]
 
 
@@ -206,12 +202,8 @@ def _print(metrics: dict[str, Any]) -> None:
         f"single turn, {metrics['split']} split; gallery {gallery}: {GALLERIES[gallery]}; the candidate {metrics['candidate']}"
     )
     print(f"captions {captions}: {CAPTIONS[captions]}")
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    for name in ("category", *COUNTS, *MEASURES):
-        table.add_column(name.replace("+", "\n+"), justify="left" if name == "category" else "right")
-    for row in _rows(metrics):
-        table.add_row(*_cells(row))
-    Console().print(table)
+    header = [name.replace("+", "\n+") for name in ("category", *COUNTS, *MEASURES)]
+    print_table(header, [_cells(row) for row in _rows(metrics)])
     for row in metrics["rows"]:
         made = (
             f"; features: {row['features']}, pictures: {row['pictures']}, first {row['words']} words of a text"

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import pytorch_lightning as pl
 import torch
-from rich.console import Console
-from rich.table import Column, Table
 
 from fashioniq.categories import canonical
 from fashioniq.checkpoints import load_weights, read_facts
@@ -25,6 +23,7 @@ from fashioniq.metrics.attributes import TOP, summary
 from fashioniq.models.attributes import AttributePredictor
 from fashioniq.models.encoder import create_encoder, encoder_mean_std, encoder_size
 from fashioniq.report.attributes import Cell, ten_of, write_contact_sheet, write_curves
+from fashioniq.report.tables import print_table
 from fashioniq.training.attributes import AttributeTraining, LabelledImages, chance_logits, score
 from fashioniq.training.fitting import accelerator_of, begin_run, fit, loaders
 
@@ -147,13 +146,12 @@ def _tell(folder: Path, figures: dict[str, Any], pictures: int) -> None:
         f"attribute predictor of epoch {figures['epoch']} in {folder}: mean average precision {figures['mAP']:.1f} (chance {figures['chance']:.1f}), "
         f"recall@{TOP} {figures[f'recall@{TOP}']:.1f}, {len(figures['words'])} words, {pictures} pictures of val"
     )
-    types = Table("type", *(Column(name, justify="right") for name in ("words", "mAP", "chance")))
-    for row in figures["types"]:
-        types.add_row(row["type"], str(row["words"]), f"{row['mAP']:.1f}", f"{row['chance']:.1f}")
-    Console().print(types)
+    types = [[row["type"], str(row["words"]), f"{row['mAP']:.1f}", f"{row['chance']:.1f}"] for row in figures["types"]]
+    print_table(["type", "words", "mAP", "chance"], types)
     for head, rows in zip(("best", "worst"), ten_of(figures["words"]), strict=True):
-        table = Table(head, "type", *(Column(name, justify="right") for name in ("AP", "chance", "train", "val")))
-        for row in rows:
-            table.add_row(row["word"], row["type"], f"{row['AP']:.1f}", f"{row['chance']:.1f}", str(row["train"]), str(row["val"]))
-        Console().print(table)
+        cells = [
+            [row["word"], row["type"], f"{row['AP']:.1f}", f"{row['chance']:.1f}", str(row["train"]), str(row["val"])]
+            for row in rows
+        ]
+        print_table([head, "type", "AP", "chance", "train", "val"], cells, left=2)
     print(f"all words in {folder / 'attributes.json'}; to look at: {folder / 'curves.png'}, {folder / 'contact_sheet.jpg'}")

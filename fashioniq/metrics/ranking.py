@@ -1,32 +1,15 @@
-"""Measures of ranks. A rank is 0-based: 0 is the best of the gallery. P, R@N and Hits@N are in percent, reciprocal ranks are fractions."""
+"""Tables of measures by turn. A rank is 0-based: 0 is the best of the gallery."""
 
 from torch import Tensor
 
+from fashioniq.metrics.measures import best_so_far, hits, measure, percentiles
+
 RECALLS = (1, 5, 10, 50)
-
-
-def percentiles(rank: Tensor, gallery: int) -> Tensor:
-    """Of every rank the part of the gallery that is not before it; 100 for the best."""
-    return 100 * (1 - rank.double() / gallery)
-
-
-def hits(rank: Tensor, n: int) -> Tensor:
-    """Of every rank 100 where it is among the n best, else 0."""
-    return 100 * (rank < n).double()
-
-
-def reciprocals(rank: Tensor) -> Tensor:
-    """Of every rank one by its place: 1 for the best, ½ for the next (Voorhees 1999)."""
-    return 1 / (rank.double() + 1)
-
-
-def best_so_far(rank_BT: Tensor) -> Tensor:
-    """At every turn the best rank of this turn and those before it, B×T: what makes a hit cumulative (ChatIR, Levy et al. 2023)."""
-    return rank_BT.cummin(1).values
+TURN_MEASURES = ("P", *(f"R@{n}" for n in RECALLS), "Hits@1", "Hits@10", "MRR", "mean_rank", "median_rank")
 
 
 def percentile(rank_B: Tensor, gallery: int) -> float:
-    """P: the mean of 1 − r/N in percent; 50 by chance (Guo et al. 2018; Fashion IQ, section 5.2)."""
+    """P: the mean of 1 − r/N in percent; a random ranking gives 50 (Guo et al. 2018; Fashion IQ, section 5.2)."""
     return percentiles(rank_B, gallery).mean().item()
 
 
@@ -35,28 +18,23 @@ def recall_at(rank_B: Tensor, n: int) -> float:
     return hits(rank_B, n).mean().item()
 
 
-def per_dialog(measure: str, rank_BT: Tensor, gallery: int) -> Tensor:
-    """P, R@N, Hits@N (cumulative) or MRR of every dialog at every turn, B×T: its mean over the dialogs is the measure of a turn.
+def per_dialog(name: str, rank_BT: Tensor, gallery: int) -> Tensor:
+    """P, R@N, Hits@N (cumulative) or MRR of every dialog at every turn, B×T: its mean over the dialogs is the measure.
 
-    Raises ValueError for another name.
+    Raises ValueError for another name, and for a measure where lower is better.
     """
-    kind, _, number = measure.partition("@")
-    if measure == "P":
-        return percentiles(rank_BT, gallery)
-    if measure == "MRR":
-        return reciprocals(rank_BT)
-    if kind in ("R", "Hits") and number.isdecimal() and int(number):
-        return hits(rank_BT if kind == "R" else best_so_far(rank_BT), int(number))
-    raise ValueError(f"there is no measure {measure!r}: it is P, MRR, R@N or Hits@N, as R@10")
+    found = measure(name)
+    if found.direction == "lower":
+        raise ValueError(f"there is no measure {name!r} of one dialog: it is P, MRR, R@N or Hits@N, such as R@10")
+    return found.function(rank_BT, gallery)
 
 
 def turn_table(rank_BT: Tensor, gallery: int) -> list[dict[str, float]]:
     """The measures of every turn, counted from 1. R@N is of the turn alone, Hits@N of all turns until then."""
-    names = ("P", *(f"R@{n}" for n in RECALLS), "Hits@1", "Hits@10", "MRR")
-    means = {name: per_dialog(name, rank_BT, gallery).mean(0).tolist() for name in names}
-    means["mean_rank"] = rank_BT.double().mean(0).tolist()
-    means["median_rank"] = rank_BT.double().quantile(0.5, 0).tolist()
-    return [{"turn": turn + 1, **{name: values[turn] for name, values in means.items()}} for turn in range(rank_BT.shape[1])]
+    columns = {name: measure(name).by_turn(rank_BT, gallery) for name in TURN_MEASURES}
+    return [
+        {"turn": turn + 1, **{name: values[turn] for name, values in columns.items()}} for turn in range(rank_BT.shape[1])
+    ]
 
 
 def average(table: list[dict[str, float]]) -> dict[str, float]:

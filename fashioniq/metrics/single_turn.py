@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from fashioniq.metrics.measures import BOTH
 from fashioniq.metrics.ranking import per_dialog
 
 RECALLS = (1, 10, 50)
-BOTH = "(R@10+R@50)/2"  # what the Fashion IQ challenge and composed-image retrieval sum up by
 MEASURES = (*(f"R@{n}" for n in RECALLS), BOTH, "P", "MRR")
 
 

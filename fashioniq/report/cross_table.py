@@ -1,17 +1,22 @@
-"""The table of every user with every retriever: what was measured at every turn and on average, over the seeds of each."""
+"""The table of every user with every retriever: measures at every turn and on average, over seeds."""
 
 from collections.abc import Callable, Sequence
 from statistics import fmean, stdev
 from typing import Any
 
-from fashioniq.report.tables import csv_table, latex_table, text_table
+from fashioniq.report.tables import csv_table, label, latex_table, rounded, text_table
 
-MEASURES = ("P", "R@10", "R@50")  # of the paper's table; the CSV has all
+PAPER_MEASURES = ("P", "R@10", "R@50")  # those of the paper's table; the CSV has all
 NAMES = ("attributes", "user", "retriever")
 
 
-def cross_row(attributes: str, user: str, retriever: str, evaluations: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Means and standard deviations over the seeds, one metrics.json each, of every measure at every turn and averaged over the turns."""
+def cross_row(
+    attributes: str, user: str, retriever: str, evaluations: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """Mean and standard deviation of every measure over seeds, per turn and averaged over turns.
+
+    `evaluations` holds one metrics.json per seed.
+    """
     return {
         **dict(zip(NAMES, (attributes, user, retriever), strict=True)),
         "seeds": len(evaluations),
@@ -20,30 +25,35 @@ def cross_row(attributes: str, user: str, retriever: str, evaluations: Sequence[
     }
 
 
-def _over_seeds(evaluations: Sequence[dict[str, Any]], statistic: Callable[[list[float]], float]) -> dict[str, Any]:
+def _over_seeds(
+    evaluations: Sequence[dict[str, Any]], statistic: Callable[[list[float]], float]
+) -> dict[str, Any]:
     measures = list(evaluations[0]["average"])
 
     def each(places: Sequence[dict[str, float]]) -> dict[str, float]:
         return {name: statistic([place[name] for place in places]) for name in measures}
 
     by_turn = zip(*(one["turns"] for one in evaluations), strict=True)
-    return {"turns": [{"turn": turns[0]["turn"], **each(turns)} for turns in by_turn], "average": each([one["average"] for one in evaluations])}
+    return {
+        "turns": [{"turn": turns[0]["turn"], **each(turns)} for turns in by_turn],
+        "average": each([one["average"] for one in evaluations]),
+    }
 
 
 def cross_text(rows: Sequence[dict[str, Any]]) -> str:
-    """The table for a terminal, a section for each measure."""
+    """The table as plain text, a section for each measure."""
     header, sections = _as_read(rows)
     return text_table(header, sections, left=1 + len(NAMES))
 
 
 def cross_latex(rows: Sequence[dict[str, Any]]) -> str:
-    """The same for a paper."""
+    """The table as LaTeX."""
     header, sections = _as_read(rows)
     return latex_table(header, [row for section in sections for row in section], left=1 + len(NAMES))
 
 
 def cross_csv(rows: Sequence[dict[str, Any]]) -> str:
-    """All measures, one a line, unrounded."""
+    """All measures as CSV, one per line, unrounded."""
     lines = [
         [measure, *(row[name] for name in NAMES), column, means[measure], spread.get(measure), row["seeds"]]
         for row in rows
@@ -54,16 +64,25 @@ def cross_csv(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _columns(row: dict[str, Any]) -> list[tuple[str, dict[str, float], dict[str, float]]]:
-    """Of every turn and of all turns: the name, the measures and their deviations."""
+    """Per turn, then averaged over turns: the column's name, the measures and their deviations."""
     spread = row["deviation"] or {"turns": [{} for _ in row["turns"]], "average": {}}
-    turns = [(f"turn {turn['turn']}", turn, other) for turn, other in zip(row["turns"], spread["turns"], strict=True)]
+    turns = [
+        (f"turn {turn['turn']}", turn, other)
+        for turn, other in zip(row["turns"], spread["turns"], strict=True)
+    ]
     return [*turns, ("mean", row["average"], spread["average"])]
 
 
 def _as_read(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[list[str]]]]:
     header = ["measure", *NAMES, *(column for column, *_ in _columns(rows[0]))]
-    return header, [[[measure, *(row[name] for name in NAMES), *_cells(row, measure)] for row in rows] for measure in MEASURES]
+    sections = [
+        [[label(name), *(row[key] for key in NAMES), *_cells(row, name)] for row in rows] for name in PAPER_MEASURES
+    ]
+    return header, sections
 
 
-def _cells(row: dict[str, Any], measure: str) -> list[str]:
-    return [f"{means[measure]:.2f}" + (f" ± {spread[measure]:.2f}" if spread else "") for _, means, spread in _columns(row)]
+def _cells(row: dict[str, Any], name: str) -> list[str]:
+    return [
+        rounded(name, means[name]) + (f" ± {rounded(name, spread[name])}" if spread else "")
+        for _, means, spread in _columns(row)
+    ]

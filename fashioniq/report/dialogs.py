@@ -1,71 +1,90 @@
-"""Dialogs as HTML: what was shown and said turn by turn, where the target ranked then, and how it ended."""
+"""Dialogs in the form that the templates need: which are shown, their turns and their outcome."""
 
+import random
 from collections.abc import Sequence
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
-from fashioniq.report.document import clipped, ordinal, safe
-from fashioniq.report.products import Products
+from fashioniq.report.products import Card, Products
 
 TOP = 10
 OUTCOMES = {"first": "found", "ten": f"in the top {TOP}", "never": f"never in the top {TOP}"}
+MOST_DIALOGS = 120  # per page; with PICTURE_BYTES this keeps a page under 10 MB
+
+
+class ShownTurn(NamedTuple):
+    """One turn: the product shown, whether it is the target, the feedback, and the target's 0-based rank."""
+
+    shown: Card
+    hit: bool
+    words: str
+    rank: int
+    up: int | None  # by how much the rank improved; None at the first turn
+
+
+class DialogArticle(NamedTuple):
+    """One dialog; `classes` are for the filters, `found` is the first turn before the last with rank 0."""
+
+    number: int
+    classes: set[str]
+    gallery: int
+    target: Card
+    turns: list[ShownTurn]
+    top: list[tuple[Card, bool]]
+    found: int | None
+
+
+class Group(NamedTuple):
+    """Articles under one heading."""
+
+    title: str
+    hint: str
+    articles: list[Any]
 
 
 def outcome(dialog: dict[str, Any]) -> str:
-    """How near a dialog came at any turn: first (the target was the best item), ten, or never."""
+    """Best result of a dialog at any turn: first (the target ranked first), ten (in the top ten) or never."""
     best = min(turn["rank"] for turn in dialog["turns"])
     return "first" if best == 0 else "ten" if best < TOP else "never"
 
 
+def shown_turns(dialog: dict[str, Any], products: Products) -> list[ShownTurn]:
+    """The turns of a dialog, a line of dialogs.jsonl."""
+    ranks = [turn["rank"] for turn in dialog["turns"]]
+    ups = [None, *(before - rank for before, rank in pairwise(ranks))]
+    return [
+        ShownTurn(
+            products.card(turn["shown"]), turn["shown"] == dialog["target"], turn["words"], turn["rank"], up
+        )
+        for turn, up in zip(dialog["turns"], ups, strict=True)
+    ]
+
+
 def dialog_article(
-    place: int, dialog: dict[str, Any], gallery: int, products: Products, kinds: set[str], unit: str = "turn", first: int = 1, seen: str = "shown"
-) -> str:
-    """One dialog with its target, its turns and the best of its last ranking; `kinds` are the classes that filters ask for.
+    number: int, dialog: dict[str, Any], gallery: int, products: Products, classes: set[str]
+) -> DialogArticle:
+    """The article of a dialog, a line of dialogs.jsonl; `number` is unique on its page and counts from 0."""
+    found = next((place for place, turn in enumerate(dialog["turns"][:-1]) if turn["rank"] == 0), None)
+    turns, target = shown_turns(dialog, products), products.card(dialog["target"])
+    top = [(products.card(name), name == dialog["target"]) for name in dialog.get("top", [])]
+    return DialogArticle(number, classes, gallery, target, turns, top, found)
 
-    Turns are called `unit` and count from `first`; what stands on a turn's picture was `seen`.
-    """
-    turns, top = dialog["turns"], dialog.get("top", [])
-    listed = ""
-    for number, turn in enumerate(turns):
-        before = turns[number - 1]["rank"] if number else None
-        listed += f'<li><p class="tag">{unit} {number + first}: {seen}</p>{exchange(turn, before, dialog["target"], gallery, products)}</li>'
-    ended = f"{ordinal(turns[-1]['rank'] + 1)} of {gallery:,}"
-    return (
-        f'<article class="dialog {" ".join(sorted(kinds))}" aria-labelledby="d{place}"><header><h4 id="d{place}">Dialog {place + 1}</h4>'
-        f'<p class="name">{safe(products.title(dialog["target"]))}</p><p class="outcome">{_told(turns, unit, first)}{ended}</p></header>'
-        f'<div class="story">{target_tile(dialog["target"], products)}<ol class="turns">{listed}</ol></div>'
-        + (f'<h5>Best {len(top)} after the last {unit}</h5>{strip(top, dialog["target"], products)}' if top else "")
-        + "</article>"
+
+def choose(
+    dialogs: Sequence[dict], candidates: list[int], shown: int, seed: int
+) -> list[tuple[str, str, list[int]]]:
+    """Title, hint and places of the best, the worst and random dialogs among `candidates`; none twice."""
+    shown = max(0, min(shown, len(candidates)))
+    few = shown // 4
+    ordered = sorted(
+        candidates,
+        key=lambda place: (dialogs[place]["turns"][-1]["rank"], -dialogs[place]["turns"][0]["rank"]),
     )
-
-
-def target_tile(target: str, products: Products) -> str:
-    """The product that the user has in mind."""
-    return f'<div class="target"><p class="tag">target</p>{products.show(target)}</div>'
-
-
-def exchange(turn: dict[str, Any], before: int | None, target: str, gallery: int, products: Products) -> str:
-    """One turn: the product shown, what the user said of it, and the target's place then; `before` is its rank a turn earlier."""
-    rank = turn["rank"]
-    move = ""
-    if before is not None:
-        way = "up" if rank < before else "down"
-        move = ' <span class="move">as before</span>' if rank == before else f' <span class="move {way}">{way} {abs(before - rank):,}</span>'
-    return (
-        f'<div class="seen{" hit" if turn["shown"] == target else ""}">{products.show(turn["shown"])}</div>'
-        f'<div class="said"><blockquote>{safe(clipped(turn["words"]))}</blockquote>'
-        f'<p class="rank"><b>{ordinal(rank + 1)}</b> of {gallery:,}{move}</p></div>'
-    )
-
-
-def strip(top: Sequence[str], target: str, products: Products) -> str:
-    """The best products of a ranking in their order, the target marked."""
-    items = ""
-    for number, name in enumerate(top, 1):
-        hit, tag = (" class=hit", " · target") if name == target else ("", "")
-        items += f'<li{hit}><p class="tag">{number}{tag}</p>{products.show(name, 2)}</li>'
-    return f'<ol class="strip">{items}</ol>'
-
-
-def _told(turns: Sequence[dict[str, Any]], unit: str, first: int) -> str:
-    found = next((number for number, turn in enumerate(turns[:-1], first) if turn["rank"] == 0), None)
-    return f"found at {unit} {found} · " if found is not None else ""
+    best, worst = ordered[:few], ordered[len(ordered) - few :][::-1]
+    rest = [place for place in candidates if place not in {*best, *worst}]
+    others = sorted(random.Random(seed).sample(rest, shown - 2 * few))
+    return [
+        ("Best", "highest final position; largest improvement first", best),
+        ("Worst", "lowest final position", worst),
+        ("Random", f"drawn with seed {seed} from all others", others),
+    ]

@@ -1,89 +1,76 @@
-"""Products as HTML: their pictures, each embedded once however often it is shown, or else a card with their title."""
+"""Products on a page: their pictures, each embedded once, or a card with their title."""
 
 import base64
 import io
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from PIL import Image, ImageOps
 
 from fashioniq.data.images import UnreadableImage, load_image
-from fashioniq.report.document import clipped, safe
+from fashioniq.report.templates import clipped
 
-PICTURE_BYTES = 7_000_000  # of all pictures of a page, which keeps it under 10 MB
+PICTURE_BYTES = 7_000_000  # for all pictures of a page, in base64
 THUMBNAIL = 128
 
 
 @dataclass(frozen=True)
-class Looks:
-    """What products look like to a reader: pictures, titles and attribute words, by id."""
+class ItemCards:
+    """Pictures, titles and attribute words of products, by product id."""
 
     images: dict[str, Path]
     titles: dict[str, str]
     attributes: dict[str, list[str]]
 
 
+class Card(NamedTuple):
+    """One product on a page: title, CSS class of its picture (None without one) and attribute words."""
+
+    title: str
+    picture: str | None
+    words: list[str]
+
+
 class Products:
-    """Shows products; `style` are the rules that hold the pictures of all that were shown."""
+    """The cards of the products on one page, and their pictures.
 
-    def __init__(self, looks: Looks) -> None:
-        self._looks = looks
+    `pictures` are JPEGs in base64; the CSS class `p7` shows `pictures[7]`. `without_picture` counts products
+    without a readable picture, `over_budget` pictures that were left out to keep the page small.
+    """
+
+    def __init__(self, cards: ItemCards) -> None:
+        self.pictures: list[str] = []
+        self.without_picture = 0
+        self.over_budget = 0
+        self._cards = cards
         self._classes: dict[str, str | None] = {}
-        self._rules: list[str] = []
         self._bytes = 0
-        self._without_picture = 0
-        self._over_budget = 0
 
-    def title(self, name: str) -> str:
-        """The product's title, or its id."""
-        return clipped(self._looks.titles.get(name) or name)
-
-    def show(self, name: str, words: int = 4) -> str:
-        """The picture or the card, and under it the first attribute words."""
-        picture = self._picture(name)
-        if picture:
-            tile = f'<div class="tile {picture}" role="img" aria-label="{safe(self.title(name))}"></div>'
-        else:
-            tile = f'<div class="tile card"><span>{safe(self.title(name))}</span></div>'
-        listed = self._looks.attributes.get(name, [])[:words]
-        return tile + (f'<p class="words">{safe(" · ".join(map(clipped, listed)))}</p>' if listed else "")
-
-    def style(self) -> str:
-        """The CSS of the pictures shown so far."""
-        return "\n".join(self._rules)
-
-    def notes(self) -> Iterator[str]:
-        """What is missing among the products shown so far, as HTML."""
-        if not self._rules:
-            yield "<b>No pictures.</b> Products are shown by their titles and attributes."
-        elif self._without_picture:
-            yield f"{self._without_picture:,} of the products shown have no readable picture: they are cards with the title."
-        if self._over_budget:
-            yield f"{self._over_budget:,} pictures were left out to keep this page small: they are cards with the title."
-
-    def _picture(self, name: str) -> str | None:
+    def card(self, name: str) -> Card:
+        """The card of a product; the id stands in for a missing title."""
         if name not in self._classes:
             self._classes[name] = self._embed(name)
-        return self._classes[name]
+        words = [clipped(word) for word in self._cards.attributes.get(name, [])]
+        return Card(clipped(self._cards.titles.get(name) or name), self._classes[name], words)
 
     def _embed(self, name: str) -> str | None:
         try:
-            data = _thumbnail(load_image(self._looks.images[name]))
+            data = _thumbnail(load_image(self._cards.images[name]))
         except (KeyError, UnreadableImage):
-            self._without_picture += 1
+            self.without_picture += 1
             return None
         if self._bytes + len(data) > PICTURE_BYTES:
-            self._over_budget += 1
+            self.over_budget += 1
             return None
         self._bytes += len(data)
-        picture = f"p{len(self._rules)}"
-        self._rules.append(f".{picture}{{background-image:url(data:image/jpeg;base64,{data})}}")
-        return picture
+        self.pictures.append(data)
+        return f"p{len(self.pictures) - 1}"
 
 
 def _thumbnail(image: Image.Image) -> str:
-    small = ImageOps.contain(image, (THUMBNAIL, THUMBNAIL), Image.Resampling.LANCZOS) if max(image.size) > THUMBNAIL else image
+    if max(image.size) > THUMBNAIL:
+        image = ImageOps.contain(image, (THUMBNAIL, THUMBNAIL), Image.Resampling.LANCZOS)
     written = io.BytesIO()
-    small.save(written, "JPEG", quality=82, optimize=True)
+    image.save(written, "JPEG", quality=82, optimize=True)
     return base64.b64encode(written.getvalue()).decode("ascii")

@@ -1,4 +1,4 @@
-"""Tables of measures: how a measure is named and rounded wherever people read it, and tables for spreadsheets and papers."""
+"""Tables for people, spreadsheets and papers, and how measures are labelled and rounded in all of them."""
 
 import csv
 import io
@@ -6,27 +6,49 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-LABELS = {"mean_rank": "mean rank", "median_rank": "median rank"}
-RANKS_COUNT = "Mean and median rank count from 0, the best."
-_LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "–": "--"}
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from tabulate import SEPARATING_LINE, tabulate
+
+from fashioniq.metrics.measures import measure
+
+WIDE = 200  # characters of a printed table that is not on a terminal
+RANKS_COUNT = "Mean and median rank start at 0 (best)."
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+    "–": "--",
+}
 _LATEX |= {sign: "\\" + sign for sign in "&%$#_{}"}
 
 
-def label(measure: str) -> str:
-    """A measure's name as people read it."""
-    return LABELS.get(measure, measure)
+def label(name: str) -> str:
+    """A measure's name as people read it; another name is its own label."""
+    try:
+        return measure(name).label
+    except ValueError:
+        return name
 
 
-def rounded(measure: str, value: float | None, decimals: int = 1) -> str:
-    """A measure's value as people read it: reciprocal ranks with three decimals, the others with `decimals`; – for none."""
+def rounded(name: str, value: float | None) -> str:
+    """A measure's value with its decimals, two for an unknown measure; – for None."""
     if value is None:
         return "–"
-    return f"{value:,.0f}" if measure in ("turn", "round") else f"{value:,.{3 if measure == 'MRR' else decimals}f}"
+    try:
+        decimals = measure(name).decimals
+    except ValueError:
+        decimals = 0 if name in ("turn", "round") else 2
+    return f"{value:,.{decimals}f}"
 
 
 def success_line(success: dict[str, Any]) -> str:
-    """In words, how many dialogs found their target and how soon."""
-    soon = f", after {success['mean_turns']:.2f} turns on average" if success["mean_turns"] is not None else ""
+    """A sentence: how many dialogs found their target, and how soon."""
+    soon = (
+        f", after {success['mean_turns']:.2f} turns on average" if success["mean_turns"] is not None else ""
+    )
     return f"{success['percent']:.2f} % of the dialogs ranked their target first within {success['within']} turns{soon}"
 
 
@@ -38,21 +60,48 @@ def csv_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 
 def text_table(header: Sequence[str], sections: Sequence[Sequence[Sequence[str]]], left: int = 1) -> str:
-    """A table for a terminal or a letter, an empty line between sections of rows; the `left` first columns to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(header, *(row for section in sections for row in section), strict=True)]
+    """A table as plain text with an empty line before each section of rows; the `left` first columns to the left."""
+    # The header is a row here: tabulate would widen the columns under it.
+    rows = [header, *(row for section in sections for row in (SEPARATING_LINE, *section))]
+    alignment = ["left"] * left + ["right"] * (len(header) - left)
+    return tabulate(rows, tablefmt="plain", colalign=alignment, disable_numparse=True) + "\n"
 
-    def line(row: Sequence[str]) -> str:
-        cells = [cell.ljust(width) if place < left else cell.rjust(width) for place, (cell, width) in enumerate(zip(row, widths, strict=True))]
-        return "  ".join(cells).rstrip() + "\n"
 
-    return line(header) + "".join("\n" + "".join(map(line, section)) for section in sections)
+def print_table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1, title: str = "", last: Sequence[str] | None = None
+) -> None:
+    """Print a table: the `left` first columns to the left, the others to the right; a gap above the `last` row."""
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, title=title or None, title_justify="left")
+    for number, name in enumerate(header):
+        text = number < left
+        table.add_column(name, justify="left" if text else "right", no_wrap=not text, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    if last is not None:
+        table.add_section()
+        table.add_row(*last)
+    console = Console(markup=False, emoji=False, highlight=False)
+    if not console.is_terminal:
+        console.width = WIDE  # in a file, lines need no breaks
+    console.print(table)
 
 
 def latex_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
-    """A table as a LaTeX tabular that needs no package: the `left` first columns to the left, the others to the right."""
+    """A table as a LaTeX tabular that needs no package; the `left` first columns to the left."""
     first, *others = (" & ".join(map(_latex, row)) + r" \\" for row in (header, *rows))
     columns = "l" * left + "r" * (len(header) - left)
-    return "\n".join([rf"\begin{{tabular}}{{{columns}}}", r"\hline", first, r"\hline", *others, r"\hline", r"\end{tabular}", ""])
+    return "\n".join(
+        [
+            rf"\begin{{tabular}}{{{columns}}}",
+            r"\hline",
+            first,
+            r"\hline",
+            *others,
+            r"\hline",
+            r"\end{tabular}",
+            "",
+        ]
+    )
 
 
 def _latex(cell: str) -> str:

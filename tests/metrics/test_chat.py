@@ -3,7 +3,8 @@ import math
 import pytest
 import torch
 
-from fashioniq.metrics.chat import best_log_rank_integral, repetition, round_table
+from fashioniq.metrics.chat import repetition, round_table
+from fashioniq.metrics.measures import best_log_rank_integral
 
 RANK_QR = torch.tensor([[20, 4, 70, 0], [99, 60, 10, 9]])
 

@@ -6,7 +6,7 @@ import torch
 
 from fashioniq.metrics.chat import round_table
 from fashioniq.report.chat import write_chat_page
-from fashioniq.report.products import Looks
+from fashioniq.report.products import ItemCards
 
 RANKS = [[30, 5, 0], [8, 80, 70], [60, 50, 40]]
 
@@ -43,7 +43,7 @@ def evaluated(name, **facts):
 @pytest.fixture
 def written(tmp_path):
     def written(*files):
-        write_chat_page(tmp_path / "page.html", files, Looks({}, {}, {}))
+        write_chat_page(tmp_path / "page.html", files, ItemCards({}, {}, {}))
         text = (tmp_path / "page.html").read_text()
         ids = Balanced(text).ids
         assert len(ids) == len(set(ids)) and "<b>dress" not in text
@@ -54,17 +54,17 @@ def written(tmp_path):
 
 def test_one_file_is_told_from_caption_to_last_round(written):
     text = written(evaluated("VisDial"))
-    assert "66.7<small> %</small></dd><dd class=start>33.3 of the caption</dd>" in text  # Hits@10
+    assert "66.67<small> %</small></dd><dd class=start>33.33 with the caption alone</dd>" in text  # Hits@10
     assert '<th scope="row">0</th><td>33.33</td>' in text and "0.25 exact repeats" in text
-    assert "round 0: best" in text and "round 2: best" in text and "1st of 100" in text
+    assert "round 0: top result" in text and "round 2: top result" in text and "1st of 100" in text
 
 
 def test_several_files_stand_in_one_table_one_plot_and_one_filter(written):
     text = written(evaluated("people"), evaluated("Chat<b>GPT"))
-    assert '<th scope="row">A people</th><td>33.3</td><td>66.7</td><td>66.7</td>' in text and '<th scope="row">B Chat&lt;b&gt;GPT</th>' in text
-    assert "Chat<b>" not in text and text.count("<svg") == 1 and re.findall(r"<legend>([^<]+)</legend>", text) == ["Target", "Dialogues"]
+    assert '<th scope="row">A people</th><td>33.33</td><td>66.67</td><td>66.67</td>' in text and '<th scope="row">B Chat&lt;b&gt;GPT</th>' in text
+    assert "Chat<b>" not in text and text.count("<svg") == 1 and re.findall(r"<legend>([^<]+)</legend>", text) == ["Target", "File"]
 
 
 def test_what_bends_the_figures_is_noted(written):
     text = written(evaluated("PlugIR", cut=[0, 0, 2], limit=77, query="each round alone", questions=None, coverage=0.5))
-    assert "2 of 3 dialogs are cut" in text and "a query of its own" in text and "50.00 % of the search space" in text
+    assert "2 of 3 dialogs are truncated" in text and "a separate query" in text and "50.00 % of the search space" in text

@@ -7,7 +7,7 @@ from PIL import Image
 
 from fashioniq.metrics.ranking import turn_table
 from fashioniq.report.compare_page import write_compare_page
-from fashioniq.report.products import Looks
+from fashioniq.report.products import ItemCards
 
 IDS = [f"B{number}" for number in range(12)]
 FIRST = [(40, 0), (40, 20), (9, 9), (99, 50), (3, 0)]
@@ -29,7 +29,7 @@ def _write(tmp_path: Path, images: dict[str, Path], turn: int = 2, notes: tuple[
     path = tmp_path / "compare.html"
     write_compare_page(
         path, ("rnn <old>", "transformer"), (_metrics(FIRST), _metrics(SECOND)), (_dialogs(FIRST, "is navy"), _dialogs(SECOND, "is <b>red</b>")),
-        turn, "B is better & sure.", notes, Looks(images, {"B0": "a dress & belt"}, {"B1": ["navy"]}), **options,
+        turn, "B is better & sure.", notes, ItemCards(images, {"B0": "a dress & belt"}, {"B1": ["navy"]}), **options,
     )  # fmt: skip
     return path.read_text(encoding="utf-8")
 
@@ -44,7 +44,7 @@ def images(tmp_path: Path) -> dict[str, Path]:
 
 def test_both_runs_stand_beside_each_other(tmp_path: Path) -> None:
     text = _write(tmp_path, {})
-    assert "A ended higher in 2 dialogs, B in 2, both at the same place in 1." in text
+    assert "A ranked the target higher in 2 dialogs, B in 2, both equally in 1." in text
     assert "rnn &lt;old&gt;" in text and "B is better &amp; sure." in text and "is &lt;b&gt;red&lt;/b&gt;" in text and "a dress &amp; belt" in text
     assert '<h4 id="d0">a dress &amp; belt</h4>' in text
     first = text[text.index('<h4 id="d0">') :].split("</article>")[0]
@@ -55,12 +55,12 @@ def test_both_runs_stand_beside_each_other(tmp_path: Path) -> None:
 def test_the_widest_differences_of_both_sides_come_first(tmp_path: Path) -> None:
     text = _write(tmp_path, {}, dialogs_shown=5)
     assert re.findall(r'<h3>([^<]+) <small>|<h4 id="d(\d)">', text) == [
-        ("A most ahead", ""), ("", "0"), ("B most ahead", ""), ("", "3"), ("At random", ""), ("", "1"), ("", "2"), ("", "4")]  # fmt: skip
+        ("A furthest ahead", ""), ("", "0"), ("B furthest ahead", ""), ("", "3"), ("Random", ""), ("", "1"), ("", "2"), ("", "4")]  # fmt: skip
 
 
 def test_only_the_turns_that_are_compared_are_shown(tmp_path: Path) -> None:
     text = _write(tmp_path, {}, turn=1)
-    assert "both at the same place in 5" in text and "turn 2" not in text and "A most ahead" not in text
+    assert "both equally in 5" in text and "turn 2" not in text and "A furthest ahead" not in text
 
 
 def test_notes_stand_at_the_head(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from fashioniq.files import UserError
 from fashioniq.report import products
 from fashioniq.report.page import write_dialog_page
 from fashioniq.report.plots import rank_histograms, turn_plot
-from fashioniq.report.products import Looks
+from fashioniq.report.products import ItemCards
 
 IDS = [f"B{number}" for number in range(14)]
 TURNS = [{"turn": turn, "P": 60.0 + 8 * turn, "R@10": 12.0 * turn, "R@50": 18.0 * turn, "mean_rank": 90.0 / turn} for turn in (1, 2, 3)]
@@ -71,7 +71,7 @@ def _write(tmp_path: Path, images: dict[str, Path], dialogs: list[dict], metrics
     path = tmp_path / "report.html"
     titles = {name: f"dress {name}" for name in IDS} | {"B2": "<script>alert(1)</script> & more"}
     attributes = {name: ["navy", "striped"] for name in IDS} | {"B2": ["<too>"]}
-    write_dialog_page(path, metrics or METRICS, dialogs, Looks(images, titles, attributes), **options)
+    write_dialog_page(path, metrics or METRICS, dialogs, ItemCards(images, titles, attributes), **options)
     return path.read_text(encoding="utf-8")
 
 
@@ -81,14 +81,14 @@ def test_the_page_has_its_sections(tmp_path: Path, images: dict[str, Path]) -> N
         assert part in text
     assert text.count("<svg") == 1
     assert "navy · striped" in text
-    assert "90.0</td>" in text and "30.0</td>" in text and "count from 0" in text  # mean ranks as in the metrics
+    assert "90.00</td>" in text and "30.00</td>" in text and "start at 0" in text  # mean ranks as in the metrics
 
 
 def test_averages_and_success_are_told(tmp_path: Path) -> None:
     more = {"average": {"P": 76.0, "R@10": 24.0, "R@50": 36.0, "mean_rank": 55.0}, "success": {"within": 3, "percent": 41.0, "mean_turns": 2.2}}
     text = _write(tmp_path, {}, [_dialog("B1", (111, 40, 2))], METRICS | more)
-    assert '<th scope="row">mean</th><td>76.0</td><td>24.0</td>' in text
-    assert "<dd>41.0<small> %</small></dd>" in text and "at turn 2.2 on average" in text
+    assert '<th scope="row">mean</th><td>76.00</td><td>24.00</td>' in text
+    assert "<dd>41.00<small> %</small></dd>" in text and "at turn 2.20 on average" in text
     never = METRICS | {"success": {"within": 3, "percent": 0.0, "mean_turns": None}}
     assert "on average" not in _write(tmp_path, {}, [_dialog("B1", (111, 40, 2))], never)
 
@@ -133,14 +133,14 @@ def test_a_page_without_any_picture_says_so(tmp_path: Path) -> None:
     assert "data:image" not in text and "<b>No pictures.</b>" in text and "dress B3" in text
 
 
-def test_what_is_drawn_made_or_not_told_is_marked(tmp_path: Path, images: dict[str, Path]) -> None:
+def test_origins_of_pictures_and_captions_are_noted_unless_photographs_and_human(tmp_path: Path, images: dict[str, Path]) -> None:
     text = _write(tmp_path, images, [_dialog("B1", (3, 2, 1))])
-    assert "Pictures: drawn." in text and "Captions: drawn sample&#x27;s grammar." in text and "User: runs/user." in text
+    assert "Pictures: drawn." in text and "Captions: drawn sample&#39;s grammar." in text and "User: runs/user." in text
     human = METRICS | {"pictures": "photographs", "captions": "human"}
     text = _write(tmp_path, images, [_dialog("B1", (3, 2, 1))], human)
-    assert "They are" not in text and "does not say" not in text
+    assert "They are" not in text and "does not record" not in text
     del human["captions"]
-    assert "does not say" in _write(tmp_path, images, [_dialog("B1", (3, 2, 1))], human)
+    assert "does not record" in _write(tmp_path, images, [_dialog("B1", (3, 2, 1))], human)
 
 
 def test_best_worst_and_random_dialogs_are_shown_once_each_and_by_the_seed(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_several_categories_can_be_told_apart(tmp_path: Path) -> None:
 
 def test_a_page_without_dialogs_or_turns_is_still_a_page(tmp_path: Path) -> None:
     text = _write(tmp_path, {}, [], METRICS | {"turns": []})
-    assert "There is no dialog to show." in text and not _Reader(text).open
+    assert "There are no dialogs to show." in text and not _Reader(text).open
 
 
 def test_a_page_stays_small_by_leaving_pictures_out(tmp_path: Path, images: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,25 +201,28 @@ def test_a_page_of_many_rich_pictures_is_under_10_megabytes(tmp_path: Path) -> N
     turns = [[{"shown": name, "words": "word " * 100, "rank": 7} for name in ids[start : start + 6]] for start in range(0, 700, 6)]
     dialogs = [{"target": ids[0], "turns": one} for one in turns]
     path = tmp_path / "report.html"
-    looks = Looks(dict.fromkeys(ids, tmp_path / "noise.png"), {name: "title " * 60 for name in ids}, {})
+    looks = ItemCards(dict.fromkeys(ids, tmp_path / "noise.png"), {name: "title " * 60 for name in ids}, {})
     write_dialog_page(path, METRICS, dialogs, looks, dialogs_shown=10_000)
     assert 5_000_000 < path.stat().st_size < 10_000_000 and "pictures were left out" in path.read_text(encoding="utf-8")
 
 
 def test_plots_are_the_same_each_time_and_take_the_pages_colours() -> None:
-    drawn = turn_plot(TURNS)
-    assert drawn == turn_plot(TURNS)
+    drawn = turn_plot(TURNS).shapes
+    assert drawn == turn_plot(TURNS).shapes
     assert "currentColor" in drawn and not re.search(r"(fill|stroke): #", drawn)
     ids = re.findall(r'\bid="([^"]+)"', drawn)
     assert len(ids) == len(set(ids))
 
 
-def test_the_histogram_counts_every_dialog_once() -> None:
-    table = rank_histograms({"turn 1": [0, 0, 4, 5, 9, 10, 239], "turn 2": [0] * 7}, 240)
-    rows = re.findall(r'<th scope="row">([^<]+)</th><td>.*?>(\d+)</span></td><td>.*?>(\d+)</span>', table)
-    assert rows == [("1", "2", "7"), ("2–5", "1", "0"), ("6–10", "2", "0"), ("11–50", "1", "0"), ("51–100", "0", "0"), ("101–240", "1", "0")]
-    assert "--share:0.286" in table and "--share:1.000" in table
-    assert ">1</span>" in rank_histograms({"turn 1": [0]}, 1)
+def test_the_histogram_counts_every_dialog_once(tmp_path: Path) -> None:
+    bars = rank_histograms({"turn 1": [0, 0, 4, 5, 9, 10, 239], "turn 2": [0] * 7}, 240)
+    assert bars.columns == ["turn 1", "turn 2"] and bars.most == 7
+    assert [(row.positions, *row.counts) for row in bars.rows] == [
+        ("1", 2, 7), ("2–5", 1, 0), ("6–10", 2, 0), ("11–50", 1, 0), ("51–100", 0, 0), ("101–240", 1, 0)]  # fmt: skip
+    assert [row.near for row in bars.rows] == [True, True, True, False, False, False]
+    assert [row.counts for row in rank_histograms({"turn 1": [0]}, 1).rows] == [[1]]
+    text = _write(tmp_path, {}, [_dialog("B1", (0,)), _dialog("B1", (0,)), _dialog("B1", (20,))], METRICS | {"turns": TURNS[:1]})
+    assert '<span class="bar" style="--share:0.500">1</span>' in text and '<span class="bar" style="--share:1.000">2</span>' in text
 
 
 def test_the_target_is_marked_where_it_is_shown(tmp_path: Path) -> None:

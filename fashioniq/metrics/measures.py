@@ -1,0 +1,93 @@
+"""The measures of ranks, each declared once: name, label, decimals, direction, source and function.
+
+A rank is 0-based: 0 is the best of the gallery. Functions take the ranks of B dialogs at T turns, rank_BT, and the size
+of the gallery, and return a value per dialog and turn, B×T. P, R@N and Hits@N are in percent.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+
+def percentiles(rank: Tensor, gallery: int) -> Tensor:
+    """Percentage of the gallery that does not rank above the target: 100 is best, a random ranking gives 50."""
+    return 100 * (1 - rank.double() / gallery)
+
+
+def hits(rank: Tensor, n: int) -> Tensor:
+    """100 for a rank in the top n, else 0."""
+    return 100 * (rank < n).double()
+
+
+def reciprocals(rank: Tensor) -> Tensor:
+    """1 / (rank + 1): 1 for the best, ½ for the next."""
+    return 1 / (rank.double() + 1)
+
+
+def best_so_far(rank_BT: Tensor) -> Tensor:
+    """The best rank of each turn and the turns before it, B×T: makes a hit cumulative."""
+    return rank_BT.cummin(1).values
+
+
+def best_log_rank_integral(rank_BT: Tensor) -> Tensor:
+    """BRI of each dialog up to each turn, B×T, lower is better; NaN at the first turn (PlugIR, Lee et al. 2024).
+
+    The mean over the steps between turns of ½ (ln b_t + ln b_t+1), where b is the best 1-based rank so far.
+    """
+    log_BT = (best_so_far(rank_BT).double() + 1).log()
+    steps_BT = (log_BT[:, 1:] + log_BT[:, :-1]) / 2
+    means_BT = steps_BT.cumsum(1) / torch.arange(1, steps_BT.shape[1] + 1)
+    return torch.cat([torch.full_like(log_BT[:, :1], torch.nan), means_BT], 1)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What is measured, and how it is written. `statistic` turns the values of B dialogs into that of each turn."""
+
+    name: str  # the key in metrics.json
+    function: Callable[[Tensor, int], Tensor]
+    label: str
+    decimals: int
+    direction: Literal["higher", "lower"]  # which values are better
+    source: str
+    statistic: Literal["mean", "median"] = "mean"
+    offset: int = 0  # added to the statistic: 1 where the best rank is written as 1
+
+    def by_turn(self, rank_BT: Tensor, gallery: int) -> list[float]:
+        """The measure of every turn."""
+        value_BT = self.function(rank_BT, gallery).double()
+        value_T = value_BT.quantile(0.5, 0) if self.statistic == "median" else value_BT.mean(0)
+        return (value_T + self.offset).tolist()
+
+
+def _ranks(rank: Tensor, gallery: int) -> Tensor:
+    return rank
+
+
+BOTH = "(R@10+R@50)/2"
+_DECLARED = (
+    Measure("P", percentiles, "P", 2, "higher", "Guo et al. 2018; Fashion IQ, section 5.2"),
+    Measure("MRR", lambda rank, _: reciprocals(rank), "MRR", 3, "higher", "Voorhees 1999"),
+    Measure(BOTH, lambda rank, _: (hits(rank, 10) + hits(rank, 50)) / 2, BOTH, 2, "higher", "Fashion IQ challenge 2020"),
+    Measure("mean_rank", _ranks, "mean rank", 2, "lower", "0-based"),
+    Measure("median_rank", _ranks, "median rank", 2, "lower", "0-based", "median"),
+    Measure("ATR", _ranks, "ATR", 2, "lower", "average target rank: PlugIR, Lee et al. 2024", offset=1),
+    Measure("BRI", lambda rank, _: best_log_rank_integral(rank), "BRI", 2, "lower", "PlugIR, Lee et al. 2024"),
+)
+MEASURES = {one.name: one for one in _DECLARED}
+
+
+def measure(name: str) -> Measure:
+    """The measure of a name: P, MRR, mean_rank, median_rank, ATR, BRI, R@N or Hits@N. Raises ValueError for another."""
+    kind, _, digits = name.partition("@")
+    if name in MEASURES:
+        return MEASURES[name]
+    if kind not in ("R", "Hits") or not digits.isdecimal() or not int(digits):
+        raise ValueError(f"there is no measure {name!r}: it is P, MRR, R@N or Hits@N, such as R@10")
+    n = int(digits)
+    if kind == "R":
+        return Measure(name, lambda rank, _: hits(rank, n), name, 2, "higher", "Fashion IQ, section 5.2; of one turn")
+    return Measure(name, lambda rank, _: hits(best_so_far(rank), n), name, 2, "higher", "ChatIR, Levy et al. 2023")
