@@ -63,7 +63,7 @@ class ImportCatalog:
     """Make a Fashion IQ folder of a retailer's table and pictures; relative captions are made of attribute differences."""
 
     table: Path | None = knob(None, "products, one a row: .csv, .parquet or .jsonl; without it every picture is a product", alias="--csv")
-    images: Path | None = knob(None, "folder or archive (.zip, .tar, .tar.gz) of pictures named <id>.jpg, <id>_1.jpg, <id>-2.png …, also in folders of it")
+    images: Path | None = knob(None, "folder or .zip of pictures named <id>.jpg, <id>_1.jpg, <id>-2.png …, also in folders of it")
     category: str = required(CATEGORY)
     id: str | None = knob(None, "column with the product's id")
     title: str | None = knob(None, "column with the product's title")
