@@ -13,8 +13,8 @@ from fashioniq.data.attributes import GARMENT, GROUP_OF, find_attributes
 from fashioniq.data.dialogues import Dialogue, split_round
 from fashioniq.data.images import UnreadableImage, load_image
 from fashioniq.data.topics import Topic, question_about
-from fashioniq.endpoints import Endpoint
 from fashioniq.files import UserError
+from fashioniq.llm.endpoint import Endpoint
 
 UNKNOWN = "unknown"  # said where there is no answer, so that a round is never a bare question
 LONGEST = 120  # characters of an answer

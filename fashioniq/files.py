@@ -102,6 +102,15 @@ def cannot_write(path: Path, error: OSError) -> UserError:
     return UserError(f"cannot write {path}: {error.strerror or error}")
 
 
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Raise UserError for an OSError inside, which concerns `path`."""
+    try:
+        yield
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a UTF-8 text file, whole or not at all."""
     with whole(path) as temporary:

@@ -10,7 +10,7 @@ import fashioniq
 ROOT = Path(fashioniq.__file__).parent
 LOOP = {"gallery", "users", "askers", "rollout"}
 MAY_KNOW = {
-    "data": {"data", "files", "categories"},
+    "data": {"data", "files", "http", "categories"},
     "metrics": {"metrics", "data"},
     "models": {"models", "data"},
     "gallery": {"data"},
@@ -18,14 +18,14 @@ MAY_KNOW = {
     "users": {"askers", "data", "models"},
     "askers": {"gallery"},
     "rollout": LOOP | {"models"},
-    "endpoints": {"data", "files"},
-    "pretrained": {"files"},
-    "answerers": {"endpoints", "data", "files"},
+    "llm": {"llm", "http", "files"},
+    "answerers": {"llm", "data", "files"},
     "questioners": {"answerers", "gallery", "models", "data", "files"},
     "training": LOOP | {"training", "models", "metrics", "data", "files", "config", "checkpoints"},
     "report": {"report", "data", "files", "metrics"},
     "checkpoints": {"data", "files", "categories"},
     "config": {"files"},
+    "http": {"files"},
     "files": set(),
     "categories": {"files"},
     "compat": set(),

@@ -20,7 +20,7 @@ from fashioniq.config import MakeDialogues
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.dialogues import Dialogue, read_dialogues, split_round, write_dialogues
 from fashioniq.files import UserError, checksum, held, read_json, remove_leftovers, write_json
-from fashioniq.pretrained import VisualQuestionAnswerer
+from fashioniq.llm.local import VisualQuestionAnswerer
 from fashioniq.questioners import FALLBACK, Questioner, converse
 
 PLAN = "plan.json"

@@ -15,9 +15,9 @@ from fashioniq.data.catalog import ATTRIBUTE_LISTS, Catalog
 from fashioniq.data.dialogues import Dialogue
 from fashioniq.data.features import FeatureStore
 from fashioniq.data.topics import Topic, topics_of
-from fashioniq.endpoints import Endpoint
 from fashioniq.files import UserError, checksum
-from fashioniq.pretrained import LanguageModel
+from fashioniq.llm.endpoint import Endpoint
+from fashioniq.llm.local import LanguageModel
 from fashioniq.questioners import Known, Predicted, Questioner, Search
 
 ENDPOINT = "endpoint:"

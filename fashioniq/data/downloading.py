@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fashioniq.data.fetching import Fetcher, Limits, Unfetched, writing
+from fashioniq.data.fetching import Fetcher, Limits
 from fashioniq.data.images import PictureReader, UnreadableImage, load_image
 from fashioniq.data.unpacking import is_safe
-from fashioniq.files import UserError, checksum, held
+from fashioniq.files import UserError, checksum, held, writing
+from fashioniq.http import Unfetched
 
 REASONS = ("got", "dead", "broken", "too small", "failed", "no address")
 MIN_SIDE = 32
