@@ -16,7 +16,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-_TEMPORARY = re.compile(r"\..+-[a-z0-9_]{8}(\.[a-z]+)?")  # the names that mkstemp gives in `whole`
+_TEMPORARY = re.compile(r"\..+-[a-z0-9_]{8}(\.[a-z]+)?")  # the names that mkstemp gives in `atomic_write`
 
 
 class UserError(Exception):
@@ -24,7 +24,7 @@ class UserError(Exception):
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path) -> Iterator[Path]:
     """Give a temporary path beside `path`; at a clean exit it is synced and takes the name, else it is removed.
 
     Raises UserError where the disk is full or the folder cannot be written.
@@ -67,14 +67,14 @@ def _open_folder(folder: Path) -> int | None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files of `whole` that killed runs left in a folder."""
+    """Remove the temporary files of `atomic_write` that killed runs left in a folder."""
     for path in folder.glob(".*"):
         if _TEMPORARY.fullmatch(path.name) and path.is_file():
             path.unlink(missing_ok=True)
 
 
 @contextmanager
-def held(folder: Path, wait: bool = False) -> Iterator[None]:
+def locked(folder: Path, wait: bool = False) -> Iterator[None]:
     """Make a folder and keep other processes from filling it meanwhile; a process that is killed lets go of it.
 
     Raises UserError where another holds it and it is not to `wait`, or it cannot be made. Systems that cannot lock a folder let everybody in.
@@ -113,7 +113,7 @@ def writing(path: Path) -> Iterator[None]:
 
 def write_text(path: Path, text: str) -> None:
     """Write a UTF-8 text file, whole or not at all."""
-    with whole(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8", errors="replace")  # halves of a character, as cut texts have them, are no UTF-8
 
 

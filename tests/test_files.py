@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from fashioniq.files import UserError, checksum, held, read_json, remove_leftovers, whole, write_json, write_text
+from fashioniq.files import UserError, atomic_write, checksum, locked, read_json, remove_leftovers, write_json, write_text
 
 
 def full_disk(*_, **__):
@@ -24,7 +24,7 @@ def test_a_file_appears_with_its_content(tmp_path):
 def test_until_the_end_the_old_file_is_there(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("old")
-    with whole(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text("half of the n")
         assert path.read_text() == "old"
         temporary.write_text("new")
@@ -35,7 +35,7 @@ def test_until_the_end_the_old_file_is_there(tmp_path):
 def test_an_interruption_leaves_the_old_file_and_nothing_else(tmp_path, error):
     path = tmp_path / "a.txt"
     path.write_text("old")
-    with pytest.raises(error), whole(path) as temporary:
+    with pytest.raises(error), atomic_write(path) as temporary:
         temporary.write_text("half of the n")
         raise error
     assert path.read_text() == "old" and os.listdir(tmp_path) == ["a.txt"]
@@ -56,7 +56,7 @@ def test_only_what_a_killed_run_left_is_removed(tmp_path):
     (tmp_path / "a.npy").write_text("old")
     for name in (".hidden", ".git-keep", "b-12345678.npy"):
         (tmp_path / name).write_text("")
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed), whole(tmp_path / "a.npy") as temporary:
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed), atomic_write(tmp_path / "a.npy") as temporary:
         patch.setattr(os, "unlink", lambda path: None)  # who is killed cannot tidy up
         temporary.write_text("half")
         raise Killed
@@ -69,23 +69,23 @@ def test_only_what_a_killed_run_left_is_removed(tmp_path):
 def test_a_folder_is_held_by_one_at_a_time_and_let_go_of_at_any_end(tmp_path):
     folder = tmp_path / "new" / "store"
     for error in (ValueError, KeyboardInterrupt):
-        with pytest.raises(error), held(folder):
-            with pytest.raises(UserError, match=r"another process is filling .*store"), held(folder):
+        with pytest.raises(error), locked(folder):
+            with pytest.raises(UserError, match=r"another process is filling .*store"), locked(folder):
                 pass
             raise error
-    with held(folder):
+    with locked(folder):
         assert not os.listdir(folder)
 
 
 def test_a_process_that_is_killed_lets_go_of_its_folder(tmp_path):
-    code = "import sys, time\nfrom pathlib import Path\nfrom fashioniq.files import held\n"
-    code += "with held(Path(sys.argv[1])):\n    print('held', flush=True)\n    time.sleep(60)"
+    code = "import sys, time\nfrom pathlib import Path\nfrom fashioniq.files import locked\n"
+    code += "with locked(Path(sys.argv[1])):\n    print('held', flush=True)\n    time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE) as process:
         process.stdout.readline()
-        with pytest.raises(UserError, match="another process"), held(tmp_path):
+        with pytest.raises(UserError, match="another process"), locked(tmp_path):
             pass
         process.kill()
-    with held(tmp_path):
+    with locked(tmp_path):
         pass
 
 

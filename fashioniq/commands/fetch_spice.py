@@ -13,7 +13,7 @@ import httpx
 from rich.progress import DownloadColumn, Progress, TimeRemainingColumn
 
 from fashioniq.config import FetchSpice
-from fashioniq.files import UserError, cannot_write, whole, writing
+from fashioniq.files import UserError, atomic_write, cannot_write, writing
 from fashioniq.http import Client, Policy, Unfetched, follow, retried
 from fashioniq.metrics.java import NotComputed, java_program
 from fashioniq.metrics.java_scorers import STANFORD_JARS, stanford_folders, stanford_jars
@@ -98,7 +98,7 @@ def _unpack(file: IO[bytes], folder: Path) -> None:
             if missing := [name for name in STANFORD_JARS if name not in members]:
                 raise UserError(f"{URL} lacks {missing[0]}: {_by_hand(folder)}")
             for name in STANFORD_JARS:
-                with whole(folder / name) as temporary, archive.open(members[name]) as packed, open(temporary, "wb") as unpacked:
+                with atomic_write(folder / name) as temporary, archive.open(members[name]) as packed, open(temporary, "wb") as unpacked:
                     shutil.copyfileobj(packed, unpacked)
     except BadZipFile as error:
         raise UserError(f"what came from {URL} is no whole zip archive ({error}): try again, or {_by_hand(folder)}") from error

@@ -19,7 +19,7 @@ from fashioniq.commands.talking import ENDPOINT, endpoint, questioner_of, topics
 from fashioniq.config import MakeDialogues
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.dialogues import Dialogue, read_dialogues, split_round, write_dialogues
-from fashioniq.files import UserError, checksum, held, read_json, remove_leftovers, write_json
+from fashioniq.files import UserError, checksum, locked, read_json, remove_leftovers, write_json
 from fashioniq.llm.local import VisualQuestionAnswerer
 from fashioniq.questioners import FALLBACK, Questioner, converse
 
@@ -39,7 +39,7 @@ def run(settings: MakeDialogues) -> None:
     questioner = questioner_of(settings, catalog, recorded, answered=settings.answerer == "recorded")
     answerer = _answerer_of(settings, catalog, begun, recorded)
     parts = settings.out.with_name(settings.out.name + ".parts")
-    with held(parts):
+    with locked(parts):
         remove_leftovers(parts)
         _check_plan(parts / PLAN, settings, [_said(begun), _said(recorded), _seen(settings, catalog)])
         made = _make(settings, questioner, answerer, begun, parts)

@@ -12,7 +12,7 @@ from typing import Any
 from fashioniq.data.fetching import Fetcher, Limits
 from fashioniq.data.images import PictureReader, UnreadableImage, load_image
 from fashioniq.data.unpacking import is_safe
-from fashioniq.files import UserError, checksum, held, writing
+from fashioniq.files import UserError, checksum, locked, writing
 from fashioniq.http import Unfetched
 
 REASONS = ("got", "dead", "broken", "too small", "failed", "no address")
@@ -133,7 +133,7 @@ def _downloaded(folder: Path) -> dict[str, Path]:
 def _workplace(folder: Path) -> Iterator[Path]:
     """An empty temporary folder in `folder`, for this run alone. What a killed run left in it is removed."""
     temporary = folder / TEMPORARY
-    with held(folder):
+    with locked(folder):
         shutil.rmtree(temporary, ignore_errors=True)
         with writing(folder):
             temporary.mkdir()

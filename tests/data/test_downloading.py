@@ -19,7 +19,7 @@ from fashioniq import http
 from fashioniq.data import fetching
 from fashioniq.data.downloading import TEMPORARY, Outcome, coverage, download, read_addresses
 from fashioniq.data.fetching import Limits
-from fashioniq.files import UserError, held
+from fashioniq.files import UserError, locked
 
 QUICK = Limits(connections=16, per_host=16, retries=2, timeout=2.0, max_bytes=50_000)
 
@@ -368,7 +368,7 @@ def test_an_id_that_cannot_be_a_file_is_refused(tmp_path, name):
 
 
 def test_two_downloads_into_one_folder_do_not_meet(tmp_path):
-    with held(tmp_path), pytest.raises(UserError, match="another process"):
+    with locked(tmp_path), pytest.raises(UserError, match="another process"):
         download({"a": []}, tmp_path)
 
 
