@@ -4,10 +4,11 @@ import os
 import stat
 import subprocess
 import sys
+import threading
 
 import pytest
 
-from fashioniq.files import UserError, atomic_write, checksum, locked, read_json, remove_leftovers, write_json, write_text
+from fashioniq.files import UserError, atomic_write, checksum, locked, read_json, read_text, remove_leftovers, write_json, write_jsonl, write_text
 
 
 def full_disk(*_, **__):
@@ -77,6 +78,21 @@ def test_a_folder_is_held_by_one_at_a_time_and_let_go_of_at_any_end(tmp_path):
         assert not os.listdir(folder)
 
 
+def test_a_lock_that_is_waited_for_is_got_when_it_is_free(tmp_path):
+    got, folder = [], tmp_path / "store"
+
+    def take():
+        with locked(folder, wait=True):
+            got.append("second")
+
+    with locked(folder):
+        second = threading.Thread(target=take)
+        second.start()
+        got.append("first")
+    second.join()
+    assert got == ["first", "second"] and os.listdir(tmp_path) == ["store"]
+
+
 def test_a_process_that_is_killed_lets_go_of_its_folder(tmp_path):
     code = "import sys, time\nfrom pathlib import Path\nfrom fashioniq.files import locked\n"
     code += "with locked(Path(sys.argv[1])):\n    print('held', flush=True)\n    time.sleep(60)"
@@ -115,9 +131,9 @@ def test_files_can_be_read_by_whom_the_umask_lets(tmp_path):
     ("content", "message"),
     [
         (None, "captions is missing: there is no file .*a.json"),
-        (b"", "not whole JSON"),
-        (b'["half", "of', "not whole JSON"),
-        (b'["\xff\xfe"]', "not whole JSON"),
+        (b"", "not valid JSON"),
+        (b'["half", "of', "not valid JSON"),
+        (b'["\xff\xfe"]', "not valid JSON"),
         (b'{"an": "object"}', "should hold a list, it holds a dict"),
     ],
 )
@@ -133,6 +149,34 @@ def test_what_cannot_be_read_is_told_in_one_line(tmp_path, content, message):
 def test_a_folder_in_place_of_a_file_is_told(tmp_path):
     with pytest.raises(UserError, match="cannot read captions"):
         read_json(tmp_path, "captions")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, r"there is no list .*a.txt: give a list$"),
+        (b"\xff\xfe", r"the list .*a.txt is not UTF-8 text .*save it in UTF-8"),
+        ("folder", r"cannot read the list .*a.txt: Is a directory"),
+    ],
+)
+def test_a_text_that_cannot_be_read_is_told_in_one_line(tmp_path, content, message):
+    path = tmp_path / "a.txt"
+    if content == "folder":
+        path.mkdir()
+    elif content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UserError, match=message):
+        read_text(path, "list", "give a list")
+
+
+def test_a_text_is_read_without_its_byte_order_mark(tmp_path):
+    (tmp_path / "a.txt").write_bytes("\ufeffgrün\n".encode())
+    assert read_text(tmp_path / "a.txt", "list", "give a list") == "grün\n"
+
+
+def test_records_are_written_one_a_line(tmp_path):
+    write_jsonl(tmp_path / "a.jsonl", iter([{"word": "Größe", "rank": 1}, {}]))
+    assert (tmp_path / "a.jsonl").read_bytes() == '{"word": "Größe", "rank": 1}\n{}\n'.encode()
 
 
 def test_a_checksum_is_the_start_of_sha_256(tmp_path):

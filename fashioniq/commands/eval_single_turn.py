@@ -1,6 +1,5 @@
 """`fashioniq eval-single-turn`."""
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -19,7 +18,7 @@ from fashioniq.config import EvalSingleTurn
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.queries import Query, queries_of
 from fashioniq.data.rankings import read_rankings, read_vectors
-from fashioniq.files import UserError, discard, write_json, write_text
+from fashioniq.files import UserError, discard, write_json, write_jsonl, write_text
 from fashioniq.gallery import Gallery, NotFiniteError
 from fashioniq.metrics.single_turn import MEASURES, mean, measures
 from fashioniq.report.tables import csv_table, latex_table, rounded
@@ -193,7 +192,7 @@ def _write_queries(folder: Path, tasks: list[Task]) -> None:
 def _write_answers(out: Path, task: Task, answers: Answers) -> None:
     """A line a query of its target's rank, null where that is not known, and a TREC run file of what was searched here."""
     records = [{**asdict(query), "rank": rank} for query, rank in zip(task.queries, answers.known_ranks(), strict=True)]
-    write_text(out / f"ranks.{task.category}.jsonl", "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records))
+    write_jsonl(out / f"ranks.{task.category}.jsonl", records)
     if answers.top is not None:
         lines = [
             f"{query.name} Q0 {name} {place} {score:.6f} fashioniq"
