@@ -9,14 +9,14 @@ import fashioniq
 
 ROOT = Path(fashioniq.__file__).parent
 MAY_KNOW = {
-    "data": {"data", "files", "categories"},
+    "data": {"data", "files", "http", "categories"},
     "metrics": {"metrics", "data"},
     "loop": {"loop", "data", "files"},
     "models": {"models", "loop", "data", "files", "options"},
-    "users": {"users", "loop", "models", "endpoints", "data", "files"},
+    "users": {"users", "loop", "models", "llm", "data", "files"},
     "askers": {"askers", "loop", "data", "files"},
-    "endpoints": {"data", "files"},
-    "pretrained": {"files"},
+    "llm": {"data", "files", "http"},
+    "http": {"files"},
     "training": {"training", "users", "askers", "loop", "models", "metrics", "data", "files", "config", "checkpoints"},
     "report": {"report", "data", "files", "metrics"},
     "checkpoints": {"data", "files", "categories"},

@@ -23,7 +23,7 @@ from fashioniq.data.dialogues import (
     recorded_rounds,
     split_round,
 )
-from fashioniq.files import UserError, discard, whole, write_json, write_text
+from fashioniq.files import UserError, atomic_write, discard, write_json, write_text
 from fashioniq.loop.gallery import Gallery, NotFiniteError
 from fashioniq.loop.messages import Message, Retriever
 from fashioniq.loop.rollout import System, rollout
@@ -184,7 +184,7 @@ def _records(dialogues: Sequence[Dialogue], held: Held, ids: Sequence[str]) -> I
 def _write_run(path: Path, dialogues: Sequence[Dialogue], held: Held, ids: Sequence[str]) -> None:
     """A TREC run file: the query NAME-3 is the dialog that seeks NAME after round 3, scores are cosine similarities."""
     names = [name.replace(" ", "%20") for name in ids]
-    with whole(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
+    with atomic_write(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
         for dialogue, items, distances in zip(dialogues, held.item_QRK, held.distance_QRK, strict=True):
             query = dialogue.image.replace(" ", "%20")
             for number, (row, scores) in enumerate(zip(items.tolist(), (1 - distances / 2).tolist(), strict=True)):

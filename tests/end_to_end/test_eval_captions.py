@@ -9,6 +9,7 @@ from shutil import copytree
 
 import pytest
 
+from fashioniq import http
 from fashioniq.cli import main
 from fashioniq.commands import fetch_spice
 from fashioniq.commands.eval_captions import _random_captions
@@ -138,7 +139,7 @@ def server(monkeypatch, tmp_path):
     monkeypatch.setattr(fetch_spice, "URL", f"http://127.0.0.1:{server.server_port}/corenlp.zip")
     for module in (fetch_spice, java_scorers):
         monkeypatch.setattr(module, "stanford_folders", lambda: [tmp_path / "jars"])
-    monkeypatch.setattr(fetch_spice, "wait_exponential_jitter", lambda **_: lambda _: 0)
+    monkeypatch.setattr(http, "PAUSE", 0.0)
     yield replies
     server.shutdown()
     thread.join()
