@@ -15,6 +15,7 @@ from jsonargparse import ActionConfigFile, ActionYesNo, ArgumentParser
 
 from fashioniq import __version__, config
 from fashioniq.files import UserError
+from fashioniq.provenance import running
 
 COMMANDS: dict[str, type] = {
     "draw-sample": config.DrawSample,
@@ -102,7 +103,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _quiet()
     try:
         config.check(settings)
-        code = importlib.import_module(f"fashioniq.commands.{command.replace('-', '_')}").run(settings)
+        with running(["fashioniq", *arguments]):
+            code = importlib.import_module(f"fashioniq.commands.{command.replace('-', '_')}").run(settings)
         sys.stdout.flush()
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)

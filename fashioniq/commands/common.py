@@ -23,6 +23,7 @@ from fashioniq.models.decoding import Speaker
 from fashioniq.models.encoder import convert_efficientnet_pytorch, create_encoder
 from fashioniq.models.retriever import DialogRetriever, Listener
 from fashioniq.models.rnn import RNNCaptioner, RNNRetriever
+from fashioniq.provenance import restart_clock
 
 CAPTIONERS: dict[str, type[Speaker]] = {"transformer": Captioner, "rnn": RNNCaptioner}
 RETRIEVERS: dict[str, Callable[..., Listener]] = {
@@ -114,6 +115,7 @@ def seed_by_seed(settings: T, folder: Path) -> Iterator[tuple[T, Path]]:
     for seed in range(settings.seed, settings.seed + settings.seeds):
         run = folder.with_name(f"{folder.name}-seed{seed}")
         print(f"seed {seed}: {run}")
+        restart_clock()
         yield replace(settings, seed=seed, seeds=1, resume=settings.resume and (run / "last.ckpt").exists()), run
 
 

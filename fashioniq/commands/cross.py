@@ -15,6 +15,7 @@ from fashioniq.config import EvalDialogs
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.features import FeatureStore
 from fashioniq.files import UserError, checksum, held, read_json, write_json, write_text
+from fashioniq.provenance import restart_clock
 from fashioniq.report.cross_table import cross_csv, cross_latex, cross_row, cross_text
 
 _ATTRIBUTES = {(True, True): "with", (False, False): "without", (True, False): "user's", (False, True): "retriever's"}  # who sees some
@@ -137,6 +138,7 @@ def _combination(settings: EvalDialogs, user: Path, retriever: Path, origin: dic
         print(f"{folder} is there already")
         return read_json(folder / "metrics.json", "the evaluation's metrics", dict)
     (folder / MARK).unlink(missing_ok=True)  # or a kill would leave results of two combinations under its name
+    restart_clock()
     metrics = evaluate(replace(settings, user=str(user)), retriever, folder)
     write_json(folder / MARK, made_of)
     return metrics

@@ -21,6 +21,7 @@ from fashioniq.files import UserError, discard, write_json, write_text
 from fashioniq.gallery import Gallery, NotFiniteError
 from fashioniq.index import approximate
 from fashioniq.metrics.ranking import average, success, turn_table
+from fashioniq.provenance import provenance
 from fashioniq.report.page import write_dialog_page
 from fashioniq.report.products import Looks
 from fashioniq.rollout import Dialogs, Retriever, rollout
@@ -78,6 +79,7 @@ def evaluate(settings: EvalDialogs, run: Path, out: Path) -> dict[str, Any]:
         "average": average(table),
         "success": success(rank_BT),
     }
+    metrics["provenance"] = provenance({metrics["category"]: metrics["fingerprint"]}, retriever=facts.get("provenance"))
     _write(out, metrics, records, lines, plan.first_facts, catalog, attribute_words(store, items.ids))
     return metrics
 

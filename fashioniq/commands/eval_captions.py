@@ -21,6 +21,7 @@ from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.data.words import tokenize
 from fashioniq.files import discard, write_json, write_text
 from fashioniq.metrics.captions import METRICS, Scores, System, score_systems
+from fashioniq.provenance import provenance
 from fashioniq.users import CaptionerUser
 
 CAPTIONER, PEOPLE, FREQUENT, RANDOM = "captioner", "people", "most frequent", "random pair"
@@ -51,6 +52,7 @@ def run(settings: EvalCaptions) -> None:
         "most_frequent": {"caption": frequent, "times": times},
         "seed": settings.seed,
         "rows": rows,
+        "provenance": provenance({canonical(settings.category): catalog.fingerprint()}),
     }
     out = settings.out or (settings.run or Path("runs") / f"people-{canonical(settings.category)}") / f"captions-{settings.split}"
     discard(out, "metrics.json", "captions.jsonl")

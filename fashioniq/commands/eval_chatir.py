@@ -18,10 +18,11 @@ from fashioniq.commands.chat_encoders import Searched, Source, given, picture_pa
 from fashioniq.commands.common import pick_device
 from fashioniq.config import EvalChatIR
 from fashioniq.data.dialogues import Dialogue, dialog_text, in_search_space, read_dialogues, read_search_space, split_round
-from fashioniq.files import UserError, discard, whole, write_json, write_text
+from fashioniq.files import UserError, checksum, discard, whole, write_json, write_text
 from fashioniq.gallery import Gallery, NotFiniteError
 from fashioniq.metrics.chat import MEASURES, repetition, round_table
 from fashioniq.models.text import TextRetriever, VectorRetriever
+from fashioniq.provenance import provenance
 from fashioniq.report.chat import write_chat_page
 from fashioniq.report.products import Looks
 from fashioniq.report.tables import csv_table, rounded
@@ -62,6 +63,7 @@ def run(settings: EvalChatIR) -> None:
         retriever, depends_on = _retriever(settings, source, joined, dialogues, number)
         held = _hold(retriever, gallery, dialogues, settings, name)
         metrics = _metrics(settings, name, dialogues, space, source, held) | depends_on
+        metrics["provenance"] = provenance({path.name: checksum(path) for path in (paths[number], settings.search_space)})
         records = list(_records(dialogues, held, source.ids))
         out = settings.out / name if len(files) > 1 else settings.out
         write_text(out / "dialogs.jsonl", "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records))

@@ -22,6 +22,7 @@ from fashioniq.data.rankings import read_rankings, read_vectors
 from fashioniq.files import UserError, discard, write_json, write_text
 from fashioniq.gallery import Gallery, NotFiniteError
 from fashioniq.metrics.single_turn import MEASURES, mean, measures
+from fashioniq.provenance import provenance
 from fashioniq.report.tables import csv_table, latex_table, rounded
 
 COUNTS = ("pairs", "queries", "gallery")
@@ -80,6 +81,7 @@ def run(settings: EvalSingleTurn) -> None:
         "candidate": "passed over" if settings.exclude_candidate else "stays in the gallery",
         "rows": rows,
         "mean": {name: mean([row[name] for row in rows]) for name in MEASURES},
+        "provenance": provenance({canonical(catalog.category): catalog.fingerprint() for catalog in catalogs}),
     }
     out = settings.out or _beside(settings)
     discard(out, "metrics.json", "ranks.*.jsonl", "run.*.trec")
