@@ -36,6 +36,7 @@ COMMANDS: dict[str, type] = {
     "chat": config.Chat,
     "fetch-spice": config.FetchSpice,
     "compare": config.Compare,
+    "results": config.Results,
     "train-dialog-encoder": config.TrainDialogEncoder,
 }
 

@@ -349,6 +349,16 @@ class Compare:
 
 
 @dataclass(kw_only=True)
+class Results:
+    """Render docs/results.md and docs/results/ from the run files of results/: every number on these pages comes from one of them."""
+
+    action: list[str] = knob([], "build: render the pages", positional="build")
+    check: bool = knob(False, "write nothing; exit with code 1 where a page is not what the run files give")
+    results: Path = knob(Path("results"), "folder of the studies, each with study.yaml and the metrics.json files of its runs")
+    docs: Path = knob(Path("docs"), "folder of results.md and results/")
+
+
+@dataclass(kw_only=True)
 class EvalChatIR:
     """Rank the images of a search space by recorded question dialogs after every round, as ChatIR does."""
 

@@ -41,7 +41,7 @@ class Running:
     """A command that is running: its words, and a clock that starts with it."""
 
     words: Sequence[str]
-    wall: float = field(default_factory=time.monotonic)
+    wall: float = field(default_factory=lambda: time.monotonic())
     cpu: float = field(default_factory=_cpu_seconds)
 
     def seconds(self) -> dict[str, float]:

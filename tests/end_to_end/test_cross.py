@@ -81,7 +81,7 @@ def test_a_combination_is_what_eval_dialogs_gives(project, options, vector_runs,
     alone = {name: value for name, value in options.items() if name != "cross"} | {"out": tmp_path / "alone"}
     project.run("eval-dialogs", **alone, run=vector_runs.retriever, user=recurrent / "captioner", errors=0.4)
     for name in ("dialogs.jsonl", "metrics.json", "run.trec"):
-        assert (options["out"] / FOLDERS[3] / name).read_bytes() == (tmp_path / "alone" / name).read_bytes()
+        assert project.content(options["out"] / FOLDERS[3] / name) == project.content(tmp_path / "alone" / name)
 
 
 def test_combinations_can_be_compared(project, options, capsys):
@@ -184,7 +184,7 @@ def test_several_seeds_are_trainings_of_one_seed_each(project, vector_runs, recu
     common = {"data": vector_runs.catalog, "category": "dresses", "features": vector_runs.store, "model": "rnn", **project.retriever, "epochs": 1}
     project.run("train-retriever", **common, captioner=recurrent / "captioner", run=tmp_path / "alone", seed=1)
     for name in ("weights.safetensors", "model.json", "metrics.csv"):
-        assert (tmp_path / "alone" / name).read_bytes() == (recurrent / "retriever-seed1" / name).read_bytes()
+        assert project.content(tmp_path / "alone" / name) == project.content(recurrent / "retriever-seed1" / name)
     assert (recurrent / "retriever-seed0" / "weights.safetensors").read_bytes() != (tmp_path / "alone" / "weights.safetensors").read_bytes()
 
 
