@@ -14,7 +14,7 @@ from fashioniq.evaluation.studies import Seeds, read_study
 from fashioniq.files import UserError
 
 ROOT = Path(__file__).resolve().parents[2]
-SEEDS = {"ours": [60.0, 62.0, 64.0], "theirs": [40.0, 44.0, 42.0], "one seed": [70.0]}
+SEEDS = {"ours": [50.0, 62.0, 74.0], "theirs": [40.0, 44.0, 42.0], "one seed": [70.0]}
 MACHINE = {"cpu": "a CPU", "cores": 2, "threads": 1, "gpu": None, "platform": "Linux x86_64", "python": "3.11", "torch": "2.13"}
 
 
@@ -22,8 +22,8 @@ def run_file(recall, cpu, **other):
     made = {"commit": "0123456789" * 4, "machine": MACHINE, "seconds": {"wall": 9.0, "cpu": 5.0}, "date": "2026-11-22T04:00:00+00:00"}
     trained = {**made, "seconds": {"wall": 999.0, "cpu": cpu}, "peak_gb": {"process": 1.25, "gpu": None}}
     turns = [{"turn": turn, "R@10": recall / (3 - turn), "P": 90.0, "mean_rank": recall} for turn in (1, 2)]
-    facts = {"protocol": "Fashion IQ dialogs", "category": "dresses", "split": "test", "gallery": 240, "dialogs": 240, "coverage": 1.0, "turns": turns}
-    return {**facts, **other, "provenance": {**made, "peak_gb": {"process": 0.75, "gpu": None}, "retriever": trained}}
+    facts = {"protocol": "Fashion IQ dialogs", "category": "dresses", "split": "test", "gallery": 240, "dialogs": 240, "coverage": 1.0}
+    return {**facts, "turns": turns, **other, "provenance": {**made, "peak_gb": {"process": 0.75, "gpu": None}, "retriever": trained}}
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_a_row_has_mean_deviation_worst_seeds_minutes_and_memory(build, tmp_path
     (row,) = [line for line in (tmp_path / "docs/results/tiny.md").read_text().splitlines() if line.startswith("| ours")]
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     p = stats.ttest_ind(SEEDS["ours"], SEEDS["theirs"], equal_var=False).pvalue
-    assert cells == ["ours", "90.0 ± 0.0 (90.0)", "62.0 ± 2.0 (60.0)", f"+20.0 (p {p:.3f})", "3", "2.0 ± 1.0", "1.25"]
+    assert cells == ["ours", "90.0 ± 0.0 (90.0)", "62.0 ± 12.0 (50.0)", f"+20.0 (p {p:.3f})", "3", "2.0 ± 1.0", "1.25"]
 
 
 def test_a_row_of_one_seed_has_no_deviation_and_no_test(build, tmp_path):
@@ -138,7 +138,7 @@ def test_a_row_of_one_seed_has_no_deviation_and_no_test(build, tmp_path):
 
 def test_figures_of_the_prose_are_filled_in(build, tmp_path):
     build()
-    assert "Ours: 62.0 ± 2.0." in (tmp_path / "docs/results/tiny.md").read_text()
+    assert "Ours: 62.0 ± 12.0." in (tmp_path / "docs/results/tiny.md").read_text()
     assert "Costs 2.0 min, 1.25 GB." in (tmp_path / "docs/results.md").read_text()
     assert "62.0</text>" in (tmp_path / "docs/results/overview.svg").read_text()
 
