@@ -180,6 +180,24 @@ def test_own_vectors_without_attributes_go_all_the_way(vector_runs):
     assert metrics["features"] == "vectors of vectors.npy" and metrics["attributes"] is False and metrics["decoding"] == "greedy"
 
 
+def test_metrics_and_models_end_with_their_provenance(vector_runs):
+    facts, metrics = read(vector_runs.retriever / "model.json"), read(vector_runs.dialogs / "metrics.json")
+    trained, evaluated = facts["provenance"], metrics["provenance"]
+    assert list(facts)[-1] == list(metrics)[-1] == "provenance"
+    assert trained["command"].startswith("fashioniq train-retriever --") and f"--run {vector_runs.retriever}" in trained["command"]
+    assert evaluated["command"].startswith("fashioniq eval-dialogs --")
+    assert trained["data"] == evaluated["data"] == {"dresses": metrics["fingerprint"]}
+    assert evaluated["retriever"] == trained
+
+
+def test_runs_of_earlier_versions_without_provenance_are_evaluated(evaluate, vector_runs, tmp_path):
+    copytree(vector_runs.retriever, tmp_path / "old")
+    facts = read(tmp_path / "old/model.json")
+    (tmp_path / "old/model.json").write_text(json.dumps({name: value for name, value in facts.items() if name != "provenance"}))
+    metrics = read(evaluate(run=tmp_path / "old") / "metrics.json")
+    assert metrics["turns"] == read(vector_runs.dialogs / "metrics.json")["turns"] and "retriever" not in metrics["provenance"]
+
+
 def test_first_candidates_can_be_given_back(evaluate):
     other = evaluate("seed 1", seed=1)
     again = evaluate("again", first_candidates=other / "first_candidates.json")
