@@ -15,6 +15,7 @@ from fashioniq.config import Cross, EvalDialogs, SimulatedDialogs
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.features import FeatureStore
 from fashioniq.files import UserError, checksum, locked, read_json, write_json, write_text
+from fashioniq.provenance import restart_clock
 from fashioniq.report.cross_table import cross_csv, cross_latex, cross_row, cross_text
 
 _ATTRIBUTES = {(True, True): "with", (False, False): "without", (True, False): "user's", (False, True): "retriever's"}  # who sees some
@@ -144,6 +145,7 @@ def _combination(settings: Cross, user: Path, retriever: Path, origin: dict[str,
         print(f"{folder} is there already")
         return read_json(folder / "metrics.json", "the evaluation's metrics", dict)
     (folder / MARK).unlink(missing_ok=True)  # or a kill would leave results of two combinations under its name
+    restart_clock()
     metrics = evaluate(_one(settings, user), retriever, folder)
     write_json(folder / MARK, made_of)
     return metrics

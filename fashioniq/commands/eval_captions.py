@@ -17,6 +17,7 @@ from fashioniq.data.words import tokenize
 from fashioniq.files import discard, write_json, write_jsonl
 from fashioniq.loop.messages import Message
 from fashioniq.metrics.captions import METRICS, Scores, System, score_systems
+from fashioniq.provenance import provenance
 from fashioniq.report.tables import print_table
 from fashioniq.users.captioner import CaptionerUser
 
@@ -48,6 +49,7 @@ def run(settings: EvalCaptions) -> None:
         "most_frequent": {"caption": frequent, "times": times},
         "seed": settings.seed,
         "rows": rows,
+        "provenance": provenance({canonical(settings.category): catalog.fingerprint()}),
     }
     out = settings.out or (settings.run or Path("runs") / f"people-{canonical(settings.category)}") / f"captions-{settings.split}"
     discard(out, "metrics.json", "captions.jsonl")
