@@ -118,6 +118,28 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8", errors="replace")  # halves of a character, as cut texts have them, are no UTF-8
 
 
+def append_line(path: Path, line: str) -> None:
+    """Append one line to a UTF-8 text file: whole or not at all, also where several processes append to it.
+
+    A last line that a crash cut short is ended first. Raises UserError where the file cannot be written.
+    """
+    with held(path.parent, wait=True):
+        try:
+            with open(path, "ab+") as file:
+                end = file.seek(0, os.SEEK_END)
+                file.seek(max(0, end - 1))
+                start = b"" if file.read() in (b"", b"\n") else b"\n"
+                try:
+                    file.write(start + line.encode("utf-8", errors="replace") + b"\n")
+                    file.flush()
+                    os.fsync(file.fileno())
+                except OSError:
+                    file.truncate(end)
+                    raise
+        except OSError as error:
+            raise cannot_write(path, error) from error
+
+
 def discard(folder: Path, *patterns: str) -> None:
     """Remove the files of an earlier result, the patterns' in their order, so that none outlives what it belongs to. Raises UserError."""
     for path in (path for pattern in patterns for path in sorted(folder.glob(pattern))):

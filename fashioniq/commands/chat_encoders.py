@@ -9,22 +9,18 @@ import numpy as np
 import torch
 from PIL import Image
 from rich.progress import Progress
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor
 
-from fashioniq.checkpoints import check_features, load_weights, read_facts
 from fashioniq.commands.sources import PictureSource
 from fashioniq.data.dialogues import JOINED
 from fashioniq.data.features import TOP, FeatureStore, Items
 from fashioniq.data.filling import fill_store
 from fashioniq.data.images import load_image
-from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
-from fashioniq.models.configs import DialogEncoderConfig
-from fashioniq.models.dialog_encoder import DialogEncoder, TextHalf, TextTower
-from fashioniq.models.text import ImageText, TextEncoder, load_text_encoder, unit
+from fashioniq.models.text import ImageText, TextEncoder, unit
+from fashioniq.trained import load_dialog_encoder as load_dialog_encoder
+from fashioniq.trained import load_pretrained as load_pretrained
 
 SUFFIXES = ("", ".jpg", ".jpeg", ".png", ".webp")
 
@@ -105,46 +101,6 @@ def _of_run(source: Source, space: Sequence[str]) -> Searched:
         vectors_ND = unit(encoder.embed_images(items.features_ND.to(source.device)))
     facts = {"encoder": source.encoder, "model": "dialog encoder", "limit": encoder.limit, "store": str(store.root)}
     return Searched(items.ids, vectors_ND, encoder, facts, joined)
-
-
-def load_dialog_encoder(run: Path, store: FeatureStore) -> tuple[TextTower, str]:
-    """A trained dialog encoder and what stood between the rounds of its dialogs. Raises UserError where it was trained on other features."""
-    facts = read_facts(run, "dialog encoder")
-    check_features(run, facts, store)
-    if facts["model"] == "transformer":
-        config, of_data = DialogEncoderConfig.of_sizes("transformer", facts["sizes"])
-        vocabulary = Vocabulary(facts["words"][len(SPECIAL) :])
-        model: TextTower = DialogEncoder(config, vocabulary=vocabulary, **of_data)
-    else:
-        model = TextHalf(load_pretrained(facts["encoder"]))
-    load_weights(run, model)
-    return model.eval(), facts["joined"]
-
-
-def load_pretrained(name: str, weights: Path | None = None) -> ImageText:
-    """CLIP or BLIP of a folder or the hub, with other weights of BLIP in it. Raises UserError where they cannot be had or do not fit."""
-    try:
-        return load_text_encoder(name, read_weights(weights) if weights else None)
-    except ImportError as error:
-        raise UserError(f"CLIP and BLIP need the package transformers ({error}): pip install 'fashioniq[chat]'") from error
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        where = f"{name} with {weights}" if weights else name
-        raise UserError(
-            f"cannot load {where} ({' '.join(str(error).split())[:200]}): give a folder or a name of the hub, as Salesforce/blip-itm-base-coco"
-        ) from error
-
-
-def read_weights(path: Path) -> dict[str, Tensor]:
-    """The tensors of a .safetensors file or a torch checkpoint, also one that keeps them under "model". Raises UserError where it is none."""
-    try:
-        content = load_file(path) if path.suffix == ".safetensors" else torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # pickle, safetensors and torch each have their own
-        raise UserError(f"{path} holds no plain tensors ({' '.join(str(error).split())[:160]}): save them as .safetensors") from error
-    content = content.get("model", content) if isinstance(content, dict) else content
-    tensors = {name: tensor for name, tensor in content.items() if isinstance(tensor, Tensor)} if isinstance(content, dict) else {}
-    if not tensors:
-        raise UserError(f"{path} holds no tensors by name: expected a state_dict")
-    return tensors
 
 
 def read_directions(path: Path, shape: tuple[int | None, ...], told: str) -> Tensor:

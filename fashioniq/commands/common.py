@@ -1,56 +1,26 @@
 """What several commands do alike."""
 
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from safetensors.torch import load_file
 from torch import nn
 
-from fashioniq.categories import canonical, file_name
-from fashioniq.checkpoints import check_fits, load_weights, read_facts
+from fashioniq.categories import canonical
 from fashioniq.config import EvalDialogs, TrainRetriever
 from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.data.features import FeatureStore, Items
-from fashioniq.data.words import SPECIAL, Vocabulary
+from fashioniq.data.features import features_folder as features_folder
+from fashioniq.data.features import open_store as open_store
 from fashioniq.files import UserError, checksum
-from fashioniq.models.captioner import Captioner
-from fashioniq.models.composer import Composer
-from fashioniq.models.configs import CaptionerConfig, ComposerConfig, ModelConfig, RetrieverConfig
-from fashioniq.models.decoding import Speaker
 from fashioniq.models.encoder import convert_efficientnet_pytorch, create_encoder
-from fashioniq.models.retriever import DialogRetriever, Listener
-from fashioniq.models.rnn import RNNCaptioner, RNNRetriever
-
-M = TypeVar("M", bound=nn.Module)
-Architecture = tuple[type[ModelConfig], Callable[..., M]]  # the model is called with its config and the sizes of the data
-
-CAPTIONERS: dict[str, Architecture[Speaker]] = {
-    "transformer": (CaptionerConfig, Captioner),
-    "rnn": (CaptionerConfig, RNNCaptioner),
-}
-RETRIEVERS: dict[str, Architecture[Listener]] = {
-    "transformer": (RetrieverConfig, DialogRetriever),
-    "rnn": (RetrieverConfig, RNNRetriever),
-    "composer": (ComposerConfig, Composer),
-}
-
-
-def features_folder(data: Path, category: str, features: Path | None) -> Path:
-    """Where a category's feature store lies when nothing else is said."""
-    return features or Path(data) / "features" / file_name(category)
-
-
-def open_store(data: Path, category: str, features: Path | None, attrs: bool = False) -> FeatureStore:
-    """The category's feature store. Raises UserError, with the command that makes it, where there is none, or `attrs` finds none in it."""
-    root = features_folder(data, category, features)
-    if not root.is_dir():
-        raise UserError(f"there is no feature store {root}: make it with `fashioniq extract-features --data {data} --category {category}`")
-    store = FeatureStore(root)
-    if attrs and not store.attribute_words:
-        raise UserError(f"{root} was extracted without attributes: leave --attrs out, or extract with labels or --predictor into another store")
-    return store
+from fashioniq.trained import CAPTIONERS as CAPTIONERS
+from fashioniq.trained import RETRIEVERS as RETRIEVERS
+from fashioniq.trained import create as create
+from fashioniq.trained import load_captioner as load_captioner
+from fashioniq.trained import load_retriever as load_retriever
+from fashioniq.trained import pick_device as pick_device
 
 
 def pairs_with_targets(catalog: Catalog, split: str) -> list[Pair]:
@@ -100,46 +70,6 @@ def describe_data(catalog: Catalog, coverage: dict[str, float]) -> dict[str, Any
 def run_folder(run: Path | None, kind: str, category: str, attrs: bool) -> Path:
     """runs/captioner-dresses-attrs, unless another folder is named."""
     return run or Path("runs") / f"{kind}-{canonical(category)}{'-attrs' if attrs else ''}"
-
-
-def create(architectures: Mapping[str, Architecture[M]], kind: str, sizes: Mapping[str, Any]) -> M:
-    """A new model of a kind, from the `sizes` of its model.json."""
-    config_class, model_class = architectures[kind]
-    config, of_data = config_class.of_sizes(kind, sizes)
-    return model_class(config, **of_data)
-
-
-def load_captioner(run: Path, category: str, store: FeatureStore) -> tuple[Speaker, Vocabulary, dict[str, Any]]:
-    """A trained captioner, its vocabulary and its facts, checked against the category and the features."""
-    return _load(run, "captioner", CAPTIONERS, category, store)
-
-
-def load_retriever(run: Path, category: str, store: FeatureStore) -> tuple[Listener, Vocabulary, dict[str, Any]]:
-    """A trained retriever, its vocabulary and its facts, checked against the category and the features."""
-    return _load(run, "retriever", RETRIEVERS, category, store)
-
-
-def _load(
-    run: Path, kind: str, architectures: Mapping[str, Architecture[M]], category: str, store: FeatureStore
-) -> tuple[M, Vocabulary, dict[str, Any]]:
-    facts = read_facts(run, kind)
-    check_fits(run, facts, category, store)
-    if (name := facts["model"]) not in architectures:
-        raise UserError(f"{run} holds an unknown kind of {kind}: expected {', '.join(architectures)}, found {name!r}")
-    model = create(architectures, name, facts["sizes"])
-    load_weights(run, model)
-    return model.eval(), Vocabulary(facts["words"][len(SPECIAL) :]), facts
-
-
-def pick_device(name: str) -> torch.device:
-    """The device of a --device option. Raises UserError where it is not there."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        torch.empty(0, device=name)
-    except (RuntimeError, AssertionError) as error:
-        raise UserError(f"there is no device {name!r} here: use --device cpu or auto") from error
-    return torch.device(name)
 
 
 def load_encoder(name: str, weights: str, image_size: int) -> tuple[nn.Module, str]:

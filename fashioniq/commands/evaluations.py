@@ -10,10 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fashioniq.data.cards import ItemCards
+from fashioniq.data.cards import attribute_words as attribute_words
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.features import FeatureStore
 from fashioniq.files import UserError, read_json
-from fashioniq.report.products import ItemCards
 
 PROTOCOL = "Fashion IQ dialogs"
 _SAME = {"category": "category", "split": "split", "gallery": "gallery size"}
@@ -98,12 +99,6 @@ def check_comparable(evaluations: Sequence[Evaluation]) -> list[str]:
                 f"evaluate it with --first-candidates {first.folder / 'first_candidates.json'}"
             )
     return notes
-
-
-def attribute_words(store: FeatureStore, ids: Sequence[str]) -> dict[str, list[str]]:
-    """The attribute words of those products that the store has, the surest first."""
-    words, items = store.attribute_words, store.items(ids)
-    return {name: [words[number - 1] for number in row if number] for name, row in zip(items.ids, items.attributes_NA.tolist(), strict=True)}
 
 
 def looks(metrics: dict[str, Any]) -> tuple[ItemCards, list[str]]:

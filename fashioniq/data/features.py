@@ -8,6 +8,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fashioniq.categories import file_name
 from fashioniq.files import UserError, read_json
 
 IDENTITY = ("encoder", "weights", "image_size", "dimensions", "attribute_words")  # facts that models depend on
@@ -44,6 +46,11 @@ class Items:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @cached_property
+    def positions(self) -> dict[str, int]:
+        """The position of each product, by id."""
+        return {name: place for place, name in enumerate(self.ids)}
 
     def inputs(self, item_B: Tensor) -> ItemInputs:
         """What a model sees of the products at these positions."""
@@ -108,6 +115,29 @@ class FeatureStore:
         places = [self._places[name] for name in there]
         features_ND = torch.from_numpy(self._features_ND[places].astype(np.float32))
         return Items(there, features_ND, torch.from_numpy(self._attributes_NA[places].astype(np.int64)))
+
+
+def features_folder(data: Path, category: str, features: Path | None) -> Path:
+    """The folder of a category's feature store: `features` if given, else its default place in `data`."""
+    return features or Path(data) / "features" / file_name(category)
+
+
+def open_store(data: Path, category: str, features: Path | None, attrs: bool = False) -> FeatureStore:
+    """The category's feature store.
+
+    Raises UserError, with the command that makes it, where there is none, or where `attrs` finds no attributes in it.
+    """
+    root = features_folder(data, category, features)
+    if not root.is_dir():
+        raise UserError(
+            f"there is no feature store {root}: make it with `fashioniq extract-features --data {data} --category {category}`"
+        )
+    store = FeatureStore(root)
+    if attrs and not store.attribute_words:
+        raise UserError(
+            f"{root} was extracted without attributes: leave --attrs out, or extract with labels or --predictor into another store"
+        )
+    return store
 
 
 def _open_array(path: Path) -> np.ndarray:

@@ -2,26 +2,16 @@
 
 import base64
 import io
-from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 from PIL import Image, ImageOps
 
+from fashioniq.data.cards import ItemCards
 from fashioniq.data.images import UnreadableImage, load_image
 from fashioniq.report.templates import clipped
 
 PICTURE_BYTES = 7_000_000  # for all pictures of a page, in base64
 THUMBNAIL = 128
-
-
-@dataclass(frozen=True)
-class ItemCards:
-    """Pictures, titles and attribute words of products, by product id."""
-
-    images: dict[str, Path]
-    titles: dict[str, str]
-    attributes: dict[str, list[str]]
 
 
 class Card(NamedTuple):

@@ -1,0 +1,116 @@
+"""Trained models, rebuilt from the files of their runs, and the device that they run on."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from fashioniq.checkpoints import check_features, check_fits, load_weights, read_facts
+from fashioniq.data.features import FeatureStore
+from fashioniq.data.words import SPECIAL, Vocabulary
+from fashioniq.files import UserError
+from fashioniq.models.captioner import Captioner
+from fashioniq.models.composer import Composer
+from fashioniq.models.configs import CaptionerConfig, ComposerConfig, DialogEncoderConfig, ModelConfig, RetrieverConfig
+from fashioniq.models.decoding import Speaker
+from fashioniq.models.dialog_encoder import DialogEncoder, TextHalf, TextTower
+from fashioniq.models.retriever import DialogRetriever, Listener
+from fashioniq.models.rnn import RNNCaptioner, RNNRetriever
+from fashioniq.models.text import ImageText, load_text_encoder
+
+M = TypeVar("M", bound=nn.Module)
+Architecture = tuple[type[ModelConfig], Callable[..., M]]  # the model is called with its config and the sizes of the data
+
+CAPTIONERS: dict[str, Architecture[Speaker]] = {
+    "transformer": (CaptionerConfig, Captioner),
+    "rnn": (CaptionerConfig, RNNCaptioner),
+}
+RETRIEVERS: dict[str, Architecture[Listener]] = {
+    "transformer": (RetrieverConfig, DialogRetriever),
+    "rnn": (RetrieverConfig, RNNRetriever),
+    "composer": (ComposerConfig, Composer),
+}
+
+
+def create(architectures: Mapping[str, Architecture[M]], kind: str, sizes: Mapping[str, Any]) -> M:
+    """A new model of a kind, from the `sizes` of its model.json."""
+    config_class, model_class = architectures[kind]
+    config, of_data = config_class.of_sizes(kind, sizes)
+    return model_class(config, **of_data)
+
+
+def load_captioner(run: Path, category: str, store: FeatureStore) -> tuple[Speaker, Vocabulary, dict[str, Any]]:
+    """A trained captioner, its vocabulary and its facts, checked against the category and the features."""
+    return _load(run, "captioner", CAPTIONERS, category, store)
+
+
+def load_retriever(run: Path, category: str, store: FeatureStore) -> tuple[Listener, Vocabulary, dict[str, Any]]:
+    """A trained retriever, its vocabulary and its facts, checked against the category and the features."""
+    return _load(run, "retriever", RETRIEVERS, category, store)
+
+
+def _load(
+    run: Path, kind: str, architectures: Mapping[str, Architecture[M]], category: str, store: FeatureStore
+) -> tuple[M, Vocabulary, dict[str, Any]]:
+    facts = read_facts(run, kind)
+    check_fits(run, facts, category, store)
+    if (name := facts["model"]) not in architectures:
+        raise UserError(f"{run} holds an unknown kind of {kind}: expected {', '.join(architectures)}, found {name!r}")
+    model = create(architectures, name, facts["sizes"])
+    load_weights(run, model)
+    return model.eval(), Vocabulary(facts["words"][len(SPECIAL) :]), facts
+
+
+def load_dialog_encoder(run: Path, store: FeatureStore) -> tuple[TextTower, str]:
+    """A trained dialog encoder and what stood between the rounds of its dialogs. Raises UserError where it was trained on other features."""
+    facts = read_facts(run, "dialog encoder")
+    check_features(run, facts, store)
+    if facts["model"] == "transformer":
+        config, of_data = DialogEncoderConfig.of_sizes("transformer", facts["sizes"])
+        vocabulary = Vocabulary(facts["words"][len(SPECIAL) :])
+        model: TextTower = DialogEncoder(config, vocabulary=vocabulary, **of_data)
+    else:
+        model = TextHalf(load_pretrained(facts["encoder"]))
+    load_weights(run, model)
+    return model.eval(), facts["joined"]
+
+
+def load_pretrained(name: str, weights: Path | None = None) -> ImageText:
+    """CLIP or BLIP of a folder or the hub, with other weights of BLIP in it. Raises UserError where they cannot be had or do not fit."""
+    try:
+        return load_text_encoder(name, read_weights(weights) if weights else None)
+    except ImportError as error:
+        raise UserError(f"CLIP and BLIP need the package transformers ({error}): pip install 'fashioniq[chat]'") from error
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        where = f"{name} with {weights}" if weights else name
+        raise UserError(
+            f"cannot load {where} ({' '.join(str(error).split())[:200]}): give a folder or a name of the hub, as Salesforce/blip-itm-base-coco"
+        ) from error
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """The tensors of a .safetensors file or a torch checkpoint, also one that keeps them under "model". Raises UserError where it is none."""
+    try:
+        content = load_file(path) if path.suffix == ".safetensors" else torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # pickle, safetensors and torch each have their own
+        raise UserError(f"{path} holds no plain tensors ({' '.join(str(error).split())[:160]}): save them as .safetensors") from error
+    content = content.get("model", content) if isinstance(content, dict) else content
+    tensors = {name: tensor for name, tensor in content.items() if isinstance(tensor, Tensor)} if isinstance(content, dict) else {}
+    if not tensors:
+        raise UserError(f"{path} holds no tensors by name: expected a state_dict")
+    return tensors
+
+
+def pick_device(name: str) -> torch.device:
+    """The device of a --device option. Raises UserError where it is not there."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError) as error:
+        raise UserError(f"there is no device {name!r} here: use --device cpu or auto") from error
+    return torch.device(name)
