@@ -123,7 +123,7 @@ def append_line(path: Path, line: str) -> None:
 
     A last line that a crash cut short is ended first. Raises UserError where the file cannot be written.
     """
-    with held(path.parent, wait=True):
+    with locked(path.parent, wait=True):
         try:
             with open(path, "ab+") as file:
                 end = file.seek(0, os.SEEK_END)

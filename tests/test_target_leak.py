@@ -11,7 +11,7 @@ import fashioniq
 from fashioniq.askers.attribute_questions import CandidateAware, Known
 from fashioniq.askers.best_item import BestItem
 from fashioniq.askers.recorded import fixed_questions
-from fashioniq.data.features import Items
+from fashioniq.data.items import Items
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message, Talk, Turn
 from fashioniq.loop.rollout import System, rollout

@@ -2,7 +2,6 @@
 
 from torch import Tensor
 
-from fashioniq.commands.talking import asker_of, searched_by_text
 from fashioniq.config import Chat
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.sanitize import clean, clean_answer
@@ -10,6 +9,7 @@ from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message, Talk
 from fashioniq.loop.rollout import System
+from fashioniq.systems.questions import asker_of, searched_by_text
 
 
 def run(settings: Chat) -> None:

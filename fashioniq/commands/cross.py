@@ -9,11 +9,10 @@ from typing import Any
 from fashioniq import __version__
 from fashioniq.categories import canonical
 from fashioniq.checkpoints import check_fits, read_facts
-from fashioniq.commands.common import open_store
-from fashioniq.commands.dialog_evaluation import evaluate
 from fashioniq.config import Cross, EvalDialogs, SimulatedDialogs
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.features import FeatureStore
+from fashioniq.evaluation.run import evaluate
+from fashioniq.features.store import FeatureStore, open_store
 from fashioniq.files import UserError, checksum, locked, read_json, write_json, write_text
 from fashioniq.provenance import restart_clock
 from fashioniq.report.cross_table import cross_csv, cross_latex, cross_row, cross_text

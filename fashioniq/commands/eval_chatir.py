@@ -11,8 +11,6 @@ from rich.progress import track
 from torch import Tensor
 
 from fashioniq.askers.recorded import Recorded as RecordedOffers
-from fashioniq.commands.chat_encoders import Searched, Source, given, picture_paths, read_directions, searched
-from fashioniq.commands.common import pick_device
 from fashioniq.config import EvalChatIR
 from fashioniq.data.dialogues import (
     Dialogue,
@@ -33,6 +31,8 @@ from fashioniq.provenance import provenance
 from fashioniq.report.chat import write_chat_page
 from fashioniq.report.products import ItemCards
 from fashioniq.report.tables import csv_table, print_table, rounded
+from fashioniq.systems.search_space import Searched, Source, given, picture_paths, read_directions, searched
+from fashioniq.trained import pick_device
 from fashioniq.users.recorded import Recorded as RecordedReplies
 
 RESULTS = ("metrics.json", "dialogs.jsonl", "run.trec", "table.csv", "report.html")

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from fashioniq.commands.dialog_evaluation import evaluate
 from fashioniq.config import EvalDialogs
+from fashioniq.evaluation.run import evaluate
 from fashioniq.files import UserError
 from fashioniq.report.tables import RANKS_COUNT, label, print_table, rounded, success_line
 

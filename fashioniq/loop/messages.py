@@ -11,7 +11,7 @@ from PIL.Image import Image
 from torch import Tensor
 
 from fashioniq.data.dialogues import join_round
-from fashioniq.data.features import ItemInputs
+from fashioniq.data.items import ItemInputs
 from fashioniq.loop.gallery import Gallery
 
 S = TypeVar("S")

@@ -8,13 +8,15 @@ import torch
 from torch import Tensor
 
 from fashioniq.categories import canonical
-from fashioniq.commands.common import load_captioner, pairs_with_features
 from fashioniq.config import EvalDialogs
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.features import FeatureStore, Items
+from fashioniq.data.items import Items
 from fashioniq.data.words import Vocabulary
+from fashioniq.features.selection import pairs_with_features
+from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError, read_json
 from fashioniq.loop.messages import User
+from fashioniq.trained import load_captioner
 from fashioniq.users.captioner import CaptionerUser
 from fashioniq.users.noisy import NoisyUser, chances, corrupt, negation
 

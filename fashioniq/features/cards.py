@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.features import FeatureStore
+from fashioniq.features.store import FeatureStore
 
 
 @dataclass(frozen=True)

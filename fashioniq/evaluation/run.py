@@ -11,12 +11,13 @@ from torch import Tensor
 
 from fashioniq.askers.best_item import BestItem
 from fashioniq.categories import canonical
-from fashioniq.commands.common import check_enough_to_show, load_retriever, open_store, pick_device, split_items
-from fashioniq.commands.dialog_plans import Plan, recorded, simulated
-from fashioniq.commands.evaluations import PROTOCOL, attribute_words
 from fashioniq.config import EvalDialogs
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.words import Vocabulary
+from fashioniq.evaluation.results import PROTOCOL
+from fashioniq.features.cards import attribute_words
+from fashioniq.features.selection import check_enough_to_show, split_items
+from fashioniq.features.store import open_store
 from fashioniq.files import UserError, discard, write_json, write_text
 from fashioniq.loop.gallery import Gallery, NotFiniteError
 from fashioniq.loop.index import approximate
@@ -26,6 +27,8 @@ from fashioniq.metrics.ranking import average, success, turn_table
 from fashioniq.provenance import provenance
 from fashioniq.report.page import write_dialog_page
 from fashioniq.report.products import ItemCards
+from fashioniq.systems.fashion_iq_plans import Plan, recorded, simulated
+from fashioniq.trained import load_retriever, pick_device
 from fashioniq.users.recorded import Recorded
 
 IN_RUN_FILE = 50  # items of each ranking that go into run.trec: enough for R@50
