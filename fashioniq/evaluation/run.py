@@ -1,7 +1,7 @@
-"""One evaluation in dialogs: hold them, measure, and leave all results in a folder."""
+"""Run the dialogs of a system, measure them and write all results: one evaluator for all systems."""
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,147 +9,103 @@ import torch
 from rich.progress import track
 from torch import Tensor
 
-from fashioniq.askers.best_item import BestItem
-from fashioniq.categories import canonical
-from fashioniq.config import EvalDialogs
-from fashioniq.data.catalog import Catalog
-from fashioniq.data.words import Vocabulary
-from fashioniq.evaluation.results import PROTOCOL
-from fashioniq.features.cards import attribute_words
-from fashioniq.features.selection import check_enough_to_show, split_items
-from fashioniq.features.store import open_store
-from fashioniq.files import UserError, discard, write_json, write_text
+from fashioniq.evaluation.protocols import PROTOCOLS, Protocol
+from fashioniq.files import UserError, discard, write_json, write_jsonl, write_text
 from fashioniq.loop.gallery import Gallery, NotFiniteError
-from fashioniq.loop.index import approximate
-from fashioniq.loop.messages import Message, Retriever
-from fashioniq.loop.rollout import Dialogs, System, rollout
-from fashioniq.metrics.ranking import average, success, turn_table
+from fashioniq.loop.rollout import Dialogs, rollout
 from fashioniq.provenance import provenance
-from fashioniq.report.page import write_dialog_page
-from fashioniq.report.products import ItemCards
-from fashioniq.systems.fashion_iq_plans import Plan, recorded, simulated
-from fashioniq.trained import load_retriever, pick_device
-from fashioniq.users.recorded import Recorded
+from fashioniq.systems.task import Task
 
-IN_RUN_FILE = 50  # items of each ranking that go into run.trec: enough for R@50
+DEPTH = 50  # items of each ranking in run.trec: enough for R@50
+TOP = 10  # items of the last ranking in dialogs.jsonl
 
 
-def evaluate(settings: EvalDialogs, run: Path, out: Path) -> dict[str, Any]:
-    """Hold the dialogs of a retriever's run, leave all results in `out`, and return what is in its metrics.json, which is written last."""
-    catalog = Catalog(settings.data, settings.category)
-    store = open_store(settings.data, settings.category, settings.features)
-    retriever, hears, facts = load_retriever(run, settings.category, store)
-    device = pick_device(settings.device)
-    retriever.to(device)
-    if facts["data"]["fingerprint"] != catalog.fingerprint():
-        print(f"note: the splits or captions of {catalog.category} are not those that {run} was trained on")
-    items = split_items(catalog, store, settings.split).to(device)
-    check_enough_to_show(settings, items)
-    if settings.user != "human" and facts.get("exclude_shown") and not settings.exclude_shown:
-        print(f"note: {run} was trained with --exclude-shown, here products may be shown again")
-    with torch.no_grad():
-        gallery = Gallery(items, retriever.embed_images(items.features_ND))
-    if settings.user == "human":
-        plan, user_facts = recorded(settings, catalog, store, items, hears, retriever.max_words)
-    else:
-        plan, user_facts = simulated(settings, facts, items, store, hears, device)
-    try:
-        index = None
-        if settings.index:
-            gallery, index = approximate(gallery, settings.index, _some_queries(retriever, plan, gallery, settings))
-        rank_BT, records, lines = _hold(retriever, plan, gallery, hears, settings)
-    except NotFiniteError as error:
-        raise UserError(f"{run} has diverged ({error}): train it again with a lower --learning-rate") from error
-    table = turn_table(rank_BT, len(items))
-    metrics = {
-        "protocol": PROTOCOL,
-        "data": str(catalog.root),
-        "category": canonical(settings.category),
-        "split": settings.split,
-        "gallery": len(items),
-        "coverage": len(items) / len(catalog.ids(settings.split)),
-        "dialogs": len(records),
-        "features": store.facts["encoder"],
-        "store": str(store.root),
-        "pictures": "none" if store.facts["encoder"] == "metadata" else catalog.pictures_origin,
-        "fingerprint": catalog.fingerprint(),
-        **user_facts,
-        "attributes": facts["attrs"],
-        "exclude_shown": settings.exclude_shown,
-        "index": index,
-        "retriever": str(run),
-        "seed": settings.seed,
-        "turns": table,
-        "average": average(table),
-        "success": success(rank_BT),
-    }
-    metrics["provenance"] = provenance({metrics["category"]: metrics["fingerprint"]}, retriever=facts.get("provenance"))
-    _write(out, metrics, records, lines, plan.first_facts, catalog, attribute_words(store, items.ids))
-    return metrics
+@dataclass(frozen=True)
+class DialogRun:
+    """The finished dialogs of a task: ranks N×T, 0-based, the lines of dialogs.jsonl and those of run.trec."""
+
+    rank_NT: Tensor
+    gallery: int
+    records: list[dict[str, Any]]
+    rankings: list[str]
+
+
+def evaluate(tasks: Sequence[Task], out: Path, batch_size: int) -> list[dict[str, Any]]:
+    """Run all dialogs, write all results to `out`, print the measures, and return what is in each metrics.json.
+
+    Several tasks have a folder each in `out`, and share one table and one page. A metrics.json is written last.
+    """
+    protocol = PROTOCOLS[tasks[0].protocol]
+    folders = [out / task.name if len(tasks) > 1 else out for task in tasks]
+    discard(out, *(str((folder / "metrics.json").relative_to(out)) for folder in folders), *protocol.replaced)
+    evaluated = []
+    for task, folder in zip(tasks, folders, strict=True):
+        done = run_dialogs(task, protocol, batch_size)
+        metrics = protocol.metrics(task, done.rank_NT, done.gallery)
+        metrics["provenance"] = provenance(task.data, retriever=task.retriever)
+        write_jsonl(folder / "dialogs.jsonl", done.records)
+        write_text(folder / "run.trec", "".join(line + "\n" for line in done.rankings))
+        for name, content in task.files.items():
+            write_json(folder / name, content)
+        evaluated.append((metrics, done.records))
+    protocol.write_report(out, evaluated, tasks[0].cards)
+    for (metrics, _), folder in zip(evaluated, folders, strict=True):
+        write_json(folder / "metrics.json", metrics)
+        protocol.print(metrics)
+    print(f"results in {out}; dialogs to look at in {out / 'report.html'}")
+    return [metrics for metrics, _ in evaluated]
 
 
 @torch.no_grad()
-def _hold(
-    retriever: Retriever, plan: Plan, gallery: Gallery, hears: Vocabulary, settings: EvalDialogs
-) -> tuple[Tensor, list[dict[str, Any]], list[str]]:
-    """Hold the dialogs of a plan: their ranks B×T, the lines of dialogs.jsonl and those of run.trec."""
+def run_dialogs(task: Task, protocol: Protocol, batch_size: int) -> DialogRun:
+    """Run the dialogs of a task batch by batch. Raises UserError for queries that are not finite."""
     ranks: list[Tensor] = []
     records: list[dict[str, Any]] = []
-    lines: list[str] = []
-    count = len(plan.target_N)
-    for start in track(range(0, count, settings.batch_size), description=f"dialogs of {settings.split}"):
-        batch = torch.arange(start, min(start + settings.batch_size, count), device=plan.target_N.device)
-        dialogs = _dialogs(retriever, plan, gallery, batch, settings)
-        ranks.append(dialogs.ranks.cpu())
-        for record, ranking in _records(dialogs, gallery, hears, len(records) if plan.user is None else None):
-            records.append(record)
-            lines += ranking
-    return torch.cat(ranks), records, lines
+    rankings: list[str] = []
+    size = 0
+    try:
+        for start in track(range(0, task.count, batch_size), description=task.name):
+            system, user, target_B, first = task.batch(range(start, min(start + batch_size, task.count)))
+            dialogs = rollout(system, user, target_B, first, task.turns)
+            numbers = range(start, start + len(target_B)) if task.repeated else None
+            tops = [system.gallery.top(query_BD, DEPTH) for query_BD in dialogs.talk.queries]
+            ranks.append(dialogs.ranks.cpu())
+            records += _records(dialogs, tops, system.gallery, dialogs.texts(system.gallery.items.ids, system.vocabulary))
+            rankings += _rankings(protocol, dialogs.target_B.tolist(), tops, system.gallery.items.ids, numbers)
+            size = len(system.gallery)
+    except NotFiniteError as error:
+        raise UserError(f"{task.name}: the queries are not finite numbers ({error}); {task.advice}") from error
+    return DialogRun(torch.cat(ranks), size, records, rankings)
 
 
-def _dialogs(retriever: Retriever, plan: Plan, gallery: Gallery, row_B: Tensor, settings: EvalDialogs) -> Dialogs:
-    user = plan.user or Recorded.of_words(plan.words_NTL[row_B])  # type: ignore[index]
-    system = System(retriever, BestItem(settings.exclude_shown), gallery)
-    return rollout(system, user, plan.target_N[row_B], Message(item_B=plan.first_N[row_B]), plan.turns)
-
-
-@torch.no_grad()
-def _some_queries(retriever: Retriever, plan: Plan, gallery: Gallery, settings: EvalDialogs) -> Tensor:
-    """The queries, Q×D, of one batch of dialogs from all over the plan, searched exactly."""
-    count = len(plan.target_N)
-    row_B = torch.arange(0, count, -(-count // settings.batch_size), device=plan.target_N.device)
-    return _dialogs(retriever, plan, gallery, row_B, settings).query_BTD.flatten(0, 1)
-
-
-def _records(dialogs: Dialogs, gallery: Gallery, hears: Vocabulary, number: int | None) -> Iterator[tuple[dict[str, Any], list[str]]]:
-    """Per dialog its line of dialogs.jsonl and its lines of run.trec; where targets come more than once, `number` is the first dialog's."""
-    ids, turns = gallery.items.ids, dialogs.shown_BT.shape[1]
-    texts = [hears.decode(words_BL) for words_BL in dialogs.words_BTL.unbind(1)]
-    tops = [tuple(part.tolist() for part in gallery.top(query_BD, IN_RUN_FILE)) for query_BD in dialogs.query_BTD.unbind(1)]
-    shown, ranks = dialogs.shown_BT.tolist(), dialogs.ranks.tolist()
+def _records(
+    dialogs: Dialogs, tops: Sequence[tuple[Tensor, Tensor]], gallery: Gallery, texts: list[list[dict[str, Any]]]
+) -> Iterator[dict[str, Any]]:
+    """The lines of dialogs.jsonl. `shown` is the product offered, or the best one after the turn where none was."""
+    ids = gallery.items.ids
+    best_BT = torch.stack([item_BK[:, 0] for _, item_BK in tops], 1).tolist()
+    last_BK = tops[-1][1][:, :TOP].tolist()
     for row, target in enumerate(dialogs.target_B.tolist()):
-        said = [{"shown": ids[shown[row][turn]], "words": texts[turn][row], "rank": ranks[row][turn]} for turn in range(turns)]
-        query = ids[target] if number is None else f"{ids[target]}-{number + row}"
-        lines = [
-            f"{query}-{turn + 1} Q0 {ids[item]} {place + 1} {-distance:.6f} fashioniq"
-            for turn in range(turns)
-            for place, (distance, item) in enumerate(zip(tops[turn][0][row], tops[turn][1][row], strict=True))
+        ranks = dialogs.ranks[row].tolist()
+        turns = [
+            {"shown": said["offer"].get("item", ids[best]), "words": said.pop("words"), "rank": rank, **said}
+            for best, said, rank in zip(best_BT[row], texts[row], ranks, strict=True)
         ]
-        yield {"target": ids[target], "turns": said, "top": [ids[item] for item in tops[-1][1][row][:10]]}, lines
+        yield {"target": ids[target], "turns": turns, "top": [ids[item] for item in last_BK[row]]}
 
 
-def _write(
-    out: Path,
-    metrics: dict[str, Any],
-    records: list[dict[str, Any]],
-    lines: list[str],
-    first: dict[str, Any],
-    catalog: Catalog,
-    attributes: dict[str, list[str]],
-) -> None:
-    discard(out, "metrics.json")
-    write_text(out / "dialogs.jsonl", "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records))
-    write_text(out / "run.trec", "\n".join(lines) + "\n")
-    write_json(out / "first_candidates.json", first)
-    write_dialog_page(out / "report.html", metrics, records, ItemCards(catalog.images, catalog.titles, attributes))
-    write_json(out / "metrics.json", metrics)
+def _rankings(
+    protocol: Protocol,
+    targets: Sequence[int],
+    tops: Sequence[tuple[Tensor, Tensor]],
+    ids: Sequence[str],
+    numbers: Sequence[int] | None,
+) -> Iterator[str]:
+    """The lines of run.trec: the query TARGET-TURN, or TARGET-NUMBER-TURN where a target has several dialogs."""
+    names = [name.replace(" ", "%20") for name in ids]
+    found = [tuple(part.tolist() for part in top) for top in tops]
+    for row, target in enumerate(targets):
+        query = names[target] if numbers is None else f"{names[target]}-{numbers[row]}"
+        for turn, (distances, items) in enumerate(found, start=protocol.first_turn):
+            for place, (distance, item) in enumerate(zip(distances[row], items[row], strict=True), start=1):
+                yield f"{query}-{turn} Q0 {names[item]} {place} {protocol.score(distance)} fashioniq"
