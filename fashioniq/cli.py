@@ -36,6 +36,7 @@ COMMANDS: dict[str, type] = {
     "eval-chatir": config.EvalChatIR,
     "make-dialogues": config.MakeDialogues,
     "chat": config.Chat,
+    "search": config.Search,
     "fetch-spice": config.FetchSpice,
     "compare": config.Compare,
     "train-dialog-encoder": config.TrainDialogEncoder,
