@@ -1,4 +1,4 @@
-# make demo: the whole way on the drawn sample catalog · make test: the tests · make check: ruff and mypy
+# make demo: the whole way on the drawn sample catalog · make test: the tests · make check: ruff, mypy, and whether docs/results is up to date
 # make bench: speed against the plain way, about an hour; STAGE=ranks for one stage, BENCH='--threads 1' for other options
 PYTHON ?= python3
 VENV := .venv
@@ -33,6 +33,7 @@ test: $(VENV)/ready
 check: $(VENV)/ready
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/fashioniq results build --check
 
 bench: $(VENV)/ready
 	$(BIN)/python benchmarks/speed.py $(if $(STAGE),--stage $(STAGE)) $(BENCH)

@@ -3,7 +3,7 @@
     python benchmarks/speed.py                                    # every stage, on one thread and on all
     python benchmarks/speed.py --stage ranks greedy --threads 1 --repeats 5
     python benchmarks/speed.py --table                            # the tables of docs/performance.md, from the rows measured last
-    python benchmarks/speed.py --plot docs/growth.svg
+    python benchmarks/speed.py --plot growth.svg
 
 Each stage is a process of its own. Both ways are first checked to give the same, then measured in turn, with the rate of a large
 matrix product and of a copy before them. Rows are put into benchmarks/latest.json in place of those of the same stage, device and threads.

@@ -10,7 +10,7 @@ from torch import nn
 from fashioniq import __version__
 from fashioniq.categories import canonical
 from fashioniq.data.features import FeatureStore
-from fashioniq.files import UserError, read_json, whole, write_json
+from fashioniq.files import UserError, atomic_write, read_json, write_json
 
 _SPOKEN = {"category", "attrs", "model", "sizes", "words", "features", "data"}
 REQUIRED = {
@@ -23,7 +23,7 @@ REQUIRED = {
 
 def save_model(run: Path, model: nn.Module, facts: dict[str, Any]) -> None:
     """Write `weights.safetensors` and `model.json`; facts hold at least the kind and the sizes that rebuild the model."""
-    with whole(run / "weights.safetensors") as temporary:
+    with atomic_write(run / "weights.safetensors") as temporary:
         temporary.write_bytes(save({name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}))
     write_json(run / "model.json", {"version": __version__, **facts})
 

@@ -13,6 +13,7 @@ from jsonargparse import ArgumentParser
 from fashioniq import __version__, config
 from fashioniq.config import parser, renamed
 from fashioniq.files import UserError
+from fashioniq.provenance import running
 
 COMMANDS: dict[str, type] = {
     "draw-sample": config.DrawSample,
@@ -39,6 +40,7 @@ COMMANDS: dict[str, type] = {
     "search": config.Search,
     "fetch-spice": config.FetchSpice,
     "compare": config.Compare,
+    "results": config.Results,
     "train-dialog-encoder": config.TrainDialogEncoder,
 }
 
@@ -73,7 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _quiet()
     try:
         config.check(settings)
-        code = importlib.import_module(_module_of(type(settings))).run(settings)
+        with running(["fashioniq", *arguments]):
+            code = importlib.import_module(_module_of(type(settings))).run(settings)
         sys.stdout.flush()
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)

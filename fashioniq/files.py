@@ -6,17 +6,14 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+from filelock import FileLock, Timeout
 
-_TEMPORARY = re.compile(r"\..+-[a-z0-9_]{8}(\.[a-z]+)?")  # the names that mkstemp gives in `whole`
+_TEMPORARY = re.compile(r"\..+-[a-z0-9_]{8}(\.[a-z]+)?")  # the names that mkstemp gives in `atomic_write`
 
 
 class UserError(Exception):
@@ -24,7 +21,7 @@ class UserError(Exception):
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path) -> Iterator[Path]:
     """Give a temporary path beside `path`; at a clean exit it is synced and takes the name, else it is removed.
 
     Raises UserError where the disk is full or the folder cannot be written.
@@ -53,46 +50,50 @@ def whole(path: Path) -> Iterator[Path]:
 
 def _sync_folder(folder: Path) -> None:
     """Let a new name outlive a power cut, where the system can."""
-    if (handle := _open_folder(folder)) is not None:
-        with suppress(OSError):  # not every file system syncs folders
+    with suppress(OSError):  # Windows does not open folders, and not every file system syncs them
+        handle = os.open(folder, os.O_RDONLY)
+        try:
             os.fsync(handle)
-        os.close(handle)
-
-
-def _open_folder(folder: Path) -> int | None:
-    try:
-        return os.open(folder, os.O_RDONLY)
-    except OSError:  # as always on Windows
-        return None
+        finally:
+            os.close(handle)
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files of `whole` that killed runs left in a folder."""
+    """Remove the temporary files of `atomic_write` that killed runs left in a folder."""
     for path in folder.glob(".*"):
         if _TEMPORARY.fullmatch(path.name) and path.is_file():
             path.unlink(missing_ok=True)
 
 
 @contextmanager
-def held(folder: Path, wait: bool = False) -> Iterator[None]:
-    """Make a folder and keep other processes from filling it meanwhile; a process that is killed lets go of it.
+def locked(folder: Path, wait: bool = False) -> Iterator[None]:
+    """Make a folder and keep other processes from filling it meanwhile; the lock ends with the process, killed or not.
 
-    Raises UserError where another holds it and it is not to `wait`, or it cannot be made. Systems that cannot lock a folder let everybody in.
+    The lock is a file beside the folder, whose contents stay untouched. Raises UserError where another process has the lock and `wait` is
+    false, or the folder cannot be made. Where no lock file can be made, because of the file system or its permissions, nothing is locked.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise cannot_write(folder, error) from error
+    place = folder.resolve()
+    lock = FileLock(place.parent / f".{place.name}.lock", -1 if wait else 0, mode=0o666, fallback_to_soft=False)
     with ExitStack() as at_end:
-        if fcntl and (handle := _open_folder(folder)) is not None:
-            at_end.callback(os.close, handle)
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            except BlockingIOError as error:
-                raise UserError(f"another process is filling {folder}: wait until it is done, or stop it") from error
-            except OSError:
-                pass  # a file system without locks
+        try:
+            lock.acquire()
+        except Timeout as error:
+            raise UserError(f"another process is filling {folder}: wait until it is done, or stop it") from error
+        except OSError:
+            pass
+        else:
+            at_end.callback(lock.release)
+            at_end.callback(_remove, Path(lock.lock_file))  # before the release: a process that waits sees it and makes a new one
         yield
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):  # Windows keeps open files
+        path.unlink()
 
 
 def cannot_write(path: Path, error: OSError) -> UserError:
@@ -102,9 +103,18 @@ def cannot_write(path: Path, error: OSError) -> UserError:
     return UserError(f"cannot write {path}: {error.strerror or error}")
 
 
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Raise UserError for an OSError inside, which concerns `path`."""
+    try:
+        yield
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a UTF-8 text file, whole or not at all."""
-    with whole(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8", errors="replace")  # halves of a character, as cut texts have them, are no UTF-8
 
 
@@ -113,21 +123,17 @@ def append_line(path: Path, line: str) -> None:
 
     A last line that a crash cut short is ended first. Raises UserError where the file cannot be written.
     """
-    with held(path.parent, wait=True):
+    with locked(path.parent, wait=True), writing(path), open(path, "ab+") as file:
+        end = file.seek(0, os.SEEK_END)
+        file.seek(max(0, end - 1))
+        start = b"" if file.read() in (b"", b"\n") else b"\n"
         try:
-            with open(path, "ab+") as file:
-                end = file.seek(0, os.SEEK_END)
-                file.seek(max(0, end - 1))
-                start = b"" if file.read() in (b"", b"\n") else b"\n"
-                try:
-                    file.write(start + line.encode("utf-8", errors="replace") + b"\n")
-                    file.flush()
-                    os.fsync(file.fileno())
-                except OSError:
-                    file.truncate(end)
-                    raise
-        except OSError as error:
-            raise cannot_write(path, error) from error
+            file.write(start + line.encode("utf-8", errors="replace") + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        except OSError:
+            file.truncate(end)
+            raise
 
 
 def discard(folder: Path, *patterns: str) -> None:
@@ -144,6 +150,30 @@ def write_json(path: Path, content: Any, indent: int | None = 2) -> None:
     write_text(path, json.dumps(content, indent=indent, ensure_ascii=False) + "\n")
 
 
+def write_jsonl(path: Path, records: Iterable[Any]) -> None:
+    """Write a file of one JSON record a line, whole or not at all."""
+    write_text(path, "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records))
+
+
+@contextmanager
+def reading(path: Path, what: str, need: str) -> Iterator[None]:
+    """Raise UserError for a text file that cannot be read inside; `what` names it, `need` says what to do where it is missing."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise UserError(f"there is no {what} {path}: {need}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"the {what} {path} is not UTF-8 text ({error.reason} at byte {error.start}): save it in UTF-8") from error
+    except OSError as error:
+        raise UserError(f"cannot read the {what} {path}: {error.strerror}") from error
+
+
+def read_text(path: Path, what: str, need: str) -> str:
+    """The text of a UTF-8 file, without its byte order mark. Raises UserError as `reading` does."""
+    with reading(path, what, need):
+        return Path(path).read_text(encoding="utf-8-sig")
+
+
 def read_json(path: Path, what: str, kind: type | None = None) -> Any:
     """Read a JSON file; `what` names it in errors, `kind` is the type that its content must have.
 
@@ -156,7 +186,7 @@ def read_json(path: Path, what: str, kind: type | None = None) -> Any:
     except OSError as error:
         raise UserError(f"cannot read {what} {path}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:  # nested too deeply
-        raise UserError(f"{what} {path} is not whole JSON ({error}): get or make the file again") from error
+        raise UserError(f"{what} {path} is not valid JSON ({error}): get or make the file again") from error
     if kind is not None and not isinstance(content, kind):
         raise UserError(f"{what} {path} should hold a {kind.__name__}, it holds a {type(content).__name__}")
     return content

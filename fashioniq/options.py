@@ -59,5 +59,5 @@ def check(settings: Any, prefix: str = "") -> None:
             raise UserError(f"{name} is {value}: it must be at least {least:g}")
         if value is not None and below is not None and value >= below:
             raise UserError(f"{name} is {value}: it must be less than {below:g}")
-    if hasattr(settings, "check"):
-        settings.check()
+    if hasattr(settings, "validate"):
+        settings.validate()

@@ -10,7 +10,7 @@ from fashioniq import config
 from fashioniq.cli import COMMANDS, parse
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINE = re.compile(r" {4,}(?:fashioniq|python (?P<script>[\w/]+\.py)) (?P<rest>.+)")
 
 

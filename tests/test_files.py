@@ -4,10 +4,11 @@ import os
 import stat
 import subprocess
 import sys
+import threading
 
 import pytest
 
-from fashioniq.files import UserError, checksum, held, read_json, remove_leftovers, whole, write_json, write_text
+from fashioniq.files import UserError, atomic_write, checksum, locked, read_json, read_text, remove_leftovers, write_json, write_jsonl, write_text
 
 
 def full_disk(*_, **__):
@@ -24,7 +25,7 @@ def test_a_file_appears_with_its_content(tmp_path):
 def test_until_the_end_the_old_file_is_there(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("old")
-    with whole(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text("half of the n")
         assert path.read_text() == "old"
         temporary.write_text("new")
@@ -35,7 +36,7 @@ def test_until_the_end_the_old_file_is_there(tmp_path):
 def test_an_interruption_leaves_the_old_file_and_nothing_else(tmp_path, error):
     path = tmp_path / "a.txt"
     path.write_text("old")
-    with pytest.raises(error), whole(path) as temporary:
+    with pytest.raises(error), atomic_write(path) as temporary:
         temporary.write_text("half of the n")
         raise error
     assert path.read_text() == "old" and os.listdir(tmp_path) == ["a.txt"]
@@ -56,7 +57,7 @@ def test_only_what_a_killed_run_left_is_removed(tmp_path):
     (tmp_path / "a.npy").write_text("old")
     for name in (".hidden", ".git-keep", "b-12345678.npy"):
         (tmp_path / name).write_text("")
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed), whole(tmp_path / "a.npy") as temporary:
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed), atomic_write(tmp_path / "a.npy") as temporary:
         patch.setattr(os, "unlink", lambda path: None)  # who is killed cannot tidy up
         temporary.write_text("half")
         raise Killed
@@ -69,23 +70,38 @@ def test_only_what_a_killed_run_left_is_removed(tmp_path):
 def test_a_folder_is_held_by_one_at_a_time_and_let_go_of_at_any_end(tmp_path):
     folder = tmp_path / "new" / "store"
     for error in (ValueError, KeyboardInterrupt):
-        with pytest.raises(error), held(folder):
-            with pytest.raises(UserError, match=r"another process is filling .*store"), held(folder):
+        with pytest.raises(error), locked(folder):
+            with pytest.raises(UserError, match=r"another process is filling .*store"), locked(folder):
                 pass
             raise error
-    with held(folder):
+    with locked(folder):
         assert not os.listdir(folder)
 
 
+def test_a_lock_that_is_waited_for_is_got_when_it_is_free(tmp_path):
+    got, folder = [], tmp_path / "store"
+
+    def take():
+        with locked(folder, wait=True):
+            got.append("second")
+
+    with locked(folder):
+        second = threading.Thread(target=take)
+        second.start()
+        got.append("first")
+    second.join()
+    assert got == ["first", "second"] and os.listdir(tmp_path) == ["store"]
+
+
 def test_a_process_that_is_killed_lets_go_of_its_folder(tmp_path):
-    code = "import sys, time\nfrom pathlib import Path\nfrom fashioniq.files import held\n"
-    code += "with held(Path(sys.argv[1])):\n    print('held', flush=True)\n    time.sleep(60)"
+    code = "import sys, time\nfrom pathlib import Path\nfrom fashioniq.files import locked\n"
+    code += "with locked(Path(sys.argv[1])):\n    print('held', flush=True)\n    time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE) as process:
         process.stdout.readline()
-        with pytest.raises(UserError, match="another process"), held(tmp_path):
+        with pytest.raises(UserError, match="another process"), locked(tmp_path):
             pass
         process.kill()
-    with held(tmp_path):
+    with locked(tmp_path):
         pass
 
 
@@ -115,9 +131,9 @@ def test_files_can_be_read_by_whom_the_umask_lets(tmp_path):
     ("content", "message"),
     [
         (None, "captions is missing: there is no file .*a.json"),
-        (b"", "not whole JSON"),
-        (b'["half", "of', "not whole JSON"),
-        (b'["\xff\xfe"]', "not whole JSON"),
+        (b"", "not valid JSON"),
+        (b'["half", "of', "not valid JSON"),
+        (b'["\xff\xfe"]', "not valid JSON"),
         (b'{"an": "object"}', "should hold a list, it holds a dict"),
     ],
 )
@@ -133,6 +149,34 @@ def test_what_cannot_be_read_is_told_in_one_line(tmp_path, content, message):
 def test_a_folder_in_place_of_a_file_is_told(tmp_path):
     with pytest.raises(UserError, match="cannot read captions"):
         read_json(tmp_path, "captions")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, r"there is no list .*a.txt: give a list$"),
+        (b"\xff\xfe", r"the list .*a.txt is not UTF-8 text .*save it in UTF-8"),
+        ("folder", r"cannot read the list .*a.txt: Is a directory"),
+    ],
+)
+def test_a_text_that_cannot_be_read_is_told_in_one_line(tmp_path, content, message):
+    path = tmp_path / "a.txt"
+    if content == "folder":
+        path.mkdir()
+    elif content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UserError, match=message):
+        read_text(path, "list", "give a list")
+
+
+def test_a_text_is_read_without_its_byte_order_mark(tmp_path):
+    (tmp_path / "a.txt").write_bytes("\ufeffgrün\n".encode())
+    assert read_text(tmp_path / "a.txt", "list", "give a list") == "grün\n"
+
+
+def test_records_are_written_one_a_line(tmp_path):
+    write_jsonl(tmp_path / "a.jsonl", iter([{"word": "Größe", "rank": 1}, {}]))
+    assert (tmp_path / "a.jsonl").read_bytes() == '{"word": "Größe", "rank": 1}\n{}\n'.encode()
 
 
 def test_a_checksum_is_the_start_of_sha_256(tmp_path):

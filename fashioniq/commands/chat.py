@@ -11,7 +11,7 @@ from fashioniq.commands.talking import asker_of, searched_by_text
 from fashioniq.config import Chat
 from fashioniq.data.cards import cards_of
 from fashioniq.data.catalog import Catalog
-from fashioniq.files import UserError, append_line, held
+from fashioniq.files import UserError, append_line, locked
 from fashioniq.loop.gallery import NotFiniteError
 from fashioniq.loop.live import Live
 from fashioniq.loop.rollout import System
@@ -28,7 +28,7 @@ def run(settings: Chat) -> None:
     log = settings.log or folder / "chats" / "dialogs.jsonl"
     with suppress(ImportError):
         import readline  # noqa: F401  # lets input() edit a line and recall earlier ones
-    with held(log.parent, wait=True):
+    with locked(log.parent, wait=True):
         pass  # the folder can be made: better to fail before the dialog than after it
     try:
         live = Live.begin(system)

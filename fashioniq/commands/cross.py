@@ -14,7 +14,8 @@ from fashioniq.commands.dialog_evaluation import evaluate
 from fashioniq.config import Cross, EvalDialogs, SimulatedDialogs
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.features import FeatureStore
-from fashioniq.files import UserError, checksum, held, read_json, write_json, write_text
+from fashioniq.files import UserError, checksum, locked, read_json, write_json, write_text
+from fashioniq.provenance import restart_clock
 from fashioniq.report.cross_table import cross_csv, cross_latex, cross_row, cross_text
 
 _ATTRIBUTES = {(True, True): "with", (False, False): "without", (True, False): "user's", (False, True): "retriever's"}  # who sees some
@@ -56,7 +57,7 @@ def run(settings: Cross) -> None:
     by_seed = [_by_seed(user, retriever) for user, retriever in meetings]
     rows: list[dict[str, Any]] = []
     captions: set[str] = set()
-    with held(out):
+    with locked(out):
         for (user, retriever), pairs in zip(meetings, by_seed, strict=True):
             attributes = _ATTRIBUTES[user.attrs, retriever.attrs]
             print(f"{user.name} user, {retriever.name} retriever, attributes: {attributes}")
@@ -144,6 +145,7 @@ def _combination(settings: Cross, user: Path, retriever: Path, origin: dict[str,
         print(f"{folder} is there already")
         return read_json(folder / "metrics.json", "the evaluation's metrics", dict)
     (folder / MARK).unlink(missing_ok=True)  # or a kill would leave results of two combinations under its name
+    restart_clock()
     metrics = evaluate(_one(settings, user), retriever, folder)
     write_json(folder / MARK, made_of)
     return metrics

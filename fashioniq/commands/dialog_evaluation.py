@@ -23,6 +23,7 @@ from fashioniq.loop.index import approximate
 from fashioniq.loop.messages import Message, Retriever
 from fashioniq.loop.rollout import Dialogs, System, rollout
 from fashioniq.metrics.ranking import average, success, turn_table
+from fashioniq.provenance import provenance
 from fashioniq.report.page import write_dialog_page
 from fashioniq.report.products import ItemCards
 from fashioniq.users.recorded import Recorded
@@ -79,6 +80,7 @@ def evaluate(settings: EvalDialogs, run: Path, out: Path) -> dict[str, Any]:
         "average": average(table),
         "success": success(rank_BT),
     }
+    metrics["provenance"] = provenance({metrics["category"]: metrics["fingerprint"]}, retriever=facts.get("provenance"))
     _write(out, metrics, records, lines, plan.first_facts, catalog, attribute_words(store, items.ids))
     return metrics
 

@@ -10,7 +10,7 @@ from fashioniq.config import DownloadImages
 from fashioniq.data.catalog import SPLITS, Catalog
 from fashioniq.data.downloading import REASONS, Outcome, coverage, download, read_addresses
 from fashioniq.data.fetching import Limits
-from fashioniq.files import UserError, held, read_json, write_json
+from fashioniq.files import UserError, locked, read_json, write_json
 from fashioniq.report.tables import print_table
 
 
@@ -29,7 +29,7 @@ def run(settings: DownloadImages) -> None:
     outcomes = _download(addresses, catalog, catalog.root / "images" / name, limits)
     splits = {split: catalog.ids(split) for split in SPLITS if (catalog.root / "image_splits" / f"split.{name}.{split}.json").exists()}
     found = coverage(splits, outcomes)
-    with held(catalog.root, wait=True):  # other categories may be downloaded beside
+    with locked(catalog.root, wait=True):  # other categories may be downloaded beside
         write_json(report, {**_read(report), name: found})
     _tell(catalog.category, found, report)
 

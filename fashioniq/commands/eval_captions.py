@@ -1,6 +1,5 @@
 """`fashioniq eval-captions`."""
 
-import json
 from collections import Counter
 from itertools import permutations
 from pathlib import Path
@@ -15,9 +14,10 @@ from fashioniq.commands.common import load_captioner, open_store, pairs_with_fea
 from fashioniq.config import EvalCaptions
 from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.data.words import tokenize
-from fashioniq.files import discard, write_json, write_text
+from fashioniq.files import discard, write_json, write_jsonl
 from fashioniq.loop.messages import Message
 from fashioniq.metrics.captions import METRICS, Scores, System, score_systems
+from fashioniq.provenance import provenance
 from fashioniq.report.tables import print_table
 from fashioniq.users.captioner import CaptionerUser
 
@@ -49,11 +49,12 @@ def run(settings: EvalCaptions) -> None:
         "most_frequent": {"caption": frequent, "times": times},
         "seed": settings.seed,
         "rows": rows,
+        "provenance": provenance({canonical(settings.category): catalog.fingerprint()}),
     }
     out = settings.out or (settings.run or Path("runs") / f"people-{canonical(settings.category)}") / f"captions-{settings.split}"
     discard(out, "metrics.json", "captions.jsonl")
     if said:
-        write_text(out / "captions.jsonl", "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in _lines(pairs, said, first)))
+        write_jsonl(out / "captions.jsonl", _lines(pairs, said, first))
     write_json(out / "metrics.json", metrics)
     _tell(metrics)
     print(f"results in {out}")

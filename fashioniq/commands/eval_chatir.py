@@ -23,12 +23,13 @@ from fashioniq.data.dialogues import (
     recorded_rounds,
     split_round,
 )
-from fashioniq.files import UserError, discard, whole, write_json, write_text
+from fashioniq.files import UserError, atomic_write, checksum, discard, write_json, write_text
 from fashioniq.loop.gallery import Gallery, NotFiniteError
 from fashioniq.loop.messages import Message, Retriever
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.metrics.chat import MEASURES, repetition, round_table
 from fashioniq.models.text import RecordedQueries, TextRetriever
+from fashioniq.provenance import provenance
 from fashioniq.report.chat import write_chat_page
 from fashioniq.report.products import ItemCards
 from fashioniq.report.tables import csv_table, print_table, rounded
@@ -68,6 +69,7 @@ def run(settings: EvalChatIR) -> None:
         retriever, depends_on = _retriever(settings, source, joined, dialogues, number)
         held = _hold(retriever, gallery, dialogues, settings, name)
         metrics = _metrics(settings, name, dialogues, space, source, held) | depends_on
+        metrics["provenance"] = provenance({path.name: checksum(path) for path in (paths[number], settings.search_space)})
         records = list(_records(dialogues, held, source.ids))
         out = settings.out / name if len(files) > 1 else settings.out
         write_text(out / "dialogs.jsonl", "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records))
@@ -184,7 +186,7 @@ def _records(dialogues: Sequence[Dialogue], held: Held, ids: Sequence[str]) -> I
 def _write_run(path: Path, dialogues: Sequence[Dialogue], held: Held, ids: Sequence[str]) -> None:
     """A TREC run file: the query NAME-3 is the dialog that seeks NAME after round 3, scores are cosine similarities."""
     names = [name.replace(" ", "%20") for name in ids]
-    with whole(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
+    with atomic_write(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
         for dialogue, items, distances in zip(dialogues, held.item_QRK, held.distance_QRK, strict=True):
             query = dialogue.image.replace(" ", "%20")
             for number, (row, scores) in enumerate(zip(items.tolist(), (1 - distances / 2).tolist(), strict=True)):

@@ -13,7 +13,7 @@ from fashioniq.data.attributes import OWN_WORDS, TYPES, Vocabulary, add_word, fi
 from fashioniq.data.catalog import LABEL_FOLDERS, LONGEST_TITLE, SPLITS, Catalog
 from fashioniq.data.texts import product_rows, text_of, values_of
 from fashioniq.data.vocabularies import read_vocabulary, type_number
-from fashioniq.files import UserError, whole
+from fashioniq.files import UserError, atomic_write
 from fashioniq.report.tables import print_table
 
 Labels = dict[str, list[list[str]]]
@@ -86,7 +86,7 @@ def _label(rows: Mapping[str, Mapping[str, Any]], vocabulary: Vocabulary, column
 def _write(catalog: Catalog, labels: Mapping[str, Labels]) -> None:
     """Write the labels of all splits, each file whole; none takes its name before all are written."""
     with ExitStack() as files:
-        temporary = {split: files.enter_context(whole(_file(catalog, split))) for split in labels}
+        temporary = {split: files.enter_context(atomic_write(_file(catalog, split))) for split in labels}
         for split, path in temporary.items():
             path.write_text(json.dumps(labels[split], ensure_ascii=False) + "\n", encoding="utf-8")
 

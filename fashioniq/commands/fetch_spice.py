@@ -1,27 +1,27 @@
 """`fashioniq fetch-spice`."""
 
+import asyncio
 import os
 import shutil
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import IO
 from zipfile import BadZipFile, ZipFile
 
 import httpx
 from rich.progress import DownloadColumn, Progress, TimeRemainingColumn
-from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential_jitter
 
 from fashioniq.config import FetchSpice
-from fashioniq.files import UserError, cannot_write, whole
+from fashioniq.files import UserError, atomic_write, cannot_write, writing
+from fashioniq.http import Client, Policy, Unfetched, follow, retried
 from fashioniq.metrics.java import NotComputed, java_program
 from fashioniq.metrics.java_scorers import STANFORD_JARS, stanford_folders, stanford_jars
 
 URL = "https://nlp.stanford.edu/software/stanford-corenlp-full-2015-12-09.zip"
-_SECONDS = 30.0  # without a byte
-
-
-class _CutShortError(Exception):
-    """The server stopped before all was sent."""
+_SECONDS = 4 * 3600.0  # of one attempt
+_SILENCE = 30.0  # seconds without a byte
+_MAX_BYTES = 2_000_000_000  # the archive has 0.4 GB
 
 
 def run(settings: FetchSpice) -> None:
@@ -57,39 +57,37 @@ def _writable_folder() -> Path:
 
 
 def _download(file: IO[bytes], retries: int, folder: Path) -> None:
-    """Fill `file` with the archive. Raises UserError where it cannot be had whole, with what to put into the folder by hand."""
-    attempts = Retrying(
-        stop=stop_after_attempt(retries + 1),
-        wait=wait_exponential_jitter(initial=1, max=60),
-        retry=retry_if_exception(_may_pass),
-        reraise=True,
-    )
+    """Fill `file` with the archive. Raises UserError where the download fails, with what to put into the folder by hand."""
+    policy = Policy(retries, timeout=_SECONDS, silence=_SILENCE, max_bytes=_MAX_BYTES)
     try:
-        attempts(_attempt, file)
-    except (httpx.HTTPError, httpx.InvalidURL, _CutShortError) as error:
-        reason = f"status {error.response.status_code}" if isinstance(error, httpx.HTTPStatusError) else str(error) or type(error).__name__
+        asyncio.run(_fetch(file, policy, folder))
+    except Unfetched as error:
+        reason = f"status {error.detail}" if error.detail.isdecimal() else error.detail
         raise UserError(f"could not download {URL} ({reason}): {_by_hand(folder)}") from error
 
 
-def _may_pass(error: BaseException) -> bool:
-    if isinstance(error, httpx.HTTPStatusError):
-        return error.response.status_code >= 500 or error.response.status_code == 429
-    return isinstance(error, httpx.TransportError | _CutShortError)
+async def _fetch(file: IO[bytes], policy: Policy, folder: Path) -> None:
+    async with Client(policy) as client:
+        await follow(URL, lambda url: retried(partial(_attempt, client, url, file, folder), policy.retries))
 
 
-def _attempt(file: IO[bytes]) -> None:
+async def _attempt(client: Client, url: httpx.URL, file: IO[bytes], folder: Path) -> httpx.URL | None:
+    """Write the archive into the empty file, or return the address of a redirect."""
     file.seek(0)
     file.truncate()
     columns = (*Progress.get_default_columns()[:2], DownloadColumn(), TimeRemainingColumn())
-    with httpx.stream("GET", URL, follow_redirects=True, timeout=_SECONDS) as response, Progress(*columns, transient=True) as progress:
-        response.raise_for_status()
-        size = int(response.headers.get("Content-Length", 0))
-        task = progress.add_task("downloading", total=size or None)
-        for part in response.iter_raw():
-            file.write(part)
-            progress.update(task, completed=file.tell())
-    if size and file.tell() != size:
-        raise _CutShortError(f"{file.tell()} of {size} bytes came")
+    async with client.get(url) as reply:
+        if reply.redirect:
+            return reply.redirect
+        reply.check()
+        size = int(reply.response.headers.get("Content-Length", 0))
+        with Progress(*columns, transient=True) as progress:
+            task = progress.add_task("downloading", total=size or None)
+            async for chunk in reply.chunks():
+                with writing(folder):
+                    file.write(chunk)
+                progress.update(task, completed=reply.size)
+    return None
 
 
 def _unpack(file: IO[bytes], folder: Path) -> None:
@@ -100,7 +98,7 @@ def _unpack(file: IO[bytes], folder: Path) -> None:
             if missing := [name for name in STANFORD_JARS if name not in members]:
                 raise UserError(f"{URL} lacks {missing[0]}: {_by_hand(folder)}")
             for name in STANFORD_JARS:
-                with whole(folder / name) as temporary, archive.open(members[name]) as packed, open(temporary, "wb") as unpacked:
+                with atomic_write(folder / name) as temporary, archive.open(members[name]) as packed, open(temporary, "wb") as unpacked:
                     shutil.copyfileobj(packed, unpacked)
     except BadZipFile as error:
         raise UserError(f"what came from {URL} is no whole zip archive ({error}): try again, or {_by_hand(folder)}") from error

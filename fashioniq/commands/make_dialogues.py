@@ -21,10 +21,10 @@ from fashioniq.config.renamed import new_keys
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.dialogues import Dialogue, read_dialogues, split_round, write_dialogues
 from fashioniq.data.sanitize import UNKNOWN
-from fashioniq.files import UserError, checksum, held, read_json, remove_leftovers, write_json
+from fashioniq.files import UserError, checksum, locked, read_json, remove_leftovers, write_json
+from fashioniq.llm.local import VisualQuestionAnswerer
 from fashioniq.loop.messages import Message, User
 from fashioniq.loop.rollout import System, rollout
-from fashioniq.pretrained import VisualQuestionAnswerer
 from fashioniq.users.labels import Labels
 from fashioniq.users.person import Person
 from fashioniq.users.recorded import RecordedAnswers, WithCaption
@@ -46,7 +46,7 @@ def run(settings: MakeDialogues) -> None:
     system_of = _system_of(settings, catalog, recorded)
     user = WithCaption(_user(settings, catalog, begun, recorded), [dialogue.rounds[0] for dialogue in begun])
     parts = settings.out.with_name(settings.out.name + ".parts")
-    with held(parts):
+    with locked(parts):
         remove_leftovers(parts)
         _check_plan(parts / PLAN, settings, [_said(begun), _said(recorded), _seen(settings, catalog)])
         made = _make(settings, system_of, user, begun, parts)

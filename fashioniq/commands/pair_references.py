@@ -11,7 +11,7 @@ from fashioniq.config import PairReferences
 from fashioniq.data.catalog import SPLITS, Catalog, title_of
 from fashioniq.data.pairing import reference_pairs
 from fashioniq.data.texts import product_rows
-from fashioniq.files import UserError, whole
+from fashioniq.files import UserError, atomic_write
 from fashioniq.report.tables import print_table
 
 _FIRST = (1, 5, 50)
@@ -49,7 +49,7 @@ def _pair(catalog: Catalog, folder: Path, per_target: int) -> None:
         print(f"{catalog.category} {split}: {len(pairs[split]):,} pairs of {len(names) - alone:,} targets; {left_out}")
     with ExitStack() as files:
         for split, some in pairs.items():
-            path = files.enter_context(whole(folder / f"pairs.{file_name(catalog.category)}.{split}.json"))
+            path = files.enter_context(atomic_write(folder / f"pairs.{file_name(catalog.category)}.{split}.json"))
             path.write_text(json.dumps(some, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     print(f"pairs are in {folder}")
 

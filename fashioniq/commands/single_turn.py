@@ -16,6 +16,7 @@ from fashioniq.data.queries import Query, queries_of
 from fashioniq.files import UserError, discard, write_json, write_text
 from fashioniq.loop.gallery import NotFiniteError
 from fashioniq.metrics.single_turn import MEASURES, mean, measures
+from fashioniq.provenance import provenance
 from fashioniq.report.tables import csv_table, latex_table, print_table, rounded
 
 COUNTS = ("pairs", "queries", "gallery")
@@ -99,6 +100,7 @@ def evaluate(
         "candidate": "passed over" if settings.exclude_candidate else "stays in the gallery",
         "rows": rows,
         "mean": {name: mean([row[name] for row in rows]) for name in MEASURES},
+        "provenance": provenance({canonical(catalog.category): catalog.fingerprint() for catalog in catalogs}),
     }
     candidate = "-without-candidate" if settings.exclude_candidate else ""
     name = f"single-turn-{settings.split}-{settings.gallery}-{settings.captions}{candidate}"

@@ -18,12 +18,12 @@ from fashioniq.data.catalog import ATTRIBUTE_LISTS, Catalog
 from fashioniq.data.dialogues import Dialogue
 from fashioniq.data.features import FeatureStore, Items
 from fashioniq.data.topics import Topic, topics_of
-from fashioniq.endpoints import Endpoint
 from fashioniq.files import UserError, checksum
+from fashioniq.llm.endpoint import Endpoint
+from fashioniq.llm.local import LanguageModel
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Asker, Retriever
 from fashioniq.models.text import NoSearch, TextRetriever
-from fashioniq.pretrained import LanguageModel
 
 ENDPOINT = "endpoint:"
 

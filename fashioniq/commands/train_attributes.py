@@ -36,7 +36,7 @@ def run(settings: TrainAttributes) -> None:
     first = read_facts(settings.init_from, "attribute predictor") if settings.init_from else None
     if first:  # so that config.yaml tells what was used
         settings = replace(settings, encoder=first["encoder"], image_size=first["image_size"], weights="none")
-    data, origin = _read_data(settings)
+    data, origin, fingerprints = _read_data(settings)
     model = _begin_model(settings, first, data)
     folder = settings.run or (run_folder(None, "attributes", settings.category, False) if settings.category else Path("runs/attributes"))
     begin_run(folder, "train-attributes", settings)
@@ -51,6 +51,7 @@ def run(settings: TrainAttributes) -> None:
         "attribute_words": data.words,
         "attribute_types": data.types,
         "pictures": origin,
+        "data": {"fingerprints": fingerprints},
         "coverage": {"train": len(train) / data.train.asked, "val": len(val) / data.val.asked},  # share with labels and a readable picture
     }
     pl.seed_everything(settings.seed, verbose=False)
@@ -83,13 +84,14 @@ def _check(settings: TrainAttributes) -> None:
         raise UserError("--init-from is for one category: give --category too")
 
 
-def _read_data(settings: TrainAttributes) -> tuple[LabelledSplits, str]:
-    """The labelled photos, and how they came to be."""
+def _read_data(settings: TrainAttributes) -> tuple[LabelledSplits, str, dict[str, str]]:
+    """The labelled photos, how they were made, and the fingerprint of each category (none of DeepFashion)."""
     if settings.deepfashion:
-        return read_deepfashion(settings.deepfashion).carried_by(settings.min_count), "photographs"
+        return read_deepfashion(settings.deepfashion).carried_by(settings.min_count), "photographs", {}
     names = [settings.category] if settings.category else categories_in(settings.data)
     catalogs = [Catalog(settings.data, name) for name in names] or [Catalog(settings.data, "dresses")]  # the latter says what is missing
-    return labelled_products(catalogs, settings.min_count), catalogs[0].pictures_origin
+    fingerprints = {canonical(catalog.category): catalog.fingerprint() for catalog in catalogs}
+    return labelled_products(catalogs, settings.min_count), catalogs[0].pictures_origin, fingerprints
 
 
 def _open(split: str, data: Labelled, settings: TrainAttributes) -> LabelledImages:

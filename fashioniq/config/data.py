@@ -30,7 +30,7 @@ class ImportCatalog:
     )
     images: Path | None = option(
         None,
-        "folder or archive (.zip, .tar, .tar.gz) of pictures named <id>.jpg, <id>_1.jpg, <id>-2.png …; "
+        "folder or .zip of pictures named <id>.jpg, <id>_1.jpg, <id>-2.png …; "
         "subfolders are searched",
     )
     category: str = required(CATEGORY)

@@ -175,3 +175,15 @@ class Compare:
         None, "output folder of comparison.json, .csv, .tex and pages of dialogs side by side"
     )
     seed: int = option(0, "random seed of bootstrap and permutations", least=0, below=2**32)
+
+
+@dataclass(kw_only=True)
+class Results:
+    """Render docs/results.md and docs/results/ from the run files in results/."""
+
+    action: list[str] = option([], "build: render the pages", positional="build")
+    check: bool = option(False, "write nothing; exit with code 1 if a page differs from what the files give")
+    results: Path = option(
+        Path("results"), "folder of the studies, each with study.yaml and the metrics.json files of its runs"
+    )
+    docs: Path = option(Path("docs"), "folder of results.md and results/")

@@ -115,7 +115,7 @@ class RetrieverTrainingSettings(Training):
     )
     batch_size: int = option(128, "dialogs per step and device", least=1)
 
-    def check(self) -> None:
+    def validate(self) -> None:
         if self.loss == "cross-entropy" and self.margin is not None:
             raise UserError(
                 f"--margin is {self.margin}, but cross-entropy has no margin: give --temperature instead"

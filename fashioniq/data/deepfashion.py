@@ -15,7 +15,7 @@ import numpy as np
 from fashioniq.data.attributes import STYLE, TEXTURE, TYPES
 from fashioniq.data.labelled import NO, UNKNOWN, Labelled, LabelledSplits
 from fashioniq.data.photos import Photo
-from fashioniq.files import UserError
+from fashioniq.files import UserError, reading
 
 FOLDERS = (".", "Anno", "Anno_coarse", "Eval")
 Box = tuple[int, int, int, int]
@@ -57,19 +57,16 @@ def _need(root: Path, name: str) -> Path:
 
 def _rows(path: Path) -> Iterator[tuple[int, str]]:
     """The rows behind the header with their line numbers; they must be as many as the first line says."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            first = file.readline().strip()
-            if not first.isdecimal():
-                raise UserError(f"{path}, line 1: expected the number of rows, found {first[:60]!r}")
-            file.readline()
-            count = 0
-            for number, line in enumerate(file, start=3):
-                if line := line.strip():
-                    count += 1
-                    yield number, line
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from error
+    with reading(path, "list", "it comes with DeepFashion's benchmark"), open(path, encoding="utf-8", errors="replace") as file:
+        first = file.readline().strip()
+        if not first.isdecimal():
+            raise UserError(f"{path}, line 1: expected the number of rows, found {first[:60]!r}")
+        file.readline()
+        count = 0
+        for number, line in enumerate(file, start=3):
+            if line := line.strip():
+                count += 1
+                yield number, line
     if count != int(first):
         raise UserError(f"{path} should have {int(first)} rows, as its first line says; it has {count}: get the file again")
 

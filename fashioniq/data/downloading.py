@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fashioniq.data.fetching import Fetcher, Limits, Unfetched, writing
+from fashioniq.data.fetching import Fetcher, Limits
 from fashioniq.data.images import PictureReader, UnreadableImage, load_image
 from fashioniq.data.unpacking import is_safe
-from fashioniq.files import UserError, checksum, held
+from fashioniq.files import UserError, checksum, locked, read_text, writing
+from fashioniq.http import Unfetched
 
 REASONS = ("got", "dead", "broken", "too small", "failed", "no address")
 MIN_SIDE = 32
@@ -46,14 +47,7 @@ def read_addresses(path: Path) -> dict[str, list[str]]:
 
     An id on several lines has several addresses. Raises UserError for a file that is missing, is no text, or has no address.
     """
-    try:
-        lines = Path(path).read_text(encoding="utf-8-sig").split("\n")
-    except FileNotFoundError as error:
-        raise UserError(f"there is no list of addresses {path}: get the file asin2url.CATEGORY.txt, or name another with --urls") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not UTF-8 text: expected an id, a tab and an address on every line") from error
-    except OSError as error:
-        raise UserError(f"cannot read the list of addresses {path}: {error.strerror}") from error
+    lines = read_text(path, "list of addresses", "get the file asin2url.CATEGORY.txt, or name another with --urls").split("\n")
     addresses: dict[str, list[str]] = {}
     for line in lines:
         name, *address = line.split(maxsplit=1) or [""]
@@ -132,7 +126,7 @@ def _downloaded(folder: Path) -> dict[str, Path]:
 def _workplace(folder: Path) -> Iterator[Path]:
     """An empty temporary folder in `folder`, for this run alone. What a killed run left in it is removed."""
     temporary = folder / TEMPORARY
-    with held(folder):
+    with locked(folder):
         shutil.rmtree(temporary, ignore_errors=True)
         with writing(folder):
             temporary.mkdir()

@@ -21,7 +21,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from fashioniq.data.features import PLAN, FeatureStore
-from fashioniq.files import UserError, held, read_json, remove_leftovers, whole, write_json
+from fashioniq.files import UserError, atomic_write, locked, read_json, remove_leftovers, write_json
 
 PART = 256  # products a part
 
@@ -50,7 +50,7 @@ def fill_store(
     Raises UserError where the folder holds a store of other facts, a finished one lacks products, or the disk is full.
     """
     root = Path(root)
-    with held(root):
+    with locked(root):
         plan = _settle(root, ids, facts)
         if not plan and not (root / "store.json").exists():
             plan = _begin(root, ids, facts, 0)
@@ -122,7 +122,7 @@ def _complete(root: Path, plan: dict[str, Any], facts: dict[str, Any], extract: 
 
 def _write_part(path: Path, part: Part) -> None:
     text = json.dumps({"ids": part.ids, "failures": part.failures})
-    with whole(path) as temporary, open(temporary, "wb") as file:
+    with atomic_write(path) as temporary, open(temporary, "wb") as file:
         np.savez(file, features=part.features_ND, attributes=part.attributes_NA, text=np.array(text))
 
 
@@ -156,7 +156,7 @@ def _join_rows(path: Path, before: int, count: int, pieces: Iterator[np.ndarray]
     starts = range(0, before, PART)  # mapped anew for each piece, else all that was copied would stay in memory
     old = (np.load(path, mmap_mode="r", allow_pickle=False)[start : min(start + PART, before)] for start in starts)
     pieces = chain(old, pieces)
-    with whole(path) as temporary, open(temporary, "wb") as file:
+    with atomic_write(path) as temporary, open(temporary, "wb") as file:
         first = next(pieces)
         header = {"descr": np.lib.format.dtype_to_descr(first.dtype), "fortran_order": False, "shape": (count, first.shape[1])}
         np.lib.format.write_array_header_1_0(file, header)

@@ -20,7 +20,7 @@ from fashioniq.data.layout import divide, write_category
 from fashioniq.data.picking import Pictures, first_readable
 from fashioniq.data.products import Offer, Source, offers_of_pictures, offers_of_table, select_rows
 from fashioniq.data.staging import move_in, staged
-from fashioniq.data.unpacking import ARCHIVES, is_archive, unpack
+from fashioniq.data.unpacking import is_archive, unpack
 from fashioniq.files import UserError, read_json, write_json
 
 MADE_BY = "fashioniq import-catalog"
@@ -101,12 +101,12 @@ def _made_before(out: Path, category: str) -> dict[str, Any]:
 
 
 def _folder(images: Path | None, work: Path, most_bytes: float) -> tuple[Path | None, dict[str, str]]:
-    """The folder of pictures, where an archive is unpacked in `work`, and by name why members of the archive were skipped."""
+    """The folder of pictures (a .zip is unpacked in `work`), and the reason for each skipped member of the archive."""
     if images is None or images.is_dir():
         return images, {}
     if not images.exists() or not is_archive(images):
-        found = "is neither a folder nor an archive" if images.exists() else "is not there"
-        raise UserError(f"{images} {found}: give a folder of pictures named <id>.jpg, or an archive of them ({', '.join(ARCHIVES)})")
+        found = "is neither a folder nor a .zip archive" if images.exists() else "is not there"
+        raise UserError(f"{images} {found}: give a folder of pictures named <id>.jpg, or a .zip of them")
     (work / "pictures").mkdir()
     return work / "pictures", unpack(images, work / "pictures", most_bytes)
 

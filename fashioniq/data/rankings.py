@@ -9,7 +9,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from fashioniq.data.features import as_float32
-from fashioniq.files import UserError, read_json
+from fashioniq.files import UserError, read_json, reading
 
 ARRAYS = ("queries", "query_vectors", "ids", "vectors")
 
@@ -65,21 +65,16 @@ def read_rankings(path: Path) -> dict[str, list[str]]:
 
 def _read_run(path: Path) -> dict[str, list[str]]:
     rows: dict[str, list[tuple[float, int, str]]] = {}
-    try:
-        with open(path, encoding="utf-8") as file:
-            for number, line in enumerate(file, start=1):
-                if not line.strip():
-                    continue
-                try:
-                    query, _, name, place, score, _ = line.split()
-                    row = (-float(score), int(place), name)
-                except ValueError as error:
-                    raise UserError(f"{path}, line {number}: expected `query Q0 id rank score tag`, found {line.strip()[:60]!r}") from error
-                if math.isnan(row[0]):
-                    raise UserError(f"{path}, line {number}: the score is not a number")
-                rows.setdefault(query, []).append(row)
-    except FileNotFoundError as error:
-        raise UserError(f"there is no file of predictions {path}") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read the predictions {path} as text ({str(error)[:80]}): give a TREC run, .json or .npz file") from error
+    with reading(path, "file of predictions", "give a TREC run, .json or .npz file"), open(path, encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                query, _, name, place, score, _ = line.split()
+                row = (-float(score), int(place), name)
+            except ValueError as error:
+                raise UserError(f"{path}, line {number}: expected `query Q0 id rank score tag`, found {line.strip()[:60]!r}") from error
+            if math.isnan(row[0]):
+                raise UserError(f"{path}, line {number}: the score is not a number")
+            rows.setdefault(query, []).append(row)
     return {query: [name for *_, name in sorted(found)] for query, found in rows.items()}

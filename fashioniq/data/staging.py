@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from fashioniq.files import UserError, cannot_write, held, read_json, write_json
+from fashioniq.files import UserError, cannot_write, locked, read_json, write_json
 
 LAST = "catalog.json"  # a folder has what this says: until it is moved, nothing is
 _REPLACED = "dropped.json"  # of the whole folder, so a new category writes it anew
@@ -19,7 +19,7 @@ def staged(out: Path) -> Iterator[Path]:
     Raises UserError where another process has it.
     """
     work = out.parent / f".{out.name}.importing"
-    with held(work):
+    with locked(work):
         try:
             _take_back(work, out)
             _empty(work)

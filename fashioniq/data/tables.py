@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from fashioniq.files import UserError
+from fashioniq.files import UserError, reading
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,10 @@ def read_rows(path: Path, needed: Sequence[str], wanted: Sequence[str] = ()) -> 
     if reader is None:
         raise UserError(f"{path} is no table that can be read: its name should end in {', '.join(_READERS)}")
     try:
-        yield from reader(path, needed, wanted)
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start}): save it in UTF-8") from error
-    except (OSError, csv.Error) as error:
-        raise UserError(f"cannot read {path}: {getattr(error, 'strerror', None) or ' '.join(str(error).split())}") from error
+        with reading(path, "table", "give the table of the catalog"):
+            yield from reader(path, needed, wanted)
+    except csv.Error as error:
+        raise UserError(f"cannot read the table {path}: {' '.join(str(error).split())}") from error
 
 
 def _present(path: Path, names: Sequence[str], needed: Sequence[str], wanted: Sequence[str]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from fashioniq.data.attributes import GARMENT, GROUPS, OWN_WORDS, STYLE, TEXTURE, TYPES, Vocabulary, squeezed
 from fashioniq.data.deepfashion import word_rows
-from fashioniq.files import UserError
+from fashioniq.files import UserError, read_text
 
 _ALIASES = {"colour": TEXTURE, "color": TEXTURE, "print": TEXTURE}
 _OWN_GARMENTS = [entry.strip() for group in GROUPS if group.kind == GARMENT for entry in group.entries.split(";")]
@@ -33,14 +33,7 @@ def read_vocabulary(path: Path) -> Vocabulary:
 
     Raises UserError where the file is missing or malformed, with the line.
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError as error:
-        raise UserError(f"there is no vocabulary {path}: give DeepFashion's list_attr_cloth.txt, or a CSV of word,type,synonyms") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"the vocabulary {path} is not UTF-8 text ({error.reason} at byte {error.start}): save it in UTF-8") from error
-    except OSError as error:
-        raise UserError(f"cannot read the vocabulary {path}: {error.strerror}") from error
+    text = read_text(path, "vocabulary", "give DeepFashion's list_attr_cloth.txt, or a CSV of word,type,synonyms")
     if text.partition("\n")[0].strip().isdecimal():
         return _read_deepfashion(path)
     return _vocabulary(path.name, _csv_entries(path, text), nested=False)

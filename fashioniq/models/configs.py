@@ -70,7 +70,7 @@ class CaptionerConfig(ModelConfig):
     dropout: float = option(0.1, "dropout rate in training", least=0, below=1)
     max_words: int = option(8, "maximum length of a caption in words; longer captions are cut", least=1)
 
-    def check(self) -> None:
+    def validate(self) -> None:
         if self.kind == "transformer":
             check_heads(self.width, self.heads)
 
@@ -107,7 +107,7 @@ class RetrieverConfig(ModelConfig):
         least=0,
     )
 
-    def check(self) -> None:
+    def validate(self) -> None:
         if self.kind == "transformer":
             check_heads(self.width, self.heads)
 
@@ -151,5 +151,5 @@ class DialogEncoderConfig(ModelConfig):
     dropout: float = option(0.1, "dropout rate in training", least=0, below=1)
     max_tokens: int = option(128, "maximum length of a dialog in words; longer dialogs are cut", least=1)
 
-    def check(self) -> None:
+    def validate(self) -> None:
         check_heads(self.width, self.heads)

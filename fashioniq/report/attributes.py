@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
-from fashioniq.files import whole
+from fashioniq.files import atomic_write
 
 _TEXT_INK, _SOFT, _LINE, _PAPER = "#1d1d1b", "#62605a", "#dedbd3", "#f6f5f2"
 _BLUE, _ORANGE, _GREEN = "#2a62c4", "#b8420f", "#0f7565"  # those of style.css
@@ -63,7 +63,7 @@ def write_curves(path: Path, rows: Sequence[dict[str, float]], chance: float) ->
     _dress(losses, "loss")
     _dress(precisions, "mean average precision on val, percent")
     precisions.set_ylim(bottom=0)
-    with whole(path) as temporary, matplotlib.rc_context({"font.size": 10}):
+    with atomic_write(path) as temporary, matplotlib.rc_context({"font.size": 10}):
         figure.savefig(temporary, dpi=144, format="png", facecolor="white", metadata={"Software": None})
 
 
@@ -107,7 +107,7 @@ def write_contact_sheet(path: Path, title: str, cells: Sequence[Cell]) -> None:
     for number, cell in enumerate(cells):
         row, column = divmod(number, _CELLS_PER_ROW)
         _draw_cell(sheet, draw, _GAP + column * (width + _GAP), _HEAD + row * (_SIDE + _GAP), cell)
-    with whole(path) as temporary:
+    with atomic_write(path) as temporary:
         sheet.save(temporary, "JPEG", quality=90, subsampling=0)
 
 

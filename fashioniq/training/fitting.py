@@ -16,11 +16,12 @@ from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from fashioniq.checkpoints import load_weights, save_model
+from fashioniq.checkpoints import load_weights, read_facts, save_model
 from fashioniq.config import TrainAttributes, Training
 from fashioniq.config.renamed import new_keys
-from fashioniq.files import UserError, cannot_write, read_json, write_text
+from fashioniq.files import UserError, cannot_write, write_json, write_text
 from fashioniq.loop.gallery import NotFiniteError
+from fashioniq.provenance import provenance, seconds
 from fashioniq.training.processes import mean_over_processes, rank_and_count, shared_out
 
 MAY_CHANGE = {"resume", "epochs", "patience", "devices", "num_nodes", "device", "run"}  # when a run is resumed
@@ -193,7 +194,10 @@ def fit(
     if not trainer.is_global_zero:
         raise SystemExit(0)  # the first process tells the rest
     load_weights(run, model)
-    return read_json(run / "model.json", "the best epoch's facts", dict)["metrics"]  # processes that were forked leave nothing in this one
+    told = read_facts(run, facts["kind"])  # processes that were forked leave nothing in this one
+    if best.trained:
+        write_json(run / "model.json", told | {"provenance": best.provenance()})  # of the whole training, not until its best epoch
+    return told["metrics"]
 
 
 class KeepBest(pl.Callback):
@@ -205,14 +209,24 @@ class KeepBest(pl.Callback):
     ) -> None:
         self.run, self.model, self.facts, self.monitor, self.seed, self.patience = run, model, facts, monitor, seed, patience
         self.best: dict[str, float] = {}
+        self.trained = False  # by this process; a complete run that is resumed stays as it is
+        self._earlier: dict[str, float] = {}  # seconds of the processes that this one continues
         self._losses: list[Tensor] = []
         self._loss = 0.0
 
     def state_dict(self) -> dict[str, Any]:
-        return {"best": self.best}
+        return {"best": self.best, "seconds": self._spent()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.best = state_dict["best"]
+        self._earlier = state_dict.get("seconds", {})  # checkpoints of earlier versions lack them
+
+    def provenance(self) -> dict[str, Any]:
+        """The provenance of the run so far, with the seconds of interrupted processes."""
+        return provenance(fingerprints(self.facts), earlier=self._earlier)
+
+    def _spent(self) -> dict[str, float]:
+        return {name: value + self._earlier.get(name, 0.0) for name, value in seconds().items()}
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         for stopping in trainer.early_stopping_callbacks:  # a checkpoint brings the old patience, and forgets that it had run out
@@ -240,11 +254,20 @@ class KeepBest(pl.Callback):
         self.best = figures if better else self.best
         if not trainer.is_global_zero:
             return
+        self.trained = True
         _append_row(self.run / "metrics.csv", figures)
         told = "  ".join(f"{name} {value:.4g}" for name, value in figures.items() if name != "epoch")
         pl_module.print(f"epoch {trainer.current_epoch}  {told}", flush=True)
         if better:
-            save_model(self.run, self.model, {**self.facts, "metrics": figures})
+            save_model(self.run, self.model, {**self.facts, "metrics": figures, "provenance": self.provenance()})
+
+
+def fingerprints(facts: dict[str, Any]) -> dict[str, str]:
+    """What identifies the data of a run: the fingerprint of its category, or the checksums of its files."""
+    data = facts.get("data", {})
+    if "fingerprint" in data:
+        return {facts["category"]: data["fingerprint"]}
+    return data.get("checksums") or data.get("fingerprints") or {}
 
 
 def _append_row(path: Path, figures: dict[str, float]) -> None:

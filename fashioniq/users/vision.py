@@ -10,8 +10,8 @@ from torch import Tensor
 
 from fashioniq.data.images import UnreadableImage, load_image
 from fashioniq.data.sanitize import clean_answer
-from fashioniq.endpoints import Endpoint
 from fashioniq.files import UserError
+from fashioniq.llm.endpoint import Endpoint
 from fashioniq.loop.messages import Message
 
 PICTURE_SIDE = 512  # pixels of the longer side of a picture that goes to an endpoint

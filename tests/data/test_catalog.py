@@ -66,7 +66,7 @@ def test_released_test_captions_have_no_target(root):
         ([{"target": "A", "candidate": "B", "captions": ["", " "]}], "holds no caption with words"),
         ([], "holds no caption with words"),
         ({"target": "A"}, "should hold a list"),
-        ('[{"target": "A", "can', "not whole JSON"),
+        ('[{"target": "A", "can', "not valid JSON"),
     ],
 )
 def test_malformed_captions_are_told_with_file_and_entry(root, captions, message):

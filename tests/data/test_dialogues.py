@@ -88,7 +88,7 @@ def without(content, key):
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ('[{"img": "a.jpg", "dialog": ["a c', "is not whole JSON"),
+        ('[{"img": "a.jpg", "dialog": ["a c', "is not valid JSON"),
         ([], "holds no dialogue"),
         ("7", "holds a int"),
         ({"data": {"questions": []}}, "lacks 'answers'"),

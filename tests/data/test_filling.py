@@ -11,7 +11,7 @@ import pytest
 from fashioniq.data import filling
 from fashioniq.data.features import FeatureStore
 from fashioniq.data.filling import Part, fill_store, words_to_keep
-from fashioniq.files import UserError, held
+from fashioniq.files import UserError, locked
 
 IDS = [f"P{n:02}" for n in range(10)]
 FACTS = {"encoder": "b0", "weights": "abc", "image_size": 64, "dimensions": 3, "attribute_words": ["red", "blue"], "attributes": "labels"}
@@ -283,7 +283,7 @@ def test_the_words_of_a_store_are_kept_when_it_is_completed_or_added_to(tmp_path
 
 
 def test_two_do_not_fill_a_store_at_a_time(tmp_path):
-    with held(tmp_path / "dress"), pytest.raises(UserError, match=r"another process is filling .*dress"):
+    with locked(tmp_path / "dress"), pytest.raises(UserError, match=r"another process is filling .*dress"):
         fill(tmp_path / "dress")
     assert len(fill(tmp_path / "dress")[0].ids) == 9
 

@@ -42,7 +42,7 @@ def test_findings_are_a_line_each_with_three_examples_and_counted_at_the_end(che
     assert code == 1 and err == [] and out[-1] == "3 findings in dresses, shirts"
     lines = [line for line in out if line.startswith("  finding: ")]
     names = [path.stem for path in files]
-    assert lines[0].startswith("  finding: files that cannot be read: 1 (the file cap.dress.val.json is not whole JSON")
+    assert lines[0].startswith("  finding: files that cannot be read: 1 (the file cap.dress.val.json is not valid JSON")
     assert lines[1] == f"  finding: products without a picture: 5 ({'; '.join(names[:3])}; …)"
     assert lines[2].startswith(f"  finding: pictures that cannot be read: 1 ({files[5].name}: ")
     report = json.loads((tmp_path / "report.json").read_text())

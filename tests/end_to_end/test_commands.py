@@ -41,7 +41,7 @@ SCRIPTS = {
     "data_prep/make_dialogues.py": "make-dialogues",
     "train_dialog_encoder.py": "train-dialog-encoder",
 }
-WITHOUT_SCRIPT = {"chat", "check-data", "compare", "fetch-spice", "search"}  # what is no step of a training or an evaluation
+WITHOUT_SCRIPT = {"chat", "check-data", "compare", "fetch-spice", "results", "search"}  # what is no step of a training or an evaluation
 
 
 def read(path):
@@ -185,6 +185,24 @@ def test_own_vectors_without_attributes_go_all_the_way(vector_runs):
     assert metrics["features"] == "vectors of vectors.npy" and metrics["attributes"] is False and metrics["decoding"] == "greedy"
 
 
+def test_metrics_and_models_end_with_their_provenance(vector_runs):
+    facts, metrics = read(vector_runs.retriever / "model.json"), read(vector_runs.dialogs / "metrics.json")
+    trained, evaluated = facts["provenance"], metrics["provenance"]
+    assert list(facts)[-1] == list(metrics)[-1] == "provenance"
+    assert trained["command"].startswith("fashioniq train-retriever --") and f"--run {vector_runs.retriever}" in trained["command"]
+    assert evaluated["command"].startswith("fashioniq eval-dialogs --")
+    assert trained["data"] == evaluated["data"] == {"dresses": metrics["fingerprint"]}
+    assert evaluated["retriever"] == trained
+
+
+def test_runs_of_earlier_versions_without_provenance_are_evaluated(evaluate, vector_runs, tmp_path):
+    copytree(vector_runs.retriever, tmp_path / "old")
+    facts = read(tmp_path / "old/model.json")
+    (tmp_path / "old/model.json").write_text(json.dumps({name: value for name, value in facts.items() if name != "provenance"}))
+    metrics = read(evaluate(run=tmp_path / "old") / "metrics.json")
+    assert metrics["turns"] == read(vector_runs.dialogs / "metrics.json")["turns"] and "retriever" not in metrics["provenance"]
+
+
 def test_first_candidates_can_be_given_back(evaluate):
     other = evaluate("seed 1", seed=1)
     again = evaluate("again", first_candidates=other / "first_candidates.json")
@@ -196,10 +214,10 @@ def test_another_seed_begins_with_other_products(evaluate, vector_runs):
     assert read(evaluate(seed=1) / "first_candidates.json")["first"] != read(vector_runs.dialogs / "first_candidates.json")["first"]
 
 
-def test_the_same_evaluation_twice_is_the_same(evaluate, vector_runs):
+def test_the_same_evaluation_twice_is_the_same(evaluate, vector_runs, project):
     again = evaluate()
     for name in ("metrics.json", "dialogs.jsonl", "run.trec", "first_candidates.json", "report.html"):
-        assert (again / name).read_bytes() == (vector_runs.dialogs / name).read_bytes(), name
+        assert project.content(again / name) == project.content(vector_runs.dialogs / name), name
 
 
 def test_the_size_of_a_batch_changes_no_rank(evaluate, vector_runs):
@@ -230,8 +248,8 @@ def test_a_retriever_of_recorded_captions_marks_later_turns_as_the_one_it_learnt
 
 
 @pytest.mark.parametrize("name", ["dress", "Dresses"])
-def test_another_name_of_the_category_is_accepted(name, evaluate, vector_runs):
-    assert (evaluate(category=name) / "metrics.json").read_bytes() == (vector_runs.dialogs / "metrics.json").read_bytes()
+def test_another_name_of_the_category_is_accepted(name, evaluate, vector_runs, project):
+    assert project.content(evaluate(category=name) / "metrics.json") == project.content(vector_runs.dialogs / "metrics.json")
 
 
 @pytest.mark.parametrize("name", ["toptee", "tops&tees", "tops"])

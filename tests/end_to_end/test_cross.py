@@ -82,7 +82,7 @@ def test_a_combination_is_what_eval_dialogs_gives(project, options, vector_runs,
     alone = {name: value for name, value in options.items() if name != "retrievers"} | {"out": tmp_path / "alone"}
     project.run("eval-dialogs", **alone, run=vector_runs.retriever, user=recurrent / "captioner", word_noise=0.4)
     for name in ("dialogs.jsonl", "metrics.json", "run.trec"):
-        assert (options["out"] / FOLDERS[3] / name).read_bytes() == (tmp_path / "alone" / name).read_bytes()
+        assert project.content(options["out"] / FOLDERS[3] / name) == project.content(tmp_path / "alone" / name)
 
 
 def test_combinations_can_be_compared(project, options, capsys):

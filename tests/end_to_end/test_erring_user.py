@@ -21,7 +21,7 @@ def words(project, vector_runs, tmp_path):
         common = {"data": vector_runs.catalog, "category": "dresses", "features": vector_runs.store, "turns": 2, "beam": 1, "out": tmp_path / name}
         project.run("eval-dialogs", **{**common, "run": vector_runs.retriever, **options})
         dialogs = [json.loads(line) for line in (tmp_path / name / "dialogs.jsonl").read_text().splitlines()]
-        return json.loads((tmp_path / name / "metrics.json").read_text()), [[turn["words"] for turn in dialog["turns"]] for dialog in dialogs]
+        return json.loads(project.content(tmp_path / name / "metrics.json")), [[turn["words"] for turn in dialog["turns"]] for dialog in dialogs]
 
     return words
 
@@ -51,7 +51,7 @@ def test_training_with_errors_is_another_training_and_resumes_to_the_same_losses
     project.run("train-retriever", **options, run=tmp_path / "parts", word_noise=0.3, resume=True)
     assert losses_of(tmp_path / "parts") == losses_of(tmp_path / "whole") != losses_of(vector_runs.retriever)
     for name in ("metrics.csv", "model.json", "weights.safetensors"):
-        assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+        assert project.content(tmp_path / "parts" / name) == project.content(tmp_path / "whole" / name)
     assert json.loads((tmp_path / "whole" / "model.json").read_text())["errors"] == 0.3
 
 

@@ -217,7 +217,7 @@ def test_captions_without_targets_cannot_be_trained_on(captioner, catalog):
 @pytest.mark.parametrize("path", ["image_splits/split.dress.train.json", "captions/cap.dress.val.json", "catalog.json"])
 def test_truncated_json_of_a_catalog_is_named(path, captioner, catalog):
     cut(catalog / path)
-    assert f"{catalog / path} is not whole JSON" in captioner(catalog)
+    assert f"{catalog / path} is not valid JSON" in captioner(catalog)
 
 
 @pytest.mark.parametrize("content", ['{"a": 1}', "[1, 2]", '["a", null]'])
@@ -439,7 +439,7 @@ def test_a_truncated_run_is_named(kind, retriever, dialogs, vector_runs, tmp_pat
     cut(damaged / "weights.safetensors")
     assert f"{damaged / 'weights.safetensors'} is damaged" in opened(**option)
     cut(damaged / "model.json")
-    assert f"{damaged / 'model.json'} is not whole JSON" in opened(**option)
+    assert f"{damaged / 'model.json'} is not valid JSON" in opened(**option)
 
 
 def test_weights_of_another_model_are_refused(dialogs, vector_runs, tmp_path):

@@ -1,6 +1,7 @@
 """An interrupted training is an uninterrupted one, loss by loss; and no training is gone on with by mistake."""
 
 import csv
+import json
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import torch
 from safetensors.torch import load_file
 
 from fashioniq.cli import main
+from fashioniq.training import fitting
 from fashioniq.training.fitting import KeepBest
 
 EPOCHS = 4
@@ -26,11 +28,11 @@ def rows_of(run):
         return list(csv.DictReader(file))
 
 
-def assert_same_run(run, other):
+def assert_same_run(project, run, other):
     assert rows_of(run) == rows_of(other) and len(rows_of(run)) == EPOCHS
     assert len({row["train_loss"] for row in rows_of(run)}) == EPOCHS  # else nothing was learnt, and nothing is proved
     assert (run / "weights.safetensors").read_bytes() == (other / "weights.safetensors").read_bytes()
-    assert (run / "model.json").read_text() == (other / "model.json").read_text()
+    assert project.content(run / "model.json") == project.content(other / "model.json")
     states = [torch.load(path / "last.ckpt", weights_only=True) for path in (run, other)]
     assert all(torch.equal(tensor, states[1]["state_dict"][name]) for name, tensor in states[0]["state_dict"].items())
 
@@ -88,7 +90,7 @@ def test_two_epochs_and_two_more_are_four(kind, trainings, whole, project, tmp_p
     project.run(command, **{**options, "epochs": 2}, run=tmp_path / "run")
     assert len(rows_of(tmp_path / "run")) == 2
     project.run(command, **options, run=tmp_path / "run", resume=True)
-    assert_same_run(tmp_path / "run", whole(kind))
+    assert_same_run(project, tmp_path / "run", whole(kind))
 
 
 @pytest.mark.parametrize("kind", ["captioner", "retriever", "attributes"])
@@ -97,7 +99,7 @@ def test_a_training_that_died_within_an_epoch_goes_on_as_if_it_had_not(kind, tra
     assert len(rows_of(run)) == 2
     command, options = trainings[kind]
     project.run(command, **options, run=run, resume=True)
-    assert_same_run(run, whole(kind))
+    assert_same_run(project, run, whole(kind))
 
 
 def test_a_training_that_died_twice_goes_on_as_if_it_had_not(trainings, whole, interrupted, project, monkeypatch):
@@ -113,7 +115,7 @@ def test_a_training_that_died_twice_goes_on_as_if_it_had_not(trainings, whole, i
         with pytest.raises(Killed):
             main(project.arguments(command, **options, run=run, resume=True))
     project.run(command, **options, run=run, resume=True)
-    assert_same_run(run, whole("captioner"))
+    assert_same_run(project, run, whole("captioner"))
 
 
 def test_a_death_between_the_best_weights_and_the_checkpoint_changes_nothing(trainings, whole, project, tmp_path, monkeypatch):
@@ -130,7 +132,7 @@ def test_a_death_between_the_best_weights_and_the_checkpoint_changes_nothing(tra
         with pytest.raises(Killed):
             main(project.arguments(command, **options, run=tmp_path / "run"))
     project.run(command, **options, run=tmp_path / "run", resume=True)
-    assert_same_run(tmp_path / "run", whole("captioner"))
+    assert_same_run(project, tmp_path / "run", whole("captioner"))
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
@@ -159,7 +161,7 @@ def test_a_killed_process_resumes_to_the_same_losses(trainings, whole, project, 
 def test_the_config_of_a_run_resumes_it(trainings, whole, interrupted, project):
     run = interrupted("captioner", epoch=2)
     project.run("train-captioner", config=run / "config.yaml", resume=True)
-    assert_same_run(run, whole("captioner"))
+    assert_same_run(project, run, whole("captioner"))
 
 
 def test_resuming_a_run_that_is_complete_changes_nothing(trainings, whole, project):
@@ -168,6 +170,16 @@ def test_resuming_a_run_that_is_complete_changes_nothing(trainings, whole, proje
     command, options = trainings["captioner"]
     project.run(command, **options, run=run, resume=True)
     assert [(run / name).read_bytes() for name in ("weights.safetensors", "model.json", "metrics.csv", "config.yaml")] == before
+
+
+def test_the_time_of_a_resumed_training_is_that_of_all_its_processes(trainings, interrupted, project, monkeypatch):
+    monkeypatch.setattr(fitting, "seconds", lambda: {"wall": 5000.0, "cpu": 3000.0})  # what the first process leaves in its checkpoint
+    run = interrupted("captioner", epoch=2)
+    monkeypatch.undo()
+    command, options = trainings["captioner"]
+    project.run(command, **options, run=run, resume=True)
+    spent = json.loads((run / "model.json").read_text())["provenance"]["seconds"]
+    assert 5000 < spent["wall"] < 9000 and 3000 < spent["cpu"] < 7000
 
 
 def test_a_resumed_run_keeps_the_best_weights_of_before(trainings, project, tmp_path, monkeypatch):
@@ -224,7 +236,7 @@ def test_a_run_that_died_in_its_first_epoch_may_start_again(trainings, whole, in
     command, options = trainings["captioner"]
     assert "no epoch was completed" in refusal(capsys, project, command, **options, run=run, resume=True)
     project.run(command, **options, run=run)
-    assert_same_run(run, whole("captioner"))
+    assert_same_run(project, run, whole("captioner"))
 
 
 @pytest.mark.parametrize("name", ["last.ckpt", "config.yaml"])

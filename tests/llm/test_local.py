@@ -5,7 +5,7 @@ import torch
 from PIL import Image
 
 from fashioniq.files import UserError
-from fashioniq.pretrained import LanguageModel, VisualQuestionAnswerer
+from fashioniq.llm.local import LanguageModel, VisualQuestionAnswerer
 
 transformers = pytest.importorskip("transformers", reason="the extra chat is not installed")
 WORDS = ["<pad>", "</s>", "<unk>", "<image>", "Question", "Answer", ":", "?", "what", "color", "is", "it", "red", "blue", "a", "dress", "yes", "no"]

@@ -1,16 +1,19 @@
 """The client of language models against a server of this process."""
 
+import gzip
 import json
+import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from fashioniq import endpoints
-from fashioniq.endpoints import Endpoint
 from fashioniq.files import UserError
+from fashioniq.llm import endpoint as endpoints
+from fashioniq.llm.endpoint import Endpoint
 
+pytest.importorskip("openai", reason="the extra chat is not installed")
 KEY = "sk-very-secret-1234"
 
 
@@ -36,7 +39,7 @@ class Handler(BaseHTTPRequestHandler):
         with self.server.lock:
             number = len(self.server.asked)
             self.server.asked.append((self.path, body))
-            self.server.headers.append(dict(self.headers))
+            self.server.headers.append({name.lower(): value for name, value in self.headers.items()})
             self.server.times.append(time.monotonic())
         reply = self.server.replies(number, body)
         try:
@@ -65,7 +68,7 @@ def serve(monkeypatch):
         return server
 
     monkeypatch.setenv(endpoints.KEY, KEY)
-    monkeypatch.setattr(endpoints, "PAUSE", 0.01)
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.01)
     yield start
     for server in servers:
         server.shutdown()
@@ -80,7 +83,7 @@ def test_prompts_are_answered_in_their_order_and_asked_once(serve, tmp_path):
     assert len(server.asked) == 9
     path, body = server.asked[0]
     assert path == "/v1/chat/completions" and body["model"] == "small" and body["max_tokens"] == 7 and body["temperature"] == 0
-    assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
+    assert server.headers[0]["authorization"] == f"Bearer {KEY}"
 
 
 def test_a_picture_goes_as_a_data_url(serve, tmp_path):
@@ -116,7 +119,7 @@ def test_a_busy_server_is_asked_again_after_the_rest_that_it_asks_for(serve, tmp
 )
 def test_a_malformed_answer_is_asked_for_again_and_told_in_one_line(serve, tmp_path, content):
     server = serve(lambda number, body: (200, {}, content))
-    with pytest.raises(UserError, match=r"gave no answer in 2 attempts \(an answer of another form\)"):
+    with pytest.raises(UserError, match=r"gave no answer in at most 2 attempts \(an answer of another form\)"):
         Endpoint("small", tmp_path, retries=1).complete(["a"], 5)
     assert len(server.asked) == 2 and not list(tmp_path.rglob("*.json"))
 
@@ -141,6 +144,43 @@ def test_an_answer_that_is_far_too_long_is_refused(serve, tmp_path, monkeypatch)
     serve(lambda number, body: said("x" * 2000))
     with pytest.raises(UserError, match=r"more than 0\.001 MB"):
         Endpoint("small", tmp_path, retries=0).complete(["a"], 5)
+
+
+def test_a_compressed_answer_is_refused_unread(serve, tmp_path):
+    packed = gzip.compress(said("x" * 10**6)[2])
+    server = serve(lambda number, body: (200, {"Content-Encoding": "gzip"}, packed))
+    with pytest.raises(UserError, match="a compressed answer"):
+        Endpoint("small", tmp_path, retries=0).complete(["a"], 5)
+    assert server.headers[0]["accept-encoding"] == "identity"
+
+
+def test_a_server_that_asks_for_a_very_long_rest_is_left_alone(serve, tmp_path):
+    server = serve(lambda number, body: (429, {"Retry-After": "86400"}, b""))
+    with pytest.raises(UserError, match=r"gave no answer .*\(429\)"):
+        Endpoint("small", tmp_path, retries=3).complete(["a"], 5)
+    assert len(server.asked) == 1
+
+
+def test_without_a_key_none_is_sent(serve, tmp_path, monkeypatch):
+    monkeypatch.delenv(endpoints.KEY)
+    server = serve(lambda number, body: said("yes"))
+    assert Endpoint("small", tmp_path).complete(["a"], 5) == ["yes"]
+    assert "authorization" not in server.headers[0]
+
+
+def test_the_name_of_a_kept_answer_is_that_of_earlier_versions(serve, tmp_path):
+    serve(lambda number, body: said("yes"))
+    Endpoint("small", tmp_path).complete(["a"], 5, [b"x"])
+    (kept,) = tmp_path.rglob("*.json")
+    assert kept.relative_to(tmp_path).as_posix() == "40/40f78fda504cca264a14d37934ca8c366906acb6ba2a8b598dc9155d50698c81.json"
+    assert kept.read_text() == '{\n  "model": "small",\n  "text": "yes"\n}\n'
+
+
+def test_without_the_library_the_extra_is_named(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "openai", None)
+    monkeypatch.setenv(endpoints.BASE, "http://127.0.0.1:9/v1")
+    with pytest.raises(UserError, match=r"pip install 'fashioniq\[chat\]'"):
+        Endpoint("small", tmp_path).complete(["a"], 5)
 
 
 def test_half_a_character_is_kept_as_a_question_mark(serve, tmp_path):

@@ -1,0 +1,141 @@
+"""The pages of studies as GitHub Markdown, and a plot as SVG: functions of the run files alone, so that they can be checked."""
+
+import re
+from collections.abc import Mapping, Sequence
+from html import escape
+
+from tabulate import tabulate
+
+from fashioniq.evaluation.studies import Row, Seeds, Study, Table, distinct
+from fashioniq.files import UserError
+from fashioniq.report.tables import rounded
+
+MARK = "<!-- Made by `fashioniq results build` from results/; edits here are lost. -->"
+FIGURE = re.compile(r"\[\[(.+?)\]\]")  # [[study | table | row | column]] in prose; a study's own pages leave the study out
+COSTS = {"minutes", "GB", "seeds"}
+BAR, GAP, LEFT, SCALE = 18, 8, 300, 4.0  # pixels: of a bar, around it, of the labels, of one percent
+COLOURS = ("#2a62c4", "#c2410c", "#0f7b6c")
+
+
+def study_page(study: Study) -> str:
+    """The page of one study."""
+    parts = [MARK, f"# {study.title}", study.question, _filled(study.prose, {study.name: study}, study.name)]
+    parts += [part for table in study.tables for part in _table_parts(table)]
+    parts += ["## To run it again", "\n".join("    " + line for line in study.commands.splitlines()), "## Origin", *_origin(study)]
+    return "\n\n".join(parts) + "\n"
+
+
+def overview_page(template: str, studies: Sequence[Study]) -> str:
+    """The page of all studies: a text in which [[study | table | row | column]] stands for a figure."""
+    return f"{MARK}\n\n{_filled(template.strip(), {study.name: study for study in studies}, None)}\n"
+
+
+def overview_plot(studies: Sequence[Study], measure: str = "R@10") -> str:
+    """A measure in percent after the last turn, a bar for each row with the range of its seeds, as SVG."""
+    lines: list[str] = []
+    place = 0.0
+    for study in studies:
+        place += 2 * BAR
+        lines.append(f'<text x="0" y="{place:.0f}" font-weight="bold">{escape(study.title)}</text>')
+        for table in study.tables:
+            if not table.facts.get("turns"):
+                continue
+            shown = f"{measure} turn {table.facts['turns'][-1]['turn']}"
+            place += BAR + GAP
+            lines.append(f'<text x="0" y="{place:.0f}">{escape(table.title)}: {shown}</text>')
+            for row, colour in zip(table.rows, COLOURS * len(table.rows), strict=False):
+                place += GAP
+                lines += _bar(row, row.seeds(shown), place, colour)
+                place += BAR
+    height, width = place + BAR, LEFT + 100 * SCALE + 60
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" font-family="sans-serif" font-size="13" fill="#666">'
+    return "\n".join([head, *lines, "</svg>"]) + "\n"
+
+
+def _bar(row: Row, seeds: Seeds, top: float, colour: str) -> list[str]:
+    middle, end = top + BAR / 2, LEFT + SCALE * seeds.mean
+    low, high = (LEFT + SCALE * value for value in (min(seeds.values), max(seeds.values)))
+    return [
+        f'<text x="{LEFT - 8}" y="{middle + 5:.1f}" text-anchor="end">{escape(row.label)}</text>',
+        f'<rect x="{LEFT}" y="{top:.1f}" width="{SCALE * seeds.mean:.1f}" height="{BAR}" fill="{colour}"/>',
+        f'<path d="M{low:.1f} {middle:.1f}H{high:.1f}" stroke="#888" stroke-width="2"/>',
+        f'<text x="{max(end, high) + 8:.1f}" y="{middle + 5:.1f}">{seeds.mean:.1f}</text>',
+    ]
+
+
+def _table_parts(table: Table) -> list[str]:
+    judged = table.columns[-1]
+    against = table.against_reference(judged)
+    header = ["", *table.columns, *([f"difference in {judged} (p)"] if against else []), "seeds", "training, CPU minutes", "peak GB"]
+    rows = []
+    for row in table.rows:
+        cells = [row.label, *(_cell(row.seeds(column), column) for column in table.columns)]
+        if against:
+            cells.append(_difference(*against[row.label]) if row.label in against else "reference")
+        minutes, peak = row.minutes, row.peak_gb
+        rows.append([*cells, str(len(row.runs)), "–" if minutes is None else _cell(minutes, "minutes", worst=False), rounded("GB", peak)])
+    drawn = tabulate(rows, header, tablefmt="github", disable_numparse=True, colalign=("left", *["right"] * (len(header) - 1)))
+    return [f"## {table.title}", drawn, _conditions(table)]
+
+
+def _conditions(table: Table) -> str:
+    facts = table.facts
+    told = [f"{facts['dialogs']:,} dialogs" if "dialogs" in facts else None, f"split {facts.get('split')}", f"gallery {facts.get('gallery')}"]
+    told += [f"{100 * facts['coverage']:.1f} % of the split have features"] if "coverage" in facts else []
+    told += [f"{name} {facts[name]}" for name in ("features", "pictures", "captions", "user", "decoding") if facts.get(name)]
+    return "; ".join(filter(None, told)) + "."
+
+
+def _origin(study: Study) -> list[str]:
+    made = [run.get("provenance") or {} for run in study.runs]
+    made += [one["retriever"] for one in made if "retriever" in one]
+    machines = distinct([_machine(one) for one in made if "machine" in one])
+    commits = distinct([one.get("commit") and one["commit"][:10] + ("-dirty" if one["commit"].endswith("-dirty") else "") for one in made])
+    dates = sorted(distinct([one.get("date", "")[:10] or None for one in made]))
+    kept = f"Run files: results/{study.name}/."
+    return [
+        "Cells are mean ± sample standard deviation over the seeds (worst seed). Differences are of means over seeds; p is Welch's t-test "
+        "over the seeds, two-sided, corrected by Holm within a table. With three seeds such a test finds large differences only.",
+        f"{kept} Commits: {', '.join(commits) or 'unknown'}. Dates: {' to '.join(distinct([*dates[:1], *dates[-1:]])) or 'unknown'}.",
+        f"Machines: {'; '.join(machines) or 'unknown'}.",
+    ]
+
+
+def _machine(made: Mapping[str, dict[str, str]]) -> str:
+    about = made["machine"]
+    gpu = f", {about['gpu']}" if about.get("gpu") else ", no GPU"
+    return f"{about['cpu']}, {about['cores']} cores, torch {about['torch']} on {about['threads']} threads{gpu}, {about['platform']}"
+
+
+def _filled(text: str, studies: Mapping[str, Study], own: str | None) -> str:
+    """A text with its [[…]] replaced by figures of the run files. Raises UserError for one that names nothing."""
+
+    def figure(match: re.Match[str]) -> str:
+        names = [part.strip() for part in match[1].split("|")]
+        names = [own, *names] if own and len(names) == 3 else names
+        if len(names) != 4 or names[0] not in studies:
+            raise UserError(f"expected [[study | table | row | column]] with a study of {', '.join(studies)}, found {match[0]}; correct the text")
+        table = studies[names[0]].table(names[1])
+        row = table.row(names[2])
+        if names[3] in COSTS:
+            cost = {"seeds": str(len(row.runs)), "GB": rounded("GB", row.peak_gb)}
+            return cost.get(names[3]) or (f"{row.minutes.mean:.1f}" if row.minutes else "–")
+        if names[3].startswith("p "):
+            return _p(table.against_reference(names[3][2:])[row.label][1])
+        return _cell(row.seeds(names[3]), names[3], worst=False)
+
+    return FIGURE.sub(figure, text)
+
+
+def _cell(seeds: Seeds, column: str, worst: bool = True) -> str:
+    measure = column.split()[0]
+    deviation = "" if seeds.deviation is None else f" ± {rounded(measure, seeds.deviation)}"
+    return rounded(measure, seeds.mean) + deviation + (f" ({rounded(measure, seeds.worst)})" if worst and seeds.deviation is not None else "")
+
+
+def _difference(difference: float, p: float | None) -> str:
+    return f"{difference:+.1f} ({_p(p)})"
+
+
+def _p(p: float | None) -> str:
+    return "no test" if p is None else "p < 0.001" if p < 0.001 else f"p {p:.3f}"

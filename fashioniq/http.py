@@ -1,0 +1,193 @@
+"""One patient HTTP client: time-outs, retries, Retry-After, redirects and size limits, with one policy for all downloads.
+
+The retry loop is our own because a retry has to cover the body of a response too, and a Retry-After has to rest all requests to a
+host while it blocks no request to another one. Libraries that retry in the transport of httpx see neither.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from itertools import count
+from random import random
+from typing import Any, TypeVar
+
+import httpx
+
+from fashioniq import __version__
+from fashioniq.files import UserError
+
+PAUSE = 1.0  # seconds before the second attempt, doubled before each further one, plus a random part of up to PAUSE
+LONGEST_PAUSE = 60.0  # seconds
+LONGEST_REST = 120.0  # seconds that a Retry-After can ask for
+MAX_REDIRECTS = 5
+USER_AGENT = f"fashioniq/{__version__}"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Limits of a request: further attempts, seconds of one attempt, seconds without a byte (None: no limit), bytes of a body."""
+
+    retries: int = 4
+    timeout: float = 30.0
+    silence: float | None = None
+    max_bytes: int = 20_000_000
+
+
+class Unfetched(Exception):
+    """An address without a usable file. `reason` is "dead", "broken", or "failed" where a later run may succeed."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason, self.detail = reason, detail
+
+
+class Busy(Unfetched):
+    """A failure worth another attempt, after `rest` seconds at least."""
+
+    def __init__(self, detail: str, rest: float = 0.0) -> None:
+        super().__init__("failed", detail)
+        self.rest = rest
+
+
+class NoAnswer(Busy):
+    """No response at all within the time of an attempt."""
+
+
+@dataclass
+class Reply:
+    """A response whose body was not read yet."""
+
+    response: httpx.Response
+    max_bytes: int
+    size: int = field(default=0, init=False)  # bytes read so far
+
+    @property
+    def redirect(self) -> httpx.URL | None:
+        """The address that the response refers to, if it is a redirect."""
+        return self.response.next_request.url if self.response.next_request else None
+
+    def check(self) -> None:
+        """Raise Busy or Unfetched for a response without the file."""
+        status = self.response.status_code
+        if status in (408, 429) or status >= 500:
+            raise Busy(str(status), asked_rest(self.response.headers.get("Retry-After", "")))
+        if not self.response.is_success:
+            raise Unfetched("dead", str(status))
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The body as it was sent: decompressing could turn a few bytes into gigabytes. Raises Unfetched above the size limit."""
+        async for chunk in self.response.aiter_raw():
+            self.size += len(chunk)
+            if self.size > self.max_bytes:
+                raise Unfetched("broken", f"larger than {self.max_bytes / 1e6:g} MB")
+            yield chunk
+
+
+class Client:
+    """Sends GET requests, one attempt each, within the limits of a policy. Use it in an `async with`."""
+
+    def __init__(self, policy: Policy, headers: dict[str, str] | None = None, connections: int = 1) -> None:
+        self._policy = policy
+        pool = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
+        sent = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity", **(headers or {})}
+        self._client = open_client(httpx.AsyncClient, headers=sent, timeout=policy.silence, limits=pool)
+
+    async def __aenter__(self) -> "Client":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._client.aclose()
+
+    @asynccontextmanager
+    async def get(self, url: httpx.URL) -> AsyncIterator[Reply]:
+        """One attempt, which has to end, body included, within the policy's `timeout`. Redirects are not followed.
+
+        Raises NoAnswer without a response, Busy where the connection breaks or time is up, Unfetched where the request is impossible.
+        """
+        deadline = asyncio.get_running_loop().time() + self._policy.timeout
+        response = await self._send(url, deadline)
+        try:
+            async with asyncio.timeout_at(deadline):
+                yield Reply(response, self._policy.max_bytes)
+        except TimeoutError as error:
+            raise Busy(f"not whole within {self._policy.timeout:g} seconds") from error
+        except httpx.TimeoutException as error:
+            raise Busy(f"no byte within {self._policy.silence:g} seconds") from error
+        except (httpx.HTTPError, OSError) as error:
+            raise Busy("the connection broke off") from error
+        finally:
+            await response.aclose()
+
+    async def _send(self, url: httpx.URL, deadline: float) -> httpx.Response:
+        try:
+            async with asyncio.timeout_at(deadline):
+                return await self._client.send(self._client.build_request("GET", url), stream=True)
+        except (TimeoutError, httpx.TimeoutException) as error:
+            seconds = min(self._policy.silence or self._policy.timeout, self._policy.timeout)
+            raise NoAnswer(f"none within {seconds:g} seconds") from error
+        except (httpx.HTTPError, OSError) as error:
+            raise NoAnswer(str(error)[:120] or type(error).__name__) from error
+        except Exception as error:  # httpx and the modules below it fail in many ways on odd addresses
+            raise Unfetched("dead", f"cannot be asked for: {type(error).__name__}") from error
+
+
+def open_client(kind: Callable[..., T], **options: Any) -> T:
+    """An httpx client. Raises UserError where proxies or certificates in the environment cannot be used."""
+    try:
+        return kind(**options)
+    except (ImportError, OSError, ValueError, httpx.InvalidURL) as error:
+        hint = "check HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and SSL_CERT_FILE"
+        raise UserError(f"cannot use the network ({error}): {hint}") from error
+
+
+async def retried(attempt: Callable[[], Awaitable[T]], retries: int) -> T:
+    """The result of the first attempt that does not raise Busy; raises the Busy of the last one."""
+    for number in count():
+        try:
+            return await attempt()
+        except Busy as error:
+            if number == retries:
+                raise
+            rest = error.rest
+        pause = min(PAUSE * 2 ** min(number, 30), LONGEST_PAUSE) + PAUSE * random()
+        await asyncio.sleep(max(pause, rest))
+    raise AssertionError("unreachable")
+
+
+async def follow(address: str, visit: Callable[[httpx.URL], Awaitable[httpx.URL | None]]) -> None:
+    """Visit an address, and those that it redirects to, over http and https alone. Raises Unfetched after MAX_REDIRECTS.
+
+    Redirects are not left to httpx: each host has limits of its own, and httpx reads the body of a redirect to its end.
+    """
+    url = parse(address)
+    for _ in range(1 + MAX_REDIRECTS):
+        further = await visit(url)
+        if further is None:
+            return
+        url = parse(str(further))
+    raise Unfetched("dead", f"more than {MAX_REDIRECTS} redirects")
+
+
+def parse(address: str) -> httpx.URL:
+    """A web address. Raises Unfetched for any other text."""
+    try:
+        url = httpx.URL(address)
+        if url.scheme in ("http", "https") and url.host:
+            return url
+    except (httpx.InvalidURL, ValueError):
+        pass
+    raise Unfetched("dead", "not an http or https address")
+
+
+def asked_rest(value: str) -> float:
+    """Seconds that a Retry-After header asks for, as a number or as a date; at most LONGEST_REST."""
+    try:
+        seconds = int(value) if value.isdecimal() else parsedate_to_datetime(value).timestamp() - time.time()
+    except (ValueError, OverflowError):
+        return 0.0
+    return float(min(max(seconds, 0), LONGEST_REST))

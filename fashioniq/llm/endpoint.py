@@ -1,0 +1,187 @@
+"""A language model on any OpenAI-compatible server, whose answers are kept on disk. Needs the extra `chat`.
+
+Server address and key come from OPENAI_BASE_URL and OPENAI_API_KEY; the key is neither printed nor written. Retries, Retry-After and
+request headers are those of the `openai` client. Three limits are added below it, where they count as failures worth a retry: the
+seconds of an attempt with its body, the size of an answer, and the form of an answer.
+"""
+
+import asyncio
+import base64
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from fashioniq.files import UserError, read_json, write_json
+from fashioniq.http import USER_AGENT, open_client
+
+BASE, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
+MOST_BYTES = 10_000_000  # of an answer
+
+
+class Endpoint:
+    """A model on the server. Answers lie in the folder `cache` by the request: a run can be repeated without the server.
+
+    Raises UserError where the server cannot be reached, refuses, or gives no answer in all attempts.
+    """
+
+    def __init__(self, model: str, cache: Path, retries: int = 4, timeout: float = 60.0, connections: int = 4) -> None:
+        self.model, self.cache, self.timeout, self.retries = model, cache, timeout, retries
+        self._connections = connections
+
+    def complete(self, prompts: Sequence[str], tokens: int, pictures: Sequence[bytes] | None = None) -> list[str]:
+        """The model's answer to each prompt, with its JPEG picture if `pictures` are given; "" for an empty answer."""
+        bodies = [self._body(prompt, tokens, pictures[place] if pictures else None) for place, prompt in enumerate(prompts)]
+        paths = {name: self.cache / name[:2] / f"{name}.json" for name in map(_name, bodies)}
+        missing = {_name(body): body for body in bodies if not paths[_name(body)].exists()}
+        fresh = asyncio.run(self._ask_all(missing, paths)) if missing else {}
+        return [fresh[name] if (name := _name(body)) in fresh else _read(paths[name]) for body in bodies]
+
+    def _body(self, prompt: str, tokens: int, picture: bytes | None) -> dict[str, Any]:
+        content: Any = prompt
+        if picture is not None:
+            address = "data:image/jpeg;base64," + base64.b64encode(picture).decode()
+            content = [{"type": "text", "text": prompt}, {"type": "image_url", "image_url": {"url": address}}]
+        return {"model": self.model, "messages": [{"role": "user", "content": content}], "max_tokens": tokens, "temperature": 0}
+
+    async def _ask_all(self, bodies: dict[str, dict[str, Any]], paths: dict[str, Path]) -> dict[str, str]:
+        slots = asyncio.Semaphore(self._connections)
+
+        async def ask(name: str, client: Any) -> str:
+            async with slots:
+                text = await self._ask(client, bodies[name])
+            write_json(paths[name], {"model": self.model, "text": text})  # empty answers too: the run can then be repeated
+            return text
+
+        async with self._client() as client:
+            tasks = [asyncio.ensure_future(ask(name, client)) for name in bodies]
+            try:
+                return dict(zip(bodies, await asyncio.gather(*tasks), strict=True))
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _client(self) -> Any:
+        """An `openai.AsyncOpenAI` client. The address is required: without one the library would send everything to OpenAI."""
+        openai, base, key = _openai(), _base(), _key()
+        headers = {"User-Agent": USER_AGENT}
+        # Redirects could take the key to another server, and a compressed answer could unpack to any size.
+        http = open_client(_Limited, follow_redirects=False, timeout=None, headers={"Accept-Encoding": "identity"})
+        http.seconds = self.timeout
+        return openai.AsyncOpenAI(
+            base_url=base, api_key=key or "none", max_retries=self.retries, timeout=None, default_headers=headers, http_client=http
+        )
+
+    async def _ask(self, client: Any, body: dict[str, Any]) -> str:
+        openai, host = _openai(), client.base_url.host
+        without_key = {} if _key() else {"Authorization": openai.Omit()}
+        try:
+            answer = await client.chat.completions.create(**body, extra_headers=without_key)
+        except openai.APIConnectionError as error:
+            raise self._unanswered(host, _reason(error)) from error
+        except openai.APIStatusError as error:
+            status = error.status_code
+            if status in (408, 409, 429) or status >= 500:
+                raise self._unanswered(host, str(status)) from None  # the error quotes the server, which may quote the key
+            hint = f"check {BASE}, {KEY} and the model name {self.model!r}"
+            raise UserError(f"{host} refused with {status}: {hint}") from None
+        text = answer.choices[0].message.content
+        return text.encode(errors="replace").decode() if isinstance(text, str) else ""  # a cut text may end with half a character
+
+    def _unanswered(self, host: str, why: str) -> UserError:
+        attempts = "1 attempt" if self.retries == 0 else f"at most {1 + self.retries} attempts"
+        return UserError(f"{host} gave no answer in {attempts} ({why}): run the same command again, answers are kept")
+
+
+class _Limited(httpx.AsyncClient):
+    """An httpx client that ends an attempt after `seconds`, and refuses answers that are too large, compressed or malformed."""
+
+    seconds = 60.0
+
+    async def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
+        """The response with its body, as JSON. Raises httpx.RequestError, which the `openai` client retries."""
+        try:
+            async with asyncio.timeout(self.seconds):
+                response = await super().send(request, **{**options, "stream": True})
+                try:
+                    content = await _content(response)
+                finally:
+                    await response.aclose()
+        except TimeoutError as error:
+            raise _Unusable(f"not whole within {self.seconds:g} seconds", request=request) from error
+        if response.is_success and not _is_answer(content):
+            raise _Unusable("an answer of another form", request=request)
+        kept = {name: value for name, value in response.headers.items() if name.startswith(("retry-after", "x-should-retry"))}
+        headers = {**kept, "Content-Type": "application/json"}
+        return httpx.Response(response.status_code, headers=headers, content=content, request=request)
+
+
+class _Unusable(httpx.RequestError):
+    """A response that cannot be used; its text is the reason."""
+
+
+async def _content(response: httpx.Response) -> bytes:
+    if response.headers.get("Content-Encoding", "identity") != "identity":
+        raise _Unusable("a compressed answer, which was not asked for", request=response.request)
+    parts, size = [], 0
+    async for part in response.aiter_raw():
+        parts.append(part)
+        size += len(part)
+        if size > MOST_BYTES:
+            raise _Unusable(f"an answer of more than {MOST_BYTES / 1e6:g} MB", request=response.request)
+    return b"".join(parts)
+
+
+def _is_answer(content: bytes) -> bool:
+    try:
+        json.loads(content)["choices"][0]["message"]["content"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return False
+    return True
+
+
+def _reason(error: Exception) -> str:
+    cause = error.__cause__
+    return str(cause) if isinstance(cause, _Unusable) else f"no answer: {type(cause or error).__name__}"
+
+
+def _name(body: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+
+def _read(path: Path) -> str:
+    kept = read_json(path, "a kept answer", dict)
+    if not isinstance(kept.get("text"), str):
+        raise UserError(f"{path} holds no answer: remove the file")
+    return kept["text"]
+
+
+def _openai() -> Any:
+    try:
+        import openai
+    except ImportError as error:
+        raise UserError(f"endpoint: needs the package openai ({error}): pip install 'fashioniq[chat]'") from error
+    return openai
+
+
+def _base() -> str:
+    try:
+        base = httpx.URL(os.environ.get(BASE, ""))
+    except httpx.InvalidURL:
+        base = httpx.URL("")
+    if base.scheme not in ("http", "https") or not base.host:
+        need = f"set it, for example to https://example.org/v1, and {KEY} if the server needs a key"
+        raise UserError(f"not all answers are in the cache, and {BASE} names no server: {need}")
+    return str(base)
+
+
+def _key() -> str:
+    key = os.environ.get(KEY, "").strip()
+    if key and not (key.isascii() and key.isprintable()):
+        raise UserError(f"{KEY} contains characters that no key has: set it again")
+    return key

@@ -1,0 +1,155 @@
+"""Provenance of a result: the command, the code, the data, the machine, and what the command cost."""
+
+import os
+import platform
+import re
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from fashioniq import __version__
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
+ROOT = Path(__file__).resolve().parent.parent
+GIGA = 1e9
+GIT_SECONDS = 10  # until git is given up
+
+
+def _cpu_seconds() -> float:
+    """CPU seconds of this process and of its children that ended, on all cores."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+@dataclass
+class Running:
+    """A command that is running: its words, and a clock that starts with it."""
+
+    words: Sequence[str]
+    wall: float = field(default_factory=lambda: time.monotonic())
+    cpu: float = field(default_factory=_cpu_seconds)
+
+    def seconds(self) -> dict[str, float]:
+        """Wall-clock and CPU seconds since the clock started."""
+        return {"wall": round(time.monotonic() - self.wall, 1), "cpu": round(_cpu_seconds() - self.cpu, 1)}
+
+
+_RUNNING: ContextVar[Running] = ContextVar("running command")
+
+
+@contextmanager
+def running(words: Sequence[str]) -> Iterator[None]:
+    """Start the clock of a command, given as the words of its command line."""
+    token = _RUNNING.set(Running(words))
+    git_commit()  # of the code as it is now, not as it may be when the command ends
+    try:
+        yield
+    finally:
+        _RUNNING.reset(token)
+
+
+def restart_clock() -> None:
+    """Start the clock again, where one command makes several results one after another."""
+    _RUNNING.set(Running(_now().words))
+
+
+def seconds() -> dict[str, float]:
+    """Wall-clock and CPU seconds since the clock started."""
+    return _now().seconds()
+
+
+def provenance(
+    data: Mapping[str, str], retriever: Mapping[str, Any] | None = None, earlier: Mapping[str, float] | None = None
+) -> dict[str, Any]:
+    """The `provenance` of a metrics.json or model.json.
+
+    `data` maps the name of a category or file to its fingerprint, `retriever` is the provenance of the evaluated model,
+    `earlier` the seconds of interrupted processes that this one continued. Memory is in units of 10⁹ bytes.
+    """
+    spent = seconds()
+    made = {"retriever": dict(retriever)} if retriever else {}
+    return {
+        "command": shlex.join(_now().words),
+        "version": __version__,
+        "commit": git_commit(),
+        "data": dict(data),
+        "machine": machine(),
+        "seconds": {name: round(value + (earlier or {}).get(name, 0.0), 1) for name, value in spent.items()},
+        "peak_gb": peak_memory(),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        **made,
+    }
+
+
+def machine() -> dict[str, Any]:
+    """The machine without its name: CPU, cores that this process may use, threads of torch, the GPU in use, platform, versions."""
+    import torch  # not before the command runs: --help needs no torch
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {
+        "cpu": _cpu_model(),
+        "cores": cores,
+        "threads": torch.get_num_threads(),
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_initialized() else None,
+        "platform": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+    }
+
+
+def peak_memory() -> dict[str, float | None]:
+    """Peak memory of this process and of its GPU in GB; None where the system does not report it, or no GPU is in use."""
+    import torch
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit if resource else None
+    gpu = torch.cuda.max_memory_allocated() if torch.cuda.is_initialized() else None
+    return {name: None if size is None else round(size / GIGA, 2) for name, size in (("process", own), ("gpu", gpu))}
+
+
+@lru_cache(maxsize=1)
+def git_commit() -> str | None:
+    """The commit of this checkout, with "-dirty" where tracked files were edited; None outside a checkout or without git."""
+    if not (ROOT / ".git").exists():  # an installed package; a checkout around it would be someone else's
+        return None
+    own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}  # git hooks point elsewhere
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude=*", "--abbrev=40"]
+    try:
+        told = subprocess.run(
+            command, env={**own, "GIT_OPTIONAL_LOCKS": "0"}, capture_output=True, text=True, timeout=GIT_SECONDS
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return told.stdout.strip() or None if told.returncode == 0 else None
+
+
+@lru_cache(maxsize=1)
+def _cpu_model() -> str:
+    try:
+        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
+    except OSError:  # no Linux
+        found = None
+    return found[1].strip() if found else platform.processor() or platform.machine()
+
+
+def _now() -> Running:
+    """The running command; where none was started, such as in a spawned process, this process since it began."""
+    return _RUNNING.get(None) or _of_process()
+
+
+@lru_cache(maxsize=1)
+def _of_process() -> Running:
+    return Running(sys.argv, cpu=0.0)
