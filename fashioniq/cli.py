@@ -37,6 +37,7 @@ COMMANDS: dict[str, type] = {
     "eval-chatir": config.EvalChatIR,
     "make-dialogues": config.MakeDialogues,
     "chat": config.Chat,
+    "search": config.Search,
     "fetch-spice": config.FetchSpice,
     "compare": config.Compare,
     "results": config.Results,

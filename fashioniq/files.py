@@ -123,21 +123,17 @@ def append_line(path: Path, line: str) -> None:
 
     A last line that a crash cut short is ended first. Raises UserError where the file cannot be written.
     """
-    with locked(path.parent, wait=True):
+    with locked(path.parent, wait=True), writing(path), open(path, "ab+") as file:
+        end = file.seek(0, os.SEEK_END)
+        file.seek(max(0, end - 1))
+        start = b"" if file.read() in (b"", b"\n") else b"\n"
         try:
-            with open(path, "ab+") as file:
-                end = file.seek(0, os.SEEK_END)
-                file.seek(max(0, end - 1))
-                start = b"" if file.read() in (b"", b"\n") else b"\n"
-                try:
-                    file.write(start + line.encode("utf-8", errors="replace") + b"\n")
-                    file.flush()
-                    os.fsync(file.fileno())
-                except OSError:
-                    file.truncate(end)
-                    raise
-        except OSError as error:
-            raise cannot_write(path, error) from error
+            file.write(start + line.encode("utf-8", errors="replace") + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        except OSError:
+            file.truncate(end)
+            raise
 
 
 def discard(folder: Path, *patterns: str) -> None:

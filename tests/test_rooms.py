@@ -26,6 +26,7 @@ MAY_KNOW = {  # room: the rooms that its files may import, besides itself and th
     "systems": "config data features loop models llm users askers checkpoints trained",
     "training": "config data features loop models metrics users askers checkpoints trained",
     "report": "data features metrics",
+    "terminal": "data loop report",
     "evaluation": "config data features loop models metrics users askers checkpoints trained systems report",
 }
 

@@ -17,8 +17,8 @@ class BestItem:
 
     def offer(self, talk: Talk, gallery: Gallery) -> Message:
         if not talk.queries:
-            _, item_11 = gallery.top(gallery.vectors_ND.float().mean(0, keepdim=True), 1)
+            _, item_11 = gallery.top(gallery.mean_1D, 1)
             return Message(item_B=item_11[:, 0].expand(talk.batch))
-        shown = [turn.offer.item_B for turn in talk.turns if turn.offer.item_B is not None] if self.exclude_shown else []
+        shown = talk.shown if self.exclude_shown else ()
         _, item_B1 = gallery.top(talk.queries[-1], 1, torch.stack(shown, 1) if shown else None)
         return Message(item_B=item_B1[:, 0])

@@ -1,43 +1,77 @@
 """`fashioniq chat`."""
 
-from torch import Tensor
+import json
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 
+from fashioniq.askers.best_item import BestItem
+from fashioniq.askers.limited import Limited
 from fashioniq.config import Chat
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.sanitize import clean, clean_answer
-from fashioniq.files import UserError
-from fashioniq.loop.gallery import Gallery
-from fashioniq.loop.messages import Message, Talk
+from fashioniq.features.cards import cards_of
+from fashioniq.files import UserError, append_line, locked
+from fashioniq.loop.gallery import NotFiniteError
+from fashioniq.loop.live import Live
 from fashioniq.loop.rollout import System
+from fashioniq.systems import chatir, load
 from fashioniq.systems.questions import asker_of, searched_by_text
+from fashioniq.terminal.conversation import Conversation
+from fashioniq.terminal.view import View
 
 
 def run(settings: Chat) -> None:
-    """Ask, show the products found, and so on until all questions were asked or the person ends the chat."""
+    """Hold one dialog with the person at the terminal and append it to the log."""
     if settings.questioner == "recorded":
         raise UserError("recorded questions cannot be used in chat; choose another --questioner")
-    catalog = Catalog(settings.data, settings.category)
-    retriever, gallery = searched_by_text(settings, catalog)
-    system = System(retriever, asker_of(settings, catalog, gallery)([0]), gallery)
+    system, folder = _system(settings)
+    log = settings.log or folder / "chats" / "dialogs.jsonl"
+    with suppress(ImportError):
+        import readline  # noqa: F401  # lets input() edit a line and recall earlier ones
+    with locked(log.parent, wait=True):
+        pass  # the folder can be made: better to fail before the dialog than after it
     try:
-        caption = clean(input("What are you looking for? ")) or settings.category
-        talk = _shown(system, catalog, settings, system.hear(system.begin(1), Message(), Message(texts=[caption])))
-        while len(talk.turns) <= settings.rounds:
-            offer = system.offer(talk)
-            answer = clean_answer(input(f"{(offer.texts or [''])[0]} "))
-            talk = _shown(system, catalog, settings, system.hear(talk, offer, Message(texts=[answer])))
-    except (EOFError, KeyboardInterrupt):
-        print("\nChat ended.")
+        live = Live.begin(system)
+        how = "Say how the product you want differs from the one marked →. " if live.offered else ""
+        print(f"{len(system.gallery):,} products. {how}“help” lists the commands.")
+        conversation = Conversation(live, View(settings.show, log.parent / "chat.html"))
+        conversation.run()
+    except NotFiniteError as error:
+        raise UserError(f"{folder} has diverged ({error}): train it again with a lower --learning-rate") from error
+    chosen, live = conversation.chosen, conversation.live
+    if chosen:
+        print(f"You chose {chosen}  {system.cards.titles.get(chosen, '')}".rstrip())
+    if chosen or live.said:
+        append_line(log, json.dumps(live.chosen(chosen), ensure_ascii=False))
+        print(f"Chat ended; the dialog is in {log}")
+    else:
+        print("Chat ended.")
 
 
-def _shown(system: System, catalog: Catalog, settings: Chat, talk: Talk) -> Talk:
-    """The talk, after its nearest products were printed: place, id, title, picture."""
-    print()
-    for place, item in enumerate(_nearest(system.gallery, talk.queries[-1], settings.show), start=1):
-        name = system.gallery.items.ids[item]
-        print(f"{place:3}. {name}  {clean(catalog.titles.get(name, ''))}  {catalog.images.get(name, '')}".rstrip())
-    return talk
+def _system(settings: Chat) -> tuple[System, Path]:
+    """The system that is talked to, and the folder of its chats."""
+    encoder = settings.encoder
+    run = settings.run or (Path(encoder) if encoder and (Path(encoder) / "model.json").is_file() else None)
+    if run is None:
+        return _pretrained(settings), Path("runs")
+    if settings.run and encoder:
+        raise UserError("--run and --encoder exclude each other: leave one of them out")
+    features, data, category = settings.features, settings.data, settings.category
+    system = load(run, features, settings.split, settings.device, data=data, category=category)
+    if isinstance(system.asker, BestItem) or (settings.questioner == "candidate-aware" and not settings.predictor):
+        return system, run
+    catalog, store = chatir.place_of(run, features=features, data=data, category=category)
+    asker = asker_of(replace(settings, features=store.root), catalog, system.gallery)([0])
+    return replace(system, asker=Limited(asker, settings.rounds)), run
 
 
-def _nearest(gallery: Gallery, query_BD: Tensor, count: int) -> list[int]:
-    return gallery.top(query_BD, min(count, len(gallery)))[1][0].tolist()
+def _pretrained(settings: Chat) -> System:
+    """A system with CLIP or BLIP as it is."""
+    if settings.encoder is None:
+        raise UserError("give a trained run with --run, or CLIP or BLIP with --encoder and --category")
+    if settings.category is None:
+        raise UserError(f"--encoder {settings.encoder} needs --category (and --data): the products to search")
+    catalog = Catalog(settings.data or Path("data/fashioniq"), settings.category)
+    retriever, gallery = searched_by_text(settings, catalog)
+    asker = Limited(asker_of(settings, catalog, gallery)([0]), settings.rounds)
+    return System(retriever, asker, gallery, cards=cards_of(catalog, None, gallery.items.ids))

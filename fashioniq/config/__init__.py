@@ -12,7 +12,7 @@ from fashioniq.config.data import (
     ImportFeatures,
     PairReferences,
 )
-from fashioniq.config.dialogue import Asking, Chat, EvalChatIR, MakeDialogues
+from fashioniq.config.dialogue import Asking, Chat, EvalChatIR, MakeDialogues, Search
 from fashioniq.config.evaluation import (
     Compare,
     Cross,
@@ -58,6 +58,7 @@ __all__ = [
     "Results",
     "RetrieverTrainingSettings",
     "Score",
+    "Search",
     "SimulatedDialogs",
     "SingleTurn",
     "TrainAttributes",

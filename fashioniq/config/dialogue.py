@@ -62,7 +62,6 @@ class EvalChatIR:
 class Asking:
     """Options of all commands that ask questions."""
 
-    data: Path = option(Path("data/fashioniq"), DATA)
     split: Literal["train", "val", "test"] = option("test", "split whose products the dialogs are about")
     questioner: Literal["recorded", "few-shot", "unanswered", "in-order", "shuffled", "candidate-aware"] = (
         option(
@@ -113,6 +112,7 @@ class MakeDialogues(Asking):
     """Make dialogs of questions and answers and write them in ChatIR's format; an interrupted run can be
     continued."""
 
+    data: Path = option(Path("data/fashioniq"), DATA)
     category: str | None = option(
         None, CATEGORY + "; optional with --captions-from, but required for attributes and candidates"
     )
@@ -143,7 +143,34 @@ class MakeDialogues(Asking):
 
 @dataclass(kw_only=True)
 class Chat(Asking):
-    """Answer questions in the terminal and see which products are found; Ctrl-D ends the chat."""
+    """Talk to a trained system in your own words: it shows what it finds; Ctrl-D ends the chat."""
 
-    category: str = required(CATEGORY)
-    show: int = option(5, "products shown after each answer", least=1)
+    run: Path | None = option(
+        None,
+        "run of train-retriever, train-composer or train-dialog-encoder; the options about questions are for "
+        "the last one (without a run: --encoder with CLIP or BLIP)",
+    )
+    data: Path | None = option(None, DATA + " (default: that of the run)")
+    category: str | None = option(None, CATEGORY + " (default: that of the run)")
+    show: int = option(5, "products shown after each turn", least=1)
+    log: Path | None = option(
+        None, "file that the dialog is appended to as a line of JSON (default: RUN/chats/dialogs.jsonl)"
+    )
+
+
+@dataclass(kw_only=True)
+class Search:
+    """Print the products that a trained system finds for one request."""
+
+    run: Path = required("run of train-retriever, train-composer or train-dialog-encoder")
+    text: str = required("request, such as “is navy with longer sleeves”")
+    like: str | None = option(
+        None, "id of the product that the request refers to (default: the product nearest to the gallery's mean)"
+    )
+    count: int = option(10, "products to print", least=1, alias="-n")
+    json: bool = option(False, "print JSON instead of a table")
+    data: Path | None = option(None, DATA + " (default: that of the run)")
+    category: str | None = option(None, CATEGORY + " (default: that of the run)")
+    features: Path | None = option(None, "feature store (default: that of the run)")
+    split: Literal["train", "val", "test"] = option("test", "split whose products are searched")
+    device: str = option("auto", DEVICE)

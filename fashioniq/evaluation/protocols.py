@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from fashioniq.features.cards import ItemCards
+from fashioniq.data.cards import ItemCards
 from fashioniq.files import write_text
 from fashioniq.metrics.chat import MEASURES, round_table
 from fashioniq.metrics.ranking import average, success, turn_table

@@ -10,8 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import Catalog
-from fashioniq.features.cards import ItemCards, attribute_words
+from fashioniq.features.cards import attribute_words
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError, read_json
 

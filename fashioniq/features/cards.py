@@ -1,20 +1,10 @@
-"""What a person sees of products: pictures, titles and attribute words."""
+"""The cards of a catalog's products, with the attribute words of a feature store."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 
+from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import Catalog
 from fashioniq.features.store import FeatureStore
-
-
-@dataclass(frozen=True)
-class ItemCards:
-    """Pictures, titles and attribute words of products, by product id."""
-
-    images: dict[str, Path] = field(default_factory=dict)
-    titles: dict[str, str] = field(default_factory=dict)
-    attributes: dict[str, list[str]] = field(default_factory=dict)
 
 
 def attribute_words(store: FeatureStore, ids: Sequence[str]) -> dict[str, list[str]]:
@@ -24,9 +14,9 @@ def attribute_words(store: FeatureStore, ids: Sequence[str]) -> dict[str, list[s
     return {name: [words[number - 1] for number in row if number] for name, row in rows}
 
 
-def cards_of(catalog: Catalog, store: FeatureStore, ids: Sequence[str]) -> ItemCards:
+def cards_of(catalog: Catalog, store: FeatureStore | None, ids: Sequence[str]) -> ItemCards:
     """The cards of these products; attributes are the catalog's labels where the store has none."""
-    if store.attribute_words:
+    if store and store.attribute_words:
         return ItemCards(catalog.images, catalog.titles, attribute_words(store, ids))
     labels = {name: [word for words in catalog.labels.get(name, ()) for word in words] for name in ids}
     return ItemCards(catalog.images, catalog.titles, labels)

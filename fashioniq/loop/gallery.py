@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -60,6 +61,11 @@ class Gallery:
 
     def __len__(self) -> int:
         return len(self.vectors_ND)
+
+    @cached_property
+    def mean_1D(self) -> Tensor:
+        """The mean of all vectors, 1×D: a query for typical products."""
+        return self.vectors_ND.float().mean(0, keepdim=True)
 
     def rank(self, query_BD: Tensor, target_B: Tensor) -> Tensor:
         """How many items are strictly nearer than the target, or as near and earlier: 0 for the best. Raises NotFiniteError."""

@@ -74,6 +74,11 @@ class Talk(NamedTuple, Generic[S]):
     queries: tuple[Tensor, ...] = ()  # query_BD after every turn
 
     @property
+    def shown(self) -> tuple[Tensor, ...]:
+        """The items offered, as positions in the gallery, B for every turn with one."""
+        return tuple(turn.offer.item_B for turn in self.turns if turn.offer.item_B is not None)
+
+    @property
     def rounds(self) -> list[list[str]]:
         """For each dialog the texts of its turns, each question joined with its answer."""
         return [list(texts) for texts in zip(*(turn.rounds for turn in self.turns), strict=True)] or [[] for _ in range(self.batch)]

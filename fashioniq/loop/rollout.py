@@ -4,28 +4,34 @@ The same function serves in training, with gradients through the retriever, and 
 turn by turn.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Generic
 
 import torch
 from torch import Tensor
 
+from fashioniq.data.cards import ItemCards, Product
+from fashioniq.data.words import Vocabulary, tokenize
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Asker, Message, Retriever, S, Talk, Turn, User
+
+MAX_WORDS = 64  # of one text; what follows is not read
 
 
 @dataclass(frozen=True)
 class System(Generic[S]):
     """Everything that never sees the target: a retriever, an asker and the gallery that is searched.
 
-    `encode` turns plain texts into word ids, N×L, for a retriever that reads words.
+    With the retriever's `vocabulary` it accepts plain texts as replies. `cards` are titles, attributes and
+    pictures of the products.
     """
 
     retriever: Retriever[S]
     asker: Asker
     gallery: Gallery
-    encode: Callable[[Sequence[str]], Tensor] | None = None
+    vocabulary: Vocabulary | None = None
+    cards: ItemCards = field(default_factory=ItemCards)
 
     def begin(self, batch: int) -> Talk[S]:
         """`batch` dialogs in which nothing was said yet."""
@@ -37,11 +43,40 @@ class System(Generic[S]):
 
     def hear(self, talk: Talk[S], offer: Message, reply: Message) -> Talk[S]:
         """The talk with one more turn, whose query is the last of `talk.queries`."""
-        if self.encode and reply.words_BL is None and reply.texts is not None:
-            reply = reply._replace(words_BL=self.encode(reply.texts))
+        if self.vocabulary and reply.words_BL is None and reply.texts is not None:
+            reply = reply._replace(words_BL=self._words(self.vocabulary, reply.texts))
         turn = Turn(offer, reply, None if offer.item_B is None else self.gallery.items.inputs(offer.item_B))
         query_BD, state = self.retriever.step(talk.state, turn)
         return Talk(talk.batch, state, (*talk.turns, turn), (*talk.queries, query_BD))
+
+    def unknown(self, text: str) -> list[str]:
+        """The words of a text that are not in the retriever's vocabulary, each once."""
+        return list(self.vocabulary.unknown([text])) if self.vocabulary else []
+
+    def has_known_word(self, text: str) -> bool:
+        """Whether a text has a word in the retriever's vocabulary; any word where that is open."""
+        words = tokenize(text)
+        return any(word in self.vocabulary for word in words) if self.vocabulary else bool(words)
+
+    def top(self, talk: Talk[S], count: int = 10) -> list[list[Product]]:
+        """The nearest products of each dialog, nearest first; typical ones before the first turn."""
+        return self.nearest(talk.queries[-1] if talk.queries else self.gallery.mean_1D.expand(talk.batch, -1), count)
+
+    def nearest(self, query_BD: Tensor, count: int = 10) -> list[list[Product]]:
+        """The products nearest to each query, nearest first."""
+        distance_BK, item_BK = self.gallery.top(query_BD, min(count, len(self.gallery)))
+        rows = zip(distance_BK.sqrt().tolist(), item_BK.tolist(), strict=True)
+        ids = self.gallery.items.ids
+        return [
+            [self.cards.product(ids[item], distance) for item, distance in zip(items, distances, strict=True)]
+            for distances, items in rows
+        ]
+
+    def _words(self, vocabulary: Vocabulary, texts: Sequence[str]) -> Tensor:
+        """Word ids of the known words of texts, B×L, where the gallery is."""
+        known = [[word for word in tokenize(text) if word in vocabulary][:MAX_WORDS] for text in texts]
+        words_BL = vocabulary.encode([" ".join(words) for words in known], max(1, *map(len, known)))
+        return words_BL.to(self.gallery.vectors_ND.device)
 
 
 @dataclass(frozen=True)

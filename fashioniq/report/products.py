@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from PIL import Image, ImageOps
 
+from fashioniq.data.cards import ItemCards
 from fashioniq.data.images import UnreadableImage, load_image
-from fashioniq.features.cards import ItemCards
 from fashioniq.report.templates import clipped
 
 PICTURE_BYTES = 7_000_000  # for all pictures of a page, in base64

@@ -48,7 +48,7 @@ def searched_by_text(settings: Asking, catalog: Catalog) -> tuple[Retriever, Gal
     if settings.encoder is None:
         raise UserError("candidate-aware questions need --encoder: give a run of train-dialog-encoder, or the name of CLIP or BLIP")
     is_run = (Path(settings.encoder) / "model.json").is_file()
-    own = features_folder(settings.data, catalog.category, None)
+    own = features_folder(catalog.root, catalog.category, None)
     features = settings.features or (own if is_run else own.with_name(f"{own.name}-{Path(settings.encoder).name}"))
     found = searched(Source(settings.encoder, pick_device(settings.device), features=features), catalog.ids(settings.split), catalog.images)
     assert found.encoder is not None, "only own vectors have none"
@@ -79,12 +79,12 @@ def asker_of(settings: Asking, catalog: Catalog | None, gallery: Gallery, record
         asker: Asker = FewShot(model) if settings.questioner == "few-shot" else AllAtOnce(model, settings.rounds)
         return lambda numbers: asker
     found = topics(catalog)
+    assert catalog is not None, "topics raises where it is"
     if len(found) < settings.rounds:
-        raise UserError(f"{len(found)} questions can be asked of the attributes of {settings.data}: give --rounds {len(found)} or fewer")
+        raise UserError(f"{len(found)} questions can be asked of the attributes of {catalog.root}: give --rounds {len(found)} or fewer")
     if settings.questioner != "candidate-aware":
         seed = settings.seed if settings.questioner == "shuffled" else None
         return lambda numbers: fixed_questions([topic.question for topic in found], numbers, seed)
-    assert catalog is not None, "topics has seen to it"
     aware = CandidateAware(answers_of(settings, catalog, found, gallery.items.ids), settings.candidates)
     return lambda numbers: aware
 
@@ -96,7 +96,7 @@ def answers_of(settings: Asking, catalog: Catalog, found: Sequence[Topic], ids: 
     """
     if settings.predictor is None:
         return known(found, [catalog.labels.get(name, [[]] * ATTRIBUTE_LISTS) for name in ids])
-    store, run = FeatureStore(settings.features or features_folder(settings.data, catalog.category, None)), settings.predictor
+    store, run = FeatureStore(settings.features or features_folder(catalog.root, catalog.category, None)), settings.predictor
     words = read_facts(run, "attribute predictor")["attribute_words"]
     if store.facts["weights"] != checksum(run / "weights.safetensors"):
         raise UserError(f"the features in {store.root} are not those of {run}: extract them with --predictor {run}")

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 from torch import Tensor
 
-from fashioniq.features.cards import ItemCards
+from fashioniq.data.cards import ItemCards
 from fashioniq.loop.messages import Message, User
 from fashioniq.loop.rollout import System
 

@@ -41,7 +41,7 @@ SCRIPTS = {
     "data_prep/make_dialogues.py": "make-dialogues",
     "train_dialog_encoder.py": "train-dialog-encoder",
 }
-WITHOUT_SCRIPT = {"chat", "check-data", "compare", "fetch-spice", "results"}  # what is no step of a training or an evaluation
+WITHOUT_SCRIPT = {"chat", "check-data", "compare", "fetch-spice", "results", "search"}  # what is no step of a training or an evaluation
 
 
 def read(path):

@@ -1,0 +1,40 @@
+"""`fashioniq search`."""
+
+import json
+import sys
+
+from fashioniq.config import Search
+from fashioniq.files import UserError
+from fashioniq.loop.gallery import NotFiniteError
+from fashioniq.loop.live import Live
+from fashioniq.systems import load
+from fashioniq.terminal.view import print_products
+
+
+def run(settings: Search) -> None:
+    """Print the products nearest to one request, as a table or as JSON."""
+    system = load(
+        settings.run,
+        settings.features,
+        settings.split,
+        settings.device,
+        data=settings.data,
+        category=settings.category,
+    )
+    unknown = system.unknown(settings.text)
+    if not system.has_known_word(settings.text):
+        raise UserError(f"--text {settings.text!r} has no word in the vocabulary of {settings.run}: give other words")
+    try:
+        live = Live.begin(system)
+        live = (live.more_like(settings.like) if settings.like else live).say(settings.text)
+        products = system.top(live.talk, settings.count)[0]
+    except NotFiniteError as error:
+        raise UserError(f"{settings.run} has diverged ({error}): train it again with a lower --learning-rate") from error
+    if settings.json:
+        found = [{**one._asdict(), "picture": str(one.picture) if one.picture else None} for one in products]
+        answer = {"text": settings.text, "like": settings.like, "unknown_words": unknown, "products": found}
+        print(json.dumps(answer, ensure_ascii=False, indent=2))
+        return
+    if unknown:
+        print(f"unknown words: {', '.join(unknown)}", file=sys.stderr)
+    print_products(products, distances=True)

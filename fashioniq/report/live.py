@@ -1,0 +1,26 @@
+"""The page of a live dialog, which refreshes itself until the dialog ends."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from fashioniq.data.cards import ItemCards, Product
+from fashioniq.report.products import Products
+from fashioniq.report.templates import write_page
+
+
+def write_live_page(
+    path: Path, said: Sequence[str], question: str, products: Sequence[Product], offered: str | None, *, ended: bool
+) -> None:
+    """Write the page: the replies so far, the question asked, and the products found with their pictures.
+
+    The product `offered`, by its id, is outlined. Raises UserError where the page cannot be written.
+    """
+    cards = Products(
+        ItemCards(
+            {product.id: product.picture for product in products if product.picture},
+            {product.id: product.title for product in products},
+            {product.id: product.attributes for product in products},
+        )
+    )
+    found = [(cards.card(product.id), product.id, product.id == offered) for product in products]
+    write_page(path, "live.html", title="Chat", said=said, question=question, found=found, products=cards, ended=ended)

@@ -1,0 +1,92 @@
+"""A live dialog, read line by line from the terminal."""
+
+import re
+
+from fashioniq.data.sanitize import clean
+from fashioniq.files import UserError
+from fashioniq.loop.live import LONGEST, Live
+from fashioniq.terminal.view import View
+
+HELP = """\
+your own words      the next request, such as “is navy with longer sleeves”, or the answer to the question
+more like 3         the next words refer to product 3; “more like 3 but longer” does both in one step
+undo                back to the step before
+this is it          choose the product marked → (without a mark the first one) and end; “this is it 3” chooses product 3
+quit, Ctrl-D        end without a choice"""
+
+_LIKE = re.compile(r"more like (?:number )?#?(\d+)[.,!:]?(?:\s+(?:but|and|only)\b)?\s*(.*)", re.IGNORECASE)
+_CHOSEN = re.compile(r"this is it(?:[,:]?\s+(?:number )?#?(\d+))?[.!]*", re.IGNORECASE)
+
+
+class Conversation:
+    """One dialog in the terminal: `live` is where it stands, `chosen` the id of the product that was chosen."""
+
+    def __init__(self, live: Live, view: View) -> None:
+        self.live, self.view = live, view
+        self.chosen: str | None = None
+        self.products = view.show(live)
+
+    def run(self) -> None:
+        """Read lines until the person chooses a product or ends the dialog, also by Ctrl-D or Ctrl-C."""
+        try:
+            while not self._ended_by(clean(input(self._prompt()), LONGEST)):
+                continue
+        except (EOFError, KeyboardInterrupt):
+            print()
+        self.view.end(self.live, self.products)
+
+    def _prompt(self) -> str:
+        if self.live.offered:
+            return "> "
+        return f"{clean(self.live.question) or ('What else?' if self.live.said else 'What are you looking for?')} > "
+
+    def _ended_by(self, line: str) -> bool:
+        """Do what a line says; whether the dialog ends with it. What is impossible is printed and changes nothing."""
+        try:
+            return self._done(line)
+        except UserError as error:
+            print(f"{str(error)[0].upper()}{str(error)[1:]}.")
+            return False
+
+    def _done(self, line: str) -> bool:
+        command = line.lower()
+        if command in ("quit", "exit"):
+            return True
+        if found := _CHOSEN.fullmatch(line):
+            self.chosen = self._product(found[1]) if found[1] else self.live.offered or self.products[0].id
+            return self.chosen is not None
+        if command == "help":
+            print(HELP)
+        elif command == "undo":
+            self._show(self.live.undo(), unchanged="There is nothing to undo.")
+        elif found := _LIKE.fullmatch(line):
+            if name := self._product(found[1]):
+                self._more_like(name, found[2])
+        elif line:
+            self._show(self._after(self.live, line))
+        return False
+
+    def _product(self, number: str) -> str | None:
+        """The id of the product with this number in the table, None where there is none."""
+        if 1 <= int(number) <= len(self.products):
+            return self.products[int(number) - 1].id
+        print(f"There is no product {number}: expected a number from 1 to {len(self.products)}.")
+        return None
+
+    def _more_like(self, name: str, words: str) -> None:
+        live = self.live.more_like(name)
+        self._show(self._after(live, words) if words else live)
+
+    def _after(self, live: Live, words: str) -> Live:
+        """The dialog after these words; unchanged where none of them is known."""
+        if unknown := live.system.unknown(words):
+            ignored = ", ignored" if live.offered else ""  # a text encoder reads a token in place of each
+            print(f"unknown words{ignored}: {', '.join(unknown)}")
+        return live.say(words) if live.system.has_known_word(words) else live
+
+    def _show(self, live: Live, unchanged: str = "Nothing has changed.") -> None:
+        if live is self.live:
+            print(unchanged)
+            return
+        self.live = live
+        self.products = self.view.show(live)

@@ -1,0 +1,66 @@
+"""Pictures inside a terminal, by the graphics protocols of kitty and of iTerm2."""
+
+import base64
+import io
+import os
+from collections.abc import Mapping, Sequence
+from typing import Literal, TextIO
+
+from PIL import Image, ImageDraw, ImageFont, ImageOps
+
+from fashioniq.data.cards import Product
+from fashioniq.data.images import UnreadableImage, load_image
+
+Protocol = Literal["kitty", "iterm2"]
+
+SIDE = 160  # pixels of a picture
+ROWS = 8  # lines of the terminal that a row of pictures takes
+CHUNK = 4096  # characters of base64 in one escape sequence of kitty
+
+
+def protocol_of(stream: TextIO, environment: Mapping[str, str] = os.environ) -> Protocol | None:
+    """The protocol of the terminal behind a stream; None for a file, tmux or screen, and other terminals."""
+    if not stream.isatty() or "TMUX" in environment or environment.get("TERM", "").startswith(("screen", "tmux")):
+        return None
+    program = environment.get("TERM_PROGRAM", "")
+    if "KITTY_WINDOW_ID" in environment or "kitty" in environment.get("TERM", "") or program == "ghostty":
+        return "kitty"
+    if program in ("iTerm.app", "WezTerm") or environment.get("LC_TERMINAL") == "iTerm2":
+        return "iterm2"
+    return None
+
+
+def picture_row(products: Sequence[Product]) -> bytes:
+    """The pictures of products side by side with their numbers, as a PNG; grey where one cannot be read."""
+    row = Image.new("RGB", (SIDE * len(products), SIDE), "white")
+    draw, font = ImageDraw.Draw(row), ImageFont.load_default(20)
+    for place, product in enumerate(products):
+        row.paste(_picture(product), (place * SIDE, 0))
+        draw.text((place * SIDE + 6, 4), str(place + 1), "black", font, stroke_width=3, stroke_fill="white")
+    written = io.BytesIO()
+    row.save(written, "PNG")
+    return written.getvalue()
+
+
+def escape_sequence(png: bytes, protocol: Protocol) -> str:
+    """What makes the terminal draw a PNG of ROWS lines where the cursor is."""
+    data = base64.b64encode(png).decode("ascii")
+    if protocol == "iterm2":
+        return f"\033]1337;File=inline=1;size={len(png)};height={ROWS};preserveAspectRatio=1:{data}\a\n"
+    chunks = [data[start : start + CHUNK] for start in range(0, len(data), CHUNK)]
+    heads = [f"a=T,f=100,r={ROWS},", *[""] * (len(chunks) - 1)]
+    last = len(chunks) - 1
+    drawn = (
+        f"\033_G{head}m={int(number < last)};{chunk}\033\\"
+        for number, (head, chunk) in enumerate(zip(heads, chunks, strict=True))
+    )
+    return "".join(drawn) + "\n"
+
+
+def _picture(product: Product) -> Image.Image:
+    try:
+        if product.picture is None:
+            raise UnreadableImage("no picture")
+        return ImageOps.pad(load_image(product.picture), (SIDE - 4, SIDE), color="white")
+    except UnreadableImage:
+        return Image.new("RGB", (SIDE - 4, SIDE), "lightgrey")

@@ -1,0 +1,63 @@
+"""What a person sees of a live dialog: a table of products, and their pictures inline or on a page."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from fashioniq.data.cards import Product
+from fashioniq.data.sanitize import clean
+from fashioniq.loop.live import Live
+from fashioniq.report.live import write_live_page
+from fashioniq.report.tables import print_table
+from fashioniq.terminal.pictures import escape_sequence, picture_row, protocol_of
+
+ATTRIBUTES = 5  # words of a product that are shown
+TITLE = 80  # characters
+
+
+def print_products(products: Sequence[Product], marked: str | None = None, distances: bool = False) -> None:
+    """Print a table of products: number, id, title, attributes, with an arrow at the product `marked`."""
+    header = ["", "id", "title", "attributes", *(["distance"] if distances else [])]
+    rows = [
+        [
+            f"{'→' if product.id == marked else ' '}{number:2}",
+            clean(product.id),
+            clean(product.title, TITLE),
+            clean(", ".join(product.attributes[:ATTRIBUTES])),
+            *([f"{product.distance:.4f}"] if distances else []),
+        ]
+        for number, product in enumerate(products, start=1)
+    ]
+    print_table(header, rows, left=4)
+
+
+class View:
+    """Shows a live dialog: `count` products at a time, and their pictures in the terminal or else on the page `page`."""
+
+    def __init__(self, count: int, page: Path) -> None:
+        self.count, self.page = count, page
+        self.protocol = protocol_of(sys.stdout)
+        self._told = False
+
+    def show(self, live: Live) -> list[Product]:
+        """Print the products of a dialog and return them, in the order of their numbers."""
+        products = live.products(self.count)
+        print()
+        print_products(products, live.offered)
+        if any(product.picture for product in products):
+            if self.protocol:
+                print(escape_sequence(picture_row(products), self.protocol), end="")
+            else:
+                self._write(live, products, ended=False)
+        return products
+
+    def end(self, live: Live, products: Sequence[Product]) -> None:
+        """Stop the page from refreshing itself."""
+        if self._told:
+            self._write(live, products, ended=True)
+
+    def _write(self, live: Live, products: Sequence[Product], ended: bool) -> None:
+        write_live_page(self.page, live.said, live.question, products, live.offered, ended=ended)
+        if not self._told:
+            print(f"Pictures: {self.page.resolve().as_uri()}")
+        self._told = True
