@@ -23,7 +23,7 @@ MAY_KNOW = {  # room: the rooms that its files may import, besides itself and th
     "checkpoints": "features",
     "features": "config data models checkpoints trained",
     "trained": "data features models checkpoints",
-    "systems": "config data features loop models llm users askers checkpoints trained",
+    "systems": "config data metrics features loop models llm users askers checkpoints trained",
     "training": "config data features loop models metrics users askers checkpoints trained",
     "report": "data features metrics",
     "terminal": "data loop report",

@@ -31,7 +31,7 @@ class DialogRun:
 
 
 def evaluate(tasks: Sequence[Task], out: Path, batch_size: int) -> list[dict[str, Any]]:
-    """Run all dialogs, write all results to `out`, print the measures, and return what is in each metrics.json.
+    """Run all dialogs, write all results to `out`, and return what is in each metrics.json.
 
     Several tasks have a folder each in `out`, and share one table and one page. A metrics.json is written last.
     """
@@ -51,9 +51,14 @@ def evaluate(tasks: Sequence[Task], out: Path, batch_size: int) -> list[dict[str
     protocol.write_report(out, evaluated, tasks[0].cards)
     for (metrics, _), folder in zip(evaluated, folders, strict=True):
         write_json(folder / "metrics.json", metrics)
-        protocol.print(metrics)
-    print(f"results in {out}; dialogs to look at in {out / 'report.html'}")
     return [metrics for metrics, _ in evaluated]
+
+
+def print_results(evaluated: Sequence[dict[str, Any]], out: Path) -> None:
+    """Print the measures, and where the results are."""
+    for metrics in evaluated:
+        PROTOCOLS[metrics["protocol"]].print(metrics)
+    print(f"results in {out}, dialogs to look at in {out / 'report.html'}")
 
 
 @torch.no_grad()

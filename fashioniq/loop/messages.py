@@ -25,6 +25,12 @@ class Message(NamedTuple):
     item_B: Tensor | None = None  # a product, as its position in the gallery
     pictures: Sequence[Image] | None = None  # pictures of no product: generated, or uploaded by a person
 
+    def plain(self, ids: Sequence[str], batch: int) -> list[dict[str, str]]:
+        """The parts that a log contains, for each of the `batch` dialogs: the id of the item, the text where it is not empty."""
+        items = [{"item": ids[item]} for item in self.item_B.tolist()] if self.item_B is not None else [{}] * batch
+        texts = [{"text": text} if text else {} for text in self.texts] if self.texts is not None else [{}] * batch
+        return [{**item, **text} for item, text in zip(items, texts, strict=True)]
+
 
 class Turn(NamedTuple):
     """One exchange as the retriever sees it, with what a model sees of the product offered, if one was."""
