@@ -57,7 +57,8 @@ def run(settings: TrainAttributes) -> None:
     }
     pl.seed_everything(settings.seed, verbose=False)
     module = AttributeTraining(model, loss, data.types, *encoder_mean_std(model.encoder), bool(first), settings.learning_rate)
-    batches = loaders(train, val, settings.batch_size, settings.seed, settings.workers)
+    in_memory = train.squares_N3SS is not None and val.squares_N3SS is not None
+    batches = loaders(train, val, settings.batch_size, settings.seed, 0 if in_memory else settings.workers)
     try:
         best = fit(module, model, *batches, folder, settings, facts, "val_mAP")
     except UnreadableImage as error:
