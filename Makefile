@@ -1,4 +1,4 @@
-# make demo: the whole way on the drawn sample catalog · make test: the tests · make check: ruff, mypy, and whether docs/results is up to date
+# make demo: all steps on the drawn sample catalog · make test: the tests · make check: ruff, mypy, and whether docs/results is up to date
 # make bench: speed against the plain way, about an hour; STAGE=ranks for one stage, BENCH='--threads 1' for other options
 PYTHON ?= python3
 VENV := .venv
@@ -13,19 +13,14 @@ demo test: export OMP_NUM_THREADS ?= 1
 
 $(VENV)/ready: setup.cfg pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: Python 3.11 or newer is needed: make PYTHON=python3.11"; exit 2; }
+	@echo 'Installing torch, faiss-$(FAISS), transformers and about 100 other packages into $(VENV) (about 4 min)'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(FAISS),chat,dev]'
+	$(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt --editable '.[$(FAISS),chat,dev]'
 	touch $@
 
 demo: $(VENV)/ready
-	rm -rf $(DEMO)
-	$(BIN)/python data_prep/draw_sample.py --data $(DEMO)/catalog
-	$(BIN)/python data_prep/train_attributes.py --config configs/sample/attributes.yaml
-	$(BIN)/python data_prep/train_attributes.py --config configs/sample/attributes_dresses.yaml
-	$(BIN)/python data_prep/extract_features.py --config configs/sample/features.yaml
-	$(BIN)/python train_captioner.py --config configs/sample/captioner.yaml
-	$(BIN)/python train_retriever.py --config configs/sample/retriever.yaml
-	$(BIN)/python eval/dialogs.py --config configs/sample/dialogs.yaml
+	$(BIN)/python run_demo.py
+	@echo; echo 'Next, search the sample catalog yourself: $(BIN)/fashioniq chat --run demo/runs/retriever'
 
 test: $(VENV)/ready
 	$(BIN)/python -m pytest

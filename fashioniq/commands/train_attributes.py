@@ -62,7 +62,9 @@ def run(settings: TrainAttributes) -> None:
         head_only=bool(first),
         learning_rate=settings.learning_rate,
     )
-    batches = loaders(train, val, settings.batch_size, settings.seed, settings.workers)
+    in_memory = train.squares_N3SS is not None and val.squares_N3SS is not None
+    workers = 0 if in_memory else settings.workers
+    batches = loaders(train, val, settings.batch_size, settings.seed, workers)
     try:
         best = fit(module, model, batches, run=folder, settings=settings, facts=facts, monitor="val_mAP")
     except UnreadableImage as error:

@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 from PIL import Image
 
-from fashioniq.data.images import MIN_SIDE, load_image
+from fashioniq.data.images import MIN_SIDE, load_image, to_square
 
 
 class Photo(NamedTuple):
@@ -32,3 +33,9 @@ def load_photo(photo: Photo) -> tuple[Image.Image, bool]:
 def box_is_possible(photo: Photo) -> bool:
     """Whether the photo has no box that is of no use, known after reading it. Raises UnreadableImage."""
     return load_photo(photo)[1]
+
+
+def square_of_photo(photo: Photo, size: int) -> tuple[np.ndarray, bool]:
+    """The photo as uint8, 3×size×size, and whether its box could be used. Raises UnreadableImage."""
+    image, possible = load_photo(photo)
+    return to_square(image, size), possible

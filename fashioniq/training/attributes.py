@@ -3,6 +3,7 @@ recall@8 on validation."""
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,26 +13,36 @@ from rich.progress import track
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
-from fashioniq.data.images import PictureReader, UnreadableImage, to_square
+from fashioniq.data.images import PictureReader, UnreadableImage
 from fashioniq.data.labelled import NO, YES
-from fashioniq.data.photos import Photo, box_is_possible, load_photo
+from fashioniq.data.photos import Photo, box_is_possible, square_of_photo
 from fashioniq.metrics.attributes import TOP, average_precision, mean_by_type, recall_at
 from fashioniq.models.attributes import AttributePredictor
 from fashioniq.models.encoder import normalise
 from fashioniq.training.processes import FusedTraining
 
+KEPT = 2**29  # bytes of decoded photos that each split may keep in memory
+
 
 class LabelledImages(Dataset[tuple[Tensor, Tensor]]):
-    """Photos as uint8 squares with rows of int8 labels. Each photo is opened once before: `failures` says
-    which were left out and why, `odd_boxes` how many are taken whole because their box is none."""
+    """Photos as uint8 squares, 3×size×size, with rows of int8 labels.
+
+    Every photo is decoded once at the start: `failures` has the reason for each one that is left out, and `odd_boxes` counts those
+    whose box is not on the picture, which are used whole. Squares of at most `KEPT` bytes in all stay in memory (`squares_N3SS`);
+    otherwise every photo is decoded again in every epoch.
+    """
 
     def __init__(self, photos: Sequence[Photo], labels_NA: np.ndarray, size: int, workers: int = 0) -> None:
         self.size = size
-        with PictureReader(box_is_possible, workers) as reader:
-            opened = list(track(reader(photos), "opening photos", len(photos), transient=True, disable=not sys.stderr.isatty()))
+        keep = len(photos) * 3 * size * size <= KEPT
+        with PictureReader(partial(square_of_photo, size=size) if keep else box_is_possible, workers) as reader:
+            results = reader(photos)
+            opened: list[Any] = list(track(results, "opening photos", len(photos), transient=True, disable=not sys.stderr.isatty()))
         kept = [place for place, result in enumerate(opened) if not isinstance(result, UnreadableImage)]
-        self.failures = {str(photo.path): str(result) for photo, result in zip(photos, opened, strict=True) if isinstance(result, UnreadableImage)}
-        self.odd_boxes = sum(result is False for result in opened)
+        failed = [(photo, result) for photo, result in zip(photos, opened, strict=True) if isinstance(result, UnreadableImage)]
+        self.failures = {str(photo.path): str(reason) for photo, reason in failed}
+        self.odd_boxes = sum(not (opened[place][1] if keep else opened[place]) for place in kept)
+        self.squares_N3SS = torch.from_numpy(np.stack([opened[place][0] for place in kept])) if keep and kept else None
         self.photos = [photos[place] for place in kept]
         self.labels_NA = labels_NA[kept] if self.failures else labels_NA
 
@@ -39,11 +50,14 @@ class LabelledImages(Dataset[tuple[Tensor, Tensor]]):
         return len(self.photos)
 
     def __getitem__(self, place: int) -> tuple[Tensor, Tensor]:
+        labels_A = torch.from_numpy(self.labels_NA[place])
+        if self.squares_N3SS is not None:
+            return self.squares_N3SS[place], labels_A
         try:
-            image, _ = load_photo(self.photos[place])
+            square, _ = square_of_photo(self.photos[place], self.size)
         except UnreadableImage as error:
             raise UnreadableImage(f"{self.photos[place].path}: {error}") from error
-        return torch.from_numpy(to_square(image, self.size)), torch.from_numpy(self.labels_NA[place])
+        return torch.from_numpy(square), labels_A
 
 
 def augment(images_BCHW: Tensor) -> Tensor:

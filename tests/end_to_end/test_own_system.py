@@ -18,25 +18,26 @@ TITLES = {
 
 
 @pytest.fixture
-def results(monkeypatch, tmp_path):
+def results(monkeypatch, tmp_path, capsys):
     monkeypatch.syspath_prepend(str(FOLDER))
     (tmp_path / "titles.json").write_text(json.dumps(TITLES))
     config = ["--config", str(FOLDER / "echo.yaml"), "--titles", str(tmp_path / "titles.json")]
     assert main(["eval-dialogs", *config, "--out", str(tmp_path / "results")]) == 0
-    return tmp_path / "results"
+    return tmp_path / "results", capsys.readouterr().out
 
 
-def test_it_is_evaluated_as_every_other_system(results, capsys):
-    metrics = json.loads((results / "metrics.json").read_text())
+def test_it_is_evaluated_as_every_other_system(results):
+    folder, printed = results
+    metrics = json.loads((folder / "metrics.json").read_text())
     assert metrics["dialogs"] == metrics["gallery"] == len(TITLES) and len(metrics["turns"]) == 2
     assert metrics["turns"][0]["R@1"] == 80 and metrics["turns"][1]["R@1"] == 100  # the first halves of a and b are equal
-    dialogs = [json.loads(line) for line in (results / "dialogs.jsonl").read_text().splitlines()]
+    dialogs = [json.loads(line) for line in (folder / "dialogs.jsonl").read_text().splitlines()]
     assert [dialog["target"] for dialog in dialogs] == list(TITLES)
     assert dialogs[0]["turns"][0]["offer"] == {} and dialogs[0]["turns"][0]["reply"] == {"text": "dress long"}
     assert dialogs[0]["turns"][1]["offer"] == {"text": "dress long"}  # the echo
-    assert len((results / "run.trec").read_text().splitlines()) == len(TITLES) * 2 * len(TITLES)
-    assert "dress long" in (results / "report.html").read_text()
-    assert "5 dialogs, gallery 5" in capsys.readouterr().out
+    assert len((folder / "run.trec").read_text().splitlines()) == len(TITLES) * 2 * len(TITLES)
+    assert "dress long" in (folder / "report.html").read_text()
+    assert "5 dialogs, gallery 5" in printed
 
 
 @pytest.mark.parametrize("name", ["nowhere", "json.tool"])

@@ -175,6 +175,7 @@ def test_a_photo_that_vanishes_during_training_is_named_and_the_training_can_be_
     gone.write_text(f"""
 import os
 from fashioniq.cli import main
+from fashioniq.training import attributes
 from fashioniq.training.fitting import KeepBest
 
 def vanish(self, trainer, module, real=KeepBest.on_train_epoch_end):
@@ -184,6 +185,7 @@ def vanish(self, trainer, module, real=KeepBest.on_train_epoch_end):
 
 if __name__ == "__main__":
     KeepBest.on_train_epoch_end = vanish
+    attributes.KEPT = 0  # else nothing is read again
     options = {{"data": {str(catalog)!r}, "category": "dresses", "run": {str(tmp_path / "run")!r}, "at-least": 3, "epochs": 3}}
     options |= {{"encoder": "efficientnet-b0", "weights": "none", "image-size": 32, "batch-size": 8, "workers": {workers}}}
     raise SystemExit(main(["train-attributes", *(word for key, value in options.items() for word in ("--" + key, str(value)))]))

@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from PIL import Image
 from torch import nn
 
+from fashioniq.data.images import UnreadableImage
 from fashioniq.data.labelled import NO, UNKNOWN, YES
 from fashioniq.data.photos import Photo
 from fashioniq.models.attributes import AttributePredictor, top_attributes
@@ -75,6 +76,25 @@ def test_unreadable_pictures_are_left_out_with_their_labels_and_told(tmp_path):
     assert len(images) == 2 and sorted(name[-5:] for name in images.failures) == ["b.png", "d.png"]
     picture, labels_A = images[1]
     assert picture.shape == (3, 16, 16) and picture.dtype == torch.uint8 and labels_A.tolist() == [4, 5]
+
+
+def test_photos_that_fit_into_memory_are_decoded_once_and_equal_those_decoded_again(tmp_path, monkeypatch):
+    for name in ("a", "b"):
+        Image.effect_noise((30, 20), 80).save(tmp_path / f"{name}.png")
+    (tmp_path / "c.png").write_text("<html>")
+    photos = [Photo(tmp_path / f"{name}.png", box) for name, box in (("a", (2, 2, 25, 18)), ("c", None), ("b", (90, 90, 99, 99)))]
+    labels_NA = np.arange(6, dtype=np.int8).reshape(3, 2)
+    in_memory = LabelledImages(photos, labels_NA, 16)
+    monkeypatch.setattr("fashioniq.training.attributes.KEPT", 3 * 3 * 16 * 16 - 1)
+    again = LabelledImages(photos, labels_NA, 16)
+    assert again.squares_N3SS is None and list(again.failures) == list(in_memory.failures) and again.odd_boxes == in_memory.odd_boxes == 1
+    for (picture, labels_A), (other, other_A) in zip(in_memory, again, strict=True):
+        assert torch.equal(picture, other) and torch.equal(labels_A, other_A)
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.png").unlink()
+    assert len([picture for picture, _ in in_memory]) == 2
+    with pytest.raises(UnreadableImage, match="no such file"):
+        again[0]
 
 
 @pytest.mark.parametrize("workers", [0, 1])
