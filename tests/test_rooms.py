@@ -12,7 +12,7 @@ LOWEST = "files categories compat provenance options http"
 MAY_KNOW = {  # room: the rooms that its files may import, besides itself and the lowest ones
     "config": "models",  # the sizes of the models, without torch
     "data": "",
-    "metrics": "data",
+    "metrics": "data config",
     "prepare": "data",
     "sample": "data prepare",
     "loop": "data",
@@ -27,7 +27,7 @@ MAY_KNOW = {  # room: the rooms that its files may import, besides itself and th
     "training": "config data features loop models metrics users askers checkpoints trained",
     "report": "data features metrics",
     "terminal": "data loop report",
-    "evaluation": "config data features loop models metrics users askers checkpoints trained systems report",
+    "evaluation": "config data features llm loop models metrics users askers checkpoints trained systems report",
 }
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fashioniq.cli import main
-from fashioniq.commands import cross
+from fashioniq.evaluation import cross
 from fashioniq.files import UserError
 
 

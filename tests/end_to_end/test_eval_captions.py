@@ -11,10 +11,10 @@ import pytest
 
 from fashioniq import http
 from fashioniq.cli import main
-from fashioniq.commands import fetch_spice
-from fashioniq.commands.eval_captions import _random_captions
 from fashioniq.data.catalog import Catalog, Pair
+from fashioniq.evaluation.captions import _random_captions
 from fashioniq.metrics import java_scorers
+from fashioniq.metrics import spice_jars as fetch_spice
 from fashioniq.metrics.captions import METRICS, caption_scores
 from fashioniq.metrics.java_scorers import STANFORD_JARS
 

@@ -13,13 +13,14 @@ from safetensors.torch import save_file
 from fashioniq import config
 from fashioniq.checkpoints import save_model
 from fashioniq.cli import main
-from fashioniq.commands import make_dialogues, talking
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.dialogues import read_dialogues, split_round
 from fashioniq.data.words import tokenize
+from fashioniq.evaluation import dialogue_files as make_dialogues
 from fashioniq.files import UserError, checksum
 from fashioniq.models.attributes import AttributePredictor
 from fashioniq.models.text import unit
+from fashioniq.systems import questions as talking
 from fashioniq.systems.search_space import Searched
 
 

@@ -1,0 +1,155 @@
+"""Scores of a captioner beside those of people and of two baselines."""
+
+from collections import Counter
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rich.progress import track
+
+from fashioniq.categories import canonical
+from fashioniq.config import EvalCaptions
+from fashioniq.data.catalog import Catalog, Pair
+from fashioniq.data.words import tokenize
+from fashioniq.features.selection import pairs_with_features
+from fashioniq.features.store import open_store
+from fashioniq.files import discard, write_json, write_jsonl
+from fashioniq.loop.messages import Message
+from fashioniq.metrics.captions import METRICS, Scores, System, score_systems
+from fashioniq.provenance import provenance
+from fashioniq.report.tables import print_table
+from fashioniq.trained import load_captioner, pick_device
+from fashioniq.users.captioner import CaptionerUser
+
+CAPTIONER, PEOPLE, FREQUENT, RANDOM = "captioner", "people", "most frequent", "random pair"
+
+
+def evaluate_captions(settings: EvalCaptions) -> None:
+    """Score what a captioner says of the pairs of a split, beside what people and two floors reach; leave all results in a folder."""
+    catalog = Catalog(settings.data, settings.category)
+    train = catalog.pairs("train")
+    pairs, said, facts = _captioned(settings.run, settings, catalog) if settings.run else (catalog.pairs(settings.split), None, {})
+    frequent, times = Counter(" ".join(tokenize(text)) for pair in train for text in pair.captions).most_common(1)[0]
+    spoken = {CAPTIONER: said} if said else {}
+    spoken |= {FREQUENT: [frequent] * len(pairs), RANDOM: _random_captions(pairs, train, settings.seed)}
+    print("scoring; METEOR and SPICE may take minutes", flush=True)
+    rows, first = _score(pairs, spoken)
+    metrics = {
+        "protocol": "relative captions, scorers of the COCO caption tools",
+        "data": str(catalog.root),
+        "category": canonical(settings.category),
+        "split": settings.split,
+        "pairs": len(pairs),
+        "coverage_of_pairs": len(pairs) / len(catalog.pairs(settings.split)),
+        "captions": catalog.captions_origin,
+        "fingerprint": catalog.fingerprint(),
+        **facts,
+        "tokeniser": first.tokeniser,
+        "scale": "0 to 1, CIDEr 0 to 10",
+        "most_frequent": {"caption": frequent, "times": times},
+        "seed": settings.seed,
+        "rows": rows,
+        "provenance": provenance({canonical(settings.category): catalog.fingerprint()}),
+    }
+    out = settings.out or (settings.run or Path("runs") / f"people-{canonical(settings.category)}") / f"captions-{settings.split}"
+    discard(out, "metrics.json", "captions.jsonl")
+    if said:
+        write_jsonl(out / "captions.jsonl", _lines(pairs, said, first))
+    write_json(out / "metrics.json", metrics)
+    _tell(metrics)
+    print(f"results in {out}")
+
+
+def _captioned(run: Path, settings: EvalCaptions, catalog: Catalog) -> tuple[list[Pair], list[str], dict[str, Any]]:
+    """The pairs that have features, what the captioner says of each, as it does in dialogs, and what that depends on."""
+    store = open_store(settings.data, settings.category, settings.features)
+    captioner, vocabulary, facts = load_captioner(run, settings.category, store)
+    if facts["data"]["fingerprint"] != catalog.fingerprint():
+        print(f"note: the splits or captions of {catalog.category} are not those that {run} was trained on")
+    device = pick_device(settings.device)
+    pairs = pairs_with_features(catalog, store, settings.split)
+    items = store.items(list(dict.fromkeys(name for pair in pairs for name in (pair.target, pair.candidate) if name))).to(device)
+    places = {name: place for place, name in enumerate(items.ids)}
+    target_N = torch.tensor([places[str(pair.target)] for pair in pairs], device=device)
+    shown_N = torch.tensor([places[pair.candidate] for pair in pairs], device=device)
+    user = CaptionerUser(captioner.to(device), items, vocabulary, vocabulary, settings.beam)
+    said: list[str] = []
+    for start in track(range(0, len(pairs), settings.batch_size), description=f"captions of {settings.split}"):
+        batch = slice(start, start + settings.batch_size)
+        words_BL = user.reply(target_N[batch], Message(item_B=shown_N[batch]), 0).words_BL
+        assert words_BL is not None, "a captioner replies in words"
+        said += vocabulary.decode(words_BL)
+    depends_on = {
+        "features": store.facts["encoder"],
+        "pictures": "none" if store.facts["encoder"] == "metadata" else catalog.pictures_origin,
+        "run": str(run),
+        "attributes": facts["attrs"],
+        "decoding": f"beam {settings.beam}" if settings.beam > 1 else "greedy",
+    }
+    return pairs, said, depends_on
+
+
+def _random_captions(pairs: list[Pair], train: list[Pair], seed: int) -> list[str]:
+    """For each pair a caption of another pair of train."""
+    draw = np.random.default_rng(seed)
+    places = {pair: place for place, pair in enumerate(train)}
+    captions = []
+    for pair in pairs:
+        own = places.get(pair)
+        place = draw.integers(len(train)) if own is None else (own + draw.integers(1, max(2, len(train)))) % len(train)
+        captions.append(str(draw.choice(train[place].captions)))
+    return captions
+
+
+def _score(pairs: list[Pair], spoken: dict[str, list[str]]) -> tuple[list[dict[str, Any]], Scores]:
+    """The rows of both tables, and the first row's scores: against all captions of a pair, and against one of them where it has several.
+
+    People can be judged against one caption only, the other one: the same references, and as often, judge the others then.
+    """
+    systems: dict[tuple[str, str], System] = {("all", name): (said, [pair.captions for pair in pairs]) for name, said in spoken.items()}
+    couples = [(number, first, second) for number, pair in enumerate(pairs) for first, second in permutations(pair.captions, 2)]
+    if couples:
+        one = [[second] for *_, second in couples]
+        systems["one", PEOPLE] = [first for _, first, _ in couples], one
+        systems |= {("one", name): ([said[number] for number, *_ in couples], one) for name, said in spoken.items()}
+    scores = score_systems(list(systems.values()))
+    rows = [
+        {"against": against, "who": name, "captions": len(said), **one.corpus}
+        for ((against, name), (said, _)), one in zip(systems.items(), scores, strict=True)
+    ]
+    return rows, scores[0]
+
+
+def _lines(pairs: list[Pair], said: list[str], scores: Scores) -> list[dict[str, Any]]:
+    """What the captioner said of each pair, and its scores against all captions of the pair."""
+    return [
+        {
+            "target": pair.target,
+            "candidate": pair.candidate,
+            "said": said[number],
+            "references": list(pair.captions),
+            **{name: round(values[number], 4) for name, values in scores.each.items()},
+        }
+        for number, pair in enumerate(pairs)
+    ]
+
+
+def _tell(metrics: dict[str, Any]) -> None:
+    print(f"{metrics['category']}, {metrics['split']} split: {metrics['pairs']} pairs, {100 * metrics['coverage_of_pairs']:.1f} % of all; in percent")
+    for against, title in (("all", "against all captions of the pair"), ("one", "against one caption of the pair")):
+        rows = [row for row in metrics["rows"] if row["against"] == against]
+        if not rows:
+            print("no pair has two captions: people's agreement is not computed")
+            continue
+        cells = [[row["who"], *("–" if isinstance(row[name], str) else f"{100 * row[name]:.1f}" for name in METRICS)] for row in rows]
+        print_table(["", *METRICS], cells, title=f"{title}, {rows[0]['captions']} scored")
+    for name, reason in {name: row[name] for row in metrics["rows"] for name in METRICS if isinstance(row[name], str)}.items():
+        print(f"{name} {reason}")
+    made = "" if metrics["captions"] == "human" else f" (here both are no people's: {metrics['captions']})"
+    print(f"people: each caption against the other one of its pair{made}: a ceiling with one reference only, to be compared within its own table")
+    frequent = metrics["most_frequent"]
+    print(f"most frequent: {frequent['caption']!r}, {frequent['times']} times in train; random pair: a caption of another pair of train")
+    origin = f"features: {metrics['features']}; pictures: {metrics['pictures']}; {metrics['decoding']}; " if "run" in metrics else ""
+    print(f"{origin}captions: {metrics['captions']}; tokeniser: {metrics['tokeniser']}")

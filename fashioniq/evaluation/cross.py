@@ -1,0 +1,180 @@
+"""Every user with every retriever, in one table (Fashion IQ, table 6)."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from fashioniq import __version__
+from fashioniq.categories import canonical
+from fashioniq.checkpoints import check_fits, read_facts
+from fashioniq.config import Cross, EvalDialogs, SimulatedDialogs
+from fashioniq.data.catalog import Catalog
+from fashioniq.evaluation.run import evaluate
+from fashioniq.features.store import FeatureStore, open_store
+from fashioniq.files import UserError, checksum, locked, read_json, write_json, write_text
+from fashioniq.provenance import restart_clock
+from fashioniq.report.cross_table import cross_csv, cross_latex, cross_row, cross_text
+from fashioniq.systems import fashion_iq
+
+_ATTRIBUTES = {(True, True): "with", (False, False): "without", (True, False): "user's", (False, True): "retriever's"}  # who sees some
+_FOLDERS = {"with": "-attrs", "without": "", "user's": "-attrs-of-user", "retriever's": "-attrs-of-retriever"}
+MARK = "combination.json"  # what a combination was computed from; written last
+_SAME = ("protocol", "category", "split", "gallery", "coverage", "dialogs", "features", "pictures", "decoding", "errors", "exclude_shown", "seed")
+
+
+@dataclass(frozen=True)
+class Model:
+    """One model: the runs of its seeds and their facts, and how the table names it."""
+
+    runs: list[Path]
+    facts: list[dict[str, Any]]
+    attrs: bool
+    name: str
+
+
+def run_cross(settings: Cross) -> None:
+    """Evaluate every combination that is not there yet, and write table.txt, .csv, .tex and .json beside their folders.
+
+    Users and retrievers are combined if both use attributes or neither does; one without such a partner is combined
+    with all.
+    """
+    if not settings.retrievers:
+        raise UserError("no retrievers given: give --retrievers RUN RUN …")
+    store = open_store(settings.data, settings.category, settings.features)
+    retrievers = _models(settings.retrievers, "retriever", settings.category, store)
+    users = _models(settings.users or _own_users(retrievers), "captioner", settings.category, store)
+    meetings = [
+        (user, model)
+        for attrs in (True, False)
+        for user in users
+        for model in retrievers
+        if model.attrs == attrs and (user.attrs == attrs or _alone(user, retrievers) or _alone(model, users))
+    ]
+    out = settings.out or Path("runs") / f"cross-{canonical(settings.category)}-{settings.split}"
+    origin = _origin(settings, store)
+    by_seed = [_by_seed(user, retriever) for user, retriever in meetings]
+    rows: list[dict[str, Any]] = []
+    captions: set[str] = set()
+    with locked(out):
+        for (user, retriever), pairs in zip(meetings, by_seed, strict=True):
+            attributes = _ATTRIBUTES[user.attrs, retriever.attrs]
+            print(f"{user.name} user, {retriever.name} retriever, attributes: {attributes}")
+            folder = out / f"{user.name}-user-{retriever.name}-retriever{_FOLDERS[attributes]}"
+            folders = [folder] if len(pairs) == 1 else [folder / f"seed-{number}" for number in range(len(pairs))]
+            evaluations = [_combination(settings, *pair, origin, place) for pair, place in zip(pairs, folders, strict=True)]
+            row = cross_row(attributes, user.name, retriever.name, evaluations)
+            rows.append({**row, "runs": [str(place) for place in folders]})
+            captions |= {one["captions"] for one in evaluations}
+        about = {key: evaluations[0][key] for key in _SAME} | {"captions": " and ".join(sorted(captions))}
+        text = _text(about, rows) + _legend(users, "user") + _legend(retrievers, "retriever")
+        write_text(out / "table.txt", text)
+        write_text(out / "table.csv", cross_csv(rows))
+        write_text(out / "table.tex", cross_latex(rows))
+        write_json(out / "table.json", {**about, "rows": rows})
+    print(f"\n{text}results in {out}, a folder for each row")
+
+
+def _models(named: Sequence[str], kind: str, category: str, store: FeatureStore) -> list[Model]:
+    """The models of a list whose elements are the seeds of one each, checked against the features."""
+    models: list[Model] = []
+    count: Counter[tuple[str, bool]] = Counter()
+    for element in named:
+        runs = [Path(run) for run in element.split(",") if run]
+        facts = [read_facts(run, kind) for run in runs]
+        for run, known in zip(runs, facts, strict=True):
+            check_fits(run, known, category, store)
+        kinds = {(known["model"], known["attrs"]) for known in facts}
+        if len(kinds) != 1:
+            raise UserError(f"{element} should list the seeds of one {kind}: all of the same kind, all with or all without attributes")
+        (sort,) = kinds
+        count[sort] += 1
+        models.append(Model(runs, facts, sort[1], sort[0] if count[sort] == 1 else f"{sort[0]}-{count[sort]}"))
+    paths = Counter(run.resolve() for model in models for run in model.runs)
+    if twice := [str(path) for path, times in paths.items() if times > 1]:
+        raise UserError(f"{twice[0]} is listed twice among the {kind}s: give each run once")
+    return models
+
+
+def _own_users(retrievers: Sequence[Model]) -> list[str]:
+    """The captioners that the retrievers were trained with, each once."""
+    named = []
+    for model in retrievers:
+        users = [facts["user"] for facts in model.facts]
+        if None in users:
+            raise UserError(f"{model.runs[0]} was trained without a captioner: give the users with --users")
+        named.append(",".join(users if len(set(users)) > 1 else users[:1]))
+    return list(dict.fromkeys(named))
+
+
+def _by_seed(user: Model, retriever: Model) -> list[tuple[Path, Path]]:
+    """The runs that meet: seed by seed, or the one run of a model with all seeds of the other."""
+    seeds = {len(model.runs) for model in (user, retriever)} - {1}
+    if len(seeds) > 1:
+        first, other = (f"{len(model.runs)} seeds of {model.runs[0]}" for model in (user, retriever))
+        raise UserError(f"{first} cannot be combined with {other}: give the same number of seeds for both, or a single run of one")
+    most = max(seeds, default=1)
+    users, retrievers = (model.runs * most if len(model.runs) == 1 else model.runs for model in (user, retriever))
+    return list(zip(users, retrievers, strict=True))
+
+
+def _origin(settings: Cross, store: FeatureStore) -> dict[str, Any]:
+    """What all combinations of a table depend on alike."""
+    first = settings.first_candidates
+    return {
+        "version": __version__,
+        "split": settings.split,
+        "turns": settings.turns,
+        "beam": settings.beam,
+        "errors": settings.word_noise,
+        "exclude_shown": settings.exclude_shown,
+        "index": settings.index,
+        "least_recall": 0.95,
+        "seed": settings.seed,
+        "first_candidates": checksum(first) if first and first.is_file() else None,
+        "catalog": Catalog(settings.data, settings.category).fingerprint(),
+        "store": checksum(store.root / "store.json"),
+    }
+
+
+def _combination(settings: Cross, user: Path, retriever: Path, origin: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The metrics of a user with a retriever, read where the same was computed before."""
+    made_of = {**origin, "user": _checksums(user), "retriever": _checksums(retriever)}
+    if (folder / MARK).exists() and read_json(folder / MARK, "the combination's origin") == made_of:
+        print(f"{folder} is there already")
+        return read_json(folder / "metrics.json", "the evaluation's metrics", dict)
+    (folder / MARK).unlink(missing_ok=True)  # or a kill would leave results of two combinations under its name
+    restart_clock()
+    (metrics,) = evaluate(fashion_iq.build(_one(settings, user, retriever)), folder, settings.batch_size)
+    write_json(folder / MARK, made_of)
+    return metrics
+
+
+def _one(settings: Cross, user: Path, retriever: Path) -> EvalDialogs:
+    """The settings of one combination."""
+    shared = {one.name: getattr(settings, one.name) for one in fields(SimulatedDialogs)}
+    return EvalDialogs(run=retriever, user=str(user), **shared)
+
+
+def _checksums(run: Path) -> list[str]:
+    return [checksum(path) for name in ("model.json", "weights.safetensors") if (path := run / name).is_file()]
+
+
+def _alone(model: Model, others: Sequence[Model]) -> bool:
+    return all(other.attrs != model.attrs for other in others)
+
+
+def _text(about: dict[str, Any], rows: Sequence[dict[str, Any]]) -> str:
+    decoding = about["decoding"] + (f", {100 * about['errors']:g} % of the words err" if about["errors"] else "")
+    shown = "; no product is shown twice" if about["exclude_shown"] else ""
+    return (
+        f"{about['category']}, {about['split']} split: {about['dialogs']} dialogs in each row, gallery {about['gallery']}, "
+        f"{100 * about['coverage']:.1f} % of the split have features\n"
+        f"features: {about['features']}; users: {decoding}; pictures: {about['pictures']}; captions: {about['captions']}{shown}\n\n"
+        f"{cross_text(rows)}\n"
+    )
+
+
+def _legend(models: Sequence[Model], role: str) -> str:
+    return "".join(f"{model.name} {role} {'with' if model.attrs else 'without'} attributes: {', '.join(map(str, model.runs))}\n" for model in models)

@@ -1,0 +1,168 @@
+"""Files of dialogs whose questions and answers are made, batch by batch."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.progress import track
+
+from fashioniq.askers.language_model import FALLBACK
+from fashioniq.categories import file_name
+from fashioniq.config import MakeDialogues
+from fashioniq.config.renamed import new_keys
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.dialogues import Dialogue, read_dialogues, split_round, write_dialogues
+from fashioniq.data.sanitize import UNKNOWN
+from fashioniq.files import UserError, checksum, locked, read_json, remove_leftovers, write_json
+from fashioniq.llm.local import VisualQuestionAnswerer
+from fashioniq.loop.messages import Message, User
+from fashioniq.loop.rollout import System, rollout
+from fashioniq.systems.questions import ENDPOINT, asker_of, endpoint, nothing_searched, searched_by_text, topics
+from fashioniq.systems.search_space import picture_paths
+from fashioniq.trained import pick_device
+from fashioniq.users.labels import Labels
+from fashioniq.users.person import Person
+from fashioniq.users.recorded import RecordedAnswers, WithCaption
+from fashioniq.users.vision import PicturesByName, RemoteModel, Visual
+
+PLAN = "plan.json"
+_WITHOUT_PART = {"out", "cache", "retries", "timeout", "device"}  # options that change nothing in the dialogs
+
+
+def make_dialogues(settings: MakeDialogues) -> None:
+    """Make the dialogs batch by batch in the folder OUT.parts, then write them as one file."""
+    if not settings.out.name:
+        raise UserError(f"--out is {settings.out}, a folder: name the file of the dialogues")
+    if settings.answerer == "person":
+        settings = replace(settings, batch_size=1)  # picture by picture, so that what was typed of one is kept
+    catalog = Catalog(settings.data, settings.category) if settings.category else None
+    begun = _begun(settings, catalog)
+    recorded = _recorded(settings, begun) if "recorded" in (settings.questioner, settings.answerer) else []
+    system_of = _system_of(settings, catalog, recorded)
+    user = WithCaption(_user(settings, catalog, begun, recorded), [dialogue.rounds[0] for dialogue in begun])
+    parts = settings.out.with_name(settings.out.name + ".parts")
+    with locked(parts):
+        remove_leftovers(parts)
+        _check_plan(parts / PLAN, settings, [_said(begun), _said(recorded), _seen(settings, catalog)])
+        made = _make(settings, system_of, user, begun, parts)
+        write_dialogues(settings.out, made)
+        shutil.rmtree(parts)
+    _tell(settings, made)
+
+
+def _begun(settings: MakeDialogues, catalog: Catalog | None) -> list[Dialogue]:
+    """The images and captions that the dialogs begin with."""
+    path = settings.captions_from
+    if path is None and catalog is not None:
+        own = settings.data / "dialogues" / f"{file_name(catalog.category)}.{settings.split}.json"
+        path = own if own.exists() else None
+    if path is not None:
+        return [Dialogue(dialogue.image, dialogue.rounds[:1]) for dialogue in read_dialogues(path)]
+    if catalog is None:
+        raise UserError("there is nothing to begin with: give --captions-from, a file of dialogues, or a --category with titles")
+    begun = [Dialogue(name, (catalog.titles[name],)) for name in catalog.ids(settings.split) if name in catalog.titles]
+    if not begun:
+        raise UserError(
+            f"no {settings.split} product of {catalog.category} in {settings.data} has a title to begin with: "
+            "give captions with --captions-from"
+        )
+    return begun
+
+
+def _recorded(settings: MakeDialogues, begun: Sequence[Dialogue]) -> list[Dialogue]:
+    """The recorded dialogue of each image."""
+    if (path := settings.recorded or settings.captions_from) is None:
+        raise UserError("nothing is recorded: give --recorded, a file of dialogues")
+    by_image = {dialogue.image: dialogue for dialogue in read_dialogues(path)}
+    if missing := [dialogue.image for dialogue in begun if dialogue.image not in by_image]:
+        raise UserError(f"{path} has no dialogue of {len(missing)} of the {len(begun)} images, as {missing[0]}: give one that has")
+    return [by_image[dialogue.image] for dialogue in begun]
+
+
+def _system_of(settings: MakeDialogues, catalog: Catalog | None, recorded: Sequence[Dialogue]) -> Callable[[Sequence[int]], System]:
+    """The system that asks in a batch of dialogs, given by their numbers; it searches where its questions depend on the candidates."""
+    searches = settings.questioner == "candidate-aware" and catalog is not None
+    retriever, gallery = searched_by_text(settings, catalog) if searches and catalog else nothing_searched()
+    asker = asker_of(settings, catalog, gallery, recorded, answered=settings.answerer == "recorded")
+    return lambda numbers: System(retriever, asker(numbers), gallery)
+
+
+def _user(settings: MakeDialogues, catalog: Catalog | None, begun: Sequence[Dialogue], recorded: Sequence[Dialogue]) -> User:
+    """Who answers. Raises UserError where something is missing."""
+    names = [dialogue.image for dialogue in begun]
+    if settings.answerer == "recorded":
+        return RecordedAnswers(recorded)
+    if settings.answerer == "labels":
+        found = topics(catalog)
+        assert catalog is not None, "topics has seen to it"
+        if not any(name in catalog.labels for name in names):
+            raise UserError(f"none of the {len(names)} images has labels in {settings.data}, as {names[0]}: they must be products of the catalog")
+        return Labels(catalog.labels, found, names)
+    paths = picture_paths(settings.images, names) if settings.images else catalog.images if catalog else {}
+    if settings.answerer == "person":
+        return Person(lambda target: f"\n{paths.get(names[target], names[target])}")
+    if (name := settings.vqa_model) is None:
+        raise UserError("--answerer vqa asks a model that sees pictures: give --vqa-model")
+    if missing := [image for image in names if image not in paths]:
+        raise UserError(f"{len(missing)} of the {len(names)} images have no picture, as {missing[0]}: give the folder of the pictures with --images")
+    if name.startswith(ENDPOINT):
+        return Visual(RemoteModel(endpoint(settings, name)), PicturesByName(paths), names)
+    return Visual(VisualQuestionAnswerer(name, pick_device(settings.device)), PicturesByName(paths), names)
+
+
+def _said(dialogues: Sequence[Dialogue]) -> list[Any]:
+    return [[one.image, *one.rounds] for one in dialogues]
+
+
+def _seen(settings: MakeDialogues, catalog: Catalog | None) -> list[Any]:
+    """What else the dialogs depend on: the weights and features of whoever looks at candidates, and the labels."""
+    folders = [Path(folder) for folder in (settings.encoder, settings.predictor, settings.features) if folder]
+    files = [folder / name for folder in folders for name in ("model.json", "weights.safetensors", "store.json") if (folder / name).is_file()]
+    return [[checksum(path) for path in files], catalog.labels if catalog else None]
+
+
+def _check_plan(path: Path, settings: MakeDialogues, read: list[Any]) -> None:
+    """Leave a note of what is made; raises UserError where what was begun there is something else."""
+    digest = hashlib.sha256(json.dumps(read, sort_keys=True).encode()).hexdigest()
+    plan: dict[str, Any] = {name: str(value) for name, value in asdict(settings).items() if name not in _WITHOUT_PART} | {"read": digest}
+    if not path.exists():
+        for leftover in path.parent.glob("*.json"):  # of a run that was killed while it tidied up
+            leftover.unlink()
+        write_json(path, plan)
+    begun = new_keys("make-dialogues", "make-dialogues", read_json(path, "the plan of the dialogues", dict))
+    if differing := [name for name in plan if begun.get(name) != plan[name]]:
+        what = "dialogues, labels, weights or features" if differing[0] == "read" else "--" + differing[0].replace("_", "-")
+        raise UserError(f"{path.parent} holds dialogues that were begun with other {what}: give the same, or remove the folder to begin anew")
+
+
+def _make(
+    settings: MakeDialogues, system_of: Callable[[Sequence[int]], System], user: User, begun: Sequence[Dialogue], parts: Path
+) -> list[Dialogue]:
+    """All dialogs: those of finished batches are read, the others made."""
+    made: list[Dialogue] = []
+    starts = range(0, len(begun), settings.batch_size)
+    for start in track(starts, f"{len(begun)} dialogs", disable=settings.answerer == "person"):
+        path, numbers = parts / f"{start:09}.json", range(start, min(start + settings.batch_size, len(begun)))
+        if not path.exists():
+            try:
+                dialogs = rollout(system_of(numbers), user, torch.tensor(numbers), Message(), 1 + settings.rounds, rank=False)
+                images = [begun[number].image for number in numbers]
+                write_dialogues(path, [Dialogue(image, tuple(rounds)) for image, rounds in zip(images, dialogs.talk.rounds, strict=True)])
+            except EOFError as error:  # the person has enough
+                raise KeyboardInterrupt from error
+        made += read_dialogues(path, alone=False)
+    return made
+
+
+def _tell(settings: MakeDialogues, made: Sequence[Dialogue]) -> None:
+    rounds = [split_round(text) for dialogue in made for text in dialogue.rounds[1:]]
+    print(f"{len(made)} dialogs of {settings.rounds} rounds in {settings.out}: questions {settings.questioner}, answers {settings.answerer}")
+    if unknown := sum(answer == UNKNOWN for _, answer in rounds):
+        print(f"{unknown} of {len(rounds)} questions had no answer: it is {UNKNOWN!r}")
+    if unasked := sum(question == FALLBACK for question, _ in rounds):
+        print(f"{unasked} times nothing was asked: the question is {FALLBACK!r}")
