@@ -16,6 +16,7 @@ from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message, Talk, Turn
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.models.composer import Composer
+from fashioniq.models.configs import ComposerConfig, RetrieverConfig
 from fashioniq.models.retriever import DialogRetriever
 from fashioniq.models.rnn import RNNRetriever
 from fashioniq.models.text import TextRetriever
@@ -71,17 +72,21 @@ def word_system(retriever, exclude_shown):
     return System(retriever.eval(), BestItem(exclude_shown), Gallery(items, retriever.embed_images(items.features_ND)))
 
 
-def transformer(**sizes):
+def retriever_of(kind, config):
     torch.manual_seed(0)
-    return DialogRetriever(30, 6, 10, width=16, heads=2, hidden=32, layers=1, **sizes)
+    return kind(config, vocabulary=30, features=6, attributes=10)
+
+
+def transformer(attention):
+    return retriever_of(DialogRetriever, RetrieverConfig(width=16, heads=2, hidden=32, layers=1, attention=attention))
 
 
 TOPICS = [Known(f"{word}?", [("yes", "no")[(n * step) % 7 < 3] for n in range(N)]) for step, word in enumerate(("red", "long", "new"), start=1)]
 SYSTEMS = {
-    "fashion-iq transformer": lambda: word_system(transformer(), True),
-    "fashion-iq both-ways": lambda: word_system(transformer(attention="both-ways"), False),
-    "fashion-iq rnn": lambda: word_system(RNNRetriever(30, 6, 10, width=16), True),
-    "fashion-iq composer": lambda: word_system(Composer(30, 6, 10, width=16), False),
+    "fashion-iq transformer": lambda: word_system(transformer("turn-causal"), True),
+    "fashion-iq both-ways": lambda: word_system(transformer("both-ways"), False),
+    "fashion-iq rnn": lambda: word_system(retriever_of(RNNRetriever, RetrieverConfig(kind="rnn", width=16)), True),
+    "fashion-iq composer": lambda: word_system(retriever_of(Composer, ComposerConfig(width=16)), False),
     "chatir candidate-aware": lambda: text_system(CandidateAware(TOPICS, 10)),
     "chatir fixed questions": lambda: text_system(fixed_questions(["red?", "long?"], range(B))),
 }
