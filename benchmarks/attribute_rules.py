@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fashioniq.data.attributes import find_attributes
 from fashioniq.data.catalog import SPLITS, Catalog, title_of
-from fashioniq.data.texts import product_rows
+from fashioniq.data.titles import product_rows
 from fashioniq.data.vocabularies import _plural, read_vocabulary
 
 ours = read_vocabulary(Path(sys.argv[2]))

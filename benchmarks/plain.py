@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fashioniq.data.features import ItemInputs, Items
+from fashioniq.data.items import ItemInputs, Items
 from fashioniq.data.words import END, PAD, START, UNKNOWN
 from fashioniq.loop.messages import Message, Turn
 from fashioniq.models.captioner import Captioner

@@ -14,10 +14,10 @@ from efficientnet_pytorch import EfficientNet
 from torch import Tensor, nn
 
 from fashioniq.askers.best_item import BestItem
-from fashioniq.commands.sources import Encoding
 from fashioniq.config import TrainAttributes, TrainCaptioner, TrainRetriever
-from fashioniq.data.features import ItemInputs, Items
+from fashioniq.data.items import ItemInputs, Items
 from fashioniq.data.words import END, PAD, SPECIAL, START, Vocabulary
+from fashioniq.features.pictures import Encoding
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message, Talk
 from fashioniq.loop.rollout import Dialogs, System, rollout

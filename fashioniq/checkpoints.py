@@ -9,7 +9,7 @@ from torch import nn
 
 from fashioniq import __version__
 from fashioniq.categories import canonical
-from fashioniq.data.features import FeatureStore
+from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError, atomic_write, read_json, write_json
 
 _SPOKEN = {"category", "attrs", "model", "sizes", "words", "features", "data"}

@@ -54,7 +54,21 @@ def parser_of(command: str) -> ArgumentParser:
 def parse(command: str, arguments: Sequence[str]) -> Any:
     """The settings of a command. Exits with code 2 at an unknown or malformed argument."""
     run = renamed.command_of(command, arguments)
-    return parser.parse(run, COMMANDS[run], arguments, given=command)
+    kind = _options_of_system(arguments) if run == "eval-dialogs" else COMMANDS[run]
+    return parser.parse(run, kind, arguments, given=command)
+
+
+def _options_of_system(arguments: Sequence[str]) -> type:
+    """The options of eval-dialogs: those of the system that --system names."""
+    name = renamed.mentioned(arguments).get("system") or "fashion-iq"
+    if name in config.SYSTEMS:
+        return config.SYSTEMS[name]
+    try:
+        return importlib.import_module(name).Options
+    except (ImportError, AttributeError) as error:
+        expected = f"{', '.join(config.SYSTEMS)}, or a Python module with a dataclass Options"
+        print(f"error: expected a --system of {expected}, found {name}: {error}", file=sys.stderr)
+        raise SystemExit(2) from error
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -76,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         config.check(settings)
         with running(["fashioniq", *arguments]):
-            code = importlib.import_module(_module_of(type(settings))).run(settings)
+            code = importlib.import_module(_module_of(command, settings)).run(settings)
         sys.stdout.flush()
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -92,9 +106,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code or 0
 
 
-def _module_of(kind: type) -> str:
-    command = next(name for name, one in COMMANDS.items() if one is kind)
-    return f"fashioniq.commands.{command.replace('-', '_')}"
+def _module_of(command: str, settings: Any) -> str:
+    """The module that runs: of the command whose settings these are, else, for a system's own, of the command given."""
+    name = next((name for name, kind in COMMANDS.items() if kind is type(settings)), command)
+    return f"fashioniq.commands.{name.replace('-', '_')}"
 
 
 def _overview() -> str:

@@ -10,8 +10,8 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from fashioniq.checkpoints import check_features, check_fits, load_weights, read_facts
-from fashioniq.data.features import FeatureStore
 from fashioniq.data.words import SPECIAL, Vocabulary
+from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.composer import Composer

@@ -12,7 +12,7 @@ from fashioniq.askers.language_model import FALLBACK, LONGEST, AllAtOnce, FewSho
 from fashioniq.askers.recorded import fixed_questions, recorded_questions
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.dialogues import Dialogue, split_round
-from fashioniq.data.features import Items
+from fashioniq.data.items import Items
 from fashioniq.data.topics import Topic, topics_of
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery

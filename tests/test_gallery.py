@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from fashioniq import gallery
-from fashioniq.data.features import Items
+from fashioniq.data.items import Items
 from fashioniq.loop.gallery import Gallery, NotFiniteError
 
 SEARCHES = [pytest.param("torch"), pytest.param("auto", marks=pytest.mark.skipif(gallery.faiss is None, reason="FAISS is not installed"))]
@@ -213,7 +213,7 @@ def test_float16_of_a_memory_map_ranks_and_is_searched_as_the_same_vectors_in_me
 PEAK = """
 import resource, sys, torch
 from fashioniq.loop.gallery import Gallery
-from fashioniq.data.features import Items
+from fashioniq.data.items import Items
 count, size = map(int, sys.argv[1:])
 vectors_ND = torch.randn(count, size)
 gallery = Gallery(Items([], vectors_ND, vectors_ND), vectors_ND)

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from fashioniq import index
-from fashioniq.data.features import Items
+from fashioniq.data.items import Items
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery, faiss
 from fashioniq.loop.index import approximate

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from fashioniq.askers.best_item import BestItem
-from fashioniq.data.features import Items
+from fashioniq.data.items import Items
 from fashioniq.data.words import Vocabulary
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message, Talk, Turn

@@ -11,7 +11,7 @@ import fashioniq
 from fashioniq.askers.attribute_questions import CandidateAware, Known
 from fashioniq.askers.best_item import BestItem
 from fashioniq.askers.recorded import fixed_questions
-from fashioniq.data.features import Items
+from fashioniq.data.items import Items
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message, Talk, Turn
 from fashioniq.loop.rollout import System, rollout
@@ -72,21 +72,20 @@ def word_system(retriever, exclude_shown):
     return System(retriever.eval(), BestItem(exclude_shown), Gallery(items, retriever.embed_images(items.features_ND)))
 
 
-def retriever_of(kind, config):
+SIZES = {"vocabulary": 30, "features": 6, "attributes": 10}
+
+
+def transformer(**options):
     torch.manual_seed(0)
-    return kind(config, vocabulary=30, features=6, attributes=10)
-
-
-def transformer(attention):
-    return retriever_of(DialogRetriever, RetrieverConfig(width=16, heads=2, hidden=32, layers=1, attention=attention))
+    return DialogRetriever(RetrieverConfig(width=16, heads=2, hidden=32, layers=1, **options), **SIZES)
 
 
 TOPICS = [Known(f"{word}?", [("yes", "no")[(n * step) % 7 < 3] for n in range(N)]) for step, word in enumerate(("red", "long", "new"), start=1)]
 SYSTEMS = {
-    "fashion-iq transformer": lambda: word_system(transformer("turn-causal"), True),
-    "fashion-iq both-ways": lambda: word_system(transformer("both-ways"), False),
-    "fashion-iq rnn": lambda: word_system(retriever_of(RNNRetriever, RetrieverConfig(kind="rnn", width=16)), True),
-    "fashion-iq composer": lambda: word_system(retriever_of(Composer, ComposerConfig(width=16)), False),
+    "fashion-iq transformer": lambda: word_system(transformer(), True),
+    "fashion-iq both-ways": lambda: word_system(transformer(attention="both-ways"), False),
+    "fashion-iq rnn": lambda: word_system(RNNRetriever(RetrieverConfig(kind="rnn", width=16), **SIZES), True),
+    "fashion-iq composer": lambda: word_system(Composer(ComposerConfig(width=16), **SIZES), False),
     "chatir candidate-aware": lambda: text_system(CandidateAware(TOPICS, 10)),
     "chatir fixed questions": lambda: text_system(fixed_questions(["red?", "long?"], range(B))),
 }

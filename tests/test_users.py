@@ -3,7 +3,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from fashioniq.data.features import Items
+from fashioniq.data.items import Items
 from fashioniq.data.words import PAD, SPECIAL, UNKNOWN, Vocabulary
 from fashioniq.loop.messages import Message
 from fashioniq.models.captioner import Captioner

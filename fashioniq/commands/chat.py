@@ -7,15 +7,15 @@ from pathlib import Path
 
 from fashioniq.askers.best_item import BestItem
 from fashioniq.askers.limited import Limited
-from fashioniq.commands.talking import asker_of, searched_by_text
 from fashioniq.config import Chat
-from fashioniq.data.cards import cards_of
 from fashioniq.data.catalog import Catalog
+from fashioniq.features.cards import cards_of
 from fashioniq.files import UserError, append_line, locked
 from fashioniq.loop.gallery import NotFiniteError
 from fashioniq.loop.live import Live
 from fashioniq.loop.rollout import System
 from fashioniq.systems import chatir, load
+from fashioniq.systems.questions import asker_of, searched_by_text
 from fashioniq.terminal.conversation import Conversation
 from fashioniq.terminal.view import View
 

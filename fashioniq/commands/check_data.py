@@ -9,9 +9,9 @@ from rich.progress import track
 
 from fashioniq.config import CheckData
 from fashioniq.data.catalog import SPLITS
-from fashioniq.data.checking import check_folder
-from fashioniq.data.findings import Findings
 from fashioniq.files import UserError, write_json
+from fashioniq.prepare.checking import check_folder
+from fashioniq.prepare.findings import Findings
 from fashioniq.report.tables import print_table
 
 EXAMPLES, LENGTH = 3, 110  # of a finding that are shown, and the characters of each

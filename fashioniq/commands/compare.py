@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fashioniq.commands.evaluations import Evaluation, check_comparable, looks, read_evaluation
 from fashioniq.config import Compare
+from fashioniq.evaluation.results import Evaluation, check_comparable, looks, read_evaluation
 from fashioniq.files import UserError, discard, write_json, write_text
 from fashioniq.metrics.measures import measure
 from fashioniq.metrics.ranking import per_dialog

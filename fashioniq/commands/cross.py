@@ -9,14 +9,14 @@ from typing import Any
 from fashioniq import __version__
 from fashioniq.categories import canonical
 from fashioniq.checkpoints import check_fits, read_facts
-from fashioniq.commands.common import open_store
-from fashioniq.commands.dialog_evaluation import evaluate
 from fashioniq.config import Cross, EvalDialogs, SimulatedDialogs
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.features import FeatureStore
+from fashioniq.evaluation.run import evaluate
+from fashioniq.features.store import FeatureStore, open_store
 from fashioniq.files import UserError, checksum, locked, read_json, write_json, write_text
 from fashioniq.provenance import restart_clock
 from fashioniq.report.cross_table import cross_csv, cross_latex, cross_row, cross_text
+from fashioniq.systems import fashion_iq
 
 _ATTRIBUTES = {(True, True): "with", (False, False): "without", (True, False): "user's", (False, True): "retriever's"}  # who sees some
 _FOLDERS = {"with": "-attrs", "without": "", "user's": "-attrs-of-user", "retriever's": "-attrs-of-retriever"}
@@ -146,14 +146,15 @@ def _combination(settings: Cross, user: Path, retriever: Path, origin: dict[str,
         return read_json(folder / "metrics.json", "the evaluation's metrics", dict)
     (folder / MARK).unlink(missing_ok=True)  # or a kill would leave results of two combinations under its name
     restart_clock()
-    metrics = evaluate(_one(settings, user), retriever, folder)
+    (metrics,) = evaluate(fashion_iq.build(_one(settings, user, retriever)), folder, settings.batch_size)
     write_json(folder / MARK, made_of)
     return metrics
 
 
-def _one(settings: Cross, user: Path) -> EvalDialogs:
+def _one(settings: Cross, user: Path, retriever: Path) -> EvalDialogs:
     """The settings of one combination."""
-    return EvalDialogs(user=str(user), **{one.name: getattr(settings, one.name) for one in fields(SimulatedDialogs)})
+    shared = {one.name: getattr(settings, one.name) for one in fields(SimulatedDialogs)}
+    return EvalDialogs(run=retriever, user=str(user), **shared)
 
 
 def _checksums(run: Path) -> list[str]:

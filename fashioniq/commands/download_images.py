@@ -8,9 +8,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from fashioniq.categories import file_name
 from fashioniq.config import DownloadImages
 from fashioniq.data.catalog import SPLITS, Catalog
-from fashioniq.data.downloading import REASONS, Outcome, coverage, download, read_addresses
-from fashioniq.data.fetching import Limits
 from fashioniq.files import UserError, locked, read_json, write_json
+from fashioniq.prepare.downloading import REASONS, Outcome, coverage, download, read_addresses
+from fashioniq.prepare.fetching import Limits
 from fashioniq.report.tables import print_table
 
 

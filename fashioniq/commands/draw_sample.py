@@ -2,7 +2,7 @@
 
 from fashioniq.config import DrawSample
 from fashioniq.data.catalog import Catalog, categories_in
-from fashioniq.data.sample import draw_sample
+from fashioniq.sample import draw_sample
 
 
 def run(settings: DrawSample) -> None:

@@ -10,15 +10,17 @@ import torch
 from rich.progress import track
 
 from fashioniq.categories import canonical
-from fashioniq.commands.common import load_captioner, open_store, pairs_with_features, pick_device
 from fashioniq.config import EvalCaptions
 from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.data.words import tokenize
+from fashioniq.features.selection import pairs_with_features
+from fashioniq.features.store import open_store
 from fashioniq.files import discard, write_json, write_jsonl
 from fashioniq.loop.messages import Message
 from fashioniq.metrics.captions import METRICS, Scores, System, score_systems
 from fashioniq.provenance import provenance
 from fashioniq.report.tables import print_table
+from fashioniq.trained import load_captioner, pick_device
 from fashioniq.users.captioner import CaptionerUser
 
 CAPTIONER, PEOPLE, FREQUENT, RANDOM = "captioner", "people", "most frequent", "random pair"

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import torch
 
-from fashioniq.commands.common import load_retriever, open_store, pick_device
-from fashioniq.commands.single_turn import Source, check_categories, evaluate
-from fashioniq.commands.single_turn_search import Answers, query_vectors, search
 from fashioniq.config import EvalSingleTurn
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.queries import Query
+from fashioniq.evaluation.single_turn import Source, check_categories, evaluate
+from fashioniq.evaluation.single_turn_search import Answers, query_vectors, search
+from fashioniq.features.store import open_store
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
+from fashioniq.trained import load_retriever, pick_device
 
 
 def run(settings: EvalSingleTurn) -> None:

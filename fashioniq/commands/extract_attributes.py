@@ -11,7 +11,7 @@ from fashioniq.categories import file_name
 from fashioniq.config import ExtractAttributes
 from fashioniq.data.attributes import OWN_WORDS, TYPES, Vocabulary, add_word, find_attributes, squeezed
 from fashioniq.data.catalog import LABEL_FOLDERS, LONGEST_TITLE, SPLITS, Catalog
-from fashioniq.data.texts import product_rows, text_of, values_of
+from fashioniq.data.titles import product_rows, text_of, values_of
 from fashioniq.data.vocabularies import read_vocabulary, type_number
 from fashioniq.files import UserError, atomic_write
 from fashioniq.report.tables import print_table

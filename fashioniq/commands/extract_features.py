@@ -1,11 +1,11 @@
 """`fashioniq extract-features`."""
 
-from fashioniq.commands import sources
-from fashioniq.commands.common import features_folder
-from fashioniq.commands.stores import fill
 from fashioniq.config import ExtractFeatures
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.filling import words_to_keep
+from fashioniq.features import pictures as sources
+from fashioniq.features.store import features_folder
+from fashioniq.features.stores import fill
+from fashioniq.features.writer import words_to_keep
 from fashioniq.files import UserError
 
 

@@ -6,8 +6,8 @@ from rich.console import Console
 from rich.progress import Progress
 
 from fashioniq.config import ImportCatalog
-from fashioniq.data.importing import import_catalog
-from fashioniq.data.products import Source
+from fashioniq.prepare.importing import import_catalog
+from fashioniq.prepare.listings import Source
 
 
 def run(settings: ImportCatalog) -> None:

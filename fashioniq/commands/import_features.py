@@ -1,10 +1,10 @@
 """`fashioniq import-features`."""
 
-from fashioniq.commands import sources
-from fashioniq.commands.common import features_folder
-from fashioniq.commands.stores import fill
 from fashioniq.config import ImportFeatures
 from fashioniq.data.catalog import Catalog
+from fashioniq.features import pictures as sources
+from fashioniq.features.store import features_folder
+from fashioniq.features.stores import fill
 from fashioniq.files import UserError
 
 

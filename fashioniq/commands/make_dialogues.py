@@ -13,9 +13,6 @@ from rich.progress import track
 
 from fashioniq.askers.language_model import FALLBACK
 from fashioniq.categories import file_name
-from fashioniq.commands.chat_encoders import picture_paths
-from fashioniq.commands.common import pick_device
-from fashioniq.commands.talking import ENDPOINT, asker_of, endpoint, nothing_searched, searched_by_text, topics
 from fashioniq.config import MakeDialogues
 from fashioniq.config.renamed import new_keys
 from fashioniq.data.catalog import Catalog
@@ -25,6 +22,9 @@ from fashioniq.files import UserError, checksum, locked, read_json, remove_lefto
 from fashioniq.llm.local import VisualQuestionAnswerer
 from fashioniq.loop.messages import Message, User
 from fashioniq.loop.rollout import System, rollout
+from fashioniq.systems.questions import ENDPOINT, asker_of, endpoint, nothing_searched, searched_by_text, topics
+from fashioniq.systems.search_space import picture_paths
+from fashioniq.trained import pick_device
 from fashioniq.users.labels import Labels
 from fashioniq.users.person import Person
 from fashioniq.users.recorded import RecordedAnswers, WithCaption

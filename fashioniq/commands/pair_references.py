@@ -9,9 +9,9 @@ import numpy as np
 from fashioniq.categories import file_name
 from fashioniq.config import PairReferences
 from fashioniq.data.catalog import SPLITS, Catalog, title_of
-from fashioniq.data.pairing import reference_pairs
-from fashioniq.data.texts import product_rows
+from fashioniq.data.titles import product_rows
 from fashioniq.files import UserError, atomic_write
+from fashioniq.prepare.pairing import reference_pairs
 from fashioniq.report.tables import print_table
 
 _FIRST = (1, 5, 50)

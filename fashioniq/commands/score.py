@@ -3,11 +3,11 @@
 from functools import partial
 from pathlib import Path
 
-from fashioniq.commands.single_turn import Source, check_categories, evaluate, known_products
-from fashioniq.commands.single_turn_search import look_up, search_vectors
 from fashioniq.config import Score
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.rankings import read_rankings, read_vectors
+from fashioniq.evaluation.single_turn import Source, check_categories, evaluate, known_products
+from fashioniq.evaluation.single_turn_search import look_up, search_vectors
 from fashioniq.files import UserError
 
 

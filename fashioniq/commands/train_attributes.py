@@ -11,13 +11,13 @@ import torch
 
 from fashioniq.categories import canonical
 from fashioniq.checkpoints import load_weights, read_facts
-from fashioniq.commands.common import load_encoder, run_folder
 from fashioniq.config import TrainAttributes
 from fashioniq.data.catalog import Catalog, categories_in
 from fashioniq.data.deepfashion import read_deepfashion
 from fashioniq.data.images import UnreadableImage
 from fashioniq.data.labelled import YES, Labelled, LabelledSplits, labelled_products
 from fashioniq.data.photos import load_photo
+from fashioniq.features.selection import load_encoder, run_folder
 from fashioniq.files import UserError, write_json
 from fashioniq.metrics.attributes import TOP, summary
 from fashioniq.models.attributes import AttributePredictor

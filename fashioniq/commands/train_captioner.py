@@ -7,10 +7,12 @@ import torch
 from torch.utils.data import TensorDataset
 
 from fashioniq.categories import canonical
-from fashioniq.commands.common import CAPTIONERS, create, describe_data, open_store, pairs_with_features, run_folder
 from fashioniq.config import TrainCaptioner
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.words import PAD, SPECIAL, Vocabulary, tokenize
+from fashioniq.features.selection import describe_data, pairs_with_features, run_folder
+from fashioniq.features.store import open_store
+from fashioniq.trained import CAPTIONERS, create
 from fashioniq.training.captioner import CaptionerTraining, caption_examples, put_together
 from fashioniq.training.fitting import begin_run, fit, loaders
 

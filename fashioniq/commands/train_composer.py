@@ -1,15 +1,16 @@
 """`fashioniq train-composer`."""
 
 from fashioniq.askers.best_item import BestItem
-from fashioniq.commands.common import open_store, pairs_with_features, run_folder, split_items
-from fashioniq.commands.retriever_training import MAX_WORDS, Splits, new_retriever, retriever_facts, train
 from fashioniq.config import TrainComposer
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.words import Vocabulary
+from fashioniq.features.selection import pairs_with_features, run_folder, split_items
+from fashioniq.features.store import open_store
 from fashioniq.files import UserError
 from fashioniq.models.composer import PARTS
 from fashioniq.training.fitting import begin_run
 from fashioniq.training.retriever import RecordedDialogs, RecordedTurns
+from fashioniq.training.retriever_run import MAX_WORDS, Splits, new_retriever, retriever_facts, train
 
 
 def run(settings: TrainComposer) -> None:

@@ -8,14 +8,14 @@ import torch
 from torch.utils.data import TensorDataset
 
 from fashioniq.categories import file_name
-from fashioniq.commands.chat_encoders import load_pretrained
-from fashioniq.commands.common import features_folder, run_folder
 from fashioniq.config import TrainDialogEncoder
 from fashioniq.data.dialogues import Dialogue, in_search_space, names_in, read_dialogues
-from fashioniq.data.features import FeatureStore
 from fashioniq.data.words import Vocabulary
+from fashioniq.features.selection import run_folder
+from fashioniq.features.store import FeatureStore, features_folder
 from fashioniq.files import UserError, checksum
 from fashioniq.models.dialog_encoder import DialogEncoder, TextHalf, TextTower
+from fashioniq.trained import load_pretrained
 from fashioniq.training.dialog_encoder import LOSSES, DialogEncoderTraining
 from fashioniq.training.fitting import begin_run, fit, loaders
 

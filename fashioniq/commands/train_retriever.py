@@ -4,21 +4,15 @@ from functools import partial
 from pathlib import Path
 
 from fashioniq.askers.best_item import BestItem
-from fashioniq.commands.common import (
-    check_enough_to_show,
-    load_captioner,
-    open_store,
-    pairs_with_features,
-    run_folder,
-    split_items,
-)
-from fashioniq.commands.retriever_training import MAX_WORDS, Splits, new_retriever, retriever_facts, train
 from fashioniq.config import TrainRetriever
 from fashioniq.data.catalog import Catalog, Pair
-from fashioniq.data.features import FeatureStore, Items
+from fashioniq.data.items import Items
 from fashioniq.data.words import Vocabulary
+from fashioniq.features.selection import check_enough_to_show, pairs_with_features, run_folder, split_items
+from fashioniq.features.store import FeatureStore, open_store
 from fashioniq.files import UserError
 from fashioniq.models.decoding import Speaker
+from fashioniq.trained import load_captioner
 from fashioniq.training.fitting import begin_run
 from fashioniq.training.retriever import (
     BothDialogs,
@@ -27,6 +21,7 @@ from fashioniq.training.retriever import (
     RecordedTurns,
     SimulatedDialogs,
 )
+from fashioniq.training.retriever_run import MAX_WORDS, Splits, new_retriever, retriever_facts, train
 
 CAPTIONED = {
     "simulated": (),

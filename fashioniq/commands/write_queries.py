@@ -2,9 +2,9 @@
 
 from dataclasses import asdict
 
-from fashioniq.commands.single_turn import check_categories, coverage_line, known_products, task_of
 from fashioniq.config import WriteQueries
 from fashioniq.data.catalog import Catalog
+from fashioniq.evaluation.single_turn import check_categories, coverage_line, known_products, task_of
 from fashioniq.files import write_json
 
 

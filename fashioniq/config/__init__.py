@@ -19,6 +19,7 @@ from fashioniq.config.evaluation import (
     EvalCaptions,
     EvalDialogs,
     EvalSingleTurn,
+    Evaluation,
     Results,
     Score,
     SimulatedDialogs,
@@ -36,7 +37,14 @@ from fashioniq.config.training import (
     TrainRetriever,
 )
 
+SYSTEMS: dict[str, type[Evaluation]] = {  # options of the package's own systems, by their names for --system
+    "fashion-iq": EvalDialogs,
+    "chatir": EvalChatIR,
+    "plugir": EvalChatIR,
+}
+
 __all__ = [
+    "SYSTEMS",
     "Asking",
     "Chat",
     "CheckData",
@@ -48,6 +56,7 @@ __all__ = [
     "EvalChatIR",
     "EvalDialogs",
     "EvalSingleTurn",
+    "Evaluation",
     "ExtractAttributes",
     "ExtractFeatures",
     "FetchSpice",

@@ -4,14 +4,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fashioniq.config.fields import CATEGORY, DATA, DECODERS, DEVICE, OUT, option, required
+from fashioniq.config.evaluation import Evaluation
+from fashioniq.config.fields import CATEGORY, DATA, DECODERS, DEVICE, option, required
 
 
 @dataclass(kw_only=True)
-class EvalChatIR:
+class EvalChatIR(Evaluation):
     """Rank the images of a search space by recorded question dialogs after every round (ChatIR's
     protocol)."""
 
+    system: Literal["chatir", "plugir"] = option("chatir", "system: chatir, or plugir for files whose rounds are whole queries")
     dialogues: list[str] = option(
         [], "dialog files of ChatIR, VisDial v1.0 or PlugIR; several share one table and one plot"
     )
@@ -52,7 +54,6 @@ class EvalChatIR:
         "of the rounds "
         "contain a question mark",
     )
-    out: Path = required(OUT)
     batch_size: int = option(128, "dialogs or pictures per batch", least=1)
     workers: int = option(2, DECODERS, least=0)
     device: str = option("auto", DEVICE)

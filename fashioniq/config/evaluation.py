@@ -6,8 +6,27 @@ from typing import Literal
 
 from fashioniq.config.fields import CATEGORY, DATA, DEVICE, FEATURES, OUT, option, required
 from fashioniq.config.training import WORD_NOISE
+from fashioniq.files import UserError
 
 Split = Literal["train", "val", "test"]
+
+
+@dataclass(kw_only=True)
+class Evaluation:
+    """Options of the dialog evaluation of every system."""
+
+    system: str = option(
+        "fashion-iq",
+        "system: fashion-iq, chatir, plugir, or a Python module of your own with Options and build()",
+    )
+    out: Path | None = option(None, OUT)
+    batch_size: int = option(128, "dialogs per batch", least=1)
+
+    def folder(self) -> Path:
+        """The folder of the results. Raises UserError where none is given."""
+        if self.out is None:
+            raise UserError(f"--system {self.system} has no default folder for its results: give --out")
+        return self.out
 
 
 @dataclass(kw_only=True)
@@ -39,7 +58,7 @@ class SimulatedDialogs:
 
 
 @dataclass(kw_only=True)
-class EvalDialogs(SimulatedDialogs):
+class EvalDialogs(Evaluation, SimulatedDialogs):
     """Evaluate a retriever in simulated dialogs with every product of a split as the target; write ranks and
     a report."""
 
@@ -54,6 +73,12 @@ class EvalDialogs(SimulatedDialogs):
         "captions with --user human: each caption of a pair as a dialog of its own, or both joined by and",
     )
     out: Path | None = option(None, OUT + " (default: RUN/dialogs-SPLIT)")
+
+    def folder(self) -> Path:
+        """The folder of the results: in the run, unless --out is given."""
+        if self.run is None:
+            raise UserError("no retriever given: give --run RUN; `fashioniq cross` evaluates several")
+        return self.out or self.run / f"dialogs-{self.split}{'-human' if self.user == 'human' else ''}"
 
 
 @dataclass(kw_only=True)

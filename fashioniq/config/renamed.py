@@ -126,7 +126,7 @@ _INSTEAD = {
 
 def command_of(command: str, arguments: Sequence[str]) -> str:
     """The command that runs: the one given, or the one that some of its old options have become."""
-    given = _mentioned(arguments)
+    given = mentioned(arguments)
     if command == "train-retriever":
         return "train-composer" if given.get("model") == "composer" else command
     moved = {
@@ -146,7 +146,7 @@ def new_flags(given: str, run: str, arguments: Sequence[str]) -> tuple[list[str]
     old = OLD.get((given, run), Old())
     flags: list[str] = []
     notes = [f"{given} is now {run} for these options"] if given != run else []
-    temperature = _mentioned(arguments).get("loss") == "cross-entropy"
+    temperature = mentioned(arguments).get("loss") == "cross-entropy"
     for name, words, equals in _by_flag(arguments):
         if name in old.removed or name in old.unused:
             _check_removed(name, old, words)
@@ -212,7 +212,7 @@ def _by_flag(arguments: Sequence[str]) -> Iterator[tuple[str, list[str], str]]:
         yield name, words, given
 
 
-def _mentioned(arguments: Sequence[str]) -> dict[str, Any]:
+def mentioned(arguments: Sequence[str]) -> dict[str, Any]:
     """What the arguments and the YAML files among them give; of flags the last value."""
     given: dict[str, Any] = {}
     for name, words, _ in _by_flag(arguments):

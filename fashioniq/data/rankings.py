@@ -8,7 +8,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from fashioniq.data.features import as_float32
+from fashioniq.data.items import as_float32
 from fashioniq.files import UserError, read_json, reading
 
 ARRAYS = ("queries", "query_vectors", "ids", "vectors")

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fashioniq.data.features import Items
+from fashioniq.data.items import Items
 
 try:
     import faiss

@@ -1,6 +1,5 @@
 """A live dialog with one person, turn by turn: the same System that `rollout` drives, without a target."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic
 
@@ -87,12 +86,7 @@ class Live(Generic[S]):
         """The dialog as a line of dialogs.jsonl, with the id of the product that the person chose, None for none."""
         ids, top = self.system.gallery.items.ids, self.system.nearest(self.query_1D, LOGGED)[0]
         turns = [
-            {"offer": _plain(turn.offer, ids), "reply": _plain(turn.reply, ids), "rank": None} for turn in self.talk.turns
+            {"offer": turn.offer.plain(ids, 1)[0], "reply": turn.reply.plain(ids, 1)[0], "rank": None}
+            for turn in self.talk.turns
         ]
         return {"target": item, "turns": turns, "top": [product.id for product in top]}
-
-
-def _plain(message: Message, ids: Sequence[str]) -> dict[str, str]:
-    """The parts of a message in a dialog with one person that a log contains."""
-    item = {} if message.item_B is None else {"item": ids[int(message.item_B)]}
-    return item | ({"text": message.texts[0]} if message.texts else {})

@@ -11,7 +11,7 @@ from PIL.Image import Image
 from torch import Tensor
 
 from fashioniq.data.dialogues import join_round
-from fashioniq.data.features import ItemInputs
+from fashioniq.data.items import ItemInputs
 from fashioniq.loop.gallery import Gallery
 
 S = TypeVar("S")
@@ -24,6 +24,12 @@ class Message(NamedTuple):
     texts: Sequence[str] | None = None  # a question, an answer, a request
     item_B: Tensor | None = None  # a product, as its position in the gallery
     pictures: Sequence[Image] | None = None  # pictures of no product: generated, or uploaded by a person
+
+    def plain(self, ids: Sequence[str], batch: int) -> list[dict[str, str]]:
+        """The parts that a log contains, for each of the `batch` dialogs: the id of the item, the text where it is not empty."""
+        items = [{"item": ids[item]} for item in self.item_B.tolist()] if self.item_B is not None else [{}] * batch
+        texts = [{"text": text} if text else {} for text in self.texts] if self.texts is not None else [{}] * batch
+        return [{**item, **text} for item, text in zip(items, texts, strict=True)]
 
 
 class Turn(NamedTuple):

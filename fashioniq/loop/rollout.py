@@ -6,7 +6,7 @@ turn by turn.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Generic
+from typing import Any, Generic
 
 import torch
 from torch import Tensor
@@ -101,6 +101,23 @@ class Dialogs:
     def query_BTD(self) -> Tensor:
         """The queries, B×T×D."""
         return torch.stack(self.talk.queries, 1)
+
+    def texts(self, ids: Sequence[str], vocabulary: Vocabulary | None) -> list[list[dict[str, Any]]]:
+        """What was said in each dialog, turn by turn: offer and reply by their parts, and all `words` of the turn as one text."""
+        columns = []
+        for turn in self.talk.turns:
+            replies, words = turn.reply.texts, turn.rounds
+            if replies is None and turn.reply.words_BL is not None and vocabulary:
+                replies = words = vocabulary.decode(turn.reply.words_BL)
+            offers = turn.offer.plain(ids, len(self.target_B))
+            answers = turn.reply._replace(texts=replies).plain(ids, len(self.target_B))
+            columns.append(
+                [
+                    {"words": text, "offer": offer, "reply": reply}
+                    for text, offer, reply in zip(words, offers, answers, strict=True)
+                ]
+            )
+        return [list(turns) for turns in zip(*columns, strict=True)]
 
     @property
     def ranks(self) -> Tensor:

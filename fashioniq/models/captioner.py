@@ -6,7 +6,7 @@ A transformer reads the difference of the two image features and the attributes 
 import torch
 from torch import Tensor, nn
 
-from fashioniq.data.features import ItemInputs
+from fashioniq.data.items import ItemInputs
 from fashioniq.data.words import PAD
 from fashioniq.models.configs import CaptionerConfig
 from fashioniq.models.decoding import Speaker

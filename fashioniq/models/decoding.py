@@ -5,7 +5,7 @@ from typing import Any, Protocol, Self
 import torch
 from torch import Tensor, nn
 
-from fashioniq.data.features import ItemInputs
+from fashioniq.data.items import ItemInputs
 from fashioniq.data.words import END, PAD, START, UNKNOWN
 from fashioniq.models.layers import Slots
 

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fashioniq.data.features import ItemInputs
+from fashioniq.data.items import ItemInputs
 from fashioniq.data.words import PAD
 from fashioniq.loop.messages import Turn
 from fashioniq.models.configs import WORD_WIDTH, CaptionerConfig, RetrieverConfig

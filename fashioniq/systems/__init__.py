@@ -1,12 +1,33 @@
-"""Systems that talk with a person or a simulated user, from the files of their runs: one kind of system a file."""
+"""Systems that talk with a person or a simulated user: one kind of system a file.
 
+A module of a system has `build(options) -> list[Task]`, the dialogs of its evaluation, and unless its options are among those of
+`fashioniq.config.SYSTEMS`, a dataclass `Options` with them. Trained ones also have `load`, which makes the System of a run.
+"""
+
+import importlib
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+from fashioniq.config import SYSTEMS
 from fashioniq.files import UserError, read_json
 from fashioniq.loop.rollout import System
 from fashioniq.systems import chatir, fashion_iq
+from fashioniq.systems.task import Task
 
 FACTORIES = {"retriever": fashion_iq.load, "dialog encoder": chatir.load}  # by the kind of a run
+
+
+def builder(name: str) -> Callable[[Any], list[Task]]:
+    """The `build` of a system: a module of this package such as fashion-iq, or one of your own such as shop.retrieval.
+
+    Raises UserError where there is no such module, or it has no `build`.
+    """
+    module = f"fashioniq.systems.{name.replace('-', '_')}" if name in SYSTEMS else name
+    try:
+        return importlib.import_module(module).build
+    except (ImportError, AttributeError) as error:
+        raise UserError(f"--system {name} has no function build: {error}") from error
 
 
 def load(

@@ -1,15 +1,36 @@
-"""Fashion IQ's system: it shows the best product so far, the person says how the one wanted differs."""
+"""Fashion IQ's system: it shows the best product so far, and the user describes how the target differs."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from fashioniq.askers.best_item import BestItem
+from fashioniq.categories import canonical
 from fashioniq.checkpoints import read_facts
-from fashioniq.data.cards import cards_of
+from fashioniq.config import EvalDialogs
+from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import Catalog
-from fashioniq.loop.gallery import Gallery
-from fashioniq.loop.rollout import System
+from fashioniq.data.items import Items
+from fashioniq.data.words import Vocabulary
+from fashioniq.features.cards import attribute_words, cards_of
+from fashioniq.features.selection import pairs_with_features, split_items
+from fashioniq.features.store import FeatureStore, open_store
+from fashioniq.files import UserError, read_json
+from fashioniq.loop.gallery import Gallery, NotFiniteError
+from fashioniq.loop.index import approximate
+from fashioniq.loop.messages import Message, User
+from fashioniq.loop.rollout import System, rollout
+from fashioniq.models.retriever import Listener
 from fashioniq.systems.places import check_split, first_path, settings_of, store_of
-from fashioniq.trained import load_retriever, pick_device
+from fashioniq.systems.task import Batch, Task
+from fashioniq.trained import load_captioner, load_retriever, pick_device
+from fashioniq.users.captioner import CaptionerUser
+from fashioniq.users.noisy import NoisyUser, chances, corrupt, negation
+from fashioniq.users.recorded import Recorded
 
 
 def load(
@@ -30,3 +51,198 @@ def load(
     gallery = Gallery(items, retriever.embed_images(items.features_ND))
     asker = BestItem(bool(facts.get("exclude_shown")))
     return System(retriever, asker, gallery, vocabulary, cards_of(catalog, store, items.ids))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The dialogs of an evaluation: targets and first items as positions N, and a user, or the recorded words N×T×L.
+
+    `facts` describe the user, `first` is written to first_candidates.json.
+    """
+
+    target_N: Tensor
+    first_N: Tensor
+    turns: int
+    user: User | None
+    words_NTL: Tensor | None
+    facts: dict[str, Any]
+    first: dict[str, Any]
+
+    def batch(self, system: System, rows: Sequence[int]) -> Batch:
+        """The dialogs in these rows."""
+        row_B = torch.tensor(list(rows), device=self.target_N.device)
+        user = self.user or Recorded.of_words(self.words_NTL[row_B])  # type: ignore[index]
+        return Batch(system, user, self.target_N[row_B], Message(item_B=self.first_N[row_B]))
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the dialogs of an evaluation are made of: the catalog's split and a trained retriever."""
+
+    catalog: Catalog
+    store: FeatureStore
+    items: Items
+    retriever: Listener
+    vocabulary: Vocabulary
+    facts: dict[str, Any]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the products are."""
+        return self.items.features_ND.device
+
+
+def build(options: EvalDialogs) -> list[Task]:
+    """The simulated or recorded dialogs of a retriever on a split.
+
+    Raises UserError where a file is missing or does not fit, and for options that exclude each other.
+    """
+    assert options.run is not None, "the folder of the results depends on it"
+    parts = _parts(options, options.run)
+    plan = _recorded(options, parts) if options.user == "human" else _simulated(options, parts)
+    with torch.no_grad():
+        gallery = Gallery(parts.items, parts.retriever.embed_images(parts.items.features_ND))
+    words = attribute_words(parts.store, parts.items.ids)
+    cards = ItemCards(parts.catalog.images, parts.catalog.titles, words)
+    system = System(parts.retriever, BestItem(options.exclude_shown), gallery, parts.vocabulary, cards)
+    advice = f"{options.run} has diverged: train it again with a lower --learning-rate"
+    index = None
+    if options.index:
+        try:
+            found, index = approximate(gallery, options.index, _some_queries(system, plan, options.batch_size))
+        except NotFiniteError as error:
+            raise UserError(f"the queries are not finite numbers ({error}); {advice}") from error
+        system = System(parts.retriever, system.asker, found, parts.vocabulary, cards)
+    return [
+        Task(
+            name=f"dialogs of {options.split}",
+            protocol="Fashion IQ dialogs",
+            count=len(plan.target_N),
+            turns=plan.turns,
+            batch=lambda rows: plan.batch(system, rows),
+            facts=_facts(options, parts, plan, index),
+            data={canonical(options.category): parts.catalog.fingerprint()},
+            retriever=parts.facts.get("provenance"),
+            files={"first_candidates.json": plan.first},
+            cards=cards,
+            repeated=plan.user is None,
+            advice=advice,
+        )
+    ]
+
+
+def _parts(options: EvalDialogs, run: Path) -> Parts:
+    catalog = Catalog(options.data, options.category)
+    store = open_store(options.data, options.category, options.features)
+    retriever, vocabulary, facts = load_retriever(run, options.category, store)
+    device = pick_device(options.device)
+    if facts["data"]["fingerprint"] != catalog.fingerprint():
+        print(f"note: the splits or captions of {catalog.category} differ from those that {run} was trained on")
+    items = split_items(catalog, store, options.split).to(device)
+    if options.exclude_shown and options.turns > len(items):
+        raise UserError(f"--exclude-shown needs at least --turns {options.turns} products, found {len(items)}")
+    if options.user != "human" and facts.get("exclude_shown") and not options.exclude_shown:
+        print(f"note: {run} was trained with --exclude-shown; here products may be shown again")
+    return Parts(catalog, store, items, retriever.to(device), vocabulary, facts)
+
+
+def _facts(options: EvalDialogs, parts: Parts, plan: Plan, index: dict[str, Any] | None) -> dict[str, Any]:
+    """What metrics.json records about the dialogs."""
+    encoder = parts.store.facts["encoder"]
+    return {
+        "data": str(parts.catalog.root),
+        "category": canonical(options.category),
+        "split": options.split,
+        "coverage": len(parts.items) / len(parts.catalog.ids(options.split)),
+        "features": encoder,
+        "store": str(parts.store.root),
+        "pictures": "none" if encoder == "metadata" else parts.catalog.pictures_origin,
+        "fingerprint": parts.catalog.fingerprint(),
+        **plan.facts,
+        "attributes": parts.facts["attrs"],
+        "exclude_shown": options.exclude_shown,
+        "index": index,
+        "retriever": str(options.run),
+        "seed": options.seed,
+    }
+
+
+@torch.no_grad()
+def _some_queries(system: System, plan: Plan, batch_size: int) -> Tensor:
+    """The queries, Q×D, of one batch of dialogs from all over the plan, searched exactly."""
+    count = len(plan.target_N)
+    _, user, target_B, first = plan.batch(system, range(0, count, -(-count // batch_size)))
+    return rollout(system, user, target_B, first, plan.turns).query_BTD.flatten(0, 1)
+
+
+def _simulated(options: EvalDialogs, parts: Parts) -> Plan:
+    """Every item is the target once; the user is a captioner, by default the one that the retriever was trained with."""
+    if options.captions != "each":
+        raise UserError(f"--captions {options.captions} needs recorded captions: give --user human, or leave it out")
+    if not (named := options.user or parts.facts["user"]):
+        raise UserError("this retriever was trained without a captioner: give a run of train-captioner with --user")
+    run, items, vocabulary = Path(named), parts.items, parts.vocabulary
+    captioner, own, user_facts = load_captioner(run, options.category, parts.store)
+    user: User = CaptionerUser(captioner.to(parts.device), items, own, vocabulary, options.beam)
+    if options.word_noise:
+        chance_TNL = chances(options.seed, options.turns, len(items), captioner.max_words, parts.device)
+        user = NoisyUser(user, options.word_noise, vocabulary, chance_TNL)
+    first_N, first = _first_candidates(options, items)
+    facts = {
+        "user": str(run),
+        "captions": user_facts["data"]["captions"],
+        "decoding": f"beam {options.beam}" if options.beam > 1 else "greedy",
+        "errors": options.word_noise,
+    }
+    target_N = torch.arange(len(items), device=parts.device)
+    return Plan(target_N, first_N.to(parts.device), options.turns, user, words_NTL=None, facts=facts, first=first)
+
+
+def _first_candidates(options: EvalDialogs, items: Items) -> tuple[Tensor, dict[str, Any]]:
+    """For each target another product, the same for every retriever: drawn by the seed, or from an earlier evaluation."""
+    path, places = options.first_candidates, items.positions
+    if path:
+        first = read_json(path, "the first candidates", dict).get("first")
+        if not isinstance(first, dict):
+            raise UserError(f"{path} lists no first candidates: give the file of an evaluation with a simulated user")
+        if missing := [name for name in items.ids if str(first.get(name)) not in places or first[name] == name]:
+            what = f"no first candidate in this gallery for {len(missing)} targets, such as {missing[0]}"
+            raise UserError(f"{path} has {what}: give the file of an evaluation of the same split")
+    else:
+        step_N = torch.randint(1, len(items), (len(items),), generator=torch.Generator().manual_seed(options.seed))
+        pairs = zip(items.ids, step_N.tolist(), strict=True)
+        first = {name: items.ids[(place + step) % len(items)] for place, (name, step) in enumerate(pairs)}
+    origin = {"from": str(path)} if path else {"seed": options.seed}
+    about = {"split": options.split, "category": canonical(options.category), **origin, "first": first}
+    return torch.tensor([places[first[name]] for name in items.ids]), about
+
+
+def _recorded(options: EvalDialogs, parts: Parts) -> Plan:
+    """The captioned pairs of the split: the candidate is shown first, and the recorded captions are the one turn."""
+    if options.first_candidates:
+        raise UserError("--first-candidates needs a simulated user: --user human starts from the candidates of the pairs")
+    places, vocabulary = parts.items.positions, parts.vocabulary
+    pairs = pairs_with_features(parts.catalog, parts.store, options.split)
+    rows = [
+        (places[pair.target], places[pair.candidate], text)
+        for pair in pairs
+        for text in (pair.captions if options.captions == "each" else (" and ".join(pair.captions),))
+        if pair.target
+    ]
+    target_N, first_N = (torch.tensor([row[side] for row in rows], device=parts.device) for side in (0, 1))
+    longest = parts.retriever.max_words * (1 if options.captions == "each" else 2)
+    words_NL = vocabulary.encode([text for *_, text in rows], longest)
+    if options.word_noise:
+        chance_NL = chances(options.seed, 1, *words_NL.shape)[0]
+        words_NL = corrupt(words_NL, options.word_noise, chance_NL, negation(vocabulary))
+    facts = {
+        "user": f"recorded captions, {options.captions}",
+        "captions": parts.catalog.captions_origin,
+        "decoding": "none",
+        "errors": options.word_noise,
+        "pairs": len(pairs),
+        "coverage_of_pairs": len(pairs) / len(parts.catalog.pairs(options.split)),
+    }
+    first = {"split": options.split, "first": "the candidate of each pair"}
+    words_NTL = words_NL.unsqueeze(1).to(parts.device)
+    return Plan(target_N, first_N, 1, user=None, words_NTL=words_NTL, facts=facts, first=first)

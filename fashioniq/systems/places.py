@@ -6,7 +6,7 @@ from typing import Any
 import yaml
 
 from fashioniq.data.catalog import SPLITS
-from fashioniq.data.features import FeatureStore, open_store
+from fashioniq.features.store import FeatureStore, open_store
 from fashioniq.files import UserError
 
 

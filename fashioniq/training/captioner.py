@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fashioniq.data.catalog import Pair
-from fashioniq.data.features import ItemInputs, Items
+from fashioniq.data.items import ItemInputs, Items
 from fashioniq.data.words import END, PAD, START, Vocabulary
 from fashioniq.metrics.captions import bleu
 from fashioniq.models.decoding import Speaker

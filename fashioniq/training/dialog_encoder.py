@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from fashioniq.data.dialogues import Dialogue, dialog_text
-from fashioniq.data.features import Items
+from fashioniq.data.items import Items
 from fashioniq.loop.gallery import Gallery
 from fashioniq.metrics.ranking import percentile, recall_at
 from fashioniq.models.dialog_encoder import TextTower

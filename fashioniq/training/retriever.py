@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from fashioniq.data.catalog import Pair
-from fashioniq.data.features import Items
+from fashioniq.data.items import Items
 from fashioniq.data.words import Vocabulary
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Asker, Message, User

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from fashioniq.data.features import Items
+from fashioniq.data.items import Items
 from fashioniq.data.words import Vocabulary
 from fashioniq.loop.messages import Message
 from fashioniq.models.decoding import Speaker

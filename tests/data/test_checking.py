@@ -7,8 +7,8 @@ import pytest
 from PIL import Image
 
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.checking import FOLDER, check_folder
 from fashioniq.files import UserError
+from fashioniq.prepare.checking import FOLDER, check_folder
 
 IDS = {"train": ["A", "B", "C", "D", "E", "F"], "val": ["G", "H", "I"], "test": ["J", "K", "L"]}
 SIX = [["shoe"], ["striped"], ["leather"], [], ["heel"], ["casual"]]

@@ -16,10 +16,10 @@ import pytest
 from PIL import Image
 
 from fashioniq import http
-from fashioniq.data import fetching
-from fashioniq.data.downloading import TEMPORARY, Outcome, coverage, download, read_addresses
-from fashioniq.data.fetching import Limits
 from fashioniq.files import UserError, locked
+from fashioniq.prepare import fetching
+from fashioniq.prepare.downloading import TEMPORARY, Outcome, coverage, download, read_addresses
+from fashioniq.prepare.fetching import Limits
 
 QUICK = Limits(connections=16, per_host=16, retries=2, timeout=2.0, max_bytes=50_000)
 

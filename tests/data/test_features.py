@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from fashioniq.data.features import FeatureStore
+from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
 
 IDENTITY = {"encoder": "efficientnet-b0", "weights": "abc", "image_size": 64, "dimensions": 3, "attribute_words": ["red", "blue"]}

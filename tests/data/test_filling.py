@@ -8,9 +8,9 @@ import time
 import numpy as np
 import pytest
 
-from fashioniq.data import filling
-from fashioniq.data.features import FeatureStore
-from fashioniq.data.filling import Part, fill_store, words_to_keep
+from fashioniq.features import writer as filling
+from fashioniq.features.store import FeatureStore
+from fashioniq.features.writer import Part, fill_store, words_to_keep
 from fashioniq.files import UserError, locked
 
 IDS = [f"P{n:02}" for n in range(10)]

@@ -10,9 +10,9 @@ from PIL import Image
 
 from fashioniq.data import layout, staging
 from fashioniq.data.catalog import SPLITS, Catalog
-from fashioniq.data.importing import import_catalog
-from fashioniq.data.products import Source
 from fashioniq.files import UserError
+from fashioniq.prepare.importing import import_catalog
+from fashioniq.prepare.listings import Source
 
 COLOURS = ("Red", "Navy Blue", "White", "Green")
 PATTERNS = ("striped", "checked", "printed", "solid")

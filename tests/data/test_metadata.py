@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.metadata import metadata_vectors, metadata_words
+from fashioniq.features.metadata import metadata_vectors, metadata_words
 from fashioniq.files import UserError
 
 COLOURS, KINDS = ["red", "blue", "green"], ["gown", "skirt", "tunic"]

@@ -5,8 +5,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from fashioniq.data import pairing
-from fashioniq.data.pairing import reference_pairs
+from fashioniq.prepare import pairing
+from fashioniq.prepare.pairing import reference_pairs
 
 WORDS = ["red", "blue", "dress", "long", "short", "v-neck", "lace", "striped", "cotton", "summer"]
 

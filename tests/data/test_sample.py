@@ -10,11 +10,11 @@ import pytest
 from PIL import Image
 
 from fashioniq.data.catalog import SPLITS, Catalog
-from fashioniq.data.sample import draw_sample, labels_of
-from fashioniq.data.sample.drawing import draw_garment
-from fashioniq.data.sample.garments import COLOURS, Garment, random_garment
-from fashioniq.data.sample.grammar import differences, two_captions
 from fashioniq.files import UserError
+from fashioniq.sample import draw_sample, labels_of
+from fashioniq.sample.drawing import draw_garment
+from fashioniq.sample.garments import COLOURS, Garment, random_garment
+from fashioniq.sample.grammar import differences, two_captions
 
 CATEGORIES = ("dresses", "shirts", "tops")
 COMPARING = re.compile(
@@ -242,7 +242,7 @@ def test_draw_that_was_killed_can_be_repeated(tmp_path: Path, monkeypatch: pytes
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("fashioniq.data.sample.two_captions", killed)
+        patch.setattr("fashioniq.sample.two_captions", killed)
         draw_sample(tmp_path / "cut", products=30, categories=["tops"])
     assert not (tmp_path / "cut" / "catalog.json").exists()
     draw_sample(tmp_path / "cut", products=30, categories=["tops"])

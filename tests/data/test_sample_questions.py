@@ -7,9 +7,9 @@ import pytest
 
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.dialogues import read_dialogues, split_round
-from fashioniq.data.sample import draw_sample
-from fashioniq.data.sample.garments import random_garment
-from fashioniq.data.sample.questions import question_dialog, topics_of
+from fashioniq.sample import draw_sample
+from fashioniq.sample.garments import random_garment
+from fashioniq.sample.questions import question_dialog, topics_of
 
 CATEGORIES = ("dresses", "shirts", "tops")
 TRUE_IF = {  # what is said, and the garment that it is true of

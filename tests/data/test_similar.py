@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fashioniq.data import similar
-from fashioniq.data.similar import Look, copies, look_of
+from fashioniq.prepare import similar
+from fashioniq.prepare.similar import Look, copies, look_of
 
 
 def photo(seed, side=224):

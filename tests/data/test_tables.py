@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from fashioniq.data.tables import read_rows
 from fashioniq.files import UserError
+from fashioniq.prepare.tables import read_rows
 
 
 @pytest.fixture

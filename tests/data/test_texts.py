@@ -3,7 +3,7 @@ import json
 import pytest
 
 from fashioniq.data.catalog import LONGEST_TITLE, Catalog, title_of
-from fashioniq.data.texts import product_rows, text_of, values_of
+from fashioniq.data.titles import product_rows, text_of, values_of
 from fashioniq.files import UserError
 
 

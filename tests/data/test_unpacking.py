@@ -4,9 +4,9 @@ import zipfile
 
 import pytest
 
-from fashioniq.data import unpacking
-from fashioniq.data.unpacking import is_archive, is_safe, unpack
 from fashioniq.files import UserError
+from fashioniq.prepare import archives as unpacking
+from fashioniq.prepare.archives import is_archive, is_safe, unpack
 
 OUTSIDE = ["../out.jpg", "/tmp/fashioniq-out.jpg", "in/../../out.jpg", "..\\out.jpg", "\\out.jpg"]
 

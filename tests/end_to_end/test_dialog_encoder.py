@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from fashioniq.cli import main
-from fashioniq.commands.chat_encoders import load_dialog_encoder
 from fashioniq.data.dialogues import Dialogue, write_dialogues
-from fashioniq.data.features import FeatureStore
+from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError, write_json
+from fashioniq.trained import load_dialog_encoder
 
 TINY = {"model.width": 16, "model.heads": 2, "model.hidden": 32, "model.layers": 1, "batch_size": 12, "micro_batch": 5,
         "epochs": 4, "learning_rate": 0.003, "device": "cpu"}

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from fashioniq.cli import main
-from fashioniq.commands import sources
-from fashioniq.data import filling
-from fashioniq.data.features import FeatureStore
+from fashioniq.features import pictures as sources
+from fashioniq.features import writer as filling
+from fashioniq.features.store import FeatureStore
 
 DIES = """
 import os, signal, sys
 from fashioniq.cli import main
-from fashioniq.data import filling
+from fashioniq.features import writer as filling
 
 def replace(old, new, real=os.replace):
     if os.path.basename(new) == sys.argv[1]:

@@ -16,8 +16,8 @@ import pytest
 from PIL import Image
 
 from fashioniq.cli import main
-from fashioniq.data import staging
 from fashioniq.data.catalog import Catalog
+from fashioniq.prepare import staging
 
 COLOURS = ("red", "navy blue", "white", "green")
 PRODUCTS = 40
@@ -150,7 +150,7 @@ def test_a_category_whose_move_was_killed_is_taken_back_by_the_next_import(proje
 import os, signal, sys
 from pathlib import Path
 from fashioniq.cli import main
-from fashioniq.data import staging
+from fashioniq.prepare import staging
 moves = 0
 def counted(move):
     def run(self, target):

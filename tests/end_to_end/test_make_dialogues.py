@@ -15,13 +15,13 @@ from fashioniq import config
 from fashioniq.checkpoints import save_model
 from fashioniq.cli import main
 from fashioniq.commands import make_dialogues, talking
-from fashioniq.commands.chat_encoders import Searched
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.dialogues import read_dialogues, split_round
 from fashioniq.data.words import tokenize
 from fashioniq.files import UserError, checksum
 from fashioniq.models.attributes import AttributePredictor
 from fashioniq.models.text import unit
+from fashioniq.systems.search_space import Searched
 
 
 class Counts:

@@ -21,8 +21,9 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-import results
 import workload
+
+import results
 
 ROOT = Path(__file__).resolve().parents[2]
 STRUCTURED = {"metrics.json", "model.json", "store.json", "catalog.json"}  # may have further keys
@@ -101,17 +102,28 @@ def _compare_files(base: Path, head: Path, name: Path) -> tuple[str, list[str]]:
     texts = [content.decode() for content in contents]
     if name.name in STRUCTURED:
         return _compare_json(name.name, *map(json.loads, texts))
+    if name.suffix == ".jsonl":
+        return _compare_lines(*(text.splitlines() for text in texts))
     if name.suffix == ".html":
         texts = [results.page_text(text) for text in texts]
         return ("same", []) if texts[0] == texts[1] else ("wording", [_first_difference(*texts)])
     return "wording" if name.suffix == ".tex" else "DIFFERENT", [_first_difference(*texts)]
 
 
+def _compare_lines(base: list[str], head: list[str]) -> tuple[str, list[str]]:
+    """JSON lines may have more keys, in the same order otherwise."""
+    if len(base) != len(head):
+        return "DIFFERENT", [f"{len(base)} and {len(head)} lines"]
+    verdicts = [_compare_json("", json.loads(old), json.loads(new)) for old, new in zip(base, head, strict=True)]
+    differing = [lines for verdict, lines in verdicts if verdict != "same"]
+    return ("DIFFERENT", differing[0]) if differing else ("same", verdicts[0][1] if verdicts else [])
+
+
 def _compare_json(name: str, base: Any, head: Any) -> tuple[str, list[str]]:
     old, new = results.flattened(base), results.flattened(head)
     changed = [key for key in old if new.get(key, ABSENT) != old[key]]
     lines = [f"{key}: {old[key]!r} -> {new.get(key, ABSENT)!r}" for key in changed]
-    lines += [f"{key}: added" for key in new if key not in old]
+    lines += [f"{key}: added" for key in new if key not in old and not key.startswith("provenance.")]
     if name == "model.json":
         return "model", lines
     if all(_is_sentence(old[key]) and _is_sentence(new.get(key)) for key in changed):

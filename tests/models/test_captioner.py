@@ -4,7 +4,7 @@ from functools import partial
 import pytest
 import torch
 
-from fashioniq.data.features import ItemInputs
+from fashioniq.data.items import ItemInputs
 from fashioniq.data.words import END, PAD, SPECIAL, START, UNKNOWN
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.configs import CaptionerConfig

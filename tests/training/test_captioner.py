@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from fashioniq.data.catalog import Pair
-from fashioniq.data.features import Items
+from fashioniq.data.items import Items
 from fashioniq.data.words import END, PAD, START, UNKNOWN, Vocabulary
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.configs import CaptionerConfig

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from fashioniq.data.dialogues import Dialogue
-from fashioniq.data.features import Items
+from fashioniq.data.items import Items
 from fashioniq.data.words import Vocabulary
 from fashioniq.models.configs import DialogEncoderConfig
 from fashioniq.models.dialog_encoder import DialogEncoder, TextHalf

@@ -9,7 +9,7 @@ from torch.utils.data import TensorDataset
 from fashioniq.askers.best_item import BestItem
 from fashioniq.config import TrainCaptioner, TrainRetriever
 from fashioniq.data.catalog import Pair
-from fashioniq.data.features import Items
+from fashioniq.data.items import Items
 from fashioniq.data.words import Vocabulary
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.configs import CaptionerConfig, RetrieverConfig

@@ -3,7 +3,7 @@ import torch
 
 from fashioniq.askers.best_item import BestItem
 from fashioniq.data.catalog import Pair
-from fashioniq.data.features import Items
+from fashioniq.data.items import Items
 from fashioniq.data.words import Vocabulary
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message

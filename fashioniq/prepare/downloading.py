@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fashioniq.data.fetching import Fetcher, Limits
 from fashioniq.data.images import PictureReader, UnreadableImage, load_image
-from fashioniq.data.unpacking import is_safe
 from fashioniq.files import UserError, checksum, locked, read_text, writing
 from fashioniq.http import Unfetched
+from fashioniq.prepare.archives import is_safe
+from fashioniq.prepare.fetching import Fetcher, Limits
 
 REASONS = ("got", "dead", "broken", "too small", "failed", "no address")
 MIN_SIDE = 32

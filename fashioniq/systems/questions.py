@@ -11,19 +11,20 @@ from fashioniq.askers.attribute_questions import CandidateAware, Known, Predicte
 from fashioniq.askers.language_model import FALLBACK, AllAtOnce, FewShot
 from fashioniq.askers.recorded import fixed_questions, recorded_questions
 from fashioniq.checkpoints import read_facts
-from fashioniq.commands.chat_encoders import Source, searched
-from fashioniq.commands.common import features_folder, pick_device
 from fashioniq.config import Asking
 from fashioniq.data.catalog import ATTRIBUTE_LISTS, Catalog
 from fashioniq.data.dialogues import Dialogue
-from fashioniq.data.features import FeatureStore, Items
+from fashioniq.data.items import Items
 from fashioniq.data.topics import Topic, topics_of
+from fashioniq.features.store import FeatureStore, features_folder
 from fashioniq.files import UserError, checksum
 from fashioniq.llm.endpoint import Endpoint
 from fashioniq.llm.local import LanguageModel
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Asker, Retriever
 from fashioniq.models.text import NoSearch, TextRetriever
+from fashioniq.systems.search_space import Source, searched
+from fashioniq.trained import pick_device
 
 ENDPOINT = "endpoint:"
 

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from fashioniq.categories import canonical, file_name
-from fashioniq.data.downloading import download
-from fashioniq.data.layout import divide, write_category
-from fashioniq.data.picking import Pictures, first_readable
-from fashioniq.data.products import Offer, Source, offers_of_pictures, offers_of_table, select_rows
-from fashioniq.data.staging import move_in, staged
-from fashioniq.data.unpacking import is_archive, unpack
 from fashioniq.files import UserError, read_json, write_json
+from fashioniq.prepare.archives import is_archive, unpack
+from fashioniq.prepare.downloading import download
+from fashioniq.prepare.listings import Offer, Source, offers_of_pictures, offers_of_table, select_rows
+from fashioniq.prepare.picking import Pictures, first_readable
+from fashioniq.prepare.staging import move_in, staged
+from fashioniq.prepare.write_category import divide, write_category
 
 MADE_BY = "fashioniq import-catalog"
 FEWEST_PRODUCTS = 10

@@ -11,16 +11,16 @@ from PIL import Image
 from rich.progress import Progress
 from torch import Tensor
 
-from fashioniq.commands.sources import PictureSource
 from fashioniq.data.dialogues import JOINED
-from fashioniq.data.features import TOP, FeatureStore, Items
-from fashioniq.data.filling import fill_store
 from fashioniq.data.images import load_image
+from fashioniq.data.items import Items
+from fashioniq.features.pictures import PictureSource
+from fashioniq.features.store import TOP, FeatureStore
+from fashioniq.features.writer import fill_store
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
 from fashioniq.models.text import ImageText, TextEncoder, unit
-from fashioniq.trained import load_dialog_encoder as load_dialog_encoder
-from fashioniq.trained import load_pretrained as load_pretrained
+from fashioniq.trained import load_dialog_encoder, load_pretrained
 
 SUFFIXES = ("", ".jpg", ".jpeg", ".png", ".webp")
 

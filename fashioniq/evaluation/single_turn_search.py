@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fashioniq.askers.best_item import BestItem
-from fashioniq.data.features import Items
+from fashioniq.data.items import Items
 from fashioniq.data.queries import Query
 from fashioniq.data.rankings import Vectors
 from fashioniq.data.words import Vocabulary

@@ -11,12 +11,12 @@ from typing import Any
 
 from fashioniq.categories import canonical, file_name, from_file_name
 from fashioniq.data.catalog import IMAGE_SUFFIXES, LABEL_FOLDERS, SPLITS
-from fashioniq.data.downloading import read_addresses
-from fashioniq.data.findings import Findings, fault_of_labels, fault_of_pair, fault_of_title
 from fashioniq.data.images import PictureReader, UnreadableImage
-from fashioniq.data.similar import Look, copies, look_of
 from fashioniq.data.words import tokenize
 from fashioniq.files import UserError
+from fashioniq.prepare.downloading import read_addresses
+from fashioniq.prepare.findings import Findings, fault_of_labels, fault_of_pair, fault_of_title
+from fashioniq.prepare.similar import Look, copies, look_of
 
 Watch = Callable[[Iterable[Any], int, str], Iterable[Any]]  # shows progress through so many things, which it passes on
 

@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fashioniq.data.sample.garments import COLOURS, COVERED_BY_SECOND, Garment
+from fashioniq.sample.garments import COLOURS, COVERED_BY_SECOND, Garment
 
 MOST_WORDS = 12
 USUAL_WORDS = 8

@@ -10,17 +10,10 @@ from torch import nn
 from fashioniq.categories import canonical
 from fashioniq.config import EvalDialogs, TrainRetriever
 from fashioniq.data.catalog import Catalog, Pair
-from fashioniq.data.features import FeatureStore, Items
-from fashioniq.data.features import features_folder as features_folder
-from fashioniq.data.features import open_store as open_store
+from fashioniq.data.items import Items
+from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError, checksum
 from fashioniq.models.encoder import convert_efficientnet_pytorch, create_encoder
-from fashioniq.trained import CAPTIONERS as CAPTIONERS
-from fashioniq.trained import RETRIEVERS as RETRIEVERS
-from fashioniq.trained import create as create
-from fashioniq.trained import load_captioner as load_captioner
-from fashioniq.trained import load_retriever as load_retriever
-from fashioniq.trained import pick_device as pick_device
 
 
 def pairs_with_targets(catalog: Catalog, split: str) -> list[Pair]:

@@ -11,11 +11,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from fashioniq.data.attributes import add_word, find_attributes, place_value
-from fashioniq.data.picking import Pictures, title_of
-from fashioniq.data.tables import Row, read_rows
-from fashioniq.data.texts import NO_VALUE, TEXTS, values_of
-from fashioniq.data.unpacking import is_safe
+from fashioniq.data.titles import NO_VALUE, TEXTS, values_of
 from fashioniq.files import UserError
+from fashioniq.prepare.archives import is_safe
+from fashioniq.prepare.picking import Pictures, title_of
+from fashioniq.prepare.tables import Row, read_rows
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from PIL import Image, ImageDraw
 
-from fashioniq.data.sample.garments import COLOURS, Garment, Rgb
+from fashioniq.sample.garments import COLOURS, Garment, Rgb
 
 Point = tuple[float, float]
 

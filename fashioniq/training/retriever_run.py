@@ -9,14 +9,16 @@ import torch
 from torch.utils.data import TensorDataset
 
 from fashioniq.categories import canonical
-from fashioniq.commands.common import RETRIEVERS, create, describe_data, load_retriever
 from fashioniq.config import RetrieverTrainingSettings, TrainComposer, TrainRetriever
 from fashioniq.data.catalog import Catalog, Pair
-from fashioniq.data.features import FeatureStore, Items
+from fashioniq.data.items import Items
 from fashioniq.data.words import SPECIAL, Vocabulary, load_word_vectors
+from fashioniq.features.selection import describe_data
+from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
 from fashioniq.loop.messages import Asker
 from fashioniq.models.retriever import Listener
+from fashioniq.trained import RETRIEVERS, create, load_retriever
 from fashioniq.training.fitting import fit, loaders
 from fashioniq.training.losses import turn_loss
 from fashioniq.training.retriever import DialogSource, RetrieverTraining

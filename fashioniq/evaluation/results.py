@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from fashioniq.data.cards import ItemCards
-from fashioniq.data.cards import attribute_words as attribute_words
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.features import FeatureStore
+from fashioniq.features.cards import attribute_words
+from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError, read_json
 
 PROTOCOL = "Fashion IQ dialogs"

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from fashioniq.categories import canonical
-from fashioniq.commands.common import open_store, pairs_with_targets
-from fashioniq.commands.single_turn_search import Answers
 from fashioniq.config import EvalSingleTurn, Score, SingleTurn
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.queries import Query, queries_of
+from fashioniq.evaluation.single_turn_search import Answers
+from fashioniq.features.selection import pairs_with_targets
+from fashioniq.features.store import open_store
 from fashioniq.files import UserError, discard, write_json, write_text
 from fashioniq.loop.gallery import NotFiniteError
 from fashioniq.metrics.single_turn import MEASURES, mean, measures

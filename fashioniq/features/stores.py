@@ -5,10 +5,10 @@ from pathlib import Path
 
 from rich.progress import Progress
 
-from fashioniq.commands.sources import Source
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.features import FeatureStore
-from fashioniq.data.filling import fill_store
+from fashioniq.features.pictures import Source
+from fashioniq.features.store import FeatureStore
+from fashioniq.features.writer import fill_store
 
 
 def fill(root: Path, catalog: Catalog, source: Source, update: bool = False) -> None:

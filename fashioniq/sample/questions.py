@@ -4,8 +4,8 @@ import random
 from dataclasses import dataclass
 
 from fashioniq.data.dialogues import join_round
-from fashioniq.data.sample.garments import DETAILS, Garment
-from fashioniq.data.sample.grammar import (
+from fashioniq.sample.garments import DETAILS, Garment
+from fashioniq.sample.grammar import (
     CLOSURE_CLAUSES,
     COLOUR_WORDS,
     FIT_CLAUSES,

@@ -10,8 +10,8 @@ from pathlib import Path
 from fashioniq.categories import file_name
 from fashioniq.data.catalog import IMAGE_SUFFIXES
 from fashioniq.data.images import PictureReader, UnreadableImage, load_square
-from fashioniq.data.unpacking import is_hidden
 from fashioniq.files import UserError
+from fashioniq.prepare.archives import is_hidden
 
 _NUMBERED = re.compile(r"(.+)[_-](\d{1,9})")
 _WORD = re.compile(r"[^\W_]+")

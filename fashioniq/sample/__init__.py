@@ -8,12 +8,12 @@ from pathlib import Path
 from fashioniq.categories import FILE_NAMES, canonical
 from fashioniq.data.catalog import SPLITS
 from fashioniq.data.dialogues import Dialogue, write_dialogues
-from fashioniq.data.pairing import reference_pairs
-from fashioniq.data.sample.drawing import draw_garment
-from fashioniq.data.sample.garments import Garment, random_garment
-from fashioniq.data.sample.grammar import COLOUR_WORDS, SLEEVE_ORDER, two_captions
-from fashioniq.data.sample.questions import NOUNS, question_dialog
 from fashioniq.files import UserError, read_json, write_json
+from fashioniq.prepare.pairing import reference_pairs
+from fashioniq.sample.drawing import draw_garment
+from fashioniq.sample.garments import Garment, random_garment
+from fashioniq.sample.grammar import COLOUR_WORDS, SLEEVE_ORDER, two_captions
+from fashioniq.sample.questions import NOUNS, question_dialog
 
 LEAST_SIZE = 96  # below it a button or a pocket cannot be seen
 LEAST_PRODUCTS = 30

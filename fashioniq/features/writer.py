@@ -20,7 +20,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from fashioniq.data.features import PLAN, FeatureStore
+from fashioniq.features.store import PLAN, FeatureStore
 from fashioniq.files import UserError, atomic_write, locked, read_json, remove_leftovers, write_json
 
 PART = 256  # products a part

@@ -13,17 +13,19 @@ from torch import Tensor, nn
 
 from fashioniq.categories import canonical
 from fashioniq.checkpoints import load_weights, read_facts
-from fashioniq.commands.common import load_encoder, pick_device
 from fashioniq.config import ExtractFeatures, ImportFeatures
 from fashioniq.data.attributes import label_vocabulary, top_labels
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.features import TOP, as_float32
-from fashioniq.data.filling import Advance, Extract, Part
 from fashioniq.data.images import AHEAD, PictureReader, UnreadableImage, load_square
-from fashioniq.data.metadata import metadata_vectors, words_fingerprint
+from fashioniq.data.items import as_float32
+from fashioniq.features.metadata import metadata_vectors, words_fingerprint
+from fashioniq.features.selection import load_encoder
+from fashioniq.features.store import TOP
+from fashioniq.features.writer import Advance, Extract, Part
 from fashioniq.files import UserError, checksum, read_json
 from fashioniq.models.attributes import AttributePredictor, top_attributes
 from fashioniq.models.encoder import InFloat32, captured, create_encoder, encoder_mean_std, encoder_size, normalise, prepare_inference
+from fashioniq.trained import pick_device
 
 LABELLED_OFTEN = 3  # training products that must carry a word for it to be an attribute, where labels are taken as they are
 

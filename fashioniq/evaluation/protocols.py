@@ -1,0 +1,136 @@
+"""Protocols of dialog evaluations: how ranks become measures, and how results are written, shown and printed."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from fashioniq.data.cards import ItemCards
+from fashioniq.files import write_text
+from fashioniq.metrics.chat import MEASURES, round_table
+from fashioniq.metrics.ranking import average, success, turn_table
+from fashioniq.report.chat import write_chat_page
+from fashioniq.report.page import write_dialog_page
+from fashioniq.report.tables import RANKS_COUNT, csv_table, label, print_table, rounded, success_line
+from fashioniq.systems.task import Task
+
+COLUMNS = ("turn", "P", "R@1", "R@5", "R@10", "R@50", "Hits@10", "MRR", "mean_rank", "median_rank")
+Evaluated = Sequence[tuple[dict[str, Any], list[dict[str, Any]]]]  # metrics.json and dialogs.jsonl of each task
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """One way to measure dialogs.
+
+    `first_turn` is the number of the first turn in names and tables; `score` writes a squared distance for run.trec; `replaced` are
+    files of earlier results that go before new ones are computed.
+    """
+
+    first_turn: int
+    score: Callable[[float], str]
+    replaced: tuple[str, ...]
+    metrics: Callable[[Task, Tensor, int], dict[str, Any]]
+    write_report: Callable[[Path, Evaluated, ItemCards], None]
+    print: Callable[[dict[str, Any]], None]
+
+
+def _turn_metrics(task: Task, rank_NT: Tensor, gallery: int) -> dict[str, Any]:
+    """Measures after every turn, their average, and the share of dialogs that found their target (Fashion IQ)."""
+    table = turn_table(rank_NT, gallery)
+    measured = {"turns": table, "average": average(table), "success": success(rank_NT)}
+    return {"protocol": task.protocol, "gallery": gallery, "dialogs": len(rank_NT), **task.facts, **measured}
+
+
+def _write_turn_report(out: Path, evaluated: Evaluated, cards: ItemCards) -> None:
+    ((metrics, records),) = evaluated
+    write_dialog_page(out / "report.html", metrics, records, cards)
+
+
+def _print_turns(metrics: dict[str, Any]) -> None:
+    covered = f", {100 * metrics['coverage']:.1f} % of the split have features" if "coverage" in metrics else ""
+    where = f"{metrics['category']}, {metrics['split']} split: " if "category" in metrics else ""
+    print(f"{where}{metrics['dialogs']} dialogs, gallery {metrics['gallery']}{covered}")
+    several = len(metrics["turns"]) > 1
+    mean = ["mean", *(rounded(name, metrics["average"][name]) for name in COLUMNS[1:])] if several else None
+    header = [label(name).replace(" ", "\n") for name in COLUMNS]
+    rows = [[rounded(name, turn[name]) for name in COLUMNS] for turn in metrics["turns"]]
+    print_table(header, rows, left=0, last=mean)
+    print(RANKS_COUNT)
+    if several:
+        print(success_line(metrics["success"]))
+    chance = {n: f"R@{n} {min(100, 100 * n / metrics['gallery']):.2f}" for n in (10, 50)}
+    print(f"chance level: P 50, {chance[10]}, {chance[50]}" + _origin(metrics))
+
+
+def _origin(metrics: dict[str, Any]) -> str:
+    """Features, user and catalog, where the system has them."""
+    if "features" not in metrics:
+        return ""
+    noise = f", word noise {100 * metrics['errors']:g} %" if metrics["errors"] else ""
+    lines = [f"; features: {metrics['features']}; user: {metrics['user']}, {metrics['decoding']}{noise}"]
+    if metrics["exclude_shown"]:
+        lines.append("no product is shown twice in a dialog; ranks count all products")
+    if index := metrics["index"]:
+        how = "".join(f"{name} {index[name]}, " for name in ("nprobe", "efSearch") if name in index)
+        recall = f"recall@10 {index['recall@10']:.3f} on {index['queries']} queries"
+        lines.append(f"products to show are searched with the index {index['index']}: {how}{recall}")
+    lines.append(f"pictures: {metrics['pictures']}; captions: {metrics['captions']}")
+    return "\n".join(lines)
+
+
+def _round_metrics(task: Task, rank_NT: Tensor, gallery: int) -> dict[str, Any]:
+    """Measures after every round, where round 0 is the caption (ChatIR)."""
+    rounds = round_table(rank_NT, gallery)
+    measured = {"rounds": rounds, "BRI": rounds[-1]["BRI"]}
+    about = {"protocol": task.protocol, "name": task.name, "gallery": gallery, "dialogs": len(rank_NT)}
+    return {**about, **task.facts, **measured}
+
+
+def _write_round_report(out: Path, evaluated: Evaluated, cards: ItemCards) -> None:
+    rows = [
+        [metrics["name"], *(row[key] for key in ("round", *MEASURES))]
+        for metrics, _ in evaluated
+        for row in metrics["rounds"]
+    ]
+    write_text(out / "table.csv", csv_table(("dialogues", "round", *MEASURES), rows))
+    write_chat_page(out / "report.html", evaluated, cards)
+
+
+def _print_rounds(metrics: dict[str, Any]) -> None:
+    covered = f", {100 * metrics['coverage']:.1f} % of it has vectors" if "coverage" in metrics else ""
+    query = f"; {metrics['query']}" if "query" in metrics else ""
+    print(f"{metrics['name']}: {metrics['dialogs']:,} dialogs, search space {metrics['gallery']:,} images{covered}{query}")
+    cut = metrics.get("cut")
+    rows = [[rounded(name, row[name]) for name in ("round", *MEASURES)] for row in metrics["rounds"]]
+    if cut is not None:
+        rows = [[*row, str(count)] for row, count in zip(rows, cut, strict=True)]
+    print_table(["round", *MEASURES, *(["cut"] if cut is not None else [])], rows, left=0)
+    print("Hits@10: at that round or before; R@N: at that round. ATR counts from 1. BRI: lower is better")
+    if cut is not None:
+        print(f"cut: dialogs that exceed the {metrics['limit']} tokens of {metrics['encoder']}")
+    if asked := metrics.get("questions"):
+        unmarked = f"; {asked['without_mark']} rounds have no question mark" if asked["without_mark"] else ""
+        means = f"{asked['exact_repeats']:.2f} exact repeats, {asked['unique_tokens']:.1f} different words"
+        print(f"questions per dialog: {means}{unmarked}")
+
+
+PROTOCOLS = {
+    "Fashion IQ dialogs": Protocol(
+        first_turn=1,
+        score=lambda distance: f"{-distance:.6f}",
+        replaced=(),
+        metrics=_turn_metrics,
+        write_report=_write_turn_report,
+        print=_print_turns,
+    ),
+    "ChatIR": Protocol(
+        first_turn=0,
+        score=lambda distance: f"{1 - distance / 2:.8f}",  # the cosine, of vectors of unit length
+        replaced=("metrics.json", "dialogs.jsonl", "run.trec", "table.csv", "report.html"),
+        metrics=_round_metrics,
+        write_report=_write_round_report,
+        print=_print_rounds,
+    ),
+}

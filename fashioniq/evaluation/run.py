@@ -1,0 +1,116 @@
+"""Run the dialogs of a system, measure them and write all results: one evaluator for all systems."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.progress import track
+from torch import Tensor
+
+from fashioniq.evaluation.protocols import PROTOCOLS, Protocol
+from fashioniq.files import UserError, discard, write_json, write_jsonl, write_text
+from fashioniq.loop.gallery import Gallery, NotFiniteError
+from fashioniq.loop.rollout import Dialogs, rollout
+from fashioniq.provenance import provenance
+from fashioniq.systems.task import Task
+
+DEPTH = 50  # items of each ranking in run.trec: enough for R@50
+TOP = 10  # items of the last ranking in dialogs.jsonl
+
+
+@dataclass(frozen=True)
+class DialogRun:
+    """The finished dialogs of a task: ranks N×T, 0-based, the lines of dialogs.jsonl and those of run.trec."""
+
+    rank_NT: Tensor
+    gallery: int
+    records: list[dict[str, Any]]
+    rankings: list[str]
+
+
+def evaluate(tasks: Sequence[Task], out: Path, batch_size: int) -> list[dict[str, Any]]:
+    """Run all dialogs, write all results to `out`, and return what is in each metrics.json.
+
+    Several tasks have a folder each in `out`, and share one table and one page. A metrics.json is written last.
+    """
+    protocol = PROTOCOLS[tasks[0].protocol]
+    folders = [out / task.name if len(tasks) > 1 else out for task in tasks]
+    discard(out, *(str((folder / "metrics.json").relative_to(out)) for folder in folders), *protocol.replaced)
+    evaluated = []
+    for task, folder in zip(tasks, folders, strict=True):
+        done = run_dialogs(task, protocol, batch_size)
+        metrics = protocol.metrics(task, done.rank_NT, done.gallery)
+        metrics["provenance"] = provenance(task.data, retriever=task.retriever)
+        write_jsonl(folder / "dialogs.jsonl", done.records)
+        write_text(folder / "run.trec", "".join(line + "\n" for line in done.rankings))
+        for name, content in task.files.items():
+            write_json(folder / name, content)
+        evaluated.append((metrics, done.records))
+    protocol.write_report(out, evaluated, tasks[0].cards)
+    for (metrics, _), folder in zip(evaluated, folders, strict=True):
+        write_json(folder / "metrics.json", metrics)
+    return [metrics for metrics, _ in evaluated]
+
+
+def print_results(evaluated: Sequence[dict[str, Any]], out: Path) -> None:
+    """Print the measures, and where the results are."""
+    for metrics in evaluated:
+        PROTOCOLS[metrics["protocol"]].print(metrics)
+    print(f"results in {out}, dialogs to look at in {out / 'report.html'}")
+
+
+@torch.no_grad()
+def run_dialogs(task: Task, protocol: Protocol, batch_size: int) -> DialogRun:
+    """Run the dialogs of a task batch by batch. Raises UserError for queries that are not finite."""
+    ranks: list[Tensor] = []
+    records: list[dict[str, Any]] = []
+    rankings: list[str] = []
+    size = 0
+    try:
+        for start in track(range(0, task.count, batch_size), description=task.name):
+            system, user, target_B, first = task.batch(range(start, min(start + batch_size, task.count)))
+            dialogs = rollout(system, user, target_B, first, task.turns)
+            numbers = range(start, start + len(target_B)) if task.repeated else None
+            tops = [system.gallery.top(query_BD, DEPTH) for query_BD in dialogs.talk.queries]
+            ranks.append(dialogs.ranks.cpu())
+            records += _records(dialogs, tops, system.gallery, dialogs.texts(system.gallery.items.ids, system.vocabulary))
+            rankings += _rankings(protocol, dialogs.target_B.tolist(), tops, system.gallery.items.ids, numbers)
+            size = len(system.gallery)
+    except NotFiniteError as error:
+        raise UserError(f"{task.name}: the queries are not finite numbers ({error}); {task.advice}") from error
+    return DialogRun(torch.cat(ranks), size, records, rankings)
+
+
+def _records(
+    dialogs: Dialogs, tops: Sequence[tuple[Tensor, Tensor]], gallery: Gallery, texts: list[list[dict[str, Any]]]
+) -> Iterator[dict[str, Any]]:
+    """The lines of dialogs.jsonl. `shown` is the product offered, or the best one after the turn where none was."""
+    ids = gallery.items.ids
+    best_BT = torch.stack([item_BK[:, 0] for _, item_BK in tops], 1).tolist()
+    last_BK = tops[-1][1][:, :TOP].tolist()
+    for row, target in enumerate(dialogs.target_B.tolist()):
+        ranks = dialogs.ranks[row].tolist()
+        turns = [
+            {"shown": said["offer"].get("item", ids[best]), "words": said.pop("words"), "rank": rank, **said}
+            for best, said, rank in zip(best_BT[row], texts[row], ranks, strict=True)
+        ]
+        yield {"target": ids[target], "turns": turns, "top": [ids[item] for item in last_BK[row]]}
+
+
+def _rankings(
+    protocol: Protocol,
+    targets: Sequence[int],
+    tops: Sequence[tuple[Tensor, Tensor]],
+    ids: Sequence[str],
+    numbers: Sequence[int] | None,
+) -> Iterator[str]:
+    """The lines of run.trec: the query TARGET-TURN, or TARGET-NUMBER-TURN where a target has several dialogs."""
+    names = [name.replace(" ", "%20") for name in ids]
+    found = [tuple(part.tolist() for part in top) for top in tops]
+    for row, target in enumerate(targets):
+        query = names[target] if numbers is None else f"{names[target]}-{numbers[row]}"
+        for turn, (distances, items) in enumerate(found, start=protocol.first_turn):
+            for place, (distance, item) in enumerate(zip(distances[row], items[row], strict=True), start=1):
+                yield f"{query}-{turn} Q0 {names[item]} {place} {protocol.score(distance)} fashioniq"

@@ -1,0 +1,1 @@
+"""The feature store and everything that fills it: pictures, metadata, vectors of other encoders."""

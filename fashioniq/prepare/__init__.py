@@ -1,0 +1,1 @@
+"""What makes, downloads, imports or checks a Fashion IQ folder."""

@@ -1,0 +1,45 @@
+"""What a system hands to the evaluation: the dialogs to run, and what their results depend on."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from torch import Tensor
+
+from fashioniq.data.cards import ItemCards
+from fashioniq.loop.messages import Message, User
+from fashioniq.loop.rollout import System
+
+Protocol = Literal["Fashion IQ dialogs", "ChatIR"]  # how results are measured, written and shown
+
+
+class Batch(NamedTuple):
+    """Dialogs that run together: who takes part, the targets as positions in the gallery, and the first offer."""
+
+    system: System
+    user: User
+    target_B: Tensor
+    first: Message
+
+
+@dataclass(frozen=True)
+class Task:
+    """`count` dialogs of `turns` turns; `batch` gives those in some rows, 0 ≤ row < count.
+
+    `facts` go into metrics.json, `data` into its provenance: the fingerprint of each file or category; `retriever` is the provenance
+    of the evaluated model. `files` are further results by file name. `repeated` says that a product can be the target of several
+    dialogs. `advice` completes the error for queries that are not finite.
+    """
+
+    name: str
+    protocol: Protocol
+    count: int
+    turns: int
+    batch: Callable[[Sequence[int]], Batch]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    data: Mapping[str, str] = field(default_factory=dict)
+    retriever: Mapping[str, Any] | None = None
+    files: Mapping[str, Any] = field(default_factory=dict)
+    cards: ItemCards = field(default_factory=ItemCards)
+    repeated: bool = False
+    advice: str = "check the retriever's weights"

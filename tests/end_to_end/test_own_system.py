@@ -1,0 +1,47 @@
+"""A system of one's own is one file and one YAML: no file of the package changes."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fashioniq.cli import main
+
+FOLDER = Path(__file__).parent / "own_system"
+TITLES = {
+    "a": "red dress long sleeves",
+    "b": "red shirt short sleeves",
+    "c": "navy skirt pleated",
+    "d": "navy coat wool hood",
+    "e": "green silk dress belt",
+}
+
+
+@pytest.fixture
+def results(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    (tmp_path / "titles.json").write_text(json.dumps(TITLES))
+    config = ["--config", str(FOLDER / "echo.yaml"), "--titles", str(tmp_path / "titles.json")]
+    assert main(["eval-dialogs", *config, "--out", str(tmp_path / "results")]) == 0
+    return tmp_path / "results"
+
+
+def test_it_is_evaluated_as_every_other_system(results, capsys):
+    metrics = json.loads((results / "metrics.json").read_text())
+    assert metrics["dialogs"] == metrics["gallery"] == len(TITLES) and len(metrics["turns"]) == 2
+    assert metrics["turns"][-1]["R@1"] == 100 > metrics["turns"][0]["MRR"]
+    dialogs = [json.loads(line) for line in (results / "dialogs.jsonl").read_text().splitlines()]
+    assert [dialog["target"] for dialog in dialogs] == list(TITLES)
+    assert dialogs[0]["turns"][0]["offer"] == {} and dialogs[0]["turns"][0]["reply"] == {"text": "red long"}
+    assert dialogs[0]["turns"][1]["offer"] == {"text": "red long"}  # the echo
+    assert len((results / "run.trec").read_text().splitlines()) == len(TITLES) * 2 * len(TITLES)
+    assert "red long" in (results / "report.html").read_text()
+    assert "5 dialogs, gallery 5" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["nowhere", "json.tool"])
+def test_a_module_that_is_no_system_is_refused_in_one_line(name, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["eval-dialogs", "--system", name])
+    error = capsys.readouterr().err
+    assert stopped.value.code == 2 and "expected a --system of fashion-iq" in error and error.count("\n") == 1
