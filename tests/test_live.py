@@ -10,7 +10,7 @@ from fashioniq.askers.attribute_questions import CandidateAware, Known
 from fashioniq.askers.best_item import BestItem
 from fashioniq.askers.limited import Limited
 from fashioniq.data.cards import ItemCards
-from fashioniq.data.features import Items
+from fashioniq.data.items import Items
 from fashioniq.data.words import UNKNOWN, Vocabulary
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
@@ -30,11 +30,21 @@ def showing_system(exclude_shown=False):
     """A retriever that reads words and shows products; its products are at random places."""
     torch.manual_seed(0)
     config = RetrieverConfig(width=16, heads=2, hidden=32, layers=1)
-    retriever = DialogRetriever(config, vocabulary=len(VOCABULARY), features=6, attributes=4).eval().requires_grad_(False)
+    retriever = (
+        DialogRetriever(config, vocabulary=len(VOCABULARY), features=6, attributes=4)
+        .eval()
+        .requires_grad_(False)
+    )
     torch.nn.init.normal_(retriever.query.weight)
     items = Items(IDS, torch.randn(N, 6), torch.randint(1, 5, (N, 8)))
     cards = ItemCards({"p3": Path("p3.jpg")}, {"p3": "A dress"}, {"p3": ["navy"]})
-    return System(retriever, BestItem(exclude_shown), Gallery(items, retriever.embed_images(items.features_ND)), VOCABULARY, cards)
+    return System(
+        retriever,
+        BestItem(exclude_shown),
+        Gallery(items, retriever.embed_images(items.features_ND)),
+        VOCABULARY,
+        cards,
+    )
 
 
 class Letters:
@@ -46,10 +56,14 @@ class Letters:
 
 
 def asking_system(questions=2):
-    vectors_ND = torch.nn.functional.normalize(torch.rand(N, 26, generator=torch.Generator().manual_seed(0)), dim=1)
+    vectors_ND = torch.nn.functional.normalize(
+        torch.rand(N, 26, generator=torch.Generator().manual_seed(0)), dim=1
+    )
     topics = [Known(f"{word}?", [word, "no"] * (N // 2)) for word in ("red", "long")]
     asker = Limited(CandidateAware(topics, 10), questions)
-    return System(TextRetriever(Letters()), asker, Gallery(Items.without_attributes(IDS, vectors_ND), vectors_ND))
+    return System(
+        TextRetriever(Letters()), asker, Gallery(Items.without_attributes(IDS, vectors_ND), vectors_ND)
+    )
 
 
 def state_of(live):
@@ -80,15 +94,23 @@ def test_a_text_is_read_beyond_eight_words_and_up_to_a_bound():
 def test_unknown_words_are_reported_once_each_and_change_nothing():
     system = showing_system()
     talk = system.begin(2)
-    talk = system.hear(talk, system.offer(talk), Message(texts=["navy zorgle longer Florp zorgle", "navy longer"]))
+    talk = system.hear(
+        talk, system.offer(talk), Message(texts=["navy zorgle longer Florp zorgle", "navy longer"])
+    )
     assert system.unknown("navy zorgle longer Florp zorgle") == ["zorgle", "florp"]
     assert not (talk.turns[0].words_BL == UNKNOWN).any() and torch.equal(*talk.queries[0])
-    assert system.has_known_word("zorgle navy") and not system.has_known_word("zorgle") and not system.has_known_word("?!")
+    assert (
+        system.has_known_word("zorgle navy")
+        and not system.has_known_word("zorgle")
+        and not system.has_known_word("?!")
+    )
 
 
 def test_a_system_with_an_open_vocabulary_has_no_unknown_words():
     system = asking_system()
-    assert system.unknown("zorgle") == [] and system.has_known_word("zorgle") and not system.has_known_word("?!")
+    assert (
+        system.unknown("zorgle") == [] and system.has_known_word("zorgle") and not system.has_known_word("?!")
+    )
 
 
 def test_the_top_products_of_each_dialog_are_the_nearest_with_their_cards():
@@ -99,7 +121,9 @@ def test_the_top_products_of_each_dialog_are_the_nearest_with_their_cards():
     for row, products in enumerate(top):
         far_N = (system.gallery.vectors_ND - talk.queries[-1][row]).norm(dim=1)
         assert [product.id for product in products] == [IDS[place] for place in far_N.argsort()]
-        assert [product.distance for product in products] == pytest.approx(far_N.sort().values.tolist(), abs=1e-5)
+        assert [product.distance for product in products] == pytest.approx(
+            far_N.sort().values.tolist(), abs=1e-5
+        )
     card = next(product for product in top[0] if product.id == "p3")
     assert (card.title, card.attributes, card.picture) == ("A dress", ["navy"], Path("p3.jpg"))
     other = next(product for product in top[0] if product.id == "p4")
@@ -140,7 +164,11 @@ def test_more_like_a_product_makes_it_the_offer_and_shows_what_is_near_to_it():
     after = live.say("longer")
     turn = after.talk.turns[-1]
     assert torch.equal(turn.image_BD, live.system.gallery.items.features_ND[7:8])
-    assert after.chosen(None)["turns"][1] == {"offer": {"item": "p7"}, "reply": {"text": "longer"}, "rank": None}
+    assert after.chosen(None)["turns"][1] == {
+        "offer": {"item": "p7"},
+        "reply": {"text": "longer"},
+        "rank": None,
+    }
 
 
 def test_more_like_an_unknown_product_or_in_a_dialog_of_questions_is_refused():
@@ -156,7 +184,9 @@ def test_the_product_offered_is_always_among_those_shown():
     for _ in range(6):
         live = live.say("navy")
         assert live.offered in [product.id for product in live.products(2)]
-        assert [product.id for product in live.products(N)] == [product.id for product in live.system.top(live.talk, N)[0]]
+        assert [product.id for product in live.products(N)] == [
+            product.id for product in live.system.top(live.talk, N)[0]
+        ]
 
 
 def test_a_system_asks_takes_answers_and_goes_on_without_questions():
@@ -169,7 +199,12 @@ def test_a_system_asks_takes_answers_and_goes_on_without_questions():
     live = live.say("no")
     assert sorted(asked) == ["long?", "red?"] and live.question == ""
     live = live.say("something blue")
-    assert live.said == ["a dress", "is it yes", "no", "something blue"]  # a question mark would end the question
+    assert live.said == [
+        "a dress",
+        "is it yes",
+        "no",
+        "something blue",
+    ]  # a question mark would end the question
     assert live.talk.rounds == [["a dress", f"{asked[0]} is it yes", f"{asked[1]} no", "something blue"]]
 
 

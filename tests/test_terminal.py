@@ -48,20 +48,31 @@ def test_a_row_of_pictures_has_a_place_for_each_product(tmp_path):
     png = picture_row([product("a", tmp_path / "a.png"), product("b", tmp_path / "b.png"), product("c")])
     row = Image.open(io.BytesIO(png))
     assert row.size == (3 * SIDE, SIDE)
-    assert [row.getpixel((place * SIDE + SIDE // 2, SIDE // 2)) for place in range(3)] == [(255, 0, 0), (211,) * 3, (211,) * 3]
+    assert [row.getpixel((place * SIDE + SIDE // 2, SIDE // 2)) for place in range(3)] == [
+        (255, 0, 0),
+        (211,) * 3,
+        (211,) * 3,
+    ]
 
 
 def test_both_protocols_carry_the_whole_picture():
     png = bytes(range(256)) * 40
     kitty = re.findall(r"\033_G([^;]*);([^\033]*)\033\\", escape_sequence(png, "kitty"))
-    assert kitty[0][0] == f"a=T,f=100,r={ROWS},m=1" and [head for head, _ in kitty[1:]] == ["m=1"] * (len(kitty) - 2) + ["m=0"]
-    assert all(len(chunk) <= 4096 for _, chunk in kitty) and base64.b64decode("".join(chunk for _, chunk in kitty)) == png
+    assert kitty[0][0] == f"a=T,f=100,r={ROWS},m=1" and [head for head, _ in kitty[1:]] == ["m=1"] * (
+        len(kitty) - 2
+    ) + ["m=0"]
+    assert (
+        all(len(chunk) <= 4096 for _, chunk in kitty)
+        and base64.b64decode("".join(chunk for _, chunk in kitty)) == png
+    )
     iterm2 = re.fullmatch(r"\033\]1337;File=([^:]*):([^\a]*)\a\n", escape_sequence(png, "iterm2"))
     assert f"size={len(png)};" in iterm2[1] and base64.b64decode(iterm2[2]) == png
 
 
 def test_titles_cannot_send_escape_sequences_or_markup_to_the_terminal(capsys):
-    print_products([product("x", title="\033[2Ja [red]dress[/red]\nnew line", attributes=["\033]0;title\a"])], marked="x")
+    print_products(
+        [product("x", title="\033[2Ja [red]dress[/red]\nnew line", attributes=["\033]0;title\a"])], marked="x"
+    )
     out = capsys.readouterr().out
     assert "\033" not in out and "\a" not in out and "[red]dress[/red]" in out and "→ 1" in out
 
@@ -78,4 +89,3 @@ def test_the_page_escapes_everything_and_refreshes_itself_until_the_end(tmp_path
         assert "<script" not in page and page.count("&lt;script&gt;") >= 4 - ended
         assert ('http-equiv="refresh"' in page) != ended and "data:image/jpeg;base64," in page
         assert page.count("class=hit") == 1
-

@@ -34,7 +34,7 @@ def print_products(products: Sequence[Product], marked: str | None = None, dista
 
 
 class View:
-    """Shows a live dialog: `count` products at a time, and their pictures in the terminal or else on the page `page`."""
+    """Shows a live dialog: `count` products, and their pictures in the terminal or else on the page `page`."""
 
     def __init__(self, count: int, page: Path) -> None:
         self.count, self.page = count, page

@@ -1,4 +1,4 @@
-"""Talking to trained systems: from Python, in a pseudo-terminal, line by line in this process, and by `search`."""
+"""Talking to trained systems: from Python, in a pseudo-terminal, line by line in-process, and by `search`."""
 
 import builtins
 import json
@@ -20,8 +20,8 @@ from fashioniq.askers.best_item import BestItem
 from fashioniq.checkpoints import read_facts, save_model
 from fashioniq.cli import main
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.features import FeatureStore
 from fashioniq.data.words import SPECIAL, Vocabulary, tokenize
+from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
 from fashioniq.models.composer import Composer
 from fashioniq.models.configs import ComposerConfig, DialogEncoderConfig, RetrieverConfig
@@ -42,8 +42,18 @@ def encoder(vector_runs, tmp_path):
     """A run of a dialog encoder with random weights on the same features."""
     store, run = FeatureStore(vector_runs.store), tmp_path / "encoder"
     labels = Catalog(vector_runs.catalog, "dresses").labels.values()
-    vocabulary = Vocabulary(sorted({word for lists in labels for words in lists for text in words for word in tokenize(text)}))
-    sizes = {"features": store.size, "width": 16, "heads": 2, "hidden": 32, "layers": 1, "dropout": 0.0, "limit": 40}
+    vocabulary = Vocabulary(
+        sorted({word for lists in labels for words in lists for text in words for word in tokenize(text)})
+    )
+    sizes = {
+        "features": store.size,
+        "width": 16,
+        "heads": 2,
+        "hidden": 32,
+        "layers": 1,
+        "dropout": 0.0,
+        "limit": 40,
+    }
     config, of_data = DialogEncoderConfig.of_sizes("transformer", sizes)
     torch.manual_seed(0)
     facts = {"kind": "dialog encoder", "model": "transformer", "sizes": sizes, "words": vocabulary.words}
@@ -85,14 +95,27 @@ def test_loading_without_torch_in_the_way():
 @pytest.mark.parametrize("kind", ["transformer", "rnn", "composer"])
 def test_every_kind_of_retriever_is_loaded_with_the_data_of_its_training(kind, retriever, vector_runs):
     facts = read_facts(retriever, "retriever")
-    of_data = {"vocabulary": len(facts["words"]), "features": facts["sizes"]["features"], "attributes": 0, "max_words": 8, "word_vector_size": 0}
+    of_data = {
+        "vocabulary": len(facts["words"]),
+        "features": facts["sizes"]["features"],
+        "attributes": 0,
+        "max_words": 8,
+        "word_vector_size": 0,
+    }
     if kind != "transformer":
-        config = RetrieverConfig(kind="rnn", width=16) if kind == "rnn" else ComposerConfig(composition="B", width=16)
+        config = (
+            RetrieverConfig(kind="rnn", width=16)
+            if kind == "rnn"
+            else ComposerConfig(composition="B", width=16)
+        )
         model = (RNNRetriever if kind == "rnn" else Composer)(config, **of_data)
         save_model(retriever, model, {**facts, "model": kind, "sizes": config.sizes(**of_data)})
     system = fashioniq.load(str(retriever), split="val", device="cpu")
     assert isinstance(system.asker, BestItem)
-    assert system.gallery.items.ids == FeatureStore(vector_runs.store).items(Catalog(vector_runs.catalog, "dresses").ids("val")).ids
+    assert (
+        system.gallery.items.ids
+        == FeatureStore(vector_runs.store).items(Catalog(vector_runs.catalog, "dresses").ids("val")).ids
+    )
     talk = system.begin(2)
     texts = [" ".join(known_words(retriever, 10)), "zorgle"]
     talk = system.hear(talk, system.offer(talk), Message(texts=texts))
@@ -133,7 +156,11 @@ class Terminal:
 
     def __init__(self, *arguments, **environment):
         self.screen, keyboard = os.openpty()
-        inherited = {name: value for name, value in os.environ.items() if name not in ("TMUX", "KITTY_WINDOW_ID", "TERM_PROGRAM", "LC_TERMINAL")}
+        inherited = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in ("TMUX", "KITTY_WINDOW_ID", "TERM_PROGRAM", "LC_TERMINAL")
+        }
         command = [sys.executable, "-m", "fashioniq.cli", "chat", *map(str, arguments)]
         environment = {**inherited, "TERM": "xterm", "COLUMNS": "200", **environment}
         self.process = subprocess.Popen(
@@ -253,7 +280,9 @@ def test_a_dialog_encoder_asks_and_takes_answers(encoder, chat):
     code, prompts, told = chat(encoder, "a red dress", "red zorgle", "more like 2", "", "this is it", show=2)
     assert code == 0 and prompts[0] == "What are you looking for? > " and prompts[1].endswith("? > ")
     assert "unknown words: zorgle" in told.out and "cannot start from a product" in told.out
-    assert prompts[2] == prompts[3] == prompts[4] != prompts[1]  # the refused step and the empty line change nothing
+    assert (
+        prompts[2] == prompts[3] == prompts[4] != prompts[1]
+    )  # the refused step and the empty line change nothing
     (record,) = logged(encoder)
     assert [turn["offer"] for turn in record["turns"]] == [{}, {"text": prompts[1].removesuffix(" > ")}]
     assert [turn["reply"]["text"] for turn in record["turns"]] == ["a red dress", "red zorgle"]
@@ -271,7 +300,9 @@ def test_more_like_takes_words_in_the_same_line_and_this_is_it_takes_the_product
     assert code == 0
     (record,) = logged(retriever)
     tables = [shown(block) for block in told.out.split("attributes")[1:]]
-    assert record["turns"][0]["offer"]["item"] == tables[0][0][1] and record["turns"][0]["reply"] == {"text": word}
+    assert record["turns"][0]["offer"]["item"] == tables[0][0][1] and record["turns"][0]["reply"] == {
+        "text": word
+    }
     assert record["target"] == tables[-1][1]
 
 
@@ -281,7 +312,10 @@ def test_every_chat_is_a_line_of_the_log_and_an_empty_one_is_none(retriever, cha
     for lines in ([word, end], [end], [word, word, end]):
         code, _, told = chat(retriever, *lines)
         assert code == 0 and told.err == "" and "Chat ended" in told.out
-    assert [(record["target"], len(record["turns"])) for record in logged(retriever)] == [(None, 1), (None, 2)]
+    assert [(record["target"], len(record["turns"])) for record in logged(retriever)] == [
+        (None, 1),
+        (None, 2),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -301,8 +335,14 @@ def test_every_chat_is_a_line_of_the_log_and_an_empty_one_is_none(retriever, cha
 )
 def test_what_is_missing_is_told_in_one_line(options, told, project, vector_runs, tmp_path, capsys):
     (tmp_path / "file").write_text("")
-    places = {"RETRIEVER": vector_runs.retriever, "CAPTIONER": vector_runs.captioner, "FILE/dialogs.jsonl": tmp_path / "file" / "x.jsonl"}
-    code = main(project.arguments("chat", **{name: places.get(value, value) for name, value in options.items()}))
+    places = {
+        "RETRIEVER": vector_runs.retriever,
+        "CAPTIONER": vector_runs.captioner,
+        "FILE/dialogs.jsonl": tmp_path / "file" / "x.jsonl",
+    }
+    code = main(
+        project.arguments("chat", **{name: places.get(value, value) for name, value in options.items()})
+    )
     errors = capsys.readouterr().err.strip().splitlines()
     assert code == 2 and len(errors) == 1 and told in errors[0]
 
@@ -318,7 +358,10 @@ def test_search_prints_a_table_and_the_same_as_json(retriever, project, capsys):
     capsys.readouterr()
     assert main(["search", "--run", str(retriever), "--text", f"{word} zorgle", "-n", "3"]) == 0
     captured = capsys.readouterr()
-    assert [shown(captured.out)[0], captured.err] == [[product.id for product in products], "unknown words: zorgle\n"]
+    assert [shown(captured.out)[0], captured.err] == [
+        [product.id for product in products],
+        "unknown words: zorgle\n",
+    ]
     project.run("search", run=retriever, text=f"{word} zorgle", count=3, json=True)
     found = json.loads(capsys.readouterr().out)
     assert found["unknown_words"] == ["zorgle"] and found["like"] is None
@@ -332,10 +375,15 @@ def test_search_prints_a_table_and_the_same_as_json(retriever, project, capsys):
 
 @pytest.mark.parametrize(
     ("options", "told"),
-    [({"text": "a", "like": "nothing"}, "no product 'nothing' among the 12"), ({"text": "zorgle ?"}, "has no word in the vocabulary")],
+    [
+        ({"text": "a", "like": "nothing"}, "no product 'nothing' among the 12"),
+        ({"text": "zorgle ?"}, "has no word in the vocabulary"),
+    ],
 )
 def test_a_search_that_cannot_be_made_is_refused_in_one_line(options, told, retriever, project, capsys):
-    options = {name: known_words(retriever, 1)[0] if value == "a" else value for name, value in options.items()}
+    options = {
+        name: known_words(retriever, 1)[0] if value == "a" else value for name, value in options.items()
+    }
     assert main(project.arguments("search", run=retriever, **options)) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert told in line
