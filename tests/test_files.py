@@ -8,7 +8,19 @@ import threading
 
 import pytest
 
-from fashioniq.files import UserError, atomic_write, checksum, locked, read_json, read_text, remove_leftovers, write_json, write_jsonl, write_text
+from fashioniq.files import (
+    UserError,
+    append_line,
+    atomic_write,
+    checksum,
+    locked,
+    read_json,
+    read_text,
+    remove_leftovers,
+    write_json,
+    write_jsonl,
+    write_text,
+)
 
 
 def full_disk(*_, **__):
@@ -182,3 +194,30 @@ def test_records_are_written_one_a_line(tmp_path):
 def test_a_checksum_is_the_start_of_sha_256(tmp_path):
     (tmp_path / "a").write_bytes(b"content")
     assert checksum(tmp_path / "a") == hashlib.sha256(b"content").hexdigest()[:16]
+
+
+def test_lines_of_several_threads_are_appended_whole(tmp_path):
+    path = tmp_path / "new" / "log.jsonl"
+    threads = [threading.Thread(target=append_line, args=(path, f"{number} " * 3000)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(path.read_text().splitlines()) == [f"{number} " * 3000 for number in range(8)]
+
+
+def test_a_line_that_a_crash_cut_short_is_ended_first(tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"a": 1}\n{"b"')
+    append_line(path, '{"c": "ü"}')
+    append_line(path, "{}")
+    assert path.read_text().splitlines() == ['{"a": 1}', '{"b"', '{"c": "ü"}', "{}"]
+
+
+def test_a_line_that_the_disk_has_no_room_for_leaves_the_others_as_they_are(tmp_path, monkeypatch):
+    path = tmp_path / "log.jsonl"
+    append_line(path, "first")
+    monkeypatch.setattr(os, "fsync", full_disk)
+    with pytest.raises(UserError, match="no space left"):
+        append_line(path, "second")
+    assert path.read_text() == "first\n"

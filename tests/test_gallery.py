@@ -6,8 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fashioniq import gallery
 from fashioniq.data.items import Items
+from fashioniq.loop import gallery
 from fashioniq.loop.gallery import Gallery, NotFiniteError
 
 SEARCHES = [pytest.param("torch"), pytest.param("auto", marks=pytest.mark.skipif(gallery.faiss is None, reason="FAISS is not installed"))]

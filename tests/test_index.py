@@ -1,9 +1,9 @@
 import pytest
 import torch
 
-from fashioniq import index
 from fashioniq.data.items import Items
 from fashioniq.files import UserError
+from fashioniq.loop import index
 from fashioniq.loop.gallery import Gallery, faiss
 from fashioniq.loop.index import approximate
 

@@ -1,4 +1,4 @@
-"""Only `fashioniq.loop` goes through the turns of a dialog; everything else gives it offers, replies and targets."""
+"""Only `fashioniq.loop` goes through the turns of a dialog; the rest supplies offers, replies and targets."""
 
 import ast
 from pathlib import Path
@@ -16,11 +16,15 @@ COUNTS = {"len", "bool", "range"}  # calls that need the number of turns alone
 
 
 def files():
-    return [path for path in sorted(ROOT.rglob("*.py")) if path.relative_to(ROOT).parts[0] not in {"loop", *WITHOUT_DIALOGS}]
+    return [
+        path
+        for path in sorted(ROOT.rglob("*.py"))
+        if path.relative_to(ROOT).parts[0] not in {"loop", *WITHOUT_DIALOGS}
+    ]
 
 
 def are_turns(node):
-    """Whether an expression is the turns of something, as they are or through calls such as `enumerate(talk.turns)`."""
+    """Whether an expression is the turns of something, also through calls such as `enumerate(talk.turns)`."""
     if isinstance(node, ast.Attribute):
         return node.attr == "turns"
     if isinstance(node, (ast.Subscript, ast.Starred)):
@@ -41,7 +45,7 @@ def repeated(loop):
 
 
 def offences(source, methods):
-    """The lines that go through turns, and the loops that call one of the methods that take a dialog one turn further."""
+    """The lines that go through turns, and those in loops that call one of `methods`, which add a turn."""
     found = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)) and are_turns(node.iter):
@@ -49,14 +53,22 @@ def offences(source, methods):
         if isinstance(node, (ast.Subscript, ast.Starred)) and are_turns(node.value):
             found.add(node.lineno)
         if isinstance(node, LOOPS):
-            calls = [one for one in repeated(node) if isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute)]
+            calls = [
+                one
+                for one in repeated(node)
+                if isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute)
+            ]
             found |= {call.lineno for call in calls if call.func.attr in methods}
     return sorted(found)
 
 
 @pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_module_outside_the_loop_goes_through_the_turns_of_a_dialog(path):
-    methods = {"hear", "offer"} if path.relative_to(ROOT).parts[0] in WITH_OTHER_STEPS else {"hear", "offer", "step"}
+    methods = (
+        {"hear", "offer"}
+        if path.relative_to(ROOT).parts[0] in WITH_OTHER_STEPS
+        else {"hear", "offer", "step"}
+    )
     assert not offences(path.read_text(encoding="utf-8"), methods)
 
 

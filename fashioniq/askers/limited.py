@@ -8,7 +8,7 @@ from fashioniq.loop.messages import Asker, Message, Talk
 
 @dataclass(frozen=True)
 class Limited:
-    """The first `count` questions of another asker, then empty offers: the person goes on in their own words."""
+    """The first `count` questions of another asker, then empty offers: a person continues in their own words."""
 
     asker: Asker | None
     count: int

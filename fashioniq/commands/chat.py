@@ -37,7 +37,9 @@ def run(settings: Chat) -> None:
         conversation = Conversation(live, View(settings.show, log.parent / "chat.html"))
         conversation.run()
     except NotFiniteError as error:
-        raise UserError(f"{folder} has diverged ({error}): train it again with a lower --learning-rate") from error
+        raise UserError(
+            f"{folder} has diverged ({error}): train it again with a lower --learning-rate"
+        ) from error
     chosen, live = conversation.chosen, conversation.live
     if chosen:
         print(f"You chose {chosen}  {system.cards.titles.get(chosen, '')}".rstrip())
@@ -58,7 +60,9 @@ def _system(settings: Chat) -> tuple[System, Path]:
         raise UserError("--run and --encoder exclude each other: leave one of them out")
     features, data, category = settings.features, settings.data, settings.category
     system = load(run, features, settings.split, settings.device, data=data, category=category)
-    if isinstance(system.asker, BestItem) or (settings.questioner == "candidate-aware" and not settings.predictor):
+    if isinstance(system.asker, BestItem) or (
+        settings.questioner == "candidate-aware" and not settings.predictor
+    ):
         return system, run
     catalog, store = chatir.place_of(run, features=features, data=data, category=category)
     asker = asker_of(replace(settings, features=store.root), catalog, system.gallery)([0])

@@ -23,13 +23,17 @@ def run(settings: Search) -> None:
     )
     unknown = system.unknown(settings.text)
     if not system.has_known_word(settings.text):
-        raise UserError(f"--text {settings.text!r} has no word in the vocabulary of {settings.run}: give other words")
+        raise UserError(
+            f"--text {settings.text!r} has no word in the vocabulary of {settings.run}: give other words"
+        )
     try:
         live = Live.begin(system)
         live = (live.more_like(settings.like) if settings.like else live).say(settings.text)
         products = system.top(live.talk, settings.count)[0]
     except NotFiniteError as error:
-        raise UserError(f"{settings.run} has diverged ({error}): train it again with a lower --learning-rate") from error
+        raise UserError(
+            f"{settings.run} has diverged ({error}): train it again with a lower --learning-rate"
+        ) from error
     if settings.json:
         found = [{**one._asdict(), "picture": str(one.picture) if one.picture else None} for one in products]
         answer = {"text": settings.text, "like": settings.like, "unknown_words": unknown, "products": found}

@@ -18,7 +18,7 @@ LONGEST = 600  # characters of a reply
 
 @dataclass(frozen=True)
 class Live(Generic[S]):
-    """One dialog with one person. Every method returns a new value: a session is the latest one, undo an earlier one.
+    """One dialog with one person. Every step returns a new value: a session keeps the latest, undo an earlier one.
 
     `offer` is what the next words refer to, `query_1D` what the products shown are nearest to.
     """
@@ -51,7 +51,7 @@ class Live(Generic[S]):
         return [text for turn in self.talk.turns for text in turn.reply.texts or ()]
 
     def products(self, count: int = 10) -> list[Product]:
-        """The products found so far, nearest first; the last one is the product offered where it is not among them."""
+        """The products found so far, nearest first; the product offered takes the last place if it is not found."""
         found = self.system.nearest(self.query_1D, count)[0]
         if self.offer.item_B is not None and self.offered not in [product.id for product in found]:
             vector_1D = self.system.gallery.vectors_ND[self.offer.item_B].float()
@@ -60,30 +60,36 @@ class Live(Generic[S]):
         return found
 
     def say(self, text: str) -> "Live[S]":
-        """The dialog after a reply in the person's own words, of which markup and control characters are removed."""
-        said = clean(text.replace("?", " ") if self.question else text, LONGEST)  # "?" ends the question of a round
+        """The dialog after a reply in the person's own words, without markup and control characters."""
+        said = clean(
+            text.replace("?", " ") if self.question else text, LONGEST
+        )  # "?" ends the question of a round
         talk = self.system.hear(self.talk, self.offer, Message(texts=[said]))
         return Live(self.system, talk, self.system.offer(talk), talk.queries[-1], before=self)
 
     def more_like(self, item: str) -> "Live[S]":
-        """The dialog with the product `item` as what the next words refer to; the products nearest to it are shown.
+        """The dialog whose next words refer to the product `item`; the products nearest to it are shown.
 
         Raises UserError for an id that is not in the gallery, and for a system that offers no products.
         """
         gallery = self.system.gallery
         if self.offer.item_B is None:
-            raise UserError("this system asks questions and cannot start from a product: describe the product in words")
+            raise UserError(
+                "this system asks questions and cannot start from a product: describe the product in words"
+            )
         if (place := gallery.items.positions.get(item)) is None:
             raise UserError(f"there is no product {item!r} among the {len(gallery)} that are searched")
         item_1 = torch.tensor([place], device=gallery.vectors_ND.device)
-        return Live(self.system, self.talk, Message(item_B=item_1), gallery.vectors_ND[item_1].float(), before=self)
+        return Live(
+            self.system, self.talk, Message(item_B=item_1), gallery.vectors_ND[item_1].float(), before=self
+        )
 
     def undo(self) -> "Live[S]":
         """The dialog before the last step; the dialog itself at its beginning."""
         return self.before or self
 
     def chosen(self, item: str | None) -> dict[str, Any]:
-        """The dialog as a line of dialogs.jsonl, with the id of the product that the person chose, None for none."""
+        """The dialog as a line of dialogs.jsonl, with the id of the product that was chosen, None for none."""
         ids, top = self.system.gallery.items.ids, self.system.nearest(self.query_1D, LOGGED)[0]
         turns = [
             {"offer": turn.offer.plain(ids, 1)[0], "reply": turn.reply.plain(ids, 1)[0], "rank": None}

@@ -9,7 +9,13 @@ from fashioniq.report.templates import write_page
 
 
 def write_live_page(
-    path: Path, said: Sequence[str], question: str, products: Sequence[Product], offered: str | None, *, ended: bool
+    path: Path,
+    said: Sequence[str],
+    question: str,
+    products: Sequence[Product],
+    offered: str | None,
+    *,
+    ended: bool,
 ) -> None:
     """Write the page: the replies so far, the question asked, and the products found with their pictures.
 
@@ -23,4 +29,13 @@ def write_live_page(
         )
     )
     found = [(cards.card(product.id), product.id, product.id == offered) for product in products]
-    write_page(path, "live.html", title="Chat", said=said, question=question, found=found, products=cards, ended=ended)
+    write_page(
+        path,
+        "live.html",
+        title="Chat",
+        said=said,
+        question=question,
+        found=found,
+        products=cards,
+        ended=ended,
+    )

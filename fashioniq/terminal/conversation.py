@@ -9,9 +9,9 @@ from fashioniq.terminal.view import View
 
 HELP = """\
 your own words      the next request, such as “is navy with longer sleeves”, or the answer to the question
-more like 3         the next words refer to product 3; “more like 3 but longer” does both in one step
+more like 3         the next words refer to product 3; “more like 3 but longer” is possible, too
 undo                back to the step before
-this is it          choose the product marked → (without a mark the first one) and end; “this is it 3” chooses product 3
+this is it          choose the product marked →, or the first one, and end; “this is it 3” chooses product 3
 quit, Ctrl-D        end without a choice"""
 
 _LIKE = re.compile(r"more like (?:number )?#?(\d+)[.,!:]?(?:\s+(?:but|and|only)\b)?\s*(.*)", re.IGNORECASE)
@@ -19,7 +19,7 @@ _CHOSEN = re.compile(r"this is it(?:[,:]?\s+(?:number )?#?(\d+))?[.!]*", re.IGNO
 
 
 class Conversation:
-    """One dialog in the terminal: `live` is where it stands, `chosen` the id of the product that was chosen."""
+    """One dialog in the terminal: `live` is its latest step, `chosen` the id of the product that was chosen."""
 
     def __init__(self, live: Live, view: View) -> None:
         self.live, self.view = live, view
@@ -38,10 +38,11 @@ class Conversation:
     def _prompt(self) -> str:
         if self.live.offered:
             return "> "
-        return f"{clean(self.live.question) or ('What else?' if self.live.said else 'What are you looking for?')} > "
+        open_question = "What else?" if self.live.said else "What are you looking for?"
+        return f"{clean(self.live.question) or open_question} > "
 
     def _ended_by(self, line: str) -> bool:
-        """Do what a line says; whether the dialog ends with it. What is impossible is printed and changes nothing."""
+        """Carry a line out and return whether the dialog ends with it; an error is printed and changes nothing."""
         try:
             return self._done(line)
         except UserError as error:

@@ -20,7 +20,11 @@ CHUNK = 4096  # characters of base64 in one escape sequence of kitty
 
 def protocol_of(stream: TextIO, environment: Mapping[str, str] = os.environ) -> Protocol | None:
     """The protocol of the terminal behind a stream; None for a file, tmux or screen, and other terminals."""
-    if not stream.isatty() or "TMUX" in environment or environment.get("TERM", "").startswith(("screen", "tmux")):
+    if (
+        not stream.isatty()
+        or "TMUX" in environment
+        or environment.get("TERM", "").startswith(("screen", "tmux"))
+    ):
         return None
     program = environment.get("TERM_PROGRAM", "")
     if "KITTY_WINDOW_ID" in environment or "kitty" in environment.get("TERM", "") or program == "ghostty":

@@ -3,16 +3,18 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import shorten
 
 from fashioniq.data.cards import Product
+from fashioniq.data.catalog import LONGEST_TITLE
 from fashioniq.data.sanitize import clean
 from fashioniq.loop.live import Live
 from fashioniq.report.live import write_live_page
 from fashioniq.report.tables import print_table
 from fashioniq.terminal.pictures import escape_sequence, picture_row, protocol_of
 
-ATTRIBUTES = 5  # words of a product that are shown
-TITLE = 80  # characters
+ATTRIBUTES = 4  # words of a product that are shown
+TITLE = 60  # characters
 
 
 def print_products(products: Sequence[Product], marked: str | None = None, distances: bool = False) -> None:
@@ -22,7 +24,7 @@ def print_products(products: Sequence[Product], marked: str | None = None, dista
         [
             f"{'→' if product.id == marked else ' '}{number:2}",
             clean(product.id),
-            clean(product.title, TITLE),
+            shorten(clean(product.title, LONGEST_TITLE), TITLE, placeholder=" …"),
             clean(", ".join(product.attributes[:ATTRIBUTES])),
             *([f"{product.distance:.4f}"] if distances else []),
         ]
@@ -32,7 +34,7 @@ def print_products(products: Sequence[Product], marked: str | None = None, dista
 
 
 class View:
-    """Shows a live dialog: `count` products at a time, and their pictures in the terminal or else on the page `page`."""
+    """Shows a live dialog: `count` products, and their pictures in the terminal or else on the page `page`."""
 
     def __init__(self, count: int, page: Path) -> None:
         self.count, self.page = count, page

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from fashioniq.data import layout, staging
 from fashioniq.data.catalog import SPLITS, Catalog
 from fashioniq.files import UserError
+from fashioniq.prepare import staging
+from fashioniq.prepare import write_category as layout
 from fashioniq.prepare.importing import import_catalog
 from fashioniq.prepare.listings import Source
 

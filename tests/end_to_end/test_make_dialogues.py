@@ -2,6 +2,7 @@
 
 import builtins
 import json
+import re
 import shutil
 
 import numpy as np
@@ -20,7 +21,7 @@ from fashioniq.evaluation import dialogue_files as make_dialogues
 from fashioniq.files import UserError, checksum
 from fashioniq.models.attributes import AttributePredictor
 from fashioniq.models.text import unit
-from fashioniq.systems import questions as talking
+from fashioniq.systems import questions
 from fashioniq.systems.search_space import Searched
 
 
@@ -49,7 +50,7 @@ def counting(monkeypatch, sample):
         labelled = [" ".join(word for words in catalog.labels[name] for word in words) for name in ids]
         return Searched(list(ids), encoder.encode(labelled), encoder, {})
 
-    monkeypatch.setattr(talking, "searched", searched)
+    monkeypatch.setattr(questions, "searched", searched)
     return {"encoder": "counts", "candidates": 8}
 
 
@@ -133,7 +134,7 @@ def test_the_probabilities_of_a_predictor_say_what_candidates_would_answer(sampl
 
     def answers(weights):
         (store / "store.json").write_text(json.dumps(facts | {"weights": weights}))
-        return talking.answers_of(settings, catalog, talking.topics(catalog), ids)
+        return questions.answers_of(settings, catalog, questions.topics(catalog), ids)
 
     color, belt, zipper = answers(checksum(run / "weights.safetensors"))
     assert color.question == "what color is it?" and belt.question == "does it have a belt?" and zipper.question == "does it have a zipper?"
@@ -170,8 +171,8 @@ class Words:
 
 @pytest.mark.parametrize(("language", "visual", "answer"), [("gpt2", "blip2", "red"), ("endpoint:a", "endpoint:b", "unknown")])
 def test_models_ask_and_answer_here_or_at_an_endpoint(make, monkeypatch, capsys, language, visual, answer):
-    monkeypatch.setattr(talking, "LanguageModel", Words)
-    monkeypatch.setattr(talking, "Endpoint", Words)
+    monkeypatch.setattr(questions, "LanguageModel", Words)
+    monkeypatch.setattr(questions, "Endpoint", Words)
     monkeypatch.setattr(make_dialogues, "VisualQuestionAnswerer", Words)
     code, out = make(questioner="few-shot", answerer="vqa", language_model=language, vqa_model=visual, rounds=2)
     assert code == 0
@@ -216,43 +217,18 @@ def test_a_person_answers_and_may_go_on_another_day(make, monkeypatch, capsys):
     assert [split_round(one.rounds[1])[1] for one in read_dialogues(out)] == ["red", "blue", *(f"color {number}" for number in range(10))]
 
 
-@pytest.fixture
-def chat(project, sample, monkeypatch, capsys, counting):
-    def talk(typed, **options):
-        lines, asked = iter(typed), []
-
-        def read(prompt):
-            asked.append(prompt)
-            line = next(lines)
-            if isinstance(line, type):
-                raise line
-            return line
-
-        monkeypatch.setattr(builtins, "input", read)
-        code = main(project.arguments("chat", **{"data": sample, "category": "dresses", "show": 3} | counting | options))
-        return code, asked, capsys.readouterr()
-
-    return talk
-
-
-def test_a_chat_shows_what_is_found_before_every_question_and_at_its_end(chat, sample):
-    catalog = Catalog(sample, "dresses")
+def test_a_chat_with_an_encoder_that_is_no_run_shows_what_is_found_after_every_answer(
+    project, sample, counting, tmp_path, monkeypatch, capsys
+):
+    catalog, prompts = Catalog(sample, "dresses"), []
     target = catalog.ids("test")[3]
-    code, asked, told = chat([" ".join(word for words in catalog.labels[target] for word in words), "red", "unknown"], rounds=2)
-    assert code == 0 and len(asked) == 3 and len(set(asked)) == 3 and all(prompt.endswith("? ") for prompt in asked)
-    blocks = told.out.strip("\n").split("\n\n")
-    assert len(blocks) == 3 and all(len(block.splitlines()) == 3 for block in blocks)
-    first = blocks[0].splitlines()[0]
-    assert target in first and catalog.titles[target][:20] in first and str(catalog.images[target]) in first
-
-
-@pytest.mark.parametrize("end", [EOFError, KeyboardInterrupt])
-@pytest.mark.parametrize("before", [[], ["a red dress"], ["a red dress", "yes"]])
-def test_a_chat_ends_cleanly_whenever_the_person_does(chat, before, end):
-    code, _, told = chat([*before, end])
-    assert code == 0 and told.err == "" and told.out.endswith("Chat ended.\n")
-
-
-def test_nothing_recorded_can_be_chatted_with(chat):
-    code, _, told = chat([], questioner="recorded")
-    assert code == 2 and "choose another --questioner" in told.err
+    lines = iter([" ".join(word for words in catalog.labels[target] for word in words), "red", "unknown", "quit"])
+    monkeypatch.setattr(builtins, "input", lambda prompt: prompts.append(prompt) or next(lines))
+    log = tmp_path / "dialogs.jsonl"
+    project.run("chat", data=sample, category="dresses", show=3, rounds=2, log=log, **counting)
+    assert len(set(prompts)) == 4 and all(prompt.endswith("? > ") for prompt in prompts)
+    tables = capsys.readouterr().out.split("attributes")[1:]
+    assert len(tables) == 4 and all(len(re.findall(r"^ +[123]  D", table, re.MULTILINE)) == 3 for table in tables)
+    found = tables[1].splitlines()[2]
+    assert target in found and catalog.titles[target][:20] in found and catalog.labels[target][1][0] in found
+    assert json.loads(log.read_text())["top"][0] == target

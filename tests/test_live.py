@@ -1,0 +1,221 @@
+"""A system that takes plain words, and a live dialog with one person."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from fashioniq.askers.attribute_questions import CandidateAware, Known
+from fashioniq.askers.best_item import BestItem
+from fashioniq.askers.limited import Limited
+from fashioniq.data.cards import ItemCards
+from fashioniq.data.items import Items
+from fashioniq.data.words import UNKNOWN, Vocabulary
+from fashioniq.files import UserError
+from fashioniq.loop.gallery import Gallery
+from fashioniq.loop.live import Live
+from fashioniq.loop.messages import Message
+from fashioniq.loop.rollout import System
+from fashioniq.models.configs import RetrieverConfig
+from fashioniq.models.retriever import DialogRetriever
+from fashioniq.models.text import TextRetriever
+
+N = 20
+IDS = [f"p{number}" for number in range(N)]
+VOCABULARY = Vocabulary([*"abcdefghij", "navy", "longer"])
+
+
+def showing_system(exclude_shown=False):
+    """A retriever that reads words and shows products; its products are at random places."""
+    torch.manual_seed(0)
+    config = RetrieverConfig(width=16, heads=2, hidden=32, layers=1)
+    retriever = (
+        DialogRetriever(config, vocabulary=len(VOCABULARY), features=6, attributes=4)
+        .eval()
+        .requires_grad_(False)
+    )
+    torch.nn.init.normal_(retriever.query.weight)
+    items = Items(IDS, torch.randn(N, 6), torch.randint(1, 5, (N, 8)))
+    cards = ItemCards({"p3": Path("p3.jpg")}, {"p3": "A dress"}, {"p3": ["navy"]})
+    return System(
+        retriever,
+        BestItem(exclude_shown),
+        Gallery(items, retriever.embed_images(items.features_ND)),
+        VOCABULARY,
+        cards,
+    )
+
+
+class Letters:
+    """Encodes a text as how often the letters a to z occur."""
+
+    def encode(self, texts):
+        counts = [[1e-3 + text.count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts]
+        return torch.nn.functional.normalize(torch.tensor(counts), dim=1)
+
+
+def asking_system(questions=2):
+    vectors_ND = torch.nn.functional.normalize(
+        torch.rand(N, 26, generator=torch.Generator().manual_seed(0)), dim=1
+    )
+    topics = [Known(f"{word}?", [word, "no"] * (N // 2)) for word in ("red", "long")]
+    asker = Limited(CandidateAware(topics, 10), questions)
+    return System(
+        TextRetriever(Letters()), asker, Gallery(Items.without_attributes(IDS, vectors_ND), vectors_ND)
+    )
+
+
+def state_of(live):
+    """All that a person can see of a dialog."""
+    return live.offered, live.question, live.said, live.products(), live.chosen(None)
+
+
+def test_plain_words_give_the_query_of_their_ids():
+    system = showing_system()
+    talk = system.begin(1)
+    offer = system.offer(talk)
+    of_text = system.hear(talk, offer, Message(texts=["navy, LONGER b"]))
+    of_ids = system.hear(talk, offer, Message(words_BL=VOCABULARY.encode(["navy longer b"], 8)))
+    torch.testing.assert_close(of_text.queries[-1], of_ids.queries[-1])
+
+
+def test_a_text_is_read_beyond_eight_words_and_up_to_a_bound():
+    system, words = showing_system(), " ".join("abcdefghij")
+    talk = system.begin(1)
+
+    def query(text):
+        return system.hear(talk, system.offer(talk), Message(texts=[text])).queries[-1]
+
+    assert not torch.equal(query(words), query("a b c d e f g h"))
+    assert torch.equal(query(f"{'a ' * 64}"), query(f"{'a ' * 64} navy longer"))
+
+
+def test_unknown_words_are_reported_once_each_and_change_nothing():
+    system = showing_system()
+    talk = system.begin(2)
+    talk = system.hear(
+        talk, system.offer(talk), Message(texts=["navy zorgle longer Florp zorgle", "navy longer"])
+    )
+    assert system.unknown("navy zorgle longer Florp zorgle") == ["zorgle", "florp"]
+    assert not (talk.turns[0].words_BL == UNKNOWN).any() and torch.equal(*talk.queries[0])
+    assert (
+        system.has_known_word("zorgle navy")
+        and not system.has_known_word("zorgle")
+        and not system.has_known_word("?!")
+    )
+
+
+def test_a_system_with_an_open_vocabulary_has_no_unknown_words():
+    system = asking_system()
+    assert (
+        system.unknown("zorgle") == [] and system.has_known_word("zorgle") and not system.has_known_word("?!")
+    )
+
+
+def test_the_top_products_of_each_dialog_are_the_nearest_with_their_cards():
+    system = showing_system()
+    talk = system.begin(3)
+    talk = system.hear(talk, system.offer(talk), Message(texts=["navy", "longer", "a"]))
+    top = system.top(talk, N)
+    for row, products in enumerate(top):
+        far_N = (system.gallery.vectors_ND - talk.queries[-1][row]).norm(dim=1)
+        assert [product.id for product in products] == [IDS[place] for place in far_N.argsort()]
+        assert [product.distance for product in products] == pytest.approx(
+            far_N.sort().values.tolist(), abs=1e-5
+        )
+    card = next(product for product in top[0] if product.id == "p3")
+    assert (card.title, card.attributes, card.picture) == ("A dress", ["navy"], Path("p3.jpg"))
+    other = next(product for product in top[0] if product.id == "p4")
+    assert (other.title, other.attributes, other.picture) == ("", [], None)
+    assert len(system.top(talk, 2 * N)[0]) == N
+
+
+def test_before_the_first_turn_typical_products_are_shown_and_the_first_is_offered():
+    live = Live.begin(showing_system())
+    far_N = (live.system.gallery.vectors_ND - live.system.gallery.vectors_ND.mean(0)).norm(dim=1)
+    assert live.offered == live.products(3)[0].id == IDS[far_N.argmin()] and live.said == []
+
+
+def test_saying_something_shows_what_the_retriever_finds():
+    live = Live.begin(showing_system()).say("navy and longer")
+    assert live.said == ["navy and longer"]
+    assert live.products() == live.system.top(live.talk)[0]
+    assert live.offered == live.products()[0].id
+
+
+def test_a_dialog_is_never_changed_and_undo_gives_an_earlier_one():
+    first = Live.begin(showing_system())
+    before = state_of(first)
+    second = first.say("navy")
+    then = state_of(second)
+    third = second.more_like("p3").say("longer")
+    assert state_of(first) == before and state_of(second) == then
+    assert third.undo().undo() is second and second.undo() is first and first.undo() is first
+    assert state_of(second.undo().say("navy")) == then
+
+
+def test_more_like_a_product_makes_it_the_offer_and_shows_what_is_near_to_it():
+    start = Live.begin(showing_system()).say("navy")
+    live = start.more_like("p7")
+    far_N = (live.system.gallery.vectors_ND - live.system.gallery.vectors_ND[7]).norm(dim=1)
+    assert live.offered == "p7" and live.said == ["navy"]
+    assert [product.id for product in live.products(4)] == [IDS[place] for place in far_N.argsort()[:4]]
+    after = live.say("longer")
+    turn = after.talk.turns[-1]
+    assert torch.equal(turn.image_BD, live.system.gallery.items.features_ND[7:8])
+    assert after.chosen(None)["turns"][1] == {
+        "offer": {"item": "p7"},
+        "reply": {"text": "longer"},
+        "rank": None,
+    }
+
+
+def test_more_like_an_unknown_product_or_in_a_dialog_of_questions_is_refused():
+    with pytest.raises(UserError, match="no product 'p99' among the 20"):
+        Live.begin(showing_system()).more_like("p99")
+    with pytest.raises(UserError, match="cannot start from a product"):
+        Live.begin(asking_system()).more_like("p3")
+
+
+def test_the_product_offered_is_always_among_those_shown():
+    """With exclude_shown the offer is further away than products that were shown before."""
+    live = Live.begin(showing_system(exclude_shown=True))
+    for _ in range(6):
+        live = live.say("navy")
+        assert live.offered in [product.id for product in live.products(2)]
+        assert [product.id for product in live.products(N)] == [
+            product.id for product in live.system.top(live.talk, N)[0]
+        ]
+
+
+def test_a_system_asks_takes_answers_and_goes_on_without_questions():
+    live = Live.begin(asking_system())
+    assert live.question == "" and live.offered is None
+    live = live.say("a dress")
+    asked = [live.question]
+    live = live.say("is it? yes")
+    asked.append(live.question)
+    live = live.say("no")
+    assert sorted(asked) == ["long?", "red?"] and live.question == ""
+    live = live.say("something blue")
+    assert live.said == [
+        "a dress",
+        "is it yes",
+        "no",
+        "something blue",
+    ]  # a question mark would end the question
+    assert live.talk.rounds == [["a dress", f"{asked[0]} is it yes", f"{asked[1]} no", "something blue"]]
+
+
+def test_a_dialog_is_logged_with_what_was_offered_and_said():
+    live = Live.begin(asking_system(1)).say("a\x1b[31m dress")
+    question = live.question
+    live = live.say("yes")
+    record = live.chosen("p5")
+    assert record["target"] == "p5" and record["turns"] == [
+        {"offer": {}, "reply": {"text": "a [31m dress"}, "rank": None},
+        {"offer": {"text": question}, "reply": {"text": "yes"}, "rank": None},
+    ]
+    assert record["top"] == [product.id for product in live.products(10)]
+    assert json.loads(json.dumps(record)) == record

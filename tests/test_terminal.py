@@ -1,0 +1,91 @@
+"""A live dialog in the terminal: what a line does, pictures by the terminal's protocol, and the page."""
+
+import base64
+import io
+import re
+
+import pytest
+from PIL import Image
+
+from fashioniq.data.cards import Product
+from fashioniq.report.live import write_live_page
+from fashioniq.terminal.pictures import ROWS, SIDE, escape_sequence, picture_row, protocol_of
+from fashioniq.terminal.view import print_products
+
+
+class Screen(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(
+    ("environment", "protocol"),
+    [
+        ({"TERM": "xterm-kitty"}, "kitty"),
+        ({"KITTY_WINDOW_ID": "1", "TERM": "xterm"}, "kitty"),
+        ({"TERM_PROGRAM": "ghostty"}, "kitty"),
+        ({"TERM_PROGRAM": "iTerm.app"}, "iterm2"),
+        ({"LC_TERMINAL": "iTerm2"}, "iterm2"),
+        ({"TERM_PROGRAM": "WezTerm"}, "iterm2"),
+        ({"TERM": "xterm-256color"}, None),
+        ({}, None),
+        ({"TERM": "tmux-256color", "KITTY_WINDOW_ID": "1"}, None),
+        ({"TMUX": "/tmp/tmux", "LC_TERMINAL": "iTerm2"}, None),
+    ],
+)
+def test_the_protocol_is_that_of_the_terminal(environment, protocol):
+    assert protocol_of(Screen(), environment) == protocol
+    assert protocol_of(io.StringIO(), environment) is None  # a file or a pipe
+
+
+def product(name, picture=None, title="A dress", attributes=("red",)):
+    return Product(name, title, 0.5, list(attributes), picture)
+
+
+def test_a_row_of_pictures_has_a_place_for_each_product(tmp_path):
+    Image.new("RGB", (60, 90), "red").save(tmp_path / "a.png")
+    (tmp_path / "b.png").write_bytes(b"no picture")
+    png = picture_row([product("a", tmp_path / "a.png"), product("b", tmp_path / "b.png"), product("c")])
+    row = Image.open(io.BytesIO(png))
+    assert row.size == (3 * SIDE, SIDE)
+    assert [row.getpixel((place * SIDE + SIDE // 2, SIDE // 2)) for place in range(3)] == [
+        (255, 0, 0),
+        (211,) * 3,
+        (211,) * 3,
+    ]
+
+
+def test_both_protocols_carry_the_whole_picture():
+    png = bytes(range(256)) * 40
+    kitty = re.findall(r"\033_G([^;]*);([^\033]*)\033\\", escape_sequence(png, "kitty"))
+    assert kitty[0][0] == f"a=T,f=100,r={ROWS},m=1" and [head for head, _ in kitty[1:]] == ["m=1"] * (
+        len(kitty) - 2
+    ) + ["m=0"]
+    assert (
+        all(len(chunk) <= 4096 for _, chunk in kitty)
+        and base64.b64decode("".join(chunk for _, chunk in kitty)) == png
+    )
+    iterm2 = re.fullmatch(r"\033\]1337;File=([^:]*):([^\a]*)\a\n", escape_sequence(png, "iterm2"))
+    assert f"size={len(png)};" in iterm2[1] and base64.b64decode(iterm2[2]) == png
+
+
+def test_titles_cannot_send_escape_sequences_or_markup_to_the_terminal(capsys):
+    print_products(
+        [product("x", title="\033[2Ja [red]dress[/red]\nnew line", attributes=["\033]0;title\a"])], marked="x"
+    )
+    out = capsys.readouterr().out
+    assert "\033" not in out and "\a" not in out and "[red]dress[/red]" in out and "→ 1" in out
+
+
+HOSTILE = "<script>alert(1)</script>\"'&"
+
+
+def test_the_page_escapes_everything_and_refreshes_itself_until_the_end(tmp_path):
+    Image.new("RGB", (60, 90), "red").save(tmp_path / "a.png")
+    products = [product(HOSTILE, title=HOSTILE, attributes=[HOSTILE]), product("b", tmp_path / "a.png")]
+    for ended in (False, True):
+        write_live_page(tmp_path / "chat.html", [HOSTILE], f"is it {HOSTILE}?", products, "b", ended=ended)
+        page = (tmp_path / "chat.html").read_text()
+        assert "<script" not in page and page.count("&lt;script&gt;") >= 4 - ended
+        assert ('http-equiv="refresh"' in page) != ended and "data:image/jpeg;base64," in page
+        assert page.count("class=hit") == 1
