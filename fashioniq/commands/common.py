@@ -20,7 +20,6 @@ from fashioniq.files import UserError, checksum
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.composer import Composer
 from fashioniq.models.decoding import Speaker
-from fashioniq.models.encoder import convert_efficientnet_pytorch, create_encoder
 from fashioniq.models.retriever import DialogRetriever, Listener
 from fashioniq.models.rnn import RNNCaptioner, RNNRetriever
 
@@ -162,6 +161,8 @@ def load_encoder(name: str, weights: str, image_size: int) -> tuple[nn.Module, s
     Raises UserError for an unknown network, pictures of a size that it does not take, weights that cannot be downloaded, or a file
     that does not fit.
     """
+    from fashioniq.models.encoder import convert_efficientnet_pytorch, create_encoder  # timm is slow to import, most commands need none
+
     try:
         torch.manual_seed(0)  # random weights are the same ones in every run
         encoder = create_encoder(name)
