@@ -1,99 +1,21 @@
-"""Every stage of the benchmark at sizes that take moments: both ways give the same, and the rows say what they must. Times are not tested."""
+"""The benchmarks have tests of their own, which `make test` leaves out (`make bench-test`): here only what they import is looked up."""
 
-import json
-import sys
+import ast
+import importlib
 from pathlib import Path
 
 import pytest
-import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
+import fashioniq
 
-import counts
-import plain
-import speed
-import stages
-
-COMPARED = [name for name in stages.STAGES if name != "attributes"]
-SMALL = stages.Setting(counts.SMALL)
+BENCHMARKS = Path(fashioniq.__file__).parents[1] / "benchmarks"
 
 
-@pytest.fixture(autouse=True)
-def seed():
-    torch.manual_seed(0)
-
-
-@pytest.mark.parametrize("name", COMPARED)
-def test_a_stage_gives_the_same_as_the_plain_way_and_tells_both_times(name):
-    (row,) = speed.rows_of(name, SMALL, repeats=1)
-    assert row["stage"] == name and row["threads"] >= 1 and row["size"]
-    assert row["ratio"] == pytest.approx(row["plain_s"] / row["ours_s"])
-    assert row["spread"] == [row["ratio"], row["ratio"]]
-    assert row["floor_s"] == pytest.approx(row["share"] * row["ours_s"])
-    json.dumps(row)
-
-
-def test_growth_has_a_row_for_every_size_and_can_be_drawn(tmp_path):
-    rows = list(speed.rows_of("growth", SMALL, repeats=1))
-    assert {row["grows"] for row in rows} == {"gallery", "dialogs", "turns, both-ways", "turns, turn-causal"}
-    assert all(row["ours_s"] > 0 and row["ratio"] is None for row in rows)
-    speed.plot(rows, tmp_path / "growth.svg")
-    assert "turn-causal" in (tmp_path / "growth.svg").read_text()
-
-
-def test_other_captions_are_noticed(monkeypatch):
-    monkeypatch.setattr(plain, "greedy", lambda captioner, reference, target: torch.full((len(reference.features_BD), captioner.max_words), 7))
-    with pytest.raises(stages.Different, match="of the dialogs are the same"):
-        stages.STAGES["greedy"](SMALL).check()
-
-
-def test_other_losses_are_noticed(monkeypatch):
-    loss = plain.triplet_loss
-    monkeypatch.setattr(plain, "triplet_loss", lambda *given: 1.01 * loss(*given))
-    with pytest.raises(stages.Different, match="the loss differs"):
-        stages.STAGES["retriever"](SMALL).check()
-
-
-def test_other_ranks_are_noticed(monkeypatch):
-    search = plain.search
-    monkeypatch.setattr(plain, "search", lambda *given: (search(*given)[0], search(*given)[1] + 1))
-    with pytest.raises(stages.Different, match="plain ranks"):
-        stages.STAGES["ranks"](SMALL).check()
-
-
-def test_other_features_are_noticed(monkeypatch):
-    encode = stages.Encoding.__call__
-    monkeypatch.setattr(stages.Encoding, "__call__", lambda self, images: (encode(self, images)[0].flip(0), encode(self, images)[1]))
-    with pytest.raises(stages.Different, match="cosine of the features"):
-        stages.STAGES["features"](SMALL).check()
-
-
-def test_rows_of_one_stage_leave_those_of_others(tmp_path):
-    row = {key: None for key in speed.SAME_ROW}
-    speed.put_rows(tmp_path / "latest.json", [{**row, "stage": "greedy", "ours_s": 1}, {**row, "stage": "ranks", "ours_s": 2}])
-    speed.put_rows(tmp_path / "latest.json", [{**row, "stage": "ranks", "ours_s": 3}])
-    assert [(row["stage"], row["ours_s"]) for row in speed.read_rows(tmp_path / "latest.json")] == [("greedy", 1), ("ranks", 3)]
-
-
-def test_the_command_writes_rows_and_prints_their_table(tmp_path, capsys):
-    out = tmp_path / "latest.json"
-    speed.main(["--small", "--stage", "ranks", "--threads", "1", "--device", "cpu", "--repeats", "2", "--out", str(out)])
-    (row,) = json.loads(out.read_text())
-    assert {"stage", "ours_s", "plain_s", "ratio", "spread", "threads", "size"} <= set(row)
-    assert row["stage"] == "ranks" and row["threads"] == 1 and row["repeats"] == 2
-    capsys.readouterr()
-    speed.main(["--table", "--out", str(out)])
-    assert "| `ranks` | 90 targets among 90 × 48 | 1 thread |" in capsys.readouterr().out
-
-
-def test_a_layer_counts_what_a_matrix_product_needs():
-    assert counts.linear(3, 4, 5) == 2 * 3 * 4 * 5
-    assert counts.transformer_layer(1, 1, 8, 16) == 2 * (4 * 8 * 8 + 2 * 8 * 16) + 4 * 8
-
-
-def test_convolutions_are_counted_by_what_comes_out():
-    with torch.device("meta"):
-        network = torch.nn.Conv2d(3, 4, 3, padding=1, bias=False)
-    needs = counts.convolutions(network, images=2, pixels=5, bytes_of_number=2)
-    assert needs.flops == 2 * (2 * 4 * 5 * 5) * 3 * 3 * 3
-    assert needs.bytes == 2 * (2 * 3 * 25 + 2 * 4 * 25 + 4 * 3 * 9)
+@pytest.mark.parametrize("path", sorted(BENCHMARKS.glob("*.py")), ids=lambda path: path.stem)
+def test_what_a_benchmark_imports_of_the_package_is_there(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "fashioniq":
+            module = importlib.import_module(node.module)
+            for name in node.names:
+                if not hasattr(module, name.name):
+                    importlib.import_module(f"{node.module}.{name.name}")
