@@ -78,9 +78,9 @@ def test_a_folder_is_held_by_one_at_a_time_and_let_go_of_at_any_end(tmp_path):
 
 
 def test_a_process_that_is_killed_lets_go_of_its_folder(tmp_path):
-    code = "import sys, time\nfrom pathlib import Path\nfrom fashioniq.files import held\n"
-    code += "with held(Path(sys.argv[1])):\n    print('held', flush=True)\n    time.sleep(60)"
-    with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE) as process:
+    code = "import sys\nfrom pathlib import Path\nfrom fashioniq.files import held\n"
+    code += "with held(Path(sys.argv[1])):\n    print('held', flush=True)\n    sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         process.stdout.readline()
         with pytest.raises(UserError, match="another process"), held(tmp_path):
             pass
