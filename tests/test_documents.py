@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+import fashioniq
 from fashioniq import config
 from fashioniq.cli import COMMANDS, parse
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(fashioniq.__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LINE = re.compile(r" {4,}(?:fashioniq|python (?P<script>[\w/]+\.py)) (?P<rest>.+)")
 

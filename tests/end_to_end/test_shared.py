@@ -11,8 +11,8 @@ from fashioniq.data.words import tokenize
 IDS = {"dresses": (11452, 3817, 3818), "shirts": (19036, 6346, 6346), "tops": (16121, 5373, 5374)}
 PAIRS = {"dresses": (5985, 2017, 2024), "shirts": (5988, 2038, 2038), "tops": (6027, 1961, 2056)}
 WORDLESS_CAPTIONS = 17  # 16 are empty, one is a full stop
-KEPT = {"train": 200, "val": 60, "test": 60}  # pairs of the reduced copy
-PHOTOS = 500
+KEPT = {"train": 60, "val": 30, "test": 30}  # pairs of the reduced copy
+PHOTOS = 300
 
 
 def read(path):
@@ -34,7 +34,7 @@ def released(shared):
 
 @pytest.fixture(scope="module")
 def few_dresses(released, tmp_path_factory):
-    """A few hundred released dresses: some pairs of each split and the products in them."""
+    """Some released dresses: some pairs of each split and the products in them."""
     folder = tmp_path_factory.mktemp("released") / "fashioniq"
     for split, count in KEPT.items():
         labels, titles = read(released / f"attributes/asin2attr.dress.{split}.json"), read(released / f"titles/dress.{split}.json")
@@ -104,7 +104,7 @@ def test_recorded_captions_of_val_are_evaluated_as_one_turn(few_dresses, dress_r
 
 @pytest.fixture(scope="module")
 def shop(shared, project, tmp_path_factory):
-    """500 shirts of a shop, imported."""
+    """Some shirts of a shop, imported."""
     source, folder = shared / "myntra", tmp_path_factory.mktemp("shop")
     if not source.is_dir():
         pytest.skip(f"no photos of a shop at {source}")
