@@ -58,30 +58,36 @@ def dress_runs(few_dresses, project, tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def catalogs(released):
+    """The released catalog of each category, whose files are read once."""
+    return {category: Catalog(released, category) for category in IDS}
+
+
 @pytest.mark.parametrize("category", IDS)
-def test_released_splits_have_the_sizes_of_the_paper(category, released):
-    catalog = Catalog(released, category)
+def test_released_splits_have_the_sizes_of_the_paper(category, catalogs):
+    catalog = catalogs[category]
     assert tuple(len(catalog.ids(split)) for split in SPLITS) == IDS[category]
 
 
 @pytest.mark.parametrize("category", PAIRS)
-def test_released_captions_are_read_as_they_are(category, released):
-    catalog = Catalog(released, category)
+def test_released_captions_are_read_as_they_are(category, catalogs):
+    catalog = catalogs[category]
     pairs = {split: catalog.pairs(split) for split in SPLITS}
     assert tuple(len(some) for some in pairs.values()) == PAIRS[category]
     assert all(pair.target for pair in pairs["train"] + pairs["val"]) and not any(pair.target for pair in pairs["test"])
     assert catalog.captions_origin == "human" and catalog.pictures_origin == "photographs"
 
 
-def test_captions_of_the_release_without_a_word_are_left_out(released):
-    captions = [text for category in PAIRS for split in SPLITS for pair in Catalog(released, category).pairs(split) for text in pair.captions]
+def test_captions_of_the_release_without_a_word_are_left_out(catalogs):
+    captions = [text for category in PAIRS for split in SPLITS for pair in catalogs[category].pairs(split) for text in pair.captions]
     assert [text for text in captions if not tokenize(text)] == []
     assert len(captions) == 2 * sum(map(sum, PAIRS.values())) - WORDLESS_CAPTIONS
 
 
 @pytest.mark.parametrize("category", IDS)
-def test_released_labels_have_six_lists(category, released):
-    labels = Catalog(released, category).labels
+def test_released_labels_have_six_lists(category, catalogs):
+    labels = catalogs[category].labels
     assert len(labels) > 10_000 and all(len(lists) == 6 for lists in labels.values())
 
 
