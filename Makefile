@@ -1,5 +1,6 @@
 # make demo: all steps on the drawn sample catalog · make test: the tests · make check: ruff, mypy, and whether docs/results is up to date
 # make bench: speed against the plain way, about an hour; STAGE=ranks for one stage, BENCH='--threads 1' for other options
+# make bench-test: the tests of the benchmarks, which are no part of make test
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -7,9 +8,11 @@ FAISS := $(shell nvidia-smi >/dev/null 2>&1 && echo gpu || echo cpu)
 DEMO := demo
 
 # models this small are as fast on one core, and two threads that wait for each other are slow where the machine is busy
-demo test: export OMP_NUM_THREADS ?= 1
+demo test bench-test: export OMP_NUM_THREADS ?= 1
+# both workers and all processes that they start use what the first one has compiled
+test: export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check bench bench-test clean
 
 $(VENV)/ready: setup.cfg pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: Python 3.11 or newer is needed: make PYTHON=python3.11"; exit 2; }
@@ -22,8 +25,9 @@ demo: $(VENV)/ready
 	$(BIN)/python run_demo.py
 	@echo; echo 'Next, search the sample catalog yourself: $(BIN)/fashioniq chat --run demo/runs/retriever'
 
+# two workers, as CI has two cores; the tests of a file stay together, and so does what they share
 test: $(VENV)/ready
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: $(VENV)/ready
 	$(BIN)/ruff check .
@@ -32,6 +36,9 @@ check: $(VENV)/ready
 
 bench: $(VENV)/ready
 	$(BIN)/python benchmarks/speed.py $(if $(STAGE),--stage $(STAGE)) $(BENCH)
+
+bench-test: $(VENV)/ready
+	$(BIN)/python -m pytest benchmarks
 
 clean:
 	rm -rf $(VENV) $(DEMO) build *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -1,25 +1,33 @@
 """What the tests of several folders share: the folder of real data, and one set of tiny runs on a tiny drawn sample."""
 
+import gc
 import json
+import multiprocessing
 import os
+import pickle
+import shutil
 import signal
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
+from filelock import FileLock
 
 from fashioniq.cli import COMMANDS, main
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore Ctrl-C, and so would what the tests start
 
+BEGAN = time.monotonic()
+gc.disable()  # until all tests are collected: what they import are millions of objects, which would be looked through again and again
 PROJECT = Path(__file__).resolve().parents[1]
 SHARED = Path(os.environ.get("FASHIONIQ_SHARED", PROJECT.parent / "shared" / "data"))
 
 TINY_MODEL = {"model.width": 32, "model.heads": 2, "model.hidden": 64, "model.layers": 1, "epochs": 2, "batch_size": 16}
 TINY_CAPTIONER = {**TINY_MODEL, "noam_factor": 1.0, "warmup": 20, "beam": 1}
 TINY_RETRIEVER = {**TINY_MODEL, "turns": 3, "learning_rate": 0.003}
-TINY_PICTURES = {"encoder": "efficientnet-b0", "weights": "none", "image_size": 32, "workers": 0}
+TINY_PICTURES = {"encoder": "test_efficientnet", "weights": "none", "image_size": 32, "workers": 0}
 
 
 def arguments_of(command, **options):
@@ -31,9 +39,35 @@ def arguments_of(command, **options):
     return words
 
 
+KINDS = ("unit", "end_to_end", "golden", "browser", "gpu")
+
+
+def pytest_configure(config):
+    for kind in KINDS:
+        config.addinivalue_line("markers", f"{kind}: the tests of tests/{kind}")
+
+
+def pytest_itemcollected(item):
+    """Mark a test by the folder it is in."""
+    folder = item.path.relative_to(PROJECT / "tests").parts[0]
+    item.add_marker(folder if folder in KINDS else "unit")
+
+
+def pytest_collection_finish():
+    gc.freeze()
+    gc.enable()
+
+
 def pytest_collection_modifyitems(items):
-    """The fast ones first."""
-    items.sort(key=lambda item: bool({"end_to_end", "golden"} & set(item.path.parts)))
+    """Unit tests first: they are the fastest."""
+    items.sort(key=lambda item: item.get_closest_marker("unit") is None)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Print how long the tests took. The processor time includes that of all processes which have ended."""
+    spent = os.times()
+    processor = spent.user + spent.system + spent.children_user + spent.children_system
+    terminalreporter.write_line(f"{processor:.0f} s of processor time in {time.monotonic() - BEGAN:.0f} s")
 
 
 @dataclass(frozen=True)
@@ -94,29 +128,88 @@ def shared():
 
 
 @pytest.fixture(scope="session")
-def sample(tmp_path_factory, project):
-    """A drawn sample of 60 products a category. Not to be written to."""
-    folder = tmp_path_factory.mktemp("sample") / "catalog"
-    project.run("draw-sample", data=folder, products=60, size=96)
-    return folder
+def once(tmp_path_factory):
+    """Make something in a folder of its own, once for all workers of pytest-xdist: the first one that needs it makes it."""
+    root = tmp_path_factory.getbasetemp()
+    root = (root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / "shared"
+    root.mkdir(exist_ok=True)
+
+    def once(name, make, *arguments):
+        made = root / f"{name}.pickle"
+        with FileLock(root / f"{name}.lock"):
+            if not made.exists():
+                shutil.rmtree(root / name, ignore_errors=True)  # what a worker that failed has left
+                (root / name).mkdir()
+                made.write_bytes(pickle.dumps(make(root / name, *arguments)))
+        return pickle.loads(made.read_bytes())
+
+    return once
+
+
+@pytest.fixture
+def forked():
+    """Start a function in a process forked from this one, which has imported everything already. It is killed at the end of the test."""
+    processes = []
+
+    def start(function, *arguments):
+        process = multiprocessing.get_context("fork").Process(target=function, args=arguments)
+        process.start()
+        processes.append(process)
+        return process
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.join()
 
 
 @pytest.fixture(scope="session")
-def attribute_runs(tmp_path_factory, project, sample):
-    """Both stages of the attribute predictor: of all categories, then of dresses."""
-    folder = tmp_path_factory.mktemp("attributes")
+def apart():
+    """Call a function in a process forked from this one, whose peak memory is counted from then on; return the result."""
+
+    def apart(function, *arguments):
+        context = multiprocessing.get_context("fork")
+        receiver, sender = context.Pipe(duplex=False)
+        process = context.Process(target=lambda: sender.send(function(*arguments)))
+        process.start()
+        sender.close()
+        try:
+            return receiver.recv()  # EOFError where the process dies
+        finally:
+            process.join()
+            receiver.close()
+
+    return apart
+
+
+@pytest.fixture(scope="session")
+def wait_until():
+    """Wait for a condition as long as a process runs, however slow the machine is."""
+
+    def wait_until(condition, is_running):
+        while not condition():
+            assert is_running(), "the process ended too early"
+            time.sleep(0.01)
+
+    return wait_until
+
+
+def make_sample(folder, project):
+    project.run("draw-sample", data=folder / "catalog", products=60, size=96)
+    return folder / "catalog"
+
+
+def make_attribute_runs(folder, project, sample):
     all_of_them, dresses = folder / "all", folder / "dresses"
     project.run("train-attributes", data=sample, run=all_of_them, min_count=3, epochs=1, **project.pictures)
     project.run("train-attributes", data=sample, run=dresses, init_from=all_of_them, category="dresses", min_count=3, epochs=1, workers=0)
     return all_of_them, dresses
 
 
-@pytest.fixture(scope="session")
-def runs(tmp_path_factory, project, sample, attribute_runs):
-    """The whole way on the pictures of dresses, with attributes. Not to be written to."""
-    folder = tmp_path_factory.mktemp("runs")
-    made = Runs(sample, sample / "features" / "dress", folder / "captioner", folder / "retriever", folder / "dialogs")
-    common = {"data": sample, "category": "dresses"}
+def make_runs(folder, project, sample, attribute_runs):
+    catalog = shutil.copytree(sample, folder / "catalog")
+    made = Runs(catalog, catalog / "features" / "dress", folder / "captioner", folder / "retriever", folder / "dialogs")
+    common = {"data": catalog, "category": "dresses"}
     project.run("extract-features", **common, predictor=attribute_runs[1], workers=1)
     project.run("train-captioner", **common, attrs=True, run=made.captioner, **project.captioner)
     project.run("train-retriever", **common, attrs=True, captioner=made.captioner, run=made.retriever, **project.retriever)
@@ -124,10 +217,7 @@ def runs(tmp_path_factory, project, sample, attribute_runs):
     return made
 
 
-@pytest.fixture(scope="session")
-def vector_runs(tmp_path_factory, project, sample):
-    """The same on vectors of the user's own, without attributes: every product lies far from every other. Not to be written to."""
-    folder = tmp_path_factory.mktemp("vectors")
+def make_vector_runs(folder, project, sample):
     made = Runs(sample, folder / "store", folder / "captioner", folder / "retriever", folder / "dialogs")
     ids = [name for split in ("train", "val", "test") for name in json.loads((sample / f"image_splits/split.dress.{split}.json").read_text())]
     (folder / "ids.json").write_text(json.dumps(ids))
@@ -138,6 +228,30 @@ def vector_runs(tmp_path_factory, project, sample):
     project.run("train-retriever", **common, captioner=made.captioner, run=made.retriever, **project.retriever)
     project.run("eval-dialogs", **common, run=made.retriever, out=made.dialogs, beam=1)
     return made
+
+
+@pytest.fixture(scope="session")
+def sample(once, project):
+    """A drawn sample of 60 products a category. Not to be written to."""
+    return once("sample", make_sample, project)
+
+
+@pytest.fixture(scope="session")
+def attribute_runs(once, project, sample):
+    """Both stages of the attribute predictor: of all categories, then of dresses. Not to be written to."""
+    return once("attributes", make_attribute_runs, project, sample)
+
+
+@pytest.fixture(scope="session")
+def runs(once, project, sample, attribute_runs):
+    """The whole way on the pictures of dresses, with attributes. Not to be written to."""
+    return once("runs", make_runs, project, sample, attribute_runs)
+
+
+@pytest.fixture(scope="session")
+def vector_runs(once, project, sample):
+    """The same on vectors of the user's own, without attributes: every product lies far from every other. Not to be written to."""
+    return once("vectors", make_vector_runs, project, sample)
 
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "red", "blue", "dress", "is", "it", "long", "yes", "no", ",", "?", "the", "what"]

@@ -59,7 +59,7 @@ def load_image(path: Path, min_side: int = MIN_SIDE) -> Image.Image:
     except Image.DecompressionBombError as error:  # Pillow's own limit, which it checks first
         raise UnreadableImage(f"more than {MAX_PIXELS:,} pixels") from error
     except Exception as error:  # decoders fail in many ways on damaged files, and none may stop a run
-        raise UnreadableImage(f"{type(error).__name__}: {error}"[:120].replace(str(path), "the file")) from error
+        raise UnreadableImage(f"{type(error).__name__}: {error}".replace(str(path), "the file")[:120]) from error
 
 
 def _as_rgb(image: Image.Image) -> Image.Image:

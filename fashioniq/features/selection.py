@@ -72,6 +72,7 @@ def load_encoder(name: str, weights: str, image_size: int) -> tuple[nn.Module, s
     Raises UserError for an unknown network, pictures of a size that it does not take, weights that cannot be downloaded, or a file
     that does not fit.
     """
+
     try:
         torch.manual_seed(0)  # random weights are the same ones in every run
         encoder = create_encoder(name)

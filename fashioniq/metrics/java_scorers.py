@@ -4,6 +4,7 @@ Its classes are not used, only the programs. METEOR's class waits for ever where
 asks for a file that the program can write only with the JavaScript of Java 14 and older; the score that it prints needs none.
 """
 
+import gzip
 import json
 import os
 import re
@@ -22,7 +23,8 @@ _METEOR_SECONDS, _SPICE_SECONDS = 1800, 7200  # a hundred times what Fashion IQ'
 def meteor(systems: Sequence[System]) -> list[float]:
     """METEOR 1.5 of each system's captions, 0 to 1 (Denkowski and Lavie 2014). Raises NotComputed where Java does not do it.
 
-    The program is run twice: it counts what each caption matches, then it sums up the counts of each system.
+    The program is run twice: it counts the matches of each caption, then it sums up the counts of each system. The second run
+    matches nothing and gets an empty paraphrase table: loading the real one takes more than ten seconds.
     """
     asked = [
         " ||| ".join(["SCORE", *(_field(reference) for reference in several), _field(hypothesis)])
@@ -31,7 +33,10 @@ def meteor(systems: Sequence[System]) -> list[float]:
     ]
     counts = iter(_meteor_answers(asked, len(asked)))
     evals = [" ||| ".join(["EVAL", *(next(counts) for _ in hypotheses)]) for hypotheses, _ in systems]
-    answers = _meteor_answers(evals, len(asked) + len(systems))
+    with tempfile.TemporaryDirectory() as folder:
+        no_paraphrases = Path(folder) / "paraphrases.gz"
+        no_paraphrases.write_bytes(gzip.compress(b""))
+        answers = _meteor_answers(evals, len(asked) + len(systems), "-a", str(no_paraphrases))
     scores, place = [], -1
     for hypotheses, _ in systems:  # the answer to EVAL is the score of each caption, then that of all
         place += len(hypotheses) + 1
@@ -39,8 +44,8 @@ def meteor(systems: Sequence[System]) -> list[float]:
     return scores
 
 
-def _meteor_answers(lines: Sequence[str], expected: int) -> list[str]:
-    arguments = ["-Xmx2G", "-jar", str(PACKAGE / "meteor" / "meteor-1.5.jar"), "-", "-", "-stdio", "-l", "en", "-norm"]
+def _meteor_answers(lines: Sequence[str], expected: int, *options: str) -> list[str]:
+    arguments = ["-Xmx2G", "-jar", str(PACKAGE / "meteor" / "meteor-1.5.jar"), "-", "-", "-stdio", "-l", "en", "-norm", *options]
     answers = run_java(arguments, "".join(line + "\n" for line in lines), _METEOR_SECONDS).splitlines()
     if len(answers) != expected or not all(re.fullmatch(r"[-\d.E ]+", answer) for answer in answers):
         raise NotComputed(f"METEOR's program gave {len(answers)} answers for {expected}")

@@ -5,13 +5,17 @@ product that shares frequent words alone cannot be among them: these, which near
 near. What comes out is exactly what comparing each two titles would give.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import csr_matrix
-from sklearn.feature_extraction.text import TfidfVectorizer
 
 from fashioniq.data.words import tokenize
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 BLOCK = 10_000_000  # shared words counted at a time: bounds the memory whatever the size of the catalog
 _FREQUENT = (0.001, 0.004, 0.016, 0.064, 1.0)  # words of more titles than this share are frequent; the next where that does not decide
@@ -26,6 +30,8 @@ def reference_pairs(titles: Sequence[str], per_target: int = 1) -> np.ndarray:
     references = np.full((len(titles), per_target), -1, dtype=np.int64)
     if not any(tokenize(title) for title in titles):
         return references
+    from sklearn.feature_extraction.text import TfidfVectorizer  # slow to import, and an import begins with other work
+
     vectorizer = TfidfVectorizer(tokenizer=tokenize, token_pattern=None, lowercase=False, norm=None)
     weights = vectorizer.fit_transform(titles)
     weights.data = np.round(weights.data * _GRAIN) / _GRAIN
@@ -40,6 +46,8 @@ class _Search:
     """References among the products that share a word of at most `limit` titles, where it is certain that no other is nearer."""
 
     def __init__(self, weights: csr_matrix, limit: float, per_target: int) -> None:
+        from scipy.sparse import csr_matrix
+
         titles_with = weights.getnnz(axis=0)
         rare = titles_with <= limit
         has_word = csr_matrix((np.ones(weights.nnz, dtype=bool), weights.indices, weights.indptr), weights.shape)

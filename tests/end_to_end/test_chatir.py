@@ -10,7 +10,7 @@ from PIL import Image
 from fashioniq.cli import main
 from fashioniq.data.dialogues import read_dialogues, read_search_space
 
-ROUNDS, KEPT = 11, 8  # of the released dialogues every eighth is kept, against the whole search space
+ROUNDS, KEPT = 11, 40  # of the released dialogues every fortieth is kept, against the whole search space
 
 
 def read(path):

@@ -45,13 +45,13 @@ def row_of(metrics, against, who):
     return row
 
 
-def test_an_evaluation_of_captions_holds_what_it_depends_on(evaluate, runs, capsys):
+def test_an_evaluation_of_captions_holds_what_it_depends_on(evaluate, project, runs, capsys):
     out = evaluate()
     pairs = read(runs.catalog / "captions/cap.dress.val.json")
     assert sorted(path.name for path in out.iterdir()) == ["captions.jsonl", "metrics.json"]
     metrics = read(out / "metrics.json")
     wanted = {"category": "dresses", "split": "val", "pairs": len(pairs), "coverage_of_pairs": 1.0, "captions": "drawn sample's grammar",
-              "run": str(runs.captioner), "features": "efficientnet-b0", "attributes": True, "decoding": "beam 5", "seed": 0,
+              "run": str(runs.captioner), "features": project.pictures["encoder"], "attributes": True, "decoding": "beam 5", "seed": 0,
               "tokeniser": "PTB-like (Python)"}  # fmt: skip
     assert {key: metrics[key] for key in wanted} == wanted and metrics["protocol"]
     rows = [(row["against"], row["who"]) for row in metrics["rows"]]

@@ -8,9 +8,9 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import typing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -30,14 +30,16 @@ def picture(number):
 
 
 class Shop(BaseHTTPRequestHandler):
-    """Serves /<number>.jpg, /broken.jpg; nothing else. Counts what was asked for; waits before each answer as long as it is told."""
+    """Serves /<number>.jpg, /broken.jpg; nothing else. Keeps what was asked for; answers the first `answered` requests, the others
+    when `go_on` is set."""
 
     asked: typing.ClassVar[list[str]] = []
-    wait = 0.0
+    answered, go_on = 1000, threading.Event()
 
     def do_GET(self):
         type(self).asked.append(self.path)
-        time.sleep(self.wait)
+        if len(self.asked) > self.answered:
+            self.go_on.wait()
         name = self.path.strip("/").removesuffix(".jpg")
         content = picture(int(name)) if name.isdigit() else b"\xff\xd8 broken" if name == "broken" else None
         self.send_response(200 if content else 404)
@@ -52,10 +54,13 @@ class Shop(BaseHTTPRequestHandler):
 @pytest.fixture
 def server():
     """The address of a running Shop, whose counts begin at nothing."""
-    Shop.asked, Shop.wait = [], 0.0
+    Shop.asked, Shop.answered = [], 1000
+    Shop.go_on.clear()
     server = ThreadingHTTPServer(("127.0.0.1", 0), Shop)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    server.handle_error = lambda *_: None  # the process that asks may be killed
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
+    Shop.go_on.set()
     server.shutdown()
     server.server_close()
 
@@ -85,17 +90,19 @@ def contents(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def kill_when(arguments, moment):
+@pytest.fixture
+def kill_when(wait_until):
     """Run a command in a process of its own, and kill it at the moment."""
-    process = subprocess.Popen([sys.executable, "-m", "fashioniq.cli", *arguments], start_new_session=True)
-    try:
-        deadline = time.monotonic() + 60
-        while not moment() and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.005)
-        assert process.poll() is None and moment()
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+
+    def kill_when(arguments, moment):
+        process = subprocess.Popen([sys.executable, "-m", "fashioniq.cli", *arguments], start_new_session=True)
+        try:
+            wait_until(moment, lambda: process.poll() is None)
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    return kill_when
 
 
 def test_pictures_of_a_column_of_addresses(project, table, server, tmp_path, capsys):
@@ -112,14 +119,14 @@ def test_pictures_of_a_column_of_addresses(project, table, server, tmp_path, cap
     assert "2 × address that is not http or https" in printed and f"kept in {tmp_path / 'catalog.downloads' / 'shirt'}" in printed
 
 
-def test_an_import_killed_while_downloading_goes_on(project, table, server, tmp_path):
+def test_an_import_killed_while_downloading_goes_on(project, table, server, tmp_path, kill_when):
     path, out = table(lambda number: f"{server}/{number}.jpg"), tmp_path / "catalog"
     downloads = tmp_path / "catalog.downloads" / "shirt"
-    Shop.wait = 0.2
+    Shop.answered = 8
     kill_when(command(project, path, out, url="link"), lambda: len(list(downloads.glob("*.jpg"))) >= 5)
     there = len(list(downloads.glob("*.jpg")))
     assert not out.exists() and there < PRODUCTS
-    Shop.wait, Shop.asked = 0.0, []
+    Shop.answered, Shop.asked = 1000, []
     assert main(command(project, path, out, url="link")) == 0
     assert len(Shop.asked) == PRODUCTS - there
     assert main(command(project, path, tmp_path / "whole", url="link")) == 0
@@ -139,34 +146,32 @@ def test_an_import_killed_while_unpacking_leaves_nothing_to_the_next(project, ta
 
 
 @pytest.mark.parametrize("moment", [0, 7, 14])  # none, some, and all but the last of its moves are done
-def test_a_category_whose_move_was_killed_is_taken_back_by_the_next_import(project, table, tmp_path, moment):
+def test_a_category_whose_move_was_killed_is_taken_back_by_the_next_import(project, table, tmp_path, monkeypatch, forked, moment):
     (tmp_path / "img").mkdir()
     for number in range(PRODUCTS):
         (tmp_path / "img" / f"s{number}.jpg").write_bytes(picture(number))
     path, out = table(str), tmp_path / "catalog"
     assert main(command(project, path, out, images=tmp_path / "img")) == 0
     before = contents(out)
-    kill = f"""
-import os, signal, sys
-from pathlib import Path
-from fashioniq.cli import main
-from fashioniq.prepare import staging
-moves = 0
-def counted(move):
-    def run(self, target):
-        global moves
-        if Path(target).is_relative_to({str(out)!r}):
-            if moves == {moment}:
-                os.kill(os.getpid(), signal.SIGKILL)
-            moves += 1
-        return move(self, target)
-    return run
-staging.Path.rename, staging.Path.replace = counted(Path.rename), counted(Path.replace)
-main(sys.argv[1:])
-"""
+    moves = []
+
+    def counted(move):
+        def run(self, target):
+            if Path(target).is_relative_to(out):
+                if len(moves) == moment:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                moves.append(target)
+            return move(self, target)
+
+        return run
+
     dresses = command(project, path, out, images=tmp_path / "img", category="dresses")
-    killed = subprocess.run([sys.executable, "-c", kill, *dresses], capture_output=True, text=True)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    with monkeypatch.context() as patch:
+        patch.setattr(staging.Path, "rename", counted(Path.rename))
+        patch.setattr(staging.Path, "replace", counted(Path.replace))
+        killed = forked(main, dresses)
+    killed.join()
+    assert killed.exitcode == -signal.SIGKILL
     with staging.staged(out):
         assert contents(out) == before
     assert main(dresses) == 0 and len(Catalog(out, "dresses").images) == len(Catalog(out, "shirts").images) == PRODUCTS

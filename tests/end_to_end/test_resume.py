@@ -2,11 +2,7 @@
 
 import csv
 import json
-import os
 import signal
-import subprocess
-import sys
-import time
 
 import pytest
 import torch
@@ -136,23 +132,21 @@ def test_a_death_between_the_best_weights_and_the_checkpoint_changes_nothing(tra
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
-def test_a_killed_process_resumes_to_the_same_losses(trainings, whole, project, tmp_path):
+def test_a_killed_process_resumes_to_the_same_losses(trainings, whole, project, tmp_path, monkeypatch, forked, wait_until):
     command, options = trainings["captioner"]
-    run, log = tmp_path / "run", tmp_path / "log"
-    slow = (
-        "import sys, time; from fashioniq.training.fitting import KeepBest; from fashioniq.cli import main\n"
-        "def wait(self, trainer, *_):\n"
-        "    if trainer.current_epoch == 1 and trainer.global_step % trainer.num_training_batches == 2: print('within', flush=True); time.sleep(60)\n"
-        "KeepBest.on_before_zero_grad = wait; main(sys.argv[1:])"
-    )
-    with open(log, "w") as file:
-        process = subprocess.Popen([sys.executable, "-c", slow, *project.arguments(command, **options, run=run)], stdout=file, stderr=file)
-    deadline = time.monotonic() + 60
-    while "within" not in log.read_text() and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert process.poll() is None and "within" in log.read_text(), log.read_text()
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    run, within = tmp_path / "run", tmp_path / "within"
+
+    def wait(self, trainer, *_):
+        if trainer.current_epoch == 1 and trainer.global_step % trainer.num_training_batches == 2:
+            within.touch()
+            signal.pause()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(KeepBest, "on_before_zero_grad", wait)
+        process = forked(main, project.arguments(command, **options, run=run))
+    wait_until(within.exists, process.is_alive)
+    process.kill()
+    process.join()
     assert len(rows_of(run)) == 1
     project.run(command, **options, run=run, resume=True)
     assert [float(row["train_loss"]) for row in rows_of(run)] == pytest.approx([float(row["train_loss"]) for row in rows_of(whole("captioner"))])

@@ -11,8 +11,8 @@ from fashioniq.data.words import tokenize
 IDS = {"dresses": (11452, 3817, 3818), "shirts": (19036, 6346, 6346), "tops": (16121, 5373, 5374)}
 PAIRS = {"dresses": (5985, 2017, 2024), "shirts": (5988, 2038, 2038), "tops": (6027, 1961, 2056)}
 WORDLESS_CAPTIONS = 17  # 16 are empty, one is a full stop
-KEPT = {"train": 200, "val": 60, "test": 60}  # pairs of the reduced copy
-PHOTOS = 500
+KEPT = {"train": 60, "val": 30, "test": 30}  # pairs of the reduced copy
+PHOTOS = 300
 
 
 def read(path):
@@ -34,7 +34,7 @@ def released(shared):
 
 @pytest.fixture(scope="module")
 def few_dresses(released, tmp_path_factory):
-    """A few hundred released dresses: some pairs of each split and the products in them."""
+    """Some released dresses: some pairs of each split and the products in them."""
     folder = tmp_path_factory.mktemp("released") / "fashioniq"
     for split, count in KEPT.items():
         labels, titles = read(released / f"attributes/asin2attr.dress.{split}.json"), read(released / f"titles/dress.{split}.json")
@@ -58,30 +58,36 @@ def dress_runs(few_dresses, project, tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def catalogs(released):
+    """The released catalog of each category, whose files are read once."""
+    return {category: Catalog(released, category) for category in IDS}
+
+
 @pytest.mark.parametrize("category", IDS)
-def test_released_splits_have_the_sizes_of_the_paper(category, released):
-    catalog = Catalog(released, category)
+def test_released_splits_have_the_sizes_of_the_paper(category, catalogs):
+    catalog = catalogs[category]
     assert tuple(len(catalog.ids(split)) for split in SPLITS) == IDS[category]
 
 
 @pytest.mark.parametrize("category", PAIRS)
-def test_released_captions_are_read_as_they_are(category, released):
-    catalog = Catalog(released, category)
+def test_released_captions_are_read_as_they_are(category, catalogs):
+    catalog = catalogs[category]
     pairs = {split: catalog.pairs(split) for split in SPLITS}
     assert tuple(len(some) for some in pairs.values()) == PAIRS[category]
     assert all(pair.target for pair in pairs["train"] + pairs["val"]) and not any(pair.target for pair in pairs["test"])
     assert catalog.captions_origin == "human" and catalog.pictures_origin == "photographs"
 
 
-def test_captions_of_the_release_without_a_word_are_left_out(released):
-    captions = [text for category in PAIRS for split in SPLITS for pair in Catalog(released, category).pairs(split) for text in pair.captions]
+def test_captions_of_the_release_without_a_word_are_left_out(catalogs):
+    captions = [text for category in PAIRS for split in SPLITS for pair in catalogs[category].pairs(split) for text in pair.captions]
     assert [text for text in captions if not tokenize(text)] == []
     assert len(captions) == 2 * sum(map(sum, PAIRS.values())) - WORDLESS_CAPTIONS
 
 
 @pytest.mark.parametrize("category", IDS)
-def test_released_labels_have_six_lists(category, released):
-    labels = Catalog(released, category).labels
+def test_released_labels_have_six_lists(category, catalogs):
+    labels = catalogs[category].labels
     assert len(labels) > 10_000 and all(len(lists) == 6 for lists in labels.values())
 
 
@@ -104,7 +110,7 @@ def test_recorded_captions_of_val_are_evaluated_as_one_turn(few_dresses, dress_r
 
 @pytest.fixture(scope="module")
 def shop(shared, project, tmp_path_factory):
-    """500 shirts of a shop, imported."""
+    """Some shirts of a shop, imported."""
     source, folder = shared / "myntra", tmp_path_factory.mktemp("shop")
     if not source.is_dir():
         pytest.skip(f"no photos of a shop at {source}")

@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 import torch
-from gensim.models import KeyedVectors
 
 from fashioniq.data.words import END, PAD, SPECIAL, START, UNKNOWN, Vocabulary, load_word_vectors, tokenize
 from fashioniq.files import UserError
@@ -74,6 +73,8 @@ def test_word_vectors_of_both_formats_are_put_in_the_rows_of_their_words(tmp_pat
 
 
 def test_the_binary_format_gives_the_same_table(tmp_path):
+    from gensim.models import KeyedVectors  # slow to import, and needed here alone
+
     vectors = KeyedVectors(3)
     vectors.add_vectors(list(VECTORS), np.array(list(VECTORS.values()), np.float32))
     vectors.save_word2vec_format(str(tmp_path / "vectors.bin"), binary=True)

@@ -1,5 +1,4 @@
-import subprocess
-import sys
+import resource
 
 import numpy as np
 import pytest
@@ -210,25 +209,20 @@ def test_float16_of_a_memory_map_ranks_and_is_searched_as_the_same_vectors_in_me
         assert torch.equal(of_mapped, of_held)
 
 
-PEAK = """
-import resource, sys, torch
-from fashioniq.loop.gallery import Gallery
-from fashioniq.data.items import Items
-count, size = map(int, sys.argv[1:])
-vectors_ND = torch.randn(count, size)
-gallery = Gallery(Items([], vectors_ND, vectors_ND), vectors_ND)
-gallery.rank(vectors_ND[:64], torch.arange(64))  # libraries take their buffers
-gallery.top(vectors_ND[:64], 10)
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-gallery.rank(vectors_ND, torch.arange(count))
-gallery.top(vectors_ND, 10)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
-"""
+def rank_and_search_all(count, size):
+    """The megabytes by which the memory of this process grows."""
+    vectors_ND = torch.randn(count, size)
+    candidates = Gallery(Items([], vectors_ND, vectors_ND), vectors_ND)
+    candidates.rank(vectors_ND[:64], torch.arange(64))  # libraries take their buffers
+    candidates.top(vectors_ND[:64], 10)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    candidates.rank(vectors_ND, torch.arange(count))
+    candidates.top(vectors_ND, 10)
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
 
 
-def test_ranks_and_top_k_of_all_items_hold_no_matrix_of_all_distances():
-    grown = subprocess.run([sys.executable, "-c", PEAK, "8000", "16"], capture_output=True, text=True, check=True)
-    assert int(grown.stdout) / 1024 < 120  # MB; the matrix alone has 244
+def test_ranks_and_top_k_of_all_items_hold_no_matrix_of_all_distances(apart):
+    assert apart(rank_and_search_all, 8000, 16) < 120  # the matrix alone has 244
 
 
 @pytest.mark.skipif(gallery.faiss is None, reason="FAISS is not installed")

@@ -212,10 +212,8 @@ def test_what_cannot_be_read_is_told_in_its_place(tmp_path, workers):
 
 
 def test_a_picture_that_hangs_or_kills_its_process_costs_that_picture_alone():
-    began = time.monotonic()
-    read = told(["1", "__import__('time').sleep(60)", "2", "__import__('os').kill(__import__('os').getpid(), 9)", "3"], seconds=2.0)
+    read = told(["1", "__import__('signal').pause()", "2", "__import__('os').kill(__import__('os').getpid(), 9)", "3"], seconds=2.0)
     assert read == ["1", "not decoded within 2 seconds", "2", "its decoder died (exit code -9)", "3"]
-    assert time.monotonic() - began < 40
 
 
 def test_no_process_is_left_when_reading_is_broken_off():
@@ -240,10 +238,8 @@ def one_of_many_scans(side, scans):
 def test_a_small_file_that_takes_hours_is_given_up(tmp_path):
     path = tmp_path / "a.jpg"
     path.write_bytes(one_of_many_scans(2000, 20))
-    began = time.monotonic()
+    began = time.process_time()
     assert load_square(path, 8).shape == (3, 8, 8)  # a valid picture, and this is what 20 of its scans take
-    of_20 = time.monotonic() - began
-    path.write_bytes(one_of_many_scans(2000, 20 + int(20 * 60 / of_20)))  # a minute or more
-    began = time.monotonic()
+    of_20 = time.process_time() - began
+    path.write_bytes(one_of_many_scans(2000, 20 + int(20 * 600 / of_20)))  # ten minutes
     assert told([path], seconds=1.0, read=partial(load_square, size=8)) == ["not decoded within 1 seconds"]
-    assert time.monotonic() - began < 40

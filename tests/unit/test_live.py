@@ -9,9 +9,9 @@ import torch
 from fashioniq.askers.attribute_questions import CandidateAware, Known
 from fashioniq.askers.best_item import BestItem
 from fashioniq.askers.limited import Limited
-from fashioniq.data.cards import ItemCards
 from fashioniq.data.items import Items
 from fashioniq.data.words import UNKNOWN, Vocabulary
+from fashioniq.features.cards import ItemCards
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.live import Live

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+import fashioniq
 from fashioniq import config
 from fashioniq.cli import COMMANDS, parse
 
-ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+ROOT = Path(fashioniq.__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LINE = re.compile(r" {4,}(?:fashioniq|python (?P<script>[\w/]+\.py)) (?P<rest>.+)")
 
 

@@ -9,7 +9,7 @@ import pytest
 from fashioniq import config
 from fashioniq.cli import parse
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
