@@ -13,10 +13,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from fashioniq.checkpoints import check_features, load_weights, read_facts
 from fashioniq.commands.sources import PictureSource
 from fashioniq.data.dialogues import JOINED
-from fashioniq.data.features import TOP, FeatureStore, Items
+from fashioniq.data.features import TOP, Contents, FeatureStore, Items
 from fashioniq.data.filling import fill_store
 from fashioniq.data.images import load_image
 from fashioniq.data.words import SPECIAL, Vocabulary
@@ -24,6 +23,7 @@ from fashioniq.files import UserError
 from fashioniq.gallery import Gallery
 from fashioniq.models.dialog_encoder import DialogEncoder, TextHalf, TextTower
 from fashioniq.models.text import ImageText, TextEncoder, load_text_encoder, unit
+from fashioniq.runs import DialogEncoderRun, check_features, load_weights, read_run
 
 SUFFIXES = ("", ".jpg", ".jpeg", ".png", ".webp")
 
@@ -109,14 +109,14 @@ def _of_run(source: Source, space: Sequence[str]) -> Searched:
 
 def load_dialog_encoder(run: Path, store: FeatureStore) -> tuple[TextTower, str]:
     """A trained dialog encoder and what stood between the rounds of its dialogs. Raises UserError where it was trained on other features."""
-    facts = read_facts(run, "dialog encoder")
-    check_features(run, facts, store)
-    if facts["model"] == "transformer":
-        model: TextTower = DialogEncoder(Vocabulary(facts["words"][len(SPECIAL) :]), **facts["sizes"])
+    about = read_run(run, DialogEncoderRun)
+    check_features(run, about, store)
+    if about.model == "transformer":
+        model: TextTower = DialogEncoder(Vocabulary(about.words[len(SPECIAL) :]), **about.sizes)
     else:
-        model = TextHalf(load_pretrained(facts["encoder"]))
+        model = TextHalf(load_pretrained(about.encoder))
     load_weights(run, model)
-    return model.eval(), facts["joined"]
+    return model.eval(), about.joined
 
 
 def load_pretrained(name: str, weights: Path | None = None) -> ImageText:
@@ -163,15 +163,15 @@ def read_directions(path: Path, shape: tuple[int | None, ...], told: str) -> Ten
 
 def _filled(source: Source, encoder: ImageText, space: Sequence[str], images: dict[str, Path]) -> FeatureStore:
     """The store of the images' vectors, filled with what it lacks as far as there are pictures."""
-    facts: dict[str, Any] = {
-        "encoder": encoder.kind,
-        "weights": encoder.fingerprint(),
-        "image_size": encoder.image_size,
-        "dimensions": encoder.size,
-        "attribute_words": [],
-        "attributes": "none",
-    }
-    root = source.features or (source.images and source.images / "features" / facts["weights"])
+    facts = Contents(
+        encoder=encoder.kind,
+        weights=encoder.fingerprint(),
+        image_size=encoder.image_size,
+        dimensions=encoder.size,
+        attribute_words=[],
+        attributes="none",
+    )
+    root = source.features or (source.images and source.images / "features" / facts.weights)
     if root is None:
         raise UserError("give the folder of the pictures with --images, or a feature store of them with --features")
     if not images and not (root / "store.json").exists():

@@ -11,7 +11,6 @@ from safetensors.torch import load_file
 from torch import nn
 
 from fashioniq.categories import canonical, file_name
-from fashioniq.checkpoints import check_fits, load_weights, read_facts
 from fashioniq.config import EvalDialogs, TrainCaptioner, TrainRetriever
 from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.data.features import FeatureStore, Items
@@ -23,6 +22,7 @@ from fashioniq.models.decoding import Speaker
 from fashioniq.models.encoder import convert_efficientnet_pytorch, create_encoder
 from fashioniq.models.retriever import DialogRetriever, Listener
 from fashioniq.models.rnn import RNNCaptioner, RNNRetriever
+from fashioniq.runs import CaptionerRun, RetrieverRun, check_fits, load_weights, read_run
 
 CAPTIONERS: dict[str, type[Speaker]] = {"transformer": Captioner, "rnn": RNNCaptioner}
 RETRIEVERS: dict[str, Callable[..., Listener]] = {
@@ -32,6 +32,7 @@ RETRIEVERS: dict[str, Callable[..., Listener]] = {
 }
 M = TypeVar("M", bound=nn.Module)
 T = TypeVar("T", TrainCaptioner, TrainRetriever)
+R = TypeVar("R", CaptionerRun, RetrieverRun)
 
 
 def features_folder(data: Path, category: str, features: Path | None) -> Path:
@@ -122,26 +123,26 @@ def sizes_of(model_class: Callable[..., nn.Module], known: Mapping[str, Any]) ->
     return {name: known[name] for name in inspect.signature(model_class).parameters if name in known}
 
 
-def load_captioner(run: Path, category: str, store: FeatureStore) -> tuple[Speaker, Vocabulary, dict[str, Any]]:
-    """A trained captioner, its vocabulary and its facts, checked against the category and the features."""
-    return _load(run, "captioner", CAPTIONERS, category, store)
+def load_captioner(run: Path, category: str, store: FeatureStore) -> tuple[Speaker, Vocabulary, CaptionerRun]:
+    """A trained captioner, its vocabulary and its description, checked against the category and the features."""
+    return _load(run, CaptionerRun, CAPTIONERS, category, store)
 
 
-def load_retriever(run: Path, category: str, store: FeatureStore) -> tuple[Listener, Vocabulary, dict[str, Any]]:
-    """A trained retriever, its vocabulary and its facts, checked against the category and the features."""
-    return _load(run, "retriever", RETRIEVERS, category, store)
+def load_retriever(run: Path, category: str, store: FeatureStore) -> tuple[Listener, Vocabulary, RetrieverRun]:
+    """A trained retriever, its vocabulary and its description, checked against the category and the features."""
+    return _load(run, RetrieverRun, RETRIEVERS, category, store)
 
 
 def _load(
-    run: Path, kind: str, classes: Mapping[str, Callable[..., M]], category: str, store: FeatureStore
-) -> tuple[M, Vocabulary, dict[str, Any]]:
-    facts = read_facts(run, kind)
-    check_fits(run, facts, category, store)
-    if facts["model"] not in classes:
-        raise UserError(f"{run} holds a {kind} of another kind, {facts['model']!r}: this version knows {', '.join(classes)}")
-    model = classes[facts["model"]](**facts["sizes"])
+    run: Path, kind: type[R], classes: Mapping[str, Callable[..., M]], category: str, store: FeatureStore
+) -> tuple[M, Vocabulary, R]:
+    about = read_run(run, kind)
+    check_fits(run, about, category, store)
+    if about.model not in classes:
+        raise UserError(f"{run} holds a {kind.KIND} of another kind, {about.model!r}: expected {', '.join(classes)}")
+    model = classes[about.model](**about.sizes)
     load_weights(run, model)
-    return model.eval(), Vocabulary(facts["words"][len(SPECIAL) :]), facts
+    return model.eval(), Vocabulary(about.words[len(SPECIAL) :]), about
 
 
 def pick_device(name: str) -> torch.device:

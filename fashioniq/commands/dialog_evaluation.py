@@ -36,11 +36,11 @@ def evaluate(settings: EvalDialogs, run: Path, out: Path) -> dict[str, Any]:
     retriever, hears, facts = load_retriever(run, settings.category, store)
     device = pick_device(settings.device)
     retriever.to(device)
-    if facts["data"]["fingerprint"] != catalog.fingerprint():
+    if facts.data.fingerprint != catalog.fingerprint():
         print(f"note: the splits or captions of {catalog.category} are not those that {run} was trained on")
     items = split_items(catalog, store, settings.split).to(device)
     check_enough_to_show(settings, items)
-    if settings.user != "human" and facts.get("exclude_shown") and not settings.exclude_shown:
+    if settings.user != "human" and facts.exclude_shown and not settings.exclude_shown:
         print(f"note: {run} was trained with --exclude-shown, here products may be shown again")
     with torch.no_grad():
         gallery = Gallery(items, retriever.embed_images(items.features_ND))
@@ -64,12 +64,12 @@ def evaluate(settings: EvalDialogs, run: Path, out: Path) -> dict[str, Any]:
         "gallery": len(items),
         "coverage": len(items) / len(catalog.ids(settings.split)),
         "dialogs": len(records),
-        "features": store.facts["encoder"],
+        "features": store.facts.encoder,
         "store": str(store.root),
-        "pictures": "none" if store.facts["encoder"] == "metadata" else catalog.pictures_origin,
+        "pictures": "none" if store.facts.encoder == "metadata" else catalog.pictures_origin,
         "fingerprint": catalog.fingerprint(),
         **user_facts,
-        "attributes": facts["attrs"],
+        "attributes": facts.attrs,
         "exclude_shown": settings.exclude_shown,
         "index": index,
         "retriever": str(run),

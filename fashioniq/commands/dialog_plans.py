@@ -14,6 +14,7 @@ from fashioniq.data.catalog import Catalog
 from fashioniq.data.features import FeatureStore, Items
 from fashioniq.data.words import Vocabulary
 from fashioniq.files import UserError, read_json
+from fashioniq.runs import RetrieverRun
 from fashioniq.users import CaptionerUser, ErringUser, User, chances, negation, with_errors
 
 
@@ -30,12 +31,12 @@ class Plan:
 
 
 def simulated(
-    settings: EvalDialogs, facts: dict[str, Any], items: Items, store: FeatureStore, hears: Vocabulary, device: torch.device
+    settings: EvalDialogs, facts: RetrieverRun, items: Items, store: FeatureStore, hears: Vocabulary, device: torch.device
 ) -> tuple[Plan, dict[str, Any]]:
     """Every item is a target once and a captioner, the retriever's own unless another is named, speaks; also the facts of that user."""
     if settings.captions != "each":
         raise UserError(f"--captions {settings.captions} is for recorded captions: give --user human, or leave it out")
-    if not (named := settings.user or facts["user"]):
+    if not (named := settings.user or facts.user):
         raise UserError("this retriever was trained without a captioner: name one that plays the user with --user")
     run = Path(named)
     captioner, speaks, user_facts = load_captioner(run, settings.category, store)
@@ -46,7 +47,7 @@ def simulated(
     first_N, first_facts = _first_candidates(settings, items)
     told = {
         "user": str(run),
-        "captions": user_facts["data"]["captions"],
+        "captions": user_facts.data.captions,
         "decoding": f"beam {settings.beam}" if settings.beam > 1 else "greedy",
         "errors": settings.errors,
     }

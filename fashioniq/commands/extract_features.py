@@ -31,7 +31,7 @@ def run(settings: ExtractFeatures) -> None:
         facts, extract = sources.pictures(settings, catalog, words_to_keep(root, settings.update))
     with ExitStack() as at_end:
         bar = Progress()
-        task = bar.add_task(f"{settings.category}: {facts['encoder']}")
+        task = bar.add_task(f"{settings.category}: {facts.encoder}")
 
         def progress(count: int, of: int) -> None:
             if not bar.live.is_started:  # where there is nothing to do there is nothing to show
@@ -43,12 +43,12 @@ def run(settings: ExtractFeatures) -> None:
 
 
 def _tell(store: FeatureStore, asked: int, products: int) -> None:
-    failures = store.facts["failures"]
+    failures = store.facts.failures
     held = f"{len(store.ids)} of {products} products × {store.size} in {store.root}"
     if not asked:
         print(f"nothing to do, the store is complete: {held}, {len(failures)} left out, as {store.root / 'store.json'} tells")
         return
-    print(f"{held}, {len(store.attribute_words)} attribute words ({store.facts['attributes']})")
+    print(f"{held}, {len(store.attribute_words)} attribute words ({store.facts.attributes})")
     for name, reason in list(failures.items())[:5]:
         print(f"  left out: {name}: {reason}")
     if len(failures) > 5:

@@ -7,7 +7,6 @@ import numpy as np
 from safetensors.torch import load_file
 
 from fashioniq import questioners
-from fashioniq.checkpoints import read_facts
 from fashioniq.commands.chat_encoders import Source, searched
 from fashioniq.commands.common import features_folder, pick_device
 from fashioniq.config import Asking
@@ -19,6 +18,7 @@ from fashioniq.files import UserError, checksum
 from fashioniq.llm.endpoint import Endpoint
 from fashioniq.llm.local import LanguageModel
 from fashioniq.questioners import Known, Predicted, Questioner, Search
+from fashioniq.runs import PredictorRun, read_run
 
 ENDPOINT = "endpoint:"
 
@@ -87,8 +87,8 @@ def answers_of(settings: Asking, catalog: Catalog, found: Sequence[Topic], ids: 
     if settings.attributes is None:
         return questioners.known(found, [catalog.labels.get(name, [[]] * ATTRIBUTE_LISTS) for name in ids])
     store, run = FeatureStore(settings.features or features_folder(settings.data, catalog.category, None)), settings.attributes
-    words = read_facts(run, "attribute predictor")["attribute_words"]
-    if store.facts["weights"] != checksum(run / "weights.safetensors"):
+    words = read_run(run, PredictorRun).attribute_words
+    if store.facts.weights != checksum(run / "weights.safetensors"):
         raise UserError(f"the features in {store.root} are not those of {run}: extract them with --predictor {run}")
     weights = load_file(run / "weights.safetensors")
     items = store.items(ids)

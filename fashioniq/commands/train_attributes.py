@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from fashioniq.categories import canonical
-from fashioniq.checkpoints import load_weights, read_facts
 from fashioniq.commands.common import load_encoder, run_folder
 from fashioniq.config import TrainAttributes
 from fashioniq.data.catalog import Catalog, categories_in
@@ -25,6 +24,7 @@ from fashioniq.metrics.attributes import TOP, summary
 from fashioniq.models.attributes import AttributePredictor
 from fashioniq.models.encoder import create_encoder, encoder_mean_std, encoder_size
 from fashioniq.report.attributes import Cell, ten_of, write_contact_sheet, write_curves
+from fashioniq.runs import PredictorRun, load_weights, read_run
 from fashioniq.training.attributes import AttributeLoss, AttributeTraining, LabelledImages, score
 from fashioniq.training.fitting import begin_run, fit, loaders
 
@@ -34,9 +34,9 @@ ON_SHEET = 24  # pictures
 def run(settings: TrainAttributes) -> None:
     """Train a stage of the attribute predictor; leave it in the run's folder, with its figures and something to look at."""
     _check(settings)
-    first = read_facts(settings.start, "attribute predictor") if settings.start else None
+    first = read_run(settings.start, PredictorRun) if settings.start else None
     if first:  # so that config.yaml tells what was used
-        settings = replace(settings, encoder=first["encoder"], image_size=first["image_size"], weights="none")
+        settings = replace(settings, encoder=first.encoder, image_size=first.image_size, weights="none")
     data, origin = _read_data(settings)
     loss = AttributeLoss(settings.imbalance, data.train.labels_NA)
     model = _begin_model(settings, first, data.words, loss)
@@ -99,13 +99,13 @@ def _open(split: str, data: Labelled, settings: TrainAttributes) -> LabelledImag
     return images
 
 
-def _begin_model(settings: TrainAttributes, first: dict[str, Any] | None, words: list[str], loss: AttributeLoss) -> AttributePredictor:
+def _begin_model(settings: TrainAttributes, first: PredictorRun | None, words: list[str], loss: AttributeLoss) -> AttributePredictor:
     """The model before its first step: words that the first stage knew begin as it left them, others at their share of the photos."""
     if not first:
         encoder, _ = load_encoder(settings.encoder, settings.weights, settings.image_size)
     else:
         encoder = create_encoder(settings.encoder)
-        known = {word: place for place, word in enumerate(first["attribute_words"])}
+        known = {word: place for place, word in enumerate(first.attribute_words)}
         trained = AttributePredictor(encoder, encoder_size(encoder), len(known))
         load_weights(settings.start, trained)  # type: ignore[arg-type]
     model = AttributePredictor(encoder, encoder_size(encoder), len(words))

@@ -132,7 +132,7 @@ def _model(settings: TrainRetriever, store: FeatureStore, vocabulary: Vocabulary
         model.set_word_vectors(vectors_VD)
     if settings.start:
         started, _, start_facts = load_retriever(settings.start, settings.category, store)
-        if start_facts["sizes"] != sizes or start_facts["words"] != vocabulary.words:
+        if start_facts.sizes != sizes or start_facts.words != vocabulary.words:
             raise UserError(f"{settings.start} has other sizes or words than this training: give its --width, --layers and so on, and its captioner")
         model.load_state_dict(started.state_dict())
     return model, sizes

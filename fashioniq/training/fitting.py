@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytorch_lightning as pl
 import torch
 import yaml
@@ -16,10 +17,10 @@ from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from fashioniq.checkpoints import load_weights, save_model
 from fashioniq.config import TrainAttributes, Training
-from fashioniq.files import UserError, cannot_write, read_json, write_text
+from fashioniq.files import UserError, cannot_write, write_text
 from fashioniq.gallery import NotFiniteError
+from fashioniq.runs import Run, described, load_weights, read_run, save_model
 from fashioniq.training.processes import mean_over_processes, rank_and_count, shared_out
 
 MAY_CHANGE = {"resume", "epochs", "patience", "devices", "num_nodes", "strategy", "accelerator", "run", "seeds"}  # without making it another training
@@ -113,7 +114,8 @@ def fit(
         raise UserError("--accelerator gpu: torch finds no GPU here; use cpu or auto")
     if torch.cuda.is_available() and settings.accelerator != "cpu" and settings.devices > torch.cuda.device_count():
         raise UserError(f"--devices is {settings.devices}: torch finds {torch.cuda.device_count()} GPUs here")
-    best = KeepBest(run, model, facts, monitor, settings.seed, settings.patience)
+    about = described(facts)
+    best = KeepBest(run, model, about, monitor, settings.seed, settings.patience)
     last = ModelCheckpoint(run, filename="last", monitor=None, save_on_train_epoch_end=True, enable_version_counter=False)
     accelerator = ("gpu" if torch.cuda.is_available() else "cpu") if settings.accelerator == "auto" else settings.accelerator
     trainer = pl.Trainer(
@@ -149,14 +151,14 @@ def fit(
     if not trainer.is_global_zero:
         raise SystemExit(0)  # the first process tells the rest
     load_weights(run, model)
-    return read_json(run / "model.json", "the best epoch's facts", dict)["metrics"]  # processes that were forked leave nothing in this one
+    return dict(read_run(run, type(about)).metrics or {})  # processes that were forked leave nothing in this one
 
 
 class KeepBest(pl.Callback):
-    """After every epoch a row in metrics.csv, and where `monitor` has risen, the weights and facts of the run."""
+    """After every epoch a row in metrics.csv, and where `monitor` has risen, the weights and description of the run."""
 
-    def __init__(self, run: Path, model: nn.Module, facts: dict[str, Any], monitor: str, seed: int, patience: int) -> None:
-        self.run, self.model, self.facts, self.monitor, self.seed, self.patience = run, model, facts, monitor, seed, patience
+    def __init__(self, run: Path, model: nn.Module, about: Run, monitor: str, seed: int, patience: int) -> None:
+        self.run, self.model, self.about, self.monitor, self.seed, self.patience = run, model, about, monitor, seed, patience
         self.best: dict[str, float] = {}
         self._losses: list[Tensor] = []
         self._loss = 0.0
@@ -196,7 +198,7 @@ class KeepBest(pl.Callback):
         told = "  ".join(f"{name} {value:.4g}" for name, value in figures.items() if name != "epoch")
         pl_module.print(f"epoch {trainer.current_epoch}  {told}", flush=True)
         if better:
-            save_model(self.run, self.model, {**self.facts, "metrics": figures})
+            save_model(self.run, self.model, msgspec.structs.replace(self.about, metrics=figures))
 
 
 def _append_row(path: Path, figures: dict[str, float]) -> None:

@@ -145,7 +145,7 @@ def test_mistakes_in_the_lists_are_told_before_anything_is_computed(refused, opt
     assert "named twice" in refused(cross=[retrievers[0], retrievers[0]])
     assert "not a retriever" in refused(cross=[recurrent / "captioner"])
     assert "seeds of one retriever" in refused(cross=[f"{retrievers[0]},{retrievers[1]}"])
-    assert "another" in refused(cross=[*retrievers, runs.retriever])  # of other features
+    assert "a different encoder" in refused(cross=[*retrievers, runs.retriever])
     assert "no run" in refused(users=["nowhere"])
     assert "--users" in refused(user=vector_runs.captioner)
     assert "--cross" in refused(run=vector_runs.retriever)

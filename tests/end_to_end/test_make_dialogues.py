@@ -11,7 +11,6 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from fashioniq import config
-from fashioniq.checkpoints import save_model
 from fashioniq.cli import main
 from fashioniq.commands import make_dialogues, talking
 from fashioniq.commands.chat_encoders import Searched
@@ -21,6 +20,7 @@ from fashioniq.data.words import tokenize
 from fashioniq.files import UserError, checksum
 from fashioniq.models.attributes import AttributePredictor
 from fashioniq.models.text import unit
+from fashioniq.runs import described, save_model
 
 
 class Counts:
@@ -120,7 +120,7 @@ def test_the_probabilities_of_a_predictor_say_what_candidates_would_answer(sampl
     ids, words = Catalog(sample, "dresses").ids("test")[:2], ["red", "belt", "zipper"]
     run, store = tmp_path / "run", tmp_path / "store"
     about = {"kind": "attribute predictor", "category": "dresses", "encoder": "x", "image_size": 8, "attribute_words": words}
-    save_model(run, AttributePredictor(torch.nn.Identity(), 3, 3), about)
+    save_model(run, AttributePredictor(torch.nn.Identity(), 3, 3), described(about))
     save_file({"head.weight": torch.eye(3), "head.bias": torch.zeros(3)}, run / "weights.safetensors")
     store.mkdir()
     np.save(store / "features.npy", np.array([[50, -50, -50], [0, 0, 0]], np.float32))
