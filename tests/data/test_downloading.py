@@ -4,11 +4,9 @@ import errno
 import gzip
 import io
 import socket
-import threading
 import time
 from collections import Counter
 from email.utils import formatdate
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 
 import numpy as np
@@ -75,45 +73,27 @@ def slowly(page):
     return slow
 
 
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+@pytest.fixture
+def web(http_server, monkeypatch):
+    """A server: `pages` is what it gives, `asked` how often each was asked for, `address(path)` where it is."""
+    monkeypatch.setattr(http, "PAUSE", 0.01)
 
-    def do_GET(self):
-        server = self.server
+    def give(handler):
         with server.lock:
-            server.asked[self.path] += 1
-            number = server.asked[self.path]
+            server.asked[handler.path] += 1
+            number = server.asked[handler.path]
             server.at_work += 1
             server.most_at_work = max(server.most_at_work, server.at_work)
         try:
-            server.pages.get(self.path, answer(status=404))(self, number)
-        except OSError:
-            self.close_connection = True  # the downloader went away
+            server.pages.get(handler.path, answer(status=404))(handler, number)
         finally:
             with server.lock:
                 server.at_work -= 1
 
-    def log_message(self, *_):
-        pass
-
-
-@pytest.fixture
-def web(monkeypatch):
-    """A server: `pages` is what it gives, `asked` how often each was asked for, `address(path)` where it is."""
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr(http, "PAUSE", 0.01)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads, server.handle_error = True, lambda *_: None  # the downloader may go away
-    server.pages, server.asked, server.lock, server.closing = {}, Counter(), threading.Lock(), threading.Event()
-    server.at_work = server.most_at_work = 0
+    server = http_server(give)
+    server.pages, server.asked, server.at_work, server.most_at_work = {}, Counter(), 0, 0
     server.address = lambda path: f"http://127.0.0.1:{server.server_port}{path}"
-    thread = threading.Thread(target=server.serve_forever, args=[0.05])
-    thread.start()
-    yield server
-    server.closing.set()
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    return server
 
 
 @pytest.fixture

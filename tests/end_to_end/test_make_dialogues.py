@@ -11,15 +11,16 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from fashioniq import config
-from fashioniq.checkpoints import save_model
 from fashioniq.cli import main
-from fashioniq.commands import make_dialogues, talking
+from fashioniq.commands import make_dialogues
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.dialogues import read_dialogues, split_round
 from fashioniq.data.words import tokenize
 from fashioniq.files import UserError, checksum
 from fashioniq.models.attributes import AttributePredictor
 from fashioniq.models.text import unit
+from fashioniq.runs import described, save_model
+from fashioniq.systems import questions
 from fashioniq.systems.search_space import Searched
 
 
@@ -48,7 +49,7 @@ def counting(monkeypatch, sample):
         labelled = [" ".join(word for words in catalog.labels[name] for word in words) for name in ids]
         return Searched(list(ids), encoder.encode(labelled), encoder, {})
 
-    monkeypatch.setattr(talking, "searched", searched)
+    monkeypatch.setattr(questions, "searched", searched)
     return {"encoder": "counts", "candidates": 8}
 
 
@@ -120,7 +121,7 @@ def test_the_probabilities_of_a_predictor_say_what_candidates_would_answer(sampl
     ids, words = Catalog(sample, "dresses").ids("test")[:2], ["red", "belt", "zipper"]
     run, store = tmp_path / "run", tmp_path / "store"
     about = {"kind": "attribute predictor", "category": "dresses", "encoder": "x", "image_size": 8, "attribute_words": words}
-    save_model(run, AttributePredictor(torch.nn.Identity(), 3, 3), about)
+    save_model(run, AttributePredictor(torch.nn.Identity(), 3, 3), described(about))
     save_file({"head.weight": torch.eye(3), "head.bias": torch.zeros(3)}, run / "weights.safetensors")
     store.mkdir()
     np.save(store / "features.npy", np.array([[50, -50, -50], [0, 0, 0]], np.float32))
@@ -132,7 +133,7 @@ def test_the_probabilities_of_a_predictor_say_what_candidates_would_answer(sampl
 
     def answers(weights):
         (store / "store.json").write_text(json.dumps(facts | {"weights": weights}))
-        return talking.answers_of(settings, catalog, talking.topics(catalog), ids)
+        return questions.answers_of(settings, catalog, questions.topics(catalog), ids)
 
     color, belt, zipper = answers(checksum(run / "weights.safetensors"))
     assert color.question == "what color is it?" and belt.question == "does it have a belt?" and zipper.question == "does it have a zipper?"
@@ -169,8 +170,8 @@ class Words:
 
 @pytest.mark.parametrize(("language", "visual", "answer"), [("gpt2", "blip2", "red"), ("endpoint:a", "endpoint:b", "unknown")])
 def test_models_ask_and_answer_here_or_at_an_endpoint(make, monkeypatch, capsys, language, visual, answer):
-    monkeypatch.setattr(talking, "LanguageModel", Words)
-    monkeypatch.setattr(talking, "Endpoint", Words)
+    monkeypatch.setattr(questions, "LanguageModel", Words)
+    monkeypatch.setattr(questions, "Endpoint", Words)
     monkeypatch.setattr(make_dialogues, "VisualQuestionAnswerer", Words)
     code, out = make(questioner="few-shot", answerer="vqa", language_model=language, vqa_model=visual, rounds=2)
     assert code == 0

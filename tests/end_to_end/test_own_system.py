@@ -26,7 +26,7 @@ def results(monkeypatch, tmp_path):
     return tmp_path / "results"
 
 
-def test_it_is_evaluated_as_every_other_system(results, capsys):
+def test_it_is_evaluated_as_every_other_system(capsys, results):
     metrics = json.loads((results / "metrics.json").read_text())
     assert metrics["dialogs"] == metrics["gallery"] == len(TITLES) and len(metrics["turns"]) == 2
     assert metrics["turns"][0]["R@1"] == 80 and metrics["turns"][1]["R@1"] == 100  # the first halves of a and b are equal

@@ -18,9 +18,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-import results
 import workload
 from update import EXPECTED, ROOT
+
+import results
 
 LOSS_TOLERANCE = 1e-4
 MAY_DIFFER = 0.02  # share of the records of an evaluation

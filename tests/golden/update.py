@@ -6,8 +6,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import results
 import workload
+
+import results
 
 ROOT = Path(__file__).resolve().parents[2]
 EXPECTED = Path(__file__).resolve().parent / "expected"
