@@ -9,9 +9,12 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 from filelock import FileLock, Timeout
+
+T = TypeVar("T")
 
 _TEMPORARY = re.compile(r"\..+-[a-z0-9_]{8}(\.[a-z]+)?")  # the names that mkstemp gives in `atomic_write`
 
@@ -190,6 +193,20 @@ def read_json(path: Path, what: str, kind: type | None = None) -> Any:
     if kind is not None and not isinstance(content, kind):
         raise UserError(f"{what} {path} should hold a {kind.__name__}, it holds a {type(content).__name__}")
     return content
+
+
+def typed(content: dict[str, Any], kind: type[T], path: Path, repair: str) -> T:
+    """The content of a JSON file as a msgspec struct; keys that the struct lacks are ignored.
+
+    Raises UserError for missing keys and wrong types; `repair` says what to do then.
+    """
+    required = {field.encode_name for field in msgspec.structs.fields(kind) if field.required}  # type: ignore[arg-type]
+    if missing := required - set(content):
+        raise UserError(f"{path} lacks {', '.join(sorted(missing))}: {repair}")
+    try:
+        return msgspec.convert(content, kind)
+    except msgspec.ValidationError as error:
+        raise UserError(f"{path} is malformed ({' '.join(str(error).split())}): {repair}") from error
 
 
 def checksum(path: Path) -> str:

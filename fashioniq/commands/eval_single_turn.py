@@ -36,7 +36,7 @@ def _of_run(settings: EvalSingleTurn, number: int, catalog: Catalog) -> Source:
     folder, device = Path(settings.run[number]), pick_device(settings.device)
     retriever, hears, facts = load_retriever(folder, catalog.category, store)
     retriever.to(device)
-    if facts["data"]["fingerprint"] != catalog.fingerprint():
+    if facts.data.fingerprint != catalog.fingerprint():
         print(
             f"note: the splits or captions of {catalog.category} are not those that {folder} was trained on"
         )
@@ -49,13 +49,13 @@ def _of_run(settings: EvalSingleTurn, number: int, catalog: Catalog) -> Source:
         query_QD = query_vectors(retriever, gallery, queries, hears, longest, batch_size=settings.batch_size)
         return search(gallery, query_QD, queries, settings.exclude_candidate, settings.batch_size)
 
-    composition = f" {facts['sizes']['composition']}" if facts["model"] == "composer" else ""
+    composition = f" {facts.sizes['composition']}" if facts.model == "composer" else ""
     depends_on = {
         "answers": str(folder),
-        "model": facts["model"] + composition,
-        "attributes": facts["attrs"],
+        "model": facts.model + composition,
+        "attributes": facts.attrs,
         "words": longest,
-        "features": store.facts["encoder"],
-        "pictures": "none" if store.facts["encoder"] == "metadata" else catalog.pictures_origin,
+        "features": store.facts.encoder,
+        "pictures": "none" if store.facts.encoder == "metadata" else catalog.pictures_origin,
     }
     return Source(set(store.ids), answer, depends_on)

@@ -1,4 +1,4 @@
-"""A feature store: the image vector and the top attributes of every product, in a folder that `data/filling.py` makes.
+"""A feature store: the image vector and the top attributes of every product, in a folder that `features/writer.py` makes.
 
     features.npy     N×D float16 or float32      attributes.npy  N×8, ids of attribute words, 0 for none
     ids.json         the N product ids           store.json      encoder, image size, attribute words, count, failures
@@ -8,18 +8,42 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+import msgspec
 import numpy as np
 import torch
+from msgspec import UNSET, UnsetType
 
 from fashioniq.categories import file_name
 from fashioniq.data.items import Items
-from fashioniq.files import UserError, read_json
+from fashioniq.files import UserError, read_json, typed
 
-IDENTITY = ("encoder", "weights", "image_size", "dimensions", "attribute_words")  # facts that models depend on
 TOP = 8  # attributes kept of each product
 PLAN = Path("parts") / "plan.json"  # there while a store is being filled or added to
+
+
+class Identity(msgspec.Struct, kw_only=True):
+    """What a model that was trained on a store has to find again: encoder, its weights and sizes, attribute words."""
+
+    encoder: str
+    weights: str
+    image_size: int | None
+    dimensions: int
+    attribute_words: list[str]
+
+
+class Contents(Identity, kw_only=True):
+    """What the rows of a store are: how attributes were made, and the precision of the encoder."""
+
+    attributes: str | UnsetType = UNSET
+    precision: str | UnsetType = UNSET
+
+
+class StoreFile(Contents, kw_only=True):
+    """store.json: `count` rows, and the reason for each product without one."""
+
+    count: int
+    failures: dict[str, str]
 
 
 class FeatureStore:
@@ -31,10 +55,10 @@ class FeatureStore:
         if not (self.root / "store.json").exists():
             state = "unfinished: run the same `fashioniq extract-features` again to complete it"
             raise UserError(f"the feature store {self.root} is {state if growing else 'missing: make it with `fashioniq extract-features`'}")
-        self.facts: dict[str, Any] = read_json(self.root / "store.json", "the feature store's description", dict)
-        if missing := {*IDENTITY, "count", "failures"} - set(self.facts):
-            raise UserError(f"{self.root / 'store.json'} lacks {', '.join(sorted(missing))}: remove the folder and extract again")
-        count = self.facts["count"]
+        path = self.root / "store.json"
+        content = read_json(path, "the feature store's description", dict)
+        self.facts = typed(content, StoreFile, path, "remove the folder and extract again")
+        count = self.facts.count
         ids = read_json(self.root / "ids.json", "the feature store's ids", list)
         arrays = [_open_array(self.root / f"{name}.npy") for name in ("features", "attributes")]
         lengths = {len(rows) for rows in (ids, *arrays)}
@@ -52,12 +76,12 @@ class FeatureStore:
     @property
     def attribute_words(self) -> list[str]:
         """The word of each attribute id, from id 1 on."""
-        return self.facts["attribute_words"]
+        return self.facts.attribute_words
 
     @property
-    def identity(self) -> dict[str, Any]:
-        """What a model that was trained on this store must find again: the encoder, its weights and size, the attribute words."""
-        return {key: self.facts[key] for key in IDENTITY}
+    def identity(self) -> Identity:
+        """What a model that was trained on this store has to find again."""
+        return msgspec.convert(self.facts, Identity, from_attributes=True)
 
     def __contains__(self, name: str) -> bool:
         return name in self._places

@@ -1,6 +1,6 @@
 """Filling a feature store part by part: a kill at any moment costs one part at most, and never leaves a gap or a double.
 
-    parts/plan.json      what is being made: the facts, the products asked for, and how many rows the store had before
+    parts/plan.json      what is being made: the contents, the products asked for, and how many rows the store had before
     parts/000000.npz     what was made of the first PART products asked for, and so on; each appears whole
 
 When all parts are there they are joined: features.npy, attributes.npy and ids.json are replaced, then store.json, then the parts go.
@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
+import msgspec
 import numpy as np
 
-from fashioniq.features.store import PLAN, FeatureStore
+from fashioniq.features.store import PLAN, Contents, FeatureStore, StoreFile
 from fashioniq.files import UserError, atomic_write, locked, read_json, remove_leftovers, write_json
 
 PART = 256  # products a part
@@ -36,18 +37,25 @@ class Part:
     failures: dict[str, str]
 
 
+class Plan(Contents, kw_only=True):
+    """parts/plan.json: the products asked for, and the rows that the store had before."""
+
+    asked: list[str]
+    before: int
+
+
 Advance = Callable[[int], None]  # told how many more products were dealt with
 Extract = Callable[[Sequence[Sequence[str]], Advance], Generator[Part, None, None]]  # a Part of each list of ids, in order
 
 
 def fill_store(
-    root: Path, ids: Sequence[str], facts: dict[str, Any], extract: Extract, progress: Callable[[int, int], None], update: bool = False
+    root: Path, ids: Sequence[str], facts: Contents, extract: Extract, progress: Callable[[int, int], None], update: bool = False
 ) -> tuple[FeatureStore, int]:
     """Make a store of `ids`, or complete one that was begun. Returns it, and how many products were asked for: 0 if all was there.
 
     `update` adds to a finished store the products that it lacks, and tries those again that could not be read; rows that are there stay
     as they are. `progress` is told how many more products were dealt with, and of how many.
-    Raises UserError where the folder holds a store of other facts, a finished one lacks products, or the disk is full.
+    Raises UserError where the folder holds a store of other contents, a finished one lacks products, or the disk is full.
     """
     root = Path(root)
     with locked(root):
@@ -56,13 +64,13 @@ def fill_store(
             plan = _begin(root, ids, facts, 0)
         if plan:
             _complete(root, plan, facts, extract, progress)
-        asked: list[str] = plan.get("asked", [])
+        asked = plan.asked if plan else []
         store = FeatureStore(root)
-        known = {*store.ids, *asked} if update else {*store.ids, *store.facts["failures"]}
+        known = {*store.ids, *asked} if update else {*store.ids, *store.facts.failures}
         lacking = [name for name in ids if name not in known]
         if lacking and not update:
             raise UserError(f"the finished feature store {root} lacks {len(lacking)} products, as {lacking[0]}: --update adds them")
-        _refuse_another(root, store.facts, facts)
+        _refuse_another(root, msgspec.to_builtins(store.facts), facts)
         if lacking:
             _complete(root, _begin(root, lacking, facts, len(store.ids)), facts, extract, progress)
             store = FeatureStore(root)
@@ -77,47 +85,49 @@ def words_to_keep(root: Path, update: bool) -> list[str] | None:
     return None
 
 
-def _settle(root: Path, ids: Sequence[str], facts: dict[str, Any]) -> dict[str, Any]:
+def _settle(root: Path, ids: Sequence[str], facts: Contents) -> Plan | None:
     """Remove what is left of a run that was killed, but for whole parts of a plan; return that plan, if there is one."""
     for folder in (root, root / "parts"):
         remove_leftovers(folder)
     if not (root / PLAN).exists():
         shutil.rmtree(root / "parts", ignore_errors=True)
-        return {}
-    plan = read_json(root / PLAN, "the plan of an unfinished feature store", dict)
-    _refuse_another(root, plan, facts)
-    if not isinstance(plan.get("asked"), list) or not isinstance(plan.get("before"), int):
-        raise UserError(f"{root / PLAN} is of another version: remove {root / 'parts'} and run the same command again")
-    if strange := set(plan["asked"]) - set(ids):
+        return None
+    content = read_json(root / PLAN, "the plan of an unfinished feature store", dict)
+    _refuse_another(root, content, facts)
+    try:
+        plan = msgspec.convert(content, Plan)
+    except msgspec.ValidationError as error:
+        raise UserError(f"{root / PLAN} is of another version: remove {root / 'parts'} and run the same command again") from error
+    if strange := set(plan.asked) - set(ids):
         raise UserError(f"{root} was begun for other products, as {min(strange)}: choose another folder with --features, or remove it")
     return plan
 
 
-def _refuse_another(root: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
-    for key, value in wanted.items():
+def _refuse_another(root: Path, found: dict[str, Any], wanted: Contents) -> None:
+    for key, value in msgspec.to_builtins(wanted).items():
         if found.get(key) != value:
             there, here = json.dumps(found.get(key))[:60], json.dumps(value)[:60]
             raise UserError(
-                f"the feature store {root} is of another {key} ({there}, not {here}): choose another folder with --features, or remove it"
+                f"the feature store {root} has a different {key} ({there}, not {here}): choose another folder with --features, or remove it"
             )
 
 
-def _begin(root: Path, asked: Sequence[str], facts: dict[str, Any], before: int) -> dict[str, Any]:
-    plan = {**facts, "asked": list(asked), "before": before}
-    write_json(root / PLAN, plan, indent=None)
+def _begin(root: Path, asked: Sequence[str], facts: Contents, before: int) -> Plan:
+    plan = Plan(**msgspec.structs.asdict(facts), asked=list(asked), before=before)
+    write_json(root / PLAN, msgspec.to_builtins(plan), indent=None)
     return plan
 
 
-def _complete(root: Path, plan: dict[str, Any], facts: dict[str, Any], extract: Extract, progress: Callable[[int, int], None]) -> None:
+def _complete(root: Path, plan: Plan, facts: Contents, extract: Extract, progress: Callable[[int, int], None]) -> None:
     """Make the parts that are not there, and join all."""
-    asked = plan["asked"]
+    asked = plan.asked
     parts = {root / "parts" / f"{start // PART:06d}.npz": asked[start : start + PART] for start in range(0, len(asked), PART)}
     missing = {path: ids for path, ids in parts.items() if not path.exists()}
     progress(len(asked) - sum(map(len, missing.values())), len(asked))
     with closing(extract(list(missing.values()), lambda count: progress(count, len(asked)))) as made:
         for path, part in zip(missing, made, strict=True):
             _write_part(path, part)
-    _join_parts(root, plan["before"], parts, facts)
+    _join_parts(root, plan.before, parts, facts)
 
 
 def _write_part(path: Path, part: Part) -> None:
@@ -126,10 +136,10 @@ def _write_part(path: Path, part: Part) -> None:
         np.savez(file, features=part.features_ND, attributes=part.attributes_NA, text=np.array(text))
 
 
-def _join_parts(root: Path, before: int, parts: dict[Path, list[str]], facts: dict[str, Any]) -> None:
+def _join_parts(root: Path, before: int, parts: dict[Path, list[str]], facts: Contents) -> None:
     old = FeatureStore(root) if before else None
     ids = old.ids[:before] if old else []
-    failures = dict(old.facts["failures"]) if old else {}
+    failures = dict(old.facts.failures) if old else {}
     rows: list[Path] = []
     for path, asked in parts.items():
         text = json.loads(str(_read_part(path, "text")))
@@ -147,7 +157,8 @@ def _join_parts(root: Path, before: int, parts: dict[Path, list[str]], facts: di
         for name in ("features", "attributes"):
             _join_rows(root / f"{name}.npy", before, len(ids), (_read_part(path, name) for path in rows))
         write_json(root / "ids.json", ids, indent=None)
-    write_json(root / "store.json", {**facts, "count": len(ids), "failures": failures})  # last: from now on it is this store
+    store = StoreFile(**msgspec.structs.asdict(facts), count=len(ids), failures=failures)
+    write_json(root / "store.json", msgspec.to_builtins(store))  # last: from now on it is this store
     _forget(root)
 
 

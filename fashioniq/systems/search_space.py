@@ -15,7 +15,7 @@ from fashioniq.data.dialogues import JOINED
 from fashioniq.data.images import load_image
 from fashioniq.data.items import Items
 from fashioniq.features.pictures import PictureSource
-from fashioniq.features.store import TOP, FeatureStore
+from fashioniq.features.store import TOP, Contents, FeatureStore
 from fashioniq.features.writer import fill_store
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
@@ -121,15 +121,15 @@ def read_directions(path: Path, shape: tuple[int | None, ...], told: str) -> Ten
 
 def _filled(source: Source, encoder: ImageText, space: Sequence[str], images: dict[str, Path]) -> FeatureStore:
     """The store of the images' vectors, filled with what it lacks as far as there are pictures."""
-    facts: dict[str, Any] = {
-        "encoder": encoder.kind,
-        "weights": encoder.fingerprint(),
-        "image_size": encoder.image_size,
-        "dimensions": encoder.size,
-        "attribute_words": [],
-        "attributes": "none",
-    }
-    root = source.features or (source.images and source.images / "features" / facts["weights"])
+    facts = Contents(
+        encoder=encoder.kind,
+        weights=encoder.fingerprint(),
+        image_size=encoder.image_size,
+        dimensions=encoder.size,
+        attribute_words=[],
+        attributes="none",
+    )
+    root = source.features or (source.images and source.images / "features" / facts.weights)
     if root is None:
         raise UserError("give the folder of the pictures with --images, or a feature store of them with --features")
     if not images and not (root / "store.json").exists():

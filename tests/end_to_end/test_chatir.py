@@ -206,7 +206,7 @@ def test_a_text_half_that_was_trained_on_is_saved_and_evaluated(kind, few, evalu
 
 def test_a_store_of_another_encoder_is_refused(few, evaluate, refused, tiny_clip, tiny_blip):
     store = read(evaluate(name="clip", encoder=tiny_clip, images=few) / "metrics.json")["store"]
-    assert f"the feature store {store} is of another encoder" in refused(encoder=tiny_blip, images=few, features=store)
+    assert f"the feature store {store} has a different encoder" in refused(encoder=tiny_blip, images=few, features=store)
 
 
 def test_pictures_that_are_missing_are_told_and_a_target_must_have_one(few, evaluate, refused, tiny_clip):
@@ -218,7 +218,7 @@ def test_pictures_that_are_missing_are_told_and_a_target_must_have_one(few, eval
     assert sorted(store["failures"]) == ["photos/0030.png", "photos/0031.png"]
     assert "95.00 % of the search space" in (few / "some/report.html").read_text()
     (few / "photos/0003.png").unlink()
-    assert "have no picture that can be read, as photos/0003.png" in refused(encoder=tiny_clip, images=few, features=few / "other")
+    assert "have no readable picture, such as photos/0003.png" in refused(encoder=tiny_clip, images=few, features=few / "other")
 
 
 def test_pictures_that_come_later_are_added(few, evaluate, tiny_clip):
@@ -251,12 +251,12 @@ def test_vectors_that_do_not_fit_are_told(name, change, told, few, refused):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({}, "it is not clear who encodes"),
-        ({"encoder": "clip", "query_vectors": "Q.npy", "gallery_vectors": "G.npy"}, "it is not clear who encodes"),
-        ({"query_vectors": "Q.npy"}, "it is not clear who encodes"),
-        ({"query_vectors": "Q.npy", "gallery_vectors": "G.npy", "separator": " "}, "--separator is for an --encoder"),
-        ({"query_vectors": ["Q.npy", "Q.npy"], "gallery_vectors": "G.npy"}, "--query-vectors names 2 files for 1"),
-        ({"dialogues": []}, "no dialogues are named"),
+        ({}, "give either --encoder, or both"),
+        ({"encoder": "clip", "query_vectors": "Q.npy", "gallery_vectors": "G.npy"}, "give either --encoder, or both"),
+        ({"query_vectors": "Q.npy"}, "give either --encoder, or both"),
+        ({"query_vectors": "Q.npy", "gallery_vectors": "G.npy", "separator": " "}, "--separator needs an --encoder"),
+        ({"query_vectors": ["Q.npy", "Q.npy"], "gallery_vectors": "G.npy"}, "--query-vectors has 2 files for 1"),
+        ({"dialogues": []}, "no dialogues given"),
         ({"encoder": "nowhere/to/be/found", "images": "."}, "cannot load nowhere/to/be/found"),
     ],
     ids=str,
@@ -280,7 +280,7 @@ def test_an_encoder_that_makes_no_numbers_is_told(few, refused, tiny_clip, monke
     from fashioniq.models.text import CLIP
 
     monkeypatch.setattr(CLIP, "encode", lambda self, texts: torch.full((len(texts), 8), torch.nan))
-    assert "makes queries that are not finite numbers" in refused(encoder=tiny_clip, images=few)
+    assert "the queries are not finite numbers" in refused(encoder=tiny_clip, images=few)
 
 
 def test_weights_that_are_none_are_told(few, refused, tiny_blip):
