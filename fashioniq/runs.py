@@ -1,7 +1,8 @@
 """A run's model on disk: weights as safetensors, its description as model.json. Nothing is ever unpickled.
 
-The classes below are the one definition of model.json, for writing and for reading: their fields are its keys, in their order. Keys of
-later versions are ignored when it is read; a key whose default is UNSET is absent where it is not used.
+The classes below are the one definition of model.json, for writing and for reading: their fields are its
+keys, in their order. Keys of later versions are ignored when it is read; a key whose default is UNSET is
+absent where it is not used.
 """
 
 from collections.abc import Mapping
@@ -34,7 +35,7 @@ class CatalogOrigin(msgspec.Struct, kw_only=True):
 
 
 class DialoguesOrigin(msgspec.Struct, kw_only=True):
-    """The files of dialogues that a dialog encoder was trained on, with their checksums and coverage, by split."""
+    """The files that a dialog encoder was trained on, with their checksums and coverage, by split."""
 
     dialogues: dict[str, str] = {}
     checksums: dict[str, str] = {}
@@ -62,7 +63,10 @@ class CaptionerRun(_Speaking, kw_only=True):
 
 
 class RetrieverRun(_Speaking, kw_only=True):
-    """model.json of a retriever. `user` is the run of the captioner that it was trained with, None for recorded captions."""
+    """model.json of a retriever.
+
+    `user` is the run of the captioner that it was trained with, None for recorded captions.
+    """
 
     KIND: ClassVar[str] = "retriever"
     user: str | None
@@ -76,7 +80,10 @@ class RetrieverRun(_Speaking, kw_only=True):
 
 
 class DialogEncoderRun(msgspec.Struct, kw_only=True):
-    """model.json of a text encoder of dialogs. `encoder` is "transformer", or the CLIP or BLIP whose text half was trained."""
+    """model.json of a text encoder of dialogs.
+
+    `encoder` is "transformer", or the CLIP or BLIP whose text half was trained.
+    """
 
     KIND: ClassVar[str] = "dialog encoder"
     version: str = __version__
@@ -113,12 +120,17 @@ class PredictorRun(msgspec.Struct, kw_only=True):
 
 
 Run = CaptionerRun | RetrieverRun | DialogEncoderRun | PredictorRun
-KINDS: dict[str, type[Any]] = {kind.KIND: kind for kind in (CaptionerRun, RetrieverRun, DialogEncoderRun, PredictorRun)}
+KINDS: dict[str, type[Any]] = {
+    kind.KIND: kind for kind in (CaptionerRun, RetrieverRun, DialogEncoderRun, PredictorRun)
+}
 R = TypeVar("R", bound=Run)
 
 
 def described(facts: Mapping[str, Any]) -> Run:
-    """The description of a run by its keys. Raises ValueError for keys that its kind does not have, or lacks."""
+    """The description of a run by its keys.
+
+    Raises ValueError for keys that its kind does not have, or lacks.
+    """
     kind = KINDS[facts["kind"]]
     if unknown := set(facts) - set(kind.__struct_fields__):
         raise ValueError(f"model.json of a {facts['kind']} has no {', '.join(sorted(unknown))}")
@@ -128,12 +140,17 @@ def described(facts: Mapping[str, Any]) -> Run:
 def save_model(run: Path, model: nn.Module, about: Run) -> None:
     """Write `weights.safetensors` and `model.json`."""
     with atomic_write(run / "weights.safetensors") as temporary:
-        temporary.write_bytes(save({name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}))
+        temporary.write_bytes(
+            save({name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()})
+        )
     write_json(run / "model.json", msgspec.to_builtins(about))
 
 
 def read_run(run: Path, kind: type[R]) -> R:
-    """The description of a run of a kind. Raises UserError where there is none, or it is of another kind or incomplete."""
+    """The description of a run of a kind.
+
+    Raises UserError where there is none, or it is of another kind or incomplete.
+    """
     run, name = Path(run), kind.KIND
     if not run.is_dir():
         raise UserError(f"there is no run {run}: train the {name} first, or name its folder")
@@ -144,27 +161,40 @@ def read_run(run: Path, kind: type[R]) -> R:
 
 
 def load_weights(run: Path, model: nn.Module) -> None:
-    """Put a run's weights into a model of the same sizes. Raises UserError where the file is missing, damaged or does not fit."""
+    """Put a run's weights into a model of the same sizes.
+
+    Raises UserError where the file is missing, damaged or does not fit.
+    """
     path = Path(run) / "weights.safetensors"
     try:
         model.load_state_dict(load_file(path))
     except FileNotFoundError as error:
         raise UserError(f"there is no file {path}: train the model again") from error
     except (SafetensorError, RuntimeError, OSError) as error:
-        raise UserError(f"{path} is damaged or belongs to another model ({str(error).splitlines()[0]}): train the model again") from error
+        raise UserError(
+            f"{path} is damaged or belongs to another model ({str(error).splitlines()[0]}): "
+            "train the model again"
+        ) from error
 
 
 def check_fits(run: Path, about: CaptionerRun | RetrieverRun, category: str, store: FeatureStore) -> None:
-    """Raise UserError where a run is of another category, or was trained on other features than the store's."""
+    """Raise UserError where a run is of another category or of other features than the store's."""
     if canonical(about.category) != canonical(category):
-        raise UserError(f"{run} was trained on {about.category}, not on {category}: give a run of the category asked for")
+        raise UserError(
+            f"{run} was trained on {about.category}, not on {category}: give a run of the category asked for"
+        )
     check_features(run, about, store)
 
 
-def check_features(run: Path, about: CaptionerRun | RetrieverRun | DialogEncoderRun, store: FeatureStore) -> None:
+def check_features(
+    run: Path, about: CaptionerRun | RetrieverRun | DialogEncoderRun, store: FeatureStore
+) -> None:
     """Raise UserError where a run was trained on other features than the store's."""
     for key in Identity.__struct_fields__:
         there, here = getattr(about.features, key), getattr(store.identity, key)
         if there != here:
             difference = f"{str(there)[:60]}, not {str(here)[:60]}"
-            raise UserError(f"{run} was trained with a different {key} than {store.root} provides ({difference}): use the same store")
+            raise UserError(
+                f"{run} was trained with a different {key} than {store.root} provides ({difference}): "
+                "use the same store"
+            )
