@@ -35,7 +35,7 @@ class CatalogOrigin(msgspec.Struct, kw_only=True):
 
 
 class DialoguesOrigin(msgspec.Struct, kw_only=True):
-    """The files of dialogues that a dialog encoder was trained on, with their checksums and coverage, by split."""
+    """The files that a dialog encoder was trained on, with their checksums and coverage, by split."""
 
     dialogues: dict[str, str] = {}
     checksums: dict[str, str] = {}
@@ -124,7 +124,10 @@ R = TypeVar("R", bound=Run)
 
 
 def described(facts: Mapping[str, Any]) -> Run:
-    """The description of a run by its keys. Raises ValueError for keys that its kind does not have, or lacks."""
+    """The description of a run by its keys.
+
+    Raises ValueError for keys that its kind does not have, or lacks.
+    """
     kind = KINDS[facts["kind"]]
     if unknown := set(facts) - set(kind.__struct_fields__):
         raise ValueError(f"model.json of a {facts['kind']} has no {', '.join(sorted(unknown))}")
@@ -171,7 +174,7 @@ def load_weights(run: Path, model: nn.Module) -> None:
 
 
 def check_fits(run: Path, about: CaptionerRun | RetrieverRun, category: str, store: FeatureStore) -> None:
-    """Raise UserError where a run is of another category, or was trained on other features than the store's."""
+    """Raise UserError where a run is of another category or of other features than the store's."""
     if canonical(about.category) != canonical(category):
         raise UserError(
             f"{run} was trained on {about.category}, not on {category}: give a run of the category asked for"
