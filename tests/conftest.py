@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+os.environ["OMP_NUM_THREADS"] = "1"  # read when torch is loaded: a forked process hangs where its parent had OpenMP threads
+
 import numpy as np
 import pytest
 from filelock import FileLock
