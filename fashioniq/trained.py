@@ -16,20 +16,20 @@ from fashioniq.files import UserError
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.composer import Composer
 from fashioniq.models.configs import CaptionerConfig, ComposerConfig, DialogEncoderConfig, ModelConfig, RetrieverConfig
-from fashioniq.models.decoding import Speaker
+from fashioniq.models.decoding import BaseCaptioner
 from fashioniq.models.dialog_encoder import DialogEncoder, TextHalf, TextTower
-from fashioniq.models.retriever import DialogRetriever, Listener
+from fashioniq.models.retriever import BaseRetriever, DialogRetriever
 from fashioniq.models.rnn import RNNCaptioner, RNNRetriever
 from fashioniq.models.text import ImageText, load_text_encoder
 
 M = TypeVar("M", bound=nn.Module)
 Architecture = tuple[type[ModelConfig], Callable[..., M]]  # the model is called with its config and the sizes of the data
 
-CAPTIONERS: dict[str, Architecture[Speaker]] = {
+CAPTIONERS: dict[str, Architecture[BaseCaptioner]] = {
     "transformer": (CaptionerConfig, Captioner),
     "rnn": (CaptionerConfig, RNNCaptioner),
 }
-RETRIEVERS: dict[str, Architecture[Listener]] = {
+RETRIEVERS: dict[str, Architecture[BaseRetriever]] = {
     "transformer": (RetrieverConfig, DialogRetriever),
     "rnn": (RetrieverConfig, RNNRetriever),
     "composer": (ComposerConfig, Composer),
@@ -43,12 +43,12 @@ def create(architectures: Mapping[str, Architecture[M]], kind: str, sizes: Mappi
     return model_class(config, **of_data)
 
 
-def load_captioner(run: Path, category: str, store: FeatureStore) -> tuple[Speaker, Vocabulary, dict[str, Any]]:
+def load_captioner(run: Path, category: str, store: FeatureStore) -> tuple[BaseCaptioner, Vocabulary, dict[str, Any]]:
     """A trained captioner, its vocabulary and its facts, checked against the category and the features."""
     return _load(run, "captioner", CAPTIONERS, category, store)
 
 
-def load_retriever(run: Path, category: str, store: FeatureStore) -> tuple[Listener, Vocabulary, dict[str, Any]]:
+def load_retriever(run: Path, category: str, store: FeatureStore) -> tuple[BaseRetriever, Vocabulary, dict[str, Any]]:
     """A trained retriever, its vocabulary and its facts, checked against the category and the features."""
     return _load(run, "retriever", RETRIEVERS, category, store)
 

@@ -13,10 +13,10 @@ TRAINED = 64  # vectors for each list of an IVF to learn the lists from
 LEAST_TRAINED = 2**16
 
 
-def approximate(gallery: Gallery, factory: str, query_QD: Tensor, least_recall: float = 0.95) -> tuple[Gallery, dict[str, Any]]:
+def approximate(gallery: Gallery, factory: str, query_QD: Tensor, min_recall: float = 0.95) -> tuple[Gallery, dict[str, Any]]:
     """The gallery with an index of FAISS's `index_factory`, as "IVF4096,Flat" or "HNSW32", in `top`; and what is to be known of the index.
 
-    Its recall@10 is measured on the queries. nprobe of an IVF and efSearch of an HNSW are doubled until it is at least `least_recall`.
+    Its recall@10 is measured on the queries. nprobe of an IVF and efSearch of an HNSW are doubled until it is at least `min_recall`.
     Raises UserError where it stays below, and for an index that FAISS does not know or cannot train on so few vectors.
     """
     index, knob, values = _made(gallery, factory)
@@ -26,13 +26,13 @@ def approximate(gallery: Gallery, factory: str, query_QD: Tensor, least_recall: 
             faiss.ParameterSpace().set_index_parameter(index, knob, value)
         found_QK = _search(index, query_QD, min(len(gallery), NEIGHBOURS + SPARE))  # as many as `top` puts in order
         recall = (nearest_QK.unsqueeze(2) == found_QK.unsqueeze(1)).any(2).double().mean().item()
-        if recall >= least_recall:
-            facts = {"index": factory, **({knob: value} if knob else {}), "recall@10": recall, "least_recall": least_recall}
+        if recall >= min_recall:
+            facts = {"index": factory, **({knob: value} if knob else {}), "recall@10": recall, "least_recall": min_recall}
             found = Gallery(gallery.items, gallery.vectors_ND, gallery.search, lambda query_BD, count: _search(index, query_BD, count))
             return found, {**facts, "queries": len(query_QD), "vectors": len(gallery)}
     at = f" with {knob} {value}" if knob else ""
     raise UserError(
-        f"the index {factory} finds {recall:.3f} of the {NEIGHBOURS} nearest products{at}, less than {least_recall:g}: "
+        f"the index {factory} finds {recall:.3f} of the {NEIGHBOURS} nearest products{at}, less than {min_recall:g}: "
         "give another --index, such as HNSW32"
     )
 

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 from fashioniq.data.items import ItemInputs
 from fashioniq.data.words import PAD
 from fashioniq.models.configs import CaptionerConfig
-from fashioniq.models.decoding import Speaker
+from fashioniq.models.decoding import BaseCaptioner
 from fashioniq.models.layers import Decoder, DecoderState, Encoder, small_embedding
 
 
-class Captioner(Speaker):
+class Captioner(BaseCaptioner):
     """(reference, target) → words. `attributes` is the number of attribute words known, 0 for none to be used."""
 
     def __init__(self, config: CaptionerConfig, *, vocabulary: int, features: int, attributes: int) -> None:

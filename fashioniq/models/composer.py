@@ -15,7 +15,7 @@ from fashioniq.data.words import PAD
 from fashioniq.loop.messages import Turn
 from fashioniq.models.configs import WORD_WIDTH, ComposerConfig
 from fashioniq.models.layers import mean_embedding, small_embedding
-from fashioniq.models.retriever import Listener
+from fashioniq.models.retriever import BaseRetriever
 
 PARTS = {
     "A": ("image", "attributes", "caption"),
@@ -28,7 +28,7 @@ PARTS = {
 GATED = ("A", "B")
 
 
-class Composer(Listener):
+class Composer(BaseRetriever):
     """One turn → query. `attributes` is the number of attribute words, which the compositions A and F need.
 
     With a `word_vector_size` the words' vectors are pretrained and frozen (`set_word_vectors`); otherwise they are learned.

@@ -7,18 +7,18 @@ from torch import Tensor, nn
 
 from fashioniq.data.items import ItemInputs
 from fashioniq.data.words import END, PAD, START, UNKNOWN
-from fashioniq.models.layers import Slots
+from fashioniq.models.layers import BeamSlots
 
 
-class SpeakingState(Protocol):
+class DecodingState(Protocol):
     """What decoding has heard: each pair, encoded once, and the words so far of every caption or beam, one a row."""
 
-    def select(self, parent_R: Tensor, slots: Slots) -> Self:
+    def select(self, parent_R: Tensor, slots: BeamSlots) -> Self:
         """Rows that go on from the rows parent_R; `slots` says where they stand among the beams of the same pairs."""
         ...
 
 
-class Speaker(nn.Module):
+class BaseCaptioner(nn.Module):
     """A relative captioner: (reference, target) → at most `max_words` words. Subclasses encode pairs and score next words."""
 
     def __init__(self, vocabulary: int, max_words: int, width: int) -> None:
@@ -26,7 +26,7 @@ class Speaker(nn.Module):
         self.vocabulary, self.max_words, self.width = vocabulary, max_words, width
 
     def encode(self, reference: ItemInputs, target: ItemInputs) -> Any:
-        """Everything about the two products that decoding needs, as a SpeakingState."""
+        """Everything about the two products that decoding needs, as a DecodingState."""
         raise NotImplementedError
 
     def advance(self, last_R: Tensor, place: int, state: Any) -> tuple[Tensor, Any]:
@@ -63,7 +63,7 @@ class Speaker(nn.Module):
             words_BL[row_R, place] = last_R
             if not len(row_R):
                 break
-            state = state.select(going_R, Slots(row_R, batch, 1))
+            state = state.select(going_R, BeamSlots(row_R, batch, 1))
         return words_BL
 
     @torch.no_grad()
@@ -98,7 +98,7 @@ class Speaker(nn.Module):
             parent_R, last_R = torch.searchsorted(earlier_R, parent_BK.flatten()[slot_R]), last_BK.flatten()[slot_R]
             if not len(slot_R):
                 break
-            state = state.select(parent_R, Slots(slot_R, *going_BK.shape))
+            state = state.select(parent_R, BeamSlots(slot_R, *going_BK.shape))
         best_B = (total_BK / length_BK.clamp(min=1)).argmax(1)
         words_BL = words_BKL[torch.arange(batch, device=device), best_B]
         return words_BL.masked_fill(words_BL == END, PAD)

@@ -18,9 +18,9 @@ class Attention(nn.Module):
         self.out = nn.Linear(width, width)
 
     def forward(self, x_BLD: Tensor, seen_BLE: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
-        return self.out(self.look(self.query(x_BLD), seen_BLE, mask, causal))
+        return self.out(self.attend(self.query(x_BLD), seen_BLE, mask, causal))
 
-    def look(self, query_BLD: Tensor, seen_BLE: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+    def attend(self, query_BLD: Tensor, seen_BLE: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
         """What the queries find, before the last linear map."""
         if mask is not None:
             mask = mask.unsqueeze(1) if mask.dim() == 3 else mask[:, None, None, :]
@@ -66,9 +66,9 @@ class Encoder(nn.Module):
 
     def forward(self, x_BLD: Tensor, mask_BL: Tensor | None) -> Tensor:
         """Every position looks at every other one."""
-        return self.go_on(x_BLD, mask_BL, None)[0]
+        return self.extend(x_BLD, mask_BL, None)[0]
 
-    def go_on(self, x_BLD: Tensor, mask_BL: Tensor | None, past: list[Tensor] | None) -> tuple[Tensor, list[Tensor]]:
+    def extend(self, x_BLD: Tensor, mask_BL: Tensor | None, past: list[Tensor] | None) -> tuple[Tensor, list[Tensor]]:
         """The same for positions that follow those of `past`, which are not computed again; and what has been seen with them."""
         seen = []
         for number, layer in enumerate(self.layers):
@@ -77,7 +77,7 @@ class Encoder(nn.Module):
         return self.norm(x_BLD), seen
 
 
-class Slots(NamedTuple):
+class BeamSlots(NamedTuple):
     """Which captions or beams of B pairs are there, one a row, in order: row r is number slot_R[r] % beams of pair slot_R[r] // beams."""
 
     slot_R: Tensor
@@ -85,7 +85,7 @@ class Slots(NamedTuple):
     beams: int
 
     @classmethod
-    def full(cls, pairs: int, beams: int, device: torch.device) -> "Slots":
+    def full(cls, pairs: int, beams: int, device: torch.device) -> "BeamSlots":
         """None is missing."""
         return cls(torch.arange(pairs * beams, device=device), pairs, beams)
 
@@ -109,11 +109,11 @@ class DecoderState(NamedTuple):
 
     memory: list[Tensor]
     memory_mask_BL: Tensor
-    slots: Slots
+    slots: BeamSlots
     words: list[Tensor | None]
     heard_RM: Tensor
 
-    def select(self, parent_R: Tensor, slots: Slots) -> "DecoderState":
+    def select(self, parent_R: Tensor, slots: BeamSlots) -> "DecoderState":
         """Rows that go on from the rows parent_R, of the same pairs."""
         return self._replace(slots=slots, heard_RM=self.heard_RM.index_select(0, parent_R))
 
@@ -128,27 +128,27 @@ class DecoderLayer(nn.Module):
         self.norm_words, self.norm_memory, self.norm_feed_forward = (nn.LayerNorm(width) for _ in range(3))
         self.drop = nn.Dropout(dropout)
 
-    def forward(self, x_RLD: Tensor, memory_BLE: Tensor, memory_mask_BL: Tensor, slots: Slots) -> Tensor:
+    def forward(self, x_RLD: Tensor, memory_BLE: Tensor, memory_mask_BL: Tensor, slots: BeamSlots) -> Tensor:
         """All words at once, each seeing itself and those before."""
         y_RLD = self.norm_words(x_RLD)
         x_RLD = x_RLD + self.drop(self.words(y_RLD, self.words.key_value(y_RLD), causal=True))
-        return self._go_on(x_RLD, memory_BLE, memory_mask_BL, slots)
+        return self._memory_and_feed_forward(x_RLD, memory_BLE, memory_mask_BL, slots)
 
     def step(
-        self, x_R1D: Tensor, memory_BLE: Tensor, memory_mask_BL: Tensor, slots: Slots, past_BME: Tensor | None, heard_BKM: Tensor
+        self, x_R1D: Tensor, memory_BLE: Tensor, memory_mask_BL: Tensor, slots: BeamSlots, past_BME: Tensor | None, heard_BKM: Tensor
     ) -> tuple[Tensor, Tensor]:
         """The next word of every row, and the words of all rows with it."""
         y_R1D = self.norm_words(x_R1D)
         words_BME = slots.spread(self.words.key_value(y_R1D))
         if past_BME is not None:
             words_BME = torch.cat([past_BME, words_BME], 1)
-        found_R1D = slots.collect(self.words.look(slots.spread(self.words.query(y_R1D)), words_BME, heard_BKM))
+        found_R1D = slots.collect(self.words.attend(slots.spread(self.words.query(y_R1D)), words_BME, heard_BKM))
         x_R1D = x_R1D + self.drop(self.words.out(found_R1D))
-        return self._go_on(x_R1D, memory_BLE, memory_mask_BL, slots), words_BME
+        return self._memory_and_feed_forward(x_R1D, memory_BLE, memory_mask_BL, slots), words_BME
 
-    def _go_on(self, x_RLD: Tensor, memory_BLE: Tensor, memory_mask_BL: Tensor, slots: Slots) -> Tensor:
+    def _memory_and_feed_forward(self, x_RLD: Tensor, memory_BLE: Tensor, memory_mask_BL: Tensor, slots: BeamSlots) -> Tensor:
         query_BMD = slots.spread(self.memory.query(self.norm_memory(x_RLD)))
-        x_RLD = x_RLD + self.drop(self.memory.out(slots.collect(self.memory.look(query_BMD, memory_BLE, memory_mask_BL))))
+        x_RLD = x_RLD + self.drop(self.memory.out(slots.collect(self.memory.attend(query_BMD, memory_BLE, memory_mask_BL))))
         return x_RLD + self.drop(self.feed_forward(self.norm_feed_forward(x_RLD)))
 
 
@@ -163,12 +163,12 @@ class Decoder(nn.Module):
     def start(self, memory_BLD: Tensor, memory_mask_BL: Tensor) -> DecoderState:
         """The state before the first word, a row a pair: the memory's keys and values, computed once per pair."""
         memory = [layer.memory.key_value(memory_BLD) for layer in self.layers]  # type: ignore[union-attr,operator]
-        slots = Slots.full(len(memory_BLD), 1, memory_BLD.device)
+        slots = BeamSlots.full(len(memory_BLD), 1, memory_BLD.device)
         return DecoderState(memory, memory_mask_BL, slots, [None] * len(memory), memory_mask_BL[:, :0])
 
     def forward(self, x_RLD: Tensor, state: DecoderState) -> Tensor:
         """Outputs for all words at once, from the start; with several captions a pair, those of a pair follow each other."""
-        slots = Slots.full(state.slots.pairs, len(x_RLD) // state.slots.pairs, x_RLD.device)
+        slots = BeamSlots.full(state.slots.pairs, len(x_RLD) // state.slots.pairs, x_RLD.device)
         for layer, memory_BLE in zip(self.layers, state.memory, strict=True):
             x_RLD = layer(x_RLD, memory_BLE, state.memory_mask_BL, slots)
         return self.norm(x_RLD)

@@ -33,7 +33,7 @@ class State(NamedTuple):
     sum_BD: Tensor | None = None
 
 
-class BentLinear(nn.Module):
+class LinearPlusMLP(nn.Module):
     """A linear map and, added to it, one with `hidden` ReLUs in between: the space may part what lies on one line of features."""
 
     def __init__(self, features: int, hidden: int, width: int) -> None:
@@ -45,14 +45,14 @@ class BentLinear(nn.Module):
         return self.straight(features_BD) + self.bent(features_BD)
 
 
-class Listener(nn.Module):
+class BaseRetriever(nn.Module):
     """What every retriever has: the space that is searched, `width` wide, and the maximum length of a caption, `max_words`."""
 
     def __init__(self, config: RetrieverConfig | ComposerConfig, *, features: int, max_words: int) -> None:
         super().__init__()
         self.width, self.max_words = config.width, max_words
         if hidden := config.image_mlp_width:
-            self.image: nn.Module = BentLinear(features, hidden, config.width)
+            self.image: nn.Module = LinearPlusMLP(features, hidden, config.width)
         else:
             self.image = nn.Linear(features, config.width, bias=False)
 
@@ -73,7 +73,7 @@ class Listener(nn.Module):
         raise NotImplementedError
 
 
-class DialogRetriever(Listener):
+class DialogRetriever(BaseRetriever):
     """Dialog → query. `attributes` is the number of attribute words known, 0 for none to be used.
 
     With a `word_vector_size` the words' vectors are pretrained and frozen, as GloVe's (`set_word_vectors`); else they are learnt.
@@ -126,7 +126,7 @@ class DialogRetriever(Listener):
         tokens_BLD = tokens_BLD + self.turn.weight[min(state.turns, self.max_turns - 1)]
         state = state._replace(mask_BL=torch.cat([state.mask_BL, turn_mask_BL], 1), turns=state.turns + 1)
         if self.turn_causal:
-            outputs_BLD, seen = self.encoder.go_on(tokens_BLD, state.mask_BL, state.seen)
+            outputs_BLD, seen = self.encoder.extend(tokens_BLD, state.mask_BL, state.seen)
             sum_BD = _masked_sum(outputs_BLD, turn_mask_BL) + (0 if state.sum_BD is None else state.sum_BD)
             state = state._replace(seen=seen, sum_BD=sum_BD)
         else:

@@ -13,12 +13,12 @@ from fashioniq.data.items import ItemInputs
 from fashioniq.data.words import PAD
 from fashioniq.loop.messages import Turn
 from fashioniq.models.configs import WORD_WIDTH, CaptionerConfig, RetrieverConfig
-from fashioniq.models.decoding import Speaker
-from fashioniq.models.layers import Slots, mean_embedding, small_embedding
-from fashioniq.models.retriever import Listener
+from fashioniq.models.decoding import BaseCaptioner
+from fashioniq.models.layers import BeamSlots, mean_embedding, small_embedding
+from fashioniq.models.retriever import BaseRetriever
 
 
-class RNNRetriever(Listener):
+class RNNRetriever(BaseRetriever):
     """Dialog → query: a convolution over the words, a GRU over the turns. `attributes` is the number of words known, 0 for none to be used.
 
     With a `word_vector_size` the words' vectors are pretrained and frozen (`set_word_vectors`); otherwise they are learned.
@@ -85,13 +85,13 @@ class RecurrentState(NamedTuple):
     keys_BLD: Tensor
     mask_BL: Tensor
 
-    def select(self, parent_R: Tensor, slots: Slots) -> "RecurrentState":
+    def select(self, parent_R: Tensor, slots: BeamSlots) -> "RecurrentState":
         """Rows that go on from the rows parent_R, of the same pairs."""
         hidden_RD, cell_RD = self.hidden_RD.index_select(0, parent_R), self.cell_RD.index_select(0, parent_R)
         return self._replace(hidden_RD=hidden_RD, cell_RD=cell_RD, pair_R=slots.slot_R // slots.beams)
 
 
-class RNNCaptioner(Speaker):
+class RNNCaptioner(BaseCaptioner):
     """(reference, target) → words, by an LSTM that attends to the difference of the images and to the attributes of both."""
 
     def __init__(self, config: CaptionerConfig, *, vocabulary: int, features: int, attributes: int) -> None:
@@ -123,7 +123,7 @@ class RNNCaptioner(Speaker):
 
     def forward(self, reference: ItemInputs, target: ItemInputs, words_RL: Tensor) -> Tensor:
         pairs = len(reference.features_BD)
-        slots = Slots.full(pairs, len(words_RL) // pairs, words_RL.device)
+        slots = BeamSlots.full(pairs, len(words_RL) // pairs, words_RL.device)
         state = self.encode(reference, target).select(slots.slot_R // slots.beams, slots)
         logits = []
         for last_R in words_RL.unbind(1):

@@ -24,7 +24,7 @@ from fashioniq.loop.gallery import Gallery, NotFiniteError
 from fashioniq.loop.index import approximate
 from fashioniq.loop.messages import Message, User
 from fashioniq.loop.rollout import System, rollout
-from fashioniq.models.retriever import Listener
+from fashioniq.models.retriever import BaseRetriever
 from fashioniq.systems.places import check_split, first_path, settings_of, store_of
 from fashioniq.systems.task import Batch, Task
 from fashioniq.trained import load_captioner, load_retriever, pick_device
@@ -82,7 +82,7 @@ class Parts:
     catalog: Catalog
     store: FeatureStore
     items: Items
-    retriever: Listener
+    retriever: BaseRetriever
     vocabulary: Vocabulary
     facts: dict[str, Any]
 

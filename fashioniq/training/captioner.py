@@ -11,7 +11,7 @@ from fashioniq.data.catalog import Pair
 from fashioniq.data.items import ItemInputs, Items
 from fashioniq.data.words import END, PAD, START, Vocabulary
 from fashioniq.metrics.captions import bleu
-from fashioniq.models.decoding import Speaker
+from fashioniq.models.decoding import BaseCaptioner
 from fashioniq.training.processes import FusedTraining, mean_over_processes
 
 
@@ -47,7 +47,7 @@ class CaptionerTraining(FusedTraining):
 
     def __init__(
         self,
-        model: Speaker,
+        model: BaseCaptioner,
         *,
         train: Items,
         val: Items,

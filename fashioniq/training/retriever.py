@@ -15,8 +15,8 @@ from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Asker, Message, User
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.metrics.ranking import percentile, recall_at
-from fashioniq.models.decoding import Speaker
-from fashioniq.models.retriever import Listener
+from fashioniq.models.decoding import BaseCaptioner
+from fashioniq.models.retriever import BaseRetriever
 from fashioniq.training.fitting import epoch_seed
 from fashioniq.training.losses import TurnLoss
 from fashioniq.training.processes import FusedTraining, rank_and_count, shared_out, whole_batch
@@ -73,7 +73,7 @@ class SimulatedDialogs:
 
     def __init__(
         self,
-        captioner: Speaker,
+        captioner: BaseCaptioner,
         vocabulary: Vocabulary,
         items: dict[str, Items],
         *,
@@ -173,7 +173,7 @@ class RetrieverTraining(FusedTraining):
 
     def __init__(
         self,
-        model: Listener,
+        model: BaseRetriever,
         source: DialogSource,
         asker: Asker,
         *,

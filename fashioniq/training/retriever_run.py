@@ -17,7 +17,7 @@ from fashioniq.features.selection import describe_data
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
 from fashioniq.loop.messages import Asker
-from fashioniq.models.retriever import Listener
+from fashioniq.models.retriever import BaseRetriever
 from fashioniq.trained import RETRIEVERS, create, load_retriever
 from fashioniq.training.fitting import fit, loaders
 from fashioniq.training.losses import turn_loss
@@ -45,7 +45,7 @@ class Splits:
 
 def new_retriever(
     settings: Settings, store: FeatureStore, vocabulary: Vocabulary, *, max_words: int, max_turns: int
-) -> tuple[Listener, dict[str, Any]]:
+) -> tuple[BaseRetriever, dict[str, Any]]:
     """A new model with its word vectors, or with the weights of --init-from; and its sizes as in
     model.json."""
     vectors_VD = None
@@ -98,7 +98,7 @@ def retriever_facts(
 def train(
     settings: RetrieverTrainingSettings,
     folder: Path,
-    model: Listener,
+    model: BaseRetriever,
     source: DialogSource,
     facts: dict[str, Any],
     *,

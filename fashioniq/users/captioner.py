@@ -5,13 +5,13 @@ from torch import Tensor
 from fashioniq.data.items import Items
 from fashioniq.data.words import Vocabulary
 from fashioniq.loop.messages import Message
-from fashioniq.models.decoding import Speaker
+from fashioniq.models.decoding import BaseCaptioner
 
 
 class CaptionerUser:
     """A frozen relative captioner, decoded greedily or with beams, whose words are translated into the retriever's vocabulary."""
 
-    def __init__(self, captioner: Speaker, items: Items, own: Vocabulary, retriever: Vocabulary, beams: int = 1) -> None:
+    def __init__(self, captioner: BaseCaptioner, items: Items, own: Vocabulary, retriever: Vocabulary, beams: int = 1) -> None:
         self.captioner = captioner.eval().requires_grad_(False)
         self.items, self.beams = items, beams
         self._translation = own.translation(retriever).to(items.features_ND.device)
