@@ -1,4 +1,4 @@
-"""Trained models, rebuilt from the files of their runs, and the device that they run on."""
+"""Loading of trained models from their run folders, and choice of the device."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -23,7 +23,8 @@ from fashioniq.models.rnn import RNNCaptioner, RNNRetriever
 from fashioniq.models.text import ImageText, load_text_encoder
 
 M = TypeVar("M", bound=nn.Module)
-Architecture = tuple[type[ModelConfig], Callable[..., M]]  # the model is called with its config and the sizes of the data
+# the class takes its config and the sizes of the data
+Architecture = tuple[type[ModelConfig], Callable[..., M]]
 
 CAPTIONERS: dict[str, Architecture[BaseCaptioner]] = {
     "transformer": (CaptionerConfig, Captioner),
@@ -37,19 +38,21 @@ RETRIEVERS: dict[str, Architecture[BaseRetriever]] = {
 
 
 def create(architectures: Mapping[str, Architecture[M]], kind: str, sizes: Mapping[str, Any]) -> M:
-    """A new model of a kind, from the `sizes` of its model.json."""
+    """Create a model from its kind and the `sizes` of model.json."""
     config_class, model_class = architectures[kind]
     config, of_data = config_class.of_sizes(kind, sizes)
     return model_class(config, **of_data)
 
 
 def load_captioner(run: Path, category: str, store: FeatureStore) -> tuple[BaseCaptioner, Vocabulary, dict[str, Any]]:
-    """A trained captioner, its vocabulary and its facts, checked against the category and the features."""
+    """Load a captioner, its vocabulary and its facts. Raises UserError for another category or other
+    features."""
     return _load(run, "captioner", CAPTIONERS, category, store)
 
 
 def load_retriever(run: Path, category: str, store: FeatureStore) -> tuple[BaseRetriever, Vocabulary, dict[str, Any]]:
-    """A trained retriever, its vocabulary and its facts, checked against the category and the features."""
+    """Load a retriever, its vocabulary and its facts. Raises UserError for another category or other
+    features."""
     return _load(run, "retriever", RETRIEVERS, category, store)
 
 
@@ -59,14 +62,15 @@ def _load(
     facts = read_facts(run, kind)
     check_fits(run, facts, category, store)
     if (name := facts["model"]) not in architectures:
-        raise UserError(f"{run} holds an unknown kind of {kind}: expected {', '.join(architectures)}, found {name!r}")
+        raise UserError(f"{run}: expected a {kind} of kind {', '.join(architectures)}, found {name!r}")
     model = create(architectures, name, facts["sizes"])
     load_weights(run, model)
     return model.eval(), Vocabulary(facts["words"][len(SPECIAL) :]), facts
 
 
 def load_dialog_encoder(run: Path, store: FeatureStore) -> tuple[TextTower, str]:
-    """A trained dialog encoder and what stood between the rounds of its dialogs. Raises UserError where it was trained on other features."""
+    """Load a dialog encoder and the separator of its rounds. Raises UserError if it was trained on other
+    features."""
     facts = read_facts(run, "dialog encoder")
     check_features(run, facts, store)
     if facts["model"] == "transformer":
@@ -80,37 +84,44 @@ def load_dialog_encoder(run: Path, store: FeatureStore) -> tuple[TextTower, str]
 
 
 def load_pretrained(name: str, weights: Path | None = None) -> ImageText:
-    """CLIP or BLIP of a folder or the hub, with other weights of BLIP in it. Raises UserError where they cannot be had or do not fit."""
+    """Load CLIP or BLIP from a folder or the hub, optionally with other weights for BLIP.
+
+    Raises UserError if they cannot be read or downloaded, or do not fit.
+    """
     try:
         return load_text_encoder(name, read_weights(weights) if weights else None)
     except ImportError as error:
-        raise UserError(f"CLIP and BLIP need the package transformers ({error}): pip install 'fashioniq[chat]'") from error
+        raise UserError(f"CLIP and BLIP need the package transformers ({error}); pip install 'fashioniq[chat]'") from error
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         where = f"{name} with {weights}" if weights else name
         raise UserError(
-            f"cannot load {where} ({' '.join(str(error).split())[:200]}): give a folder or a name of the hub, as Salesforce/blip-itm-base-coco"
+            f"cannot load {where} ({' '.join(str(error).split())[:200]}); "
+            "give a folder or a name of the hub, such as Salesforce/blip-itm-base-coco"
         ) from error
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """The tensors of a .safetensors file or a torch checkpoint, also one that keeps them under "model". Raises UserError where it is none."""
+    """Read the tensors of a .safetensors file or a torch checkpoint, which may keep them under "model".
+
+    Raises UserError for other files.
+    """
     try:
         content = load_file(path) if path.suffix == ".safetensors" else torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # pickle, safetensors and torch each have their own
-        raise UserError(f"{path} holds no plain tensors ({' '.join(str(error).split())[:160]}): save them as .safetensors") from error
+    except Exception as error:  # pickle, safetensors and torch raise different exceptions
+        raise UserError(f"cannot read tensors from {path} ({' '.join(str(error).split())[:160]}); save them as .safetensors") from error
     content = content.get("model", content) if isinstance(content, dict) else content
     tensors = {name: tensor for name, tensor in content.items() if isinstance(tensor, Tensor)} if isinstance(content, dict) else {}
     if not tensors:
-        raise UserError(f"{path} holds no tensors by name: expected a state_dict")
+        raise UserError(f"{path}: expected a state_dict, found no named tensors")
     return tensors
 
 
 def pick_device(name: str) -> torch.device:
-    """The device of a --device option. Raises UserError where it is not there."""
+    """Return the torch device for --device. Raises UserError if it is not available."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         torch.empty(0, device=name)
     except (RuntimeError, AssertionError) as error:
-        raise UserError(f"there is no device {name!r} here: use --device cpu or auto") from error
+        raise UserError(f"--device {name} is not available; use --device cpu or auto") from error
     return torch.device(name)
