@@ -1,1 +1,2 @@
-"""Language models: local ones of `transformers`, and those of any OpenAI-compatible server, with answers kept on disk."""
+"""Language models: local ones with `transformers`, and any OpenAI-compatible server, with a cache of
+answers."""

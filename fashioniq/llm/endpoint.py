@@ -1,8 +1,9 @@
-"""A language model on any OpenAI-compatible server, whose answers are kept on disk. Needs the extra `chat`.
+"""Client for language models on OpenAI-compatible servers, with a cache on disk. Needs the extra `chat`.
 
-Server address and key come from OPENAI_BASE_URL and OPENAI_API_KEY; the key is neither printed nor written. Retries, Retry-After and
-request headers are those of the `openai` client. Three limits are added below it, where they count as failures worth a retry: the
-seconds of an attempt with its body, the size of an answer, and the form of an answer.
+The server address and key come from OPENAI_BASE_URL and OPENAI_API_KEY; the key is never printed or
+written. The `openai` client handles retries, Retry-After and request headers. Its HTTP client additionally
+limits the time of an attempt and the size and form of an answer; violations are retried like network
+errors.
 """
 
 import asyncio
@@ -20,13 +21,14 @@ from fashioniq.files import UserError, read_json, write_json
 from fashioniq.http import USER_AGENT, open_client
 
 BASE, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
-MOST_BYTES = 10_000_000  # of an answer
+MOST_BYTES = 10_000_000  # maximum size of an answer
 
 
 class Endpoint:
-    """A model on the server. Answers lie in the folder `cache` by the request: a run can be repeated without the server.
+    """Model on a server. Answers are cached by request in the folder `cache`, so runs can be repeated
+    offline.
 
-    Raises UserError where the server cannot be reached, refuses, or gives no answer in all attempts.
+    Raises UserError if the server cannot be reached, refuses, or does not answer in all attempts.
     """
 
     def __init__(self, model: str, cache: Path, retries: int = 4, timeout: float = 60.0, connections: int = 4) -> None:
@@ -34,8 +36,9 @@ class Endpoint:
         self._connections = connections
 
     def complete(self, prompts: Sequence[str], tokens: int, pictures: Sequence[bytes] | None = None) -> list[str]:
-        """The model's answer to each prompt, with its JPEG picture if `pictures` are given; "" for an empty answer."""
-        bodies = [self._body(prompt, tokens, pictures[place] if pictures else None) for place, prompt in enumerate(prompts)]
+        """Return the model's answer to each prompt and its JPEG picture, if given. `tokens` limits their
+        length."""
+        bodies = [self._body(prompt, tokens, pictures[number] if pictures else None) for number, prompt in enumerate(prompts)]
         paths = {name: self.cache / name[:2] / f"{name}.json" for name in map(_name, bodies)}
         missing = {_name(body): body for body in bodies if not paths[_name(body)].exists()}
         fresh = asyncio.run(self._ask_all(missing, paths)) if missing else {}
@@ -54,7 +57,8 @@ class Endpoint:
         async def ask(name: str, client: Any) -> str:
             async with slots:
                 text = await self._ask(client, bodies[name])
-            write_json(paths[name], {"model": self.model, "text": text})  # empty answers too: the run can then be repeated
+            # also if empty, so that the run can be repeated
+            write_json(paths[name], {"model": self.model, "text": text})
             return text
 
         async with self._client() as client:
@@ -67,7 +71,8 @@ class Endpoint:
                 await asyncio.gather(*tasks, return_exceptions=True)
 
     def _client(self) -> Any:
-        """An `openai.AsyncOpenAI` client. The address is required: without one the library would send everything to OpenAI."""
+        """Create an `openai.AsyncOpenAI` client. The address is required, since the default of the library
+        is OpenAI."""
         openai, base, key = _openai(), _base(), _key()
         headers = {"User-Agent": USER_AGENT}
         # Redirects could take the key to another server, and a compressed answer could unpack to any size.
@@ -87,24 +92,28 @@ class Endpoint:
         except openai.APIStatusError as error:
             status = error.status_code
             if status in (408, 409, 429) or status >= 500:
-                raise self._unanswered(host, str(status)) from None  # the error quotes the server, which may quote the key
+                # the error quotes the server, which may quote the key
+                raise self._unanswered(host, str(status)) from None
             hint = f"check {BASE}, {KEY} and the model name {self.model!r}"
-            raise UserError(f"{host} refused with {status}: {hint}") from None
+            raise UserError(f"{host} refused the request with status {status}; {hint}") from None
         text = answer.choices[0].message.content
-        return text.encode(errors="replace").decode() if isinstance(text, str) else ""  # a cut text may end with half a character
+        # truncated text may end within a surrogate pair
+        return text.encode(errors="replace").decode() if isinstance(text, str) else ""
 
     def _unanswered(self, host: str, why: str) -> UserError:
         attempts = "1 attempt" if self.retries == 0 else f"at most {1 + self.retries} attempts"
-        return UserError(f"{host} gave no answer in {attempts} ({why}): run the same command again, answers are kept")
+        return UserError(f"no answer from {host} in {attempts} ({why}); run the same command again, earlier answers are cached")
 
 
 class _Limited(httpx.AsyncClient):
-    """An httpx client that ends an attempt after `seconds`, and refuses answers that are too large, compressed or malformed."""
+    """httpx client that limits attempts to `seconds`, and rejects too large, compressed or malformed
+    answers."""
 
     seconds = 60.0
 
     async def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
-        """The response with its body, as JSON. Raises httpx.RequestError, which the `openai` client retries."""
+        """Send a request, and read the JSON body. Raises httpx.RequestError, which the `openai` client
+        retries."""
         try:
             async with asyncio.timeout(self.seconds):
                 response = await super().send(request, **{**options, "stream": True})
@@ -113,27 +122,27 @@ class _Limited(httpx.AsyncClient):
                 finally:
                     await response.aclose()
         except TimeoutError as error:
-            raise _Unusable(f"not whole within {self.seconds:g} seconds", request=request) from error
+            raise _Unusable(f"not complete within {self.seconds:g} seconds", request=request) from error
         if response.is_success and not _is_answer(content):
-            raise _Unusable("an answer of another form", request=request)
+            raise _Unusable("malformed answer", request=request)
         kept = {name: value for name, value in response.headers.items() if name.startswith(("retry-after", "x-should-retry"))}
         headers = {**kept, "Content-Type": "application/json"}
         return httpx.Response(response.status_code, headers=headers, content=content, request=request)
 
 
 class _Unusable(httpx.RequestError):
-    """A response that cannot be used; its text is the reason."""
+    """Unusable response; the message is the reason."""
 
 
 async def _content(response: httpx.Response) -> bytes:
     if response.headers.get("Content-Encoding", "identity") != "identity":
-        raise _Unusable("a compressed answer, which was not asked for", request=response.request)
+        raise _Unusable("compressed answer, although not requested", request=response.request)
     parts, size = [], 0
     async for part in response.aiter_raw():
         parts.append(part)
         size += len(part)
         if size > MOST_BYTES:
-            raise _Unusable(f"an answer of more than {MOST_BYTES / 1e6:g} MB", request=response.request)
+            raise _Unusable(f"answer larger than {MOST_BYTES / 1e6:g} MB", request=response.request)
     return b"".join(parts)
 
 
@@ -147,7 +156,7 @@ def _is_answer(content: bytes) -> bool:
 
 def _reason(error: Exception) -> str:
     cause = error.__cause__
-    return str(cause) if isinstance(cause, _Unusable) else f"no answer: {type(cause or error).__name__}"
+    return str(cause) if isinstance(cause, _Unusable) else f"{type(cause or error).__name__}"
 
 
 def _name(body: dict[str, Any]) -> str:
@@ -155,17 +164,17 @@ def _name(body: dict[str, Any]) -> str:
 
 
 def _read(path: Path) -> str:
-    kept = read_json(path, "a kept answer", dict)
-    if not isinstance(kept.get("text"), str):
-        raise UserError(f"{path} holds no answer: remove the file")
-    return kept["text"]
+    cached = read_json(path, "a cached answer", dict)
+    if not isinstance(cached.get("text"), str):
+        raise UserError(f"{path} has no answer; remove the file")
+    return cached["text"]
 
 
 def _openai() -> Any:
     try:
         import openai
     except ImportError as error:
-        raise UserError(f"endpoint: needs the package openai ({error}): pip install 'fashioniq[chat]'") from error
+        raise UserError(f"endpoint: needs the package openai ({error}); pip install 'fashioniq[chat]'") from error
     return openai
 
 
@@ -175,13 +184,13 @@ def _base() -> str:
     except httpx.InvalidURL:
         base = httpx.URL("")
     if base.scheme not in ("http", "https") or not base.host:
-        need = f"set it, for example to https://example.org/v1, and {KEY} if the server needs a key"
-        raise UserError(f"not all answers are in the cache, and {BASE} names no server: {need}")
+        advice = f"set it, for example to https://example.org/v1, and {KEY} if the server needs a key"
+        raise UserError(f"not all answers are in the cache, and {BASE} is not set to a server address; {advice}")
     return str(base)
 
 
 def _key() -> str:
     key = os.environ.get(KEY, "").strip()
     if key and not (key.isascii() and key.isprintable()):
-        raise UserError(f"{KEY} contains characters that no key has: set it again")
+        raise UserError(f"{KEY} contains characters that are not allowed in a key; set it again")
     return key

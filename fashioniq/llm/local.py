@@ -1,4 +1,7 @@
-"""Models of `transformers` (the extra `chat`), by a folder or a name of the hub: language models, and models that answer questions on pictures."""
+"""Local models with `transformers` (extra `chat`): language models and visual question answering models.
+
+They are loaded from a folder or by their name on the hub.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,7 +13,7 @@ from fashioniq.files import UserError
 
 
 class LanguageModel:
-    """A causal language model that goes on with texts, always by its likeliest token."""
+    """Causal language model with greedy decoding."""
 
     def __init__(self, name: str, device: torch.device | str = "cpu") -> None:
         from_hub = _transformers("AutoModelForCausalLM", "AutoTokenizer")
@@ -22,38 +25,44 @@ class LanguageModel:
 
     @torch.inference_mode()
     def complete(self, prompts: Sequence[str], tokens: int) -> list[str]:
-        """What follows each prompt, at most so many tokens. Raises UserError where a prompt is too long for the model."""
+        """Continue each prompt by at most `tokens` tokens. Raises UserError if a prompt is too long for
+        the model."""
         inputs = self._tokenizer(list(prompts), padding=True, return_tensors="pt").to(self._model.device)
         length = inputs["input_ids"].shape[1]
         if length + tokens > self._limit:
-            raise UserError(f"{self._name} reads {self._limit} tokens, a prompt with its answer has {length + tokens}: name a model that reads more")
+            raise UserError(
+                f"{self._name} is limited to {self._limit} tokens, but a prompt and its answer need {length + tokens}; "
+                "choose a model with a longer context"
+            )
         ids_BL = self._model.generate(**inputs, max_new_tokens=tokens, do_sample=False, pad_token_id=self._tokenizer.pad_token_id)
         return self._tokenizer.batch_decode(ids_BL[:, length:], skip_special_tokens=True)
 
 
-_PROMPTS: dict[str, Callable[[str], str]] = {"blip-2": "Question: {} Answer:".format, "blip": str}  # as each was trained
+# the prompts of their training
+_PROMPTS: dict[str, Callable[[str], str]] = {"blip-2": "Question: {} Answer:".format, "blip": str}
 
 
 class VisualQuestionAnswerer:
-    """BLIP-2 or BLIP: a picture and a question → a few words, always by the likeliest token."""
+    """BLIP-2 or BLIP with greedy decoding: picture and question → a few words."""
 
     def __init__(self, name: str, device: torch.device | str = "cpu") -> None:
         from_hub = _transformers("AutoModelForVisualQuestionAnswering", "AutoProcessor")
         self._model, self._processor = _load(name, device, *from_hub)
         kind = self._model.config.model_type
         if kind not in _PROMPTS:
-            raise UserError(f"{name} is a model of the type {kind}: {' and '.join(_PROMPTS)} answer questions here")
+            raise UserError(f"{name}: expected a model of the type {' or '.join(_PROMPTS)}, found {kind}")
         self._processor.tokenizer.padding_side = "left" if kind == "blip-2" else "right"
         self._prompt = _PROMPTS[kind]
-        self._goes_on = kind == "blip-2" and not self._model.config.text_config.is_encoder_decoder  # what it gives begins with the prompt
+        # The output of a decoder-only model begins with the prompt.
+        self._repeats_prompt = kind == "blip-2" and not self._model.config.text_config.is_encoder_decoder
 
     @torch.inference_mode()
     def answer(self, pictures: Sequence[Image.Image], questions: Sequence[str], tokens: int = 20) -> list[str]:
-        """A short answer to each question on its picture."""
+        """Answer each question about its picture in at most `tokens` tokens."""
         texts = [self._prompt(question) for question in questions]
         inputs = self._processor(images=list(pictures), text=texts, padding=True, return_tensors="pt").to(self._model.device, self._model.dtype)
         ids_BL = self._model.generate(**inputs, max_new_tokens=tokens, do_sample=False)
-        if self._goes_on:
+        if self._repeats_prompt:
             ids_BL = ids_BL[:, inputs["input_ids"].shape[1] :]
         return [text.strip() for text in self._processor.batch_decode(ids_BL, skip_special_tokens=True)]
 
@@ -64,16 +73,17 @@ def _transformers(*names: str) -> tuple[Any, ...]:
 
         return tuple(getattr(transformers, name) for name in names)
     except ImportError as error:
-        raise UserError(f"this needs the package transformers ({error}): pip install 'fashioniq[chat]'") from error
+        raise UserError(f"local models need the package transformers ({error}); pip install 'fashioniq[chat]'") from error
 
 
 def _load(name: str, device: torch.device | str, model_class: Any, reader_class: Any, **options: Any) -> tuple[Any, Any]:
-    """Model and tokenizer or processor; weights are safetensors, as nothing is ever unpickled."""
+    """Load a model, and its tokenizer or processor. Only safetensors are read, so nothing is unpickled."""
     dtype = torch.bfloat16 if torch.device(device).type == "cuda" else torch.float32
     try:
         reader = reader_class.from_pretrained(name, **options)
         return model_class.from_pretrained(name, use_safetensors=True, dtype=dtype).to(device).eval().requires_grad_(False), reader
-    except Exception as error:  # the hub's client, safetensors and transformers raise many kinds
+    except Exception as error:  # the hub client, safetensors and transformers raise different ones
         raise UserError(
-            f"cannot load {name} ({' '.join(str(error).split())[:200]}): give a folder, or a name of the hub while there is a network"
+            f"cannot load {name} ({' '.join(str(error).split())[:200]}); "
+            "give a folder, or a name of the hub if there is a network connection"
         ) from error
