@@ -102,7 +102,9 @@ class Endpoint:
 
     def _unanswered(self, host: str, why: str) -> UserError:
         attempts = "1 attempt" if self.retries == 0 else f"at most {1 + self.retries} attempts"
-        return UserError(f"no answer from {host} in {attempts} ({why}); run the same command again, earlier answers are cached")
+        return UserError(
+            f"no answer from {host} in {attempts} ({why}); run the same command again, earlier answers are cached"
+        )
 
 
 class _Limited(httpx.AsyncClient):
