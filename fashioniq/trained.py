@@ -91,7 +91,9 @@ def load_pretrained(name: str, weights: Path | None = None) -> ImageText:
     try:
         return load_text_encoder(name, read_weights(weights) if weights else None)
     except ImportError as error:
-        raise UserError(f"CLIP and BLIP need the package transformers ({error}); pip install 'fashioniq[chat]'") from error
+        raise UserError(
+            f"CLIP and BLIP need the package transformers ({error}); pip install 'fashioniq[chat]'"
+        ) from error
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         where = f"{name} with {weights}" if weights else name
         raise UserError(
@@ -108,7 +110,10 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     try:
         content = load_file(path) if path.suffix == ".safetensors" else torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # pickle, safetensors and torch raise different exceptions
-        raise UserError(f"cannot read tensors from {path} ({' '.join(str(error).split())[:160]}); save them as .safetensors") from error
+        raise UserError(
+            f"cannot read tensors from {path} ({' '.join(str(error).split())[:160]}); save them as "
+            ".safetensors"
+        ) from error
     content = content.get("model", content) if isinstance(content, dict) else content
     tensors = {name: tensor for name, tensor in content.items() if isinstance(tensor, Tensor)} if isinstance(content, dict) else {}
     if not tensors:

@@ -33,7 +33,10 @@ class CandidateAware:
         Raises UserError if no question is left.
         """
         if not (left := [question for question in self.topics if question not in asked]):
-            raise UserError(f"only {len(self.topics)} questions are available for this catalog's attributes; use fewer --rounds")
+            raise UserError(
+                f"only {len(self.topics)} questions are available for this catalog's attributes; use "
+                "fewer --rounds"
+            )
         if not len(items):
             return left[0]
         return max(left, key=lambda question: round(information_gain(self.topics[question].chances(items)), 9))

@@ -176,7 +176,9 @@ def _openai() -> Any:
     try:
         import openai
     except ImportError as error:
-        raise UserError(f"endpoint: needs the package openai ({error}); pip install 'fashioniq[chat]'") from error
+        raise UserError(
+            f"endpoint: needs the package openai ({error}); pip install 'fashioniq[chat]'"
+        ) from error
     return openai
 
 
@@ -187,7 +189,9 @@ def _base() -> str:
         base = httpx.URL("")
     if base.scheme not in ("http", "https") or not base.host:
         advice = f"set it, for example to https://example.org/v1, and {KEY} if the server needs a key"
-        raise UserError(f"not all answers are in the cache, and {BASE} is not set to a server address; {advice}")
+        raise UserError(
+            f"not all answers are in the cache, and {BASE} is not set to a server address; {advice}"
+        )
     return str(base)
 
 

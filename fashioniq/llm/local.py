@@ -73,7 +73,9 @@ def _transformers(*names: str) -> tuple[Any, ...]:
 
         return tuple(getattr(transformers, name) for name in names)
     except ImportError as error:
-        raise UserError(f"local models need the package transformers ({error}); pip install 'fashioniq[chat]'") from error
+        raise UserError(
+            f"local models need the package transformers ({error}); pip install 'fashioniq[chat]'"
+        ) from error
 
 
 def _load(name: str, device: torch.device | str, model_class: Any, reader_class: Any, **options: Any) -> tuple[Any, Any]:

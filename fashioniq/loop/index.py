@@ -46,21 +46,31 @@ def _made(gallery: Gallery, factory: str) -> tuple[Any, str | None, list[int]]:
     """Train and fill an index; return it, its parameter that trades speed for recall, and the values to
     try."""
     if faiss is None:
-        raise UserError("--index needs FAISS; install faiss-cpu or faiss-gpu, or omit --index for exact search")
+        raise UserError(
+            "--index needs FAISS; install faiss-cpu or faiss-gpu, or omit --index for exact search"
+        )
     size = gallery.vectors_ND.shape[1]
     try:
         index = faiss.index_factory(size, factory)
     except RuntimeError as error:
-        raise UserError(f"FAISS cannot create the index {factory!r} for vectors of size {size}; use one such as HNSW32") from error
+        raise UserError(
+            f"FAISS cannot create the index {factory!r} for vectors of size {size}; use one such as "
+            "HNSW32"
+        ) from error
     ivf = faiss.try_extract_index_ivf(index)
     lists = 0 if ivf is None else ivf.nlist
     if len(gallery) < lists:
-        raise UserError(f"--index {factory} needs at least {lists} products, found {len(gallery)}; use fewer lists")
+        raise UserError(
+            f"--index {factory} needs at least {lists} products, found {len(gallery)}; use fewer lists"
+        )
     picked_R = torch.randperm(len(gallery), generator=torch.Generator().manual_seed(0))[: max(LEAST_TRAINED, TRAINED * lists)].sort().values
     try:
         index.train(_array(gallery.vectors_ND[picked_R.to(gallery.vectors_ND.device)]))
     except RuntimeError as error:
-        raise UserError(f"--index {factory} cannot be trained on {len(gallery)} products; use fewer lists or codes, or HNSW32") from error
+        raise UserError(
+            f"--index {factory} cannot be trained on {len(gallery)} products; use fewer lists or "
+            "codes, or HNSW32"
+        ) from error
     for vectors_TD in gallery.vectors_ND.split(LEAST_TRAINED):
         index.add(_array(vectors_TD))
     if lists:

@@ -42,7 +42,9 @@ def score_systems(systems: Sequence[System]) -> list[Scores]:
     for hypotheses, references in systems:
         if not hypotheses or len(hypotheses) != len(references):
             found = f"{len(hypotheses)} captions and {len(references)} lists"
-            raise ValueError(f"expected one list of references per caption and at least one caption, found {found}")
+            raise ValueError(
+                f"expected one list of references per caption and at least one caption, found {found}"
+            )
         if any(isinstance(several, str) or not several for several in references):
             raise ValueError("each caption needs a list of references with at least one text")
     systems, tokeniser = _tokenise(systems)

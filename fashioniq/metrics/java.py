@@ -40,7 +40,9 @@ def run_java(arguments: Sequence[str], text: str, seconds: float) -> str:
     except OSError as error:
         raise NotComputed(f"Java does not start ({error.strerror})") from error
     if done.returncode != 0:
-        raise NotComputed(f"Java failed ({_reason(done.stderr + done.stdout) or f'exit code {done.returncode}'})")
+        raise NotComputed(
+            f"Java failed ({_reason(done.stderr + done.stdout) or f'exit code {done.returncode}'})"
+        )
     return done.stdout.decode(errors="replace")
 
 

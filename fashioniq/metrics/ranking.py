@@ -25,7 +25,9 @@ def per_dialog(name: str, rank_BT: Tensor, gallery: int) -> Tensor:
     """
     found = measure(name)
     if found.direction == "lower":
-        raise ValueError(f"{name!r} is not a measure per dialog; expected P, MRR, R@N or Hits@N, such as R@10")
+        raise ValueError(
+            f"{name!r} is not a measure per dialog; expected P, MRR, R@N or Hits@N, such as R@10"
+        )
     return found.function(rank_BT, gallery)
 
 

@@ -53,7 +53,10 @@ def _writable_folder() -> Path:
             continue
         if os.access(folder, os.W_OK):
             return folder
-    raise UserError(f"no folder for Stanford's jars is writable: {' and '.join(map(str, folders))}; {_by_hand(folders[-1])}")
+    raise UserError(
+        f"no folder for Stanford's jars is writable: {' and '.join(map(str, folders))}; "
+        f"{_by_hand(folders[-1])}"
+    )
 
 
 def _download(file: IO[bytes], retries: int, folder: Path) -> None:
@@ -102,7 +105,10 @@ def _unpack(file: IO[bytes], folder: Path) -> None:
                 with atomic_write(folder / name) as temporary, archive.open(members[name]) as packed, open(temporary, "wb") as unpacked:
                     shutil.copyfileobj(packed, unpacked)
     except BadZipFile as error:
-        raise UserError(f"{URL}: expected a zip archive, found a damaged file ({error}); try again, or {_by_hand(folder)}") from error
+        raise UserError(
+            f"{URL}: expected a zip archive, found a damaged file ({error}); try again, or "
+            f"{_by_hand(folder)}"
+        ) from error
 
 
 def _by_hand(folder: Path) -> str:

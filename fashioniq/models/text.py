@@ -219,7 +219,9 @@ def load_text_encoder(name_or_folder: str, weights: Mapping[str, Tensor] | None 
     processor = AutoImageProcessor.from_pretrained(name_or_folder, backend="pil")
     if config.model_type == "clip":
         if weights is not None:
-            raise ValueError("weights can replace those of BLIP only; for CLIP, give a folder with the weights")
+            raise ValueError(
+                "weights can replace those of BLIP only; for CLIP, give a folder with the weights"
+            )
         return CLIP(CLIPModel.from_pretrained(name_or_folder), tokenizer, processor)
     if weights is None:
         return BLIP(BlipForImageTextRetrieval.from_pretrained(name_or_folder), tokenizer, processor)

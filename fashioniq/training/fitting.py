@@ -159,7 +159,10 @@ def fit(
     """
     accelerator = accelerator_of(settings.device)
     if accelerator == "gpu" and settings.devices > torch.cuda.device_count():
-        raise UserError(f"--devices is {settings.devices}, but torch finds {torch.cuda.device_count()} GPUs; use at most that many")
+        raise UserError(
+            f"--devices is {settings.devices}, but torch finds {torch.cuda.device_count()} GPUs; use "
+            "at most that many"
+        )
     best = KeepBest(run, model, facts, monitor=monitor, seed=settings.seed, patience=settings.patience)
     last = ModelCheckpoint(run, filename="last", monitor=None, save_on_train_epoch_end=True, enable_version_counter=False)
     trainer = pl.Trainer(

@@ -53,5 +53,8 @@ class RecordedAnswers:
         """Answer the questions offered. Raises UserError for a question that was not recorded."""
         keys = [(self.images[target], question) for target, question in zip(target_B.tolist(), offer.texts or (), strict=True)]
         if missing := [key for key in keys if key not in self._answers]:
-            raise UserError(f"no recorded answer to {missing[0][1]!r} about {missing[0][0]}; recorded answers need recorded questions")
+            raise UserError(
+                f"no recorded answer to {missing[0][1]!r} about {missing[0][0]}; recorded answers "
+                "need recorded questions"
+            )
         return Message(texts=[left.pop(0) if len(left) > 1 else left[0] for left in map(self._answers.__getitem__, keys)])

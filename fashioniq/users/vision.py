@@ -32,11 +32,17 @@ class PicturesByName:
 
     def __getitem__(self, image: str) -> Image.Image:
         if image not in self._paths:
-            raise UserError(f"no picture of {image}; give the folder of the pictures with --images, or remove its dialog")
+            raise UserError(
+                f"no picture of {image}; give the folder of the pictures with --images, or remove its "
+                "dialog"
+            )
         try:
             return load_image(self._paths[image])
         except UnreadableImage as error:
-            raise UserError(f"cannot read the picture {self._paths[image]} ({error}); replace it, or remove its dialog") from error
+            raise UserError(
+                f"cannot read the picture {self._paths[image]} ({error}); replace it, or remove its "
+                "dialog"
+            ) from error
 
 
 class Visual:
