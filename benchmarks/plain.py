@@ -127,8 +127,8 @@ def beam(captioner: Captioner, reference: ItemInputs, target: ItemInputs, beams:
         if all(one.ended for beamed in dialogs for one in beamed):
             break
     best = [max(beamed, key=Hypothesis.mean) for beamed in dialogs]
-    said = [[word for word in one.words[1:] if word != END] for one in best]
-    return torch.tensor([words + [PAD] * (captioner.max_words - len(words)) for words in said], device=device)
+    captions = [[word for word in one.words[1:] if word != END] for one in best]
+    return torch.tensor([words + [PAD] * (captioner.max_words - len(words)) for words in captions], device=device)
 
 
 def _extend(beamed: Sequence[Hypothesis], scores_KV: Tensor, beams: int) -> list[Hypothesis]:

@@ -63,8 +63,8 @@ class Live(Generic[S]):
     def say(self, text: str) -> "Live[S]":
         """Return the dialog after a reply, from which markup and control characters are removed."""
         # "?" would end the question of a round
-        said = clean(text.replace("?", " ") if self.question else text, LONGEST)
-        talk = self.system.hear(self.talk, self.offer, Message(texts=[said]))
+        reply = clean(text.replace("?", " ") if self.question else text, LONGEST)
+        talk = self.system.hear(self.talk, self.offer, Message(texts=[reply]))
         return Live(self.system, talk, self.system.offer(talk), talk.queries[-1], before=self)
 
     def more_like(self, item: str) -> "Live[S]":

@@ -104,7 +104,7 @@ class BaseCaptioner(nn.Module):
             words_BKL[:, :, place] = last_BK
             length_BK = length_BK.gather(1, parent_BK) + (last_BK != PAD)
             # 3. Compact: rows of the next step are the beams that are not finished. A parent is a slot number
-            # of this step; its row is its position among the slots that had a row (sorted, so searchsorted).
+            # of this step; its row is its position among the slots that had a row.
             going_BK = (last_BK != PAD) & (last_BK != END) & (total_BK > float("-inf"))
             parent_BK = parent_BK + torch.arange(batch, device=device).unsqueeze(1) * (len(total_SC) // batch)
             earlier_R, slot_R = slot_R, going_BK.flatten().nonzero()[:, 0]

@@ -241,8 +241,8 @@ class RetrieverTraining(FusedTraining):
         self.log("val_score", recall_at(last_B, 10) + percentile(last_B, len(self.source.items["val"])) / 1000)
 
     def configure_optimizers(self) -> Any:
-        learnt = [weight for weight in self.model.parameters() if weight.requires_grad]
-        optimizer = torch.optim.Adam(learnt, lr=self.learning_rate, fused=self.can_fuse)
+        trainable = [weight for weight in self.model.parameters() if weight.requires_grad]
+        optimizer = torch.optim.Adam(trainable, lr=self.learning_rate, fused=self.can_fuse)
         if self.schedule == "constant":
             return optimizer
         steps = int(self.trainer.estimated_stepping_batches)
