@@ -1,4 +1,4 @@
-"""Which rule of finding words in titles gives the released attribute labels.
+"""Compare rules for finding attribute words in titles with the released attribute labels.
 
     python benchmarks/attribute_rules.py data/fashioniq list_attr_cloth.txt
 """

@@ -1,7 +1,8 @@
-"""What each stage cannot do without: floating-point operations (a multiplication and an addition are two) and bytes to and from memory.
+"""Minimum floating-point operations and memory traffic of each stage (roofline model).
 
-Counted are matrix products and convolutions; not norms, activations, softmax, search trees. Bytes are those of weights, features and
-maps that do not stay in a cache: each read once a pass. Parts of dialogs that our mathematics does not compute again are not counted again.
+Operations are those of matrix products and convolutions; a multiply-add counts as two. Norms, activations
+and softmax are ignored. Bytes are those of weights, features and feature maps that exceed the cache, each
+read once per pass. Parts of dialogs that need no second computation are counted once.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 FLOAT = 4  # bytes
-ADAM = 7  # weight, gradient and both moments are read, weight and both moments written
+ADAM = 7  # accesses per weight: read weight, gradient and both moments; write weight and both moments
 
 
 class Needs(NamedTuple):
@@ -33,7 +34,8 @@ NOTHING = Needs(0, 0)
 
 @dataclass(frozen=True)
 class Sizes:
-    """The paper's, as the commands' defaults; galleries are of dresses: train and test."""
+    """Sizes of the paper and of the commands' defaults; galleries are the train and test splits of
+    dresses."""
 
     train: int = 11_452
     test: int = 3_818
@@ -54,8 +56,8 @@ SMALL = replace(
     PAPER, train=120, test=80, targets=90, features=48, attributes=30, words=60, captioner=(32, 4, 64, 2), retriever=(32, 4, 64, 2), turns=3,
     encoder="b0", pixels=64,
 )  # fmt: skip
-TOKENS_OF_PAIR = 1 + 8 + 8  # the difference, the attributes of both
-TOKENS_OF_TURN = 1 + 8 + 1  # special, attributes, image; and the words
+TOKENS_OF_PAIR = 1 + 8 + 8  # image difference, attributes of both products
+TOKENS_OF_TURN = 1 + 8 + 1  # special token, attributes, image; words are added
 
 
 def linear(rows: float, inputs: int, outputs: int) -> float:
@@ -63,7 +65,8 @@ def linear(rows: float, inputs: int, outputs: int) -> float:
 
 
 def transformer_layer(rows: float, keys: float, width: int, hidden: int) -> float:
-    """Query, key, value and output maps, scores and their sums over `keys` positions, and the feed-forward's two maps, of `rows` positions."""
+    """Operations of `rows` positions that attend to `keys` positions, with projections and feed-forward
+    layers."""
     return linear(rows, width, 4 * width) + 4 * rows * keys * width + linear(rows, width, 2 * hidden)
 
 
@@ -71,23 +74,28 @@ def weights_of(model: nn.Module) -> int:
     return FLOAT * sum(weight.numel() for weight in model.parameters())
 
 
-def saying(sizes: Sizes, captioner: nn.Module, pairs: int, beams: int, words: float) -> Needs:
-    """Captions of `pairs` in which `words` are computed for each beam (an end among them): pairs encoded once, each word once with a cache.
+def decoding(sizes: Sizes, captioner: nn.Module, pairs: int, beams: int, words: float) -> Needs:
+    """Decoding of captions for `pairs`, with `words` steps per beam, including the end token.
 
-    Bytes: the encoder's weights once, the decoder's and the vocabulary's at every word.
+    Pairs are encoded once, and each word once, with a cache. Bytes: the encoder's weights once, those of
+    the decoder and the output layer at every word.
     """
     width, _, hidden, layers = sizes.captioner
-    encoding = linear(pairs, sizes.features, width) + layers * transformer_layer(pairs * TOKENS_OF_PAIR, TOKENS_OF_PAIR, width, hidden)
+    pair_flops = linear(pairs, sizes.features, width) + layers * transformer_layer(pairs * TOKENS_OF_PAIR, TOKENS_OF_PAIR, width, hidden)
     memory = layers * linear(pairs * TOKENS_OF_PAIR, width, 2 * width)
-    rows = pairs * (1 + beams * (words - 1))  # the first word is every beam's
-    looking = linear(rows, width, 2 * width) + 4 * rows * TOKENS_OF_PAIR * width
-    decoding = layers * (transformer_layer(rows, (words + 1) / 2, width, hidden) + looking) + linear(rows, width, sizes.words)
+    rows = pairs * (1 + beams * (words - 1))  # beams share the first step
+    attending = linear(rows, width, 2 * width) + 4 * rows * TOKENS_OF_PAIR * width
+    word_flops = layers * (transformer_layer(rows, (words + 1) / 2, width, hidden) + attending) + linear(rows, width, sizes.words)
     decoder = weights_of(captioner.decoder) + weights_of(captioner.out)  # type: ignore[arg-type]
-    return Needs(encoding + memory + decoding, weights_of(captioner) - decoder + words * decoder + 2 * FLOAT * pairs * sizes.features)
+    return Needs(pair_flops + memory + word_flops, weights_of(captioner) - decoder + words * decoder + 2 * FLOAT * pairs * sizes.features)
 
 
-def hearing(sizes: Sizes, retriever: nn.Module, dialogs: int, turn: int, words: float, causal: bool) -> Needs:
-    """One more turn, the `turn`th: both ways all positions so far are encoded anew, turn-causal those of the turn alone. Weights once."""
+def encoding(sizes: Sizes, retriever: nn.Module, dialogs: int, turn: int, words: float, causal: bool) -> Needs:
+    """Encoding of turn number `turn`. Both-ways attention encodes all turns again, turn-causal only the new
+    one.
+
+    Weights are read once.
+    """
     width, _, hidden, layers = sizes.retriever
     new = TOKENS_OF_TURN + words
     rows = dialogs * new * (1 if causal else turn)
@@ -96,42 +104,51 @@ def hearing(sizes: Sizes, retriever: nn.Module, dialogs: int, turn: int, words: 
 
 
 def searching(queries: int, gallery: int, width: int) -> Needs:
-    """One matrix product of queries and gallery, both read once."""
+    """Search by one matrix product of queries and gallery, each read once."""
     return Needs(linear(queries, width, gallery), FLOAT * width * (queries + gallery))
 
 
 def simulation(
     sizes: Sizes, models: tuple[nn.Module, nn.Module], dialogs: int, gallery: int, turns: int, beams: int, words: Sequence[float], causal: bool
 ) -> Needs:
-    """Every turn of a batch is said, heard and searched; `words` are the mean of those heard and of those computed, of all beams alike."""
+    """Simulation of a batch: every turn is captioned, encoded and searched.
+
+    `words` are the mean length of captions and the mean number of decoding steps.
+    """
     captioner, retriever = models
-    heard, said = words
+    length, steps = words
     needs = NOTHING
     for turn in range(1, turns + 1):
-        needs += saying(sizes, captioner, dialogs, beams, said) + hearing(sizes, retriever, dialogs, turn, heard, causal)
+        needs += decoding(sizes, captioner, dialogs, beams, steps) + encoding(sizes, retriever, dialogs, turn, length, causal)
         needs += searching(dialogs, gallery, sizes.retriever[0])
     return needs
 
 
 def retriever_step(sizes: Sizes, models: tuple[nn.Module, nn.Module], dialogs: int, words: Sequence[float], causal: bool) -> Needs:
-    """A simulation in which hearing is done thrice, once forward and twice backward, and Adam's step."""
+    """Training step: a simulation whose encoding counts three times (forward once, backward twice), and
+    Adam."""
     needs = simulation(sizes, models, dialogs, sizes.train, sizes.turns, 1, words, causal)
     for turn in range(1, sizes.turns + 1):
-        needs += hearing(sizes, models[1], dialogs, turn, words[0], causal).times(2)
+        needs += encoding(sizes, models[1], dialogs, turn, words[0], causal).times(2)
     return needs + Needs(0, ADAM * weights_of(models[1]))
 
 
 def captioner_step(sizes: Sizes, captioner: nn.Module, captions: int, words: float, of_a_pair: int) -> Needs:
-    """Captions of `words` words and an end, some of each pair, forward and twice that backward, and Adam's step.
+    """Training step on captions of `words` words and an end token, `of_a_pair` per pair, and Adam.
 
-    Weights are read twice, gradients written.
+    The backward pass has twice the operations of the forward pass. Weights are read twice, gradients
+    written once.
     """
-    forward = saying(sizes, captioner, captions // of_a_pair, of_a_pair, words + 2 - 1 / of_a_pair).flops  # they share no first word
+    # captions share no first step
+    forward = decoding(sizes, captioner, captions // of_a_pair, of_a_pair, words + 2 - 1 / of_a_pair).flops
     return Needs(3 * forward, (3 + ADAM) * weights_of(captioner) + 2 * FLOAT * captions * sizes.features)
 
 
 def convolutions(encoder: nn.Module, images: int, pixels: int, bytes_of_number: int) -> Needs:
-    """Convolutions and linear maps of a network given on the meta device: weights, and of every convolution what goes in and comes out."""
+    """Needs of all convolutions and linear layers of a network on the meta device.
+
+    Bytes are those of weights, inputs and outputs.
+    """
     needs = NOTHING
 
     def count(module: nn.Module, inputs: tuple[Tensor], output: Tensor) -> None:

@@ -1,8 +1,9 @@
-"""The plain way of public code, on the weights of our modules: what `speed.py` measures ours against, and checks it with.
+"""Reference implementation in the style of public code, on the weights of our modules.
 
-Attention is written out; every turn encodes the whole dialog anew; every word reads the whole caption so far and encodes both products
-again, finished captions with the others; the gallery is embedded anew in every step and sorted for every dialog by itself. Batched are
-the networks' passes, as public code batches them.
+`speed.py` checks and times our implementation against it. Attention is written out. Every turn encodes the
+whole dialog again. Every word encodes both products and the whole caption again, also for finished
+captions. The gallery is embedded in every step, and searched for one dialog at a time. Network passes are
+batched, as in public code.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +24,7 @@ Say = Callable[[ItemInputs, ItemInputs], Tensor]
 
 
 class Dialogs(NamedTuple):
-    """What was said and found: as `fashioniq.loop.rollout.Dialogs`."""
+    """Finished dialogs, like `fashioniq.loop.rollout.Dialogs`."""
 
     shown_BT: Tensor
     words_BTL: Tensor
@@ -31,20 +32,21 @@ class Dialogs(NamedTuple):
     rank_BT: Tensor
 
 
-def attend(attention: Attention, x_BLD: Tensor, memory_BLD: Tensor, may_look: Tensor) -> Tensor:
-    """Multi-head attention with its matrix of shares; `may_look` is boolean and broadcasts to B×H×L×L."""
+def attend(attention: Attention, x_BLD: Tensor, memory_BLD: Tensor, attend_mask: Tensor) -> Tensor:
+    """Multi-head attention with an explicit attention matrix; `attend_mask` is boolean and broadcasts to
+    B×H×L×L."""
     query, key, value = (
         part.unflatten(-1, (attention.heads, -1)).transpose(1, 2) for part in (attention.query(x_BLD), *attention.key_value(memory_BLD).chunk(2, -1))
     )
-    scores_BHLL = (query @ key.transpose(2, 3) / query.shape[-1] ** 0.5).masked_fill(~may_look, float("-inf"))
+    scores_BHLL = (query @ key.transpose(2, 3) / query.shape[-1] ** 0.5).masked_fill(~attend_mask, float("-inf"))
     share_BHLL = F.dropout(scores_BHLL.softmax(-1), attention.dropout, attention.training)
     return attention.out((share_BHLL @ value).transpose(1, 2).flatten(2))
 
 
-def encode(encoder: Encoder, x_BLD: Tensor, may_look: Tensor) -> Tensor:
+def encode(encoder: Encoder, x_BLD: Tensor, attend_mask: Tensor) -> Tensor:
     for layer in encoder.layers:
         y_BLD = layer.norm_attention(x_BLD)
-        x_BLD = x_BLD + layer.drop(attend(layer.attention, y_BLD, y_BLD, may_look))
+        x_BLD = x_BLD + layer.drop(attend(layer.attention, y_BLD, y_BLD, attend_mask))
         x_BLD = x_BLD + layer.drop(layer.feed_forward(layer.norm_feed_forward(x_BLD)))
     return encoder.norm(x_BLD)
 
@@ -60,7 +62,10 @@ def decode(decoder: Decoder, x_BLD: Tensor, memory_BLD: Tensor, memory_mask_BL: 
 
 
 def next_words(captioner: Captioner, reference: ItemInputs, target: ItemInputs, words_BL: Tensor, last: bool = False) -> Tensor:
-    """Scores of every next word, B×L×V, or of the last. There may be several captions of each pair, one after the other; the pair is encoded once."""
+    """Logits of every next word, B×L×V, or of the last one only.
+
+    Captions of the same pair are consecutive rows, and the pair is encoded once.
+    """
     tokens = [captioner.image(reference.features_BD - target.features_BD).unsqueeze(1) + captioner.role.weight[0]]
     masks = [torch.ones_like(tokens[0][..., 0], dtype=torch.bool)]
     for role, ids_BA in ((1, reference.attributes_BA), (2, target.attributes_BA)):
@@ -83,7 +88,7 @@ def _last_log_probabilities(captioner: Captioner, reference: ItemInputs, target:
 
 @torch.no_grad()
 def greedy(captioner: Captioner, reference: ItemInputs, target: ItemInputs) -> Tensor:
-    """The most probable next word, again and again, until every caption has its end."""
+    """Greedy decoding until every caption has an end token."""
     words_BL = torch.full((len(reference.features_BD), 1), START, device=reference.features_BD.device)
     while words_BL.shape[1] <= captioner.max_words and not (words_BL == END).any(1).all():
         last_B = _last_log_probabilities(captioner, reference, target, words_BL).argmax(-1)
@@ -94,7 +99,7 @@ def greedy(captioner: Captioner, reference: ItemInputs, target: ItemInputs) -> T
 
 
 class Hypothesis(NamedTuple):
-    """The words of a beam from the start on, and the sum of their log-probabilities."""
+    """Words of a beam, from the start token, and the sum of their log-probabilities."""
 
     words: list[int]
     total: float
@@ -109,7 +114,10 @@ class Hypothesis(NamedTuple):
 
 @torch.no_grad()
 def beam(captioner: Captioner, reference: ItemInputs, target: ItemInputs, beams: int) -> Tensor:
-    """Beam search dialog by dialog and beam by beam around passes over all; the best mean log-probability a word wins."""
+    """Beam search with batched network passes, but bookkeeping beam by beam.
+
+    The hypothesis with the highest mean log-probability per word is returned.
+    """
     device = reference.features_BD.device
     dialogs = [[Hypothesis([START], 0.0)] for _ in reference.features_BD]
     for length in range(1, captioner.max_words + 1):
@@ -119,8 +127,8 @@ def beam(captioner: Captioner, reference: ItemInputs, target: ItemInputs, beams:
         if all(one.ended for beamed in dialogs for one in beamed):
             break
     best = [max(beamed, key=Hypothesis.mean) for beamed in dialogs]
-    said = [[word for word in one.words[1:] if word != END] for one in best]
-    return torch.tensor([words + [PAD] * (captioner.max_words - len(words)) for words in said], device=device)
+    captions = [[word for word in one.words[1:] if word != END] for one in best]
+    return torch.tensor([words + [PAD] * (captioner.max_words - len(words)) for words in captions], device=device)
 
 
 def _extend(beamed: Sequence[Hypothesis], scores_KV: Tensor, beams: int) -> list[Hypothesis]:
@@ -135,12 +143,12 @@ def _extend(beamed: Sequence[Hypothesis], scores_KV: Tensor, beams: int) -> list
 
 
 def query(retriever: DialogRetriever, turns: Sequence[Turn]) -> Tensor:
-    """The query after all these turns, B×D, all encoded anew."""
+    """Encode all turns, and return the query, B×D."""
     tokens, masks, numbers = [], [], []
     place = retriever.place.weight
     for number, turn in enumerate(turns):
         mark = retriever.turn.weight[min(number, retriever.max_turns - 1)]
-        there_B1 = torch.ones(len(turn.words_BL), 1, dtype=torch.bool, device=mark.device)
+        always_B1 = torch.ones(len(turn.words_BL), 1, dtype=torch.bool, device=mark.device)
         parts = [
             (retriever.special + place[0]).expand(len(turn.words_BL), 1, -1),
             retriever.word(turn.words_BL) + place[1 : 1 + turn.words_BL.shape[1]],
@@ -148,13 +156,13 @@ def query(retriever: DialogRetriever, turns: Sequence[Turn]) -> Tensor:
             (retriever.width**0.5 * embed(retriever, turn.image_BD) + place[-1]).unsqueeze(1),
         ]
         tokens.append(torch.cat(parts, 1) + mark)
-        masks.append(torch.cat([there_B1, turn.words_BL != PAD, turn.attributes_BA != 0, there_B1], 1))
+        masks.append(torch.cat([always_B1, turn.words_BL != PAD, turn.attributes_BA != 0, always_B1], 1))
         numbers += [number] * tokens[-1].shape[1]
     mask_BL, number_L = torch.cat(masks, 1), torch.tensor(numbers, device=place.device)
-    may_look = mask_BL[:, None, None]
+    attend_mask = mask_BL[:, None, None]
     if retriever.turn_causal:
-        may_look = may_look & (number_L.unsqueeze(1) >= number_L)
-    outputs_BLD = encode(retriever.encoder, torch.cat(tokens, 1), may_look)
+        attend_mask = attend_mask & (number_L.unsqueeze(1) >= number_L)
+    outputs_BLD = encode(retriever.encoder, torch.cat(tokens, 1), attend_mask)
     return retriever.query(F.relu((outputs_BLD * mask_BL.unsqueeze(-1)).sum(1) / mask_BL.sum(1, keepdim=True)))
 
 
@@ -164,7 +172,8 @@ def embed(retriever: DialogRetriever, features_BD: Tensor) -> Tensor:
 
 @torch.no_grad()
 def search(query_BD: Tensor, vectors_ND: Tensor, target_B: Tensor) -> tuple[Tensor, Tensor]:
-    """The nearest item and the target's rank, dialog by dialog: the squared differences to all items are summed, and the smaller ones counted."""
+    """Return the nearest item and the target's rank, dialog by dialog, from the squared distances to all
+    items."""
     best, ranks = [], []
     for query_D, target in zip(query_BD, target_B, strict=True):
         distance_N = (vectors_ND - query_D).square().sum(1)
@@ -175,7 +184,7 @@ def search(query_BD: Tensor, vectors_ND: Tensor, target_B: Tensor) -> tuple[Tens
 
 @torch.no_grad()
 def ranks_by_products(query_BD: Tensor, vectors_ND: Tensor, target_B: Tensor) -> Tensor:
-    """The same ranks, dialog by dialog from one product of all items with the query: the items' lengths are computed once."""
+    """Return the target's rank, dialog by dialog, from one matrix product; item norms are computed once."""
     half_N, ranks = 0.5 * vectors_ND.square().sum(1), []
     for query_D, target in zip(query_BD, target_B, strict=True):
         distance_N = half_N - vectors_ND @ query_D
@@ -184,17 +193,17 @@ def ranks_by_products(query_BD: Tensor, vectors_ND: Tensor, target_B: Tensor) ->
 
 
 def simulate(retriever: DialogRetriever, say: Say, items: Items, target_B: Tensor, first_B: Tensor, turns: int) -> Dialogs:
-    """Dialogs of a batch, with gradients through the retriever where they are on."""
+    """Simulate a batch of dialogs, with gradients through the retriever if enabled."""
     with torch.no_grad():
         vectors_ND = embed(retriever, items.features_ND)
-    heard: list[Turn] = []
+    history: list[Turn] = []
     found: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
     item_B = first_B
     for _ in range(turns):
         shown, wanted = (items.inputs(some_B) for some_B in (item_B, target_B))
         words_BL = say(shown, wanted)
-        heard.append(Turn(Message(item_B=item_B), Message(words_BL=words_BL), shown))
-        query_BD = query(retriever, heard)
+        history.append(Turn(Message(item_B=item_B), Message(words_BL=words_BL), shown))
+        query_BD = query(retriever, history)
         next_B, rank_B = search(query_BD, vectors_ND, target_B)
         found.append((item_B, words_BL, query_BD, rank_B))
         item_B = next_B
@@ -202,7 +211,7 @@ def simulate(retriever: DialogRetriever, say: Say, items: Items, target_B: Tenso
 
 
 def triplet_loss(query_BTD: Tensor, target_BD: Tensor, margin: float = 0.1) -> Tensor:
-    """Turn by turn, each query against its target and against every other target of the batch."""
+    """Triplet loss turn by turn; negatives are the other targets of the batch."""
     losses = []
     others_BB = ~torch.eye(len(target_BD), dtype=torch.bool, device=target_BD.device)
     for query_BD in query_BTD.unbind(1):

@@ -1,4 +1,4 @@
-"""Which score of two titles finds the released references: shares among the first 1, 5 and 50 of their targets.
+"""Compare scores of title similarity by recall@1, @5 and @50 of the released reference products.
 
     python benchmarks/reference_scores.py data/fashioniq
 """
@@ -30,7 +30,7 @@ def over_shared_words(weights: csr_matrix) -> np.ndarray:
 
 
 def scores(titles: list[str]) -> Iterator[tuple[str, np.ndarray]]:
-    """Scores of every candidate (columns) for every target (rows)."""
+    """Yield the name and matrix of each score, with targets as rows and candidates as columns."""
     plain, unit = tfidf(titles), tfidf(titles, norm="l2")
     yield "sum of the target's weights (the command's)", over_shared_words(plain)
     yield "… each word counted once", over_shared_words(tfidf(titles, binary=True))
@@ -44,7 +44,8 @@ def scores(titles: list[str]) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def ranks(score_NN: np.ndarray, pairs: list[tuple[int, int]]) -> np.ndarray:
-    """The place of each pair's candidate among all others, from 0; ties by id, far away without a shared word."""
+    """Return the 0-based rank of each pair's candidate; ties go by id, candidates without a shared word
+    rank last."""
     np.fill_diagonal(score_NN, -1)
     own = [(score_NN[target], candidate) for target, candidate in pairs]
     return np.array([(row > row[c]).sum() + (row[:c] == row[c]).sum() if row[c] > 0 else 10**9 for row, c in own])

@@ -1,12 +1,13 @@
-"""Speed and memory of ours against the plain way, in one run, and against what the machine itself can do.
+"""Benchmark of speed and memory against the reference implementation, and against the limits of the machine.
 
     python benchmarks/speed.py                                    # every stage, on one thread and on all
     python benchmarks/speed.py --stage ranks greedy --threads 1 --repeats 5
-    python benchmarks/speed.py --table                            # the tables of docs/performance.md, from the rows measured last
+    python benchmarks/speed.py --table                            # tables of docs/performance.md
     python benchmarks/speed.py --plot growth.svg
 
-Each stage is a process of its own. Both ways are first checked to give the same, then measured in turn, with the rate of a large
-matrix product and of a copy before them. Rows are put into benchmarks/latest.json in place of those of the same stage, device and threads.
+Each stage runs in its own process. First both implementations are checked for equal results, then they are
+timed alternately, each time after a large matrix product and a copy that measure the machine. Rows in
+benchmarks/latest.json are replaced by stage, device and threads.
 """
 
 import argparse
@@ -39,7 +40,10 @@ Row = dict[str, Any]
 
 
 def measure(stage: Stage, setting: Setting, repeats: int) -> Row:
-    """Check a stage, then time it: seconds, ratio, memory, and what it needs against what the machine can do. Raises stages.Different."""
+    """Check and time a stage; return a row with seconds, ratio, memory and share of the machine's peak rates.
+
+    Raises stages.Different.
+    """
     facts, device = stage.check(), setting.device
     rates: list[tuple[float, float]] = []
     ours: list[tuple[float, float]] = []
@@ -67,7 +71,8 @@ def measure(stage: Stage, setting: Setting, repeats: int) -> Row:
 
 
 def machine_rates(setting: Setting, dtype: torch.dtype) -> tuple[float, float]:
-    """Operations a second of a large matrix product, and bytes a second of a copy (read and written); the best of three."""
+    """Measure operations per second of a large matrix product and bytes per second of a copy, each best of
+    3."""
     on_gpu, small = setting.device.type == "cuda", setting.small
     side, numbers = (256, 2**20) if small else (8192, 2**28) if on_gpu else (2048, 2**26)
     a, b = (torch.randn(side, side, device=setting.device, dtype=dtype) for _ in range(2))
@@ -105,7 +110,10 @@ def _time_and_peak(call: Callable[[], Any], device: torch.device) -> tuple[float
 
 
 def _peak(device: torch.device, call: Callable[[], Any]) -> float:
-    """The most memory, in GB, that is held while `call` runs: the GPU's, or the process's; there since its start where Linux cannot tell."""
+    """Peak memory, in GB, while `call` runs: of the GPU, or of the process.
+
+    Without /proc, it is the peak since the process was started.
+    """
     gc.collect()
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
@@ -114,7 +122,7 @@ def _peak(device: torch.device, call: Callable[[], Any]) -> float:
     if platform.libc_ver()[0] == "glibc":
         ctypes.CDLL(None).malloc_trim(0)
     try:
-        Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+        Path("/proc/self/clear_refs").write_text("5")  # reset the peak
         call()
         status = Path("/proc/self/status").read_text()
     except OSError:
@@ -126,7 +134,7 @@ def _peak(device: torch.device, call: Callable[[], Any]) -> float:
 
 
 def rows_of(name: str, setting: Setting, repeats: int) -> Iterator[Row]:
-    """The row of a stage, or those of growth."""
+    """Measure a stage, or all stages of growth, and yield their rows."""
     made = stages.growth(setting) if name == GROWTH else [(None, None, STAGES[name](setting))]
     what = {
         "stage": name,
@@ -151,7 +159,7 @@ def _processor() -> str:
 
 
 def all_rows(name: str, setting: Setting, threads: int, repeats: int) -> list[Row]:
-    """What runs in a process of its own."""
+    """Measure the rows of a stage; runs in its own process."""
     torch.set_num_threads(threads)
     torch.manual_seed(0)
     return list(rows_of(name, setting, repeats))
@@ -164,7 +172,7 @@ def in_own_process(*arguments: Any) -> list[Row]:
 
 
 def put_rows(path: Path, rows: list[Row]) -> None:
-    """Into the file, in place of rows of the same things."""
+    """Write rows to a file, replacing rows with the same keys SAME_ROW."""
     kept = {tuple(row[key] for key in SAME_ROW): row for row in [*read_rows(path), *rows]}
     write_text(path, json.dumps(list(kept.values()), indent=1) + "\n")
 
@@ -173,7 +181,7 @@ def read_rows(path: Path) -> list[Row]:
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
 
 
-def tell(row: Row) -> str:
+def row_text(row: Row) -> str:
     ratio = f", {row['ratio']:.1f} × the plain {row['plain_s']:.2f} s ({row['spread'][0]:.1f} to {row['spread'][1]:.1f})" if row["ratio"] else ""
     return (
         f"{row['stage']:17} {row['size']}, {_where(row)}: {row['ours_s']:.3f} s{ratio}; {row['per_s']:.1f} {row['unit']}/s, "
@@ -187,7 +195,7 @@ def _where(row: Row) -> str:
 
 
 def tables(rows: list[Row]) -> str:
-    """Markdown: ratios, needs, growth."""
+    """Format rows as Markdown tables: ratios, needs and growth."""
     compared, growing = ([row for row in rows if (row["stage"] == GROWTH) is grows] for grows in (False, True))
     machines = sorted({f"{row['machine']}, torch {row['torch']}" for row in rows})
     header = "| stage | size | where | ours, s | plain, s | ratio (least – most) | ours | peak GB, ours / plain / before |"
@@ -216,7 +224,7 @@ def tables(rows: list[Row]) -> str:
 
 
 def plot(rows: list[Row], path: Path) -> None:
-    """Growth as SVG: seconds above, memory beyond the prepared data below, one column for each thing that grows."""
+    """Plot growth as SVG: seconds (top) and memory beyond the prepared data (bottom), a column per variable."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -241,15 +249,16 @@ def parse(given: list[str] | None) -> argparse.Namespace:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     count = lambda word: cores if word == "all" else int(word)  # noqa: E731
     parser.add_argument("--stage", nargs="+", choices=[*STAGES, GROWTH], default=[*STAGES, GROWTH])
-    parser.add_argument("--threads", nargs="+", type=count, default=sorted({1, cores}), help="numbers, or all (default: 1 all)")
-    parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="auto is the CPU, and a GPU where there is one")
-    parser.add_argument("--batch", nargs="+", type=int, default=[], help="dialogs, captions or pictures (default: the stage's; on a GPU several)")
+    parser.add_argument("--threads", nargs="+", type=count, default=sorted({1, cores}), help="thread counts, or all (default: 1 all)")
+    parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="device; auto is the CPU, and the GPU if available")
+    batch_help = "batch sizes in dialogs, captions or pictures (default: that of the stage; several on a GPU)"
+    parser.add_argument("--batch", nargs="+", type=int, default=[], help=batch_help)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--bfloat16", action="store_true", help="our training steps with bfloat16 autocast; they are checked without")
-    parser.add_argument("--small", action="store_true", help="sizes that take seconds, to see that it works")
+    parser.add_argument("--bfloat16", action="store_true", help="bfloat16 autocast in our training steps; checks run without it")
+    parser.add_argument("--small", action="store_true", help="small sizes that take seconds, for a test run")
     parser.add_argument("--out", type=Path, default=LATEST)
-    parser.add_argument("--table", action="store_true", help="measure nothing, print --out as Markdown")
-    parser.add_argument("--plot", type=Path, help="measure nothing, draw the growth in --out as SVG")
+    parser.add_argument("--table", action="store_true", help="print the rows of --out as Markdown, without measuring")
+    parser.add_argument("--plot", type=Path, help="SVG file for a plot of the growth in --out, without measuring")
     return parser.parse_args(given)
 
 
@@ -277,11 +286,11 @@ def main(given: list[str] | None = None) -> None:
             try:
                 rows = in_own_process(name, setting, threads, options.repeats)
             except torch.OutOfMemoryError:
-                print(f"{name:17} batch {setting.batch}: more than this GPU's memory", flush=True)
+                print(f"{name:17} batch {setting.batch}: out of GPU memory", flush=True)
                 continue
             put_rows(options.out, rows)
             for row in rows:
-                print(tell(row), flush=True)
+                print(row_text(row), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""The stages that `speed.py` measures: each is our call, the plain one, a check that both give the same, and what the call needs."""
+"""Stages of `speed.py`: our call, the reference call, a check for equal results, and the needs of the
+call."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -32,19 +33,20 @@ from fashioniq.training.losses import turn_loss
 from fashioniq.training.retriever import RetrieverTraining, SimulatedDialogs, random_others
 from fashioniq.users.captioner import CaptionerUser
 
-LENGTHS = (0.007, 0.085, 0.119, 0.137, 0.2, 0.184, 0.129, 0.139)  # shares of Fashion IQ's training captions of 1 … 8 words and more
-ENDS = 0.15  # share of places at which the untrained captioner ends: its captions are then about six words long
-ROUNDING = 4e-6  # what float32 may lose of a squared distance, in parts of the squared lengths of both vectors
-LEAST_COSINE = 0.95  # of features in bfloat16 to those in float32: random weights of b7 have 0.988, trained ones come nearer
-CHECKED = 512  # queries whose ranks are computed in float64
+# shares of training captions of 1, 2, … ≥ 8 words
+LENGTHS = (0.007, 0.085, 0.119, 0.137, 0.2, 0.184, 0.129, 0.139)
+ENDS = 0.15  # share of positions where the untrained captioner ends; gives captions of about six words
+ROUNDING = 4e-6  # float32 rounding error of a squared distance, relative to the squared norms of both vectors
+LEAST_COSINE = 0.95  # minimum cosine of bfloat16 and float32 features; b7 with random weights has 0.988
+CHECKED = 512  # queries whose ranks are checked in float64
 
 
 class Different(Exception):
-    """Ours and the plain way do not give the same."""
+    """Our results and those of the reference implementation differ."""
 
 
 class Setting(NamedTuple):
-    """How a stage is run; a batch of None is the stage's own."""
+    """Settings of a stage; batch None is the default of the stage."""
 
     sizes: Sizes = counts.PAPER
     device: torch.device = torch.device("cpu")
@@ -63,9 +65,10 @@ class Setting(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """`check` raises Different, else tells what it found; only then `needs` may be asked. Without `plain` ours is measured alone.
+    """A benchmark stage. `check` raises Different or returns its findings, and must run before `needs`.
 
-    Where the plain way takes too long to be done whole, it does `plain_part` of the work, and its time is divided by that.
+    Without `plain`, only our implementation is timed. If the reference is too slow, it does the share
+    `plain_part` of the work, and its time is divided by that.
     """
 
     size: str
@@ -81,7 +84,7 @@ class Stage(NamedTuple):
 
 def random_items(count: int, setting: Setting) -> Items:
     sizes = setting.sizes
-    features_ND = torch.randn(count, sizes.features).relu()  # as after a network's last activation
+    features_ND = torch.randn(count, sizes.features).relu()  # like the output of a network's last activation
     return Items([str(n) for n in range(count)], features_ND, torch.randint(1, sizes.attributes + 1, (count, 8))).to(setting.device)
 
 
@@ -90,7 +93,7 @@ def vocabulary(sizes: Sizes) -> Vocabulary:
 
 
 def random_captions(count: int, sizes: Sizes) -> tuple[Tensor, Tensor]:
-    """Words with start and end, B×(L+2), and how many words each has, as long as Fashion IQ's."""
+    """Random words with start and end, B×(L+2), and caption lengths distributed as in Fashion IQ."""
     length_B = 1 + torch.multinomial(torch.tensor(LENGTHS), count, replacement=True)
     words_BL = torch.randint(len(SPECIAL), sizes.words, (count, sizes.max_words + 2))
     words_BL[:, 0] = START
@@ -105,7 +108,7 @@ def create_models(setting: Setting, attention: str = "both-ways", turns: int | N
     config = CaptionerConfig(width=width, heads=heads, hidden=hidden, layers=layers, max_words=sizes.max_words)
     captioner = Captioner(config, **of_data)
     captioner = captioner.eval().to(setting.device)
-    make_talkative(captioner, setting)
+    calibrate_captions(captioner, setting)
     width, heads, hidden, layers = sizes.retriever
     retriever = DialogRetriever(
         RetrieverConfig(width=width, heads=heads, hidden=hidden, layers=layers, attention=attention),
@@ -118,8 +121,11 @@ def create_models(setting: Setting, attention: str = "both-ways", turns: int | N
 
 
 @torch.no_grad()
-def make_talkative(captioner: Captioner, setting: Setting) -> None:
-    """An untrained captioner says one thing of all pairs and finds no end: centre its last normalisations, and set the end's bias."""
+def calibrate_captions(captioner: Captioner, setting: Setting) -> None:
+    """Adjust an untrained captioner so that captions differ and end.
+
+    The last layer norms are centered over some inputs, and the bias of the end token is set by ENDS.
+    """
     items = random_items(2 * 64, setting)
     reference, target = (items.inputs(part) for part in (slice(64), slice(64, None)))
     words_BL = random_captions(64, setting.sizes)[0][:, :-1].to(setting.device)
@@ -137,7 +143,8 @@ def make_talkative(captioner: Captioner, setting: Setting) -> None:
 
 
 def simulation(setting: Setting, beams: int) -> Stage:
-    """Dialogs of an evaluation batch, ranks included; ours has its gallery prepared, once an evaluation."""
+    """Dialogs of an evaluation batch with ranks. Our gallery is prepared beforehand, as once per
+    evaluation."""
     sizes, dialogs = setting.sizes, setting.dialogs(128)
     items, (captioner, retriever) = random_items(sizes.test, setting), create_models(setting)
     ours = simulate_ours(setting, items, captioner, retriever.eval(), beams, dialogs, sizes.turns)
@@ -186,20 +193,21 @@ def targets_and_firsts(dialogs: int, items: Items) -> tuple[Tensor, Tensor]:
 
 
 def mean_words(words_BTL: Tensor) -> tuple[float, float]:
-    """How many words captions have, and how many are computed: the end is one of them where there is room."""
+    """Return the mean length of captions, and the mean number of decoding steps, including the end token."""
     length_BT = (words_BTL != PAD).sum(-1)
     return float(length_BT.float().mean()), float((length_BT + 1).clamp(max=words_BTL.shape[-1]).float().mean())
 
 
 def same_dialogs(ours: Dialogs, theirs: plain.Dialogs, vectors_ND: Tensor) -> dict[str, Any]:
-    """The share of dialogs in which all words and items are the same; a tie of float32 may part one in a hundred."""
+    """Check that dialogs have the same words and items; 1 % may differ because of float32 ties."""
     same_B = (ours.words_BTL == theirs.words_BTL).flatten(1).all(1) & (ours.shown_BT == theirs.shown_BT).all(1)
     agreement = float(same_B.float().mean())
     if agreement < 0.99:
         raise Different(f"only {agreement:.1%} of the dialogs are the same")
     if not torch.allclose(ours.query_BTD[same_B], theirs.query_BTD[same_B], atol=1e-4):
         raise Different("the queries are not the same")
-    apart_N = (ours.query_BTD - theirs.query_BTD)[same_B].norm(dim=-1).flatten()  # between unit vectors it counts four times
+    # factor 4 below: squared distances of unit vectors
+    apart_N = (ours.query_BTD - theirs.query_BTD)[same_B].norm(dim=-1).flatten()
     target_N = ours.target_B[same_B].repeat_interleave(ours.shown_BT.shape[1])
     rank_N, their_rank_N = (rank_BT[same_B].flatten() for rank_BT in (ours.ranks, theirs.rank_BT))
     same_ranks(ours.query_BTD[same_B].flatten(0, 1), vectors_ND, target_N, rank_N, their_rank_N, 4 * apart_N)
@@ -207,7 +215,10 @@ def same_dialogs(ours: Dialogs, theirs: plain.Dialogs, vectors_ND: Tensor) -> di
 
 
 def same_ranks(query_BD: Tensor, vectors_ND: Tensor, target_B: Tensor, ours_B: Tensor, theirs_B: Tensor, more_B: Tensor | None = None) -> None:
-    """Ours are those of float64; theirs, float32's, may differ by items that are as near within its rounding, and `more_B` of another query."""
+    """Check that our ranks equal those of float64, and that theirs are within float32 rounding.
+
+    `more_B` is the additional tolerance for differences of the queries.
+    """
     query_BD, vectors_ND = query_BD.double(), vectors_ND.double()
     length_B1, length_N = query_BD.square().sum(1, keepdim=True), vectors_ND.square().sum(1)
     distance_BN = length_B1 - 2 * query_BD @ vectors_ND.T + length_N
@@ -220,8 +231,8 @@ def same_ranks(query_BD: Tensor, vectors_ND: Tensor, target_B: Tensor, ours_B: T
         raise Different("the plain ranks are not within float32's rounding")
 
 
-class Noting(BestItem):
-    """Remembers which items a training step began with."""
+class RecordingBestItem(BestItem):
+    """BestItem that records the first items of a training step."""
 
     def offer(self, talk: Talk, gallery: Gallery) -> Message:
         self.first_B = talk.turns[0].offer.item_B
@@ -229,11 +240,11 @@ class Noting(BestItem):
 
 
 def retriever_step(setting: Setting, attention: str) -> Stage:
-    """Forward, backward and the optimiser's step; the plain step's attention looks both ways, whatever ours does."""
+    """Training step of a retriever; the reference always uses both-ways attention."""
     sizes, dialogs = setting.sizes, setting.dialogs(32)
     causal = attention == "turn-causal"
     items, (captioner, retriever) = random_items(sizes.train, setting), create_models(setting, attention)
-    both_ways, asker, row_B = copy.deepcopy(retriever), Noting(), torch.randperm(sizes.train)[:dialogs].to(setting.device)
+    both_ways, asker, row_B = copy.deepcopy(retriever), RecordingBestItem(), torch.randperm(sizes.train)[:dialogs].to(setting.device)
     both_ways.turn_causal = False
     known = TrainRetriever(category="dresses")
     both = {"train": items, "val": items}
@@ -276,9 +287,10 @@ def retriever_step(setting: Setting, attention: str) -> Stage:
 
 
 def captioner_step(setting: Setting, of_a_pair: int) -> Stage:
-    """Forward, backward and the optimiser's step, captions as long as people's, one or two of each pair; the plain way encodes a pair for each.
+    """Training step of a captioner, with one or two captions per pair; the reference encodes pairs per
+    caption.
 
-    The check leaves dropout out, the clock does not.
+    Dropout is off in the check, and on in the timed steps.
     """
     sizes, captions, known = setting.sizes, setting.dialogs(64), TrainCaptioner(category="dresses")
     items, captioner = random_items(sizes.train, setting), create_models(setting)[0]
@@ -334,7 +346,7 @@ def step_of(loss: Callable[[], Tensor], optimizer: torch.optim.Optimizer, settin
 
 
 def optimizer_of(module: Any) -> torch.optim.Optimizer:
-    """The module's own, at a rate that changes nothing: repeats do the same."""
+    """Return the optimizer of a module with a tiny learning rate, so that repeats do the same work."""
     made = module.configure_optimizers()
     optimizer = made["optimizer"] if isinstance(made, dict) else made
     for group in optimizer.param_groups:
@@ -352,12 +364,15 @@ def same_gradients(ours: Tensor, gradient: Tensor, theirs: Tensor, their_gradien
     loss_differs = abs(ours.item() - theirs.item()) / abs(theirs.item())
     gradient_differs = float((gradient - their_gradient).norm() / their_gradient.norm())
     if loss_differs > 1e-4 or gradient_differs > 1e-3:
-        raise Different(f"the loss differs by {loss_differs:.1e} and the gradient by {gradient_differs:.1e} of their size")
+        raise Different(
+            f"the loss differs by {loss_differs:.1e} and the gradient by {gradient_differs:.1e} of "
+            "their size"
+        )
     return {"loss_differs": float(f"{loss_differs:.1e}"), "gradient_differs": float(f"{gradient_differs:.1e}")}
 
 
 def features(setting: Setting) -> Stage:
-    """Squares of pixels to features and attributes; decoding pictures is left out, being a twentieth of it on a CPU."""
+    """Feature extraction from decoded squares. Decoding, 5 % of the time on a CPU, is not included."""
     sizes, images = setting.sizes, setting.batch or (4 if setting.small else 16)
     rough = torch.randint(0, 256, (images, 3, 8, 8), dtype=torch.float32)
     squares_BCHW = nn.functional.interpolate(rough, (sizes.pixels, sizes.pixels), mode="bicubic").clamp(0, 255).to(torch.uint8)
@@ -378,7 +393,10 @@ def features(setting: Setting) -> Stage:
         (fast_BD, fast_BA), (theirs_BD, theirs_BA) = encode(squares), plainly()
         fast, in_float32 = (least_cosine(some_BD, theirs_BD) for some_BD in (fast_BD, exact(squares)[0]))
         if not (in_float32 >= 0.9999 and fast >= LEAST_COSINE):
-            raise Different(f"the least cosine of the features is {in_float32:.5f} in float32 and {fast:.5f} on the fast path")
+            raise Different(
+                f"the least cosine of the features is {in_float32:.5f} in float32 and {fast:.5f} on "
+                "the fast path"
+            )
         shared = np.mean([len(set(a) & set(b)) / len(b) for a, b in zip(fast_BA.tolist(), theirs_BA.tolist(), strict=True)])
         return {"least_cosine": round(fast, 5), "same_attributes": round(float(shared), 3)}
 
@@ -395,11 +413,11 @@ def least_cosine(ours_BD: Tensor, theirs_BD: Tensor) -> float:
 
 
 def twin_encoders(setting: Setting, squares_BCHW: Tensor) -> tuple[nn.Module, EfficientNet]:
-    """timm's network and efficientnet_pytorch's with the same random weights, their batch statistics those of some pictures."""
+    """Create timm's and efficientnet_pytorch's networks with the same random weights and batch statistics."""
     name = f"efficientnet-{setting.sizes.encoder}"
     theirs, encoder = EfficientNet.from_name(name, image_size=None).eval(), create_encoder(name)
     for norm in (module for module in theirs.modules() if isinstance(module, nn.BatchNorm2d)):
-        norm.train().momentum = 1.0  # the statistics of the last batch
+        norm.train().momentum = 1.0  # use the statistics of the last batch
     with torch.no_grad():
         theirs.extract_features(normalise(*encoder_mean_std(encoder))(squares_BCHW))
     encoder.load_state_dict(convert_efficientnet_pytorch(theirs.state_dict(), encoder))
@@ -407,7 +425,7 @@ def twin_encoders(setting: Setting, squares_BCHW: Tensor) -> tuple[nn.Module, Ef
 
 
 def ranks(setting: Setting, plain_ranks: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Stage:
-    """The rank of each of N targets among N vectors of features, for queries somewhere near them; the plain way does CHECKED of them."""
+    """Ranks of N targets among N feature vectors; the reference ranks CHECKED of them."""
     count, width = setting.sizes.targets, setting.sizes.features
     items = Items.without_attributes([str(n) for n in range(count)], torch.empty(0, device=setting.device))
     vectors_ND = nn.functional.normalize(torch.randn(count, width, device=setting.device), dim=1)
@@ -433,7 +451,7 @@ def ranks(setting: Setting, plain_ranks: Callable[[Tensor, Tensor, Tensor], Tens
 
 
 def attributes_step(setting: Setting) -> Stage:
-    """A training step of the attribute predictor, without a plain way: it is measured for its memory."""
+    """Training step of the attribute predictor, without a reference, to measure its memory."""
     sizes, images, known = setting.sizes, setting.batch or (2 if setting.small else 32), TrainAttributes()
     encoder = create_encoder(f"efficientnet-{sizes.encoder}")
     labels_NA = np.random.default_rng(0).integers(0, 2, (images, sizes.attributes), dtype=np.int8)
@@ -454,7 +472,7 @@ def attributes_step(setting: Setting) -> Stage:
 
 
 def growth(setting: Setting) -> Iterator[tuple[str, int, Stage]]:
-    """What grows, to which size, and what is then measured; there is no plain way and nothing to compare."""
+    """Yield the variable, its value and the stage of each growth measurement, without a reference."""
     sizes, small = setting.sizes, setting.small
     for count in (100, 300) if small else (1_000, 10_000, 100_000, 1_000_000):
         yield "gallery", count, searching_stage(setting, count)
@@ -466,7 +484,7 @@ def growth(setting: Setting) -> Iterator[tuple[str, int, Stage]]:
 
 
 def searching_stage(setting: Setting, count: int) -> Stage:
-    """Ranks of 128 targets and the items nearest to their queries, in the retriever's space."""
+    """Ranks and nearest items of 128 queries in the retriever's space."""
     width, queries = setting.sizes.retriever[0], 128
     items = Items.without_attributes([], torch.empty(0, device=setting.device))
     gallery = Gallery(items, nn.functional.normalize(torch.randn(count, width, device=setting.device), dim=1))
@@ -481,7 +499,7 @@ def searching_stage(setting: Setting, count: int) -> Stage:
 
 
 def dialog_stage(setting: Setting, attention: str, dialogs: int, turns: int) -> Stage:
-    """Greedy dialogs, ranks included."""
+    """Dialogs with greedy decoding and ranks."""
     items, (captioner, retriever) = random_items(setting.sizes.test, setting), create_models(setting, attention, turns)
     ours, words = simulate_ours(setting, items, captioner, retriever.eval(), 1, dialogs, turns), [0.0, 0.0]
 

@@ -1,6 +1,8 @@
-"""Every stage of the benchmark at sizes that take moments: both ways give the same results, and the rows have all their columns.
+"""Every stage of the benchmark at small sizes: both implementations give the same results, and rows are
+complete.
 
-Run by `make bench-test`; times are not tested. The functions themselves are compared with plain ones in tests/, too."""
+Run by `make bench-test`. Times are not tested.
+"""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""How many words of the released captions a captioner does not know, and how many of those look misspelt.
+"""Count the words of released captions that are not in a captioner's vocabulary, and likely misspellings.
 
     python benchmarks/unknown_words.py data/fashioniq [glove.txt]
 """
@@ -12,7 +12,9 @@ from nltk import edit_distance
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.words import SPECIAL, Vocabulary, load_word_vectors, tokenize
 
-OFTEN, LETTERS = 20, 4  # a word is misspelt if it is one letter away from one said so often in training; short words are near to many
+# A word counts as misspelled if it differs by one letter from a word that occurs at least OFTEN times in
+# training. Words of fewer than LETTERS letters are ignored, since they are close to many others.
+OFTEN, LETTERS = 20, 4
 
 
 def said(catalog: Catalog, *splits: str) -> list[str]:
@@ -32,15 +34,24 @@ def main(root: Path, vectors: Path | None) -> None:
         near = {word: meant for word in unknown if len(word) >= LETTERS for meant in common if _one_letter_apart(word, meant)}
         misspelt = sum(unknown[word] for word in near)
         shares = (f"{100 * part / whole:.2f} %" for part, whole in ((unknown.total(), words), (never, words), (touched, len(others))))
-        print(f"{category}: {len(vocabulary) - len(SPECIAL)} words said at least twice in train, {words:,} words in val and test")
-        print("  unknown: {} of these, {} never said in train, in {} of the captions".format(*shares))
-        print(f"  {misspelt} of them ({100 * misspelt / unknown.total():.0f} %) are one letter from a common word:")
+        print(
+            f"{category}: {len(vocabulary) - len(SPECIAL)} words that occur at least twice in train, "
+            f"{words:,} words in val and test"
+        )
+        print("  unknown: {} of these, {} never in train, in {} of the captions".format(*shares))
+        print(
+            f"  {misspelt} of them ({100 * misspelt / unknown.total():.0f} %) are one letter from a "
+            "common word:"
+        )
         print("  " + ", ".join(f"{word} ({meant})" for word, meant in list(near.items())[:10]))
         if vectors:
             _, lacking = load_word_vectors(vectors, vocabulary)
             without = sum(counts[word] for word in lacking)
             share = 100 * without / counts.total()
-            print(f"  without a vector: {len(lacking)} words, {share:.1f} % of what is said in train, as {', '.join(lacking[:6])}")
+            print(
+                f"  without a vector: {len(lacking)} words, {share:.1f} % of the words in train, such "
+                f"as {', '.join(lacking[:6])}"
+            )
 
 
 def _one_letter_apart(word: str, other: str) -> bool:

@@ -1,4 +1,4 @@
-"""Trained models, rebuilt from the files of their runs, and the device that they run on."""
+"""Loading of trained models from their run folders, and choice of the device."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,9 +15,9 @@ from fashioniq.files import UserError
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.composer import Composer
 from fashioniq.models.configs import CaptionerConfig, ComposerConfig, DialogEncoderConfig, ModelConfig, RetrieverConfig
-from fashioniq.models.decoding import Speaker
+from fashioniq.models.decoding import BaseCaptioner
 from fashioniq.models.dialog_encoder import DialogEncoder, TextHalf, TextTower
-from fashioniq.models.retriever import DialogRetriever, Listener
+from fashioniq.models.retriever import BaseRetriever, DialogRetriever
 from fashioniq.models.rnn import RNNCaptioner, RNNRetriever
 from fashioniq.models.text import ImageText, load_text_encoder
 from fashioniq.runs import (
@@ -34,11 +34,11 @@ M = TypeVar("M", bound=nn.Module)
 R = TypeVar("R", CaptionerRun, RetrieverRun)
 Architecture = tuple[type[ModelConfig], Callable[..., M]]  # the model is called with its config and the sizes of the data
 
-CAPTIONERS: dict[str, Architecture[Speaker]] = {
+CAPTIONERS: dict[str, Architecture[BaseCaptioner]] = {
     "transformer": (CaptionerConfig, Captioner),
     "rnn": (CaptionerConfig, RNNCaptioner),
 }
-RETRIEVERS: dict[str, Architecture[Listener]] = {
+RETRIEVERS: dict[str, Architecture[BaseRetriever]] = {
     "transformer": (RetrieverConfig, DialogRetriever),
     "rnn": (RetrieverConfig, RNNRetriever),
     "composer": (ComposerConfig, Composer),
@@ -46,7 +46,7 @@ RETRIEVERS: dict[str, Architecture[Listener]] = {
 
 
 def create(architectures: Mapping[str, Architecture[M]], kind: str, sizes: Mapping[str, Any]) -> M:
-    """A new model of a kind, from the `sizes` of its model.json."""
+    """Create a model from its kind and the `sizes` of model.json."""
     config_class, model_class = architectures[kind]
     config, of_data = config_class.of_sizes(kind, sizes)
     return model_class(config, **of_data)
@@ -90,37 +90,49 @@ def load_dialog_encoder(run: Path, store: FeatureStore) -> tuple[TextTower, str]
 
 
 def load_pretrained(name: str, weights: Path | None = None) -> ImageText:
-    """CLIP or BLIP of a folder or the hub, with other weights of BLIP in it. Raises UserError where they cannot be had or do not fit."""
+    """Load CLIP or BLIP from a folder or the hub, optionally with other weights for BLIP.
+
+    Raises UserError if they cannot be read or downloaded, or do not fit.
+    """
     try:
         return load_text_encoder(name, read_weights(weights) if weights else None)
     except ImportError as error:
-        raise UserError(f"CLIP and BLIP need the package transformers ({error}): pip install 'fashioniq[chat]'") from error
+        raise UserError(
+            f"CLIP and BLIP need the package transformers ({error}); pip install 'fashioniq[chat]'"
+        ) from error
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         where = f"{name} with {weights}" if weights else name
         raise UserError(
-            f"cannot load {where} ({' '.join(str(error).split())[:200]}): give a folder or a name of the hub, as Salesforce/blip-itm-base-coco"
+            f"cannot load {where} ({' '.join(str(error).split())[:200]}); "
+            "give a folder or a name of the hub, such as Salesforce/blip-itm-base-coco"
         ) from error
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """The tensors of a .safetensors file or a torch checkpoint, also one that keeps them under "model". Raises UserError where it is none."""
+    """Read the tensors of a .safetensors file or a torch checkpoint, which may keep them under "model".
+
+    Raises UserError for other files.
+    """
     try:
         content = load_file(path) if path.suffix == ".safetensors" else torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # pickle, safetensors and torch each have their own
-        raise UserError(f"{path} holds no plain tensors ({' '.join(str(error).split())[:160]}): save them as .safetensors") from error
+    except Exception as error:  # pickle, safetensors and torch raise different exceptions
+        raise UserError(
+            f"cannot read tensors from {path} ({' '.join(str(error).split())[:160]}); save them as "
+            ".safetensors"
+        ) from error
     content = content.get("model", content) if isinstance(content, dict) else content
     tensors = {name: tensor for name, tensor in content.items() if isinstance(tensor, Tensor)} if isinstance(content, dict) else {}
     if not tensors:
-        raise UserError(f"{path} holds no tensors by name: expected a state_dict")
+        raise UserError(f"{path}: expected a state_dict, found no named tensors")
     return tensors
 
 
 def pick_device(name: str) -> torch.device:
-    """The device of a --device option. Raises UserError where it is not there."""
+    """Return the torch device for --device. Raises UserError if it is not available."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         torch.empty(0, device=name)
     except (RuntimeError, AssertionError) as error:
-        raise UserError(f"there is no device {name!r} here: use --device cpu or auto") from error
+        raise UserError(f"--device {name} is not available; use --device cpu or auto") from error
     return torch.device(name)

@@ -1,1 +1,1 @@
-"""What a system puts before the user: one asker a file. None of them sees the target."""
+"""Askers, which choose the system's offers without access to the target. One kind of asker per file."""

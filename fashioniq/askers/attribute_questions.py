@@ -1,4 +1,4 @@
-"""Questions about attributes: ask what splits the current candidates best."""
+"""Attribute questions, chosen by expected information gain about the current candidates."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ from fashioniq.loop.messages import Message, Talk
 
 
 class CandidateAware:
-    """Asks the question of the greatest expected information gain about which of the current candidates is sought.
+    """Asker that picks the question with the highest expected information gain about the target.
 
-    The candidates are the `count` items nearest to the query. No question comes twice in a dialog; of equal ones the first in the
-    order of `topics` is asked. Without candidates all questions are equal.
+    Candidates are the `count` items nearest to the query, with equal probability. No question is asked
+    twice in a dialog. Ties are broken by the order of `topics`; without candidates, all questions tie.
     """
 
     def __init__(self, topics: Sequence["Known | Predicted"], count: int) -> None:
@@ -24,56 +24,65 @@ class CandidateAware:
     def offer(self, talk: Talk, gallery: Gallery) -> Message:
         if not talk.turns:
             return Message()
-        places = gallery.top(talk.queries[-1], min(self.count, len(gallery)))[1].tolist()
-        return Message(texts=[self.best(asked, some) for asked, some in zip(talk.questions, places, strict=True)])
+        candidates = gallery.top(talk.queries[-1], min(self.count, len(gallery)))[1].tolist()
+        return Message(texts=[self.best(asked, items) for asked, items in zip(talk.questions, candidates, strict=True)])
 
-    def best(self, asked: Sequence[str], places: Sequence[int]) -> str:
-        """The best question that was not `asked` before, by the candidates at these places. Raises UserError where none is left."""
+    def best(self, asked: Sequence[str], items: Sequence[int]) -> str:
+        """Return the best question that was not `asked` before, given the candidate items.
+
+        Raises UserError if no question is left.
+        """
         if not (left := [question for question in self.topics if question not in asked]):
-            raise UserError(f"only {len(self.topics)} questions can be asked about this catalog's attributes: give fewer --rounds")
-        if not len(places):
+            raise UserError(
+                f"only {len(self.topics)} questions are available for this catalog's attributes; use "
+                "fewer --rounds"
+            )
+        if not len(items):
             return left[0]
-        return max(left, key=lambda question: round(information_gain(self.topics[question].chances(places)), 9))
+        return max(left, key=lambda question: round(information_gain(self.topics[question].chances(items)), 9))
 
 
 @dataclass(frozen=True)
 class Known:
-    """What each product answers to a question, as the labels have it."""
+    """Question with the answer of each product, known from its labels."""
 
     question: str
     answers: Sequence[str]
 
-    def chances(self, places: Sequence[int]) -> np.ndarray:
-        """The probability of every answer that these products give, K×A."""
-        given = np.array([self.answers[place] for place in places])
+    def chances(self, items: Sequence[int]) -> np.ndarray:
+        """Return answer probabilities for some products, K×A; A are the answers that occur among them."""
+        given = np.array([self.answers[item] for item in items])
         return (given[:, None] == np.unique(given)).astype(np.float64)
 
 
 @dataclass(frozen=True)
 class Predicted:
-    """How likely each product answers what to a question, by attribute probabilities, N×A."""
+    """Question with the answer probabilities of each product, N×A, predicted from attribute probabilities."""
 
     question: str
     chance_NA: np.ndarray
 
-    def chances(self, places: Sequence[int]) -> np.ndarray:
-        """The probability of every answer for these products, K×A."""
-        return self.chance_NA[np.asarray(places)]
+    def chances(self, items: Sequence[int]) -> np.ndarray:
+        """Return answer probabilities for some products, K×A."""
+        return self.chance_NA[np.asarray(items)]
 
 
 def known(topics: Sequence[Topic], labels: Sequence[list[list[str]]]) -> list[Known]:
-    """The answers of products, given their labels in order; a product without labels answers "none" and "no"."""
+    """Create questions from the labels of the products, in order; without labels, answers are "none" and
+    "no"."""
     return [Known(topic.question, [topic.answer(lists) for lists in labels]) for topic in topics]
 
 
 def predicted(topics: Sequence[Topic], words: Sequence[str], chance_NA: np.ndarray) -> list[Predicted]:
-    """The answers of products, given the probability of every attribute word; topics without such a word are left out.
+    """Create questions from attribute probabilities of the products; topics without any of the words are
+    skipped.
 
-    A question for one of several words is answered by one of them in proportion, or by none as likely as they all are absent.
+    The answer "none" has the probability that all words of the topic are absent; the rest is divided among
+    the words in proportion to their probabilities.
     """
-    place_of, made = {word: place for place, word in enumerate(words)}, []
+    column_of, made = {word: column for column, word in enumerate(words)}, []
     for topic in topics:
-        if columns := [place_of[word] for word in topic.words if word in place_of]:
+        if columns := [column_of[word] for word in topic.words if word in column_of]:
             some_NA = chance_NA[:, columns].astype(np.float64)
             absent_N1 = (1 - some_NA).prod(1, keepdims=True)
             share_NA = some_NA / np.maximum(some_NA.sum(1, keepdims=True), 1e-12)
@@ -82,7 +91,11 @@ def predicted(topics: Sequence[Topic], words: Sequence[str], chance_NA: np.ndarr
 
 
 def information_gain(chance_KA: np.ndarray) -> float:
-    """The bits that an answer is expected to tell of which of K equally likely candidates is sought: H(mean answer) − mean H(answer)."""
+    """Expected information gain of an answer, in bits, about which of K equally likely candidates is the
+    target.
+
+    It is H(mean answer) − mean H(answer).
+    """
     return float(_entropy(chance_KA.mean(0)) - _entropy(chance_KA).mean())
 
 

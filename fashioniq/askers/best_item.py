@@ -1,4 +1,4 @@
-"""Show the best product so far, as Fashion IQ does."""
+"""Asker that offers the best product so far (Fashion IQ)."""
 
 import torch
 
@@ -7,9 +7,10 @@ from fashioniq.loop.messages import Message, Talk
 
 
 class BestItem:
-    """Offers the item nearest to the query; with `exclude_shown`, the nearest that was not offered before.
+    """Asker that offers the item nearest to the query.
 
-    Before the first turn it offers the item nearest to the mean of the gallery, a typical product.
+    With `exclude_shown`, items are offered once only. The first offer is the item nearest to the mean of
+    the gallery, a typical product.
     """
 
     def __init__(self, exclude_shown: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Questions of a language model, about what the dialog leaves open."""
+"""Askers that generate questions with a language model."""
 
 import re
 from collections.abc import Sequence
@@ -9,8 +9,8 @@ from fashioniq.data.sanitize import MAX_MODEL_OUTPUT, clean
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message, Talk
 
-LONGEST = 200  # characters of a question, and of a caption in a prompt
-FALLBACK = "what else can be seen?"  # asked where a model gives no question
+LONGEST = 200  # maximum characters of a question, and of a caption in a prompt
+FALLBACK = "what else can be seen?"  # used if the model output has no question
 
 _LABEL = re.compile(r"^\W*(?:(?:question|q|assistant)\b)?\s*(?:\d+\s*[.):])?\W*", re.IGNORECASE)
 _EXAMPLES = """\
@@ -47,7 +47,8 @@ class Completer(Protocol):
 
 
 class FewShot:
-    """A language model that continues the dialog after two examples (ChatIR's prompt is of this kind; the words are ours)."""
+    """Language model that continues the dialog after two example dialogs, as in ChatIR with another
+    wording."""
 
     def __init__(self, model: Completer) -> None:
         self.model = model
@@ -60,11 +61,12 @@ class FewShot:
 
 
 class AllAtOnce:
-    """A language model that asks all its questions at once, from the caption alone (ChatIR, section 4, "unanswered")."""
+    """Language model that generates all questions at once from the caption (ChatIR, section 4,
+    "unanswered")."""
 
     def __init__(self, model: Completer, count: int) -> None:
         self.model, self.count = model, count
-        self._questions: dict[str, list[str]] = {}  # by caption: the model is called once for each
+        self._questions: dict[str, list[str]] = {}  # by caption, so that the model is called once per caption
 
     def offer(self, talk: Talk, gallery: Gallery) -> Message:
         if not talk.turns:
@@ -78,16 +80,17 @@ class AllAtOnce:
 
 
 def clean_question(text: str) -> str:
-    """The first question in a model's output, without number or label; FALLBACK where there is none."""
+    """Return the first question in a model's output, without number or label, or FALLBACK if there is
+    none."""
     return (_questions(text) or [FALLBACK])[0]
 
 
 def _questions(text: str) -> list[str]:
-    """The questions in a model's output; where it has no question mark, its lines."""
+    """Extract the questions from a model's output, or its lines if it has no question mark."""
     lines = [line for line in text[:MAX_MODEL_OUTPUT].splitlines() if clean(line)]
     parts = [part for line in lines if "?" in line for part in line.split("?")[:-1]] or lines
     asked = (_LABEL.sub("", clean(part, 10 * LONGEST)).strip(" \"'*") for part in parts)
-    return [clean(one, LONGEST - 1) + "?" for one in asked if one]
+    return [clean(question, LONGEST - 1) + "?" for question in asked if question]
 
 
 def _prompt(rounds: list[str]) -> str:

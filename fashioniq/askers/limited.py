@@ -1,4 +1,4 @@
-"""Ask only so many questions."""
+"""Asker with a limited number of questions."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from fashioniq.loop.messages import Asker, Message, Talk
 
 @dataclass(frozen=True)
 class Limited:
-    """The first `count` questions of another asker, then empty offers: a person continues in their own words."""
+    """Wrapper of an asker that makes empty offers after `count` questions, for replies without a question."""
 
     asker: Asker | None
     count: int

@@ -1,4 +1,4 @@
-"""Repeat offers that were fixed in advance: recorded questions, or the same questions for everyone."""
+"""Askers with offers fixed in advance: recorded questions, or the same questions for all dialogs."""
 
 import random
 from collections.abc import Sequence
@@ -10,24 +10,29 @@ from fashioniq.loop.messages import Message, Talk
 
 
 class Recorded:
-    """Offers the n-th of a list of messages, made for one batch, at turn n. Raises UserError after the last one."""
+    """Asker for one batch that offers at turn n the n-th of a list of messages. Raises UserError after the
+    last."""
 
     def __init__(self, offers: Sequence[Message]) -> None:
         self.offers = offers
 
     def offer(self, talk: Talk, gallery: Gallery) -> Message:
         if len(talk.turns) >= len(self.offers):
-            raise UserError(f"only {len(self.offers) - 1} questions can be asked: give fewer --rounds")
+            raise UserError(f"only {len(self.offers) - 1} questions are available; use fewer --rounds")
         return self.offers[len(talk.turns)]
 
 
 def recorded_questions(dialogues: Sequence[Dialogue], unmarked: str = "") -> Recorded:
-    """The questions of recorded dialogues of one length; for a round without a question mark, `unmarked`."""
+    """Create an asker from dialogs of equal length; rounds without a question mark get the question
+    `unmarked`."""
     return _questions([[split_round(text)[0] or unmarked for text in dialogue.rounds[1:]] for dialogue in dialogues])
 
 
 def fixed_questions(questions: Sequence[str], numbers: Sequence[int], seed: int | None = None) -> Recorded:
-    """The same questions for every dialog: in the order given, or with `seed` shuffled by the dialog's number in its file."""
+    """Create an asker with the same questions for every dialog.
+
+    With `seed`, questions are shuffled by the dialog's number in its file.
+    """
     if seed is None:
         return _questions([questions for _ in numbers])
     shuffled = (random.Random(f"{seed} {number}").sample(list(questions), len(questions)) for number in numbers)
@@ -35,5 +40,5 @@ def fixed_questions(questions: Sequence[str], numbers: Sequence[int], seed: int 
 
 
 def _questions(by_dialog: Sequence[Sequence[str]]) -> Recorded:
-    """An empty first offer, which is answered by the caption, then the questions."""
+    """Create an asker with an empty first offer, whose reply is the caption, and then the questions."""
     return Recorded([Message(), *(Message(texts=texts) for texts in zip(*by_dialog, strict=True))])

@@ -11,7 +11,7 @@ from fashioniq.data.words import Vocabulary
 from fashioniq.features.selection import check_enough_to_show, pairs_with_features, run_folder, split_items
 from fashioniq.features.store import FeatureStore, open_store
 from fashioniq.files import UserError
-from fashioniq.models.decoding import Speaker
+from fashioniq.models.decoding import BaseCaptioner
 from fashioniq.trained import load_captioner
 from fashioniq.training.fitting import begin_run
 from fashioniq.training.retriever import (
@@ -63,7 +63,7 @@ def run(settings: TrainRetriever) -> None:
 
 def _source(
     settings: TrainRetriever,
-    captioner: Speaker | None,
+    captioner: BaseCaptioner | None,
     vocabulary: Vocabulary,
     items: dict[str, Items],
     recorded: dict[str, RecordedTurns],
@@ -85,7 +85,7 @@ def _source(
 
 def _user(
     settings: TrainRetriever, store: FeatureStore, pairs: dict[str, list[Pair]]
-) -> tuple[Speaker | None, Vocabulary, Path | None]:
+) -> tuple[BaseCaptioner | None, Vocabulary, Path | None]:
     """The captioner, its vocabulary and its run; for recorded captions alone no captioner, and the words of
     train."""
     if settings.dialogs == "recorded":

@@ -17,7 +17,7 @@ from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message
 from fashioniq.loop.rollout import System, rollout
-from fashioniq.models.retriever import Listener
+from fashioniq.models.retriever import BaseRetriever
 from fashioniq.users.recorded import Recorded
 
 IN_RUN_FILE = 50  # items of each ranking that go into a run file: enough for R@50
@@ -40,7 +40,7 @@ class Answers:
 
 
 def query_vectors(
-    retriever: Listener, gallery: Gallery, queries: Sequence[Query], hears: Vocabulary, longest: int, batch_size: int
+    retriever: BaseRetriever, gallery: Gallery, queries: Sequence[Query], hears: Vocabulary, longest: int, batch_size: int
 ) -> Tensor:
     """The retriever's query after the one turn of each query, Q×D, in the same loop as its dialogs.
 

@@ -1,4 +1,4 @@
-"""A language model on any OpenAI-compatible server, whose answers are kept on disk. Needs the extra `chat`.
+"""Client for language models on OpenAI-compatible servers, with a cache on disk. Needs the extra `chat`.
 
 Server address and key come from OPENAI_BASE_URL and OPENAI_API_KEY; the key is neither printed nor written.
 Retries, Retry-After and request headers are those of the `openai` client. Three limits are added below it,
@@ -21,7 +21,7 @@ from fashioniq.files import UserError, read_json, write_json
 from fashioniq.http import USER_AGENT, open_client
 
 BASE, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
-MOST_BYTES = 10_000_000  # of an answer
+MOST_BYTES = 10_000_000  # maximum size of an answer
 
 
 class Endpoint:
@@ -29,7 +29,7 @@ class Endpoint:
 
     Answers lie in the folder `cache` by the request: a run can be repeated without the server.
 
-    Raises UserError where the server cannot be reached, refuses, or gives no answer in all attempts.
+    Raises UserError if the server cannot be reached, refuses, or does not answer in all attempts.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Endpoint:
                 # not from the error, which quotes the server, which may quote the key
                 raise self._unanswered(host, str(status)) from None
             hint = f"check {BASE}, {KEY} and the model name {self.model!r}"
-            raise UserError(f"{host} refused with {status}: {hint}") from None
+            raise UserError(f"{host} refused the request with status {status}; {hint}") from None
         text = answer.choices[0].message.content
         # A cut text may end with half a character.
         return text.encode(errors="replace").decode() if isinstance(text, str) else ""
@@ -146,7 +146,7 @@ class _Limited(httpx.AsyncClient):
                 finally:
                     await response.aclose()
         except TimeoutError as error:
-            raise _Unusable(f"not whole within {self.seconds:g} seconds", request=request) from error
+            raise _Unusable(f"not complete within {self.seconds:g} seconds", request=request) from error
         if response.is_success and not _is_answer(content):
             raise _Unusable("an answer of another form", request=request)
         kept = {
@@ -159,18 +159,18 @@ class _Limited(httpx.AsyncClient):
 
 
 class _Unusable(httpx.RequestError):
-    """A response that cannot be used; its text is the reason."""
+    """Unusable response; the message is the reason."""
 
 
 async def _content(response: httpx.Response) -> bytes:
     if response.headers.get("Content-Encoding", "identity") != "identity":
-        raise _Unusable("a compressed answer, which was not asked for", request=response.request)
+        raise _Unusable("compressed answer, although not requested", request=response.request)
     parts, size = [], 0
     async for part in response.aiter_raw():
         parts.append(part)
         size += len(part)
         if size > MOST_BYTES:
-            raise _Unusable(f"an answer of more than {MOST_BYTES / 1e6:g} MB", request=response.request)
+            raise _Unusable(f"answer larger than {MOST_BYTES / 1e6:g} MB", request=response.request)
     return b"".join(parts)
 
 
@@ -184,7 +184,7 @@ def _is_answer(content: bytes) -> bool:
 
 def _reason(error: Exception) -> str:
     cause = error.__cause__
-    return str(cause) if isinstance(cause, _Unusable) else f"no answer: {type(cause or error).__name__}"
+    return str(cause) if isinstance(cause, _Unusable) else f"{type(cause or error).__name__}"
 
 
 def _name(body: dict[str, Any]) -> str:
@@ -192,10 +192,10 @@ def _name(body: dict[str, Any]) -> str:
 
 
 def _read(path: Path) -> str:
-    kept = read_json(path, "a kept answer", dict)
-    if not isinstance(kept.get("text"), str):
-        raise UserError(f"{path} holds no answer: remove the file")
-    return kept["text"]
+    cached = read_json(path, "a cached answer", dict)
+    if not isinstance(cached.get("text"), str):
+        raise UserError(f"{path} has no answer; remove the file")
+    return cached["text"]
 
 
 def _openai() -> Any:
@@ -214,13 +214,15 @@ def _base() -> str:
     except httpx.InvalidURL:
         base = httpx.URL("")
     if base.scheme not in ("http", "https") or not base.host:
-        need = f"set it, for example to https://example.org/v1, and {KEY} if the server needs a key"
-        raise UserError(f"not all answers are in the cache, and {BASE} names no server: {need}")
+        advice = f"set it, for example to https://example.org/v1, and {KEY} if the server needs a key"
+        raise UserError(
+            f"not all answers are in the cache, and {BASE} is not set to a server address; {advice}"
+        )
     return str(base)
 
 
 def _key() -> str:
     key = os.environ.get(KEY, "").strip()
     if key and not (key.isascii() and key.isprintable()):
-        raise UserError(f"{KEY} contains characters that no key has: set it again")
+        raise UserError(f"{KEY} contains characters that are not allowed in a key; set it again")
     return key

@@ -13,7 +13,7 @@ from fashioniq.files import UserError
 
 
 class LanguageModel:
-    """A causal language model that goes on with texts, always by its likeliest token."""
+    """Causal language model with greedy decoding."""
 
     def __init__(self, name: str, device: torch.device | str = "cpu") -> None:
         from_hub = _transformers("AutoModelForCausalLM", "AutoTokenizer")
@@ -49,7 +49,7 @@ _PROMPTS: dict[str, Callable[[str], str]] = {"blip-2": "Question: {} Answer:".fo
 
 
 class VisualQuestionAnswerer:
-    """BLIP-2 or BLIP: a picture and a question → a few words, always by the likeliest token."""
+    """BLIP-2 or BLIP with greedy decoding: picture and question → a few words."""
 
     def __init__(self, name: str, device: torch.device | str = "cpu") -> None:
         from_hub = _transformers("AutoModelForVisualQuestionAnswering", "AutoProcessor")
@@ -74,7 +74,7 @@ class VisualQuestionAnswerer:
             self._model.device, self._model.dtype
         )
         ids_BL = self._model.generate(**inputs, max_new_tokens=tokens, do_sample=False)
-        if self._goes_on:
+        if self._repeats_prompt:
             ids_BL = ids_BL[:, inputs["input_ids"].shape[1] :]
         return [text.strip() for text in self._processor.batch_decode(ids_BL, skip_special_tokens=True)]
 

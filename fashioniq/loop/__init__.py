@@ -1,1 +1,1 @@
-"""The loop: messages between a user and a system, the rollout of simulated dialogs, and the gallery that is searched."""
+"""Dialog loop: messages between user and system, rollout of simulated dialogs, and search in the gallery."""

@@ -1,4 +1,7 @@
-"""Approximate indexes for catalogs of a million products and more: FAISS's, tuned and measured against exact search when they are built."""
+"""Approximate FAISS indexes for catalogs of a million products and more.
+
+An index is tuned, and its recall measured against exact search, when it is built.
+"""
 
 from typing import Any
 
@@ -8,53 +11,66 @@ from torch import Tensor
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import SPARE, Gallery, faiss
 
-NEIGHBOURS = 10  # recall@10: the share of the 10 nearest items that is found
-TRAINED = 64  # vectors for each list of an IVF to learn the lists from
-LEAST_TRAINED = 2**16
+NEIGHBOURS = 10  # recall@10: share of the 10 nearest items that the index finds
+TRAINED = 64  # training vectors per list of an IVF index
+LEAST_TRAINED = 2**16  # minimum number of training vectors
 
 
-def approximate(gallery: Gallery, factory: str, query_QD: Tensor, least_recall: float = 0.95) -> tuple[Gallery, dict[str, Any]]:
-    """The gallery with an index of FAISS's `index_factory`, as "IVF4096,Flat" or "HNSW32", in `top`; and what is to be known of the index.
+def approximate(gallery: Gallery, factory: str, query_QD: Tensor, min_recall: float = 0.95) -> tuple[Gallery, dict[str, Any]]:
+    """Return the gallery with a FAISS index for `top`, and a description of the index.
 
-    Its recall@10 is measured on the queries. nprobe of an IVF and efSearch of an HNSW are doubled until it is at least `least_recall`.
-    Raises UserError where it stays below, and for an index that FAISS does not know or cannot train on so few vectors.
+    `factory` is a string of FAISS's `index_factory`, such as "IVF4096,Flat" or "HNSW32". The recall@10 is
+    measured on the queries; nprobe of an IVF or efSearch of an HNSW is doubled until it reaches
+    `min_recall`. Raises UserError if it stays below, if FAISS does not support the index, and if there are
+    too few vectors to train it.
     """
     index, knob, values = _made(gallery, factory)
     nearest_QK = gallery.top(query_QD, NEIGHBOURS)[1]
     for value in values:
         if knob:
             faiss.ParameterSpace().set_index_parameter(index, knob, value)
-        found_QK = _search(index, query_QD, min(len(gallery), NEIGHBOURS + SPARE))  # as many as `top` puts in order
+        found_QK = _search(index, query_QD, min(len(gallery), NEIGHBOURS + SPARE))  # like `top`
         recall = (nearest_QK.unsqueeze(2) == found_QK.unsqueeze(1)).any(2).double().mean().item()
-        if recall >= least_recall:
-            facts = {"index": factory, **({knob: value} if knob else {}), "recall@10": recall, "least_recall": least_recall}
+        if recall >= min_recall:
+            facts = {"index": factory, **({knob: value} if knob else {}), "recall@10": recall, "least_recall": min_recall}
             found = Gallery(gallery.items, gallery.vectors_ND, gallery.search, lambda query_BD, count: _search(index, query_BD, count))
             return found, {**facts, "queries": len(query_QD), "vectors": len(gallery)}
     at = f" with {knob} {value}" if knob else ""
     raise UserError(
-        f"the index {factory} finds {recall:.3f} of the {NEIGHBOURS} nearest products{at}, less than {least_recall:g}: "
-        "give another --index, such as HNSW32"
+        f"--index {factory}: expected a recall@{NEIGHBOURS} of at least {min_recall:g}, found {recall:.3f}{at}; "
+        "use another index, such as HNSW32"
     )
 
 
 def _made(gallery: Gallery, factory: str) -> tuple[Any, str | None, list[int]]:
-    """A trained and filled index, the name of what trades its speed for recall, and the values to try."""
+    """Train and fill an index; return it, its parameter that trades speed for recall, and the values to
+    try."""
     if faiss is None:
-        raise UserError("--index needs FAISS: install faiss-cpu or faiss-gpu, or leave --index out for exact search")
+        raise UserError(
+            "--index needs FAISS; install faiss-cpu or faiss-gpu, or omit --index for exact search"
+        )
     size = gallery.vectors_ND.shape[1]
     try:
         index = faiss.index_factory(size, factory)
     except RuntimeError as error:
-        raise UserError(f"FAISS makes no index {factory!r} of vectors of {size}: give one as IVF4096,Flat or HNSW32") from error
+        raise UserError(
+            f"FAISS cannot create the index {factory!r} for vectors of size {size}; use one such as "
+            "HNSW32"
+        ) from error
     ivf = faiss.try_extract_index_ivf(index)
     lists = 0 if ivf is None else ivf.nlist
     if len(gallery) < lists:
-        raise UserError(f"the index {factory} needs at least {lists} products to learn its lists from, there are {len(gallery)}: take fewer lists")
+        raise UserError(
+            f"--index {factory} needs at least {lists} products, found {len(gallery)}; use fewer lists"
+        )
     picked_R = torch.randperm(len(gallery), generator=torch.Generator().manual_seed(0))[: max(LEAST_TRAINED, TRAINED * lists)].sort().values
     try:
         index.train(_array(gallery.vectors_ND[picked_R.to(gallery.vectors_ND.device)]))
     except RuntimeError as error:
-        raise UserError(f"the index {factory} cannot be trained on {len(gallery)} products: take one of fewer lists or codes, or HNSW32") from error
+        raise UserError(
+            f"--index {factory} cannot be trained on {len(gallery)} products; use fewer lists or "
+            "codes, or HNSW32"
+        ) from error
     for vectors_TD in gallery.vectors_ND.split(LEAST_TRAINED):
         index.add(_array(vectors_TD))
     if lists:

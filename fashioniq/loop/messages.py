@@ -1,7 +1,7 @@
-"""What passes between the two sides of a dialog, and the three roles that pass it: retriever, asker and user.
+"""Messages of a dialog, and the interfaces of its three roles: retriever, asker and user.
 
-The target is an argument of `User.reply` alone: no message, turn or talk has a field for it, and no number that identifies the dialog
-travels in a message.
+Only `User.reply` gets the target. Messages, turns and talks have no field for it, nor for anything that
+identifies the dialog.
 """
 
 from collections.abc import Sequence
@@ -18,22 +18,24 @@ S = TypeVar("S")
 
 
 class Message(NamedTuple):
-    """What one side puts before the other, for B dialogs; a part that is None was not used."""
+    """Message of one side in B dialogs; unused parts are None."""
 
-    words_BL: Tensor | None = None  # ids in the retriever's vocabulary, padded on the right: training never builds a string
-    texts: Sequence[str] | None = None  # a question, an answer, a request
-    item_B: Tensor | None = None  # a product, as its position in the gallery
-    pictures: Sequence[Image] | None = None  # pictures of no product: generated, or uploaded by a person
+    words_BL: Tensor | None = None  # word ids of the retriever's vocabulary, right-padded; used in training
+    texts: Sequence[str] | None = None  # questions, answers or requests
+    item_B: Tensor | None = None  # products, as positions in the gallery
+    # pictures outside the gallery: generated, or uploaded by a person
+    pictures: Sequence[Image] | None = None
 
     def plain(self, ids: Sequence[str], batch: int) -> list[dict[str, str]]:
-        """The parts that a log contains, for each of the `batch` dialogs: the id of the item, the text where it is not empty."""
+        """Return the logged parts for each of the `batch` dialogs: the item's id, and the text if not
+        empty."""
         items = [{"item": ids[item]} for item in self.item_B.tolist()] if self.item_B is not None else [{}] * batch
         texts = [{"text": text} if text else {} for text in self.texts] if self.texts is not None else [{}] * batch
         return [{**item, **text} for item, text in zip(items, texts, strict=True)]
 
 
 class Turn(NamedTuple):
-    """One exchange as the retriever sees it, with what a model sees of the product offered, if one was."""
+    """One offer and its reply, with the features and attributes of the product offered, if any."""
 
     offer: Message
     reply: Message
@@ -41,30 +43,31 @@ class Turn(NamedTuple):
 
     @property
     def image_BD(self) -> Tensor:
-        """The feature vectors of the products offered. Raises ValueError where none was."""
+        """Feature vectors of the products offered. Raises ValueError if there are none."""
         return self._offered.features_BD
 
     @property
     def attributes_BA(self) -> Tensor:
-        """The attribute ids of the products offered, 0 for none. Raises ValueError where none was offered."""
+        """Attribute ids of the products offered, padded with 0. Raises ValueError if there are no
+        products."""
         return self._offered.attributes_BA
 
     @property
     def _offered(self) -> ItemInputs:
         if self.item is None:
-            raise ValueError("this retriever compares with a product, and the offer has none")
+            raise ValueError("this retriever needs a product in every offer, but the offer has none")
         return self.item
 
     @property
     def words_BL(self) -> Tensor:
-        """The words of the reply. Raises ValueError for a reply without word ids."""
+        """Word ids of the reply. Raises ValueError if it has none."""
         if self.reply.words_BL is None:
-            raise ValueError("this retriever reads word ids, and the reply has none")
+            raise ValueError("this retriever needs word ids, but the reply has none")
         return self.reply.words_BL
 
     @property
     def rounds(self) -> list[str]:
-        """For each dialog, question and answer as one text: the reply alone where no question was asked."""
+        """Question and answer of each dialog as one text; the reply alone if there was no question."""
         answers = self.reply.texts or ()
         questions = self.offer.texts or [""] * len(answers)
         pairs = zip(questions, answers, strict=True)
@@ -72,7 +75,7 @@ class Turn(NamedTuple):
 
 
 class Talk(NamedTuple, Generic[S]):
-    """B dialogs so far: immutable, without a target. A live session is a Talk with B = 1; undo returns to an earlier Talk."""
+    """Immutable state of B dialogs, without targets. A live session has B = 1."""
 
     batch: int
     state: S
@@ -81,44 +84,44 @@ class Talk(NamedTuple, Generic[S]):
 
     @property
     def shown(self) -> tuple[Tensor, ...]:
-        """The items offered, as positions in the gallery, B for every turn with one."""
+        """Positions of the items offered, B for every turn with items."""
         return tuple(turn.offer.item_B for turn in self.turns if turn.offer.item_B is not None)
 
     @property
     def rounds(self) -> list[list[str]]:
-        """For each dialog the texts of its turns, each question joined with its answer."""
+        """Texts of the turns of each dialog; questions are joined with their answers."""
         return [list(texts) for texts in zip(*(turn.rounds for turn in self.turns), strict=True)] or [[] for _ in range(self.batch)]
 
     @property
     def questions(self) -> list[list[str]]:
-        """For each dialog the questions that were asked."""
+        """Questions asked in each dialog."""
         asked = [turn.offer.texts for turn in self.turns if turn.offer.texts]
         return [list(texts) for texts in zip(*asked, strict=True)] or [[] for _ in range(self.batch)]
 
 
 class Retriever(Protocol[S]):
-    """Turns what was said so far into a query; never sees the target."""
+    """Maps the dialog history to a query, without access to the target."""
 
     def start(self, batch: int) -> S:
-        """The state of `batch` dialogs without history."""
+        """Return the state of `batch` dialogs without history."""
         ...
 
     def step(self, state: S, turn: Turn) -> tuple[Tensor, S]:
-        """The query after one more turn, B×D, and the state that includes it."""
+        """Return the query after one more turn, B×D, and the new state."""
         ...
 
 
 class Asker(Protocol):
-    """Chooses what is put before the user: the best item, a question, a generated picture."""
+    """Chooses the next offer: the best item, a question or a generated picture."""
 
     def offer(self, talk: Talk, gallery: Gallery) -> Message:
-        """The next offer, given the talk so far; before the first turn an empty message, or a first item."""
+        """Return the next offer; before the first turn, an empty message or a first item."""
         ...
 
 
 class User(Protocol):
-    """Plays the shopper: sees the target, and its reply is the one channel from it."""
+    """Plays the shopper. It is the only role with access to the target."""
 
     def reply(self, target_B: Tensor, offer: Message, turn: int) -> Message:
-        """The reply to an offer at a turn, counted from 0; targets are positions in the gallery."""
+        """Return the reply to an offer at a turn, counted from 0; targets are positions in the gallery."""
         ...

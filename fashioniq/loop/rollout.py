@@ -1,7 +1,7 @@
-"""The loop: a system offers something, a user who sees the target replies, the retriever turns all replies into a query.
+"""Dialog loop: the system makes an offer, the user replies to it, and the retriever updates its query.
 
-The same function serves in training, with gradients through the retriever, and in evaluation. A live session uses the same System
-turn by turn.
+`rollout` is used in training, with gradients through the retriever, and in evaluation. A live session uses
+the same System turn by turn.
 """
 
 from collections.abc import Sequence
@@ -16,14 +16,14 @@ from fashioniq.data.words import Vocabulary, tokenize
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Asker, Message, Retriever, S, Talk, Turn, User
 
-MAX_WORDS = 64  # of one text; what follows is not read
+MAX_WORDS = 64  # maximum known words of a text; the rest is ignored
 
 
 @dataclass(frozen=True)
 class System(Generic[S]):
-    """Everything that never sees the target: a retriever, an asker and the gallery that is searched.
+    """Retriever, asker and gallery: all parts of a dialog system that have no access to the target.
 
-    With the retriever's `vocabulary` it accepts plain texts as replies. `cards` are titles, attributes and
+    With the retriever's `vocabulary`, replies may be plain texts. `cards` are titles, attributes and
     pictures of the products.
     """
 
@@ -34,15 +34,15 @@ class System(Generic[S]):
     cards: ItemCards = field(default_factory=ItemCards)
 
     def begin(self, batch: int) -> Talk[S]:
-        """`batch` dialogs in which nothing was said yet."""
+        """Start `batch` dialogs."""
         return Talk(batch, self.retriever.start(batch))
 
     def offer(self, talk: Talk[S]) -> Message:
-        """What is put before the user next."""
+        """Return the next offer to the user."""
         return self.asker.offer(talk, self.gallery)
 
     def hear(self, talk: Talk[S], offer: Message, reply: Message) -> Talk[S]:
-        """The talk with one more turn, whose query is the last of `talk.queries`."""
+        """Return the talk with one more turn; its query is the last of `talk.queries`."""
         if self.vocabulary and reply.words_BL is None and reply.texts is not None:
             reply = reply._replace(words_BL=self._words(self.vocabulary, reply.texts))
         turn = Turn(offer, reply, None if offer.item_B is None else self.gallery.items.inputs(offer.item_B))
@@ -50,20 +50,21 @@ class System(Generic[S]):
         return Talk(talk.batch, state, (*talk.turns, turn), (*talk.queries, query_BD))
 
     def unknown(self, text: str) -> list[str]:
-        """The words of a text that are not in the retriever's vocabulary, each once."""
+        """Return the words of a text that are not in the retriever's vocabulary, each once."""
         return list(self.vocabulary.unknown([text])) if self.vocabulary else []
 
     def has_known_word(self, text: str) -> bool:
-        """Whether a text has a word in the retriever's vocabulary; any word where that is open."""
+        """Return whether a text has a word of the retriever's vocabulary, or any word if it has none."""
         words = tokenize(text)
         return any(word in self.vocabulary for word in words) if self.vocabulary else bool(words)
 
     def top(self, talk: Talk[S], count: int = 10) -> list[list[Product]]:
-        """The nearest products of each dialog, nearest first; typical ones before the first turn."""
+        """Return the nearest products of each dialog, nearest first; before the first turn, typical
+        products."""
         return self.nearest(talk.queries[-1] if talk.queries else self.gallery.mean_1D.expand(talk.batch, -1), count)
 
     def nearest(self, query_BD: Tensor, count: int = 10) -> list[list[Product]]:
-        """The products nearest to each query, nearest first."""
+        """Return the products nearest to each query, nearest first."""
         distance_BK, item_BK = self.gallery.top(query_BD, min(count, len(self.gallery)))
         rows = zip(distance_BK.sqrt().tolist(), item_BK.tolist(), strict=True)
         ids = self.gallery.items.ids
@@ -73,7 +74,7 @@ class System(Generic[S]):
         ]
 
     def _words(self, vocabulary: Vocabulary, texts: Sequence[str]) -> Tensor:
-        """Word ids of the known words of texts, B×L, where the gallery is."""
+        """Encode the known words of texts, B×L, on the device of the gallery."""
         known = [[word for word in tokenize(text) if word in vocabulary][:MAX_WORDS] for text in texts]
         words_BL = vocabulary.encode([" ".join(words) for words in known], max(1, *map(len, known)))
         return words_BL.to(self.gallery.vectors_ND.device)
@@ -81,7 +82,7 @@ class System(Generic[S]):
 
 @dataclass(frozen=True)
 class Dialogs:
-    """A batch of finished dialogs: the targets, the talk, and the 0-based rank of each target after every turn, B×T."""
+    """Batch of finished dialogs: targets, talk, and the 0-based rank of each target after every turn, B×T."""
 
     target_B: Tensor
     talk: Talk
@@ -89,21 +90,22 @@ class Dialogs:
 
     @property
     def shown_BT(self) -> Tensor:
-        """The items offered, as positions in the gallery, B×T."""
+        """Positions of the items offered, B×T."""
         return torch.stack([turn.offer.item_B for turn in self.talk.turns if turn.offer.item_B is not None], 1)
 
     @property
     def words_BTL(self) -> Tensor:
-        """The word ids of the replies, B×T×L."""
+        """Word ids of the replies, B×T×L."""
         return torch.stack([turn.words_BL for turn in self.talk.turns], 1)
 
     @property
     def query_BTD(self) -> Tensor:
-        """The queries, B×T×D."""
+        """Queries after every turn, B×T×D."""
         return torch.stack(self.talk.queries, 1)
 
     def texts(self, ids: Sequence[str], vocabulary: Vocabulary | None) -> list[list[dict[str, Any]]]:
-        """What was said in each dialog, turn by turn: offer and reply by their parts, and all `words` of the turn as one text."""
+        """Return the turns of each dialog for the log: parts of offer and reply, and `words`, the turn as
+        one text."""
         columns = []
         for turn in self.talk.turns:
             replies, words = turn.reply.texts, turn.rounds
@@ -121,14 +123,14 @@ class Dialogs:
 
     @property
     def ranks(self) -> Tensor:
-        """The ranks, B×T. Raises ValueError for a rollout without them."""
+        """Ranks, B×T. Raises ValueError if the rollout did not compute them."""
         if self.rank_BT is None:
-            raise ValueError("this rollout was made without ranks")
+            raise ValueError("the rollout did not compute ranks; use rank=True")
         return self.rank_BT
 
 
 def rollout(system: System, user: User, target_B: Tensor, first: Message, turns: int, rank: bool = True) -> Dialogs:
-    """Simulate dialogs that begin with the offer `first`. The targets go to the user and to the ranks, to nothing else."""
+    """Simulate dialogs that begin with the offer `first`. Targets are used by the user and the ranks only."""
     talk, offer = system.begin(len(target_B)), first
     ranks: list[Tensor] = []
     for number in range(turns):

@@ -1,1 +1,1 @@
-"""Measures: plain functions of arrays, each with its source."""
+"""Evaluation measures as plain functions of arrays, each with its source."""

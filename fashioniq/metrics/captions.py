@@ -1,4 +1,4 @@
-"""Caption scores as the COCO caption tools compute them, each of their scorers called by itself."""
+"""Caption scores of the COCO caption tools, whose scorers are called directly."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from fashioniq.metrics.java_scorers import System, meteor, spice
 from fashioniq.metrics.tokenise import tokenise
 
 METRICS = ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "ROUGE-L", "CIDEr", "METEOR", "SPICE")
-Score = float | str  # a string says that the metric was not computed, and why
+Score = float | str  # a string is the reason why the metric was not computed
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Of one system: each metric over all captions, and caption by caption where it has such a value."""
+    """Scores of one system: corpus scores, and scores of each caption for the metrics that have them."""
 
     corpus: dict[str, Score]
     each: dict[str, list[float]]
@@ -27,20 +27,24 @@ class Scores:
 
 
 def caption_scores(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, Score]:
-    """BLEU-1 to BLEU-4, ROUGE-L, CIDEr, METEOR and SPICE of captions, each with one or more references, and the tokeniser used.
+    """Score captions with one or more references each: BLEU-1 to BLEU-4, ROUGE-L, CIDEr, METEOR and SPICE.
 
-    The scale is that of the COCO tools: 0 to 1, CIDEr 0 to 10. A metric that could not be computed is "not computed: " and the reason.
-    Raises ValueError where there are no captions, or not as many lists of references.
+    Scores are from 0 to 1, and for CIDEr from 0 to 10, as in the COCO tools. A metric that could not be
+    computed is "not computed: " and the reason. The key "tokeniser" names the tokenizer used. Raises
+    ValueError if there are no captions, or a different number of reference lists.
     """
     (scores,) = score_systems([(hypotheses, references)])
     return {**scores.corpus, "tokeniser": scores.tokeniser}
 
 
 def score_systems(systems: Sequence[System]) -> list[Scores]:
-    """The scores of several systems; each program is started once for all of them. Raises ValueError as `caption_scores`."""
+    """Score several systems, starting each Java program once. Raises ValueError like `caption_scores`."""
     for hypotheses, references in systems:
         if not hypotheses or len(hypotheses) != len(references):
-            raise ValueError(f"{len(hypotheses)} captions and {len(references)} lists of references: as many are needed, and at least one")
+            found = f"{len(hypotheses)} captions and {len(references)} lists"
+            raise ValueError(
+                f"expected one list of references per caption and at least one caption, found {found}"
+            )
         if any(isinstance(several, str) or not several for several in references):
             raise ValueError("each caption needs a list of references with at least one text")
     systems, tokeniser = _tokenise(systems)
@@ -53,7 +57,8 @@ def score_systems(systems: Sequence[System]) -> list[Scores]:
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> list[float]:
-    """Corpus BLEU-1 to BLEU-4 in percent by the words that the models say, for validation while training."""
+    """Corpus BLEU-1 to BLEU-4 in percent on words of the models' tokenizer, for validation during
+    training."""
     texts = [" ".join(tokenize(hypothesis)) for hypothesis in hypotheses]
     return [100 * score for score in _bleu(texts, [[" ".join(tokenize(text)) for text in several] for several in references])]
 
@@ -86,7 +91,7 @@ def _in_python(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -
 
 
 def _bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> list[float]:
-    """Corpus BLEU-1 to BLEU-4, 0 to 1, with the closest reference's length (Papineni et al. 2002)."""
+    """Corpus BLEU-1 to BLEU-4, 0 to 1, with the length of the closest reference (Papineni et al. 2002)."""
     scorer = BleuScorer(n=4)
     for hypothesis, several in zip(hypotheses, references, strict=True):
         scorer += (hypothesis, several)
@@ -95,7 +100,10 @@ def _bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> lis
 
 
 def _cider(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> tuple[float, list[float]]:
-    """CIDEr-D, 0 to 10 (Vedantam et al. 2015), and that of each caption. Raises NotComputed where its weights would all be zero."""
+    """CIDEr-D of the corpus and of each caption, 0 to 10 (Vedantam et al. 2015).
+
+    Raises NotComputed if all its weights would be zero.
+    """
     if len(hypotheses) < 2 or not any(text for several in references for text in several):
         raise NotComputed("its weights need the references of two captions, with words")
     scorer = CiderScorer()

@@ -1,4 +1,4 @@
-"""Measures of chat-based retrieval. Rounds start at 0, the caption alone; ranks are 0-based, dialogs × rounds."""
+"""Measures of chat-based retrieval. Round 0 is the caption alone; ranks are 0-based, Q dialogs × rounds."""
 
 from collections.abc import Sequence
 
@@ -13,10 +13,10 @@ MEASURES = (HITS, *(f"R@{n}" for n in RECALLS), "P", "ATR", "BRI")
 
 
 def round_table(rank_QR: Tensor, gallery: int) -> list[dict[str, float | None]]:
-    """The measures of every round. BRI is None at round 0.
+    """Return the measures of every round. BRI is None at round 0.
 
-    Hits@10 is cumulative (ChatIR, Levy et al. 2023): a dialog that hit once counts from then on. R@N is of the round
-    alone. ATR, the average target rank, is 1-based and changes after a hit too.
+    Hits@10 is cumulative (ChatIR, Levy et al. 2023): a hit counts for all later rounds. R@N counts hits of
+    the round only. ATR, the average target rank, is 1-based and not cumulative.
     """
     means: dict[str, list] = {name: measure(name).by_turn(rank_QR, gallery) for name in MEASURES[:-1]}
     means["BRI"] = [None, *best_log_rank_integral(rank_QR)[:, 1:].mean(0).tolist()]
@@ -24,7 +24,7 @@ def round_table(rank_QR: Tensor, gallery: int) -> list[dict[str, float | None]]:
 
 
 def repetition(questions: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Means per dialog of its questions: exact repeats of an earlier one, ignoring case, and distinct words."""
+    """Mean number per dialog of exact repeats of earlier questions, ignoring case, and of distinct words."""
     repeats, words = 0, 0
     for asked in questions:
         plain = [" ".join(question.lower().split()) for question in asked]

@@ -1,7 +1,8 @@
-"""METEOR and SPICE, whose programs pycocoevalcap brings along.
+"""METEOR and SPICE, by running the Java programs in pycocoevalcap.
 
-Its classes are not used, only the programs. METEOR's class waits for ever where Java dies. SPICE's writes into the installed package, and
-asks for a file that the program can write only with the JavaScript of Java 14 and older; the score that it prints needs none.
+Its Python classes are not used: METEOR's hangs if Java dies, and SPICE's writes into the installed package
+and needs an output file that the program can only write on Java 14 and older. The score that SPICE prints
+is enough.
 """
 
 import gzip
@@ -14,17 +15,19 @@ from pathlib import Path
 
 from fashioniq.metrics.java import PACKAGE, NotComputed, java_program, run_java
 
-System = tuple[Sequence[str], Sequence[Sequence[str]]]  # tokenised hypotheses, and the tokenised references of each
+# tokenised hypotheses, and the tokenised references of each
+System = tuple[Sequence[str], Sequence[Sequence[str]]]
 
 STANFORD_JARS = ("stanford-corenlp-3.6.0.jar", "stanford-corenlp-3.6.0-models.jar")
-_METEOR_SECONDS, _SPICE_SECONDS = 1800, 7200  # a hundred times what Fashion IQ's val split takes
+_METEOR_SECONDS, _SPICE_SECONDS = 1800, 7200  # 100 times the time for Fashion IQ's val split
 
 
 def meteor(systems: Sequence[System]) -> list[float]:
-    """METEOR 1.5 of each system's captions, 0 to 1 (Denkowski and Lavie 2014). Raises NotComputed where Java does not do it.
+    """METEOR 1.5 of each system, 0 to 1 (Denkowski and Lavie 2014). Raises NotComputed if the program fails.
 
-    The program is run twice: it counts the matches of each caption, then it sums up the counts of each system. The second run
-    matches nothing and gets an empty paraphrase table: loading the real one takes more than ten seconds.
+    The program runs twice: first it counts the matches of each caption, then it aggregates the counts of
+    each system. The second run needs no paraphrases, so it gets an empty table; loading the real one takes
+    more than 10 seconds.
     """
     asked = [
         " ||| ".join(["SCORE", *(_field(reference) for reference in several), _field(hypothesis)])
@@ -37,10 +40,10 @@ def meteor(systems: Sequence[System]) -> list[float]:
         no_paraphrases = Path(folder) / "paraphrases.gz"
         no_paraphrases.write_bytes(gzip.compress(b""))
         answers = _meteor_answers(evals, len(asked) + len(systems), "-a", str(no_paraphrases))
-    scores, place = [], -1
-    for hypotheses, _ in systems:  # the answer to EVAL is the score of each caption, then that of all
-        place += len(hypotheses) + 1
-        scores.append(float(answers[place]))
+    scores, line = [], -1
+    for hypotheses, _ in systems:  # EVAL returns one line per caption, then the corpus score
+        line += len(hypotheses) + 1
+        scores.append(float(answers[line]))
     return scores
 
 
@@ -57,7 +60,10 @@ def _field(text: str) -> str:
 
 
 def spice(systems: Sequence[System]) -> list[float]:
-    """SPICE of each system's captions, 0 to 1, to three decimals (Anderson et al. 2016). Raises NotComputed where Java or its jars do not do it."""
+    """SPICE of each system, 0 to 1, with three decimals (Anderson et al. 2016).
+
+    Raises NotComputed if Java or jars are missing, or the program fails.
+    """
     java_program()
     classes = [PACKAGE / "spice" / "spice-1.0.jar", PACKAGE / "spice" / "lib" / "*", *stanford_jars()]
     return [_spice(system, os.pathsep.join(map(str, classes))) for system in systems]
@@ -69,15 +75,16 @@ def _spice(system: System, classes: str) -> float:
         captions = Path(folder) / "captions.json"
         captions.write_text(json.dumps(rows), encoding="utf-8")
         arguments = ["-Xmx8G", f"-Djava.io.tmpdir={folder}", "-cp", classes, "edu.anu.spice.SpiceScorer", str(captions)]
-        said = run_java(arguments, "", _SPICE_SECONDS)
-    found = re.search(r"f-score:\s*([\d.]+) \(SPICE metric\)", said)
+        output = run_java(arguments, "", _SPICE_SECONDS)
+    found = re.search(r"f-score:\s*([\d.]+) \(SPICE metric\)", output)
     if found is None:
         raise NotComputed("SPICE's program printed no score")
     return float(found[1])
 
 
 def stanford_jars() -> list[Path]:
-    """The two jars that SPICE needs besides. Raises NotComputed where they are not in one of the folders of `stanford_folders`."""
+    """Return the paths of the two Stanford jars for SPICE. Raises NotComputed if no `stanford_folders` has
+    both."""
     for folder in stanford_folders():
         if all((folder / name).is_file() for name in STANFORD_JARS):
             return [folder / name for name in STANFORD_JARS]
@@ -85,6 +92,7 @@ def stanford_jars() -> list[Path]:
 
 
 def stanford_folders() -> list[Path]:
-    """Where the jars may lie: in pycocoevalcap, where its own downloader puts them, or in the user's cache."""
+    """Folders that may have the jars: pycocoevalcap's, where its own downloader saves them, and the user's
+    cache."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return [PACKAGE / "spice" / "lib", cache / "fashioniq" / "spice"]

@@ -1,7 +1,7 @@
-"""The measures of ranks, each declared once: name, label, decimals, direction, source and function.
+"""Measures of ranks, each declared once: name, label, decimals, direction, source and function.
 
-A rank is 0-based: 0 is the best of the gallery. Functions take the ranks of B dialogs at T turns, rank_BT, and the size
-of the gallery, and return a value per dialog and turn, B×T. P, R@N and Hits@N are in percent.
+Ranks are 0-based: 0 is the best. Functions take the ranks of B dialogs at T turns, rank_BT, and the size
+of the gallery, and return one value per dialog and turn, B×T. P, R@N and Hits@N are in percent.
 """
 
 from collections.abc import Callable
@@ -13,29 +13,31 @@ from torch import Tensor
 
 
 def percentiles(rank: Tensor, gallery: int) -> Tensor:
-    """Percentage of the gallery that does not rank above the target: 100 is best, a random ranking gives 50."""
+    """Percentage of the gallery that does not rank above the target: 100 is best, 50 is chance level."""
     return 100 * (1 - rank.double() / gallery)
 
 
 def hits(rank: Tensor, n: int) -> Tensor:
-    """100 for a rank in the top n, else 0."""
+    """Return 100 for ranks in the top n, else 0."""
     return 100 * (rank < n).double()
 
 
 def reciprocals(rank: Tensor) -> Tensor:
-    """1 / (rank + 1): 1 for the best, ½ for the next."""
+    """Reciprocal rank, 1 / (rank + 1)."""
     return 1 / (rank.double() + 1)
 
 
 def best_so_far(rank_BT: Tensor) -> Tensor:
-    """The best rank of each turn and the turns before it, B×T: makes a hit cumulative."""
+    """Best rank up to each turn, B×T, for cumulative measures."""
     return rank_BT.cummin(1).values
 
 
 def best_log_rank_integral(rank_BT: Tensor) -> Tensor:
-    """BRI of each dialog up to each turn, B×T, lower is better; NaN at the first turn (PlugIR, Lee et al. 2024).
+    """BRI of each dialog up to each turn, B×T; lower is better, NaN at the first turn (PlugIR, Lee et al.
+    2024).
 
-    The mean over the steps between turns of ½ (ln b_t + ln b_t+1), where b is the best 1-based rank so far.
+    It is the mean over steps between turns of ½ (ln b_t + ln b_t+1), where b is the best 1-based rank so
+    far.
     """
     log_BT = (best_so_far(rank_BT).double() + 1).log()
     steps_BT = (log_BT[:, 1:] + log_BT[:, :-1]) / 2
@@ -45,7 +47,7 @@ def best_log_rank_integral(rank_BT: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Measure:
-    """What is measured, and how it is written. `statistic` turns the values of B dialogs into that of each turn."""
+    """A measure and its display format. `statistic` aggregates the values of B dialogs at each turn."""
 
     name: str  # the key in metrics.json
     function: Callable[[Tensor, int], Tensor]
@@ -54,10 +56,10 @@ class Measure:
     direction: Literal["higher", "lower"]  # which values are better
     source: str
     statistic: Literal["mean", "median"] = "mean"
-    offset: int = 0  # added to the statistic: 1 where the best rank is written as 1
+    offset: int = 0  # added to the statistic: 1 for 1-based ranks
 
     def by_turn(self, rank_BT: Tensor, gallery: int) -> list[float]:
-        """The measure of every turn."""
+        """Return the measure of every turn."""
         value_BT = self.function(rank_BT, gallery).double()
         value_T = value_BT.quantile(0.5, 0) if self.statistic == "median" else value_BT.mean(0)
         return (value_T + self.offset).tolist()
@@ -81,12 +83,13 @@ MEASURES = {one.name: one for one in _DECLARED}
 
 
 def measure(name: str) -> Measure:
-    """The measure of a name: P, MRR, mean_rank, median_rank, ATR, BRI, R@N or Hits@N. Raises ValueError for another."""
+    """Return the measure P, MRR, mean_rank, median_rank, ATR, BRI, R@N or Hits@N. Raises ValueError for
+    others."""
     kind, _, digits = name.partition("@")
     if name in MEASURES:
         return MEASURES[name]
     if kind not in ("R", "Hits") or not digits.isdecimal() or not int(digits):
-        raise ValueError(f"there is no measure {name!r}: it is P, MRR, R@N or Hits@N, such as R@10")
+        raise ValueError(f"unknown measure {name!r}; expected P, MRR, R@N or Hits@N, such as R@10")
     n = int(digits)
     if kind == "R":
         return Measure(name, lambda rank, _: hits(rank, n), name, 2, "higher", "Fashion IQ, section 5.2; of one turn")

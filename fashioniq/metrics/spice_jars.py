@@ -1,4 +1,4 @@
-"""The jars that SPICE needs."""
+"""Download of the Stanford jars for SPICE."""
 
 import asyncio
 import os
@@ -19,17 +19,17 @@ from fashioniq.metrics.java import NotComputed, java_program
 from fashioniq.metrics.java_scorers import STANFORD_JARS, stanford_folders, stanford_jars
 
 URL = "https://nlp.stanford.edu/software/stanford-corenlp-full-2015-12-09.zip"
-_SECONDS = 4 * 3600.0  # of one attempt
-_SILENCE = 30.0  # seconds without a byte
-_MAX_BYTES = 2_000_000_000  # the archive has 0.4 GB
+_SECONDS = 4 * 3600.0  # time limit of an attempt
+_SILENCE = 30.0  # maximum seconds without data
+_MAX_BYTES = 2_000_000_000  # the archive is 0.4 GB
 
 
 def fetch_spice(settings: FetchSpice) -> None:
-    """Get Stanford's jars where they are not there yet, and say whether Java is."""
+    """Download Stanford's jars if they are missing, and print whether Java is available."""
     try:
         print(f"Java: {java_program()}")
     except NotComputed:
-        print("Java: not on the PATH; METEOR and SPICE need it, version 8 or newer")
+        print("Java: not on the PATH; METEOR and SPICE need version 8 or newer")
     try:
         print(f"Stanford's jars are in {stanford_jars()[0].parent}")
         return
@@ -45,7 +45,7 @@ def fetch_spice(settings: FetchSpice) -> None:
 
 
 def _writable_folder() -> Path:
-    """The first folder of SPICE's that can be written. Raises UserError where none can."""
+    """Return the first of `stanford_folders` that is writable. Raises UserError if none is."""
     for folder in (folders := stanford_folders()):
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -69,7 +69,7 @@ def _download(file: IO[bytes], retries: int, folder: Path) -> None:
         asyncio.run(_fetch(file, policy, folder))
     except Unfetched as error:
         reason = f"status {error.detail}" if error.detail.isdecimal() else error.detail
-        raise UserError(f"could not download {URL} ({reason}): {_by_hand(folder)}") from error
+        raise UserError(f"could not download {URL} ({reason}); {_by_hand(folder)}") from error
 
 
 async def _fetch(file: IO[bytes], policy: Policy, folder: Path) -> None:
@@ -78,7 +78,7 @@ async def _fetch(file: IO[bytes], policy: Policy, folder: Path) -> None:
 
 
 async def _attempt(client: Client, url: httpx.URL, file: IO[bytes], folder: Path) -> httpx.URL | None:
-    """Write the archive into the empty file, or return the address of a redirect."""
+    """Overwrite the file by the archive, or return the address of a redirect."""
     file.seek(0)
     file.truncate()
     columns = (*Progress.get_default_columns()[:2], DownloadColumn(), TimeRemainingColumn())
@@ -105,7 +105,7 @@ def _unpack(file: IO[bytes], folder: Path) -> None:
         with ZipFile(file) as archive:
             members = {Path(name).name: name for name in archive.namelist()}
             if missing := [name for name in STANFORD_JARS if name not in members]:
-                raise UserError(f"{URL} lacks {missing[0]}: {_by_hand(folder)}")
+                raise UserError(f"{URL} does not contain {missing[0]}; {_by_hand(folder)}")
             for name in STANFORD_JARS:
                 with (
                     atomic_write(folder / name) as temporary,
@@ -120,4 +120,4 @@ def _unpack(file: IO[bytes], folder: Path) -> None:
 
 
 def _by_hand(folder: Path) -> str:
-    return f"get that archive by other means and put its {' and '.join(STANFORD_JARS)} into {folder}"
+    return f"download the archive manually and copy {' and '.join(STANFORD_JARS)} from it to {folder}"

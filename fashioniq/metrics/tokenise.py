@@ -1,6 +1,7 @@
-"""Words of captions for scoring: as the Penn Treebank splits them, lower-case, without punctuation, which is how the COCO tools count.
+"""Tokenization for caption scores: Penn Treebank words in lower case, without punctuation, as in the COCO
+tools.
 
-Those tools run Stanford's tokenizer, which needs Java; where there is none, the rules below find the same words.
+These tools run Stanford's tokenizer, which needs Java. Without Java, the rules below find the same words.
 """
 
 import re
@@ -12,11 +13,14 @@ from pycocoevalcap.tokenizer.ptbtokenizer import PUNCTUATIONS, STANFORD_CORENLP_
 from fashioniq.metrics.java import PACKAGE, NotComputed, run_java
 
 JAVA, PYTHON = "PTB (Java)", "PTB-like (Python)"
-_SECONDS = 300  # a million captions take less than one of them
+_SECONDS = 300  # time limit; a million captions take less than a second
 
 
 def tokenise(texts: Sequence[str]) -> tuple[list[str], str]:
-    """The words of each text, with blanks between them, and who found them: Stanford's tokenizer, or ours where it does not run."""
+    """Tokenize texts into words separated by blanks; also return the name of the tokenizer.
+
+    Stanford's tokenizer is used if it runs, otherwise the rules of this file.
+    """
     try:
         return tokenise_java(texts), JAVA
     except NotComputed:
@@ -24,7 +28,7 @@ def tokenise(texts: Sequence[str]) -> tuple[list[str], str]:
 
 
 def tokenise_java(texts: Sequence[str]) -> list[str]:
-    """The words of each text by Stanford's tokenizer. Raises NotComputed where it does not run."""
+    """Tokenize texts with Stanford's tokenizer. Raises NotComputed if it does not run."""
     program = ["-cp", str(PACKAGE / "tokenizer" / STANFORD_CORENLP_3_4_1_JAR), "edu.stanford.nlp.process.PTBTokenizer"]
     lines = run_java([*program, "-preserveLines", "-lowerCase"], "".join(_line(text) + "\n" for text in texts), _SECONDS).splitlines()
     if len(lines) != len(texts):
@@ -33,7 +37,7 @@ def tokenise_java(texts: Sequence[str]) -> list[str]:
 
 
 def tokenise_python(texts: Iterable[str]) -> list[str]:
-    """The words of each text by the rules of this file."""
+    """Tokenize texts with the rules of this file."""
     return [_join(_scan(_line(text))) for text in texts]
 
 
@@ -45,20 +49,21 @@ def _join(words: Iterable[str]) -> str:
     return " ".join(word for word in words if word and word not in PUNCTUATIONS)
 
 
-_ABBREVIATIONS = (  # words that keep a full stop
+_ABBREVIATIONS = (  # words that keep their period
     "adj adm adv al ala apr ariz assn assoc asst atty aug ave bldg blvd bros calif capt cf cie cmdr co col colo conn corp cos cpl ct dec "
     "dept det dr drs esq est etc feb fla fri ft ga gen gov hon inc ind intl jan jr jul jun kan kans ky lt ltd maj mar md messrs mfg mich "
     "minn mlle mme mo mon mont mr mrs ms mt mtg natl neb nev nov oct okla penn pfc ph plc pres prof rd rep reps rev rt sen sens sep sept "
     "sgt sq sr st ste supt tel tenn thu thurs treas tue tues univ va vs vt wed wis wyo"
 )
-_PART, _LETTER, _END = r"[^\W_]+", r"[^\W\d_]", r"(?![^\W_])"  # letters and digits; one letter; the end of both
+_PART, _LETTER, _END = r"[^\W_]+", r"[^\W\d_]", r"(?![^\W_])"  # alphanumerics, one letter, end of a word
 _HYPHENED, _SLASHED = rf"(?:[dlo]')?{_PART}", rf"{_PART}(?:-{_LETTER}+){{0,2}}"
-_RULES = [  # what matches longest is the next word, or its groups are the next words; of equally long ones the first rule's
+# The longest match is the next word, or its groups are the next words; ties go to the first rule.
+_RULES = [
     rf"({_LETTER}+)(n't){_END}|n't{_END}",
     rf"(can)(not){_END}|(gon|wan)(na){_END}|(got)(ta){_END}|(gim|lem)(me){_END}|('t)(is|was){_END}|(y')(all){_END}",
     rf"'(?:s|m|d|re|ve|ll|em|til|till|cause|n){_END}|'\d\ds?{_END}",  # dog's, '80s
     rf"'n'|(?:dunkin|ol|d|j)'{_END}|ma'am{_END}|ne'er{_END}|c'mon{_END}|s'mores{_END}",
-    rf"{_LETTER}(?:{_PART})?(?:[.!?]{_LETTER}(?:{_PART})?)*",  # also where the blank after a sentence is missing
+    rf"{_LETTER}(?:{_PART})?(?:[.!?]{_LETTER}(?:{_PART})?)*",  # also without a blank after a sentence
     rf"{_HYPHENED}(?:[-_]{_HYPHENED})*",  # v-neck, o'clock
     rf"{_SLASHED}(?:\\?/{_SLASHED}){{1,2}}",  # black/white
     r"(?-i:[A-Z]+(?:&[A-Z]+)+)",  # AT&T
@@ -67,7 +72,7 @@ _RULES = [  # what matches longest is the next word, or its groups are the next 
     r"(?:https?://|www\.)[^\"<>|(){}]*[^\"<>|(){}.,;:!?'-]|[\w.]+@[\w.]*\w|[@#][^\W\d]\w*",  # addresses
     rf"[<>]?[:;=][-o*']?[]()DPO:{{@|[\\]{_END}|</?{_LETTER}[^<>]*>",  # smileys, tags
     r"&(?:amp|lt|gt|quot);|[!?]+|\*+|_+|''|(--)-*|(\.\.\.)\.*",
-    r"[^\U00010000-\U0010FFFF]",  # any other character but pictographs
+    r"[^\U00010000-\U0010FFFF]",  # any other character except pictographs
 ]
 _COMPILED = [re.compile(rule, re.IGNORECASE) for rule in _RULES]
 _PLAIN = str.maketrans(
@@ -82,7 +87,8 @@ _WRITTEN = {"(": "-lrb-", ")": "-rrb-", "[": "-lsb-", "]": "-rsb-", "{": "-lcb-"
 
 
 def _scan(text: str) -> Iterable[str]:
-    """The words of a line, with punctuation. Nothing but a number and its fraction, as 1 3/4, is one word across a blank."""
+    """Split a line into words and punctuation. Only a number with a fraction, such as 1 3/4, contains a
+    blank."""
     text = re.sub(r"(?<![\w/.,-])(\d{1,4}) (?=\d{1,4}/\d)", "\\1\xa0", text).translate(_PLAIN)
     for piece in text.split(" "):
         yield from _scan_piece(piece)
@@ -91,10 +97,10 @@ def _scan(text: str) -> Iterable[str]:
 @lru_cache(maxsize=100_000)
 def _scan_piece(piece: str) -> tuple[str, ...]:
     words: list[str] = []
-    place = 0
-    while place < len(piece):
-        found = max(filter(None, (rule.match(piece, place) for rule in _COMPILED)), key=lambda match: match.end(), default=None)
-        place = found.end() if found else place + 1
+    position = 0
+    while position < len(piece):
+        found = max(filter(None, (rule.match(piece, position) for rule in _COMPILED)), key=lambda match: match.end(), default=None)
+        position = found.end() if found else position + 1
         words += [group for group in found.groups() if group] or [found.group()] if found else []
     written = (re.sub(r"[][(){}]", lambda bracket: _WRITTEN[bracket.group()], word.lower()) for word in words)
     return tuple(_WRITTEN.get(word, word) for word in written)

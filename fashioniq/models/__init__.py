@@ -1,4 +1,5 @@
-"""Torch modules, one file per block of the paper's figure; nothing here reads a file.
+"""Torch modules, one file per block of the paper's figure. Nothing here reads files.
 
-Shape letters: B dialogs or pairs, T turns, L words or tokens, A attributes, D vector, N gallery, K shown, H heads, V vocabulary.
+Shape suffixes: B dialogs or pairs, T turns, L words or tokens, A attributes, D vector size, N gallery,
+K shown, H heads, V vocabulary.
 """

@@ -1,4 +1,5 @@
-"""The attribute predictor: one linear layer from the image feature to a score per attribute word (Fashion IQ, section 3.2)."""
+"""Attribute predictor: a linear layer from the image feature to one score per attribute word (Fashion IQ,
+section 3.2)."""
 
 from collections.abc import Sequence
 
@@ -8,7 +9,7 @@ from torch import Tensor, nn
 
 
 class AttributePredictor(nn.Module):
-    """Image encoder and linear head; scores are logits of independent yes/no questions."""
+    """Image encoder with a linear head, which returns one independent binary logit per attribute."""
 
     def __init__(self, encoder: nn.Module, features: int, attributes: int) -> None:
         super().__init__()
@@ -16,24 +17,24 @@ class AttributePredictor(nn.Module):
         self.head = nn.Linear(features, attributes)
 
     def forward(self, images_BCHW: Tensor) -> tuple[Tensor, Tensor]:
-        """Features B×D and attribute logits B×A."""
+        """Return the features, B×D, and the attribute logits, B×A."""
         features_BD = self.encoder(images_BCHW)
         return features_BD, self.head(features_BD)
 
     @torch.no_grad()
     def answer_always(self, logits_A: Tensor) -> None:
-        """Begin with a head that says the same of every picture."""
+        """Initialize the head to return the same logits for every picture."""
         self.head.weight.zero_()
         self.head.bias.copy_(logits_A)
 
     @torch.no_grad()
     def take_words(self, other: nn.Linear, own: Sequence[int], theirs: Sequence[int]) -> None:
-        """Take over from another head what it learnt of some words, `own` here and `theirs` there."""
+        """Copy the weights of some words from another head: positions `theirs` there, `own` here."""
         self.head.weight[own] = other.weight[theirs]
         self.head.bias[own] = other.bias[theirs]
 
 
 def top_attributes(logits_BA: Tensor, count: int = 8) -> Tensor:
-    """Ids (position + 1) of the `count` most confident attributes, B×count; 0 where there are fewer words than that."""
+    """Ids (position + 1) of the `count` attributes with the highest logits, B×count, padded with 0."""
     top_BA = logits_BA.topk(min(count, logits_BA.shape[1])).indices + 1
     return F.pad(top_BA, (0, count - top_BA.shape[1])).to(torch.int64)

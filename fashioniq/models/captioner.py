@@ -1,6 +1,7 @@
-"""The relative captioner: what a person would say of how the target differs from the reference (Fashion IQ, section 4.1).
+"""Relative captioner: describes how a target product differs from a reference (Fashion IQ, section 4.1).
 
-A transformer reads the difference of the two image features and the attributes of both, and writes at most eight words.
+A transformer encoder takes the difference of the two image features and the attributes of both products; the
+decoder generates at most eight words.
 """
 
 import torch
@@ -9,19 +10,23 @@ from torch import Tensor, nn
 from fashioniq.data.items import ItemInputs
 from fashioniq.data.words import PAD
 from fashioniq.models.configs import CaptionerConfig
-from fashioniq.models.decoding import Speaker
+from fashioniq.models.decoding import BaseCaptioner
 from fashioniq.models.layers import Decoder, DecoderState, Encoder, small_embedding
 
 
-class Captioner(Speaker):
-    """(reference, target) → words. `attributes` is the number of attribute words known, 0 for none to be used."""
+class Captioner(BaseCaptioner):
+    """Transformer captioner, (reference, target) → words.
+
+    `attributes` is the size of the attribute vocabulary; with 0 the model uses no attributes.
+    """
 
     def __init__(self, config: CaptionerConfig, *, vocabulary: int, features: int, attributes: int) -> None:
         width, max_words = config.width, config.max_words
         super().__init__(vocabulary, max_words, width)
         self.image = nn.Linear(features, width)
         self.attribute = small_embedding(attributes + 1, width, padding=0) if attributes else None
-        self.role = small_embedding(3, width)  # the difference, an attribute of the reference, one of the target
+        # roles: image difference, attribute of the reference, attribute of the target
+        self.role = small_embedding(3, width)
         self.word = small_embedding(vocabulary, width, padding=PAD)
         self.place = small_embedding(max_words + 1, width)
         self.drop = nn.Dropout(config.dropout)
@@ -30,7 +35,7 @@ class Captioner(Speaker):
         self.out = nn.Linear(width, vocabulary)
 
     def encode(self, reference: ItemInputs, target: ItemInputs) -> DecoderState:
-        """Everything about the two products that decoding needs, computed once per pair."""
+        """Encode the two products once per pair, and return the state before the first word."""
         tokens = [self.image(reference.features_BD - target.features_BD).unsqueeze(1) + self.role.weight[0]]
         masks = [torch.ones_like(tokens[0][..., 0], dtype=torch.bool)]
         if self.attribute is not None:

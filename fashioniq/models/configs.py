@@ -1,4 +1,4 @@
-"""Sizes of the models: options of the trainings, and `sizes` in model.json. This file does not import
+"""Model sizes: options of the training commands, and `sizes` in model.json. This file does not import
 torch."""
 
 from collections.abc import Mapping
@@ -13,29 +13,29 @@ WORD_WIDTH = 512  # size of word embeddings that recurrent models learn
 _ON_DISK = {
     "image_mlp_width": "image_hidden",
     "max_tokens": "limit",
-}  # options with another name in model.json
+}  # options whose key in model.json differs
 _IN_CODE = {name: key for key, name in _ON_DISK.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
-    """Sizes that a person chooses. Those that follow from the data (vocabulary, features, …) are arguments of
-    the model."""
+    """Sizes set by options. Sizes that follow from the data (vocabulary, features, …) are arguments of the
+    model."""
 
     KEYS: ClassVar[dict[str, tuple[str, ...]]]  # kind → keys of `sizes` in model.json, in their order
-    EARLIER: ClassVar[dict[str, Any]] = {}  # values of options that the sizes of earlier versions lack
+    EARLIER: ClassVar[dict[str, Any]] = {}  # defaults for keys that runs of earlier versions lack
 
     kind: ClassVar[str]
 
     def sizes(self, **of_data: int) -> dict[str, Any]:
-        """`sizes` of model.json: these options and the sizes that follow from the data, without those of
-        other kinds."""
+        """Return `sizes` for model.json: the options and the sizes of the data that this kind of model
+        uses."""
         known = {_ON_DISK.get(name, name): value for name, value in asdict(self).items()} | of_data
         return {key: known[key] for key in self.KEYS[self.kind]}
 
     @classmethod
     def of_sizes(cls, kind: str, sizes: Mapping[str, Any]) -> tuple[Self, dict[str, int]]:
-        """The config that was written as `sizes`, and the sizes that follow from the data."""
+        """Split `sizes` of model.json into the config and the sizes that follow from the data."""
         names = {one.name for one in fields(cls)}
         known = {_IN_CODE.get(key, key): value for key, value in sizes.items()}
         own = cls.EARLIER | {name: value for name, value in known.items() if name in names}
@@ -44,9 +44,11 @@ class ModelConfig:
 
 
 def check_heads(width: int, heads: int) -> None:
-    """Raise UserError where attention heads do not divide the width."""
+    """Raise UserError if the model width is not divisible by the number of attention heads."""
     if width % heads:
-        raise UserError(f"--model.heads is {heads}: it must divide --model.width, {width}")
+        raise UserError(
+            f"--model.heads is {heads}, which does not divide --model.width {width}; use a divisor of the width"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,8 +140,7 @@ class ComposerConfig(ModelConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class DialogEncoderConfig(ModelConfig):
-    """Sizes of a dialog encoder that is trained from scratch; CLIP and BLIP have sizes of their own and
-    ignore these."""
+    """Sizes of a dialog encoder that is trained from scratch. CLIP and BLIP ignore them."""
 
     KEYS = {"transformer": ("features", "width", "heads", "hidden", "layers", "dropout", "limit")}
     kind = "transformer"

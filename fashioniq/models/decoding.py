@@ -1,4 +1,4 @@
-"""How a captioner speaks: greedy decoding and beam search over a batch, the image side encoded once per pair."""
+"""Caption decoding: greedy and beam search over a batch, with each pair of products encoded once."""
 
 from typing import Any, Protocol, Self
 
@@ -7,41 +7,49 @@ from torch import Tensor, nn
 
 from fashioniq.data.items import ItemInputs
 from fashioniq.data.words import END, PAD, START, UNKNOWN
-from fashioniq.models.layers import Slots
+from fashioniq.models.layers import BeamSlots
 
 
-class SpeakingState(Protocol):
-    """What decoding has heard: each pair, encoded once, and the words so far of every caption or beam, one a row."""
+class DecodingState(Protocol):
+    """Decoder cache: each pair, encoded once, and the previous words of every caption or beam, one per
+    row."""
 
-    def select(self, parent_R: Tensor, slots: Slots) -> Self:
-        """Rows that go on from the rows parent_R; `slots` says where they stand among the beams of the same pairs."""
+    def select(self, parent_R: Tensor, slots: BeamSlots) -> Self:
+        """Return the state whose row r continues row parent_R[r]; `slots` maps rows to beams of the pairs."""
         ...
 
 
-class Speaker(nn.Module):
-    """A relative captioner: (reference, target) → at most `max_words` words. Subclasses encode pairs and score next words."""
+class BaseCaptioner(nn.Module):
+    """Base class of relative captioners, (reference, target) → at most `max_words` words.
+
+    Subclasses implement `encode`, `advance` and `forward`.
+    """
 
     def __init__(self, vocabulary: int, max_words: int, width: int) -> None:
         super().__init__()
         self.vocabulary, self.max_words, self.width = vocabulary, max_words, width
 
     def encode(self, reference: ItemInputs, target: ItemInputs) -> Any:
-        """Everything about the two products that decoding needs, as a SpeakingState."""
+        """Encode pairs of products, and return the DecodingState before the first word."""
         raise NotImplementedError
 
     def advance(self, last_R: Tensor, place: int, state: Any) -> tuple[Tensor, Any]:
-        """Scores of the word after each of last_R, which stand at `place`, R×V; and the state that has heard them."""
+        """Feed the words last_R at position `place`; return the logits of the next word, R×V, and the new
+        state."""
         raise NotImplementedError
 
     def forward(self, reference: ItemInputs, target: ItemInputs, words_RL: Tensor) -> Tensor:
-        """Scores of every next word, R×L×V, given the start and the words before it (teacher forcing).
+        """Logits of every next word, R×L×V, given the start token and the previous words (teacher forcing).
 
-        R is B, or a multiple of it where pairs have several captions, which follow each other.
+        R is B times the number of captions per pair; captions of one pair are consecutive rows.
         """
         raise NotImplementedError
 
     def _next_log_probabilities(self, last_R: Tensor, place: int, state: Any) -> tuple[Tensor, Any]:
-        """R×V. Padding, start and unknown are never said, and a caption has at least one word."""
+        """Log-probabilities of the next word, R×V, and the new state.
+
+        Padding, start and unknown tokens are excluded, and the end token before the first word.
+        """
         logits_RV, state = self.advance(last_R, place, state)
         scores_RV = logits_RV.float().log_softmax(-1)
         for word in (PAD, START, UNKNOWN, *([END] if place == 0 else [])):
@@ -50,7 +58,7 @@ class Speaker(nn.Module):
 
     @torch.no_grad()
     def greedy(self, reference: ItemInputs, target: ItemInputs) -> Tensor:
-        """The most probable next word, again and again: B×max_words, padded after the last word. A caption that has ended leaves the batch."""
+        """Greedy decoding, B×max_words, padded after the last word. Finished captions leave the batch."""
         state = self.encode(reference, target)
         batch, device = len(reference.features_BD), reference.features_BD.device
         words_BL = torch.full((batch, self.max_words), PAD, device=device)
@@ -63,14 +71,16 @@ class Speaker(nn.Module):
             words_BL[row_R, place] = last_R
             if not len(row_R):
                 break
-            state = state.select(going_R, Slots(row_R, batch, 1))
+            state = state.select(going_R, BeamSlots(row_R, batch, 1))
         return words_BL
 
     @torch.no_grad()
     def beam(self, reference: ItemInputs, target: ItemInputs, beams: int) -> Tensor:
-        """Beam search over the batch; the caption with the best mean log-probability a word wins: B×max_words.
+        """Beam search, B×max_words. The hypothesis with the highest mean log-probability per word is
+        returned.
 
-        Rows are the hypotheses that have not ended; one that has keeps its place among the K of its pair.
+        Rows are the hypotheses that are not finished. Finished ones stay among the K beams of their pair,
+        but are not fed to the decoder.
         """
         if beams == 1:
             return self.greedy(reference, target)
@@ -81,24 +91,27 @@ class Speaker(nn.Module):
         last_R, slot_R = torch.full((batch,), START, device=device), torch.arange(batch, device=device)
         for place in range(self.max_words):
             scores_RV, state = self._next_log_probabilities(last_R, place, state)
+            # 1. Expand: every slot gets its C best next words; a finished slot only itself.
             score_RC, word_RC = scores_RV.topk(min(beams, self.vocabulary))
-            # each place of each pair with its next words; in a place that has ended only the hypothesis itself
             total_SC = torch.full((total_BK.numel(), score_RC.shape[1]), float("-inf"), device=device)
             total_SC[:, 0] = total_BK.flatten()
             total_SC[slot_R] = total_SC[slot_R, :1] + score_RC
             word_SC = torch.full_like(total_SC, PAD, dtype=word_RC.dtype).index_copy(0, slot_R, word_RC)
+            # 2. Prune: keep the K best candidates of each pair, and copy the words of their parents.
             total_BK, choice_BK = total_SC.view(batch, -1).topk(min(beams, total_SC.numel() // batch))
             parent_BK, last_BK = choice_BK // total_SC.shape[1], word_SC.view(batch, -1).gather(1, choice_BK)
             words_BKL = words_BKL.gather(1, parent_BK.unsqueeze(-1).expand(-1, -1, self.max_words))
             words_BKL[:, :, place] = last_BK
             length_BK = length_BK.gather(1, parent_BK) + (last_BK != PAD)
+            # 3. Compact: rows of the next step are the beams that are not finished. A parent is a slot number
+            # of this step; its row is its position among the slots that had a row.
             going_BK = (last_BK != PAD) & (last_BK != END) & (total_BK > float("-inf"))
             parent_BK = parent_BK + torch.arange(batch, device=device).unsqueeze(1) * (len(total_SC) // batch)
             earlier_R, slot_R = slot_R, going_BK.flatten().nonzero()[:, 0]
             parent_R, last_R = torch.searchsorted(earlier_R, parent_BK.flatten()[slot_R]), last_BK.flatten()[slot_R]
             if not len(slot_R):
                 break
-            state = state.select(parent_R, Slots(slot_R, *going_BK.shape))
+            state = state.select(parent_R, BeamSlots(slot_R, *going_BK.shape))
         best_B = (total_BK / length_BK.clamp(min=1)).argmax(1)
         words_BL = words_BKL[torch.arange(batch, device=device), best_B]
         return words_BL.masked_fill(words_BL == END, PAD)

@@ -1,7 +1,7 @@
-"""The image retriever F of question dialogs (ChatIR, Levy et al. 2023): text → a query in the space of images, whose features are frozen.
+"""Image retriever F for question dialogs (ChatIR, Levy et al. 2023): dialog text → query in the image space.
 
-It is the text half of CLIP or BLIP, trained on, or a small transformer, trained from scratch. All vectors have unit length, so that the
-nearest by distance are the nearest by cosine.
+The encoder is either the text half of CLIP or BLIP, fine-tuned, or a small transformer trained from scratch.
+Image features are frozen. All vectors have unit length, so Euclidean distance and cosine rank alike.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,10 @@ from fashioniq.models.text import TEXTS, ImageText
 
 
 class TextTower(nn.Module):
-    """What dialogs train: texts → queries, N×`size`, of which no more than `limit` tokens are read; `tokens` are what `forward` takes."""
+    """Base class of trainable text encoders, texts → queries N×`size`.
+
+    `tokens` prepares the input of `forward`. Texts are truncated to `limit` tokens.
+    """
 
     size: int
     limit: int
@@ -27,26 +30,30 @@ class TextTower(nn.Module):
         raise NotImplementedError
 
     def lengths(self, texts: Sequence[str]) -> list[int]:
-        """How many tokens each text has before it is cut."""
+        """Return the number of tokens of each text before truncation."""
         raise NotImplementedError
 
     def embed_images(self, features_ND: Tensor) -> Tensor:
-        """The images in the space of the queries, N×D."""
+        """Map image features to the query space, N×D."""
         raise NotImplementedError
 
     @torch.no_grad()
     def encode(self, texts: Sequence[str]) -> Tensor:
-        """The queries of texts, N×D; in evaluation mode without dropout."""
+        """Encode texts in batches, N×D, without gradients."""
         device = next(self.parameters()).device
         return torch.cat([self(self.tokens(texts[start : start + TEXTS]).to(device)) for start in range(0, len(texts), TEXTS)])
 
 
 class TextHalf(TextTower):
-    """The text half of CLIP or BLIP; its weights have the names that they have in the whole model. Its images' vectors are the features."""
+    """Text half of CLIP or BLIP. Image features are the image vectors of the same model.
+
+    Weights keep the names that they have in the complete model.
+    """
 
     def __init__(self, encoder: ImageText) -> None:
         super().__init__()
-        self._whole = (encoder,)  # in a tuple, so that the image half is no part of this module: neither trained nor saved
+        # The tuple hides the image half from nn.Module, so it is neither trained nor saved.
+        self._whole = (encoder,)
         self.size, self.limit = encoder.size, encoder.limit
         for name, module in encoder.text_half().items():
             self.add_module(name, module.requires_grad_(True))
@@ -65,7 +72,10 @@ class TextHalf(TextTower):
 
 
 class DialogEncoder(TextTower):
-    """A transformer reads the words; the mean of its outputs is the query, `width` wide. The features go through one linear map."""
+    """Transformer over the words of a dialog; the query, of size `width`, is the mean of its outputs.
+
+    Image features are mapped to the same space by one linear layer.
+    """
 
     def __init__(self, config: DialogEncoderConfig, *, vocabulary: Vocabulary, features: int) -> None:
         super().__init__()
@@ -74,7 +84,8 @@ class DialogEncoder(TextTower):
         self.image = nn.Linear(features, width, bias=False)
         self.word = small_embedding(len(vocabulary), width, padding=PAD)
         self.place = small_embedding(limit + 1, width)
-        self.special = nn.Parameter(torch.randn(width) * width**-0.5)  # stands before the words: there may be none
+        # first token, since a text may be empty
+        self.special = nn.Parameter(torch.randn(width) * width**-0.5)
         self.drop = nn.Dropout(config.dropout)
         self.encoder = Encoder(width, config.heads, config.hidden, config.layers, config.dropout)
         self.query = nn.Linear(width, width)
@@ -83,7 +94,7 @@ class DialogEncoder(TextTower):
         return [len(tokenize(text)) for text in texts]
 
     def tokens(self, texts: Sequence[str]) -> Tensor:
-        """Word ids, B×L, padded to the longest text of them."""
+        """Word ids, B×L, padded to the longest text of the batch."""
         words_BL = self.vocabulary.encode(texts, self.limit)
         return words_BL[:, : int((words_BL != PAD).sum(1).max())]
 

@@ -1,4 +1,4 @@
-"""Image → feature: timm's networks up to the last average pooling (EfficientNet-b7: 2560 numbers)."""
+"""Image encoders: timm networks up to the last average pooling (EfficientNet-b7: 2560 features)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
@@ -18,29 +18,32 @@ T = TypeVar("T")
 
 
 def create_encoder(name: str, pretrained: bool = False) -> nn.Module:
-    """A timm network without its classifier. `efficientnet-b7`, as the paper says it, is timm's `tf_efficientnet_b7`.
+    """Create a timm network without its classifier. `efficientnet-b7` stands for timm's `tf_efficientnet_b7`.
 
-    Raises ValueError for a name that timm does not know; whatever the download raises where `pretrained` cannot be had.
+    Raises ValueError for a name that timm does not have. With `pretrained`, errors of the download propagate.
     """
     of_timm = "tf_efficientnet_" + name.removeprefix("efficientnet-") if name.startswith("efficientnet-") else name
     if not timm.is_model(of_timm):
-        raise ValueError(f"there is no network {name!r}")
+        raise ValueError(f"timm has no network {name!r}")
     return timm.create_model(of_timm, pretrained=pretrained, num_classes=0)
 
 
 def encoder_size(encoder: nn.Module) -> int:
-    """The length of the feature vector."""
+    """Return the size of the feature vector."""
     return int(encoder.num_features)  # type: ignore[arg-type]
 
 
 def encoder_mean_std(encoder: nn.Module) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """The mean and deviation of pixel values that the network's pretrained weights expect."""
+    """Return the pixel mean and standard deviation that the pretrained weights expect."""
     config: Any = encoder.pretrained_cfg
     return tuple(config["mean"]), tuple(config["std"])
 
 
 class _Gated(nn.Module):
-    """timm's squeeze-and-excitation for inference: pooled by the kernel that sums bfloat16 without a float32 copy, scaled in place."""
+    """timm's squeeze-and-excitation block for inference.
+
+    It pools without a float32 copy of a bfloat16 input, and scales the input in place.
+    """
 
     def __init__(self, block: SqueezeExcite) -> None:
         super().__init__()
@@ -51,7 +54,7 @@ class _Gated(nn.Module):
 
 
 class InFloat32(nn.Module):
-    """A module that computes in float32 also under autocast."""
+    """Wrapper that runs a module in float32, also under autocast."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
@@ -65,11 +68,12 @@ class InFloat32(nn.Module):
 
 @torch.no_grad()
 def prepare_inference(encoder: nn.Module) -> nn.Module:
-    """Make an EfficientNet of timm faster for inference, in place: the same function in eval mode, which can no longer be trained.
+    """Optimize a timm EfficientNet for inference, in place. It computes the same function, but cannot be
+    trained.
 
-    Each batch norm goes into the weights of the convolution before it. The first convolution and the first two stages stay in float32 under
-    autocast: most of the error of bfloat16 comes from them. Other networks stay as they are: only of this one is it known that modules
-    are applied in the order in which they are listed.
+    Each batch norm is fused into the preceding convolution. The first convolution and the first two stages
+    stay in float32 under autocast, since they cause most of the bfloat16 error. Other networks are
+    returned unchanged, because fusing assumes that modules run in the order in which they are listed.
     """
     if not isinstance(encoder, timm.models.EfficientNet):
         return encoder
@@ -89,15 +93,16 @@ def prepare_inference(encoder: nn.Module) -> nn.Module:
 
 
 def captured(forward: Callable[[Tensor], T], example: Tensor) -> Callable[[Tensor], T]:
-    """`forward` as one CUDA graph for tensors of the shape of `example`: launching the kernels one by one can take longer than they do.
+    """Capture `forward` as a CUDA graph for inputs of the shape of `example`, which saves kernel launch time.
 
-    What it returns is written over by the next call. Tensors of another shape go the usual way, as do all where no graph can be captured.
+    The next call overwrites the returned tensors. Inputs of another shape, and all inputs if the capture
+    fails, run `forward` itself.
     """
     stream, graph, images = torch.cuda.Stream(example.device), torch.cuda.CUDAGraph(), example.clone()
     stream.wait_stream(torch.cuda.current_stream(example.device))
     try:
         with torch.cuda.stream(stream):
-            for _ in range(3):  # libraries set themselves up and choose their kernels
+            for _ in range(3):  # warm-up: libraries initialize and select kernels
                 forward(images)
         with torch.cuda.graph(graph, stream=stream):
             made = forward(images)
@@ -115,15 +120,17 @@ def captured(forward: Callable[[Tensor], T], example: Tensor) -> Callable[[Tenso
 
 
 def normalise(mean: Sequence[float], std: Sequence[float]) -> v2.Transform:
-    """From uint8 pixels to the floats that a network expects."""
+    """Transform from uint8 pixels to the normalized floats that a network expects."""
     return v2.Compose([v2.ToDtype(torch.float32, scale=True), v2.Normalize(list(mean), list(std))])
 
 
 def convert_efficientnet_pytorch(weights: Mapping[str, Tensor], encoder: nn.Module) -> dict[str, Tensor]:
-    """The tensors of an efficientnet_pytorch checkpoint under the names of timm's `tf_efficientnet_*`.
+    """Convert an efficientnet_pytorch checkpoint to the names of timm's `tf_efficientnet_*`, without the
+    classifier.
 
-    Both networks list the same tensors in the same order, so position decides, whatever the order of the file; the
-    classifier is left out. Raises ValueError where a name is missing or a shape does not fit: the checkpoint is of another size.
+    Both networks list the same tensors in the same order, so they are matched by position. Raises
+    ValueError if a tensor is missing or has another shape, for example because the checkpoint is of
+    another network size.
     """
     config: Any = encoder.pretrained_cfg
     size = config["architecture"].removeprefix("tf_efficientnet_")
@@ -132,7 +139,7 @@ def convert_efficientnet_pytorch(weights: Mapping[str, Tensor], encoder: nn.Modu
     converted = {}
     for name, (own_name, own) in zip(names, encoder.state_dict().items(), strict=True):
         if name not in weights or weights[name].shape != own.shape:
-            found = "missing" if name not in weights else f"of shape {tuple(weights[name].shape)}"
-            raise ValueError(f"{name} is {found}, {tuple(own.shape)} was expected")
+            found = "no such tensor" if name not in weights else f"{tuple(weights[name].shape)}"
+            raise ValueError(f"{name}: expected shape {tuple(own.shape)}, found {found}")
         converted[own_name] = weights[name]
     return converted

@@ -1,11 +1,12 @@
-"""The dialog retriever: everything said so far → a query in the space of the images (Fashion IQ, section 4.2).
+"""Dialog retriever: dialog history → query in the image space (Fashion IQ, section 4.2).
 
-Each turn gives 18 tokens: one special, eight words, eight attributes of the item shown, its image. A transformer
-attends over the tokens of all turns; the mean of its outputs, through a ReLU and a linear map, is the query. Images of
-the gallery and of the dialog go through one shared embedding, and the search is by Euclidean distance.
+Each turn has 18 tokens: a special token, eight words, eight attributes of the item shown, and its image. A
+transformer attends over the tokens of all turns. The query is the mean of its outputs after a ReLU and a
+linear layer. Images of the gallery and of the dialog share one embedding; the search uses Euclidean distance.
 
-The paper's attention looks both ways, so that every turn encodes the whole history anew. With `attention` "turn-causal" a turn
-looks at itself and at the turns before it, and what they were encoded to is kept: a turn costs as much as the first one.
+With the paper's "both-ways" `attention`, every turn encodes the whole history again. With "turn-causal", a
+turn attends to itself and to earlier turns, whose keys and values are cached, so each turn is encoded
+once.
 """
 
 from typing import Any, NamedTuple
@@ -21,20 +22,21 @@ from fashioniq.models.layers import Encoder
 
 
 class State(NamedTuple):
-    """What has been heard: which tokens of all turns are not padding, how many turns; both-ways attention keeps the tokens,
+    """Dialog history: the token mask, the number of turns, and the tokens (both-ways attention) or their
+    encoding.
 
-    turn-causal attention what they were encoded to: keys and values of every layer, and the sum of the outputs.
+    Turn-causal attention stores the keys and values of every layer in `cache`, and the sum of the outputs.
     """
 
     mask_BL: Tensor
     turns: int
     tokens_BLD: Tensor
-    seen: list[Tensor] | None = None
+    cache: list[Tensor] | None = None
     sum_BD: Tensor | None = None
 
 
-class BentLinear(nn.Module):
-    """A linear map and, added to it, one with `hidden` ReLUs in between: the space may part what lies on one line of features."""
+class LinearPlusMLP(nn.Module):
+    """Sum of a linear layer and an MLP with `hidden` ReLU units, which can separate collinear features."""
 
     def __init__(self, features: int, hidden: int, width: int) -> None:
         super().__init__()
@@ -45,39 +47,42 @@ class BentLinear(nn.Module):
         return self.straight(features_BD) + self.bent(features_BD)
 
 
-class Listener(nn.Module):
-    """What every retriever has: the space that is searched, `width` wide, and the maximum length of a caption, `max_words`."""
+class BaseRetriever(nn.Module):
+    """Base class of retrievers: the image embedding of size `width`, and the caption length limit
+    `max_words`."""
 
     def __init__(self, config: RetrieverConfig | ComposerConfig, *, features: int, max_words: int) -> None:
         super().__init__()
         self.width, self.max_words = config.width, max_words
         if hidden := config.image_mlp_width:
-            self.image: nn.Module = BentLinear(features, hidden, config.width)
+            self.image: nn.Module = LinearPlusMLP(features, hidden, config.width)
         else:
             self.image = nn.Linear(features, config.width, bias=False)
 
     def embed_images(self, features_BD: Tensor) -> Tensor:
-        """The shared image embedding, of unit length: for the gallery, the items shown, targets and negatives."""
+        """Embed image features at unit length: gallery, items shown, targets and negatives."""
         return F.normalize(self.image(features_BD), dim=-1)
 
     def set_word_vectors(self, vectors_VD: Tensor) -> None:
-        """Put pretrained vectors in place of the words' random ones; they stay frozen."""
+        """Replace the word embeddings by pretrained vectors, which stay frozen."""
         raise NotImplementedError
 
     def start(self, batch: int) -> Any:
-        """The state of dialogs without history."""
+        """Return the state of `batch` dialogs without history."""
         raise NotImplementedError
 
     def step(self, state: Any, turn: Turn) -> tuple[Tensor, Any]:
-        """The query after one more turn, B×D, and the state that has heard it."""
+        """Return the query after one more turn, B×D, and the new state."""
         raise NotImplementedError
 
 
-class DialogRetriever(Listener):
-    """Dialog → query. `attributes` is the number of attribute words known, 0 for none to be used.
+class DialogRetriever(BaseRetriever):
+    """Transformer retriever, dialog → query.
 
-    With a `word_vector_size` the words' vectors are pretrained and frozen, as GloVe's (`set_word_vectors`); else they are learnt.
-    Tokens have a deviation of about 1: much shorter ones drown in what the first layer adds to them.
+    `attributes` is the size of the attribute vocabulary; with 0 the model uses no attributes. If
+    `word_vector_size` is not 0, word vectors are pretrained and frozen, such as GloVe's
+    (`set_word_vectors`); otherwise they are learned. Token embeddings have a standard deviation of about
+    1: smaller initial scales are swamped by the first layer's residual.
     """
 
     def __init__(
@@ -101,34 +106,41 @@ class DialogRetriever(Listener):
         else:
             self.word = nn.Embedding(vocabulary, width, padding_idx=PAD)
         self.special = nn.Parameter(torch.randn(width))
-        self.place = nn.Embedding(1 + max_words + 2, width)  # special, each word, an attribute, the image
+        self.place = nn.Embedding(1 + max_words + 2, width)  # special, words, attributes, image
         self.turn = nn.Embedding(max_turns, width)
         self.encoder = Encoder(width, config.heads, config.hidden, config.layers, dropout=0.0)
         self.query = nn.Linear(width, width)
-        nn.init.normal_(self.query.weight, std=0.1 * width**-0.5)  # queries start short, about as far from every image:
-        nn.init.zeros_(self.query.bias)  # the loss starts near its chance value
+        # Queries start short, so they are about equally far from every image and the loss starts near chance.
+        nn.init.normal_(self.query.weight, std=0.1 * width**-0.5)
+        nn.init.zeros_(self.query.bias)
 
     def set_word_vectors(self, vectors_VD: Tensor) -> None:
-        """Put pretrained vectors in place of the words' random ones; they stay frozen. The map behind them makes them as long as all tokens."""
+        """Replace the word embeddings by pretrained vectors, which stay frozen.
+
+        The linear layer after them is initialized so that words have the scale of the other tokens.
+        """
         vectors, linear = self.word[0], self.word[1]  # type: ignore[index]
         vectors.weight.data.copy_(vectors_VD)
         length = vectors_VD.square().mean().sqrt().clamp_min(1e-6)
         nn.init.normal_(linear.weight, std=float(1 / (length * vectors_VD.shape[1] ** 0.5)))
 
     def start(self, batch: int) -> State:
-        """No history."""
+        """Return the state of `batch` dialogs without history."""
         device = self.special.device
         return State(torch.empty(batch, 0, dtype=torch.bool, device=device), 0, torch.empty(batch, 0, self.width, device=device))
 
     def step(self, state: State, turn: Turn) -> tuple[Tensor, State]:
-        """The query after one more turn, B×D. Turns past the last that training knew carry the mark of that one."""
+        """Return the query after one more turn, B×D, and the new state.
+
+        Turns after the last one of the training share its turn embedding.
+        """
         tokens_BLD, turn_mask_BL = self._embed(turn)
         tokens_BLD = tokens_BLD + self.turn.weight[min(state.turns, self.max_turns - 1)]
         state = state._replace(mask_BL=torch.cat([state.mask_BL, turn_mask_BL], 1), turns=state.turns + 1)
         if self.turn_causal:
-            outputs_BLD, seen = self.encoder.go_on(tokens_BLD, state.mask_BL, state.seen)
+            outputs_BLD, cache = self.encoder.extend(tokens_BLD, state.mask_BL, state.cache)
             sum_BD = _masked_sum(outputs_BLD, turn_mask_BL) + (0 if state.sum_BD is None else state.sum_BD)
-            state = state._replace(seen=seen, sum_BD=sum_BD)
+            state = state._replace(cache=cache, sum_BD=sum_BD)
         else:
             state = state._replace(tokens_BLD=torch.cat([state.tokens_BLD, tokens_BLD], 1))
             sum_BD = _masked_sum(self.encoder(state.tokens_BLD, state.mask_BL), state.mask_BL)
@@ -137,7 +149,8 @@ class DialogRetriever(Listener):
     def _embed(self, turn: Turn) -> tuple[Tensor, Tensor]:
         batch, place = len(turn.words_BL), self.place.weight
         words_BL = turn.words_BL
-        places_L = torch.arange(1, 1 + words_BL.shape[1], device=words_BL.device).clamp(max=self.max_words)  # later words carry the last mark
+        # Words after the first `max_words` share the last position embedding.
+        places_L = torch.arange(1, 1 + words_BL.shape[1], device=words_BL.device).clamp(max=self.max_words)
         special_B1D = (self.special + place[0]).expand(batch, 1, -1)
         words_BLD = self.word(words_BL) + place[places_L]
         image_B1D = self.width**0.5 * self.embed_images(turn.image_BD).unsqueeze(1) + place[-1]

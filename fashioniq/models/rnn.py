@@ -1,6 +1,6 @@
-"""The recurrent baselines: Guo et al.'s dialog retriever (NeurIPS 2018) and show, attend and tell on the difference of two products.
+"""Recurrent baselines: Guo et al.'s dialog retriever (NeurIPS 2018), and a show-attend-and-tell captioner.
 
-Both serve wherever the transformers do: the same tokens come in, the same words and queries come out.
+Both have the same inputs and outputs as the transformers.
 """
 
 from typing import NamedTuple
@@ -13,15 +13,17 @@ from fashioniq.data.items import ItemInputs
 from fashioniq.data.words import PAD
 from fashioniq.loop.messages import Turn
 from fashioniq.models.configs import WORD_WIDTH, CaptionerConfig, RetrieverConfig
-from fashioniq.models.decoding import Speaker
-from fashioniq.models.layers import Slots, mean_embedding, small_embedding
-from fashioniq.models.retriever import Listener
+from fashioniq.models.decoding import BaseCaptioner
+from fashioniq.models.layers import BeamSlots, mean_embedding, small_embedding
+from fashioniq.models.retriever import BaseRetriever
 
 
-class RNNRetriever(Listener):
-    """Dialog → query: a convolution over the words, a GRU over the turns. `attributes` is the number of words known, 0 for none to be used.
+class RNNRetriever(BaseRetriever):
+    """Dialog → query, by a convolution over the words and a GRU over the turns.
 
-    With a `word_vector_size` the words' vectors are pretrained and frozen (`set_word_vectors`); otherwise they are learned.
+    `attributes` is the size of the attribute vocabulary; with 0 the model uses no attributes. If
+    `word_vector_size` is not 0, word vectors are pretrained and frozen (`set_word_vectors`); otherwise
+    they are learned.
     """
 
     def __init__(
@@ -45,38 +47,39 @@ class RNNRetriever(Listener):
         self.turn = nn.Linear(width, width)
         self.history = nn.GRUCell(width, width)
         self.query = nn.Linear(width, width)
-        nn.init.normal_(self.query.weight, std=0.1 * width**-0.5)  # queries start short, about as far from every image:
-        nn.init.zeros_(self.query.bias)  # the loss starts near its chance value
+        # Queries start short, so they are about equally far from every image and the loss starts near chance.
+        nn.init.normal_(self.query.weight, std=0.1 * width**-0.5)
+        nn.init.zeros_(self.query.bias)
 
     def set_word_vectors(self, vectors_VD: Tensor) -> None:
-        """Put pretrained vectors in place of the words' random ones; they stay frozen."""
+        """Replace the word embeddings by pretrained vectors, which stay frozen."""
         self.word.weight.data.copy_(vectors_VD)
 
     def start(self, batch: int) -> Tensor:
-        """No history: B×D."""
+        """Return the hidden state of `batch` dialogs without history, B×D."""
         return torch.zeros(batch, self.width, device=self.query.weight.device)
 
     def step(self, state: Tensor, turn: Turn) -> tuple[Tensor, Tensor]:
-        """The query after one more turn, and the history that has heard it, both B×D."""
+        """Return the query after one more turn and the new hidden state, both B×D."""
         seen_BD = self.embed_images(turn.image_BD)
         if self.attribute is not None:
             seen_BD = seen_BD + mean_embedding(self.attribute, turn.attributes_BA)
-        state = self.history(self.turn(self._hear(turn.words_BL) + seen_BD), state)
+        state = self.history(self.turn(self._encode_words(turn.words_BL) + seen_BD), state)
         return self.query(state), state
 
-    def _hear(self, words_BL: Tensor) -> Tensor:
-        words_BDL = F.pad(self.word(words_BL).transpose(1, 2), (0, 1))  # the last word makes a pair with nothing
-        heard_BDL = F.relu(self.pairs_of_words(words_BDL)) * (words_BL != PAD).unsqueeze(1)
-        heard_BD = heard_BDL.amax(2)
-        many = self.norm.training and len(heard_BD) > 1  # one dialog has no deviation
-        heard_BD = self.norm(heard_BD) if many else F.batch_norm(
-            heard_BD, self.norm.running_mean, self.norm.running_var, self.norm.weight, self.norm.bias
+    def _encode_words(self, words_BL: Tensor) -> Tensor:
+        words_BDL = F.pad(self.word(words_BL).transpose(1, 2), (0, 1))  # zero padding completes the last pair
+        outputs_BDL = F.relu(self.pairs_of_words(words_BDL)) * (words_BL != PAD).unsqueeze(1)
+        pooled_BD = outputs_BDL.amax(2)
+        many = self.norm.training and len(pooled_BD) > 1  # batch statistics need more than one dialog
+        pooled_BD = self.norm(pooled_BD) if many else F.batch_norm(
+            pooled_BD, self.norm.running_mean, self.norm.running_var, self.norm.weight, self.norm.bias
         )
-        return self.text(heard_BD)
+        return self.text(pooled_BD)
 
 
 class RecurrentState(NamedTuple):
-    """The LSTM's state of every row, and what it attends to: the tokens of its pair, their keys, and which are not padding."""
+    """LSTM state of every row, and the tokens of its pair with their keys and mask, which it attends to."""
 
     hidden_RD: Tensor
     cell_RD: Tensor
@@ -85,21 +88,23 @@ class RecurrentState(NamedTuple):
     keys_BLD: Tensor
     mask_BL: Tensor
 
-    def select(self, parent_R: Tensor, slots: Slots) -> "RecurrentState":
-        """Rows that go on from the rows parent_R, of the same pairs."""
+    def select(self, parent_R: Tensor, slots: BeamSlots) -> "RecurrentState":
+        """Return the state whose row r continues row parent_R[r] of the same pair."""
         hidden_RD, cell_RD = self.hidden_RD.index_select(0, parent_R), self.cell_RD.index_select(0, parent_R)
         return self._replace(hidden_RD=hidden_RD, cell_RD=cell_RD, pair_R=slots.slot_R // slots.beams)
 
 
-class RNNCaptioner(Speaker):
-    """(reference, target) → words, by an LSTM that attends to the difference of the images and to the attributes of both."""
+class RNNCaptioner(BaseCaptioner):
+    """(reference, target) → words, by an LSTM with attention to the image difference and both products'
+    attributes."""
 
     def __init__(self, config: CaptionerConfig, *, vocabulary: int, features: int, attributes: int) -> None:
         width = config.width
         super().__init__(vocabulary, config.max_words, width)
         self.image = nn.Linear(features, width)
         self.attribute = small_embedding(attributes + 1, width, padding=0) if attributes else None
-        self.role = small_embedding(3, width)  # the difference, an attribute of the reference, one of the target
+        # roles: image difference, attribute of the reference, attribute of the target
+        self.role = small_embedding(3, width)
         self.word = small_embedding(vocabulary, width, padding=PAD)
         self.drop = nn.Dropout(config.dropout)
         self.first = nn.Linear(width, 2 * width)
@@ -108,7 +113,7 @@ class RNNCaptioner(Speaker):
         self.out = nn.Linear(2 * width, vocabulary)
 
     def encode(self, reference: ItemInputs, target: ItemInputs) -> RecurrentState:
-        """The tokens of the pair, and the LSTM's first state made of their mean."""
+        """Encode the tokens of each pair, and compute the first LSTM state from their mean."""
         tokens = [self.image(reference.features_BD - target.features_BD).unsqueeze(1) + self.role.weight[0]]
         masks = [torch.ones_like(tokens[0][..., 0], dtype=torch.bool)]
         if self.attribute is not None:
@@ -123,7 +128,7 @@ class RNNCaptioner(Speaker):
 
     def forward(self, reference: ItemInputs, target: ItemInputs, words_RL: Tensor) -> Tensor:
         pairs = len(reference.features_BD)
-        slots = Slots.full(pairs, len(words_RL) // pairs, words_RL.device)
+        slots = BeamSlots.full(pairs, len(words_RL) // pairs, words_RL.device)
         state = self.encode(reference, target).select(slots.slot_R // slots.beams, slots)
         logits = []
         for last_R in words_RL.unbind(1):

@@ -1,7 +1,8 @@
-"""Dialog encoders of the general protocol: CLIP and BLIP (image–text retrieval), whose texts and images share one space.
+"""Pretrained dialog encoders: CLIP and BLIP (image–text retrieval), which embed texts and images in one
+space.
 
-They come through `transformers`, by a folder or by a name of the hub. All vectors are of unit length, so that Euclidean distance ranks
-as cosine similarity does.
+`transformers` loads them from a folder or the hub. All vectors have unit length, so Euclidean distance and
+cosine similarity rank alike.
 """
 
 import hashlib
@@ -18,11 +19,11 @@ from torch import Tensor, nn
 from fashioniq.data.dialogues import JOINED, Dialogue, dialog_text
 from fashioniq.loop.messages import Turn
 
-TEXTS = 128  # encoded at a time
+TEXTS = 128  # texts per batch
 
 
 class TextEncoder(Protocol):
-    """Texts → vectors of unit length, N×`size`; what is longer than `limit` tokens is cut."""
+    """Texts → vectors of unit length, N×`size`. Texts are truncated to `limit` tokens."""
 
     size: int
     limit: int
@@ -30,56 +31,59 @@ class TextEncoder(Protocol):
     def encode(self, texts: list[str]) -> Tensor: ...
 
     def lengths(self, texts: list[str]) -> list[int]:
-        """How many tokens each text has before it is cut."""
+        """Return the number of tokens of each text before truncation."""
         ...
 
 
 class TextRetriever:
-    """Questions and answers → a query: the texts of all rounds joined by `separator`, or with `last_only` the last one, as PlugIR's are."""
+    """Questions and answers → query: the texts of all rounds, joined by `separator`.
+
+    With `last_only`, the query is the text of the last round, as in PlugIR.
+    """
 
     def __init__(self, encoder: TextEncoder, separator: str = JOINED, last_only: bool = False) -> None:
         self.encoder, self.separator, self.last_only = encoder, separator, last_only
 
     def start(self, batch: int) -> list[tuple[str, ...]]:
-        """No rounds."""
+        """Return `batch` dialogs without rounds."""
         return [()] * batch
 
     def step(self, state: list[tuple[str, ...]], turn: Turn) -> tuple[Tensor, list[tuple[str, ...]]]:
-        """The query after one more round, B×D."""
+        """Return the query after one more round, B×D, and the rounds so far."""
         state = [(*rounds, text) for rounds, text in zip(state, turn.rounds, strict=True)]
         queries = [dialog_text(Dialogue("", rounds, self.last_only), len(rounds) - 1, self.separator) for rounds in state]
         return self.encoder.encode(queries), state
 
 
 class RecordedQueries:
-    """Queries of another system for one batch of dialogs, B×T×D, of unit length."""
+    """Precomputed queries for one batch of dialogs, B×T×D, of unit length."""
 
     def __init__(self, query_BTD: Tensor) -> None:
         self.query_BTD = query_BTD
 
     def start(self, batch: int) -> int:
-        """The number of turns so far: none."""
+        """Return 0, the number of turns so far."""
         return 0
 
     def step(self, state: int, turn: Turn) -> tuple[Tensor, int]:
-        """The query of the turn, B×D."""
+        """Return the query of the turn, B×D."""
         return self.query_BTD[:, state], state + 1
 
 
 class NoSearch:
-    """Makes no queries, for dialogs that nothing is searched by."""
+    """Retriever without queries, for dialogs that are only recorded."""
 
     def start(self, batch: int) -> Tensor:
-        """An empty query for each dialog."""
+        """Return an empty query for each dialog, B×0."""
         return torch.zeros(batch, 0)
 
     def step(self, state: Tensor, turn: Turn) -> tuple[Tensor, Tensor]:
-        """Empty queries, B×0."""
+        """Return empty queries, B×0."""
         return state, state
 
 
 class ImageText:
-    """A model of texts and images in one space: a TextEncoder, and `encode_images` for the images that are searched."""
+    """Base class of models with one space for texts and images: a TextEncoder with `encode_images`."""
 
     kind: str
     size: int
@@ -91,13 +95,13 @@ class ImageText:
         self.image_size: int = model.config.vision_config.image_size
 
     def to(self, device: torch.device | str) -> "ImageText":
-        """The same on another device."""
+        """Move the model to a device, and return it."""
         self._model.to(device)
         return self
 
     @torch.inference_mode()
     def encode(self, texts: list[str]) -> Tensor:
-        """Texts as vectors, N×D."""
+        """Encode texts, N×D."""
         parts = [self._encode(texts[start : start + TEXTS]) for start in range(0, len(texts), TEXTS)]
         return torch.cat(parts) if parts else torch.empty(0, self.size)
 
@@ -105,31 +109,32 @@ class ImageText:
         return self.embed(self.tokens(texts).to(self._model.device))
 
     def tokens(self, texts: Sequence[str]) -> Any:
-        """The ids and the mask of texts, cut at the limit."""
+        """Tokenize texts: ids and mask, truncated to `limit` tokens."""
         return self._tokenizer(list(texts), padding=True, truncation=True, max_length=self.limit, return_tensors="pt")
 
     def embed(self, tokens: Any) -> Tensor:
-        """Texts of such ids as vectors, B×D."""
+        """Encode the output of `tokens`, B×D."""
         return unit(self._texts(tokens["input_ids"], tokens["attention_mask"]))
 
     def text_half(self) -> dict[str, nn.Module]:
-        """The modules that texts go through, by the names that they have in the model."""
+        """Return the modules of the text half by their names in the model."""
         return {name: getattr(self._model, name) for name in self.text_names}
 
     def lengths(self, texts: list[str]) -> list[int]:
-        """How many tokens each text has, with those that begin and end it, before it is cut."""
+        """Return the number of tokens of each text before truncation, with start and end tokens."""
         return [len(ids) for ids in self._tokenizer(texts, verbose=False)["input_ids"]]
 
     @torch.inference_mode()
     def encode_images(self, images: Sequence[Image.Image]) -> Tensor:
-        """RGB images as vectors, N×D."""
+        """Encode RGB images, N×D."""
         if not images:
             return torch.empty(0, self.size)
         pixels_BCHW = self._processor(images=list(images), return_tensors="pt", **self._sizes())["pixel_values"]
         return unit(self._images(pixels_BCHW.to(self._model.device)))
 
     def fingerprint(self) -> str:
-        """What identifies the weights that images go through: models that differ in their texts alone share the images' vectors."""
+        """Hash of the weights of the image half. Models that differ only in the text half share image
+        vectors."""
         digest = hashlib.sha256()
         for module in self._image_half():
             for name, tensor in sorted(module.state_dict().items()):
@@ -150,7 +155,7 @@ class ImageText:
 
 
 class CLIP(ImageText):
-    """CLIP (Radford et al. 2021): texts of 77 tokens at most."""
+    """CLIP (Radford et al. 2021), for texts of at most 77 tokens."""
 
     kind = "clip"
     text_names = ("text_model", "text_projection")
@@ -170,7 +175,10 @@ class CLIP(ImageText):
 
 
 class BLIP(ImageText):
-    """BLIP's contrastive half (Li et al. 2022), which ChatIR's image retriever is trained from: the first token of each side, projected."""
+    """Contrastive half of BLIP (Li et al. 2022): the projected first token of each side.
+
+    ChatIR's image retriever is fine-tuned from it.
+    """
 
     kind = "blip"
     text_names = ("text_encoder", "text_proj")
@@ -179,7 +187,7 @@ class BLIP(ImageText):
         super().__init__(model, tokenizer, processor)
         self.size = model.config.image_text_hidden_size
 
-    def _sizes(self) -> dict[str, Any]:  # weights of another size than the processor's may have been put in
+    def _sizes(self) -> dict[str, Any]:  # replaced weights may need another image size than the processor's
         return {"size": {"height": self.image_size, "width": self.image_size}}
 
     def _texts(self, ids_BL: Tensor, there_BL: Tensor) -> Tensor:
@@ -193,24 +201,27 @@ class BLIP(ImageText):
 
 
 def load_text_encoder(name_or_folder: str, weights: Mapping[str, Tensor] | None = None) -> ImageText:
-    """A CLIP or BLIP model of a folder or of the hub, both halves of it; `weights` replace its own (BLIP; see `blip_names`).
+    """Load a CLIP or BLIP model from a folder or the hub; `weights` replace those of BLIP (see `blip_names`).
 
-    Raises ImportError without `transformers`, ValueError for a model of another kind and for weights that do not fit, OSError for one that cannot
-    be had.
+    Raises ImportError without `transformers`, ValueError for another type of model and for weights that do
+    not fit, and OSError if the model cannot be read or downloaded.
     """
     from transformers import AutoConfig, AutoImageProcessor, AutoTokenizer, BlipForImageTextRetrieval, CLIPModel, logging
 
     logging.set_verbosity_error()
-    if os.path.isdir(name_or_folder):  # a download shows its progress
+    if os.path.isdir(name_or_folder):  # progress bars are for downloads only
         logging.disable_progress_bar()
     config = AutoConfig.from_pretrained(name_or_folder)
     if config.model_type not in ("clip", "blip"):
-        raise ValueError(f"it is a model of the type {config.model_type}: CLIP and BLIP for image–text retrieval are known")
+        raise ValueError(f"expected a CLIP or BLIP model, found the type {config.model_type}")
     tokenizer = AutoTokenizer.from_pretrained(name_or_folder)
-    processor = AutoImageProcessor.from_pretrained(name_or_folder, backend="pil")  # as the papers' pictures were resized
+    # The papers resized pictures with PIL.
+    processor = AutoImageProcessor.from_pretrained(name_or_folder, backend="pil")
     if config.model_type == "clip":
         if weights is not None:
-            raise ValueError("weights can be put into BLIP alone: give a folder with CLIP's")
+            raise ValueError(
+                "weights can replace those of BLIP only; for CLIP, give a folder with the weights"
+            )
         return CLIP(CLIPModel.from_pretrained(name_or_folder), tokenizer, processor)
     if weights is None:
         return BLIP(BlipForImageTextRetrieval.from_pretrained(name_or_folder), tokenizer, processor)
@@ -219,11 +230,11 @@ def load_text_encoder(name_or_folder: str, weights: Mapping[str, Tensor] | None 
     if places is not None:
         config.vision_config.image_size = math.isqrt(places.shape[1] - 1) * config.vision_config.patch_size
     model = BlipForImageTextRetrieval.from_pretrained(name_or_folder, config=config, ignore_mismatched_sizes=True)
-    _put(model, weights)
+    _load_weights(model, weights)
     return BLIP(model, tokenizer, processor)
 
 
-_BLIP_NAMES = (  # of BLIP's own code, which ChatIR's weights have → of transformers
+_BLIP_NAMES = (  # names in BLIP's own code, also used by ChatIR's weights → names in transformers
     ("visual_encoder.cls_token", "vision_model.embeddings.class_embedding"),
     ("visual_encoder.pos_embed", "vision_model.embeddings.position_embedding"),
     ("visual_encoder.patch_embed.proj.", "vision_model.embeddings.patch_embedding."),
@@ -237,7 +248,7 @@ _BLIP_NAMES = (  # of BLIP's own code, which ChatIR's weights have → of transf
 
 
 def blip_names(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors of BLIP's own code under the names of transformers; those that have these names already keep them."""
+    """Rename tensors from BLIP's own code to the names of transformers; other names stay unchanged."""
     renamed = {}
     for name, tensor in weights.items():
         if name.startswith("visual_encoder."):
@@ -247,18 +258,20 @@ def blip_names(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return renamed
 
 
-def _put(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Put weights into a BLIP model; all that a text goes through must be there, the image half may stay as it is."""
+def _load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Load weights into a BLIP model. The text half must be complete; the image half may be missing."""
     own = model.state_dict()
     needed = {name for name in own if name.startswith(("text_encoder.", "text_proj.")) and ".crossattention." not in name}
     if missing := sorted(needed - weights.keys()):
-        raise ValueError(f"the weights lack {len(missing)} tensors of the text encoder, as {missing[0]}")
+        raise ValueError(f"{len(missing)} tensors of the text encoder are missing, such as {missing[0]}")
     for name in sorted(own.keys() & weights.keys()):
         if own[name].shape != weights[name].shape:
-            raise ValueError(f"{name} is of shape {tuple(weights[name].shape)}, {tuple(own[name].shape)} was expected")
+            shapes = f"expected shape {tuple(own[name].shape)}, found {tuple(weights[name].shape)}"
+            raise ValueError(f"{name}: {shapes}")
     model.load_state_dict({name: tensor for name, tensor in weights.items() if name in own}, strict=False)
 
 
 def unit(vectors_ND: Tensor) -> Tensor:
-    """Vectors at unit length in float32, divided in float64 so that equal directions become equal vectors."""
+    """Scale vectors to unit length. The division is in float64, so that equal directions give equal
+    vectors."""
     return F.normalize(vectors_ND.double(), dim=-1).float()

@@ -82,7 +82,7 @@ class Parts:
     catalog: Catalog
     store: FeatureStore
     items: Items
-    retriever: Listener
+    retriever: BaseRetriever
     vocabulary: Vocabulary
     about: RetrieverRun
 

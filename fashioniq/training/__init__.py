@@ -1,1 +1,1 @@
-"""Losses and Lightning modules, one file per model; `fitting` is what all trainings share."""
+"""Losses and Lightning modules, one file per model. `fitting` has what all trainings share."""

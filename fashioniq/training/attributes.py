@@ -1,5 +1,7 @@
-"""Training the attribute predictor: binary cross-entropy of the known labels, mean average precision and
-recall@8 on validation."""
+"""Training of the attribute predictor: binary cross-entropy on known labels.
+
+Validation reports mean average precision and recall@8.
+"""
 
 import sys
 from collections.abc import Sequence
@@ -21,15 +23,16 @@ from fashioniq.models.attributes import AttributePredictor
 from fashioniq.models.encoder import normalise
 from fashioniq.training.processes import FusedTraining
 
-KEPT = 2**29  # bytes of decoded photos that each split may keep in memory
+KEPT = 2**29  # bytes: largest set of decoded photos that a split keeps in memory
 
 
 class LabelledImages(Dataset[tuple[Tensor, Tensor]]):
     """Photos as uint8 squares, 3×size×size, with rows of int8 labels.
 
-    Every photo is decoded once at the start: `failures` has the reason for each one that is left out, and `odd_boxes` counts those
-    whose box is not on the picture, which are used whole. Squares of at most `KEPT` bytes in all stay in memory (`squares_N3SS`);
-    otherwise every photo is decoded again in every epoch.
+    Every photo is decoded once at the start. Photos that cannot be read are skipped, with the reason in
+    `failures`. `odd_boxes` counts photos whose box lies outside the picture; they are used uncropped. If
+    all squares take at most `KEPT` bytes, they stay in memory (`squares_N3SS`); otherwise photos are
+    decoded again in every epoch.
     """
 
     def __init__(self, photos: Sequence[Photo], labels_NA: np.ndarray, size: int, workers: int = 0) -> None:
@@ -61,8 +64,7 @@ class LabelledImages(Dataset[tuple[Tensor, Tensor]]):
 
 
 def augment(images_BCHW: Tensor) -> Tensor:
-    """Each float picture mirrored, shifted and scaled a little at random; never recoloured, colour is an
-    attribute."""
+    """Mirror, shift and scale float pictures at random. Colors are unchanged, since color is an attribute."""
     batch = len(images_BCHW)
     scale_B2 = 0.9 + 0.2 * torch.rand(batch, 2, device=images_BCHW.device)
     scale_B2[:, 0] *= torch.randint(0, 2, (batch,), device=images_BCHW.device) * 2 - 1
@@ -72,23 +74,23 @@ def augment(images_BCHW: Tensor) -> Tensor:
 
 
 def chance_logits(labels_NA: np.ndarray) -> Tensor:
-    """Logits of each attribute's share of the known labels, A: the best constant prediction."""
+    """Logits of the positive share of each attribute's known labels, A: the best constant prediction."""
     known_A = np.maximum(1, (labels_NA >= NO).sum(0))
     return torch.from_numpy((labels_NA == YES).sum(0) / known_A).float().clamp(1e-4, 1 - 1e-4).logit()
 
 
 def attribute_loss(logits_BA: Tensor, labels_BA: Tensor) -> Tensor:
-    """Binary cross-entropy, the mean over the known labels."""
+    """Mean binary cross-entropy over the known labels."""
     known_BA, yes_BA = labels_BA >= NO, (labels_BA == YES).to(logits_BA.dtype)
     loss_BA = F.binary_cross_entropy_with_logits(logits_BA, yes_BA, reduction="none")
     return (loss_BA * known_BA).sum() / known_BA.sum().clamp(min=1)
 
 
 class AttributeTraining(FusedTraining):
-    """Training on batches of (uint8 pictures, int8 labels).
+    """Lightning module for batches of (uint8 pictures, int8 labels).
 
-    Pictures are normalised by `mean_std`. With `head_only` the encoder and its batch statistics stay frozen
-    (the paper's second stage).
+    Pictures are normalized with `mean_std`. With `head_only`, the encoder and its batch statistics are
+    frozen (the paper's second stage).
     """
 
     def __init__(
@@ -108,7 +110,8 @@ class AttributeTraining(FusedTraining):
 
     def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
         images_BCHW, labels_BA = batch
-        self.model.encoder.train(not self.head_only and len(images_BCHW) > 1)  # one picture alone has no batch statistics
+        # batch statistics need more than one picture
+        self.model.encoder.train(not self.head_only and len(images_BCHW) > 1)
         _, logits_BA = self.model(augment(self._prepare(images_BCHW)))
         return attribute_loss(logits_BA, labels_BA)
 
@@ -129,7 +132,7 @@ class AttributeTraining(FusedTraining):
             self.log(f"val_mAP_{kind}", value)
 
     def predict_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
-        """The logits of a batch, B×A."""
+        """Return the logits of a batch, B×A."""
         return self.model(self._prepare(batch[0]))[1].float()
 
     def configure_optimizers(self) -> Any:
@@ -145,6 +148,6 @@ class AttributeTraining(FusedTraining):
 
 @torch.no_grad()
 def score(module: AttributeTraining, batches: DataLoader[Any], device: torch.device) -> np.ndarray:
-    """The logits of all pictures, N×A, by the weights that the module's model has now."""
+    """Return the logits of all pictures, N×A, from the current weights."""
     module.eval().to(device)
     return torch.cat([module.predict_step([part.to(device) for part in batch], 0).cpu() for batch in batches]).numpy()

@@ -1,5 +1,7 @@
-"""Training the relative captioner on human captions: cross-entropy of the next word, Noam's learning rate,
-BLEU on validation."""
+"""Training of the relative captioner on human captions: cross-entropy of the next word, Noam schedule.
+
+Validation reports corpus BLEU.
+"""
 
 from typing import Any
 
@@ -11,14 +13,17 @@ from fashioniq.data.catalog import Pair
 from fashioniq.data.items import ItemInputs, Items
 from fashioniq.data.words import END, PAD, START, Vocabulary
 from fashioniq.metrics.captions import bleu
-from fashioniq.models.decoding import Speaker
+from fashioniq.models.decoding import BaseCaptioner
 from fashioniq.training.processes import FusedTraining, mean_over_processes
 
 
 def caption_examples(pairs: list[Pair], items: Items, vocabulary: Vocabulary, max_words: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Positions of reference and target of each pair, and its K captions with start and end, N×K×(L+2); all
-    padding where it has fewer."""
-    places = {name: place for place, name in enumerate(items.ids)}
+    """Encode captioned pairs: positions of references N and targets N, and words with start and end,
+    N×K×(L+2).
+
+    Missing captions of pairs with fewer than K are all padding.
+    """
+    position_of = {name: position for position, name in enumerate(items.ids)}
     captioned = [pair for pair in pairs if pair.target and pair.captions]
     words_RL = vocabulary.encode([text for pair in captioned for text in pair.captions], max_words)
     length_R = (words_RL != PAD).sum(1)
@@ -27,27 +32,28 @@ def caption_examples(pairs: list[Pair], items: Items, vocabulary: Vocabulary, ma
     most = max(len(pair.captions) for pair in captioned)
     slot_R = torch.tensor([row * most + number for row, pair in enumerate(captioned) for number in range(len(pair.captions))])
     words_NKL = torch.full((len(captioned) * most, framed_RL.shape[1]), PAD).index_copy(0, slot_R, framed_RL).unflatten(0, (-1, most))
-    reference_N = torch.tensor([places[pair.candidate] for pair in captioned])
-    return reference_N, torch.tensor([places[str(pair.target)] for pair in captioned]), words_NKL
+    reference_N = torch.tensor([position_of[pair.candidate] for pair in captioned])
+    return reference_N, torch.tensor([position_of[str(pair.target)] for pair in captioned]), words_NKL
 
 
 def put_together(examples: list[tuple[Tensor, Tensor, Tensor]]) -> list[Tensor]:
-    """A batch of pairs: as many captions each as the most that one of them has, as long as the longest."""
+    """Collate pairs into a batch, trimmed to its largest number of captions per pair and longest caption."""
     reference_B, target_B, words_BKL = (torch.stack(parts) for parts in zip(*examples, strict=True))
     there_KL = (words_BKL != PAD).any(0)
     return [reference_B, target_B, words_BKL[:, : int(there_KL[:, 0].sum()), : int(there_KL.any(0).sum())]]
 
 
 class CaptionerTraining(FusedTraining):
-    """Batches are (reference, target, words of its captions) in training and (reference, target, number of
-    the pair) in validation.
+    """Lightning module for relative captioners.
 
-    A pair's captions are learnt together, so that its images and attributes are encoded once.
+    Training batches are (reference, target, words of the captions); validation batches are (reference,
+    target, number of the pair). All captions of a pair are in one batch, so that images and attributes are
+    encoded once.
     """
 
     def __init__(
         self,
-        model: Speaker,
+        model: BaseCaptioner,
         *,
         train: Items,
         val: Items,
@@ -60,8 +66,8 @@ class CaptionerTraining(FusedTraining):
         super().__init__()
         self.model, self.vocabulary, self.val_captions = model, vocabulary, val_captions
         self.noam_factor, self.warmup, self.beam = noam_factor, warmup, beam
-        self.items = {"train": train, "val": val}  # no buffers: processes would send them to each other in every step
-        self._said: list[tuple[int, str]] = []
+        self.items = {"train": train, "val": val}  # no buffers: DDP would broadcast them in every step
+        self._captions: list[tuple[int, str]] = []
 
     def on_fit_start(self) -> None:
         self.items = {split: items.to(self.device) for split, items in self.items.items()}
@@ -69,21 +75,22 @@ class CaptionerTraining(FusedTraining):
     def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
         reference_B, target_B, words_BKL = batch
         words_RL = words_BKL.flatten(0, 1)
-        logits_RLV = self.model(self._looks("train", reference_B), self._looks("train", target_B), words_RL[:, :-1])
+        logits_RLV = self.model(self._inputs("train", reference_B), self._inputs("train", target_B), words_RL[:, :-1])
         next_RL = words_RL[:, 1:]
         loss = F.cross_entropy(logits_RLV.flatten(0, 1), next_RL.flatten(), ignore_index=PAD, reduction="sum")
-        return loss / mean_over_processes((next_RL != PAD).sum().to(loss.dtype))  # processes share captions out, not words
+        # ranks have different numbers of words
+        return loss / mean_over_processes((next_RL != PAD).sum().to(loss.dtype))
 
     def on_validation_epoch_start(self) -> None:
-        self._said = []
+        self._captions = []
 
     def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
         reference_B, target_B, number_B = batch
-        words_BL = self.model.beam(self._looks("val", reference_B), self._looks("val", target_B), self.beam)
-        self._said += zip(number_B.tolist(), self.vocabulary.decode(words_BL), strict=True)
+        words_BL = self.model.beam(self._inputs("val", reference_B), self._inputs("val", target_B), self.beam)
+        self._captions += zip(number_B.tolist(), self.vocabulary.decode(words_BL), strict=True)
 
     def on_validation_epoch_end(self) -> None:
-        scores = bleu([text for _, text in self._said], [self.val_captions[number] for number, _ in self._said])
+        scores = bleu([text for _, text in self._captions], [self.val_captions[number] for number, _ in self._captions])
         self.log("val_BLEU-4", scores[3])
         self.log("val_BLEU-1", scores[0])
 
@@ -93,5 +100,5 @@ class CaptionerTraining(FusedTraining):
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min((step + 1) ** -0.5, (step + 1) * self.warmup**-1.5))
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
-    def _looks(self, split: str, item_B: Tensor) -> ItemInputs:
+    def _inputs(self, split: str, item_B: Tensor) -> ItemInputs:
         return self.items[split].inputs(item_B)

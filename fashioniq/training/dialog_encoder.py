@@ -1,8 +1,8 @@
-"""Training the image retriever F on partial dialogs, the images' features frozen (ChatIR, Levy et al. 2023):
-a random round of each,
+"""Training of the image retriever F on partial dialogs, with frozen image features (ChatIR, Levy et al.
+2023).
 
-some without their caption, so that the caption alone is not enough. All images of a batch are each other's
-negatives, however few of its texts fit in memory.
+Each dialog is cut after a random round. Some lack their caption, so that the model does not rely on it
+alone. All other images of a batch are negatives, also if the texts are encoded in micro-batches.
 """
 
 import random
@@ -23,17 +23,19 @@ from fashioniq.models.dialog_encoder import TextTower
 from fashioniq.training.losses import TurnLoss, contrastive, recall_surrogate
 
 LOSSES: dict[str, tuple[TurnLoss, ...]] = {"recall": (recall_surrogate,), "contrastive": (contrastive,), "both": (recall_surrogate, contrastive)}
-_DECAY, _LEAST_RATE = 0.93, 1e-6  # of the learning rate, per epoch
+_DECAY, _LEAST_RATE = 0.93, 1e-6  # decay of the learning rate per epoch, and its minimum
 
 
 def without_caption(rounds: Sequence[str]) -> list[str]:
-    """The rounds of a dialog without its caption; unchanged if nothing else is left."""
+    """Remove the caption from the rounds of a dialog, unless nothing else is left."""
     return [text for text in rounds[1:] if text] or list(rounds)
 
 
 def partial_text(dialogue: Dialogue, mask: str, share: float, separator: str) -> str:
-    """A dialog up to a random round, drawn uniformly; with the `mask` "caption" a `share` of them lack the
-    caption."""
+    """Text of a dialog up to a uniformly drawn round.
+
+    With `mask` "caption", the caption is removed with probability `share`.
+    """
     last = random.randrange(len(dialogue.rounds))
     if dialogue.alone or mask == "none" or random.random() >= share:
         return dialog_text(dialogue, last, separator)
@@ -41,10 +43,9 @@ def partial_text(dialogue: Dialogue, mask: str, share: float, separator: str) ->
 
 
 def embed_in_micro_batches(model: TextTower, texts: Sequence[str], size: int, device: torch.device) -> Tensor:
-    """Queries of texts, B×D, in micro-batches that are computed again for their gradients, with the same
-    dropout.
+    """Encode texts, B×D, in micro-batches that are recomputed in the backward pass (with the same dropout).
 
-    Gradients are those of all texts at once, as in gradient caching (Gao et al. 2021). Texts of similar
+    Gradients equal those of the full batch, as in gradient caching (Gao et al. 2021). Texts of similar
     length share a micro-batch, for less padding.
     """
     order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
@@ -54,8 +55,10 @@ def embed_in_micro_batches(model: TextTower, texts: Sequence[str], size: int, de
 
 
 class DialogEncoderTraining(pl.LightningModule):
-    """Batches are positions of dialogs of a split, whose images are `items`: one for each dialog's name, in
-    any order."""
+    """Lightning module for dialog encoders; batches are positions of dialogs in their split.
+
+    `items` are the images of each split; dialogs refer to them by name.
+    """
 
     def __init__(
         self,
@@ -76,10 +79,11 @@ class DialogEncoderTraining(pl.LightningModule):
         self._text = partial(partial_text, mask=mask, share=mask_share, separator=separator)
         self._items, self._target = items, {}
         for split, some in dialogues.items():
-            places = {name: place for place, name in enumerate(items[split].ids)}
-            self._target[split] = torch.tensor([places[dialogue.image] for dialogue in some])
+            position_of = {name: position for position, name in enumerate(items[split].ids)}
+            self._target[split] = torch.tensor([position_of[dialogue.image] for dialogue in some])
         last = len(dialogues["val"][0].rounds) - 1
-        self.val_rounds = sorted({0, last // 2, last})  # all of them would cost more than the training
+        # validation on all rounds would take longer than training
+        self.val_rounds = sorted({0, last // 2, last})
         self._ranks: list[Tensor] = []
 
     def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
@@ -106,7 +110,8 @@ class DialogEncoderTraining(pl.LightningModule):
         rank_BT = torch.cat(self._ranks)
         for place, last in enumerate(self.val_rounds):
             self.log(f"val_R@10_{last}", recall_at(rank_BT[:, place], 10))
-        self.log("val_score", recall_at(rank_BT.flatten(), 10) + percentile(rank_BT.flatten(), len(self._gallery)) / 1000)  # P settles ties of R@10
+        # P breaks ties of R@10
+        self.log("val_score", recall_at(rank_BT.flatten(), 10) + percentile(rank_BT.flatten(), len(self._gallery)) / 1000)
 
     def configure_optimizers(self) -> Any:
         optimizer = torch.optim.AdamW((weight for weight in self.model.parameters() if weight.requires_grad), lr=self.learning_rate)

@@ -1,4 +1,4 @@
-"""What all trainings share: the run's folder, order of examples, best weights, resuming, early stop."""
+"""Shared parts of all trainings: run folder, example order, best weights, resuming and early stopping."""
 
 import csv
 import dataclasses
@@ -25,33 +25,34 @@ from fashioniq.provenance import provenance, seconds
 from fashioniq.runs import DialogEncoderRun, PredictorRun, Run, described, load_weights, read_run, save_model, write_run
 from fashioniq.training.processes import mean_over_processes, rank_and_count, shared_out
 
-MAY_CHANGE = {"resume", "epochs", "patience", "devices", "num_nodes", "device", "run"}  # when a run is resumed
-STEPS = {"epochs", "devices", "num_nodes"}  # the number of steps depends on these
+# options that may differ when a run is resumed
+MAY_CHANGE = {"resume", "epochs", "patience", "devices", "num_nodes", "device", "run"}
+STEPS = {"epochs", "devices", "num_nodes"}  # options that change the number of steps
 
 
 def begin_run(run: Path, command: str, settings: Training) -> None:
-    """Make the run's folder with its complete config.yaml.
+    """Create the folder of a run with its complete config.yaml.
 
-    Raises UserError where it holds a run already and --resume is not given, or is given with other settings.
+    Raises UserError if the folder already has a run and --resume is not given, or if --resume is given
+    with other settings.
     """
     values = _plain(settings)
     path = run / "config.yaml"
     if settings.resume:
         if not (run / "last.ckpt").exists():
-            raise UserError(f"nothing to resume: {run} has no last.ckpt, since no epoch was completed; "
+            raise UserError(f"nothing to resume: {run} has no last.ckpt, so no epoch was completed; "
                             f"start again without --resume")
         now, before = _flat(values), _flat(_defaults(type(settings))) | _flat(_read_config(path, command))
         scheduled = isinstance(settings, TrainAttributes) or getattr(settings, "schedule", "") == "cosine"
-        may_change = MAY_CHANGE - STEPS if scheduled else MAY_CHANGE  # the learning rate falls until the last step
+        may_change = MAY_CHANGE - STEPS if scheduled else MAY_CHANGE  # the schedule depends on the last step
         if changed := [key for key in now if key not in may_change and before.get(key) != now[key]]:
             key = changed[0]
             raise UserError(
-                f"{run} was started with {key} {before.get(key)}, not {now[key]}: resume it with --config "
-                f"{path}, "
-                "or start another run with --run"
+                f"{run} was started with {key} {before.get(key)}, not {now[key]}; resume it with "
+                f"--config {path}, or start another run with --run"
             )
     elif (run / "last.ckpt").exists() or (run / "model.json").exists():
-        raise UserError(f"{run} holds a run already: give --resume to go on with it, or another --run, or "
+        raise UserError(f"{run} already has a run; continue it with --resume, choose another --run, or "
                         f"remove the folder")
     values |= {"resume": False, "run": str(run)}
     write_text(path, f"# fashioniq {command} --config {path}\n" + yaml.safe_dump(values, sort_keys=False))
@@ -63,7 +64,7 @@ def _plain(settings: Training) -> dict[str, Any]:
 
 
 def _defaults(kind: type[Training]) -> dict[str, Any]:
-    """Values of the options that have defaults: a config.yaml of an earlier version may lack some of them."""
+    """Default values of the options, for config.yaml files of earlier versions that lack some of them."""
     return {
         one.name: one.default if one.default_factory is dataclasses.MISSING else dataclasses.asdict(one.default_factory())
         for one in dataclasses.fields(kind)
@@ -71,7 +72,7 @@ def _defaults(kind: type[Training]) -> dict[str, Any]:
 
 
 def _flat(values: dict[str, Any]) -> dict[str, Any]:
-    """Options by their full names, such as model.width."""
+    """Flatten options to full names, such as model.width."""
     flat: dict[str, Any] = {}
     for name, value in values.items():
         flat |= {f"{name}.{key}": one for key, one in value.items()} if isinstance(value, dict) else {name: value}
@@ -79,14 +80,14 @@ def _flat(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_config(path: Path, command: str) -> dict[str, Any]:
-    """The settings of a run by today's names."""
+    """Read config.yaml of a run, with its options under their current names."""
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:
-        raise UserError(f"cannot resume: {path} is missing or damaged ({str(error).splitlines()[0]}): train "
-                        f"anew with another --run") from error
+        raise UserError(f"cannot resume: {path} is missing or damaged ({str(error).splitlines()[0]}); "
+                        f"start another run with --run") from error
     if not isinstance(values, dict):
-        raise UserError(f"cannot resume: {path} is damaged, it holds no settings: train anew with another "
+        raise UserError(f"cannot resume: {path} is damaged (it has no settings); start another run with "
                         f"--run")
     return new_keys("train-retriever" if values.get("model") == "composer" else command, command, values)
 
@@ -94,20 +95,19 @@ def _read_config(path: Path, command: str) -> dict[str, Any]:
 def _readable_checkpoint(path: Path) -> Path:
     try:
         torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # pickle, zip and torch each have their own
-        raise UserError(f"cannot resume: {path} is damaged ({str(error).splitlines()[0][:120]}): train anew "
-                        f"with another --run") from error
+    except Exception as error:  # pickle, zipfile and torch raise different exceptions
+        raise UserError(f"cannot resume: {path} is damaged ({str(error).splitlines()[0][:120]}); start "
+                        f"another run with --run") from error
     return path
 
 
 def epoch_seed(seed: int, epoch: int) -> int:
-    """A seed for each epoch of each seed."""
+    """Derive the seed of an epoch from the seed of the run."""
     return (seed * 100_003 + epoch) % 2**32
 
 
 class Shuffled(Sampler[int]):
-    """Another order every epoch, the same in every run of one seed, whatever came before; shared out where
-    there are several devices."""
+    """Sampler whose order depends on the seed and the epoch only; each rank takes its share."""
 
     def __init__(self, count: int, seed: int) -> None:
         self.count, self.seed, self.epoch = count, seed, 0
@@ -126,17 +126,18 @@ class Shuffled(Sampler[int]):
 def loaders(
     train: Dataset[Any], val: Dataset[Any], batch_size: int, seed: int, workers: int = 0, collate: Callable[[Any], Any] | None = None
 ) -> tuple[DataLoader[Any], DataLoader[Any]]:
-    """Batches of both splits, training shuffled, and put together by `collate`; the last partial batch counts
-    in both."""
+    """Data loaders of both splits: train is shuffled and uses `collate`. Partial last batches are kept."""
     options: dict[str, Any] = {"batch_size": batch_size, "num_workers": workers, "persistent_workers": workers > 0}
     return DataLoader(train, sampler=Shuffled(len(train), seed), collate_fn=collate, **options), DataLoader(val, **options)  # type: ignore[arg-type]
 
 
 def accelerator_of(device: str) -> str:
-    """Lightning's name of a --device: auto is a GPU if there is one. Raises UserError for cuda without a
-    GPU."""
+    """Return Lightning's accelerator for --device; "auto" is a GPU if available.
+
+    Raises UserError for cuda without a GPU.
+    """
     if device == "cuda" and not torch.cuda.is_available():
-        raise UserError("--device cuda: torch finds no GPU here; use cpu or auto")
+        raise UserError("--device is cuda, but torch finds no GPU; use cpu or auto")
     return "gpu" if device != "cpu" and torch.cuda.is_available() else "cpu"
 
 
@@ -151,11 +152,11 @@ def fit(
     monitor: str,
     strategy: str = "auto",
 ) -> dict[str, float]:
-    """Train on `batches` of train and val, and keep the best weights by `monitor` (higher is better) in the
-    run.
+    """Train on the loaders of train and val, and save the best weights by `monitor` (higher is better) in
+    `run`.
 
-    Several devices train by Lightning's `strategy`. The best weights are loaded into `model`. Returns the
-    metrics of the best epoch.
+    Loads the best weights into `model`, and returns the metrics of the best epoch. `strategy` is
+    Lightning's, for several devices.
     """
     accelerator = accelerator_of(settings.device)
     if accelerator == "gpu" and settings.devices > torch.cuda.device_count():
@@ -168,15 +169,16 @@ def fit(
         devices=settings.devices,
         num_nodes=settings.num_nodes,
         strategy=strategy,
-        sync_batchnorm=accelerator == "gpu",  # torch has none for CPUs: there each process normalises by its own share of the batch
+        # torch supports it on GPUs only; on CPUs, each rank normalizes its own share
+        sync_batchnorm=accelerator == "gpu",
         precision=settings.precision,  # type: ignore[arg-type]
         max_epochs=settings.epochs,
         gradient_clip_val=5.0,
         callbacks=[best, EarlyStopping(monitor, patience=settings.patience, mode="max"), last],
-        enable_progress_bar=sys.stderr.isatty(),  # a log file needs no moving bar
+        enable_progress_bar=sys.stderr.isatty(),  # no progress bar in log files
         logger=False,
         num_sanity_val_steps=0,
-        use_distributed_sampler=False,  # ours shares out the training examples; every device validates on all
+        use_distributed_sampler=False,  # Shuffled splits the training examples; every rank validates on all
         enable_model_summary=False,
     )
     resumed = _readable_checkpoint(run / "last.ckpt") if settings.resume else None
@@ -185,16 +187,16 @@ def fit(
     except OSError as error:
         raise cannot_write(run, error) from error
     except NotFiniteError as error:
-        raise UserError(f"the training diverged ({error}): lower the learning rate") from error
-    except SystemExit:  # Lightning's answer to Ctrl-C
+        raise UserError(f"training diverged ({error}); lower the learning rate") from error
+    except SystemExit:  # Lightning exits this way after Ctrl-C
         if not trainer.interrupted:
             raise
     if trainer.interrupted:
         raise UserError(
-            f"interrupted: go on with --resume --run {run}" if (run / "last.ckpt").exists() else "interrupted before the first epoch was complete"
+            f"interrupted; continue with --resume --run {run}" if (run / "last.ckpt").exists() else "interrupted before the first epoch was complete"
         )
     if not trainer.is_global_zero:
-        raise SystemExit(0)  # the first process tells the rest
+        raise SystemExit(0)  # the first process prints the results
     load_weights(run, model)
     told = read_run(run, type(about))  # processes that were forked leave nothing in this one
     if best.trained:
@@ -209,8 +211,8 @@ class KeepBest(pl.Callback):
     def __init__(self, run: Path, model: nn.Module, about: Run, *, monitor: str, seed: int, patience: int) -> None:
         self.run, self.model, self.about, self.monitor, self.seed, self.patience = run, model, about, monitor, seed, patience
         self.best: dict[str, float] = {}
-        self.trained = False  # by this process; a complete run that is resumed stays as it is
-        self._earlier: dict[str, float] = {}  # seconds of the processes that this one continues
+        self.trained = False  # set by this process only: resuming a complete run changes nothing
+        self._earlier: dict[str, float] = {}  # seconds of earlier, interrupted processes
         self._losses: list[Tensor] = []
         self._loss = 0.0
 
@@ -229,12 +231,13 @@ class KeepBest(pl.Callback):
         return {name: value + self._earlier.get(name, 0.0) for name, value in seconds().items()}
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        for stopping in trainer.early_stopping_callbacks:  # a checkpoint brings the old patience, and forgets that it had run out
+        # checkpoints restore the old patience, but not the stop
+        for stopping in trainer.early_stopping_callbacks:
             stopping.patience = self.patience
             trainer.should_stop = trainer.should_stop or stopping.wait_count >= self.patience
 
     def on_train_batch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, batch_idx: int) -> None:
-        if batch_idx == 0:  # here, since what an epoch draws before its first batch differs when it is resumed
+        if batch_idx == 0:  # not earlier: random draws before the first batch differ in a resumed epoch
             pl.seed_everything(epoch_seed(self.seed, trainer.current_epoch), verbose=False)
             self._losses = []
 
@@ -244,8 +247,8 @@ class KeepBest(pl.Callback):
     def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self._loss = mean_over_processes(torch.stack(self._losses).mean()).item()
         if not math.isfinite(self._loss):
-            raise UserError(f"the training diverged in epoch {trainer.current_epoch}, its loss is not "
-                            f"finite: lower the learning rate")
+            raise UserError(f"training diverged in epoch {trainer.current_epoch}: its loss is not "
+                            f"finite; lower the learning rate")
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         figures = {"epoch": float(trainer.current_epoch), "train_loss": self._loss}
@@ -256,8 +259,8 @@ class KeepBest(pl.Callback):
             return
         self.trained = True
         _append_row(self.run / "metrics.csv", figures)
-        told = "  ".join(f"{name} {value:.4g}" for name, value in figures.items() if name != "epoch")
-        pl_module.print(f"epoch {trainer.current_epoch}  {told}", flush=True)
+        summary = "  ".join(f"{name} {value:.4g}" for name, value in figures.items() if name != "epoch")
+        pl_module.print(f"epoch {trainer.current_epoch}  {summary}", flush=True)
         if better:
             made = msgspec.structs.replace(self.about, metrics=figures, provenance=self.provenance())
             save_model(self.run, self.model, made)
@@ -276,7 +279,8 @@ def _append_row(path: Path, figures: dict[str, float]) -> None:
     rows = []
     if path.exists() and figures["epoch"] > 0:
         with open(path, encoding="utf-8", newline="") as file:
-            rows = [row for row in csv.DictReader(file) if float(row["epoch"]) < figures["epoch"]]  # a killed epoch is told once
+            # drop rows of epochs that are repeated
+            rows = [row for row in csv.DictReader(file) if float(row["epoch"]) < figures["epoch"]]
     text = io.StringIO()
     writer = csv.DictWriter(text, list(figures), lineterminator="\n")
     writer.writeheader()

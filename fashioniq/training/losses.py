@@ -1,11 +1,11 @@
-"""Losses over the turns of a batch of dialogs: how near each query is to its target, against the other
-images.
+"""Losses on the queries of a batch of dialogs: the target image against negative images.
 
-Those are the other targets of the batch or the whole gallery. Batches are shuffled, so the others of a batch
-are images drawn at random, as the papers have it; all of them at once say what one would say on average, and
-since each image is as often wanted as unwanted, no image gains by being popular in a batch. All losses take
-the queries B×T×D, the vectors of the images N×D, and `same_BN`, true where an image is the dialog's target,
-which is then no negative; they are summed over turns and averaged over dialogs.
+Negatives are the other targets of the batch, or the whole gallery. Batches are shuffled, so in-batch
+negatives are random images, as in the papers. Using all of them has the same expectation as drawing one, and
+since each image is equally often target and negative, frequent images get no advantage.
+
+All losses take the queries B×T×D, the image vectors N×D, and `same_BN`, which is true where an image is
+the dialog's target and therefore not a negative. Losses are summed over turns and averaged over dialogs.
 """
 
 from collections.abc import Callable
@@ -20,21 +20,21 @@ RECALLS = (1, 2, 4, 8, 16)
 
 
 def triplet(query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, margin: float = 0.1) -> Tensor:
-    """max(0, ‖q − t‖² − ‖q − n‖² + m), mean over negatives (Guo et al. 2018, equation 1)."""
+    """Triplet loss max(0, ‖q − t‖² − ‖q − n‖² + m), mean over negatives (Guo et al. 2018, equation 1)."""
     hinge_BTN = _hinge(_square_distances(query_BTD, vectors_ND), same_BN, margin)
-    others_B1 = (~same_BN).sum(1, keepdim=True).clamp(min=1)  # a batch of one dialog teaches nothing
+    others_B1 = (~same_BN).sum(1, keepdim=True).clamp(min=1)  # 0 in a batch of one dialog
     return (hinge_BTN.sum(-1) / others_B1).sum(1).mean()
 
 
 def triplet_unsquared(query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, margin: float = 10.0) -> Tensor:
-    """The same on plain distances, with the margin of Fashion IQ's released code."""
+    """Triplet loss on unsquared distances, with the margin of Fashion IQ's released code."""
     distance_BTN = torch.cdist(query_BTD.flatten(0, 1), vectors_ND).unflatten(0, query_BTD.shape[:2])
     others_B1 = (~same_BN).sum(1, keepdim=True).clamp(min=1)
     return (_hinge(distance_BTN, same_BN, margin).sum(-1) / others_B1).sum(1).mean()
 
 
 def cross_entropy(query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, temperature: float = 0.05) -> Tensor:
-    """−log of the target's share of exp(−‖q − v‖² / temperature) among the images."""
+    """Cross-entropy of the target, with logits −‖q − v‖² / temperature over the images."""
     logits_BTN = -_square_distances(query_BTD, vectors_ND) / temperature
     own_B = same_BN.int().argmax(1)
     again_BN = same_BN.scatter(1, own_B.unsqueeze(1), False)
@@ -43,17 +43,19 @@ def cross_entropy(query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, temper
 
 
 def contrastive(query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, temperature: float = 0.07) -> Tensor:
-    """−log of the target's share of exp(cosine / temperature) among the images; of unit vectors alone, as −‖q
-    − v‖² is 2 cosine − 2."""
+    """Cross-entropy of the target, with logits cosine / temperature over the images.
+
+    Vectors must have unit length, where −‖q − v‖² = 2 cosine − 2.
+    """
     return cross_entropy(query_BTD, vectors_ND, same_BN, 2 * temperature)
 
 
 def recall_surrogate(query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, temperature: float = 0.01) -> Tensor:
-    """1 − R@k, the mean over k = 1, 2, 4, 8, 16, of unit vectors (Patel, Tolias and Matas 2022).
+    """Smooth 1 − R@k, mean over k = 1, 2, 4, 8, 16, for unit vectors (Patel, Tolias and Matas 2022).
 
-    The rank is smooth: each other image counts by a sigmoid of how much more similar it is, over the
-    temperature; so is "rank ≤ k", by a sigmoid of k − rank. Even the best rank, 1, costs 0.16. A target
-    ranked far below 16 gives next to no gradient.
+    The rank is 1 plus the sum over other images of sigmoid(similarity difference / temperature), and "rank
+    ≤ k" is sigmoid(k − rank). The minimum is 0.16, at rank 1. Targets ranked far below 16 have almost no
+    gradient.
     """
     with torch.autocast(query_BTD.device.type, enabled=False):
         cosine_BTN = query_BTD.float() @ vectors_ND.float().T
@@ -65,7 +67,7 @@ def recall_surrogate(query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, tem
 
 
 def _square_distances(query_BTD: Tensor, vectors_ND: Tensor) -> Tensor:
-    with torch.autocast(query_BTD.device.type, enabled=False):  # bfloat16 would blur more than the margin
+    with torch.autocast(query_BTD.device.type, enabled=False):  # bfloat16 rounding exceeds the margin
         query_BTD, vectors_ND = query_BTD.float(), vectors_ND.float()
         return query_BTD.square().sum(-1, keepdim=True) - 2 * query_BTD @ vectors_ND.T + vectors_ND.square().sum(-1)
 
@@ -83,6 +85,6 @@ TURN_LOSSES: dict[str, Callable[..., Tensor]] = {
 
 
 def turn_loss(name: str, margin: float | None = None, temperature: float | None = None) -> TurnLoss:
-    """A loss by its name; a margin or temperature of None is the loss's own."""
+    """Return a loss by name. None keeps the default margin or temperature of the loss."""
     given = {key: value for key, value in (("margin", margin), ("temperature", temperature)) if value is not None}
     return partial(TURN_LOSSES[name], **given) if given else TURN_LOSSES[name]

@@ -1,8 +1,7 @@
-"""Several processes train as one: what they draw and what they average is of the whole batch, and each takes
-its share.
+"""Data-parallel training: random draws and averages cover the whole batch, and each rank takes its share.
 
-Of one order of examples process r of R takes every R-th from the r-th on, as many as the others; a last rest
-that cannot be shared out is left out of that epoch.
+Rank r of R takes examples r, r + R, r + 2R, … of one common order. All ranks take equally many; a
+remainder is left out of that epoch.
 """
 
 from typing import Any
@@ -14,18 +13,18 @@ from torch import Tensor, nn
 
 
 def rank_and_count() -> tuple[int, int]:
-    """The number of this process and how many there are: 0 of 1 where nothing is shared out."""
+    """Return the rank of this process and the number of processes; (0, 1) without distribution."""
     return (dist.get_rank(), dist.get_world_size()) if dist.is_available() and dist.is_initialized() else (0, 1)
 
 
 def shared_out(whole_G: Tensor) -> Tensor:
-    """This process's part of what all drew alike for the whole batch."""
+    """This rank's share of a sample that every rank drew with the same seed."""
     rank, count = rank_and_count()
     return whole_G[rank::count]
 
 
 def whole_batch(own_B: Tensor) -> Tensor:
-    """The parts of all processes, as one process would have them; no gradient goes through."""
+    """Gather the shares of all ranks in the order of the whole batch, without gradients."""
     _, count = rank_and_count()
     if count == 1:
         return own_B
@@ -35,7 +34,7 @@ def whole_batch(own_B: Tensor) -> Tensor:
 
 
 def mean_over_processes(own: Tensor) -> Tensor:
-    """The mean of a number that each process has; no gradient goes through."""
+    """Average a tensor over all ranks, without gradients."""
     _, count = rank_and_count()
     if count > 1:
         own = own.detach().clone()
@@ -44,13 +43,14 @@ def mean_over_processes(own: Tensor) -> Tensor:
 
 
 class FusedTraining(pl.LightningModule):
-    """A training whose optimizer is one kernel: it clips the gradients itself, since Lightning does not for
-    such optimizers in mixed precision."""
+    """Lightning module with a fused optimizer.
+
+    It clips gradients itself, because Lightning does not for fused optimizers in mixed precision.
+    """
 
     @property
     def can_fuse(self) -> bool:
-        """Everywhere but where float16's gradients are scaled, which such an optimizer undoes too late for
-        clipping."""
+        """False for float16: a fused optimizer unscales gradients after they are clipped."""
         return self._trainer is None or self.trainer.precision != "16-mixed"
 
     def configure_gradient_clipping(

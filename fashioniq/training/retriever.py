@@ -1,5 +1,7 @@
-"""Training a retriever in simulated dialogs with a frozen user, on recorded captions, or both; losses are
-summed over turns."""
+"""Training of retrievers in simulated dialogs with a frozen user, on recorded captions, or on both.
+
+Losses are summed over turns.
+"""
 
 import math
 from collections.abc import Iterator
@@ -15,8 +17,8 @@ from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Asker, Message, User
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.metrics.ranking import percentile, recall_at
-from fashioniq.models.decoding import Speaker
-from fashioniq.models.retriever import Listener
+from fashioniq.models.decoding import BaseCaptioner
+from fashioniq.models.retriever import BaseRetriever
 from fashioniq.training.fitting import epoch_seed
 from fashioniq.training.losses import TurnLoss
 from fashioniq.training.processes import FusedTraining, rank_and_count, shared_out, whole_batch
@@ -26,12 +28,12 @@ from fashioniq.users.recorded import Recorded
 
 
 def random_others(item_B: Tensor, count: int) -> Tensor:
-    """For each position another one of 0 … count − 1, uniformly, never itself."""
+    """Draw for each position another one of 0 … count − 1, uniformly."""
     return (item_B + shared_out(torch.randint(1, count, (len(item_B) * rank_and_count()[1],), device=item_B.device))) % count
 
 
 class Start(NamedTuple):
-    """Dialogs that are about to be held: targets and first items as positions B, the user, and the number of
+    """Dialogs to simulate: positions of targets and first items, B each, the user, and the number of
     turns."""
 
     target_B: Tensor
@@ -41,10 +43,10 @@ class Start(NamedTuple):
 
 
 class DialogSource(Protocol):
-    """Where the dialogs of a training come from: `turns` are those of validation, `items` the products of
-    each split.
+    """Source of the dialogs of a training.
 
-    Examples of a split are positions 0 … count(split) − 1.
+    `turns` is the number of turns in validation, `items` are the products of each split. Examples of a
+    split are positions 0 … count(split) − 1.
     """
 
     turns: int
@@ -57,23 +59,25 @@ class DialogSource(Protocol):
         ...
 
     def train(self, row_B: Tensor) -> Iterator[Start]:
-        """The dialogs of a training step, whose losses are summed. Each is held before the next one is
-        drawn."""
+        """Yield the dialogs of a training step; their losses are summed.
+
+        The caller simulates each before it asks for the next, which fixes the order of random draws.
+        """
         ...
 
     def val(self, row_B: Tensor) -> Start: ...
 
 
 class SimulatedDialogs:
-    """Dialogs with a frozen captioner as the user: every product of a split is the target once an epoch.
+    """Dialogs with a frozen captioner as the user; every product of a split is the target once per epoch.
 
-    A share of `word_noise` of its words is corrupted; `seed` fixes which words, and the first items of
-    validation.
+    A share of `word_noise` of the captioner's words is corrupted. `seed` fixes the noise, and the first
+    items of validation.
     """
 
     def __init__(
         self,
-        captioner: Speaker,
+        captioner: BaseCaptioner,
         vocabulary: Vocabulary,
         items: dict[str, Items],
         *,
@@ -93,7 +97,8 @@ class SimulatedDialogs:
         items, captioner, words = self.items[split].to(device), self.captioner.to(device), self.vocabulary
         user: User = CaptionerUser(captioner, items, words, words, self.beams)
         if self.word_noise:
-            seed = self.seed if split == "val" else epoch_seed(self.seed, epoch)  # validation is the same in every epoch
+            # the same validation noise in every epoch
+            seed = self.seed if split == "val" else epoch_seed(self.seed, epoch)
             chance = chances(seed, self.turns, len(items), captioner.max_words, device)
             user = NoisyUser(user, self.word_noise, words, chance)
         self.users[split] = user
@@ -103,17 +108,17 @@ class SimulatedDialogs:
 
     def val(self, row_B: Tensor) -> Start:
         count = self.count("val")
-        first_B = (row_B + 1 + self.seed % (count - 1)) % count  # any other fixed item: the same ones in every epoch
+        # an item other than the target, the same in every epoch
+        first_B = (row_B + 1 + self.seed % (count - 1)) % count
         return Start(row_B, first_B, self.users["val"], self.turns)
 
 
 class RecordedTurns:
-    """Recorded captions of pairs of a split, whose products are `items`: each caption is a dialog of one
-    turn."""
+    """Recorded captions of the pairs of a split as dialogs of one turn each; `items` are the products."""
 
     def __init__(self, pairs: list[Pair], items: Items, vocabulary: Vocabulary, max_words: int) -> None:
-        places = {name: place for place, name in enumerate(items.ids)}
-        rows = [(places[pair.target], places[pair.candidate], text) for pair in pairs if pair.target for text in pair.captions]
+        position_of = {name: position for position, name in enumerate(items.ids)}
+        rows = [(position_of[pair.target], position_of[pair.candidate], text) for pair in pairs if pair.target for text in pair.captions]
         self.target_R, self.first_R = (torch.tensor([row[side] for row in rows]) for side in (0, 1))
         self.words_RL = vocabulary.encode([row[2] for row in rows], max_words)
 
@@ -121,18 +126,18 @@ class RecordedTurns:
         return len(self.target_R)
 
     def draw(self, count: int, device: torch.device) -> Start:
-        """`count` dialogs drawn uniformly, with replacement."""
+        """Draw `count` dialogs uniformly, with replacement."""
         return self.dialogs(shared_out(torch.randint(len(self), (count * rank_and_count()[1],))), device)
 
     def dialogs(self, row_B: Tensor, device: torch.device) -> Start:
-        """The dialogs of these rows."""
+        """Return the dialogs of some rows."""
         row_B = row_B.cpu()
         user = Recorded.of_words(self.words_RL[row_B].unsqueeze(1).to(device))
         return Start(self.target_R[row_B].to(device), self.first_R[row_B].to(device), user, 1)
 
 
 class RecordedDialogs:
-    """Recorded captions of both splits, each once an epoch, without a captioner."""
+    """Recorded captions of both splits, each once per epoch, without a captioner."""
 
     turns = 1
 
@@ -153,7 +158,7 @@ class RecordedDialogs:
 
 
 class BothDialogs(SimulatedDialogs):
-    """Simulated dialogs, and in each training step as many recorded captions of train."""
+    """Simulated dialogs plus an equal number of recorded captions in each training step."""
 
     def __init__(self, recorded: RecordedTurns, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -165,15 +170,15 @@ class BothDialogs(SimulatedDialogs):
 
 
 class RetrieverTraining(FusedTraining):
-    """Training on the dialogs of a source; batches are positions of its examples.
+    """Lightning module that trains on the dialogs of a source; batches are positions of its examples.
 
-    The gallery is embedded once an epoch: candidates are found in it, losses use fresh vectors. `negatives`
-    are those of the batch or of the whole gallery.
+    The gallery is embedded once per epoch for the search of candidates; losses use fresh vectors.
+    `negatives` is "batch" or "gallery".
     """
 
     def __init__(
         self,
-        model: Listener,
+        model: BaseRetriever,
         source: DialogSource,
         asker: Asker,
         *,
@@ -205,7 +210,7 @@ class RetrieverTraining(FusedTraining):
         return sum(more, first)
 
     def _loss_of_dialogs(self, gallery: Gallery, vectors_ND: Tensor | None, start: Start) -> Tensor:
-        """The loss against the whole gallery's fresh vectors, or without them against the batch's."""
+        """Loss against `vectors_ND` of the gallery, or against the targets of the batch if it is None."""
         target_B, first_B, user, turns = start
         system = System(self.model, self.asker, gallery)
         dialogs = rollout(system, user, target_B, Message(item_B=first_B), turns, rank=False)
@@ -232,11 +237,12 @@ class RetrieverTraining(FusedTraining):
             self.log(f"val_P_{turn}", percentile(rank_BT[:, turn - 1], len(self.source.items["val"])))
             self.log(f"val_R@10_{turn}", recall_at(rank_BT[:, turn - 1], 10))
         last_B = rank_BT[:, -1]
-        self.log("val_score", recall_at(last_B, 10) + percentile(last_B, len(self.source.items["val"])) / 1000)  # P settles ties of R@10
+        # P breaks ties of R@10
+        self.log("val_score", recall_at(last_B, 10) + percentile(last_B, len(self.source.items["val"])) / 1000)
 
     def configure_optimizers(self) -> Any:
-        learnt = [weight for weight in self.model.parameters() if weight.requires_grad]
-        optimizer = torch.optim.Adam(learnt, lr=self.learning_rate, fused=self.can_fuse)
+        trainable = [weight for weight in self.model.parameters() if weight.requires_grad]
+        optimizer = torch.optim.Adam(trainable, lr=self.learning_rate, fused=self.can_fuse)
         if self.schedule == "constant":
             return optimizer
         steps = int(self.trainer.estimated_stepping_batches)

@@ -1,4 +1,4 @@
-"""What trainings of dialog retrievers and of composers do alike."""
+"""Shared parts of the trainings of dialog retrievers and composers."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from fashioniq.features.selection import describe_data
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
 from fashioniq.loop.messages import Asker
-from fashioniq.models.retriever import Listener
+from fashioniq.models.retriever import BaseRetriever
 from fashioniq.trained import RETRIEVERS, create, load_retriever
 from fashioniq.training.fitting import fit, loaders
 from fashioniq.training.losses import turn_loss
@@ -29,15 +29,14 @@ Settings = TrainRetriever | TrainComposer
 
 @dataclass(frozen=True)
 class Splits:
-    """What a training uses of its catalog: products of each split, or pairs where recorded captions are all
-    there is."""
+    """Products of each split, or the pairs if a training uses recorded captions only."""
 
     catalog: Catalog
     items: dict[str, Items]
     pairs: dict[str, list[Pair]] | None
 
     def coverage(self) -> dict[str, float]:
-        """The share of each split that is used."""
+        """Return the share of each split that is used."""
         if self.pairs is None:
             return {split: len(some) / len(self.catalog.ids(split)) for split, some in self.items.items()}
         return {split: len(some) / len(self.catalog.pairs(split)) for split, some in self.pairs.items()}
@@ -45,9 +44,8 @@ class Splits:
 
 def new_retriever(
     settings: Settings, store: FeatureStore, vocabulary: Vocabulary, *, max_words: int, max_turns: int
-) -> tuple[Listener, dict[str, Any]]:
-    """A new model with its word vectors, or with the weights of --init-from; and its sizes as in
-    model.json."""
+) -> tuple[BaseRetriever, dict[str, Any]]:
+    """Create a model with its word vectors, or with the weights of --init-from; also return its sizes."""
     vectors_VD = None
     if settings.word_vectors:
         vectors_VD, missing = load_word_vectors(settings.word_vectors, vocabulary)
@@ -62,7 +60,7 @@ def new_retriever(
         features=store.size,
         attributes=len(store.attribute_words) if settings.attrs else 0,
         max_words=max_words,
-        max_turns=max_turns,  # later turns share the embedding of the last one
+        max_turns=max_turns,  # later turns share the last turn embedding
         word_vector_size=0 if vectors_VD is None else vectors_VD.shape[1],
     )
     model = create(RETRIEVERS, settings.model.kind, sizes)
@@ -72,8 +70,8 @@ def new_retriever(
         started, _, start = load_retriever(settings.init_from, settings.category, store)
         if start.sizes != sizes or start.words != vocabulary.words:
             raise UserError(
-                f"{settings.init_from} has other sizes or words than this training: "
-                "give its --model.width, --model.layers and so on, and its captioner"
+                f"{settings.init_from} has other sizes or words than this training; "
+                "use the same --model.width, --model.layers and so on, and the same captioner"
             )
         model.load_state_dict(started.state_dict())
     return model, sizes
@@ -82,7 +80,7 @@ def new_retriever(
 def retriever_facts(
     settings: Settings, store: FeatureStore, vocabulary: Vocabulary, sizes: dict[str, Any], splits: Splits
 ) -> dict[str, Any]:
-    """The first keys of model.json."""
+    """Return the first keys of model.json."""
     return {
         "kind": "retriever",
         "category": canonical(settings.category),
@@ -98,13 +96,13 @@ def retriever_facts(
 def train(
     settings: RetrieverTrainingSettings,
     folder: Path,
-    model: Listener,
+    model: BaseRetriever,
     source: DialogSource,
     facts: dict[str, Any],
     *,
     asker: Asker,
 ) -> str:
-    """Train a model on the dialogs of a source; return what the best epoch reached, as a sentence."""
+    """Train a model on the dialogs of a source; return a one-line summary of the best epoch."""
     module = RetrieverTraining(
         model,
         source,

@@ -1,1 +1,1 @@
-"""Who plays the user: sees the target and replies to what is offered. One kind of user a file."""
+"""Users, which have access to the target and reply to offers. One kind of user per file."""

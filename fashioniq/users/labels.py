@@ -1,4 +1,4 @@
-"""Answer questions from true attribute labels."""
+"""User that answers questions from the attribute labels of the target."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from fashioniq.data.topics import Topic, question_about
 from fashioniq.loop.messages import Message
 
 _WHICH = re.compile(r"\b(what|which|how|who|where|why)\b")
-_ASKED_FOR = (  # the topic of a free question by its words: the first pattern that matches
+_ASKED_FOR = (  # topic of a free question: the first pattern that matches, with an example word of the topic
     (re.compile(r"\bcolou?rs?\b"), "black"),
     (re.compile(r"\b(pattern|print|texture)"), "striped"),
     (re.compile(r"\bsleeve"), "long sleeve"),
@@ -24,21 +24,24 @@ _ASKED_FOR = (  # the topic of a free question by its words: the first pattern t
 
 
 class Labels:
-    """Answers the topics' own questions from the labels of the target, and free questions as far as their words name a topic.
+    """User that answers the questions of `topics`, and free questions whose words name a topic, from labels.
 
-    `images` are the products that targets are positions in.
+    Targets are positions in `images`.
     """
 
     def __init__(self, labels: Mapping[str, list[list[str]]], topics: Sequence[Topic], images: Sequence[str]) -> None:
         self._labels, self._topics, self._images = labels, {topic.question: topic for topic in topics}, images
 
     def reply(self, target_B: Tensor, offer: Message, turn: int) -> Message:
-        """The answers to the questions offered."""
+        """Answer the questions offered."""
         asked = zip(target_B.tolist(), offer.texts or (), strict=True)
         return Message(texts=[self.answer(self._labels.get(self._images[target]), question) for target, question in asked])
 
     def answer(self, lists: list[list[str]] | None, question: str) -> str:
-        """The answer by the label of a product, six lists of words; UNKNOWN for a product without label, or where its words say nothing."""
+        """Answer from the label of a product, six lists of words.
+
+        Returns UNKNOWN for a product without a label, and if the label does not answer the question.
+        """
         if lists is None:
             return UNKNOWN
         if topic := self._topics.get(question):
@@ -53,13 +56,13 @@ class Labels:
         return UNKNOWN
 
     def _yes_or_no(self, lists: list[list[str]], named: list[str], choice: bool) -> str:
-        """Yes or no; UNKNOWN for words of which the catalog has no labels."""
-        carried = [word for word in named if any(word in words for words in lists)]
-        if not carried and not all(_about(word) in self._topics for word in named):
+        """Answer yes or no; UNKNOWN for words that are not among the catalog's labels."""
+        present = [word for word in named if any(word in words for words in lists)]
+        if not present and not all(_about(word) in self._topics for word in named):
             return UNKNOWN
         if choice and len(named) > 1:
-            return " and ".join(carried) or "neither"
-        return "yes" if len(carried) == len(named) else "no"
+            return " and ".join(present) or "neither"
+        return "yes" if len(present) == len(named) else "no"
 
 
 def _about(word: str) -> str:

@@ -1,4 +1,4 @@
-"""A person at the terminal who answers questions."""
+"""User at the terminal."""
 
 from collections.abc import Callable
 
@@ -9,13 +9,17 @@ from fashioniq.loop.messages import Message
 
 
 class Person:
-    """Types the answers; `show` gives the text that is printed before each question, by the target's position. EOFError ends it."""
+    """Person who types the answers.
+
+    `show` maps a target's position to the text that is printed before each question. Raises EOFError at
+    the end of the input.
+    """
 
     def __init__(self, show: Callable[[int], str]) -> None:
         self.show = show
 
     def reply(self, target_B: Tensor, offer: Message, turn: int) -> Message:
-        """The answers to the questions offered."""
+        """Ask the questions offered, and return the answers."""
         answers = []
         for target, question in zip(target_B.tolist(), offer.texts or (), strict=True):
             if text := self.show(target):

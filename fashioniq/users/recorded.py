@@ -1,4 +1,4 @@
-"""Repeat what was recorded: captions of pairs, texts of dialogues, answers to questions."""
+"""Users that repeat recorded replies: captions of pairs, texts of dialogs, answers to questions."""
 
 from collections.abc import Sequence
 
@@ -10,36 +10,36 @@ from fashioniq.loop.messages import Message, User
 
 
 class Recorded:
-    """Replies with the n-th of a list of messages, made for one batch, at turn n."""
+    """User for one batch that replies at turn n with the n-th of a list of messages."""
 
     def __init__(self, replies: Sequence[Message]) -> None:
         self.replies = replies
 
     @classmethod
     def of_words(cls, words_BTL: Tensor) -> "Recorded":
-        """The word ids of every turn."""
+        """Create a user from the word ids of every turn."""
         return cls([Message(words_BL=words_BL) for words_BL in words_BTL.unbind(1)])
 
     def reply(self, target_B: Tensor, offer: Message, turn: int) -> Message:
-        """The recorded reply, whatever was offered."""
+        """Return the recorded reply of the turn, regardless of the offer."""
         return self.replies[turn]
 
 
 class WithCaption:
-    """Replies to the empty first offer with the target's caption, and to all others as another user does."""
+    """Wrapper of a user that replies to the empty first offer with the target's caption."""
 
     def __init__(self, user: User, captions: Sequence[str]) -> None:
         self.user, self.captions = user, captions
 
     def reply(self, target_B: Tensor, offer: Message, turn: int) -> Message:
-        """The caption, then an answer."""
+        """Return the caption at the first turn, then the reply of the wrapped user."""
         return self.user.reply(target_B, offer, turn) if turn else Message(texts=[self.captions[target] for target in target_B.tolist()])
 
 
 class RecordedAnswers:
-    """Repeats the recorded answers to questions about each image; to a question asked again, its next answer.
+    """User that repeats the recorded answers about each image.
 
-    Raises UserError for a question that was not recorded.
+    A question that is asked again gets its next recorded answer, if there is one.
     """
 
     def __init__(self, dialogues: Sequence[Dialogue]) -> None:
@@ -50,8 +50,11 @@ class RecordedAnswers:
                 self._answers.setdefault((dialogue.image, question), []).append(answer)
 
     def reply(self, target_B: Tensor, offer: Message, turn: int) -> Message:
-        """The answers to the questions offered."""
+        """Answer the questions offered. Raises UserError for a question that was not recorded."""
         keys = [(self.images[target], question) for target, question in zip(target_B.tolist(), offer.texts or (), strict=True)]
         if missing := [key for key in keys if key not in self._answers]:
-            raise UserError(f"no recorded answer to {missing[0][1]!r} about {missing[0][0]}; recorded answers need recorded questions")
+            raise UserError(
+                f"no recorded answer to {missing[0][1]!r} about {missing[0][0]}; recorded answers "
+                "need recorded questions"
+            )
         return Message(texts=[left.pop(0) if len(left) > 1 else left[0] for left in map(self._answers.__getitem__, keys)])

@@ -1,4 +1,4 @@
-"""Answer questions with a model that sees the target's picture."""
+"""User that answers questions with a visual model and the target's picture."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -14,51 +14,58 @@ from fashioniq.files import UserError
 from fashioniq.llm.endpoint import Endpoint
 from fashioniq.loop.messages import Message
 
-PICTURE_SIDE = 512  # pixels of the longer side of a picture that goes to an endpoint
+PICTURE_SIDE = 512  # maximum side length, in pixels, of pictures sent to an endpoint
 PROMPT = "Answer the question on this picture in one to five words, without a full sentence. Question: {}"
 
 
 class VisualModel(Protocol):
-    """Answers questions about pictures, one each."""
+    """Answers one question about each picture."""
 
     def answer(self, pictures: Sequence[Image.Image], questions: Sequence[str]) -> list[str]: ...
 
 
 class PicturesByName:
-    """Pictures by name. Raises UserError for one that is missing or cannot be read."""
+    """Pictures by name. Access raises UserError if a picture is missing or cannot be read."""
 
     def __init__(self, paths: Mapping[str, Path]) -> None:
         self._paths = paths
 
     def __getitem__(self, image: str) -> Image.Image:
         if image not in self._paths:
-            raise UserError(f"no picture of {image}: give the folder of the pictures with --images, or leave its dialogue out")
+            raise UserError(
+                f"no picture of {image}; give the folder of the pictures with --images, or remove its "
+                "dialog"
+            )
         try:
             return load_image(self._paths[image])
         except UnreadableImage as error:
-            raise UserError(f"the picture {self._paths[image]} cannot be read ({error}); replace it, or leave its dialogue out") from error
+            raise UserError(
+                f"cannot read the picture {self._paths[image]} ({error}); replace it, or remove its "
+                "dialog"
+            ) from error
 
 
 class Visual:
-    """A user whose answers a model gives that sees the target's picture; `images` are the names that targets are positions in."""
+    """User whose answers come from a visual model and the target's picture; targets are positions in
+    `images`."""
 
     def __init__(self, model: VisualModel, pictures: PicturesByName, images: Sequence[str]) -> None:
         self.model, self.pictures, self.images = model, pictures, images
 
     def reply(self, target_B: Tensor, offer: Message, turn: int) -> Message:
-        """The answers to the questions offered."""
+        """Answer the questions offered."""
         pictures = [self.pictures[self.images[target]] for target in target_B.tolist()]
         return Message(texts=[clean_answer(text) for text in self.model.answer(pictures, list(offer.texts or ()))])
 
 
 class RemoteModel:
-    """A VisualModel at an endpoint."""
+    """VisualModel behind an endpoint."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
 
     def answer(self, pictures: Sequence[Image.Image], questions: Sequence[str]) -> list[str]:
-        """The answers, each picture sent as a JPEG of at most 512 pixels a side."""
+        """Answer the questions; pictures are sent as JPEGs with sides of at most 512 pixels."""
         jpegs = [_jpeg(picture) for picture in pictures]
         return self.endpoint.complete([PROMPT.format(question) for question in questions], 30, jpegs)
 

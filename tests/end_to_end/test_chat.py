@@ -377,7 +377,7 @@ def test_search_prints_a_table_and_the_same_as_json(retriever, project, capsys):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"text": "a", "like": "nothing"}, "no product 'nothing' among the 12"),
+        ({"text": "a", "like": "nothing"}, "no product 'nothing' in the gallery of 12"),
         ({"text": "zorgle ?"}, "has no word in the vocabulary"),
     ],
 )

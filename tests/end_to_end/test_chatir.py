@@ -285,4 +285,4 @@ def test_an_encoder_that_makes_no_numbers_is_told(few, refused, tiny_clip, monke
 
 def test_weights_that_are_none_are_told(few, refused, tiny_blip):
     (few / "weights.pth").write_bytes(b"no weights")
-    assert "holds no plain tensors" in refused(encoder=tiny_blip, images=few, weights=few / "weights.pth")
+    assert "cannot read tensors from" in refused(encoder=tiny_blip, images=few, weights=few / "weights.pth")

@@ -160,7 +160,7 @@ def test_other_targets_are_refused(compare, changed):
         ([], "two evaluations at least"),
         (["ITSELF"], "named twice"),
         (["nowhere"], "nowhere holds no evaluation"),
-        (["NEW", "--measure", "R@ten"], "no measure 'R@ten'"),
+        (["NEW", "--measure", "R@ten"], "unknown measure 'R@ten'"),
         (["NEW", "--turn", "6"], "has 5 turns"),
         (["NEW,"], None),
     ],

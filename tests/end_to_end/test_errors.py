@@ -378,7 +378,7 @@ def test_a_disk_that_fills_while_training_is_told_in_one_line(size, refused, pro
 def test_an_existing_run_is_not_written_over(refused, project, vector_runs):
     before = (vector_runs.captioner / "config.yaml").read_bytes()
     told = refused("train-captioner", config=vector_runs.captioner / "config.yaml", seed=5)
-    assert "holds a run already" in told and "--resume" in told
+    assert "already has a run" in told and "--resume" in told
     assert (vector_runs.captioner / "config.yaml").read_bytes() == before
 
 

@@ -162,16 +162,16 @@ DAMAGED = archive().replace(b"classes of stanford-corenlp-3.6.0-models", b"class
     [
         ([(404, b"", 0)], "status 404"),
         ([(200, b"part", 100)] * 2, "could not download"),
-        ([(200, b"not a zip archive", 17)], "no whole zip archive"),
-        ([(200, archive(STANFORD_JARS[:1]), len(archive(STANFORD_JARS[:1])))], f"lacks {STANFORD_JARS[1]}"),
-        ([(200, DAMAGED, len(DAMAGED))], "no whole zip archive"),
+        ([(200, b"not a zip archive", 17)], "expected a zip archive"),
+        ([(200, archive(STANFORD_JARS[:1]), len(archive(STANFORD_JARS[:1])))], f"does not contain {STANFORD_JARS[1]}"),
+        ([(200, DAMAGED, len(DAMAGED))], "expected a zip archive"),
     ],
 )
 def test_what_is_not_the_archive_is_refused_in_one_line_with_what_to_do(replies, told, server, tmp_path, capsys):
     server += replies
     assert main(["fetch-spice", "--retries", "1"]) == 2
     error = capsys.readouterr().err
-    assert told in error and str(tmp_path / "jars") in error and "by other means" in error and error.count("\n") == 1 and not server
+    assert told in error and str(tmp_path / "jars") in error and "download the archive manually" in error and error.count("\n") == 1 and not server
     with pytest.raises(java_scorers.NotComputed):
         java_scorers.stanford_jars()
 
@@ -180,4 +180,4 @@ def test_where_no_folder_can_be_written_nothing_is_downloaded(server, tmp_path, 
     (tmp_path / "file").touch()
     monkeypatch.setattr(fetch_spice, "stanford_folders", lambda: [tmp_path / "file" / "jars"])
     assert main(["fetch-spice"]) == 2
-    assert f"{tmp_path / 'file' / 'jars'}; get that archive by other means" in capsys.readouterr().err
+    assert f"{tmp_path / 'file' / 'jars'}; download the archive manually" in capsys.readouterr().err

@@ -26,7 +26,7 @@ def test_an_index_that_finds_all_changes_no_dialog_and_its_recall_is_told_and_st
     assert json.loads((vector_runs.dialogs / "metrics.json").read_text())["index"] is None
 
 
-UNFIT = {"nonsense": "FAISS makes no index", "IVF4096,Flat": "take fewer lists", "PCA1,Flat": "give another --index"}
+UNFIT = {"nonsense": "FAISS cannot create the index", "IVF4096,Flat": "use fewer lists", "PCA1,Flat": "use another index"}
 
 
 @pytest.mark.parametrize("index", UNFIT)

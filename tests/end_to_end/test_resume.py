@@ -216,7 +216,7 @@ def test_other_settings_are_not_resumed(kind, trainings, whole, project, capsys)
 @pytest.mark.parametrize("kind", ["captioner", "retriever", "attributes"])
 def test_an_existing_run_is_refused_without_resume(kind, trainings, whole, project, capsys):
     command, options = trainings[kind]
-    assert "holds a run already" in refusal(capsys, project, command, **options, run=whole(kind))
+    assert "already has a run" in refusal(capsys, project, command, **options, run=whole(kind))
 
 
 def test_nothing_is_resumed_where_there_is_no_run(trainings, project, tmp_path, capsys):

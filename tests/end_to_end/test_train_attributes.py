@@ -143,7 +143,7 @@ def test_a_training_that_died_goes_on_to_the_same_losses(stage, project, options
 def test_a_run_that_is_there_is_refused_before_any_picture_is_opened(project, options, first, monkeypatch, capsys):
     monkeypatch.setattr("fashioniq.commands.train_attributes._open", lambda *_: pytest.fail("opened"))
     assert main(project.arguments("train-attributes", **options, run=first)) == 2
-    assert "holds a run already" in capsys.readouterr().err
+    assert "already has a run" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("others", [{"category": "dresses"}, {"init_from": "runs/attributes"}], ids=str)

@@ -132,7 +132,7 @@ def test_models_see_the_picture_and_their_answers_are_cleaned(pictures):
     assert size == (512, 320) and prompt.endswith("what color?")
 
 
-@pytest.mark.parametrize(("image", "told"), [("b", "b.jpg cannot be read"), ("c", "no picture of c")])
+@pytest.mark.parametrize(("image", "told"), [("b", "cannot read the picture .*b.jpg"), ("c", "no picture of c")])
 def test_a_picture_that_cannot_be_seen_is_told(pictures, image, told):
     with pytest.raises(UserError, match=told):
         answers(Visual(Echo(""), pictures, [image]), [0], ["what?"])

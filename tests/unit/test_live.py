@@ -172,7 +172,7 @@ def test_more_like_a_product_makes_it_the_offer_and_shows_what_is_near_to_it():
 
 
 def test_more_like_an_unknown_product_or_in_a_dialog_of_questions_is_refused():
-    with pytest.raises(UserError, match="no product 'p99' among the 20"):
+    with pytest.raises(UserError, match="no product 'p99' in the gallery of 20"):
         Live.begin(showing_system()).more_like("p99")
     with pytest.raises(UserError, match="cannot start from a product"):
         Live.begin(asking_system()).more_like("p3")

@@ -126,7 +126,7 @@ def test_a_rollout_without_ranks_says_so():
     user = Recorded.of_words(torch.randint(4, 30, (5, T, 8)))
     dialogs = held(retriever, user, gallery_of(items, retriever), *torch.arange(10).view(2, 5), rank=False)
     assert dialogs.rank_BT is None
-    with pytest.raises(ValueError, match="without ranks"):
+    with pytest.raises(ValueError, match="did not compute ranks"):
         _ = dialogs.ranks
 
 

@@ -43,7 +43,7 @@ def test_a_language_model_goes_on_with_each_prompt_whatever_stands_beside_it(cau
 
 
 def test_a_prompt_that_is_too_long_is_told(causal):
-    with pytest.raises(UserError, match="reads 64 tokens, a prompt with its answer has 70"):
+    with pytest.raises(UserError, match="limited to 64 tokens, but a prompt and its answer need 70"):
         LanguageModel(str(causal)).complete(["red " * 60, "yes"], 10)
 
 

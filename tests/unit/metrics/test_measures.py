@@ -23,5 +23,5 @@ def test_ranks_start_at_0_and_the_average_target_rank_at_1():
 
 @pytest.mark.parametrize("name", ["ATR", "BRI", "mean_rank", "median_rank"])
 def test_dialogs_are_compared_only_by_measures_where_higher_is_better(name):
-    with pytest.raises(ValueError, match="no measure"):
+    with pytest.raises(ValueError, match="not a measure per dialog"):
         per_dialog(name, RANK_BT, 100)

@@ -80,7 +80,7 @@ def test_hits_are_cumulative_and_recall_is_not():
 
 @pytest.mark.parametrize("name", ["R", "R@", "R@0", "R@-1", "recall@10", "P@10", "MRR@10", ""])
 def test_an_unknown_measure_is_refused_by_name(name):
-    with pytest.raises(ValueError, match="no measure"):
+    with pytest.raises(ValueError, match="unknown measure"):
         per_dialog(name, torch.tensor([[1]]), 10)
 
 

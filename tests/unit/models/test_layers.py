@@ -1,7 +1,7 @@
 import torch
 from torch import nn
 
-from fashioniq.models.layers import Attention, Decoder, Encoder, Slots, small_embedding
+from fashioniq.models.layers import Attention, BeamSlots, Decoder, Encoder, small_embedding
 
 
 def seeded(make):
@@ -67,9 +67,9 @@ def test_beams_that_fork_and_end_go_on_as_the_words_of_their_ancestors():
     memory_BLD, mask_BL = padded_memory()
     first_RD, second_RD, third_RD = torch.randn(2, 16), torch.randn(4, 16), torch.randn(3, 16)
     _, state = decoder.step(first_RD, decoder.start(memory_BLD, mask_BL))
-    state = state.select(torch.tensor([0, 0, 1, 1]), Slots(torch.tensor([0, 1, 3, 5]), 2, 3))  # two of three beams of each pair
+    state = state.select(torch.tensor([0, 0, 1, 1]), BeamSlots(torch.tensor([0, 1, 3, 5]), 2, 3))  # two of three beams of each pair
     _, state = decoder.step(second_RD, state)
-    state = state.select(torch.tensor([1, 0, 1]), Slots(torch.tensor([0, 1, 2]), 2, 3))  # the second pair has ended, a beam has forked
+    state = state.select(torch.tensor([1, 0, 1]), BeamSlots(torch.tensor([0, 1, 2]), 2, 3))  # the second pair has ended, a beam has forked
     found_RD, _ = decoder.step(third_RD, state)
     for row, parent in enumerate([1, 0, 1]):
         words_BLD = torch.stack([first_RD[0], second_RD[parent], third_RD[row]]).unsqueeze(0)

@@ -65,7 +65,7 @@ def test_the_captioner_learns_20_captions_by_heart(attributes):
         optimizer.step()
         schedule.step()
     module.eval()
-    looks = [module._looks("train", place_N) for place_N in batch[:2]]
+    looks = [module._inputs("train", place_N) for place_N in batch[:2]]
     assert module.vocabulary.decode(module.model.greedy(*looks)) == CAPTIONS
     assert module.vocabulary.decode(module.model.beam(*looks, 3)) == CAPTIONS
 
