@@ -18,7 +18,7 @@ from fashioniq.categories import canonical, file_name
 from fashioniq.files import UserError, read_json, write_json
 from fashioniq.prepare.archives import is_archive, unpack
 from fashioniq.prepare.downloading import download
-from fashioniq.prepare.listings import Offer, Source, offers_of_pictures, offers_of_table, select_rows
+from fashioniq.prepare.listings import Listing, Source, listings_of_pictures, listings_of_table, select_rows
 from fashioniq.prepare.picking import Pictures, first_readable
 from fashioniq.prepare.staging import move_in, staged
 from fashioniq.prepare.write_category import divide, write_category
@@ -68,20 +68,20 @@ def import_catalog(
         before = _made_before(out, category)
         folder, skipped = _folder(source.images, work, max_gigabytes * 1e9)
         pictures = Pictures(folder, None if source.picture else category) if folder else None
-        offers = offers_of_pictures(pictures) if pictures and not source.table else offers_of_table(source, rows, ids, pictures)
-        wanted = [offer for offer in offers if not offer.reason]
+        listings = listings_of_pictures(pictures) if pictures and not source.table else listings_of_table(source, rows, ids, pictures)
+        wanted = [listing for listing in listings if not listing.reason]
         picked, failures = _download(wanted, downloads, tell) if downloads else _read(wanted, workers, tell)
-        offers = [offer if offer.reason else replace(offer, reason=failures.get(offer.id, "")) for offer in offers]
-        products = [offer for offer in offers if not offer.reason]
-        reasons = _counts(offer.reason for offer in offers if offer.reason)
+        listings = [listing if listing.reason else replace(listing, reason=failures.get(listing.id, "")) for listing in listings]
+        products = [listing for listing in listings if not listing.reason]
+        reasons = _counts(listing.reason for listing in listings if listing.reason)
         _check_enough(len(products), reasons, source)
         splits = divide(products, seed)
         differing = write_category(work / "made", category, splits, picked, seed)
         report = ImportReport(
-            len(offers), {split: len(members) for split, members in splits.items()}, reasons, _counts(skipped.values()),
+            len(listings), {split: len(members) for split, members in splits.items()}, reasons, _counts(skipped.values()),
             sum(picked[product.id] != product.files[0] for product in products if product.files), differing=differing, downloads=downloads,
         )  # fmt: skip
-        dropped = [{**offer.place, "id": offer.id, "reason": offer.reason} for offer in offers if offer.reason]
+        dropped = [{**listing.place, "id": listing.id, "reason": listing.reason} for listing in listings if listing.reason]
         dropped += [{"file": name, "reason": f"not unpacked: {reason}"} for name, reason in skipped.items()]
         _write_about(work / "made", out, category, dropped, {**before, category: _about(source, seed, report)})
         move_in(work, out)
@@ -111,15 +111,15 @@ def _folder(images: Path | None, work: Path, most_bytes: float) -> tuple[Path | 
     return work / "pictures", unpack(images, work / "pictures", most_bytes)
 
 
-def _read(offers: Sequence[Offer], workers: int, tell: Tell) -> tuple[dict[str, Path], dict[str, str]]:
-    picked, failures = first_readable({offer.id: offer.files for offer in offers}, workers, lambda done, all: tell("pictures read", done, all))
+def _read(listings: Sequence[Listing], workers: int, tell: Tell) -> tuple[dict[str, Path], dict[str, str]]:
+    picked, failures = first_readable({listing.id: listing.files for listing in listings}, workers, lambda done, all: tell("pictures read", done, all))
     return picked, {id: f"unreadable picture: {reason}" for id, reason in failures.items()}
 
 
-def _download(offers: Sequence[Offer], folder: Path, tell: Tell) -> tuple[dict[str, Path], dict[str, str]]:
+def _download(listings: Sequence[Listing], folder: Path, tell: Tell) -> tuple[dict[str, Path], dict[str, str]]:
     """As `_read`, of addresses. A file is named by its addresses: what lies there from an earlier run is what they gave."""
-    names = {offer.id: hashlib.sha256("|".join(offer.addresses).encode()).hexdigest()[:16] for offer in offers}
-    asked = {names[offer.id]: offer.addresses for offer in offers}
+    names = {listing.id: hashlib.sha256("|".join(listing.addresses).encode()).hexdigest()[:16] for listing in listings}
+    asked = {names[listing.id]: listing.addresses for listing in listings}
     done = count(1)
     outcomes = download(asked, folder, tell=lambda *_: tell("pictures downloaded", next(done), len(asked))) if asked else {}
     picked: dict[str, Path] = {}

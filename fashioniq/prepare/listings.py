@@ -1,6 +1,6 @@
 """What a retailer says of products: the rows of a table, or the names of pictures where there is no table.
 
-Each gives an Offer, or the reason why it gives none. What stands before the colon of a reason is what reasons are counted by.
+Each gives an Listing, or the reason why it gives none. What stands before the colon of a reason is what reasons are counted by.
 """
 
 from collections import Counter
@@ -48,7 +48,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Offer:
+class Listing:
     """A product and its pictures, the preferred one first: files, or addresses. With a reason it is left out, and may have nothing else.
 
     `place` is where it is told of, {"line": 7} or {"file": "red/1.jpg"}; `values` are those of the columns kept with the title.
@@ -65,21 +65,21 @@ class Offer:
     addresses: list[str] = field(default_factory=list)
 
 
-def offers_of_pictures(pictures: Pictures) -> list[Offer]:
+def listings_of_pictures(pictures: Pictures) -> list[Listing]:
     """Every picture as a product: its name is the id, behind those of its folders, and the words of all are the title."""
-    offers = []
+    listings = []
     seen: set[str] = set()
     for path, folder in pictures.files.items():
         name, title = "-".join([*filter(None, folder.split("/")), path.stem]), title_of(folder, path.stem)
         place = {"file": f"{folder}/{path.name}" if folder else path.name}
-        offers.append(Offer(place, name, _unfit(name, seen), title, name, values={}, labels=find_attributes(title), files=[path]))
+        listings.append(Listing(place, name, _unfit(name, seen), title, name, values={}, labels=find_attributes(title), files=[path]))
         seen.add(name)
-    return offers
+    return listings
 
 
-def offers_of_table(source: Source, rows: Sequence[Row], ids: Collection[str], pictures: Pictures | None) -> list[Offer]:
+def listings_of_table(source: Source, rows: Sequence[Row], ids: Collection[str], pictures: Pictures | None) -> list[Listing]:
     """A product of every row, with its files among `pictures`, or else with its addresses; `ids` are all that the table has."""
-    offers = []
+    listings = []
     seen: set[str] = set()
     for row in rows:
         name = row.values.get(source.id or "", "")
@@ -91,8 +91,8 @@ def offers_of_table(source: Source, rows: Sequence[Row], ids: Collection[str], p
             files, reason = _files(name, row.values[source.picture] if source.picture else None, pictures, ids)
         elif not reason:
             addresses, reason = _addresses(row.values[source.url or ""])
-        offers.append(_offer(source, row, name, files, addresses) if not reason else Offer({"line": row.line}, name, reason))
-    return offers
+        listings.append(_listing(source, row, name, files, addresses) if not reason else Listing({"line": row.line}, name, reason))
+    return listings
 
 
 def select_rows(source: Source) -> tuple[list[Row], set[str]]:
@@ -175,7 +175,7 @@ def _known(value: str) -> str:
     return "" if value.lower() in NO_VALUE else value
 
 
-def _offer(source: Source, row: Row, name: str, files: list[Path], addresses: list[str]) -> Offer:
+def _listing(source: Source, row: Row, name: str, files: list[Path], addresses: list[str]) -> Listing:
     title = _known(row.values[source.title]) if source.title else ""
     labels = find_attributes(title)
     kept = {column: row.values.get(column, "") for column in (*source.attributes, *filter(None, (source.group,)), *TEXTS)}
@@ -183,4 +183,4 @@ def _offer(source: Source, row: Row, name: str, files: list[Path], addresses: li
     for value in (value for column in source.attributes for value in values_of(kept, column)):
         add_word(labels, *place_value(value))
     group = kept.get(source.group, "") if source.group else ""
-    return Offer({"line": row.line}, name, "", title, group or name, values=kept, labels=labels, files=files, addresses=addresses)
+    return Listing({"line": row.line}, name, "", title, group or name, values=kept, labels=labels, files=files, addresses=addresses)

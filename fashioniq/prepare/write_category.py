@@ -12,7 +12,7 @@ from fashioniq.categories import file_name
 from fashioniq.data.catalog import SPLITS
 from fashioniq.data.words import tokenize
 from fashioniq.files import UserError, write_json
-from fashioniq.prepare.listings import Offer
+from fashioniq.prepare.listings import Listing
 from fashioniq.prepare.pairing import reference_pairs
 from fashioniq.prepare.relative_captions import can_tell_apart, describe_difference
 
@@ -20,12 +20,12 @@ _NEAREST = 10  # titles among which a reference with other labels is looked for
 _TRAIN, _TRAIN_AND_VAL = 0.6, 0.8
 
 
-def divide(products: Sequence[Offer], seed: int) -> dict[str, list[Offer]]:
+def divide(products: Sequence[Listing], seed: int) -> dict[str, list[Listing]]:
     """The products of each split. A product's hangs on its group and the seed alone: products added later move no others.
 
     Raises UserError where a split would hold too few for a pair.
     """
-    splits: dict[str, list[Offer]] = {split: [] for split in SPLITS}
+    splits: dict[str, list[Listing]] = {split: [] for split in SPLITS}
     for product in products:
         share = _number(f"{seed}:{product.group}") / 2**64
         splits[SPLITS[(share >= _TRAIN) + (share >= _TRAIN_AND_VAL)]].append(product)
@@ -35,7 +35,7 @@ def divide(products: Sequence[Offer], seed: int) -> dict[str, list[Offer]]:
     return splits
 
 
-def write_category(folder: Path, category: str, splits: Mapping[str, Sequence[Offer]], pictures: Mapping[str, Path], seed: int) -> int:
+def write_category(folder: Path, category: str, splits: Mapping[str, Sequence[Listing]], pictures: Mapping[str, Path], seed: int) -> int:
     """Write a category's files; returns how many of its pairs differ in a label. Where none does, no captions are written: all are alike."""
     name = file_name(category)
     pairs = {split: list(zip(products, _references(products), strict=True)) for split, products in splits.items()}
@@ -55,13 +55,13 @@ def write_category(folder: Path, category: str, splits: Mapping[str, Sequence[Of
     return differing
 
 
-def _captioned(target: Offer, reference: Offer, split: str, seed: int) -> dict[str, Any]:
+def _captioned(target: Listing, reference: Listing, split: str, seed: int) -> dict[str, Any]:
     captions = describe_difference(reference.labels, target.labels, _number(json.dumps([seed, reference.id, target.id])))
     names = {"candidate": reference.id} if split == "test" else {"target": target.id, "candidate": reference.id}
     return {**names, "captions": list(captions)}
 
 
-def _references(products: Sequence[Offer]) -> list[Offer]:
+def _references(products: Sequence[Listing]) -> list[Listing]:
     """The reference of each product by TF-IDF: the nearest title whose labels differ, as equal labels leave nothing to say.
 
     The nearest of all where none differs, the neighbour in the split where no other title shares a word.
