@@ -1,7 +1,8 @@
-"""One patient HTTP client: time-outs, retries, Retry-After, redirects and size limits, with one policy for all downloads.
+"""HTTP client with timeouts, retries, Retry-After, redirects and size limits, used for all downloads.
 
-The retry loop is our own because a retry has to cover the body of a response too, and a Retry-After has to rest all requests to a
-host while it blocks no request to another one. Libraries that retry in the transport of httpx see neither.
+The retry loop is implemented here for two reasons. A retry must include the body of the response, and a
+Retry-After must pause all requests to one host without blocking requests to others. Libraries that retry
+inside the httpx transport do neither.
 """
 
 import asyncio
@@ -19,9 +20,10 @@ import httpx
 from fashioniq import __version__
 from fashioniq.files import UserError
 
-PAUSE = 1.0  # seconds before the second attempt, doubled before each further one, plus a random part of up to PAUSE
+# seconds before the second attempt, doubled before each further one, plus a random part of up to PAUSE
+PAUSE = 1.0
 LONGEST_PAUSE = 60.0  # seconds
-LONGEST_REST = 120.0  # seconds that a Retry-After can ask for
+LONGEST_REST = 120.0  # seconds: limit on Retry-After
 MAX_REDIRECTS = 5
 USER_AGENT = f"fashioniq/{__version__}"
 
@@ -30,7 +32,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Policy:
-    """Limits of a request: further attempts, seconds of one attempt, seconds without a byte (None: no limit), bytes of a body."""
+    """Limits of a request: retries, seconds per attempt, seconds without a byte (or None), bytes per body."""
 
     retries: int = 4
     timeout: float = 30.0
@@ -39,7 +41,10 @@ class Policy:
 
 
 class Unfetched(Exception):
-    """An address without a usable file. `reason` is "dead", "broken", or "failed" where a later run may succeed."""
+    """An address without a usable file.
+
+    `reason` is "dead", "broken", or "failed" if a later run may succeed.
+    """
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
@@ -47,7 +52,7 @@ class Unfetched(Exception):
 
 
 class Busy(Unfetched):
-    """A failure worth another attempt, after `rest` seconds at least."""
+    """A failure to be retried after at least `rest` seconds."""
 
     def __init__(self, detail: str, rest: float = 0.0) -> None:
         super().__init__("failed", detail)
@@ -55,12 +60,12 @@ class Busy(Unfetched):
 
 
 class NoAnswer(Busy):
-    """No response at all within the time of an attempt."""
+    """No response within the time limit of an attempt."""
 
 
 @dataclass
 class Reply:
-    """A response whose body was not read yet."""
+    """A response whose body has not been read yet."""
 
     response: httpx.Response
     max_bytes: int
@@ -68,11 +73,11 @@ class Reply:
 
     @property
     def redirect(self) -> httpx.URL | None:
-        """The address that the response refers to, if it is a redirect."""
+        """Target of a redirect, or None."""
         return self.response.next_request.url if self.response.next_request else None
 
     def check(self) -> None:
-        """Raise Busy or Unfetched for a response without the file."""
+        """Raise Busy or Unfetched unless the response contains the file."""
         status = self.response.status_code
         if status in (408, 429) or status >= 500:
             raise Busy(str(status), asked_rest(self.response.headers.get("Retry-After", "")))
@@ -80,7 +85,10 @@ class Reply:
             raise Unfetched("dead", str(status))
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The body as it was sent: decompressing could turn a few bytes into gigabytes. Raises Unfetched above the size limit."""
+        """Body of the response, not decompressed: a few compressed bytes can expand to gigabytes.
+
+        Raises Unfetched above the size limit.
+        """
         async for chunk in self.response.aiter_raw():
             self.size += len(chunk)
             if self.size > self.max_bytes:
@@ -89,7 +97,10 @@ class Reply:
 
 
 class Client:
-    """Sends GET requests, one attempt each, within the limits of a policy. Use it in an `async with`."""
+    """Client for GET requests, one attempt each, within the limits of a policy.
+
+    Use it in an `async with` statement.
+    """
 
     def __init__(self, policy: Policy, headers: dict[str, str] | None = None, connections: int = 1) -> None:
         self._policy = policy
@@ -105,9 +116,10 @@ class Client:
 
     @asynccontextmanager
     async def get(self, url: httpx.URL) -> AsyncIterator[Reply]:
-        """One attempt, which has to end, body included, within the policy's `timeout`. Redirects are not followed.
+        """Make one attempt, limited to the policy's `timeout` including the body. Redirects are not followed.
 
-        Raises NoAnswer without a response, Busy where the connection breaks or time is up, Unfetched where the request is impossible.
+        Raises NoAnswer if there is no response, Busy if the connection breaks or the time is up, and
+        Unfetched if the request is impossible.
         """
         deadline = asyncio.get_running_loop().time() + self._policy.timeout
         response = await self._send(url, deadline)
@@ -132,12 +144,15 @@ class Client:
             raise NoAnswer(f"none within {seconds:g} seconds") from error
         except (httpx.HTTPError, OSError) as error:
             raise NoAnswer(str(error)[:120] or type(error).__name__) from error
-        except Exception as error:  # httpx and the modules below it fail in many ways on odd addresses
+        except Exception as error:  # httpx and its dependencies raise many kinds of errors for odd addresses
             raise Unfetched("dead", f"cannot be asked for: {type(error).__name__}") from error
 
 
 def open_client(kind: Callable[..., T], **options: Any) -> T:
-    """An httpx client. Raises UserError where proxies or certificates in the environment cannot be used."""
+    """Create an httpx client.
+
+    Raises UserError if proxies or certificates in the environment cannot be used.
+    """
     try:
         return kind(**options)
     except (ImportError, OSError, ValueError, httpx.InvalidURL) as error:
@@ -146,7 +161,7 @@ def open_client(kind: Callable[..., T], **options: Any) -> T:
 
 
 async def retried(attempt: Callable[[], Awaitable[T]], retries: int) -> T:
-    """The result of the first attempt that does not raise Busy; raises the Busy of the last one."""
+    """Result of the first attempt that does not raise Busy. Raises the Busy of the last attempt."""
     for number in count():
         try:
             return await attempt()
@@ -160,9 +175,10 @@ async def retried(attempt: Callable[[], Awaitable[T]], retries: int) -> T:
 
 
 async def follow(address: str, visit: Callable[[httpx.URL], Awaitable[httpx.URL | None]]) -> None:
-    """Visit an address, and those that it redirects to, over http and https alone. Raises Unfetched after MAX_REDIRECTS.
+    """Visit an http or https address and follow redirects. Raises Unfetched after MAX_REDIRECTS.
 
-    Redirects are not left to httpx: each host has limits of its own, and httpx reads the body of a redirect to its end.
+    Redirects are not left to httpx, because each host has its own limits and httpx reads the whole body of a
+    redirect.
     """
     url = parse(address)
     for _ in range(1 + MAX_REDIRECTS):
@@ -174,7 +190,7 @@ async def follow(address: str, visit: Callable[[httpx.URL], Awaitable[httpx.URL 
 
 
 def parse(address: str) -> httpx.URL:
-    """A web address. Raises Unfetched for any other text."""
+    """Parse an http or https address. Raises Unfetched for any other text."""
     try:
         url = httpx.URL(address)
         if url.scheme in ("http", "https") and url.host:
@@ -185,7 +201,7 @@ def parse(address: str) -> httpx.URL:
 
 
 def asked_rest(value: str) -> float:
-    """Seconds that a Retry-After header asks for, as a number or as a date; at most LONGEST_REST."""
+    """Seconds in a Retry-After header, given as a number or a date; at most LONGEST_REST."""
     try:
         seconds = int(value) if value.isdecimal() else parsedate_to_datetime(value).timestamp() - time.time()
     except (ValueError, OverflowError):

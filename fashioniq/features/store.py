@@ -1,9 +1,10 @@
-"""A feature store: the image vector and the top attributes of every product, in a folder that `data/filling.py` makes.
+"""Feature store: a folder with the vector and the top attributes of every product, written by `writer.py`.
 
     features.npy     N×D float16 or float32      attributes.npy  N×8, ids of attribute words, 0 for none
-    ids.json         the N product ids           store.json      encoder, image size, attribute words, count, failures
+    ids.json         the N product ids           store.json      encoder, image size, words, count, failures
 
-`store.json` is written last: without it the store is unfinished, and while products are added the first `count` rows are the store.
+`store.json` is written last. Without it, the store is unfinished. While products are being added, only the
+first `count` rows are valid.
 """
 
 from collections.abc import Sequence
@@ -17,80 +18,93 @@ from fashioniq.categories import file_name
 from fashioniq.data.items import Items
 from fashioniq.files import UserError, read_json
 
-IDENTITY = ("encoder", "weights", "image_size", "dimensions", "attribute_words")  # facts that models depend on
-TOP = 8  # attributes kept of each product
-PLAN = Path("parts") / "plan.json"  # there while a store is being filled or added to
+# facts on which trained models depend
+IDENTITY = ("encoder", "weights", "image_size", "dimensions", "attribute_words")
+TOP = 8  # attributes stored per product
+PLAN = Path("parts") / "plan.json"  # present while a store is being written
 
 
 class FeatureStore:
-    """A finished store, opened as a memory map. Raises UserError where it is missing, unfinished or damaged."""
+    """A finished store, opened as a memory map. Raises UserError if it is missing, unfinished or damaged."""
 
     def __init__(self, root: Path) -> None:
         self.root = Path(root)
         growing = (self.root / PLAN).exists()
         if not (self.root / "store.json").exists():
             state = "unfinished: run the same `fashioniq extract-features` again to complete it"
-            raise UserError(f"the feature store {self.root} is {state if growing else 'missing: make it with `fashioniq extract-features`'}")
+            missing = "missing: create it with `fashioniq extract-features`"
+            raise UserError(f"the feature store {self.root} is {state if growing else missing}")
         self.facts: dict[str, Any] = read_json(self.root / "store.json", "the feature store's description", dict)
-        if missing := {*IDENTITY, "count", "failures"} - set(self.facts):
-            raise UserError(f"{self.root / 'store.json'} lacks {', '.join(sorted(missing))}: remove the folder and extract again")
+        if lacking := {*IDENTITY, "count", "failures"} - set(self.facts):
+            raise UserError(
+                f"{self.root / 'store.json'} lacks {', '.join(sorted(lacking))}: "
+                "remove the folder and extract again"
+            )
         count = self.facts["count"]
         ids = read_json(self.root / "ids.json", "the feature store's ids", list)
         arrays = [_open_array(self.root / f"{name}.npy") for name in ("features", "attributes")]
         lengths = {len(rows) for rows in (ids, *arrays)}
         if (min(lengths) < count) if growing else (lengths != {count}):
-            raise UserError(f"the feature store {self.root} is damaged: its files differ in length; remove the folder and extract again")
+            raise UserError(
+                f"the feature store {self.root} is damaged: its files differ in length; "
+                "remove the folder and extract again"
+            )
         self.ids: list[str] = ids[:count]
         self._features_ND, self._attributes_NA = (rows[:count] for rows in arrays)
-        self._places = {name: place for place, name in enumerate(self.ids)}
+        self._position_of = {name: position for position, name in enumerate(self.ids)}
 
     @property
     def size(self) -> int:
-        """The length of a feature vector."""
+        """Dimension of the feature vectors."""
         return self._features_ND.shape[1]
 
     @property
     def attribute_words(self) -> list[str]:
-        """The word of each attribute id, from id 1 on."""
+        """Words of the attribute ids, starting at id 1."""
         return self.facts["attribute_words"]
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What a model that was trained on this store must find again: the encoder, its weights and size, the attribute words."""
+        """Facts on which models trained on this store depend: see IDENTITY."""
         return {key: self.facts[key] for key in IDENTITY}
 
     def __contains__(self, name: str) -> bool:
-        return name in self._places
+        return name in self._position_of
 
     def items(self, ids: Sequence[str]) -> Items:
-        """Those of `ids` that the store has, in their order. Raises UserError where it has none."""
-        there = [name for name in ids if name in self._places]
-        if not there:
-            raise UserError(f"the feature store {self.root} has none of the {len(ids)} products asked for: extract this category's features")
-        places = [self._places[name] for name in there]
-        features_ND = torch.from_numpy(self._features_ND[places].astype(np.float32))
-        return Items(there, features_ND, torch.from_numpy(self._attributes_NA[places].astype(np.int64)))
+        """Products of `ids` that are in the store, in the same order. Raises UserError if there are none."""
+        present = [name for name in ids if name in self._position_of]
+        if not present:
+            raise UserError(
+                f"the feature store {self.root} has none of the {len(ids)} requested products: "
+                "extract this category's features"
+            )
+        rows = [self._position_of[name] for name in present]
+        features_ND = torch.from_numpy(self._features_ND[rows].astype(np.float32))
+        return Items(present, features_ND, torch.from_numpy(self._attributes_NA[rows].astype(np.int64)))
 
 
 def features_folder(data: Path, category: str, features: Path | None) -> Path:
-    """The folder of a category's feature store: `features` if given, else its default place in `data`."""
+    """Folder of the feature store of a category: `features` if given, else the default in `data`."""
     return features or Path(data) / "features" / file_name(category)
 
 
 def open_store(data: Path, category: str, features: Path | None, attrs: bool = False) -> FeatureStore:
-    """The category's feature store.
+    """Open the feature store of a category.
 
-    Raises UserError, with the command that makes it, where there is none, or where `attrs` finds no attributes in it.
+    Raises UserError if there is none, or if `attrs` is true and the store has no attributes.
     """
     root = features_folder(data, category, features)
     if not root.is_dir():
         raise UserError(
-            f"there is no feature store {root}: make it with `fashioniq extract-features --data {data} --category {category}`"
+            f"there is no feature store {root}: "
+            f"create it with `fashioniq extract-features --data {data} --category {category}`"
         )
     store = FeatureStore(root)
     if attrs and not store.attribute_words:
         raise UserError(
-            f"{root} was extracted without attributes: leave --attrs out, or extract with labels or --predictor into another store"
+            f"{root} was extracted without attributes: omit --attrs, "
+            "or extract with labels or --predictor into another store"
         )
     return store
 

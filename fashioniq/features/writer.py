@@ -1,11 +1,12 @@
-"""Filling a feature store part by part: a kill at any moment costs one part at most, and never leaves a gap or a double.
+"""Writing of a feature store in parts. A kill loses at most one part, and causes neither gaps nor duplicates.
 
-    parts/plan.json      what is being made: the facts, the products asked for, and how many rows the store had before
-    parts/000000.npz     what was made of the first PART products asked for, and so on; each appears whole
+    parts/plan.json      the facts, the requested products, and the number of rows already in the store
+    parts/000000.npz     the results for the first PART requested products, and so on
 
-When all parts are there they are joined: features.npy, attributes.npy and ids.json are replaced, then store.json, then the parts go.
-Rows that were there before stay in front, so that until store.json is replaced the first `count` rows are the old store, and joining
-once more gives the same files: a join that was killed is done again.
+Each part is written atomically. When all parts exist, they are joined: features.npy, attributes.npy and
+ids.json are replaced, then store.json, and the parts are removed. Existing rows stay in front. Until
+store.json is replaced, the first `count` rows are therefore the old store, and an interrupted join can be
+repeated with the same result.
 """
 
 import json
@@ -23,12 +24,12 @@ import numpy as np
 from fashioniq.features.store import PLAN, FeatureStore
 from fashioniq.files import UserError, atomic_write, locked, read_json, remove_leftovers, write_json
 
-PART = 256  # products a part
+PART = 256  # products per part
 
 
 @dataclass(frozen=True)
 class Part:
-    """What was made of some products: the rows of those that could be read, and why not of the others."""
+    """Results for some products: rows of the readable ones, and reasons for the others."""
 
     ids: list[str]
     features_ND: np.ndarray
@@ -36,18 +37,21 @@ class Part:
     failures: dict[str, str]
 
 
-Advance = Callable[[int], None]  # told how many more products were dealt with
-Extract = Callable[[Sequence[Sequence[str]], Advance], Generator[Part, None, None]]  # a Part of each list of ids, in order
+Advance = Callable[[int], None]  # called with the number of products processed since the last call
+# yields a Part for each list of ids, in order
+Extract = Callable[[Sequence[Sequence[str]], Advance], Generator[Part, None, None]]
 
 
 def fill_store(
     root: Path, ids: Sequence[str], facts: dict[str, Any], extract: Extract, progress: Callable[[int, int], None], update: bool = False
 ) -> tuple[FeatureStore, int]:
-    """Make a store of `ids`, or complete one that was begun. Returns it, and how many products were asked for: 0 if all was there.
+    """Create a store of `ids`, or complete an unfinished one.
 
-    `update` adds to a finished store the products that it lacks, and tries those again that could not be read; rows that are there stay
-    as they are. `progress` is told how many more products were dealt with, and of how many.
-    Raises UserError where the folder holds a store of other facts, a finished one lacks products, or the disk is full.
+    Returns the store and the number of products requested from `extract`, 0 if the store was complete. With
+    `update`, missing products are added to a finished store and failed ones are retried; existing rows do not
+    change. `progress` is called with the number of products processed since the last call and the total.
+    Raises UserError if the folder contains a store with other facts, if a finished store lacks products
+    without `update`, or if the disk is full.
     """
     root = Path(root)
     with locked(root):
@@ -61,7 +65,10 @@ def fill_store(
         known = {*store.ids, *asked} if update else {*store.ids, *store.facts["failures"]}
         lacking = [name for name in ids if name not in known]
         if lacking and not update:
-            raise UserError(f"the finished feature store {root} lacks {len(lacking)} products, as {lacking[0]}: --update adds them")
+            raise UserError(
+                f"the finished feature store {root} lacks {len(lacking)} products, for example {lacking[0]}: "
+                "add them with --update"
+            )
         _refuse_another(root, store.facts, facts)
         if lacking:
             _complete(root, _begin(root, lacking, facts, len(store.ids)), facts, extract, progress)
@@ -70,15 +77,15 @@ def fill_store(
 
 
 def words_to_keep(root: Path, update: bool) -> list[str] | None:
-    """The attribute words of a store that was begun, or is to be added to: new products must not change them. None of any other."""
+    """Attribute words of an unfinished store, or of one to be updated, which must not change; else None."""
     for path in (root / PLAN, *([root / "store.json"] if update else [])):
         if path.exists():
-            return read_json(path, "what a feature store is of", dict).get("attribute_words")
+            return read_json(path, "the description of a feature store", dict).get("attribute_words")
     return None
 
 
 def _settle(root: Path, ids: Sequence[str], facts: dict[str, Any]) -> dict[str, Any]:
-    """Remove what is left of a run that was killed, but for whole parts of a plan; return that plan, if there is one."""
+    """Remove leftovers of a killed run, except complete parts of a plan; return the plan or {}."""
     for folder in (root, root / "parts"):
         remove_leftovers(folder)
     if not (root / PLAN).exists():
@@ -87,18 +94,25 @@ def _settle(root: Path, ids: Sequence[str], facts: dict[str, Any]) -> dict[str, 
     plan = read_json(root / PLAN, "the plan of an unfinished feature store", dict)
     _refuse_another(root, plan, facts)
     if not isinstance(plan.get("asked"), list) or not isinstance(plan.get("before"), int):
-        raise UserError(f"{root / PLAN} is of another version: remove {root / 'parts'} and run the same command again")
-    if strange := set(plan["asked"]) - set(ids):
-        raise UserError(f"{root} was begun for other products, as {min(strange)}: choose another folder with --features, or remove it")
+        raise UserError(
+            f"{root / PLAN} was written by another version: remove {root / 'parts'} "
+            "and run the same command again"
+        )
+    if unknown := set(plan["asked"]) - set(ids):
+        raise UserError(
+            f"the unfinished store {root} is for other products, for example {min(unknown)}: "
+            "choose another folder with --features, or remove it"
+        )
     return plan
 
 
 def _refuse_another(root: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
     for key, value in wanted.items():
         if found.get(key) != value:
-            there, here = json.dumps(found.get(key))[:60], json.dumps(value)[:60]
+            old, new = json.dumps(found.get(key))[:60], json.dumps(value)[:60]
             raise UserError(
-                f"the feature store {root} is of another {key} ({there}, not {here}): choose another folder with --features, or remove it"
+                f"the feature store {root} has another {key} ({old}, not {new}): "
+                "choose another folder with --features, or remove it"
             )
 
 
@@ -109,7 +123,7 @@ def _begin(root: Path, asked: Sequence[str], facts: dict[str, Any], before: int)
 
 
 def _complete(root: Path, plan: dict[str, Any], facts: dict[str, Any], extract: Extract, progress: Callable[[int, int], None]) -> None:
-    """Make the parts that are not there, and join all."""
+    """Create the missing parts, and join all parts."""
     asked = plan["asked"]
     parts = {root / "parts" / f"{start // PART:06d}.npz": asked[start : start + PART] for start in range(0, len(asked), PART)}
     missing = {path: ids for path, ids in parts.items() if not path.exists()}
@@ -134,33 +148,36 @@ def _join_parts(root: Path, before: int, parts: dict[Path, list[str]], facts: di
     for path, asked in parts.items():
         text = json.loads(str(_read_part(path, "text")))
         if sorted([*text["ids"], *text["failures"]]) != sorted(asked):
-            raise UserError(f"{path} is of other products: remove it and run the same command again")
+            raise UserError(f"{path} contains other products: remove it and run the same command again")
         for name in asked:
             failures.pop(name, None)
         failures |= text["failures"]
         ids += text["ids"]
         rows += [path] if text["ids"] else []
     if not ids:
-        _forget(root)  # else the same failures would be found again
-        raise UserError(f"not one of {len(failures)} products could be read; the first: {next(iter(failures.items()), 'none was asked for')}")
+        _forget(root)  # otherwise the next run would reuse the same failures
+        first = next(iter(failures.items()), "none was requested")
+        raise UserError(f"none of the {len(failures)} products could be read; the first: {first}")
     if rows:
         for name in ("features", "attributes"):
             _join_rows(root / f"{name}.npy", before, len(ids), (_read_part(path, name) for path in rows))
         write_json(root / "ids.json", ids, indent=None)
-    write_json(root / "store.json", {**facts, "count": len(ids), "failures": failures})  # last: from now on it is this store
+    # last: this makes the store valid
+    write_json(root / "store.json", {**facts, "count": len(ids), "failures": failures})
     _forget(root)
 
 
 def _join_rows(path: Path, before: int, count: int, pieces: Iterator[np.ndarray]) -> None:
-    """Write an array of `count` rows: the first `before` of the file, then the pieces; never more than a piece is in memory."""
-    starts = range(0, before, PART)  # mapped anew for each piece, else all that was copied would stay in memory
+    """Write an array of `count` rows: the first `before` rows of the file, then one piece at a time."""
+    starts = range(0, before, PART)  # mapped again for each piece, so that copied rows do not stay in memory
     old = (np.load(path, mmap_mode="r", allow_pickle=False)[start : min(start + PART, before)] for start in starts)
     pieces = chain(old, pieces)
     with atomic_write(path) as temporary, open(temporary, "wb") as file:
         first = next(pieces)
         header = {"descr": np.lib.format.dtype_to_descr(first.dtype), "fortran_order": False, "shape": (count, first.shape[1])}
         np.lib.format.write_array_header_1_0(file, header)
-        for piece in chain([first], pieces):  # written, not mapped: on a full disk a map is killed
+        # not a memory map: on a full disk, writing to a map kills the process
+        for piece in chain([first], pieces):
             file.write(np.ascontiguousarray(piece, first.dtype).tobytes())
 
 
@@ -173,6 +190,6 @@ def _read_part(path: Path, name: str) -> np.ndarray:
 
 
 def _forget(root: Path) -> None:
-    """Remove the plan, then the parts: parts without a plan are rubbish."""
+    """Remove the plan, then the parts; parts without a plan are ignored."""
     (root / PLAN).unlink()
     shutil.rmtree(root / "parts")

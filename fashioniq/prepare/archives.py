@@ -1,4 +1,4 @@
-"""Pictures out of zip archives of unknown origin: nothing is written outside the folder, and no more than the limit."""
+"""Extraction of pictures from untrusted zip archives, confined to the target folder and a size limit."""
 
 import stat
 import zlib
@@ -13,43 +13,47 @@ from fashioniq.files import UserError, cannot_write
 MOST_MEMBERS = 2_000_000
 _TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst")
 _BLOCK = 1 << 20
-_LONGEST = 200  # characters of a skipped member's name in a report
-_DEEPEST = 16  # folders and name of a member
-_UNSAFE = frozenset('/\\:*?"<>|')  # in a file's name, on one system or another
+_LONGEST = 200  # characters of a skipped member's name in a report, at most
+_DEEPEST = 16  # path components of a member, at most
+_UNSAFE = frozenset('/\\:*?"<>|')  # characters that are not allowed in file names on every system
 _BROKEN = (BadZipFile, zlib.error, StructError, EOFError, ValueError, RuntimeError, OverflowError)
 
 
 class _TooMuch(Exception):
-    """An archive unpacks to more than is allowed."""
+    """The unpacked archive exceeds the size limit."""
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a file's name is that of a zip archive. Raises UserError for the name of a tar archive."""
+    """Whether a file is a zip archive, by its name. Raises UserError for a tar archive."""
     if path.name.lower().endswith(_TARS):
-        raise UserError(f"expected a folder or a .zip of pictures, found the tar archive {path}: unpack it and give the folder, or make a .zip")
+        raise UserError(
+            f"expected a folder or a .zip of pictures, found the tar archive {path}: "
+            "unpack it and give the folder, or create a .zip"
+        )
     return path.name.lower().endswith(".zip")
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a file or a folder is one that systems keep for themselves."""
+    """Whether a file or folder is hidden or belongs to the operating system."""
     return name.startswith(".") or name == "__MACOSX"
 
 
 def is_safe(name: str) -> bool:
-    """Whether a text can be the name of a file, on any system, that is not hidden."""
+    """Whether a text is a valid name for a visible file on every system."""
     if not name or is_hidden(name) or any(char < " " or char in _UNSAFE for char in name):
         return False
     try:
         return len(name.encode()) <= 200
-    except UnicodeEncodeError:  # half a character
+    except UnicodeEncodeError:  # half a surrogate pair
         return False
 
 
 def unpack(archive: Path, folder: Path, most_bytes: float) -> dict[str, str]:
     """Unpack the pictures of a .zip into `folder`; return the names of skipped members with the reasons.
 
-    The limits apply to the unpacked bytes, not to the sizes that the archive states. Raises UserError for an archive that is broken or
-    encrypted, unpacks to more than `most_bytes`, or has more than MOST_MEMBERS members.
+    The limit applies to the bytes actually unpacked, not to the sizes stated in the archive. Raises UserError
+    if the archive is damaged or encrypted, unpacks to more than `most_bytes`, or has more than MOST_MEMBERS
+    members.
     """
     try:
         with ZipFile(archive) as zipped:
@@ -57,7 +61,7 @@ def unpack(archive: Path, folder: Path, most_bytes: float) -> dict[str, str]:
     except _TooMuch as error:
         raise UserError(f"{archive} unpacks to more than {most_bytes / 1e9:g} GB: allow more with --max-gigabytes") from error
     except _BROKEN as error:
-        raise UserError(f"{archive} is broken ({error or type(error).__name__}): get or make it again") from error
+        raise UserError(f"{archive} is damaged ({error or type(error).__name__}): download or create it again") from error
     except OSError as error:
         raise UserError(f"cannot read {archive}: {error.strerror}") from error
 
@@ -83,15 +87,19 @@ def _unpack(zipped: ZipFile, archive: Path, folder: Path, most_bytes: float) -> 
 
 
 def _check(member: ZipInfo, archive: Path) -> None:
-    """Raise UserError for a member that cannot be unpacked, or not within a limit."""
+    """Raise UserError for a member that cannot be unpacked, or not with bounded memory."""
     if member.flag_bits & 1:
         raise UserError(f"{archive} is encrypted: unpack it and give the folder")
-    if member.compress_type not in (ZIP_STORED, ZIP_DEFLATED):  # the others unpack a block at once, however large
-        raise UserError(f"{archive} is compressed in an unusual way ({member.filename!r}): unpack it and give the folder")
+    # other methods unpack a whole block at once, whatever its size
+    if member.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
+        raise UserError(
+            f"{archive} uses an unsupported compression method ({member.filename!r}): "
+            "unpack it and give the folder"
+        )
 
 
 def _unfit(member: ZipInfo, parts: list[str]) -> str:
-    """Why a member is skipped and reported; "" for pictures, and for files that nobody asked for."""
+    """Reason for skipping and reporting a member; "" for pictures, and for other files, which are ignored."""
     if ".." in parts or member.filename.startswith(("/", "\\")):
         return "its path leaves the folder"
     if stat.S_IFMT(member.external_attr >> 16) not in (0, stat.S_IFREG):
@@ -106,7 +114,7 @@ def _is_picture(parts: list[str]) -> bool:
 
 
 def _save(zipped: ZipFile, member: ZipInfo, target: Path, room: float) -> int:
-    """Copy a member to a new file and return its size. Raises FileExistsError where that file exists."""
+    """Copy a member to a new file and return its size. Raises FileExistsError if the file exists."""
     size = 0
     with zipped.open(member) as source, _create(target) as file:
         while block := source.read(_BLOCK):

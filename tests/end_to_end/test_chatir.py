@@ -206,7 +206,7 @@ def test_a_text_half_that_was_trained_on_is_saved_and_evaluated(kind, few, evalu
 
 def test_a_store_of_another_encoder_is_refused(few, evaluate, refused, tiny_clip, tiny_blip):
     store = read(evaluate(name="clip", encoder=tiny_clip, images=few) / "metrics.json")["store"]
-    assert f"the feature store {store} is of another encoder" in refused(encoder=tiny_blip, images=few, features=store)
+    assert f"the feature store {store} has another encoder" in refused(encoder=tiny_blip, images=few, features=store)
 
 
 def test_pictures_that_are_missing_are_told_and_a_target_must_have_one(few, evaluate, refused, tiny_clip):
@@ -269,7 +269,7 @@ def test_files_that_do_not_fit_the_search_space_are_told(few, refused):
     vectors = {"query_vectors": few / "Q.npy", "gallery_vectors": few / "G.npy"}
     names = read(few / "space.json")
     write_dialogues(few / "first.json", [*names[:11], "photos/9999.png"])
-    assert "lacks the images of 1 of the 12 dialogues" in refused(**vectors)
+    assert "lacks the images of 1 of the 12 dialogs" in refused(**vectors)
     (few / "space.json").write_text(json.dumps([*names, names[3]]))
     assert "more than once, as photos/0003.png" in refused(**vectors)
 

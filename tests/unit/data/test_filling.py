@@ -246,14 +246,14 @@ def test_where_nothing_can_be_added_the_rows_are_not_written_again(tmp_path, who
 
 def test_products_that_a_finished_store_lacks_are_told(tmp_path):
     fill(tmp_path)
-    with pytest.raises(UserError, match="lacks 1 products, as P99: --update adds them"):
+    with pytest.raises(UserError, match="lacks 1 products, for example P99: add them with --update"):
         fill(tmp_path, [*IDS, "P99"])
 
 
 def test_what_was_begun_is_completed_before_products_that_came_later_are_added(tmp_path):
     with pytest.raises(Killed):
         fill(tmp_path, IDS[:6], Encoder(dies_at=5))
-    with pytest.raises(UserError, match="lacks 4 products, as P06"):
+    with pytest.raises(UserError, match="lacks 4 products, for example P06"):
         fill(tmp_path)
     assert len(FeatureStore(tmp_path).ids) == 5
     assert fill(tmp_path, update=True)[0].ids == [name for name in IDS if name != "P03"]
@@ -263,7 +263,7 @@ def test_a_store_begun_for_other_products_is_not_gone_on_with(tmp_path):
     with pytest.raises(Killed):
         fill(tmp_path, extract=Encoder(dies_at=5))
     before = content(tmp_path)
-    with pytest.raises(UserError, match="begun for other products, as P05"):
+    with pytest.raises(UserError, match="for other products, for example P05"):
         fill(tmp_path, IDS[:5])
     assert content(tmp_path) == before
 
@@ -277,7 +277,7 @@ def test_another_encoder_or_size_is_refused_by_name(tmp_path, key, state):
     else:
         fill(tmp_path, IDS if state == "finished" else IDS[:5])
     before = content(tmp_path)
-    with pytest.raises(UserError, match=f"is of another {key} .*another"):
+    with pytest.raises(UserError, match=f"has another {key} .*another"):
         fill(tmp_path, facts={**FACTS, key: "another"}, update=state == "added to")
     assert content(tmp_path) == before
 
@@ -292,7 +292,7 @@ def test_the_words_of_a_store_are_kept_when_it_is_completed_or_added_to(tmp_path
 
 
 def test_two_do_not_fill_a_store_at_a_time(tmp_path):
-    with locked(tmp_path / "dress"), pytest.raises(UserError, match=r"another process is filling .*dress"):
+    with locked(tmp_path / "dress"), pytest.raises(UserError, match=r"another process is writing to .*dress"):
         fill(tmp_path / "dress")
     assert len(fill(tmp_path / "dress")[0].ids) == 9
 
@@ -347,7 +347,7 @@ def test_a_part_in_the_place_of_another_is_told(tmp_path):
     with pytest.raises(Killed):
         fill(tmp_path, extract=Encoder(dies_at=9))
     os.replace(tmp_path / "parts" / "000001.npz", tmp_path / "parts" / "000000.npz")
-    with pytest.raises(UserError, match=r"000000.npz is of other products"):
+    with pytest.raises(UserError, match=r"000000.npz contains other products"):
         fill(tmp_path)
 
 
@@ -355,12 +355,12 @@ def test_a_part_in_the_place_of_another_is_told(tmp_path):
 def test_a_plan_of_another_version_is_told(tmp_path, plan):
     (tmp_path / "parts").mkdir()
     (tmp_path / "parts" / "plan.json").write_text(json.dumps({**FACTS, **plan}))
-    with pytest.raises(UserError, match=r"is of another version: remove .*parts"):
+    with pytest.raises(UserError, match=r"was written by another version: remove .*parts"):
         fill(tmp_path)
 
 
 def test_what_cannot_be_read_at_all_is_told_with_a_reason_and_tried_again(tmp_path):
-    with pytest.raises(UserError, match=r"not one of 10 products could be read.*no picture"):
+    with pytest.raises(UserError, match=r"none of the 10 products could be read.*no picture"):
         fill(tmp_path, extract=Encoder(without=IDS))
     assert len(fill(tmp_path)[0].ids) == 9
 
