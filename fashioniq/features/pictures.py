@@ -30,7 +30,7 @@ from fashioniq.models.attributes import AttributePredictor, top_attributes
 from fashioniq.models.encoder import InFloat32, captured, create_encoder, encoder_mean_std, encoder_size, normalise, prepare_inference
 from fashioniq.trained import pick_device
 
-# training products with a word, at least, for it to be an attribute if labels are used directly
+# Minimum number of training products with a word, if labels are used as attributes.
 LABELLED_OFTEN = 3
 
 AttributesOf = Callable[[Sequence[str]], np.ndarray]  # ids -> N×TOP
@@ -124,7 +124,7 @@ class Encoding:
     def __call__(self, images: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
         """Features B×D (float16) and attributes B×TOP (zeros without a predictor).
 
-        On a GPU, the results may still be in computation.
+        On a GPU, the results are computed asynchronously.
         """
         if not images:
             return torch.empty(0, self._size, dtype=torch.float16, device=self._device), torch.empty(0, TOP, dtype=torch.int64, device=self._device)

@@ -1,4 +1,4 @@
-"""Download of pictures, which are validated before they are moved into place; failures have reasons."""
+"""Download of pictures. Files are validated before they are moved into place; failures are counted by reason."""
 
 import asyncio
 import re

@@ -117,7 +117,8 @@ def _folder(images: Path | None, work: Path, most_bytes: float) -> tuple[Path | 
 
 
 def _read(listings: Sequence[Listing], workers: int, tell: Progress) -> tuple[dict[str, Path], dict[str, str]]:
-    picked, failures = first_readable({listing.id: listing.files for listing in listings}, workers, lambda done, all: tell("pictures read", done, all))
+    files = {listing.id: listing.files for listing in listings}
+    picked, failures = first_readable(files, workers, lambda done, all: tell("pictures read", done, all))
     return picked, {id: f"unreadable picture: {reason}" for id, reason in failures.items()}
 
 

@@ -38,8 +38,8 @@ _BRANDS = (
     "Harlan Co.", "Odette", "Plum & Pine", "Westerly",
 )  # fmt: skip
 _TITLE_SLEEVES = {
-    "strapless": "Strapless", "straps": "Spaghetti Strap", "sleeveless": "Sleeveless", "short": "Short Sleeve",
-    "three-quarter": "3/4 Sleeve", "long": "Long Sleeve",
+    "strapless": "Strapless", "straps": "Spaghetti Strap", "sleeveless": "Sleeveless",
+    "short": "Short Sleeve", "three-quarter": "3/4 Sleeve", "long": "Long Sleeve",
 }  # fmt: skip
 _TITLE_NECKS = {"round": "Crew Neck", "v-neck": "V-Neck", "square": "Square Neck", "collar": "Collared", "turtleneck": "Turtleneck"}
 _TITLE_FITS = {"fitted": "Fitted", "straight": "Straight", "loose": "Loose Fit", "flared": "Flared"}

@@ -106,8 +106,8 @@ def test_a_lock_that_is_waited_for_is_got_when_it_is_free(tmp_path):
 
 
 def test_a_process_that_is_killed_lets_go_of_its_folder(tmp_path):
-    code = "import sys\nfrom pathlib import Path\nfrom fashioniq.files import held\n"
-    code += "with held(Path(sys.argv[1])):\n    print('held', flush=True)\n    sys.stdin.read()"
+    code = "import sys\nfrom pathlib import Path\nfrom fashioniq.files import locked\n"
+    code += "with locked(Path(sys.argv[1])):\n    print('locked', flush=True)\n    sys.stdin.read()"
     with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         process.stdout.readline()
         with pytest.raises(UserError, match="another process"), locked(tmp_path):

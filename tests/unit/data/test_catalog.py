@@ -78,7 +78,7 @@ def test_malformed_captions_are_told_with_file_and_entry(root, captions, message
 
 @pytest.mark.parametrize(
     ("ids", "message"),
-    [([], "is empty"), (["A", "A"], "without duplicates"), (["A", 7], "as strings"), (["A", ""], "as strings"), ([["A"]], "as strings"), ({"A": 1}, "a list")],
+    [([], "empty"), (["A", "A"], "duplicates"), (["A", 7], "as strings"), (["A", ""], "as strings"), ([["A"]], "as strings"), ({"A": 1}, "a list")],
 )
 def test_malformed_splits_are_told(root, ids, message):
     put(root, {"image_splits/split.toptee.train.json": ids})
