@@ -1,4 +1,4 @@
-"""The categories as people say them and as the files spell them."""
+"""Category names: canonical names and names in files."""
 
 import re
 
@@ -9,23 +9,28 @@ _ALIASES = {"dress": "dresses", "shirt": "shirts", "top": "tops", "toptee": "top
 
 
 def canonical(name: str) -> str:
-    """The name that people say: `toptee`, `tops&tees` and `tops` are `tops`. A retailer's own, as `shoes`, stays itself.
+    """Canonical name: `toptee`, `tops&tees` and `tops` become `tops`.
 
-    Raises UserError for a name that cannot be part of a file's name.
+    Other names, such as `shoes`, are unchanged.
+
+    Raises UserError if the name cannot be part of a file name.
     """
     name = name.strip().lower()
     name = _ALIASES.get(name, name)
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
-        raise UserError(f"{name!r} cannot name a category: use one of {', '.join(FILE_NAMES)}, or one word of a-z, 0-9, - and _")
+        raise UserError(
+            f"{name!r} is not a valid category: use one of {', '.join(FILE_NAMES)}, "
+            "or one word of a-z, 0-9, - and _"
+        )
     return name
 
 
 def file_name(name: str) -> str:
-    """The name that the files of a category carry: `dresses` is `dress`."""
+    """Name in the files of a category: `dress` for `dresses`."""
     name = canonical(name)
     return FILE_NAMES.get(name, name)
 
 
 def from_file_name(name: str) -> str:
-    """The category whose files carry this name: `toptee` is `tops`."""
+    """Category for a name in files: `tops` for `toptee`."""
     return next((category for category, file in FILE_NAMES.items() if file == name), name)

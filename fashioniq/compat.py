@@ -1,8 +1,9 @@
-"""Lets a torchvision that was built for another torch be imported.
+"""Make torchvision importable if it was built for another torch.
 
-The registry's torchvision carries operators compiled against a CUDA torch. Beside a CPU-only torch that library
-cannot be loaded, and `import torchvision` then stops at `operator torchvision::nms does not exist`. Declaring the
-schemas is enough for all that this package uses: transforms and models; not `ops.nms`, not `io.read_image`.
+The torchvision wheel on PyPI contains operators compiled against a CUDA build of torch. With a CPU-only torch
+these cannot be loaded, and `import torchvision` fails with `operator torchvision::nms does not exist`.
+Declaring the schemas is sufficient for what this package uses: transforms and models, but not `ops.nms` or
+`io.read_image`.
 """
 
 import importlib.util
@@ -15,11 +16,11 @@ _SCHEMAS = (
     "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
     "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
 )
-_library: Any = None  # a declaration lives as long as its Library object
+_library: Any = None  # a declaration exists as long as its Library object
 
 
 class _BeforeTorchvision(MetaPathFinder):
-    """Declares the operators when torchvision is about to be imported, so that who needs no torch need not wait for it."""
+    """Declare the operators just before torchvision is imported, to avoid importing torch needlessly."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
         if name == "torchvision":
@@ -28,13 +29,13 @@ class _BeforeTorchvision(MetaPathFinder):
 
 
 def prepare_torchvision() -> None:
-    """Declare the operators as soon as somebody imports torchvision."""
+    """Declare the operators when torchvision is first imported."""
     if "torchvision" not in sys.modules and not any(isinstance(finder, _BeforeTorchvision) for finder in sys.meta_path):
         sys.meta_path.insert(0, _BeforeTorchvision())
 
 
 def declare_torchvision_operators() -> bool:
-    """Declare the two operators whose absence stops the import; return whether that was needed."""
+    """Declare the two operators without which the import fails; return whether this was necessary."""
     import torch
 
     global _library
@@ -53,7 +54,7 @@ def _compiled_operators_load() -> bool:
 
     spec = importlib.util.find_spec("torchvision")  # finds it without importing it
     if spec is None or spec.origin is None:
-        return True  # not installed: nothing to cure
+        return True  # not installed, so nothing to fix
     compiled = list(Path(spec.origin).parent.glob("_C*.so")) + list(Path(spec.origin).parent.glob("_C*.pyd"))
     try:
         for library in compiled:

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and errors that a user can mend."""
+"""Atomic writing and reading of files, locks, and errors that the user can fix."""
 
 import errno
 import hashlib
@@ -20,14 +20,15 @@ _TEMPORARY = re.compile(r"\..+-[a-z0-9_]{8}(\.[a-z]+)?")  # the names that mkste
 
 
 class UserError(Exception):
-    """A mistake that the user can mend, told in one line; commands print it and exit with code 2."""
+    """An error that the user can fix, described in one line. Commands print it and exit with code 2."""
 
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; it takes the name at a clean exit, synced, else it is removed.
 
-    Raises UserError where the disk is full or the folder cannot be written.
+    On success the temporary file is synced and renamed to `path`; otherwise it is removed.
+    Raises UserError if the disk is full or the folder cannot be written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -38,11 +39,11 @@ def atomic_write(path: Path) -> Iterator[Path]:
     temporary = Path(name)
     try:
         yield temporary
-        with open(temporary, "rb+") as written:  # Windows syncs what may be written only
+        with open(temporary, "rb+") as written:  # Windows syncs only files opened for writing
             os.fsync(written.fileno())
         umask = os.umask(0)
         os.umask(umask)
-        temporary.chmod(0o666 & ~umask)  # mkstemp makes private files; ours are as any other
+        temporary.chmod(0o666 & ~umask)  # mkstemp creates private files; use the default permissions instead
         temporary.replace(path)
     except OSError as error:
         raise cannot_write(path, error) from error
@@ -52,8 +53,8 @@ def atomic_write(path: Path) -> Iterator[Path]:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Let a new name outlive a power cut, where the system can."""
-    with suppress(OSError):  # Windows does not open folders, and not every file system syncs them
+    """Sync a folder, so that a new name survives a power failure, if the system supports it."""
+    with suppress(OSError):  # Windows cannot open folders, and some file systems cannot sync them
         handle = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(handle)
@@ -62,7 +63,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files of `atomic_write` that killed runs left in a folder."""
+    """Remove temporary files of `atomic_write` that killed runs left in a folder."""
     for path in folder.glob(".*"):
         if _TEMPORARY.fullmatch(path.name) and path.is_file():
             path.unlink(missing_ok=True)
@@ -101,20 +102,20 @@ def locked(folder: Path, wait: bool = False) -> Iterator[None]:
 
 
 def _remove(path: Path) -> None:
-    with suppress(OSError):  # Windows keeps open files
+    with suppress(OSError):  # Windows cannot remove open files
         path.unlink()
 
 
 def cannot_write(path: Path, error: OSError) -> UserError:
-    """What to tell of a failure to write `path`: the disk is full, or the system's reason."""
+    """Error for a failure to write `path`: the disk is full, or the reason given by the system."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return UserError(f"no space left to write {path}: free some and run the same command again")
+        return UserError(f"no space left to write {path}: free some space and run the same command again")
     return UserError(f"cannot write {path}: {error.strerror or error}")
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Raise UserError for an OSError inside, which concerns `path`."""
+    """Convert an OSError raised inside, while writing `path`, to a UserError."""
     try:
         yield
     except OSError as error:
@@ -122,16 +123,17 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a UTF-8 text file, whole or not at all."""
+    """Write a UTF-8 text file atomically."""
     with atomic_write(path) as temporary:
         # Halves of a character, which cut texts can end with, are no UTF-8.
         temporary.write_text(text, encoding="utf-8", errors="replace")
 
 
 def append_line(path: Path, line: str) -> None:
-    """Append one line to a UTF-8 text file: whole or not at all, also where several processes append to it.
+    """Append one line to a UTF-8 text file atomically; several processes may append to the same file.
 
-    A last line that a crash cut short is ended first. Raises UserError where the file cannot be written.
+    If a crash truncated the last line, that line is terminated first. Raises UserError if the file cannot be
+    written.
     """
     with locked(path.parent, wait=True), writing(path), open(path, "ab+") as file:
         end = file.seek(0, os.SEEK_END)
@@ -156,12 +158,12 @@ def discard(folder: Path, *patterns: str) -> None:
 
 
 def write_json(path: Path, content: Any, indent: int | None = 2) -> None:
-    """Write a JSON file, whole or not at all."""
+    """Write a JSON file atomically."""
     write_text(path, json.dumps(content, indent=indent, ensure_ascii=False) + "\n")
 
 
 def write_jsonl(path: Path, records: Iterable[Any]) -> None:
-    """Write a file of one JSON record a line, whole or not at all."""
+    """Write a file with one JSON record per line atomically."""
     write_text(path, "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records))
 
 
@@ -181,15 +183,15 @@ def reading(path: Path, what: str, need: str) -> Iterator[None]:
 
 
 def read_text(path: Path, what: str, need: str) -> str:
-    """The text of a UTF-8 file, without its byte order mark. Raises UserError as `reading` does."""
+    """Text of a UTF-8 file without its byte order mark. Raises UserError as in `reading`."""
     with reading(path, what, need):
         return Path(path).read_text(encoding="utf-8-sig")
 
 
 def read_json(path: Path, what: str, kind: type | None = None) -> Any:
-    """Read a JSON file; `what` names it in errors, `kind` is the type that its content must have.
+    """Read a JSON file. `what` describes it in errors; `kind` is the required type of its content.
 
-    Raises UserError where the file is missing, truncated, or holds something else.
+    Raises UserError if the file is missing or truncated, or contains another type.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -197,10 +199,10 @@ def read_json(path: Path, what: str, kind: type | None = None) -> Any:
         raise UserError(f"{what} is missing: there is no file {path}") from error
     except OSError as error:
         raise UserError(f"cannot read {what} {path}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:  # nested too deeply
-        raise UserError(f"{what} {path} is not valid JSON ({error}): get or make the file again") from error
+    except (ValueError, RecursionError) as error:  # RecursionError: nested too deeply
+        raise UserError(f"{what} {path} is not valid JSON ({error}): download or create the file again") from error
     if kind is not None and not isinstance(content, kind):
-        raise UserError(f"{what} {path} should hold a {kind.__name__}, it holds a {type(content).__name__}")
+        raise UserError(f"{what} {path}: expected a {kind.__name__}, found a {type(content).__name__}")
     return content
 
 
@@ -220,6 +222,6 @@ def typed(content: dict[str, Any], kind: type[T], path: Path, repair: str) -> T:
 
 
 def checksum(path: Path) -> str:
-    """The SHA-256 of a file, as 16 hexadecimal digits."""
+    """First 16 hexadecimal digits of the SHA-256 of a file."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]

@@ -22,7 +22,7 @@ from fashioniq.files import UserError
 
 PAUSE = 1.0  # seconds before the second attempt, doubled before each further one, plus up to PAUSE at random
 LONGEST_PAUSE = 60.0  # seconds
-LONGEST_REST = 120.0  # seconds that a Retry-After can ask for
+LONGEST_REST = 120.0  # seconds: limit on Retry-After
 MAX_REDIRECTS = 5
 USER_AGENT = f"fashioniq/{__version__}"
 
@@ -51,7 +51,7 @@ class Unfetched(Exception):
 
 
 class Busy(Unfetched):
-    """A failure worth another attempt, after `rest` seconds at least."""
+    """A failure to be retried after at least `rest` seconds."""
 
     def __init__(self, detail: str, rest: float = 0.0) -> None:
         super().__init__("failed", detail)
@@ -59,12 +59,12 @@ class Busy(Unfetched):
 
 
 class NoAnswer(Busy):
-    """No response at all within the time of an attempt."""
+    """No response within the time limit of an attempt."""
 
 
 @dataclass
 class Reply:
-    """A response whose body was not read yet."""
+    """A response whose body has not been read yet."""
 
     response: httpx.Response
     max_bytes: int
@@ -72,11 +72,11 @@ class Reply:
 
     @property
     def redirect(self) -> httpx.URL | None:
-        """The address that the response refers to, if it is a redirect."""
+        """Target of a redirect, or None."""
         return self.response.next_request.url if self.response.next_request else None
 
     def check(self) -> None:
-        """Raise Busy or Unfetched for a response without the file."""
+        """Raise Busy or Unfetched unless the response contains the file."""
         status = self.response.status_code
         if status in (408, 429) or status >= 500:
             raise Busy(str(status), asked_rest(self.response.headers.get("Retry-After", "")))
@@ -96,7 +96,10 @@ class Reply:
 
 
 class Client:
-    """Sends GET requests, one attempt each, within the limits of a policy. Use it in an `async with`."""
+    """Client for GET requests, one attempt each, within the limits of a policy.
+
+    Use it in an `async with` statement.
+    """
 
     def __init__(self, policy: Policy, headers: dict[str, str] | None = None, connections: int = 1) -> None:
         self._policy = policy
@@ -142,12 +145,15 @@ class Client:
             raise NoAnswer(f"none within {seconds:g} seconds") from error
         except (httpx.HTTPError, OSError) as error:
             raise NoAnswer(str(error)[:120] or type(error).__name__) from error
-        except Exception as error:  # httpx and the modules below it fail in many ways on odd addresses
+        except Exception as error:  # httpx and its dependencies raise many kinds of errors for odd addresses
             raise Unfetched("dead", f"cannot be asked for: {type(error).__name__}") from error
 
 
 def open_client(kind: Callable[..., T], **options: Any) -> T:
-    """An httpx client. Raises UserError where proxies or certificates in the environment cannot be used."""
+    """Create an httpx client.
+
+    Raises UserError if proxies or certificates in the environment cannot be used.
+    """
     try:
         return kind(**options)
     except (ImportError, OSError, ValueError, httpx.InvalidURL) as error:
@@ -156,7 +162,7 @@ def open_client(kind: Callable[..., T], **options: Any) -> T:
 
 
 async def retried(attempt: Callable[[], Awaitable[T]], retries: int) -> T:
-    """The result of the first attempt that does not raise Busy; raises the Busy of the last one."""
+    """Result of the first attempt that does not raise Busy. Raises the Busy of the last attempt."""
     for number in count():
         try:
             return await attempt()
@@ -187,7 +193,7 @@ async def follow(address: str, visit: Callable[[httpx.URL], Awaitable[httpx.URL 
 
 
 def parse(address: str) -> httpx.URL:
-    """A web address. Raises Unfetched for any other text."""
+    """Parse an http or https address. Raises Unfetched for any other text."""
     try:
         url = httpx.URL(address)
         if url.scheme in ("http", "https") and url.host:
@@ -198,7 +204,7 @@ def parse(address: str) -> httpx.URL:
 
 
 def asked_rest(value: str) -> float:
-    """Seconds that a Retry-After header asks for, as a number or as a date; at most LONGEST_REST."""
+    """Seconds in a Retry-After header, given as a number or a date; at most LONGEST_REST."""
     try:
         seconds = int(value) if value.isdecimal() else parsedate_to_datetime(value).timestamp() - time.time()
     except (ValueError, OverflowError):

@@ -14,24 +14,28 @@ from fashioniq.prepare.checking import check_folder
 from fashioniq.prepare.findings import Findings
 from fashioniq.report.tables import print_table
 
-EXAMPLES, LENGTH = 3, 110  # of a finding that are shown, and the characters of each
+EXAMPLES, LENGTH = 3, 110  # examples shown per finding, and characters per example
 
 
 def run(settings: CheckData) -> int:
-    """Check the folder and say what was found: 0 where it is clean, 1 with findings. Raises UserError where it is unusable."""
+    """Check the folder and print the findings. Returns 0 if there are none, else 1.
+
+    Raises UserError if the folder is unusable.
+    """
     pictures = settings.images or settings.data / "images"
     for folder in (settings.data, pictures):
         if settings.report and settings.report.resolve().is_relative_to(folder.resolve()):
-            raise UserError(f"--report {settings.report} lies in {folder}, which is left as it is: name a file elsewhere")
-    told = check_folder(settings.data, settings.category, settings.images, settings.workers, _watch)
-    for name, found in told.items():
-        _tell(name, found)
+            raise UserError(f"--report {settings.report} is inside {folder}, which is not modified: give a path elsewhere")
+    categories = check_folder(settings.data, settings.category, settings.images, settings.workers, _watch)
+    for name, found in categories.items():
+        _print_findings(name, found)
     if settings.report:
-        write_json(settings.report, {"data": str(settings.data), "images": str(pictures)} | {name: asdict(found) for name, found in told.items()})
-        print(f"every example is in {settings.report}")
-    if unusable := [found.unusable for found in told.values() if found.unusable]:
+        content = {"data": str(settings.data), "images": str(pictures)}
+        write_json(settings.report, content | {name: asdict(found) for name, found in categories.items()})
+        print(f"all examples are in {settings.report}")
+    if unusable := [found.unusable for found in categories.values() if found.unusable]:
         raise UserError(f"{settings.data} is unusable: {'; '.join(unusable)}")
-    counts = {name: len(found.findings) for name, found in told.items() if found.findings}
+    counts = {name: len(found.findings) for name, found in categories.items() if found.findings}
     total = sum(counts.values())
     print(f"{total} {'finding' if total == 1 else 'findings'} in {', '.join(counts)}" if counts else f"{settings.data} is clean")
     return 1 if counts else 0
@@ -42,8 +46,8 @@ def _watch(things: Iterable[Any], total: int, category: str) -> Iterable[Any]:
     return track(things, f"pictures of {category}", total, console=console, transient=True, disable=not console.is_terminal)
 
 
-def _tell(name: str, found: Findings) -> None:
-    """Print what a category holds, then a line for each kind of finding and of note."""
+def _print_findings(name: str, found: Findings) -> None:
+    """Print the counts of a category, then a line for each kind of finding and note."""
     if found.counts:
         rows = []
         for what, counts in found.counts.items():
@@ -54,6 +58,7 @@ def _tell(name: str, found: Findings) -> None:
         print(name)
     for kind, examples in found.findings.items():
         shown = [example if len(example) <= LENGTH else example[: LENGTH - 1] + "…" for example in examples[:EXAMPLES]]
-        print(f"  finding: {kind}: {len(examples)} ({'; '.join(shown)}{'; …' if len(examples) > EXAMPLES else ''})")
+        more = "; …" if len(examples) > EXAMPLES else ""
+        print(f"  finding: {kind}: {len(examples)} ({'; '.join(shown)}{more})")
     for kind, examples in found.notes.items():
         print(f"  note: {kind}: {len(examples)}")

@@ -15,23 +15,26 @@ from fashioniq.report.tables import print_table
 
 
 def run(settings: DownloadImages) -> None:
-    """Get the pictures that are missing, print how many of each split there are, and write coverage.json."""
+    """Download missing pictures, print the counts for each split, and write coverage.json."""
     catalog = Catalog(settings.data, settings.category)
     name = file_name(settings.category)
     report = catalog.root / "coverage.json"
-    _read(report)  # a file that cannot be added to is found before the work, not after it
+    _read(report)  # fail before the download, not after it, if the file is invalid
     urls = settings.urls or _list_of_addresses(catalog.root, name)
     known = read_addresses(urls)
-    addresses = {one: known.get(one, []) for one in catalog.all_ids()}
+    addresses = {product: known.get(product, []) for product in catalog.all_ids()}
     if not any(addresses.values()):
-        raise UserError(f"{urls} has no address of any product of {catalog.category}: give this category's list with --urls")
+        raise UserError(
+            f"{urls} has no address of any product of {catalog.category}: "
+            "give this category's list with --urls"
+        )
     limits = Limits(settings.connections, settings.per_host, settings.retries, settings.timeout, int(1e6 * settings.max_megabytes))
     outcomes = _download(addresses, catalog, catalog.root / "images" / name, limits)
     splits = {split: catalog.ids(split) for split in SPLITS if (catalog.root / "image_splits" / f"split.{name}.{split}.json").exists()}
     found = coverage(splits, outcomes)
-    with locked(catalog.root, wait=True):  # other categories may be downloaded beside
+    with locked(catalog.root, wait=True):  # other categories may be downloaded at the same time
         write_json(report, {**_read(report), name: found})
-    _tell(catalog.category, found, report)
+    _print_counts(catalog.category, found, report)
 
 
 def _read(report: Path) -> dict:
@@ -56,10 +59,10 @@ def _download(addresses: dict[str, list[str]], catalog: Catalog, folder: Path, l
         return download(addresses, folder, limits, catalog.images, tell)
 
 
-def _tell(category: str, found: dict, report: Path) -> None:
+def _print_counts(category: str, found: dict, report: Path) -> None:
     kinds, splits = ("asked", *REASONS, "duplicates"), found["splits"]
     print_table(["", *splits], [[kind, *(f"{counts[kind]:,}" for counts in splits.values())] for kind in kinds])
     asked, got, failed = (sum(counts[column] for counts in found["splits"].values()) for column in ("asked", "got", "failed"))
-    print(f"{got:,} of {asked:,} pictures of {category} are there; which are missing, and why, is in {report}")
+    print(f"{got:,} of {asked:,} pictures of {category} are available; missing ones and reasons are in {report}")
     if failed:
-        print(f"{failed:,} failed, though tried again and again: the same command asks for them once more")
+        print(f"{failed:,} failed after all retries: run the same command again to retry them")

@@ -6,10 +6,10 @@ from fashioniq.sample import draw_sample
 
 
 def run(settings: DrawSample) -> None:
-    """Draw the sample catalog and say what it holds."""
+    """Draw the sample catalog and print its contents."""
     draw_sample(settings.data, settings.products, settings.size, settings.seed)
     for category in categories_in(settings.data):
         catalog = Catalog(settings.data, category)
         splits = ", ".join(f"{split} {len(catalog.ids(split))}" for split in ("train", "val", "test"))
-        print(f"{category}: {splits} drawn products, {len(catalog.pairs('train'))} captioned pairs to train on")
+        print(f"{category}: {splits} drawn products, {len(catalog.pairs('train'))} captioned training pairs")
     print(f"drawn sample catalog in {settings.data}")

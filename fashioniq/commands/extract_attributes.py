@@ -1,4 +1,4 @@
-"""Find attribute words in what a catalog says of its products, and write them as labels."""
+"""Find attribute words in the product texts of a catalog, and write them as labels."""
 
 import json
 from collections import Counter
@@ -17,13 +17,13 @@ from fashioniq.files import UserError, atomic_write
 from fashioniq.report.tables import print_table
 
 Labels = dict[str, list[list[str]]]
-Column = tuple[int, str]  # the list that its values stand in, and its name
+Column = tuple[int, str]  # number of the list for its values, and its name
 
 _EXAMPLES = 8
 
 
 def run(settings: ExtractAttributes) -> None:
-    """Label the products of all splits, or compare what would be found with the labels that are there."""
+    """Label the products of all splits, or compare the words found with existing labels."""
     catalog = Catalog(settings.data, settings.category)
     vocabulary = read_vocabulary(settings.vocabulary) if settings.vocabulary else OWN_WORDS
     columns = [_column(text) for text in settings.column]
@@ -32,30 +32,35 @@ def run(settings: ExtractAttributes) -> None:
     rows = {split: product_rows(catalog, split) for split in SPLITS}
     _check_columns(columns, rows)
     print(f"{catalog.category}: {len(vocabulary.lists_of):,} words of {vocabulary.source}")
-    long = sum(len(str(row.get("title"))) > LONGEST_TITLE for some in rows.values() for row in some.values())
+    long = sum(
+        len(str(row.get("title"))) > LONGEST_TITLE for split_rows in rows.values() for row in split_rows.values()
+    )
     if long:
-        print(f"  left out: {long} titles of more than {LONGEST_TITLE:,} characters, which are no titles")
-    labels = {split: _label(some, vocabulary, columns) for split, some in rows.items()}
+        print(f"  skipped: {long} titles of more than {LONGEST_TITLE:,} characters, which are not real titles")
+    labels = {split: _label(split_rows, vocabulary, columns) for split, split_rows in rows.items()}
     if settings.compare:
         _compare(catalog, {name: lists for found in labels.values() for name, lists in found.items()})
     else:
         _write(catalog, labels)
-        _tell(catalog, labels, vocabulary)
+        _print_counts(catalog, labels, vocabulary)
 
 
 def _column(text: str) -> Column:
     kind, equals, name = (part.strip() for part in text.partition("="))
     number = type_number(kind)
     if not equals or not name or number is None:
-        raise UserError(f"--column takes TYPE=COLUMN, as texture=baseColour, with a type of {', '.join(TYPES)}; {text!r} is not of that form")
+        raise UserError(
+            f"--column: expected TYPE=COLUMN such as texture=baseColour, with a type of {', '.join(TYPES)}, "
+            f"found {text!r}"
+        )
     return number, name
 
 
 def _check_columns(columns: Sequence[Column], rows: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
-    known = dict.fromkeys(name for some in rows.values() for row in some.values() for name in row)
+    known = dict.fromkeys(name for split_rows in rows.values() for row in split_rows.values() for name in row)
     for _, column in columns:
         if column not in known:
-            raise UserError(f"no product has a column {column!r} in titles/: there are {', '.join(known) or 'no products in it at all'}")
+            raise UserError(f"no product has a column {column!r} in titles/: found {', '.join(known) or 'no products'}")
 
 
 def _refuse_to_replace(catalog: Catalog) -> None:
@@ -63,7 +68,10 @@ def _refuse_to_replace(catalog: Catalog) -> None:
         for folder in LABEL_FOLDERS:
             path = catalog.root / folder / _file(catalog, split).name
             if path.exists():
-                raise UserError(f"{path} exists: --replace replaces the labels of {catalog.category}, --compare only measures against them")
+                raise UserError(
+                    f"{path} exists: use --replace to replace the labels of {catalog.category}, "
+                    "or --compare to measure against them"
+                )
 
 
 def _file(catalog: Catalog, split: str) -> Path:
@@ -71,7 +79,10 @@ def _file(catalog: Catalog, split: str) -> Path:
 
 
 def _label(rows: Mapping[str, Mapping[str, Any]], vocabulary: Vocabulary, columns: Sequence[Column]) -> Labels:
-    """The words of every product that has text or a value; a value that is a form of a word of its type is that word."""
+    """Words of every product with text or values.
+
+    A value that is a form of a word of its type becomes that word.
+    """
     labels: Labels = {}
     for name, row in rows.items():
         text, values = text_of(row), [(kind, value) for kind, column in columns for value in values_of(row, column)]
@@ -84,14 +95,14 @@ def _label(rows: Mapping[str, Mapping[str, Any]], vocabulary: Vocabulary, column
 
 
 def _write(catalog: Catalog, labels: Mapping[str, Labels]) -> None:
-    """Write the labels of all splits, each file whole; none takes its name before all are written."""
+    """Write the labels of all splits; no file is moved into place before all are written."""
     with ExitStack() as files:
         temporary = {split: files.enter_context(atomic_write(_file(catalog, split))) for split in labels}
         for split, path in temporary.items():
             path.write_text(json.dumps(labels[split], ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def _tell(catalog: Catalog, labels: Mapping[str, Labels], vocabulary: Vocabulary) -> None:
+def _print_counts(catalog: Catalog, labels: Mapping[str, Labels], vocabulary: Vocabulary) -> None:
     rows: list[list[str]] = []
     every: set[str] = set()
     for split, found in labels.items():
@@ -105,15 +116,24 @@ def _tell(catalog: Catalog, labels: Mapping[str, Labels], vocabulary: Vocabulary
         rows.append([split, *counted, f"{each:.1f}", f"{never:,}"])
     print_table(["split", "products", "with text", "with words", "without", "words each", "words never found"], rows)
     never = len(vocabulary.lists_of.keys() - every)
-    print(f"{never:,} of {len(vocabulary.lists_of):,} words were found in no split; labels are in {_file(catalog, '*')}")
+    print(
+        f"{never:,} of {len(vocabulary.lists_of):,} words were not found in any split; "
+        f"labels are in {_file(catalog, '*')}"
+    )
 
 
 def _compare(catalog: Catalog, found: Labels) -> None:
-    """Precision, recall and F1 of the words found, over the products that have both text and labels."""
+    """Print precision, recall and F1 of the words found, over the products with both text and labels."""
     both = [name for name in found if name in catalog.labels]
     if not both:
-        raise UserError(f"{catalog.root} has no labels of {catalog.category} to compare with: expected {_file(catalog, 'train')}")
-    print(f"{len(both):,} products with text and labels; {len(catalog.labels) - len(both):,} with labels alone are not compared")
+        raise UserError(
+            f"{catalog.root} has no labels of {catalog.category} to compare with: "
+            f"expected {_file(catalog, 'train')}"
+        )
+    print(
+        f"{len(both):,} products with text and labels; "
+        f"{len(catalog.labels) - len(both):,} with labels only are not compared"
+    )
     rows = []
     extra: Counter[str] = Counter()
     missed: Counter[str] = Counter()
@@ -130,7 +150,8 @@ def _compare(catalog: Catalog, found: Labels) -> None:
     rows.append(_found_row("all", *total))
     print_table(["type", "labelled", "found", "both", "precision", "recall", "F1"], rows)
     for what, words in (("found, not labelled", extra), ("labelled, not found", missed)):
-        print(f"most often {what}: {', '.join(f'{word} {count:,}' for word, count in words.most_common(_EXAMPLES)) or 'none'}")
+        examples = ", ".join(f"{word} {count:,}" for word, count in words.most_common(_EXAMPLES))
+        print(f"most often {what}: {examples or 'none'}")
 
 
 def _found_row(name: str, labelled: int, found: int, both: int) -> list[str]:

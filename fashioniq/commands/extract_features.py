@@ -10,7 +10,7 @@ from fashioniq.files import UserError
 
 
 def run(settings: ExtractFeatures) -> None:
-    """Fill the category's feature store from pictures, or from words, and print what it holds and lacks."""
+    """Write the feature store of a category from pictures or metadata, and print a summary."""
     catalog = Catalog(settings.data, settings.category)
     root = features_folder(settings.data, settings.category, settings.features)
     if settings.encoder != "metadata":
@@ -22,10 +22,10 @@ def run(settings: ExtractFeatures) -> None:
         )
         return
     if settings.predictor:
-        raise UserError("--predictor needs pictures, but --encoder is metadata: leave one of them out")
+        raise UserError("--predictor needs pictures: it cannot be combined with --encoder metadata")
     if settings.update:
         raise UserError(
-            f"--update needs pictures, but --encoder is metadata: remove {root} to compute it again in "
-            f"seconds"
+            f"--update cannot be combined with --encoder metadata: remove {root} and run the command again, "
+            "which takes seconds"
         )
     fill(root, catalog, sources.metadata(settings, catalog))

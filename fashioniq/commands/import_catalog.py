@@ -11,10 +11,11 @@ from fashioniq.prepare.listings import Source
 
 
 def run(settings: ImportCatalog) -> None:
-    """Make a Fashion IQ folder of a table and pictures, and say what was kept and dropped."""
+    """Create a Fashion IQ folder from a table and pictures, and print what was kept and dropped."""
     source = Source(**{field.name: getattr(settings, field.name) for field in fields(Source)})
     console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:  # else it leaves an empty line
+    # otherwise an empty line remains
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(settings.category, total=None)
         report = import_catalog(
             source,
@@ -34,10 +35,16 @@ def run(settings: ImportCatalog) -> None:
     if report.dropped or report.skipped:
         print(f"  each is listed in {settings.data / 'dropped.json'}")
     if report.replaced:
-        print(f"  {report.replaced} have a further picture instead of the first, which cannot be read")
+        print(f"  {report.replaced} use another picture because the first is unreadable")
     if report.downloads:
-        print(f"  downloads are kept in {report.downloads}: a repeated import needs not ask for them again")
+        print(f"  downloads are kept in {report.downloads} and reused by another import")
     if report.differing:
-        print(f"{settings.category} are in {settings.data}; their relative captions are made from attribute differences, not by people")
+        print(
+            f"{settings.category} are in {settings.data}; "
+            "their relative captions are generated from attribute differences, not written by people"
+        )
     else:
-        print(f"{settings.category} are in {settings.data}, good for features and search; without attributes that differ there are no captions")
+        print(
+            f"{settings.category} are in {settings.data}, for features and search only: "
+            "there are no captions, because no attributes differ"
+        )

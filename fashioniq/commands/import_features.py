@@ -9,7 +9,7 @@ from fashioniq.files import UserError
 
 
 def run(settings: ImportFeatures) -> None:
-    """Fill the category's feature store with the user's own vectors, and print what it holds and lacks."""
+    """Write the feature store of a category from a file of vectors, and print a summary."""
     if settings.attribute_words and not settings.attribute_scores:
         raise UserError("--attribute-words needs --attribute-scores, a .npy file of N×A scores")
     catalog = Catalog(settings.data, settings.category)

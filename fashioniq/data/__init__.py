@@ -1,1 +1,1 @@
-"""What lies on disk; nothing here knows a model."""
+"""Readers and data types for the files on disk; independent of any model."""

@@ -1,4 +1,4 @@
-"""What a person sees of products: pictures, titles and attribute words."""
+"""What a person sees of a product: picture, title and attribute words."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Product(NamedTuple):
-    """A product that was found; `distance` is Euclidean, from the query."""
+    """A search result; `distance` is the Euclidean distance from the query."""
 
     id: str
     title: str
@@ -24,5 +24,5 @@ class ItemCards:
     attributes: dict[str, list[str]] = field(default_factory=dict)
 
     def product(self, name: str, distance: float) -> Product:
-        """A product at a distance from the query; title and attributes are empty where they are missing."""
+        """The product at this distance from the query; a missing title or attribute list is empty."""
         return Product(name, self.titles.get(name, ""), distance, self.attributes.get(name, []), self.images.get(name))

@@ -1,7 +1,11 @@
-"""Dialogues about images: a caption, then questions with answers (ChatIR, VisDial v1.0), or the query written anew each round (PlugIR).
+"""Files of dialogs about images.
 
-    ChatIR   [{"img": name, "dialog": [caption, "question? answer", …]}, …]     PlugIR   the same, each text a caption that says it all
-    VisDial  {"data": {"questions": […], "answers": […], "dialogs": [{"image_id", "caption", "dialog": [{"question", "answer"}, …]}, …]}}
+A dialog is a caption and questions with answers (ChatIR, VisDial v1.0), or one query per round (PlugIR).
+
+    ChatIR   [{"img": name, "dialog": [caption, "question? answer", …]}, …]
+    PlugIR   the same format; each text is a complete query that replaces the one before
+    VisDial  {"data": {"questions": […], "answers": […], "dialogs":
+                 [{"image_id", "caption", "dialog": [{"question", "answer"}, …]}, …]}}
 """
 
 import json
@@ -13,14 +17,14 @@ from typing import Any
 
 from fashioniq.files import UserError, read_json, write_text
 
-JOINED = ", "  # between the rounds of a query, as in ChatIR's released code; the paper has [SEP]
+JOINED = ", "  # separator between rounds, as in ChatIR's released code; the paper uses [SEP]
 
 
 @dataclass(frozen=True)
 class Dialogue:
-    """The image that is sought, and what is said: rounds[0] is the caption, rounds[r] the r-th question with its answer.
+    """A target image and its dialog: rounds[0] is the caption, rounds[r] the r-th question with its answer.
 
-    Of an `alone` dialogue each round is the whole query anew.
+    If `alone` is true, each round is a complete query.
     """
 
     image: str
@@ -29,24 +33,30 @@ class Dialogue:
 
 
 def dialog_text(dialogue: Dialogue, round: int, joined: str = JOINED) -> str:
-    """The query's text after a round, counted from 0."""
+    """Query text after a round; rounds are counted from 0."""
     return dialogue.rounds[round] if dialogue.alone else joined.join(dialogue.rounds[: round + 1])
 
 
 def join_round(question: str, answer: str) -> str:
-    """A question and its answer as one round; a question mark that is missing is added."""
+    """Join a question and its answer into one round; a missing question mark is added."""
     question = question.strip()
     return f"{question}{'' if question.endswith('?') else '?'} {answer.strip()}"
 
 
 def split_round(text: str) -> tuple[str, str]:
-    """The question of a round, up to the last question mark, and the answer; without a mark the question is empty."""
+    """Split a round into the question, up to the last question mark, and the answer.
+
+    Without a question mark, the question is empty.
+    """
     question, mark, answer = text.rpartition("?")
     return question.strip() + mark, answer.strip()
 
 
 def recorded_rounds(dialogue: Dialogue) -> list[tuple[str, str]]:
-    """Question and answer of every round, the caption first; a round that the two would not give back verbatim is an answer alone."""
+    """Question and answer of every round, the caption first.
+
+    A round that `join_round` would not restore verbatim is returned as an answer with an empty question.
+    """
     rounds = []
     for number, text in enumerate(dialogue.rounds):
         question, answer = split_round(text)
@@ -56,69 +66,85 @@ def recorded_rounds(dialogue: Dialogue) -> list[tuple[str, str]]:
 
 
 def read_dialogues(path: Path, alone: bool | None = None) -> list[Dialogue]:
-    """The dialogues of a ChatIR, VisDial v1.0 or PlugIR file, told apart by what they hold, all of one length.
+    """Read the dialogs of a ChatIR, VisDial v1.0 or PlugIR file; the format is detected from the content.
 
-    Where `alone` does not say it, rounds are queries of their own if fewer than half of a ChatIR file's hold a question mark.
-    VisDial names its images by numbers: they become 000000185565.jpg, see `in_search_space`.
-    Raises UserError for a file that is damaged or of another format, unequal lengths, and an image that comes twice.
+    If `alone` is None, rounds are complete queries if fewer than half of them contain a question mark.
+    VisDial identifies images by numbers; they become names such as 000000185565.jpg, see `in_search_space`.
+    Raises UserError if the file is damaged or has another format, if dialogs differ in length, or if an image
+    occurs twice.
     """
     path = Path(path)
-    content = read_json(path, "the dialogues")
+    content = read_json(path, "the dialog file")
     dialogues = _of_visdial(content, path) if isinstance(content, dict) else _of_chatir(content, path)
     if not dialogues:
-        raise UserError(f"{path} holds no dialogue")
+        raise UserError(f"{path} contains no dialog")
     _check(dialogues, path)
     if alone is None:
-        said = [text for dialogue in dialogues for text in dialogue.rounds[1:]]
-        alone = 2 * sum("?" in text for text in said) < len(said)
+        rounds = [text for dialogue in dialogues for text in dialogue.rounds[1:]]
+        alone = 2 * sum("?" in text for text in rounds) < len(rounds)
     return [replace(dialogue, alone=alone) for dialogue in dialogues]
 
 
 def write_dialogues(path: Path, dialogues: Sequence[Dialogue]) -> None:
-    """Write a ChatIR file, whole or not at all."""
+    """Write a ChatIR file atomically."""
     lines = (json.dumps({"img": dialogue.image, "dialog": list(dialogue.rounds)}, ensure_ascii=False) for dialogue in dialogues)
     write_text(Path(path), "[\n" + ",\n".join(lines) + "\n]\n")
 
 
 def read_search_space(path: Path) -> list[str]:
-    """The names of all images that are searched, in order. Raises UserError for a file that is no list of names, or names one twice."""
+    """Names of all images in the search space, in order.
+
+    Raises UserError if the file is not a list of names or contains a name twice.
+    """
     names = read_json(Path(path), "the search space", list)
     if not names or not all(isinstance(name, str) and name for name in names):
-        raise UserError(f"the search space {path} should list the names of images, as [\"unlabeled2017/000000000008.jpg\", …]")
-    _refuse_twice(names, f"the search space {path} lists")
+        raise UserError(
+            f"{path}: expected a search space, a JSON list of image names such as "
+            '["unlabeled2017/000000000008.jpg", …]'
+        )
+    _refuse_duplicates(names, f"the search space {path} contains")
     return names
 
 
 def in_search_space(dialogues: Sequence[Dialogue], space: Sequence[str], path: Path) -> list[Dialogue]:
-    """The dialogues with their images named as in the search space (see `names_in`). Raises UserError where an image is not in it."""
+    """The dialogs with their images named as in the search space, see `names_in`.
+
+    Raises UserError if an image is not in the search space.
+    """
     names = names_in(dialogues, space)
-    if missing := [one.image for one, name in zip(dialogues, names, strict=True) if name is None]:
+    if missing := [dialogue.image for dialogue, name in zip(dialogues, names, strict=True) if name is None]:
         raise UserError(
-            f"the search space lacks the images of {len(missing)} of the {len(dialogues)} dialogues of {path}, as {missing[0]}: "
-            "every target must be in it"
+            f"the search space lacks the images of {len(missing)} of the {len(dialogues)} dialogs in {path}, "
+            f"for example {missing[0]}: every target must be in it"
         )
-    found = [replace(one, image=name) for one, name in zip(dialogues, names, strict=True) if name is not None]
-    _refuse_twice([one.image for one in found], f"{path} has several dialogues of")
+    found = [replace(dialogue, image=name) for dialogue, name in zip(dialogues, names, strict=True) if name is not None]
+    _refuse_duplicates([dialogue.image for dialogue in found], f"{path} has dialogs for")
     return found
 
 
 def names_in(dialogues: Sequence[Dialogue], space: Sequence[str]) -> list[str | None]:
-    """How the search space names the image of each dialogue: the same, or as the only one with its file name where one lacks folders; or None."""
-    there, by_file = set(space), Counter(map(_file_name, space))
+    """Name of each dialog's image in the search space, or None if it is not there.
+
+    A name is matched exactly. If one of the two names lacks folders, it is matched by file name, provided
+    that the search space contains this file name once.
+    """
+    present, by_file = set(space), Counter(map(_file_name, space))
     whole = {_file_name(name): name for name in space if by_file[_file_name(name)] == 1}
-    found = (one.image if one.image in there else whole.get(_file_name(one.image)) for one in dialogues)
-    return [name if name and _one_ends_in_the_other(one.image, name) else None for one, name in zip(dialogues, found, strict=True)]
+    images = [dialogue.image for dialogue in dialogues]
+    found = (image if image in present else whole.get(_file_name(image)) for image in images)
+    return [name if name and _is_suffix(image, name) else None for image, name in zip(images, found, strict=True)]
 
 
-def _one_ends_in_the_other(*names: str) -> bool:
-    one, other = ("/" + name.replace("\\", "/") for name in names)
-    return one.endswith(other) or other.endswith(one)
+def _is_suffix(*names: str) -> bool:
+    """Whether one of two names ends with the other, folder by folder."""
+    first, second = ("/" + name.replace("\\", "/") for name in names)
+    return first.endswith(second) or second.endswith(first)
 
 
 def _of_chatir(content: Any, path: Path) -> list[Dialogue]:
     wanted = 'expected [{"img": name, "dialog": [caption, "question? answer", …]}, …] or a VisDial v1.0 file'
     if not isinstance(content, list):
-        raise UserError(f"{path} holds a {type(content).__name__}: {wanted}")
+        raise UserError(f"{path}: {wanted}, found a {type(content).__name__}")
     dialogues = []
     for number, entry in enumerate(content):
         image, rounds = (entry.get("img"), entry.get("dialog")) if isinstance(entry, dict) else (None, None)
@@ -133,20 +159,22 @@ def _of_visdial(content: dict[str, Any], path: Path) -> list[Dialogue]:
         questions, answers = content["data"]["questions"], content["data"]["answers"]
         entries = content["data"]["dialogs"]
     except (KeyError, TypeError) as error:
-        raise UserError(f"{path} is neither a list of dialogues nor a VisDial v1.0 file: it lacks {error}") from error
+        raise UserError(f"{path}: expected a list of dialogs or a VisDial v1.0 file, found no {error}") from error
     if not all(isinstance(part, list) for part in (questions, answers, entries)):
-        raise UserError(f"{path} is no VisDial v1.0 file: its questions, answers and dialogs should be lists")
+        raise UserError(f"{path} is not a VisDial v1.0 file: expected lists of questions, answers and dialogs")
     dialogues = []
     for number, entry in enumerate(entries):
         try:
             turns = [(turn["question"], turn["answer"]) for turn in entry["dialog"]]
-            if not isinstance(entry["caption"], str) or any(place < 0 for turn in turns for place in turn):
-                raise ValueError("a caption is no text, or a number of a question or an answer is negative")
+            if not isinstance(entry["caption"], str) or any(number < 0 for turn in turns for number in turn):
+                raise ValueError("expected a caption as text and question and answer numbers from 0")
             rounds = [join_round(questions[question], answers[answer]) for question, answer in turns]
             dialogues.append(Dialogue(f"{entry['image_id']:012d}.jpg", (entry["caption"], *rounds)))
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-            hint = "; dialogues of the test split lack their last answer" if error.args == ("answer",) else ""
-            raise UserError(f"{path}, dialogue {number}: not as VisDial v1.0 has it ({type(error).__name__}: {error}){hint}") from error
+            hint = "; dialogs of the test split lack their last answer" if error.args == ("answer",) else ""
+            raise UserError(
+                f"{path}, dialog {number}: not in VisDial v1.0 format ({type(error).__name__}: {error}){hint}"
+            ) from error
     return dialogues
 
 
@@ -155,15 +183,19 @@ def _check(dialogues: Sequence[Dialogue], path: Path) -> None:
     for number, dialogue in enumerate(dialogues):
         if len(dialogue.rounds) != length:
             raise UserError(
-                f"{path}: dialogue {number}, of {dialogue.image}, has {len(dialogue.rounds)} texts, the first has {length}: all need as many"
+                f"{path}: expected {length} texts in every dialog, as in the first, "
+                f"found {len(dialogue.rounds)} in dialog {number} ({dialogue.image})"
             )
-    _refuse_twice([dialogue.image for dialogue in dialogues], f"{path} has several dialogues of")
+    _refuse_duplicates([dialogue.image for dialogue in dialogues], f"{path} has dialogs for")
 
 
-def _refuse_twice(names: Sequence[str], told: str) -> None:
+def _refuse_duplicates(names: Sequence[str], subject: str) -> None:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise UserError(f"{told} {len(twice)} image{'s' * (len(twice) > 1)} more than once, as {twice[0]}: each may come once")
+        raise UserError(
+            f"{subject} {len(twice)} image{'s' * (len(twice) > 1)} more than once, for example {twice[0]}: "
+            "each image may occur once"
+        )
 
 
 def _file_name(name: str) -> str:

@@ -1,4 +1,7 @@
-"""Pictures of unknown origin: decoded within limits, turned upright, RGB, square. Without torch: worker processes begin at once."""
+"""Decoding of untrusted pictures within limits: upright, RGB, square.
+
+This module does not import torch, so that worker processes start quickly.
+"""
 
 import multiprocessing
 import os
@@ -22,31 +25,33 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 FORMATS = ("JPEG", "PNG", "WEBP")
-MAX_PIXELS = 50_000_000  # a 50-megapixel photo takes 150 MB as RGB
+MAX_PIXELS = 50_000_000  # a photo of 50 megapixels needs 150 MB as RGB
 MIN_SIDE = 8
 MAX_BYTES = 200_000_000  # some decoders read the whole file at once
-AHEAD = 64  # pictures decoded before they are asked for, unless told otherwise
-SECONDS = 30.0  # for one picture; small files can be made that take hours
+AHEAD = 64  # pictures decoded in advance by default
+SECONDS = 30.0  # time limit per picture; a small crafted file can take hours to decode
 
 
 class UnreadableImage(Exception):
-    """A picture that cannot be used; the message is the reason, in a few words."""
+    """A picture that cannot be used; the message gives the reason in a few words."""
 
 
 def load_image(path: Path, min_side: int = MIN_SIDE) -> Image.Image:
-    """Decode a picture: upright by its EXIF mark, RGB, transparency on white.
+    """Decode a picture as RGB: rotated according to its EXIF orientation, transparency replaced by white.
 
-    Raises UnreadableImage for a file that is missing, of another format, damaged, or beyond the limits on its size.
+    Raises UnreadableImage if the file is missing, damaged, in another format, or beyond the size limits.
     """
     try:
         if not Path(path).is_file():
-            raise UnreadableImage("not a file" if Path(path).exists() else "no such file")  # a pipe would be waited for
+            # reading a pipe would block
+            raise UnreadableImage("not a file" if Path(path).exists() else "no such file")
         if (size := Path(path).stat().st_size) > MAX_BYTES:
             raise UnreadableImage(f"a file of {size:,} bytes, more than {MAX_BYTES:,}")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Pillow's warnings about odd metadata and sizes; our limits decide
+            # Pillow warns about odd metadata and sizes; the limits here apply
+            warnings.simplefilter("ignore")
             with Image.open(path, formats=FORMATS) as image:
-                width, height = image.size  # known from the header, before any pixel is decoded
+                width, height = image.size  # from the header, before any pixel is decoded
                 if width * height > MAX_PIXELS:
                     raise UnreadableImage(f"{width}×{height} pixels, more than {MAX_PIXELS:,}")
                 if min(width, height) < min_side:
@@ -56,14 +61,14 @@ def load_image(path: Path, min_side: int = MIN_SIDE) -> Image.Image:
                 return _as_rgb(image)
     except UnreadableImage:
         raise
-    except Image.DecompressionBombError as error:  # Pillow's own limit, which it checks first
+    except Image.DecompressionBombError as error:  # Pillow checks its own limit first
         raise UnreadableImage(f"more than {MAX_PIXELS:,} pixels") from error
-    except Exception as error:  # decoders fail in many ways on damaged files, and none may stop a run
+    except Exception as error:  # decoders raise many kinds of errors for damaged files; none may stop a run
         raise UnreadableImage(f"{type(error).__name__}: {error}".replace(str(path), "the file")[:120]) from error
 
 
 def _as_rgb(image: Image.Image) -> Image.Image:
-    if image.mode.startswith(("I", "F")):  # 16 bits and more a pixel; PNG's greys go up to 65535
+    if image.mode.startswith(("I", "F")):  # 16 bits or more per pixel; greys in PNG go up to 65535
         image = image.convert("I").point(lambda value: value / 256).convert("L")
     if "A" in image.getbands() or "transparency" in image.info:
         image = image if image.mode == "RGBA" else image.convert("RGBA")
@@ -74,24 +79,26 @@ def _as_rgb(image: Image.Image) -> Image.Image:
 
 
 def load_square(path: Path, size: int) -> np.ndarray:
-    """A picture padded to a square with white, as the ground of product photos is, and resized: uint8, 3×size×size.
+    """Load a picture, pad it to a square with white (the usual background of product photos) and resize it.
 
-    Raises UnreadableImage.
+    The result is uint8, 3×size×size. Raises UnreadableImage.
     """
     return to_square(load_image(path), size)
 
 
 def to_square(image: Image.Image, size: int) -> np.ndarray:
-    """Pad to a square with white and resize: uint8, 3×size×size."""
+    """Pad a picture to a square with white and resize it: uint8, 3×size×size."""
     square = ImageOps.pad(image, (size, size), Image.Resampling.BICUBIC, color="white")
     return np.ascontiguousarray(np.asarray(square).transpose(2, 0, 1))
 
 
 class PictureReader(Generic[S, T]):
-    """Does `read` to pictures in `workers` processes; a picture that takes longer than `seconds`, or kills its process, is unreadable.
+    """Apply `read` to pictures in `workers` processes.
 
-    `ahead` pictures are read before they are asked for. With 0 workers each is read when asked for, in this process, with no limit on
-    the time. `read` must be picklable, as functools.partial of a function of a module is. To be used in a with statement.
+    A picture that takes longer than `seconds`, or crashes its process, counts as unreadable. Up to `ahead`
+    pictures are read in advance. With 0 workers, each picture is read on demand in this process, without a
+    time limit. `read` must be picklable, for example a functools.partial of a module-level function. Use the
+    reader in a with statement.
     """
 
     def __init__(self, read: Callable[[S], T], workers: int, seconds: float = SECONDS, ahead: int = AHEAD) -> None:
@@ -109,7 +116,7 @@ class PictureReader(Generic[S, T]):
             self._pool.join()
 
     def __call__(self, pictures: Iterable[S]) -> Iterator[T | UnreadableImage]:
-        """What was read of each picture, or the UnreadableImage with the reason, in the order of `pictures`; some are read ahead."""
+        """Result for each picture, in the order of `pictures`: the value of `read`, or an UnreadableImage."""
         ahead: deque[Any] = deque()
         for picture in pictures:
             ahead.append(self._pool.schedule(_attempt, args=[self._read, picture], timeout=self._seconds) if self._pool else picture)
@@ -126,16 +133,22 @@ class PictureReader(Generic[S, T]):
         except TookTooLong:
             return UnreadableImage(f"not decoded within {self._seconds:g} seconds")
         except BrokenProcessPool as error:
-            raise UserError("no process to decode pictures could be started: run the command as a program, or with --workers 0") from error
+            raise UserError(
+                "no process for decoding pictures could be started: run the command as a program, "
+                "or use --workers 0"
+            ) from error
         except ProcessExpired as error:
             return UnreadableImage(f"its decoder died (exit code {error.exitcode})")
 
 
 def _processes() -> Any:
-    """How worker processes begin: never as a copy of running threads, and undisturbed by Ctrl-C, which is for the command."""
+    """Start method for worker processes.
+
+    Workers are not forked from a process with running threads, and ignore Ctrl-C, which the command handles.
+    """
     if os.name != "posix":
         return multiprocessing.get_context("spawn")
-    from multiprocessing import forkserver  # there is none on Windows
+    from multiprocessing import forkserver  # not available on Windows
 
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])

@@ -1,4 +1,4 @@
-"""Products as tensors: what models, users and galleries see of them."""
+"""Products as tensors, the input of models, users and galleries."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 class ItemInputs(NamedTuple):
-    """What a model sees of a batch of products: feature vectors, and attribute ids where 0 means none."""
+    """Model inputs for a batch of products: feature vectors, and attribute ids where 0 means none."""
 
     features_BD: Tensor
     attributes_BA: Tensor
@@ -27,7 +27,7 @@ class Items:
 
     @classmethod
     def without_attributes(cls, ids: Sequence[str], features_ND: Tensor) -> "Items":
-        """Products or images of which only the vectors are known."""
+        """Products or images with vectors only."""
         return cls(list(ids), features_ND, torch.zeros(len(ids), 0, dtype=torch.long, device=features_ND.device))
 
     def __len__(self) -> int:
@@ -35,19 +35,19 @@ class Items:
 
     @cached_property
     def positions(self) -> dict[str, int]:
-        """The position of each product, by id."""
-        return {name: place for place, name in enumerate(self.ids)}
+        """Position of each product by id."""
+        return {name: position for position, name in enumerate(self.ids)}
 
     def inputs(self, item_B: Tensor) -> ItemInputs:
-        """What a model sees of the products at these positions."""
+        """Model inputs for the products at these positions."""
         return ItemInputs(self.features_ND[item_B], self.attributes_NA[item_B])
 
     def to(self, device: torch.device | str) -> "Items":
-        """The same on another device."""
+        """Copy to another device."""
         return Items(self.ids, self.features_ND.to(device), self.attributes_NA.to(device))
 
 
 def as_float32(array: np.ndarray) -> np.ndarray:
-    """As float32, infinite where that is too small."""
+    """Convert to float32; values out of range become infinite."""
     with np.errstate(over="ignore"):
         return array.astype(np.float32)

@@ -1,4 +1,4 @@
-"""Photos with attribute labels, from whatever source: what the attribute predictor learns from."""
+"""Photos with attribute labels: the training data of the attribute predictor."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,7 +16,10 @@ YES, NO, UNKNOWN = 1, 0, -1
 
 @dataclass(frozen=True)
 class Labelled:
-    """Photos of a split with a row of labels each: int8, N×A of YES, NO and UNKNOWN. `asked` counts the split with those that lack one."""
+    """Photos of a split and their labels: int8, N×A, with the values YES, NO and UNKNOWN.
+
+    `asked` is the size of the split, including photos without labels.
+    """
 
     photos: list[Photo]
     labels_NA: np.ndarray
@@ -25,7 +28,7 @@ class Labelled:
 
 @dataclass(frozen=True)
 class LabelledSplits:
-    """Both splits of a source, the words of their columns, and the type of each word."""
+    """Train and val of a source, with the word of each label column and the type of each word."""
 
     train: Labelled
     val: Labelled
@@ -33,20 +36,20 @@ class LabelledSplits:
     types: list[str]
 
     def carried_by(self, at_least: int) -> "LabelledSplits":
-        """Only the words that so many training photos carry. Raises UserError where none is."""
+        """Keep only the words of at least `at_least` training photos. Raises UserError if there are none."""
         kept = np.flatnonzero((self.train.labels_NA == YES).sum(0) >= at_least)
         if not len(kept):
             raise UserError(f"no attribute word is carried by {at_least} training photos: give a lower --min-count")
         if len(kept) == len(self.words):
             return self
         train, val = (replace(split, labels_NA=split.labels_NA[:, kept]) for split in (self.train, self.val))
-        return LabelledSplits(train, val, [self.words[place] for place in kept], [self.types[place] for place in kept])
+        return LabelledSplits(train, val, [self.words[column] for column in kept], [self.types[column] for column in kept])
 
 
 def labelled_products(catalogs: Sequence[Catalog], at_least: int) -> LabelledSplits:
-    """The products of Fashion IQ categories that have a picture and labels, and the words that `at_least` of training carry.
+    """Products with a picture and labels, and the words of at least `at_least` training products.
 
-    Raises UserError where there is no such word, or no such product of a split.
+    Raises UserError if there is no such word, or if a split has no such product.
     """
     root = catalogs[0].root
     labels = {(catalog.category, name): lists for catalog in catalogs for name, lists in catalog.labels.items()}
@@ -60,16 +63,17 @@ def labelled_products(catalogs: Sequence[Catalog], at_least: int) -> LabelledSpl
         )
 
     def labelled(split: str) -> Labelled:
-        there = [key for key in asked[split] if key in paths and key in labels]
-        if not there:
+        usable = [key for key in asked[split] if key in paths and key in labels]
+        if not usable:
             raise UserError(f"no {split} product in {root} has both a picture in images/ and attribute labels")
-        return Labelled([Photo(paths[key]) for key in there], label_matrix(labels, there, words).astype(np.int8), len(asked[split]))
+        labels_NA = label_matrix(labels, usable, words).astype(np.int8)
+        return Labelled([Photo(paths[key]) for key in usable], labels_NA, len(asked[split]))
 
     return LabelledSplits(labelled("train"), labelled("val"), words, _types_of(words, [labels[key] for key in asked["train"] if key in labels]))
 
 
 def _types_of(words: Sequence[str], labels: Sequence[list[list[str]]]) -> list[str]:
-    """The type under which each word stands most often."""
+    """Most frequent type of each word."""
     counts: dict[str, Counter[str]] = {word: Counter() for word in words}
     for lists in labels:
         for kind, found in list(zip(TYPES, lists, strict=True))[TEXTURE:]:

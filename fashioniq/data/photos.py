@@ -1,4 +1,7 @@
-"""Photos of garments that fill a part of them. Without torch, as what worker processes import must be."""
+"""Photos with a garment in a part of the picture.
+
+This module does not import torch, so that worker processes start quickly.
+"""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -10,15 +13,16 @@ from fashioniq.data.images import MIN_SIDE, load_image, to_square
 
 
 class Photo(NamedTuple):
-    """A picture's file and, where it is known, the garment's box in pixels: left, top, right, bottom."""
+    """A picture file and, if known, the bounding box of the garment in pixels: left, top, right, bottom."""
 
     path: Path
     box: tuple[int, int, int, int] | None = None
 
 
 def load_photo(photo: Photo) -> tuple[Image.Image, bool]:
-    """The picture, cropped to its box, and whether the box was of use: one that leaves no 8 pixels of the picture is not.
+    """The picture cropped to its box, and whether the box was usable.
 
+    A box with a side under MIN_SIDE pixels inside the picture is unusable; the picture is then not cropped.
     Raises UnreadableImage.
     """
     image = load_image(photo.path)
@@ -31,11 +35,11 @@ def load_photo(photo: Photo) -> tuple[Image.Image, bool]:
 
 
 def box_is_possible(photo: Photo) -> bool:
-    """Whether the photo has no box that is of no use, known after reading it. Raises UnreadableImage."""
+    """Whether the photo has no box or a usable one; decodes the photo. Raises UnreadableImage."""
     return load_photo(photo)[1]
 
 
 def square_of_photo(photo: Photo, size: int) -> tuple[np.ndarray, bool]:
-    """The photo as uint8, 3×size×size, and whether its box could be used. Raises UnreadableImage."""
+    """The photo as uint8, 3×size×size, and whether its box was usable. Raises UnreadableImage."""
     image, possible = load_photo(photo)
     return to_square(image, size), possible

@@ -1,4 +1,4 @@
-"""Captioned pairs as queries of single-turn retrieval: a candidate and what people said of it; what is searched is the target."""
+"""Queries for single-turn retrieval from captioned pairs: candidate and captions, to find the target."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from fashioniq.data.catalog import Pair
 
 @dataclass(frozen=True)
 class Query:
-    """A query: its name, TARGET-CANDIDATE-n with n from 1, the products, and one text, or two whose vectors are averaged."""
+    """A query. The name is TARGET-CANDIDATE-n, with n from 1. The vectors of two texts are averaged."""
 
     name: str
     target: str
@@ -18,10 +18,11 @@ class Query:
 
 
 def queries_of(pairs: Iterable[Pair], captions: str) -> list[Query]:
-    """The queries of pairs with targets by a caption mode.
+    """Queries for the pairs with targets, by caption mode.
 
-    `each`: every caption is a query (Fashion IQ, VAL); `joined`: all captions of a pair, joined by "and" (CLIP4Cir); `both-orders`: the same
-    in their order and reversed, one query of two texts (LinCIR).
+    `each`: one query per caption (Fashion IQ, VAL). `joined`: all captions of a pair joined by "and"
+    (CLIP4Cir). `both-orders`: one query with two texts, the captions joined in their order and reversed
+    (LinCIR).
     """
     queries = []
     number: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""Someone else's answers to queries: rankings as a TREC run file or JSON, or vectors of queries and products as .npz."""
+"""Predictions of other systems: rankings as a TREC run file or JSON, or query and product vectors as .npz."""
 
 import math
 import zlib
@@ -16,7 +16,10 @@ ARRAYS = ("queries", "query_vectors", "ids", "vectors")
 
 @dataclass(frozen=True)
 class Vectors:
-    """Names and vectors of queries, and ids and vectors of products, as float32 rows of one length."""
+    """Names and vectors of queries, ids and vectors of products.
+
+    All vectors are float32 and have the same length.
+    """
 
     queries: list[str]
     query_vectors_QD: np.ndarray
@@ -25,41 +28,59 @@ class Vectors:
 
 
 def read_vectors(path: Path) -> Vectors:
-    """An .npz file of the arrays queries, query_vectors, ids and vectors. Raises UserError where it is none, or its rows do not fit."""
+    """Read an .npz file with the arrays queries, query_vectors, ids and vectors.
+
+    Raises UserError if the file cannot be read or the shapes do not match.
+    """
     try:
         with np.load(path, allow_pickle=False) as file:
             if missing := [name for name in ARRAYS if name not in file]:
-                raise UserError(f"{path} lacks the arrays {', '.join(missing)}: it needs {', '.join(ARRAYS)}, names as text, vectors as rows")
+                raise UserError(
+                    f"{path} lacks the arrays {', '.join(missing)}: expected {', '.join(ARRAYS)}, "
+                    "names as text, one vector per row"
+                )
             queries, query_vectors, ids, vectors = (file[name] for name in ARRAYS)
     except FileNotFoundError as error:
         raise UserError(f"there is no file of predictions {path}") from error
     except (OSError, ValueError, EOFError, BadZipFile, zlib.error) as error:
-        raise UserError(f"{path} is no .npz file of plain arrays ({str(error)[:100]}): names must be text, not objects") from error
+        raise UserError(
+            f"{path} is not an .npz file of plain arrays ({str(error)[:100]}): "
+            "names must be text, not objects"
+        ) from error
     for names, rows in ((queries, query_vectors), (ids, vectors)):
         if names.ndim != 1 or names.dtype.kind != "U" or rows.ndim != 2 or len(rows) != len(names) or len(set(names.tolist())) < len(names):
-            raise UserError(f"{path}: expected names as text, each once, and a row of numbers for each; found {names.shape} and {rows.shape}")
+            raise UserError(
+                f"{path}: expected unique names as text and one row of numbers per name, "
+                f"found arrays of shape {names.shape} and {rows.shape}"
+            )
         if rows.dtype.kind not in "fiu" or not np.isfinite(as_float32(rows)).all():
-            raise UserError(f"{path} holds vectors that are not finite numbers: write it again")
+            raise UserError(f"{path}: expected finite numbers, found NaN, infinity or another type: write the file again")
     if query_vectors.shape[1] != vectors.shape[1]:
-        raise UserError(f"{path}: queries have {query_vectors.shape[1]} numbers, products {vectors.shape[1]}: both need the same")
+        raise UserError(
+            f"{path}: expected query and product vectors of the same length, "
+            f"found {query_vectors.shape[1]} and {vectors.shape[1]}"
+        )
     return Vectors(queries.tolist(), as_float32(query_vectors), ids.tolist(), as_float32(vectors))
 
 
 def read_rankings(path: Path) -> dict[str, list[str]]:
-    """The products of every query, the best first: {query: [id, …]} from a .json file, else a TREC run file.
+    """Products of every query, best first, from a .json file {query: [id, …]} or a TREC run file.
 
-    Lines of a run, `query Q0 id rank score tag`, are sorted by score, as trec_eval does; equal scores by the rank given. Raises UserError
-    where the file is of neither format or ranks a product twice.
+    Lines of a run, `query Q0 id rank score tag`, are sorted by score as in trec_eval, then by rank.
+    Raises UserError if the file has neither format, or ranks a product twice.
     """
     if path.suffix == ".json":
         rankings = read_json(path, "the predictions", dict)
         if not all(isinstance(ids, list) and all(isinstance(name, str) for name in ids) for ids in rankings.values()):
-            raise UserError(f'{path}: expected {{query: [id, id, …]}}, the best id first; {{"queries": …}} of --write-queries holds no predictions')
+            raise UserError(
+                f"{path}: expected {{query: [id, id, …]}}, best id first; the output of write-queries, "
+                '{"queries": …}, contains no predictions'
+            )
     else:
         rankings = _read_run(path)
     for query, ids in rankings.items():
         if len(set(ids)) < len(ids):
-            raise UserError(f"{path} ranks a product twice for the query {query}: each may come once")
+            raise UserError(f"{path} ranks a product twice for the query {query}: each product may occur once")
     return rankings
 
 
@@ -73,7 +94,10 @@ def _read_run(path: Path) -> dict[str, list[str]]:
                 query, _, name, place, score, _ = line.split()
                 row = (-float(score), int(place), name)
             except ValueError as error:
-                raise UserError(f"{path}, line {number}: expected `query Q0 id rank score tag`, found {line.strip()[:60]!r}") from error
+                found_line = line.strip()[:60]
+                raise UserError(
+                    f"{path}, line {number}: expected `query Q0 id rank score tag`, found {found_line!r}"
+                ) from error
             if math.isnan(row[0]):
                 raise UserError(f"{path}, line {number}: the score is not a number")
             rows.setdefault(query, []).append(row)

@@ -1,4 +1,4 @@
-"""What a Fashion IQ folder says of its products in words: the rows of titles/<category>.<split>.json."""
+"""Product texts in a Fashion IQ folder: the rows of titles/<category>.<split>.json."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,28 +7,31 @@ from fashioniq.categories import file_name
 from fashioniq.data.catalog import Catalog, title_of
 from fashioniq.files import UserError, read_json
 
-TEXTS = ("summary", "description")  # told beside the title
+TEXTS = ("summary", "description")  # columns used in addition to the title
 NO_VALUE = {"", "na", "n/a", "none", "null", "nan", "-"}
 
 
 def product_rows(catalog: Catalog, split: str) -> dict[str, dict[str, Any]]:
-    """The rows of a split's products that have one, in the order of the split. Raises UserError for a missing or malformed file."""
+    """Rows of the products of a split, in the order of the split.
+
+    Raises UserError if the file is missing or malformed.
+    """
     path = catalog.root / "titles" / f"{file_name(catalog.category)}.{split}.json"
     rows = read_json(path, f"the {split} titles of {catalog.category}", dict)
     for name, row in rows.items():
         if not isinstance(row, dict):
-            raise UserError(f'{path}: {name} should have {{"title": …}}, it has a {type(row).__name__}')
+            raise UserError(f'{path}: expected {{"title": …}} for {name}, found a {type(row).__name__}')
     return {name: rows[name] for name in catalog.ids(split) if name in rows}
 
 
 def text_of(row: Mapping[str, Any]) -> str:
-    """Title, summary and description of a row, those that it has, parted so that no word reaches from one into another."""
+    """Title, summary and description of a row, joined by " | " so that no match spans two of them."""
     parts = [title_of(row), *(part for field in TEXTS for part in _strings(row.get(field)))]
     return " | ".join(part for part in parts if part.strip())
 
 
 def values_of(row: Mapping[str, Any], column: str) -> list[str]:
-    """The values of a row's column, in lower case: none, one, or several, a list or apart by |."""
+    """Values in a column of a row, in lower case. Several values are a list or separated by |."""
     values = (" ".join(part.lower().split()) for value in _strings(row.get(column)) for part in value.split("|"))
     return [value for value in values if value not in NO_VALUE]
 

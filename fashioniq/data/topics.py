@@ -1,4 +1,4 @@
-"""What can be asked of products that carry attribute labels: a question for each family of words, a yes or no for each detail."""
+"""Questions about labelled products: one for each family of words, and a yes-no question for each detail."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,7 +8,7 @@ from fashioniq.data.attributes import FABRIC, GARMENT, GROUP_OF, PART, SHAPE, ST
 
 NONE = "none"
 
-# The order is that of the fixed questions: what strikes the eye first.
+# Order of the fixed questions: the most visible attributes first.
 COLOUR, LENGTH, SLEEVES, NECK = "what color is it?", "what length is it?", "what are the sleeves like?", "what neckline does it have?"
 _OF_FAMILY = {"colour": COLOUR, "length": LENGTH, "sleeves": SLEEVES, "neck": NECK}
 _OF_TYPE = {
@@ -22,20 +22,20 @@ _ORDER = (_OF_TYPE[GARMENT], COLOUR, _OF_TYPE[TEXTURE], LENGTH, SLEEVES, NECK, _
 
 
 class Topic(NamedTuple):
-    """A question and the words that its answers are made of; with `yes_no` it asks for one word alone."""
+    """A question and the words that can answer it; with `yes_no`, the question is about a single word."""
 
     question: str
     words: tuple[str, ...]
     yes_no: bool
 
     def answer(self, lists: Sequence[Sequence[str]]) -> str:
-        """What a label of six lists says: yes or no, or its words, "none" where it has none of them."""
+        """Answer from six label lists: yes or no, or the matching words, or "none"."""
         carried = dict.fromkeys(word for words in lists for word in words if word in self.words)
         return ("yes" if carried else "no") if self.yes_no else " and ".join(carried) or NONE
 
 
 def question_about(word: str, kind: int) -> str:
-    """The question that a word of one of the six lists answers."""
+    """The question to which a word in one of the six lists is an answer."""
     group = GROUP_OF.get(word)
     if group and group.kind == kind and group.family in _OF_FAMILY:
         return _OF_FAMILY[group.family]
@@ -45,13 +45,13 @@ def question_about(word: str, kind: int) -> str:
 
 
 def topics_of(labels: Mapping[str, list[list[str]]], ids: Iterable[str]) -> list[Topic]:
-    """The topics in which the labels of these products differ: families in a fixed order, then details, the most frequent first."""
+    """Topics in which these products differ: families in a fixed order, then details by frequency."""
     known = [labels[name] for name in ids if name in labels]
     counts = Counter((word, kind) for lists in known for kind, words in enumerate(lists) for word in dict.fromkeys(words))
     kind_of: dict[str, int] = {}
     words_of: dict[str, list[str]] = {}
     for word, kind in sorted(counts, key=lambda key: (-counts[key], key)):
-        if word not in kind_of:  # it stands in several lists: where it does most often
+        if word not in kind_of:  # a word in several lists belongs to the most frequent one
             kind_of[word] = kind
             words_of.setdefault(question_about(word, kind), []).append(word)
     families = [question for question in _ORDER if question in words_of]

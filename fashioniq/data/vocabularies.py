@@ -1,4 +1,4 @@
-"""Attribute words from a file: DeepFashion's own list, or a retailer's CSV."""
+"""Attribute vocabularies from a file: DeepFashion's word list, or a CSV."""
 
 import csv
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _OWN_GARMENTS = [entry.strip() for group in GROUPS if group.kind == GARMENT for 
 
 
 class Entry(NamedTuple):
-    """A word, the list that it stands in, and what else means it."""
+    """A word, the number of its list, and its synonyms."""
 
     kind: int
     word: str
@@ -23,24 +23,32 @@ class Entry(NamedTuple):
 
 
 def type_number(name: str) -> int | None:
-    """The list that a type of attributes stands in: colour and print are textures; None for what is no type."""
+    """Number of the list for an attribute type, or None for an unknown type.
+
+    Colour and print are textures.
+    """
     name = name.strip().lower()
     return TYPES.get(name, _ALIASES.get(name))
 
 
 def read_vocabulary(path: Path) -> Vocabulary:
-    """Words of DeepFashion's list_attr_cloth.txt, which begins with a number, or of a CSV with the columns word, type and synonyms.
+    """Read DeepFashion's list_attr_cloth.txt, or a CSV with the columns word, type and synonyms.
 
-    Raises UserError where the file is missing or malformed, with the line.
+    The format is detected from the first line, which is a number in DeepFashion's list.
+
+    Raises UserError if the file is missing or malformed; the message names the line.
     """
-    text = read_text(path, "vocabulary", "give DeepFashion's list_attr_cloth.txt, or a CSV of word,type,synonyms")
+    text = read_text(path, "vocabulary", "give DeepFashion's list_attr_cloth.txt, or a CSV with the columns word,type,synonyms")
     if text.partition("\n")[0].strip().isdecimal():
         return _read_deepfashion(path)
     return _vocabulary(path.name, _csv_entries(path, text), nested=False)
 
 
 def _read_deepfashion(path: Path) -> Vocabulary:
-    """DeepFashion's words, nested as the released labels have them; its garments are in list_category_cloth.txt beside it, else they are ours."""
+    """Vocabulary from DeepFashion's words, nested as in the released labels.
+
+    Garment words come from list_category_cloth.txt in the same folder, or from this package if there is none.
+    """
     attributes = [Entry(kind, word) for word, kind in word_rows(path, range(TEXTURE, STYLE + 1)).items()]
     beside = path.with_name(path.name.replace("list_attr", "list_category"))
     if beside != path and beside.is_file():
@@ -58,7 +66,8 @@ def _csv_entries(path: Path, text: str) -> list[Entry]:
     try:
         names = reader.fieldnames = [name.strip().lower() for name in reader.fieldnames or []]
         if "word" not in names or "type" not in names:
-            raise UserError(f"{path}, line 1: expected the columns word,type,synonyms, found {','.join(names)[:80] or 'none, the file is empty'}")
+            found = ",".join(names)[:80] or "an empty file"
+            raise UserError(f"{path}, line 1: expected the columns word,type,synonyms, found {found}")
         for row in reader:
             where = f"{path}, line {reader.line_num}"
             entry = _csv_entry(row, where)
@@ -66,17 +75,20 @@ def _csv_entries(path: Path, text: str) -> list[Entry]:
             for form in (entry.word, *entry.synonyms):
                 word, kind, line = meaning.setdefault(form, (entry.word, entry.kind, reader.line_num))
                 if line != reader.line_num and (word != entry.word or kind == entry.kind):
-                    raise UserError(f"{where}: {form!r} means {word!r} since line {line}: a form has one meaning")
+                    raise UserError(f"{where}: {form!r} already means {word!r} in line {line}: give each form one meaning")
     except csv.Error as error:
         raise UserError(f"{path}, line {reader.line_num + 1}: {error}") from error
     if not entries:
-        raise UserError(f"{path} has no word below its header: expected lines as navy blue,colour,navy|marine")
+        raise UserError(f"{path} has no word below its header: expected lines such as navy blue,colour,navy|marine")
     return entries
 
 
 def _csv_entry(row: dict[str, str | None], where: str) -> Entry:
     if None in row or any(value is None and name != "synonyms" for name, value in row.items()):
-        raise UserError(f"{where}: expected as many fields as the header has; put a value with commas in quotes and part synonyms by |")
+        raise UserError(
+            f"{where}: expected as many fields as in the header; "
+            "quote values with commas and separate synonyms by |"
+        )
     word, kind = _normal(row["word"] or ""), type_number(row["type"] or "")
     synonyms = tuple(form for part in (row.get("synonyms") or "").replace(";", "|").split("|") if (form := _normal(part)))
     if not all(squeezed(form) for form in (word, *synonyms)):
@@ -87,7 +99,7 @@ def _csv_entry(row: dict[str, str | None], where: str) -> Entry:
 
 
 def _vocabulary(source: str, entries: Sequence[Entry], nested: bool) -> Vocabulary:
-    """Forms as they are written go before plurals, and both before the ways of writing with other spaces and hyphens."""
+    """Vocabulary of the entries. Written forms take precedence over plurals, and both over squeezed forms."""
     lists_of: dict[str, tuple[int, ...]] = {}
     for entry in entries:
         lists_of[entry.word] = (*lists_of.get(entry.word, ()), entry.kind)

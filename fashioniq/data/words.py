@@ -1,6 +1,7 @@
-"""From text to word ids: the one tokenizer, the vocabulary, pretrained word vectors.
+"""Text to word ids: the tokenizer, the vocabulary and pretrained word vectors.
 
-torch is imported where tensors are made: commands that only need the tokenizer start several times faster without it.
+torch is imported only where tensors are created: commands that only need the tokenizer start several times
+faster.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ if TYPE_CHECKING:
 PAD, START, END, UNKNOWN = range(4)
 SPECIAL = ("<pad>", "<start>", "<end>", "<unknown>")
 
-_LINES_TRIED = 10  # of a file of word vectors, whose numbers are read whatever their word: to tell it from another file
-_WORD = re.compile(r"[^\W_]+(?:['’\-][^\W_]+)*")  # v-neck and don't are one word each
+_LINES_TRIED = 10  # lines of a word vector file whose numbers are always parsed, to detect other formats
+_WORD = re.compile(r"[^\W_]+(?:['’\-][^\W_]+)*")  # v-neck and don't are single words
 
 
 def tokenize(text: str) -> list[str]:
-    """Lower-case words; inner hyphens and apostrophes stay, all other punctuation goes."""
+    """Lower-case words of a text; inner hyphens and apostrophes are kept, other punctuation is removed."""
     return _WORD.findall(text.lower())
 
 
@@ -39,7 +40,7 @@ class Vocabulary:
 
     @classmethod
     def of(cls, texts: Iterable[str], at_least: int = 2) -> Vocabulary:
-        """The words seen `at_least` times in `texts`, most frequent first, then by name."""
+        """Vocabulary of the words that occur at least `at_least` times, most frequent first, then by name."""
         counts = Counter(word for text in texts for word in tokenize(text))
         return cls(sorted((word for word, count in counts.items() if count >= at_least), key=lambda word: (-counts[word], word)))
 
@@ -60,54 +61,58 @@ class Vocabulary:
         return words_BL
 
     def decode(self, words_BL: Tensor) -> list[str]:
-        """The texts of word ids: what stands before the first end or padding."""
+        """Texts of word ids, up to the first end or padding id."""
         texts = []
         for ids in words_BL.tolist():
-            stop = next((place for place, number in enumerate(ids) if number in (END, PAD)), len(ids))
+            stop = next((position for position, number in enumerate(ids) if number in (END, PAD)), len(ids))
             texts.append(" ".join(self.words[number] for number in ids[:stop] if number != START))
         return texts
 
     def unknown(self, texts: Iterable[str]) -> Counter[str]:
-        """How often each word of `texts` that is not in the vocabulary is said."""
+        """Counts of the words in `texts` that are not in the vocabulary."""
         return Counter(word for text in texts for word in tokenize(text) if word not in self._ids)
 
     def translation(self, other: Vocabulary) -> Tensor:
-        """For each id here the id of the same word in `other`, unknown where it has none."""
+        """For each id of this vocabulary, the id of the same word in `other`, or unknown."""
         import torch
 
         return torch.tensor([number if number < len(SPECIAL) else other._ids.get(word, UNKNOWN) for number, word in enumerate(self.words)])
 
 
 def load_word_vectors(path: Path, vocabulary: Vocabulary) -> tuple[Tensor, list[str]]:
-    """A row for each word of a vocabulary from a GloVe or word2vec file, V×D, and the words that the file lacks.
+    """Word vectors from a GloVe or word2vec file, V×D, and the words that are missing in the file.
 
-    A hyphenated word that is lacking gets the mean of its parts, any other a random vector as long as the others are, so that
-    words can still be told apart. Text files are read row by row, whatever their size; `.bin` is word2vec's binary format.
-    Raises UserError where the file is missing, cut short or of no such format.
+    A missing hyphenated word gets the mean of its parts. Any other missing word gets a random vector of
+    similar scale, so that words remain distinct. Text files are read line by line; `.bin` is word2vec's
+    binary format. Raises UserError if the file is missing, truncated or in another format.
     """
     if not path.is_file():
-        raise UserError(f"there is no file of word vectors {path}")
+        raise UserError(f"there is no word vector file {path}")
     words = vocabulary.words[len(SPECIAL) :]
     wanted = {part for word in words for part in (word, *word.split("-"))}
     try:
         found = _binary_rows(path, wanted) if path.suffix == ".bin" else _text_rows(path, wanted)
     except (ValueError, EOFError, OSError, MemoryError) as error:
-        raise UserError(f"{path} is not a whole file of word vectors in GloVe's or word2vec's format: {error}") from error
+        raise UserError(f"{path} is not a complete word vector file in GloVe or word2vec format: {error}") from error
     if not found:
-        raise UserError(f"{path} has a vector of not one of the {len(words)} words: is it of another language?")
+        raise UserError(f"{path} has vectors for none of the {len(words)} words; is it for another language?")
     return _table(words, found), [word for word in words if word not in found]
 
 
 def _text_rows(path: Path, wanted: set[str]) -> dict[str, np.ndarray]:
-    """The rows of `wanted`. Lines with more fields than numbers are tokens with spaces, as GloVe 840B has: none of our words."""
-    places = {word.encode(): word for word in wanted}
+    """Vectors of the words in `wanted`.
+
+    A line with extra fields holds a token with spaces, as in GloVe 840B; such tokens never match and are
+    skipped.
+    """
+    word_of = {word.encode(): word for word in wanted}
     rows: dict[str, np.ndarray] = {}
     with open(path, "rb") as file:
         first = file.readline().split()
         header = len(first) == 2
         size = int(first[1]) if header else len(first) - 1
         if size < 1:
-            raise ValueError("its first line holds no numbers")
+            raise ValueError("line 1 contains no numbers")
         file.seek(0)
         number = 0
         for number, line in enumerate(file, start=1):
@@ -115,17 +120,17 @@ def _text_rows(path: Path, wanted: set[str]) -> dict[str, np.ndarray]:
                 continue
             if line.count(b" ") < size:
                 raise ValueError(f"line {number} has fewer than {size} numbers")
-            if (token := line[: line.index(b" ")]) in places and len(fields := line.split()) == size + 1:
-                rows[places[token]] = np.array(fields[1:], dtype=np.float32)
+            if (token := line[: line.index(b" ")]) in word_of and len(fields := line.split()) == size + 1:
+                rows[word_of[token]] = np.array(fields[1:], dtype=np.float32)
             elif number <= _LINES_TRIED:
                 np.array(line.split()[-size:], dtype=np.float32)
     if header and number != int(first[0]) + 1:
-        raise ValueError(f"it announces {int(first[0])} words and has {number - 1}")
+        raise ValueError(f"expected {int(first[0])} words according to line 1, found {number - 1}")
     return rows
 
 
 def _binary_rows(path: Path, wanted: set[str]) -> dict[str, np.ndarray]:
-    from gensim.models import KeyedVectors  # slow to import, seldom needed
+    from gensim.models import KeyedVectors  # slow to import, rarely needed
 
     vectors = KeyedVectors.load_word2vec_format(str(path), binary=True)
     return {word: vectors[word].copy() for word in wanted if word in vectors}

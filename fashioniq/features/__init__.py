@@ -1,1 +1,1 @@
-"""The feature store and everything that fills it: pictures, metadata, vectors of other encoders."""
+"""Feature store and its sources: pictures, metadata, vectors from other encoders."""

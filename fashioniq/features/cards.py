@@ -1,4 +1,4 @@
-"""The cards of a catalog's products, with the attribute words of a feature store."""
+"""Item cards for the products of a catalog, with attribute words from a feature store."""
 
 from collections.abc import Sequence
 
@@ -8,14 +8,17 @@ from fashioniq.features.store import FeatureStore
 
 
 def attribute_words(store: FeatureStore, ids: Sequence[str]) -> dict[str, list[str]]:
-    """The attribute words in the store, most certain first, of those products that it contains."""
+    """Attribute words of the products in the store, most certain first."""
     words, items = store.attribute_words, store.items(ids)
     rows = zip(items.ids, items.attributes_NA.tolist(), strict=True)
     return {name: [words[number - 1] for number in row if number] for name, row in rows}
 
 
 def cards_of(catalog: Catalog, store: FeatureStore | None, ids: Sequence[str]) -> ItemCards:
-    """The cards of these products; attributes are the catalog's labels where the store has none."""
+    """Cards of these products.
+
+    Attributes come from the store, or from the catalog's labels if the store has none.
+    """
     if store and store.attribute_words:
         return ItemCards(catalog.images, catalog.titles, attribute_words(store, ids))
     labels = {name: [word for words in catalog.labels.get(name, ()) for word in words] for name in ids}

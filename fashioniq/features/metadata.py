@@ -1,6 +1,7 @@
-"""Vectors for products without pictures: TF-IDF over the words of title and attributes, reduced by SVD fitted on train.
+"""Vectors for products without pictures: TF-IDF of title and attribute words, reduced by SVD.
 
-Made so that real captions can be worked with where pictures cannot be had. Results are real, and no match for results on pictures.
+They allow experiments with real captions when the pictures are not available. The results are not comparable
+to results with pictures.
 """
 
 import hashlib
@@ -17,13 +18,13 @@ from fashioniq.files import UserError
 
 
 def metadata_words(catalog: Catalog, name: str) -> list[str]:
-    """The words of a product's title and of its attribute labels."""
+    """Words in the title and attribute labels of a product."""
     labels = [word for words in catalog.labels.get(name, []) for word in words]
     return tokenize(" ".join([catalog.titles.get(name, ""), *labels]))
 
 
 def words_fingerprint(catalog: Catalog) -> str:
-    """16 hexadecimal digits that change when the words of a product do, or the products of train that the vectors are fitted on."""
+    """Hash of the words of all products and of the ids in train: 16 hexadecimal digits."""
     digest = hashlib.sha256("\n".join(catalog.ids("train")).encode())
     for name in catalog.all_ids():
         digest.update(" ".join([name, *metadata_words(catalog, name), "\n"]).encode())
@@ -31,21 +32,22 @@ def words_fingerprint(catalog: Catalog) -> str:
 
 
 def metadata_vectors(catalog: Catalog, ids: Sequence[str], dimensions: int, seed: int = 0) -> tuple[list[str], np.ndarray]:
-    """The ids that have words known from train, and their vectors, N×D float32 of unit length.
+    """Ids with words that occur in train, and their vectors: N×D, float32, unit length.
 
-    Words count if at least 3 products of train have them; D is `dimensions`, or less where train has fewer words.
-    Raises UserError where train has next to no words.
+    Only words of at least 3 products in train are used. D is `dimensions`, or less if train has fewer words.
+    Raises UserError if train has too few words.
     """
     vectorizer = TfidfVectorizer(analyzer=list, min_df=3, sublinear_tf=True, dtype=np.float32)
     train = [words for name in catalog.ids("train") if (words := metadata_words(catalog, name))]
     try:
         train_NW = vectorizer.fit_transform(train)
-    except ValueError:  # no word at all
+    except ValueError:  # no words
         train_NW = None
     if train_NW is None or min(train_NW.shape) < 2:
         raise UserError(
-            f"the train split of {catalog.category} has {len(train)} products with words in titles/ or attributes/, "
-            "too few for metadata features: at least two words must be in three of their titles or labels"
+            f"the train split of {catalog.category} has {len(train)} products with words "
+            "in titles/ or attributes/, too few for metadata features: "
+            "at least two words must occur in three products"
         )
     svd = TruncatedSVD(min(dimensions, min(train_NW.shape) - 1), random_state=seed).fit(train_NW)
     weights_NW = vectorizer.transform([metadata_words(catalog, name) for name in ids])

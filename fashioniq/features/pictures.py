@@ -30,7 +30,8 @@ from fashioniq.models.encoder import InFloat32, captured, create_encoder, encode
 from fashioniq.runs import PredictorRun, load_weights, read_run
 from fashioniq.trained import pick_device
 
-LABELLED_OFTEN = 3  # training products that must carry a word for it to be an attribute, where labels are taken as they are
+# Minimum number of training products with a word, if labels are used as attributes.
+LABELLED_OFTEN = 3
 
 AttributesOf = Callable[[Sequence[str]], np.ndarray]  # ids -> N×TOP
 Source = tuple[Contents, Extract]
@@ -38,12 +39,12 @@ Encoded = Tensor | tuple[Tensor, Tensor]  # features B×D, and of an AttributePr
 
 
 def words_of_labels(catalog: Catalog) -> list[str]:
-    """The attribute words that enough training products carry."""
+    """Attribute words of at least LABELLED_OFTEN training products."""
     return label_vocabulary(catalog.labels, catalog.ids("train"), LABELLED_OFTEN)
 
 
 def metadata(settings: ExtractFeatures, catalog: Catalog) -> Source:
-    """Vectors of the words of title and labels. Raises UserError where train has too few."""
+    """Vectors from the words of titles and labels. Raises UserError if train has too few words."""
     words = words_of_labels(catalog)
     known, vectors_ND = metadata_vectors(catalog, catalog.all_ids(), settings.dimensions)
     facts = _facts("metadata", words_fingerprint(catalog), None, vectors_ND.shape[1], words, attributes="labels")
@@ -51,12 +52,18 @@ def metadata(settings: ExtractFeatures, catalog: Catalog) -> Source:
 
 
 def own_vectors(settings: ImportFeatures, catalog: Catalog) -> Source:
-    """The rows of --vectors, with the attributes of --attribute-scores or of the labels. Raises UserError where the files do not fit each other."""
+    """Rows of --vectors, with attributes from --attribute-scores or the labels.
+
+    Raises UserError if the files disagree.
+    """
     vectors_ND, ids = _read_array(settings.vectors), read_json(settings.ids, "the list of ids", list)
     if len(ids) != len(vectors_ND):
-        raise UserError(f"{settings.ids} has {len(ids)} ids, {settings.vectors} {len(vectors_ND)} rows: they must be as many")
+        raise UserError(
+            f"expected one id per vector, found {len(ids)} ids in {settings.ids} "
+            f"and {len(vectors_ND)} rows in {settings.vectors}"
+        )
     if not all(isinstance(name, str) for name in ids) or len(set(ids)) != len(ids):
-        raise UserError(f"{settings.ids} should list ids as strings, each once")
+        raise UserError(f"{settings.ids}: expected a list of ids as strings, without duplicates")
     if scores := settings.attribute_scores:
         (words, attributes_of), origin = _own_attributes(scores, settings.attribute_words, ids), "given"
     else:
@@ -69,9 +76,12 @@ def own_vectors(settings: ImportFeatures, catalog: Catalog) -> Source:
 
 
 def pictures(settings: ExtractFeatures, catalog: Catalog, words: list[str] | None) -> Source:
-    """What an encoder makes of the pictures; attributes are those that --predictor predicts, else labels among `words` (those of train).
+    """Vectors of the pictures.
 
-    Raises UserError where encoder, weights or predictor cannot be had, and, while extracting, where the pictures vanish.
+    Attributes come from --predictor, or from labels in `words` (default: words of train).
+
+    Raises UserError if the encoder, its weights or the predictor cannot be loaded, or if pictures disappear
+    during the extraction.
     """
     device = pick_device(settings.device)
     if settings.predictor:
@@ -96,12 +106,12 @@ def pictures(settings: ExtractFeatures, catalog: Catalog, words: list[str] | Non
 
 
 class Encoding:
-    """Squares → features and, of an AttributePredictor, top attributes."""
+    """Encoder of square pictures: features and, with an AttributePredictor, top attributes."""
 
     def __init__(self, model: nn.Module, encoder: nn.Module, device: torch.device, bfloat16: bool) -> None:
         prepare_inference(encoder)
         if isinstance(model, AttributePredictor):
-            model.head = InFloat32(model.head)  # type: ignore[assignment]  # scores of bfloat16 would often be equal
+            model.head = InFloat32(model.head)  # type: ignore[assignment]  # bfloat16 scores would often be equal
         self._model = model.eval().to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._prepare, self._size = normalise(*encoder_mean_std(encoder)), encoder_size(encoder)
         self._device, self._bfloat16 = device, bfloat16
@@ -110,7 +120,10 @@ class Encoding:
 
     @torch.inference_mode()
     def __call__(self, images: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
-        """Features B×D (float16) and attributes B×TOP (zeros of a model that predicts none), which a GPU may still be computing."""
+        """Features B×D (float16) and attributes B×TOP (zeros without a predictor).
+
+        On a GPU, the results are computed asynchronously.
+        """
         if not images:
             return torch.empty(0, self._size, dtype=torch.float16, device=self._device), torch.empty(0, TOP, dtype=torch.int64, device=self._device)
         pixels_BCHW = torch.from_numpy(np.stack(images))
@@ -130,7 +143,7 @@ class Encoding:
 
 
 class PictureFiles(Protocol):
-    """What a PictureSource must know, as a Catalog does: the pictures' files by id, why others have none, and how errors name them."""
+    """Input of a PictureSource, such as a Catalog: picture files and reasons for missing ones."""
 
     category: str
     root: Path
@@ -143,7 +156,10 @@ class PictureFiles(Protocol):
 
 
 class PictureSource:
-    """An `Extract`: pictures are read ahead, across parts, while the network computes; batches never reach over the end of a part."""
+    """An `Extract` that reads pictures in advance, across parts, while the network computes.
+
+    Batches do not span parts.
+    """
 
     def __init__(
         self,
@@ -158,24 +174,31 @@ class PictureSource:
         self._encode, self._batch_size, self._attributes_of = encode, batch_size, attributes_of
 
     def __call__(self, lists: Sequence[Sequence[str]], advance: Advance) -> Generator[Part, None, None]:
-        """A Part of each list of ids. Raises UserError where there is no picture, or one vanishes: it must not be recorded as missing."""
+        """Yield a Part for each list of ids.
+
+        Raises UserError if there are no pictures, or if one disappears, which must not be recorded as
+        missing.
+        """
         paths = self._catalog.images
         if lists and not paths:
-            raise UserError(f"there is no picture of {self._catalog.category} in {self._catalog.root / 'images'}: put them there as <id>.jpg")
+            raise UserError(
+                f"there is no picture of {self._catalog.category} in {self._catalog.root / 'images'}: "
+                "add pictures named <id>.jpg"
+            )
         with PictureReader(self._read, self._workers, ahead=max(AHEAD, 2 * self._batch_size)) as reader:
             squares = reader(paths[name] for ids in lists for name in ids if name in paths)
             for ids in lists:
                 yield self._part(ids, squares, advance)
 
     def _part(self, ids: Sequence[str], squares: Iterator[np.ndarray | UnreadableImage], advance: Advance) -> Part:
-        there, failures, batch, made = [], {}, [], []
+        encoded, failures, batch, made = [], {}, [], []
         for name in ids:
             square = self._next(name, squares)
             if isinstance(square, str):
                 failures[name] = square
                 advance(1)
                 continue
-            there.append(name)
+            encoded.append(name)
             batch.append(square)
             if len(batch) == self._batch_size:
                 made.append(self._encode(batch))
@@ -184,7 +207,7 @@ class PictureSource:
         made.append(self._encode(batch))
         advance(len(batch))
         features_ND, attributes_NA = (torch.cat(tensors).cpu().numpy() for tensors in zip(*made, strict=True))
-        return Part(there, features_ND, self._attributes_of(there) if self._attributes_of else attributes_NA, failures)
+        return Part(encoded, features_ND, self._attributes_of(encoded) if self._attributes_of else attributes_NA, failures)
 
     def _next(self, name: str, squares: Iterator[np.ndarray | UnreadableImage]) -> np.ndarray | str:
         path = self._catalog.images.get(name)
@@ -195,7 +218,7 @@ class PictureSource:
         if not isinstance(square, UnreadableImage):
             return square
         if not os.path.lexists(path):
-            raise UserError(f"{path} was there when the run began and is gone: put it back if its folder has moved, and run the same command again")
+            raise UserError(f"{path} disappeared during the run: restore it, and run the same command again")
         return str(square)
 
 
@@ -231,9 +254,11 @@ def _own_attributes(scores: Path, words_file: Path | None, ids: list[str]) -> tu
     scores_NA = _read_array(scores)
     words = read_json(words_file, "the list of attribute words", list)
     if not all(isinstance(word, str) for word in words):
-        raise UserError(f"{words_file} should list words as strings")
+        raise UserError(f"{words_file}: expected a list of words as strings")
     if scores_NA.shape != (len(ids), len(words)):
-        raise UserError(f"{scores} is {scores_NA.shape}, not {len(ids)} ids × {len(words)} words")
+        raise UserError(
+            f"{scores}: expected {len(ids)} ids × {len(words)} words, found shape {scores_NA.shape}"
+        )
     top_NA = dict(zip(ids, top_attributes(torch.from_numpy(scores_NA), TOP).numpy(), strict=True))
     return words, lambda names: np.array([top_NA[name] for name in names]).reshape(len(names), TOP)
 
@@ -245,9 +270,9 @@ def _read_array(path: Path) -> np.ndarray:
         raise UserError(f"cannot read {path} as a .npy array: {error}") from error
     if not isinstance(array, np.ndarray) or array.ndim != 2 or array.shape[1] == 0 or array.dtype.kind not in "fiu":
         found = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else "several arrays"
-        raise UserError(f"{path} should hold a matrix of numbers, one row a product; it holds {found}")
+        raise UserError(f"{path}: expected a matrix of numbers with one row per product, found {found}")
     if not np.isfinite(rows := as_float32(array)).all():
-        raise UserError(f"{path} holds numbers that are not finite")
+        raise UserError(f"{path}: expected finite numbers, found NaN or infinity")
     return rows
 
 

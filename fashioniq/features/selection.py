@@ -1,4 +1,4 @@
-"""What several commands do alike."""
+"""Selection of pairs, items and encoders shared by several commands."""
 
 from pathlib import Path
 from typing import Any
@@ -17,40 +17,55 @@ from fashioniq.models.encoder import convert_efficientnet_pytorch, create_encode
 
 
 def pairs_with_targets(catalog: Catalog, split: str) -> list[Pair]:
-    """The pairs of a split with a target. Raises UserError where there is none."""
+    """Pairs of a split with a target. Raises UserError if there are none."""
     pairs = [pair for pair in catalog.pairs(split) if pair.target]
     if not pairs:
-        raise UserError(f"the {split} captions of {catalog.category} name no target, as released test captions do: use train or val")
+        raise UserError(
+            f"the {split} captions of {catalog.category} have no targets, like the released test captions: "
+            "use train or val"
+        )
     return pairs
 
 
 def pairs_with_features(catalog: Catalog, store: FeatureStore, split: str) -> list[Pair]:
-    """The pairs of a split with a target and with features of both products; how many are left is told."""
+    """Pairs of a split with a target and with features of both products; prints their number."""
     pairs = pairs_with_targets(catalog, split)
-    there = [pair for pair in pairs if pair.candidate in store and pair.target and pair.target in store]
-    if not there:
-        raise UserError(f"no {split} pair of {catalog.category} has features of both products in {store.root}: extract this category's features")
-    print(f"{catalog.category} {split}: {len(there)} of {len(pairs)} captioned pairs have features")
-    return there
+    usable = [pair for pair in pairs if pair.candidate in store and pair.target and pair.target in store]
+    if not usable:
+        raise UserError(
+            f"no {split} pair of {catalog.category} has features of both products in {store.root}: "
+            "extract this category's features"
+        )
+    print(f"{catalog.category} {split}: {len(usable)} of {len(pairs)} captioned pairs have features")
+    return usable
 
 
 def split_items(catalog: Catalog, store: FeatureStore, split: str) -> Items:
-    """The products of a split that have features. Raises UserError where fewer than two have: nothing could be ranked."""
+    """Products of a split with features.
+
+    Raises UserError if there are fewer than two, too few for a ranking.
+    """
     items = store.items(catalog.ids(split))
     if len(items) < 2:
-        raise UserError(f"only {len(items)} product of the {split} split of {catalog.category} has features: at least two are needed")
+        raise UserError(
+            f"expected features of at least two products in the {split} split of {catalog.category}, "
+            f"found {len(items)}"
+        )
     return items
 
 
 def check_enough_to_show(settings: TrainRetriever | EvalDialogs, *splits: Items) -> None:
-    """Raise UserError where --exclude-shown leaves a split too few products for the turns."""
+    """Raise UserError if --exclude-shown leaves too few products in a split for all turns."""
     fewest = min(len(items) for items in splits)
     if settings.exclude_shown and settings.turns > fewest:
-        raise UserError(f"--exclude-shown with --turns {settings.turns} leaves nothing to show: there are {fewest} products")
+        raise UserError(
+            f"--exclude-shown needs a product for each of the --turns {settings.turns}, "
+            f"found {fewest} products: give fewer --turns"
+        )
 
 
 def describe_data(catalog: Catalog, coverage: dict[str, float]) -> dict[str, Any]:
-    """What a run remembers of its data; `coverage` is the share of each split, of products or pairs, that could be used."""
+    """Data description for a run; `coverage` is the usable share of products or pairs in each split."""
     return {
         "folder": str(catalog.root),
         "fingerprint": catalog.fingerprint(),
@@ -61,20 +76,20 @@ def describe_data(catalog: Catalog, coverage: dict[str, float]) -> dict[str, Any
 
 
 def run_folder(run: Path | None, kind: str, category: str, attrs: bool) -> Path:
-    """runs/captioner-dresses-attrs, unless another folder is named."""
+    """Folder of a run: `run` if given, else for example runs/captioner-dresses-attrs."""
     return run or Path("runs") / f"{kind}-{canonical(category)}{'-attrs' if attrs else ''}"
 
 
 def load_encoder(name: str, weights: str, image_size: int) -> tuple[nn.Module, str]:
-    """An image encoder and what identifies its weights.
+    """Image encoder, and an identifier of its weights.
 
-    `weights` is imagenet, none, or a file: efficientnet_pytorch's .pth or timm's own, also as .safetensors.
-    Raises UserError for an unknown network, pictures of a size that it does not take, weights that cannot be downloaded, or a file
-    that does not fit.
+    `weights` is imagenet, none, or a file: a .pth of efficientnet_pytorch or a file of timm, also as
+    .safetensors. Raises UserError if the network is unknown or does not support the image size, if the
+    weights cannot be downloaded, or if the file does not match the network.
     """
 
     try:
-        torch.manual_seed(0)  # random weights are the same ones in every run
+        torch.manual_seed(0)  # random weights are the same in every run
         encoder = create_encoder(name)
         _try_size(encoder, name, image_size)
         if weights == "none":
@@ -84,32 +99,35 @@ def load_encoder(name: str, weights: str, image_size: int) -> tuple[nn.Module, s
     except UserError:
         raise
     except ValueError as error:
-        raise UserError(f"{error}: name an EfficientNet as efficientnet-b7, or one of timm.list_models()") from error
-    except Exception as error:  # the hub's client raises many kinds
+        raise UserError(f"{error}: give an EfficientNet such as efficientnet-b7, or one of timm.list_models()") from error
+    except Exception as error:  # the hub client raises many kinds of errors
         reason = str(error).splitlines()[0][:120]
         raise UserError(
-            f"the ImageNet weights of {name} could not be downloaded ({reason}): give their file with --weights FILE, or --weights none"
+            f"the ImageNet weights of {name} could not be downloaded ({reason}): "
+            "give a file with --weights FILE, or use --weights none"
         ) from error
     path = Path(weights)
     if not path.is_file():
-        raise UserError(f"there is no file of weights {path}; --weights takes imagenet, none or a file")
+        raise UserError(f"there is no file of weights {path}: --weights expects imagenet, none or a file")
     try:
         tensors = load_file(path) if path.suffix == ".safetensors" else torch.load(path, map_location="cpu", weights_only=True)
         if "_conv_stem.weight" in tensors:
             tensors = convert_efficientnet_pytorch(tensors, encoder)
         own = encoder.state_dict()
         encoder.load_state_dict({key: tensor for key, tensor in tensors.items() if key in own or not key.startswith("classifier.")})
-    except Exception as error:  # pickle, safetensors and torch each have their own
-        raise UserError(f"{path} does not hold weights of {name}: {str(error).splitlines()[0][:160]}") from error
+    except Exception as error:  # pickle, safetensors and torch raise different errors
+        raise UserError(f"{path} does not contain weights of {name}: {str(error).splitlines()[0][:160]}") from error
     return encoder, checksum(path)
 
 
 @torch.inference_mode()
 def _try_size(encoder: nn.Module, name: str, image_size: int) -> None:
-    """Raise UserError where a network does not take pictures of a size: transformers of images take one alone."""
+    """Raise UserError if the network does not support the image size, as for many vision transformers."""
     try:
         encoder.eval()(torch.zeros(1, 3, image_size, image_size))
     except (AssertionError, RuntimeError) as error:
-        raise UserError(f"{name} takes no pictures of {image_size} pixels ({error}): give another --image-size") from error
+        raise UserError(
+            f"{name} does not support pictures of {image_size} pixels ({error}): give another --image-size"
+        ) from error
     finally:
         encoder.train()

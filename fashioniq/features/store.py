@@ -75,11 +75,11 @@ class FeatureStore:
             )
         self.ids: list[str] = ids[:count]
         self._features_ND, self._attributes_NA = (rows[:count] for rows in arrays)
-        self._places = {name: place for place, name in enumerate(self.ids)}
+        self._position_of = {name: position for position, name in enumerate(self.ids)}
 
     @property
     def size(self) -> int:
-        """The length of a feature vector."""
+        """Dimension of the feature vectors."""
         return self._features_ND.shape[1]
 
     @property
@@ -93,7 +93,7 @@ class FeatureStore:
         return msgspec.convert(self.facts, Identity, from_attributes=True)
 
     def __contains__(self, name: str) -> bool:
-        return name in self._places
+        return name in self._position_of
 
     def items(self, ids: Sequence[str]) -> Items:
         """Those of `ids` that the store has, in their order. Raises UserError where it has none."""
@@ -109,24 +109,26 @@ class FeatureStore:
 
 
 def features_folder(data: Path, category: str, features: Path | None) -> Path:
-    """The folder of a category's feature store: `features` if given, else its default place in `data`."""
+    """Folder of the feature store of a category: `features` if given, else the default in `data`."""
     return features or Path(data) / "features" / file_name(category)
 
 
 def open_store(data: Path, category: str, features: Path | None, attrs: bool = False) -> FeatureStore:
-    """The category's feature store.
+    """Open the feature store of a category.
 
-    Raises UserError, with the command that makes it, where there is none, or where `attrs` finds no attributes in it.
+    Raises UserError if there is none, or if `attrs` is true and the store has no attributes.
     """
     root = features_folder(data, category, features)
     if not root.is_dir():
         raise UserError(
-            f"there is no feature store {root}: make it with `fashioniq extract-features --data {data} --category {category}`"
+            f"there is no feature store {root}: "
+            f"create it with `fashioniq extract-features --data {data} --category {category}`"
         )
     store = FeatureStore(root)
     if attrs and not store.attribute_words:
         raise UserError(
-            f"{root} was extracted without attributes: leave --attrs out, or extract with labels or --predictor into another store"
+            f"{root} was extracted without attributes: omit --attrs, "
+            "or extract with labels or --predictor into another store"
         )
     return store
 

@@ -1,4 +1,4 @@
-"""Filling a feature store with a progress bar, and what the store then holds."""
+"""Writing of a feature store with a progress bar and a summary."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,15 +12,14 @@ from fashioniq.features.writer import fill_store
 
 
 def fill(root: Path, catalog: Catalog, source: Source, update: bool = False) -> None:
-    """Fill the store `root` with all products of a catalog from a source of vectors, and print what it holds
-    and lacks."""
+    """Write all products of a catalog to the store `root` from a source of vectors, and print a summary."""
     facts, extract = source
     with ExitStack() as at_end:
         bar = Progress()
         task = bar.add_task(f"{catalog.category}: {facts.encoder}")
 
         def progress(count: int, of: int) -> None:
-            if not bar.live.is_started:  # where there is nothing to do there is nothing to show
+            if not bar.live.is_started:  # show no bar if there is nothing to do
                 at_end.enter_context(bar)
             bar.update(task, advance=count, total=of)
 
@@ -33,7 +32,8 @@ def _print(store: FeatureStore, asked: int, products: int) -> None:
     held = f"{len(store.ids)} of {products} products × {store.size} in {store.root}"
     if not asked:
         print(
-            f"nothing to do, the store is complete: {held}, {len(failures)} left out, see {store.root / 'store.json'}"
+            f"nothing to do, the store is complete: {held}, {len(failures)} left out, "
+            f"see {store.root / 'store.json'}"
         )
         return
     print(f"{held}, {len(store.attribute_words)} attribute words ({store.facts.attributes})")

@@ -25,12 +25,12 @@ import numpy as np
 from fashioniq.features.store import PLAN, Contents, FeatureStore, StoreFile
 from fashioniq.files import UserError, atomic_write, locked, read_json, remove_leftovers, write_json
 
-PART = 256  # products a part
+PART = 256  # products per part
 
 
 @dataclass(frozen=True)
 class Part:
-    """What was made of some products: the rows of those that could be read, and why not of the others."""
+    """Results for some products: rows of the readable ones, and reasons for the others."""
 
     ids: list[str]
     features_ND: np.ndarray
@@ -97,7 +97,7 @@ def words_to_keep(root: Path, update: bool) -> list[str] | None:
     """
     for path in (root / PLAN, *([root / "store.json"] if update else [])):
         if path.exists():
-            return read_json(path, "what a feature store is of", dict).get("attribute_words")
+            return read_json(path, "the description of a feature store", dict).get("attribute_words")
     return None
 
 
@@ -127,7 +127,7 @@ def _settle(root: Path, ids: Sequence[str], facts: Contents) -> Plan | None:
 def _refuse_another(root: Path, found: dict[str, Any], wanted: Contents) -> None:
     for key, value in msgspec.to_builtins(wanted).items():
         if found.get(key) != value:
-            there, here = json.dumps(found.get(key))[:60], json.dumps(value)[:60]
+            old, new = json.dumps(found.get(key))[:60], json.dumps(value)[:60]
             raise UserError(
                 f"the feature store {root} has a different {key} ({there}, not {here}): "
                 "choose another folder with --features, or remove it"
@@ -171,7 +171,7 @@ def _join_parts(root: Path, before: int, parts: dict[Path, list[str]], facts: Co
     for path, asked in parts.items():
         text = json.loads(str(_read_part(path, "text")))
         if sorted([*text["ids"], *text["failures"]]) != sorted(asked):
-            raise UserError(f"{path} is of other products: remove it and run the same command again")
+            raise UserError(f"{path} contains other products: remove it and run the same command again")
         for name in asked:
             failures.pop(name, None)
         failures |= text["failures"]
@@ -209,7 +209,8 @@ def _join_rows(path: Path, before: int, count: int, pieces: Iterator[np.ndarray]
             "shape": (count, first.shape[1]),
         }
         np.lib.format.write_array_header_1_0(file, header)
-        for piece in chain([first], pieces):  # written, not mapped: on a full disk a map is killed
+        # not a memory map: on a full disk, writing to a map kills the process
+        for piece in chain([first], pieces):
             file.write(np.ascontiguousarray(piece, first.dtype).tobytes())
 
 
@@ -222,6 +223,6 @@ def _read_part(path: Path, name: str) -> np.ndarray:
 
 
 def _forget(root: Path) -> None:
-    """Remove the plan, then the parts: parts without a plan are rubbish."""
+    """Remove the plan, then the parts; parts without a plan are ignored."""
     (root / PLAN).unlink()
     shutil.rmtree(root / "parts")

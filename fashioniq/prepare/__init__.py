@@ -1,1 +1,1 @@
-"""What makes, downloads, imports or checks a Fashion IQ folder."""
+"""Creating, downloading, importing and checking Fashion IQ folders."""

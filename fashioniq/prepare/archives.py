@@ -13,18 +13,18 @@ from fashioniq.files import UserError, cannot_write
 MOST_MEMBERS = 2_000_000
 _TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst")
 _BLOCK = 1 << 20
-_LONGEST = 200  # characters of a skipped member's name in a report
-_DEEPEST = 16  # folders and name of a member
-_UNSAFE = frozenset('/\\:*?"<>|')  # in a file's name, on one system or another
+_LONGEST = 200  # characters of a skipped member's name in a report, at most
+_DEEPEST = 16  # path components of a member, at most
+_UNSAFE = frozenset('/\\:*?"<>|')  # characters that are not allowed in file names on every system
 _BROKEN = (BadZipFile, zlib.error, StructError, EOFError, ValueError, RuntimeError, OverflowError)
 
 
 class _TooMuch(Exception):
-    """An archive unpacks to more than is allowed."""
+    """The unpacked archive exceeds the size limit."""
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a file's name is that of a zip archive. Raises UserError for the name of a tar archive."""
+    """Whether a file is a zip archive, by its name. Raises UserError for a tar archive."""
     if path.name.lower().endswith(_TARS):
         raise UserError(
             f"expected a folder or a .zip of pictures, found the tar archive {path}: "
@@ -34,17 +34,17 @@ def is_archive(path: Path) -> bool:
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a file or a folder is one that systems keep for themselves."""
+    """Whether a file or folder is hidden or belongs to the operating system."""
     return name.startswith(".") or name == "__MACOSX"
 
 
 def is_safe(name: str) -> bool:
-    """Whether a text can be the name of a file, on any system, that is not hidden."""
+    """Whether a text is a valid name for a visible file on every system."""
     if not name or is_hidden(name) or any(char < " " or char in _UNSAFE for char in name):
         return False
     try:
         return len(name.encode()) <= 200
-    except UnicodeEncodeError:  # half a character
+    except UnicodeEncodeError:  # half a surrogate pair
         return False
 
 
@@ -91,7 +91,7 @@ def _unpack(zipped: ZipFile, archive: Path, folder: Path, most_bytes: float) -> 
 
 
 def _check(member: ZipInfo, archive: Path) -> None:
-    """Raise UserError for a member that cannot be unpacked, or not within a limit."""
+    """Raise UserError for a member that cannot be unpacked, or not with bounded memory."""
     if member.flag_bits & 1:
         raise UserError(f"{archive} is encrypted: unpack it and give the folder")
     if member.compress_type not in (ZIP_STORED, ZIP_DEFLATED):  # others unpack a block at once, however large
@@ -101,7 +101,7 @@ def _check(member: ZipInfo, archive: Path) -> None:
 
 
 def _unfit(member: ZipInfo, parts: list[str]) -> str:
-    """Why a member is skipped and reported; "" for pictures, and for files that nobody asked for."""
+    """Reason for skipping and reporting a member; "" for pictures, and for other files, which are ignored."""
     if ".." in parts or member.filename.startswith(("/", "\\")):
         return "its path leaves the folder"
     if stat.S_IFMT(member.external_attr >> 16) not in (0, stat.S_IFREG):
@@ -116,7 +116,7 @@ def _is_picture(parts: list[str]) -> bool:
 
 
 def _save(zipped: ZipFile, member: ZipInfo, target: Path, room: float) -> int:
-    """Copy a member to a new file and return its size. Raises FileExistsError where that file exists."""
+    """Copy a member to a new file and return its size. Raises FileExistsError if the file exists."""
     size = 0
     with zipped.open(member) as source, _create(target) as file:
         while block := source.read(_BLOCK):

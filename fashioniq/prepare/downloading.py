@@ -1,4 +1,4 @@
-"""Pictures by their addresses: each is looked at before it takes its name, and what cannot be had is told by reason."""
+"""Download of pictures. Files are validated before they are moved into place; failures are counted by reason."""
 
 import asyncio
 import re
@@ -20,14 +20,15 @@ MIN_SIDE = 32
 TEMPORARY = ".downloading"
 _USUAL = Limits()
 _DECODERS = 2  # processes
-_AHEAD = 8  # ids under way for each connection: some wait for a host that is busy
-_SUFFIXES = {b"\xff\xd8": ".jpg", b"\x89P": ".png", b"RI": ".webp"}  # the first two bytes of the formats that load_image reads
+_AHEAD = 8  # ids in progress per connection, because some wait for a busy host
+# first two bytes of the formats supported by load_image
+_SUFFIXES = {b"\xff\xd8": ".jpg", b"\x89P": ".png", b"RI": ".webp"}
 _HTML = re.compile(rb"<!doctype html|<html|<head|<body", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of an id: one of REASONS, the detail of a failure, and for "got" where the picture lies and its bytes' checksum."""
+    """Result for an id: one of REASONS, the detail of a failure, or the picture file and its checksum."""
 
     reason: str
     detail: str = ""
@@ -43,18 +44,22 @@ class TooSmall(UnreadableImage):
 
 
 def read_addresses(path: Path) -> dict[str, list[str]]:
-    """The addresses of every id of a list as `asin2url.dress.txt`: an id, blanks or tabs, an address a line.
+    """Read a list such as `asin2url.dress.txt`: per line an id, spaces or tabs, and an address.
 
-    An id on several lines has several addresses. Raises UserError for a file that is missing, is no text, or has no address.
+    An id on several lines has several addresses. Raises UserError if the file is missing, is not text, or
+    contains no address.
     """
-    lines = read_text(path, "list of addresses", "get the file asin2url.CATEGORY.txt, or name another with --urls").split("\n")
+    lines = read_text(path, "list of addresses", "download asin2url.CATEGORY.txt, or give another list with --urls").split("\n")
     addresses: dict[str, list[str]] = {}
     for line in lines:
         name, *address = line.split(maxsplit=1) or [""]
         if address and (url := address[0].strip()) not in addresses.setdefault(name, []):
             addresses[name].append(url)
     if not addresses:
-        raise UserError(f"{path} has no address: expected an id, a tab and an address on every line, found {lines[0][:80]!r}")
+        raise UserError(
+            f"{path} has no address: expected an id, a tab and an address on every line, "
+            f"found {lines[0][:80]!r}"
+        )
     return addresses
 
 
@@ -65,17 +70,18 @@ def download(
     there: Mapping[str, Path] | None = None,
     tell: Callable[[str, Outcome], None] | None = None,
 ) -> dict[str, Outcome]:
-    """Get a picture for every id, as folder/<id>.jpg, .png or .webp by its content, from the first of its addresses that has a sound one.
+    """Download a picture for every id from the first of its addresses with a valid one.
 
-    Sound pictures that are `there` (default: in `folder`) are kept and not asked for. `tell` hears of every id once. Outcomes come in the
-    order of `addresses`. A run that was stopped goes on when it is started again.
+    The file is folder/<id>.jpg, .png or .webp, according to its content. Valid pictures in `there` (default:
+    those in `folder`) are kept and not requested again. `tell` is called once for every id. Outcomes are
+    returned in the order of `addresses`. To continue an interrupted download, start it again.
 
-    Raises UserError where `folder` cannot be written or another download is at work in it, where an id cannot be a file's name, and
-    where not one server answered and no picture is there.
+    Raises UserError if `folder` cannot be written or another download is writing to it, if an id is not a
+    valid file name, or if no server responded and no picture is present.
     """
     for name in addresses:
         if not is_safe(name):
-            raise UserError(f"the id {name!r} cannot be a file's name: pictures are named by their ids")
+            raise UserError(f"the id {name!r} is not a valid file name: pictures are named by their ids")
     outcomes: dict[str, Outcome] = {}
     folder = Path(folder)
 
@@ -94,26 +100,29 @@ def download(
             answered = asyncio.run(run.get(missing))
             failures = [outcome.detail for outcome in outcomes.values() if outcome.reason == "failed"]
             if failures and not answered and not any(outcome.picture for outcome in outcomes.values()):
-                raise UserError(f"not one picture could be had: {failures[0]}; check the network (and HTTPS_PROXY), then run the same command again")
+                raise UserError(
+                    f"no picture could be downloaded: {failures[0]}; check the network (and HTTPS_PROXY), "
+                    "then run the same command again"
+                )
     return {name: outcomes[name] for name in addresses}
 
 
 def examine(path: Path) -> tuple[str, str]:
-    """The suffix that a picture's content asks for, and its checksum. Raises UnreadableImage, or TooSmall."""
+    """Suffix for the content of a picture, and its checksum. Raises UnreadableImage or TooSmall."""
     try:
         sides = load_image(path, min_side=1).size
         with open(path, "rb") as file:
             suffix = _SUFFIXES[file.read(2)]
         content = checksum(path)
     except (UnreadableImage, OSError) as error:
-        raise UnreadableImage(_what_instead(path) or str(error)) from error
+        raise UnreadableImage(_other_content(path) or str(error)) from error
     if min(sides) < MIN_SIDE:
         raise TooSmall(f"{sides[0]}×{sides[1]} pixels")
     return suffix, content
 
 
-def _what_instead(path: Path) -> str:
-    """What servers often send instead of a picture, where it is that."""
+def _other_content(path: Path) -> str:
+    """Name of common content that servers send in place of a picture; "" for anything else."""
     start = path.read_bytes()[:1024] if path.is_file() else b"?"
     return "empty" if not start else "HTML instead of a picture" if _HTML.search(start) else ""
 
@@ -124,7 +133,10 @@ def _downloaded(folder: Path) -> dict[str, Path]:
 
 @contextmanager
 def _workplace(folder: Path) -> Iterator[Path]:
-    """An empty temporary folder in `folder`, for this run alone. What a killed run left in it is removed."""
+    """Yield an empty temporary folder in `folder` for this run only.
+
+    Leftovers of a killed run are removed.
+    """
     temporary = folder / TEMPORARY
     with locked(folder):
         shutil.rmtree(temporary, ignore_errors=True)
@@ -147,7 +159,7 @@ class _Run:
         self._asked: dict[str, asyncio.Task[Outcome]] = {}  # by address: many ids may share one
 
     async def get(self, missing: Mapping[str, Sequence[str]]) -> bool:
-        """Get a picture for every id; whether any server has answered."""
+        """Download a picture for every id; return whether any server has responded."""
         queue = iter(missing.items())
         async with Fetcher(self._limits) as fetcher:
             try:
@@ -167,7 +179,7 @@ class _Run:
                 outcome = await self._asked[address]
                 if outcome.picture:
                     break
-            self._known(name, self._of_its_own(name, outcome))
+            self._known(name, self._copied(name, outcome))
 
     async def _get(self, fetcher: Fetcher, name: str, address: str) -> Outcome:
         path = self._temporary / name
@@ -182,8 +194,8 @@ class _Run:
         finally:
             path.unlink(missing_ok=True)
 
-    def _of_its_own(self, name: str, outcome: Outcome) -> Outcome:
-        """The outcome with a copy for `name` where the picture was got for another id with the same address."""
+    def _copied(self, name: str, outcome: Outcome) -> Outcome:
+        """Copy the picture for `name` if it was downloaded for another id with the same address."""
         if not outcome.picture or outcome.picture.stem == name:
             return outcome
         with writing(self._folder / name):
@@ -191,7 +203,7 @@ class _Run:
         return self._place(name, outcome.picture.suffix, outcome.checksum)
 
     def _place(self, name: str, suffix: str, checksum: str) -> Outcome:
-        """Let a temporary file take its name; a broken picture of the same id goes."""
+        """Move a temporary file into place and remove a broken picture of the same id."""
         picture, before = self._folder / (name + suffix), self._before.get(name)
         with writing(picture):
             (self._temporary / name).replace(picture)
@@ -201,7 +213,11 @@ class _Run:
 
 
 def coverage(splits: Mapping[str, Sequence[str]], outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
-    """How many ids of each split are there, are missing for each reason, and have the same bytes as an earlier one; and what is missing, with why."""
+    """Summary of a download.
+
+    `splits` counts, per split, the ids by outcome and the pictures with the same bytes as an earlier one.
+    `missing` gives the reason for every missing picture.
+    """
     first: dict[str, str] = {}
     counts = {}
     for split, ids in splits.items():

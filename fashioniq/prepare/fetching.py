@@ -12,7 +12,7 @@ import httpx
 from fashioniq.files import writing
 from fashioniq.http import Busy, Client, NoAnswer, Policy, Reply, Unfetched, follow, retried
 
-GIVE_UP = 60.0  # seconds: a host that was silent for longer is not asked again in this run
+GIVE_UP = 60.0  # seconds without a response after which a host is skipped for the rest of the run
 
 
 @dataclass(frozen=True)
@@ -27,14 +27,14 @@ class Limits:
 
 
 class _Host:
-    """What all requests to one server share."""
+    """State shared by all requests to one host."""
 
     def __init__(self, name: str, connections: int) -> None:
         self.slots = asyncio.Semaphore(connections)
         self._name = name
         self._rest_until = 0.0
         self._silent_since: float | None = None
-        self.lost, self.why = False, ""  # whether the host was silent for long, and the last error
+        self.lost, self.why = False, ""  # whether the host has been silent too long, and the last error
 
     def rest(self, seconds: float) -> None:
         self._rest_until = max(self._rest_until, time.monotonic() + seconds)
@@ -51,7 +51,7 @@ class _Host:
         self._silent_since, self.lost = None, False
 
     def silent(self, why: str) -> Busy:
-        """Note that no answer came; the exception to raise."""
+        """Record that there was no response, and return the exception to raise."""
         now = time.monotonic()
         self._silent_since = self._silent_since or now
         self.lost = now - self._silent_since > GIVE_UP
@@ -60,7 +60,10 @@ class _Host:
 
 
 class Fetcher:
-    """Fetches files; to be used in an `async with`. `answered` says whether any server has answered."""
+    """Client that saves files.
+
+    Use it in an `async with` statement. `answered`: whether any server has responded.
+    """
 
     def __init__(self, limits: Limits) -> None:
         self.answered = False
@@ -84,11 +87,11 @@ class Fetcher:
         await follow(address, lambda url: retried(partial(self._in_turn, url, path), self._limits.retries))
 
     async def _in_turn(self, url: httpx.URL, path: Path) -> httpx.URL | None:
-        """One attempt, once the host has a free slot and rests no longer."""
+        """Make one attempt as soon as the host has a free slot and its Retry-After has passed."""
         host = self._hosts.setdefault(url.netloc, _Host(url.host, self._limits.per_host))
         async with host.slots:
             while True:
-                await host.rested()  # without one of the slots that all hosts share
+                await host.rested()  # does not occupy one of the slots shared by all hosts
                 async with self._slots:
                     if host.lost:
                         raise Unfetched("failed", host.why)
@@ -96,7 +99,7 @@ class Fetcher:
                         return await self._attempt(url, path, host)
 
     async def _attempt(self, url: httpx.URL, path: Path, host: _Host) -> httpx.URL | None:
-        """Write the file, or return the address of a redirect."""
+        """Save the file, or return the target of a redirect."""
         try:
             async with self._client.get(url) as reply:
                 self.answered = True
@@ -116,7 +119,8 @@ class Fetcher:
 async def _save(reply: Reply, path: Path) -> None:
     with ExitStack() as stack:
         with writing(path):
-            file = stack.enter_context(open(path, "wb", buffering=0))  # closing a buffer could fail once more
+            # unbuffered, because flushing on close could fail again
+            file = stack.enter_context(open(path, "wb", buffering=0))
         async for chunk in reply.chunks():
             with writing(path):
                 while chunk:

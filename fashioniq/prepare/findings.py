@@ -1,4 +1,4 @@
-"""What a check of data finds, and reading that tells of a broken file instead of stopping at it."""
+"""Findings of a data check, and readers that record a damaged file and continue."""
 
 import os
 from collections.abc import Iterable
@@ -12,10 +12,11 @@ from fashioniq.files import UserError, read_json
 
 @dataclass
 class Findings:
-    """What was found in a category: each kind of finding and of note, with all its examples.
+    """Findings and notes for a category: each kind with all its examples.
 
-    `counts` has a number for each of train, val and test, or one for all; None where no file could be read. `released` has those of the
-    release, where they are known. `unusable` says why nothing can be done with the category.
+    `counts` contains one number for each of train, val and test, or one in total; None if a file could not be
+    read. `released` contains the counts of the release, if known. `unusable` is the reason why the category
+    is unusable.
     """
 
     counts: dict[str, list[int | None]] = field(default_factory=dict)
@@ -29,12 +30,15 @@ class Findings:
         self.findings.setdefault(kind, []).append(_printable(example))
 
     def note(self, kind: str, examples: Iterable[str]) -> None:
-        """Add a kind of note, unless it has no example."""
+        """Add a kind of note if there are examples."""
         if examples := [_printable(example) for example in examples]:
             self.notes[kind] = examples
 
     def listing(self, folder: Path) -> list[str]:
-        """What lies in a folder but for hidden files, in order; nothing where there is no such folder. One that cannot be read is told."""
+        """Sorted names of the visible files in a folder; empty if the folder is missing.
+
+        An unreadable folder is a finding.
+        """
         try:
             return sorted(name for name in os.listdir(folder) if not name.startswith("."))
         except FileNotFoundError:
@@ -44,9 +48,9 @@ class Findings:
             return []
 
     def read(self, path: Path, kind: type) -> Any:
-        """A JSON file that holds a `kind`. None where it cannot be read, which is told."""
+        """Read a JSON file of type `kind`. A file that cannot be read is a finding and returns None."""
         try:
-            if not path.is_file():  # a pipe would be waited for
+            if not path.is_file():  # reading a pipe would block
                 raise UserError(f"{path} is not a file")
             return read_json(path, "the file", kind)
         except UserError as error:
@@ -55,7 +59,7 @@ class Findings:
 
 
 def fault_of_pair(row: Any) -> str:
-    """What keeps a row of captions from being read; nothing where it can be."""
+    """Reason why a row of captions cannot be read; "" if it can."""
     if not isinstance(row, dict) or not isinstance(row.get("candidate"), str) or not isinstance(row.get("captions"), list):
         return f'expected {{"target", "candidate", "captions"}}, found {row!r}'[:200]
     if not isinstance(row.get("target", ""), str) or not all(isinstance(text, str) for text in row["captions"]):
@@ -64,19 +68,19 @@ def fault_of_pair(row: Any) -> str:
 
 
 def fault_of_labels(lists: Any) -> str:
-    """The kind of finding that a row of labels is; nothing where it is as it should be."""
+    """Kind of finding for a row of labels; "" if the row is valid."""
     if not isinstance(lists, list) or not lists or len(lists) % ATTRIBUTE_LISTS:
-        return "label rows that cannot be used, for they have not 6 lists"
+        return "unusable label rows: not 6, 12 or 18 lists"
     if not all(isinstance(words, list) and all(isinstance(word, str) for word in words) for words in lists):
-        return "label rows that cannot be used, for they are not lists of words"
-    return "label rows of 12 or 18 lists, which are merged when read" if len(lists) > ATTRIBUTE_LISTS else ""
+        return "unusable label rows: not lists of words"
+    return "label rows with 12 or 18 lists, which are merged when read" if len(lists) > ATTRIBUTE_LISTS else ""
 
 
 def fault_of_title(row: Any) -> str:
-    """The kind of finding that a row of titles is; nothing where it can be read. It may be without a title."""
+    """Kind of finding for a row of titles; "" if the row is valid. The title is optional."""
     return "" if isinstance(row, dict) and isinstance(row.get("title") or "", str) else "title rows that cannot be read"
 
 
 def _printable(text: str) -> str:
-    """On one line and in characters that can be written, whatever an id or a file's name is made of."""
+    """Escape a text that cannot be printed on one line, such as an unusual id or file name."""
     return text if text.isprintable() else text.encode("unicode_escape").decode()

@@ -1,8 +1,9 @@
-"""A Fashion IQ folder made of a retailer's own catalog: a table and pictures, or pictures alone.
+"""Import of a retailer's catalog, a table and pictures or pictures alone, as a Fashion IQ folder.
 
-Labels are the attribute words of the title and the columns that hold attributes; each product is the target of one pair, whose
-reference is a product of its split with much of the title in common and whose captions tell their labels apart. Beside what a
-Fashion IQ folder holds there are `dropped.json`, all that was left out and why, by category, and `catalog.json`, written last.
+Labels are the attribute words in the title and in the attribute columns. Each product is the target of one
+pair. The reference is a product of the same split with a similar title, and the captions describe how the
+labels differ. In addition to the Fashion IQ files, the folder contains `dropped.json`, the reasons for every
+product left out, by category, and `catalog.json`, which is written last.
 """
 
 import hashlib
@@ -18,7 +19,7 @@ from fashioniq.categories import canonical, file_name
 from fashioniq.files import UserError, read_json, write_json
 from fashioniq.prepare.archives import is_archive, unpack
 from fashioniq.prepare.downloading import download
-from fashioniq.prepare.listings import Offer, Source, offers_of_pictures, offers_of_table, select_rows
+from fashioniq.prepare.listings import Listing, Source, listings_of_pictures, listings_of_table, select_rows
 from fashioniq.prepare.picking import Pictures, first_readable
 from fashioniq.prepare.staging import move_in, staged
 from fashioniq.prepare.write_category import divide, write_category
@@ -28,15 +29,16 @@ FEWEST_PRODUCTS = 10
 CAPTIONS = "made from attribute differences"
 NO_CAPTIONS = "none: no label tells two products apart"
 
-Tell = Callable[[str, int, int], None]  # what is being done, how many are done, of how many
+Progress = Callable[[str, int, int], None]  # description of the step, number done, total
 
 
 @dataclass(frozen=True)
 class ImportReport:
-    """What an import read and made: products offered, products of each split, those dropped and an archive's members skipped by reason.
+    """Summary of an import: products offered and in each split; dropped products and skipped files by reason.
 
-    `replaced` products have another picture than their first, which could not be read. With no `differing` pair, one whose labels differ,
-    there are no captions. `downloads` is the folder that keeps what was downloaded.
+    `replaced` counts products whose first picture was unreadable and was replaced by another. `differing`
+    counts pairs whose labels differ; if there are none, no captions are written. `downloads` is the folder
+    with the downloaded pictures.
     """
 
     offered: int
@@ -49,17 +51,18 @@ class ImportReport:
 
     @property
     def kept(self) -> int:
-        """The products of all splits."""
+        """Number of products in all splits."""
         return sum(self.splits.values())
 
 
 def import_catalog(
-    source: Source, out: Path, category: str, *, seed: int = 0, max_gigabytes: float = 20.0, workers: int = 0, tell: Tell = lambda *_: None
+    source: Source, out: Path, category: str, *, seed: int = 0, max_gigabytes: float = 20.0, workers: int = 0, tell: Progress = lambda *_: None
 ) -> ImportReport:
-    """Make a category of the Fashion IQ folder `out` of a retailer's products.
+    """Import a retailer's products as a category of the Fashion IQ folder `out`.
 
-    `out` is new, or a folder made by this command without the category. It appears whole or not at all; downloads are kept beside it, for
-    a run that was stopped to go on. Raises UserError for what cannot be read, no or too few products, and an `out` in use.
+    `out` must be new, or a folder created by this command without this category. The import is atomic.
+    Downloads are kept in a folder next to `out`, so that an interrupted import can continue. Raises UserError
+    if the input cannot be read, if there are too few products, or if `out` is in use.
     """
     out, category = Path(os.path.realpath(out)), canonical(category)
     downloads = out.with_name(f"{out.name}.downloads") / file_name(category) if source.url else None
@@ -68,20 +71,22 @@ def import_catalog(
         before = _made_before(out, category)
         folder, skipped = _folder(source.images, work, max_gigabytes * 1e9)
         pictures = Pictures(folder, None if source.picture else category) if folder else None
-        offers = offers_of_pictures(pictures) if pictures and not source.table else offers_of_table(source, rows, ids, pictures)
-        wanted = [offer for offer in offers if not offer.reason]
+        listings = listings_of_pictures(pictures) if pictures and not source.table else listings_of_table(source, rows, ids, pictures)
+        wanted = [listing for listing in listings if not listing.reason]
         picked, failures = _download(wanted, downloads, tell) if downloads else _read(wanted, workers, tell)
-        offers = [offer if offer.reason else replace(offer, reason=failures.get(offer.id, "")) for offer in offers]
-        products = [offer for offer in offers if not offer.reason]
-        reasons = _counts(offer.reason for offer in offers if offer.reason)
+        listings = [listing if listing.reason else replace(listing, reason=failures.get(listing.id, "")) for listing in listings]
+        products = [listing for listing in listings if not listing.reason]
+        reasons = _counts(listing.reason for listing in listings if listing.reason)
         _check_enough(len(products), reasons, source)
         splits = divide(products, seed)
         differing = write_category(work / "made", category, splits, picked, seed)
         report = ImportReport(
-            len(offers), {split: len(members) for split, members in splits.items()}, reasons, _counts(skipped.values()),
-            sum(picked[product.id] != product.files[0] for product in products if product.files), differing=differing, downloads=downloads,
+            len(listings), {split: len(members) for split, members in splits.items()}, reasons,
+            _counts(skipped.values()),
+            sum(picked[product.id] != product.files[0] for product in products if product.files),
+            differing=differing, downloads=downloads,
         )  # fmt: skip
-        dropped = [{**offer.place, "id": offer.id, "reason": offer.reason} for offer in offers if offer.reason]
+        dropped = [{**listing.place, "id": listing.id, "reason": listing.reason} for listing in listings if listing.reason]
         dropped += [{"file": name, "reason": f"not unpacked: {reason}"} for name, reason in skipped.items()]
         _write_about(work / "made", out, category, dropped, {**before, category: _about(source, seed, report)})
         move_in(work, out)
@@ -89,7 +94,7 @@ def import_catalog(
 
 
 def _made_before(out: Path, category: str) -> dict[str, Any]:
-    """The categories that catalog.json of an existing `out` describes; none for a new folder."""
+    """Categories described in catalog.json of an existing `out`; empty for a new folder."""
     if not out.exists():
         return {}
     about = read_json(out / "catalog.json", "the catalog's description", dict) if (out / "catalog.json").is_file() else {}
@@ -101,25 +106,30 @@ def _made_before(out: Path, category: str) -> dict[str, Any]:
 
 
 def _folder(images: Path | None, work: Path, most_bytes: float) -> tuple[Path | None, dict[str, str]]:
-    """The folder of pictures (a .zip is unpacked in `work`), and the reason for each skipped member of the archive."""
+    """Folder of pictures (a .zip is unpacked in `work`), and the reasons for skipped archive members."""
     if images is None or images.is_dir():
         return images, {}
     if not images.exists() or not is_archive(images):
-        found = "is neither a folder nor a .zip archive" if images.exists() else "is not there"
+        found = "is neither a folder nor a .zip archive" if images.exists() else "does not exist"
         raise UserError(f"{images} {found}: give a folder of pictures named <id>.jpg, or a .zip of them")
     (work / "pictures").mkdir()
     return work / "pictures", unpack(images, work / "pictures", most_bytes)
 
 
-def _read(offers: Sequence[Offer], workers: int, tell: Tell) -> tuple[dict[str, Path], dict[str, str]]:
-    picked, failures = first_readable({offer.id: offer.files for offer in offers}, workers, lambda done, all: tell("pictures read", done, all))
+def _read(listings: Sequence[Listing], workers: int, tell: Progress) -> tuple[dict[str, Path], dict[str, str]]:
+    files = {listing.id: listing.files for listing in listings}
+    picked, failures = first_readable(files, workers, lambda done, all: tell("pictures read", done, all))
     return picked, {id: f"unreadable picture: {reason}" for id, reason in failures.items()}
 
 
-def _download(offers: Sequence[Offer], folder: Path, tell: Tell) -> tuple[dict[str, Path], dict[str, str]]:
-    """As `_read`, of addresses. A file is named by its addresses: what lies there from an earlier run is what they gave."""
-    names = {offer.id: hashlib.sha256("|".join(offer.addresses).encode()).hexdigest()[:16] for offer in offers}
-    asked = {names[offer.id]: offer.addresses for offer in offers}
+def _download(listings: Sequence[Listing], folder: Path, tell: Progress) -> tuple[dict[str, Path], dict[str, str]]:
+    """Download the pictures; the result is that of `_read`.
+
+    A file is named by the hash of its addresses, so that files of an earlier run are reused only for the same
+    addresses.
+    """
+    names = {listing.id: hashlib.sha256("|".join(listing.addresses).encode()).hexdigest()[:16] for listing in listings}
+    asked = {names[listing.id]: listing.addresses for listing in listings}
     done = count(1)
     outcomes = download(asked, folder, tell=lambda *_: tell("pictures downloaded", next(done), len(asked))) if asked else {}
     picked: dict[str, Path] = {}
@@ -140,18 +150,24 @@ def _counts(reasons: Iterable[str]) -> dict[str, int]:
 def _check_enough(products: int, reasons: Mapping[str, int], source: Source) -> None:
     if not products and "no picture" in reasons:
         expected = f"the files that {source.picture!r} names" if source.picture else f"{source.images}/<{source.id}>.jpg, .png, .jpeg or .webp"
-        raise UserError(f"no row has a picture: expected {expected}, there or in a folder below")
+        raise UserError(f"no row has a picture: expected {expected}, in this folder or a subfolder")
     if products < FEWEST_PRODUCTS:
-        told = ", ".join(f"{number} with {reason}" for reason, number in reasons.items()) or "none"
-        raise UserError(f"expected at least {FEWEST_PRODUCTS} products with a picture, found {products} (dropped: {told}): add products")
+        dropped = ", ".join(f"{number} with {reason}" for reason, number in reasons.items()) or "none"
+        raise UserError(
+            f"expected at least {FEWEST_PRODUCTS} products with a picture, "
+            f"found {products} (dropped: {dropped}): add products"
+        )
 
 
 def _about(source: Source, seed: int, report: ImportReport) -> dict[str, Any]:
     columns = {name: getattr(source, name) for name in ("id", "title", "picture", "url", "group")}
     return {
         "source": (source.table or source.images or Path()).name, "seed": seed, "where": source.where,
-        "columns": {**{name: column for name, column in columns.items() if column}, "attributes": list(source.attributes)},
-        "products": report.splits, "dropped": report.dropped, "skipped": report.skipped, "differing_pairs": report.differing,
+        "columns": {
+            **{name: column for name, column in columns.items() if column}, "attributes": list(source.attributes),
+        },
+        "products": report.splits, "dropped": report.dropped, "skipped": report.skipped,
+        "differing_pairs": report.differing,
     }  # fmt: skip
 
 
@@ -163,5 +179,5 @@ def _write_about(made: Path, out: Path, category: str, dropped: list[dict[str, A
 
 
 def _writable(value: Any) -> Any:
-    """Names of files may have bytes that are no text: those are spelt out."""
+    """Escape bytes in file names that are not valid text."""
     return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value

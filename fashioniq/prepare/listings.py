@@ -1,6 +1,7 @@
-"""What a retailer says of products: the rows of a table, or the names of pictures where there is no table.
+"""Products in a retailer's catalog: the rows of a table, or the names of pictures if there is no table.
 
-Each gives an Offer, or the reason why it gives none. What stands before the colon of a reason is what reasons are counted by.
+Each row or picture becomes a Listing with data, or with the reason for leaving it out. Reasons are counted by
+the text before the colon.
 """
 
 from collections import Counter
@@ -20,9 +21,9 @@ from fashioniq.prepare.tables import Row, read_rows
 
 @dataclass(frozen=True)
 class Source:
-    """A table and the names of its columns, a folder or archive of pictures: as `fashioniq import-catalog --help` explains them.
+    """Input of an import: a table and its column names, and pictures; see `fashioniq import-catalog --help`.
 
-    Raises UserError for parts that do not go together.
+    Raises UserError for options that cannot be combined.
     """
 
     table: Path | None = None
@@ -38,20 +39,21 @@ class Source:
     def __post_init__(self) -> None:
         given = [name for name in ("id", "title", "picture", "url", "where", "attributes", "group") if getattr(self, name) not in (None, (), [])]
         if not self.table and given:
-            raise UserError(f"--{given[0]} is about a column: give the table that has it with --table")
+            raise UserError(f"--{given[0]} refers to a column: give the table with --table")
         if self.table and not self.id:
-            raise UserError("--table needs --id, the column with the product's id")
+            raise UserError("--table needs --id, the column with the product ids")
         if (self.images is None) == (self.url is None):
-            raise UserError("pictures come either from --images, a folder or an archive, or from --url, a column of --table: give one of them")
+            raise UserError("expected either --images, a folder or archive of pictures, or --url, a column of --table")
         if self.picture and self.url:
-            raise UserError("--picture names files in --images: it has no use with --url")
+            raise UserError("--picture refers to files in --images: it cannot be combined with --url")
 
 
 @dataclass(frozen=True)
-class Offer:
-    """A product and its pictures, the preferred one first: files, or addresses. With a reason it is left out, and may have nothing else.
+class Listing:
+    """A product and its pictures, the preferred one first, as files or addresses.
 
-    `place` is where it is told of, {"line": 7} or {"file": "red/1.jpg"}; `values` are those of the columns kept with the title.
+    With a `reason`, the product is left out and the fields after it may be empty. `place` is its position in
+    the input, {"line": 7} or {"file": "red/1.jpg"}. `values` are the columns stored with the title.
     """
 
     place: dict[str, Any]
@@ -65,21 +67,21 @@ class Offer:
     addresses: list[str] = field(default_factory=list)
 
 
-def offers_of_pictures(pictures: Pictures) -> list[Offer]:
-    """Every picture as a product: its name is the id, behind those of its folders, and the words of all are the title."""
-    offers = []
+def listings_of_pictures(pictures: Pictures) -> list[Listing]:
+    """One product per picture: the id is its path joined by hyphens, and the title the words in it."""
+    listings = []
     seen: set[str] = set()
     for path, folder in pictures.files.items():
         name, title = "-".join([*filter(None, folder.split("/")), path.stem]), title_of(folder, path.stem)
         place = {"file": f"{folder}/{path.name}" if folder else path.name}
-        offers.append(Offer(place, name, _unfit(name, seen), title, name, values={}, labels=find_attributes(title), files=[path]))
+        listings.append(Listing(place, name, _unfit(name, seen), title, name, values={}, labels=find_attributes(title), files=[path]))
         seen.add(name)
-    return offers
+    return listings
 
 
-def offers_of_table(source: Source, rows: Sequence[Row], ids: Collection[str], pictures: Pictures | None) -> list[Offer]:
-    """A product of every row, with its files among `pictures`, or else with its addresses; `ids` are all that the table has."""
-    offers = []
+def listings_of_table(source: Source, rows: Sequence[Row], ids: Collection[str], pictures: Pictures | None) -> list[Listing]:
+    """One product per row, with files among `pictures` or with addresses. `ids` are all ids in the table."""
+    listings = []
     seen: set[str] = set()
     for row in rows:
         name = row.values.get(source.id or "", "")
@@ -91,14 +93,15 @@ def offers_of_table(source: Source, rows: Sequence[Row], ids: Collection[str], p
             files, reason = _files(name, row.values[source.picture] if source.picture else None, pictures, ids)
         elif not reason:
             addresses, reason = _addresses(row.values[source.url or ""])
-        offers.append(_offer(source, row, name, files, addresses) if not reason else Offer({"line": row.line}, name, reason))
-    return offers
+        listings.append(_listing(source, row, name, files, addresses) if not reason else Listing({"line": row.line}, name, reason))
+    return listings
 
 
 def select_rows(source: Source) -> tuple[list[Row], set[str]]:
-    """The rows of the table that `where` selects, unreadable ones among them, and the ids of all rows.
+    """Rows of the table selected by `where`, including unreadable ones, and the ids of all rows.
 
-    Raises UserError for a table that cannot be read, a missing column, a malformed `where`, and where it selects no row.
+    Raises UserError if the table cannot be read, a column is missing, or `where` is malformed or selects no
+    row.
     """
     if not source.table or not source.id:
         return [], set()
@@ -116,7 +119,7 @@ def _parse_where(where: str | None) -> tuple[str, str]:
         return "", ""
     column, equals, wanted = (part.strip() for part in where.partition("="))
     if not equals or not column:
-        raise UserError(f'rows are selected by "column=value", as "category=shirt"; {where!r} is not of that form')
+        raise UserError(f"--where: expected column=value, for example category=shirt, found {where!r}")
     return column, wanted
 
 
@@ -125,11 +128,12 @@ def _why_none(rows: list[Row], column: str, wanted: str) -> str:
     if not readable:
         return f"it has no readable row{f', the first is an {rows[0].reason}' if rows else ''}"
     common = Counter(row.values[column] for row in readable).most_common(5)
-    return f"{column!r} is never {wanted!r}, its most common values are {', '.join(repr(value) for value, _ in common)}"
+    values = ", ".join(repr(value) for value, _ in common)
+    return f"{column!r} is never {wanted!r}, its most common values are {values}"
 
 
 def _unfit(name: str, seen: Collection[str]) -> str:
-    """Why an id names no product; nothing where it does."""
+    """Reason why an id is not usable; "" if it is."""
     if not name:
         return "empty id"
     if not is_safe(name):
@@ -138,12 +142,12 @@ def _unfit(name: str, seen: Collection[str]) -> str:
 
 
 def _files(name: str, named: str | None, pictures: Pictures, ids: Collection[str]) -> tuple[list[Path], str]:
-    """A product's pictures, or the reason why there are none: the files that the table names, else those that carry its id."""
+    """Pictures of a product, by file name in the table or else by id, or the reason why there are none."""
     if named is None:
         files = pictures.of(name, ids)
         clear = len({path.parent for path in files}) < 2
     else:
-        found = [pictures.named(one) for one in _values(named)]
+        found = [pictures.named(value) for value in _values(named)]
         files = [path for paths in found for path in paths]
         clear = all(len(paths) < 2 for paths in found)
     if not files:
@@ -152,7 +156,7 @@ def _files(name: str, named: str | None, pictures: Pictures, ids: Collection[str
 
 
 def _addresses(text: str) -> tuple[list[str], str]:
-    """A product's addresses that can be asked for, or the reason why there are none."""
+    """Usable addresses of a product, or the reason why there are none."""
     given = _values(text)
     usable = [address for address in given if _is_web(address)]
     if given and not usable:
@@ -163,7 +167,7 @@ def _addresses(text: str) -> tuple[list[str], str]:
 def _is_web(address: str) -> bool:
     try:
         return urlsplit(address).scheme.lower() in ("http", "https") and bool(urlsplit(address).hostname)
-    except ValueError:  # brackets that are no IPv6 address
+    except ValueError:  # brackets that do not enclose an IPv6 address
         return False
 
 
@@ -175,7 +179,7 @@ def _known(value: str) -> str:
     return "" if value.lower() in NO_VALUE else value
 
 
-def _offer(source: Source, row: Row, name: str, files: list[Path], addresses: list[str]) -> Offer:
+def _listing(source: Source, row: Row, name: str, files: list[Path], addresses: list[str]) -> Listing:
     title = _known(row.values[source.title]) if source.title else ""
     labels = find_attributes(title)
     kept = {column: row.values.get(column, "") for column in (*source.attributes, *filter(None, (source.group,)), *TEXTS)}
@@ -183,4 +187,4 @@ def _offer(source: Source, row: Row, name: str, files: list[Path], addresses: li
     for value in (value for column in source.attributes for value in values_of(kept, column)):
         add_word(labels, *place_value(value))
     group = kept.get(source.group, "") if source.group else ""
-    return Offer({"line": row.line}, name, "", title, group or name, values=kept, labels=labels, files=files, addresses=addresses)
+    return Listing({"line": row.line}, name, "", title, group or name, values=kept, labels=labels, files=files, addresses=addresses)

@@ -1,8 +1,9 @@
-"""Reference pairs: for each target, the products whose titles share the heaviest words with its own.
+"""Reference pairs: for each target, the products with the largest TF-IDF weight of shared title words.
 
-The words of a target are looked up from the rarest on. Once the best products found outweigh all that the frequent words could add, a
-product that shares frequent words alone cannot be among them: these, which nearly all titles have, are only added to the few that are
-near. What comes out is exactly what comparing each two titles would give.
+The search begins with the rare words of a target. A product that shares only frequent words cannot be among
+the best once their sums exceed the total weight of the target's frequent words. Frequent words, which nearly
+all titles have, are therefore added only for the few remaining candidates. The result is identical to
+comparing all pairs of titles.
 """
 
 from __future__ import annotations
@@ -17,20 +18,23 @@ from fashioniq.data.words import tokenize
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-BLOCK = 10_000_000  # shared words counted at a time: bounds the memory whatever the size of the catalog
-_FREQUENT = (0.001, 0.004, 0.016, 0.064, 1.0)  # words of more titles than this share are frequent; the next where that does not decide
-_GRAIN = 2.0**20  # weights are multiples of 1 / _GRAIN, so that sums are exact: equal ones are ties in whatever order they are added
+BLOCK = 10_000_000  # shared words counted at a time; bounds the memory for catalogs of any size
+# Words in more than this share of titles are frequent; the next value is tried for undecided targets.
+_FREQUENT = (0.001, 0.004, 0.016, 0.064, 1.0)
+# Weights are multiples of 1 / _GRAIN, so that sums are exact and ties do not depend on the order of addition.
+_GRAIN = 2.0**20
 
 
 def reference_pairs(titles: Sequence[str], per_target: int = 1) -> np.ndarray:
-    """For each title, the `per_target` others with the largest sum of its TF-IDF weights over the shared words, as positions (N×K).
+    """For each title, the `per_target` others with the largest sum of its TF-IDF weights over shared words.
 
-    Never itself; ties go to the earlier position; -1 where fewer share a word. Source: Fashion IQ, section 3.
+    Returns positions, N×K. A title is never its own reference; ties go to the earlier position; -1 fills up
+    if fewer titles share a word. Source: Fashion IQ, section 3.
     """
     references = np.full((len(titles), per_target), -1, dtype=np.int64)
     if not any(tokenize(title) for title in titles):
         return references
-    from sklearn.feature_extraction.text import TfidfVectorizer  # slow to import, and an import begins with other work
+    from sklearn.feature_extraction.text import TfidfVectorizer  # slow to import, so not at module level
 
     vectorizer = TfidfVectorizer(tokenizer=tokenize, token_pattern=None, lowercase=False, norm=None)
     weights = vectorizer.fit_transform(titles)
@@ -43,7 +47,7 @@ def reference_pairs(titles: Sequence[str], per_target: int = 1) -> np.ndarray:
 
 
 class _Search:
-    """References among the products that share a word of at most `limit` titles, where it is certain that no other is nearer."""
+    """Search among products that share a rare word, one of at most `limit` titles."""
 
     def __init__(self, weights: csr_matrix, limit: float, per_target: int) -> None:
         from scipy.sparse import csr_matrix
@@ -59,15 +63,15 @@ class _Search:
         self.cost = has_word[:, rare] @ titles_with[rare]
 
     def blocks(self, rows: np.ndarray) -> Iterator[np.ndarray]:
-        """The rows in parts of about BLOCK shared words."""
+        """Split the rows into parts with about BLOCK shared words."""
         part = np.cumsum(self.cost[rows]) // BLOCK
         yield from np.split(rows, np.flatnonzero(np.diff(part)) + 1)
 
     def fill(self, references: np.ndarray, rows: np.ndarray) -> Iterator[int]:
-        """Write the references of the rows where they are certain; the rows where they are not."""
+        """Write the references of the rows that can be decided; yield the other rows."""
         shared = (self.rare[rows] @ self.has_rare).tocsr()
-        for place, row in enumerate(rows.tolist()):
-            span = slice(shared.indptr[place], shared.indptr[place + 1])
+        for position, row in enumerate(rows.tolist()):
+            span = slice(shared.indptr[position], shared.indptr[position + 1])
             best = self._best(row, shared.indices[span], shared.data[span])
             if best is None:
                 yield row
@@ -75,7 +79,7 @@ class _Search:
                 references[row, : len(best)] = best
 
     def _best(self, row: int, items: np.ndarray, sums: np.ndarray) -> np.ndarray | None:
-        """The nearest of the items by their sums over rare words; None where an item that shares none may be as near."""
+        """The nearest items by their sums over rare words; None if items without one may be as near."""
         other = items != row
         items, sums, to_come = items[other], sums[other], self.most_of_frequent[row]
         if len(items) > self.per_target:

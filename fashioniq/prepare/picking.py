@@ -1,4 +1,4 @@
-"""The pictures of products: which files are whose, and the first of them that can be read."""
+"""Pictures of products: matching of files to ids, and the first readable picture of each product."""
 
 import re
 import unicodedata
@@ -18,10 +18,13 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 class Pictures:
-    """The pictures of a folder and of the folders in it; a folder that holds nothing but another folder stands for that one.
+    """The pictures in a folder and its subfolders.
 
-    With a category, a folder in it of that name is the only one searched: another's ids may be the same. `files` says of every picture in
-    which folder it lies, as "red/long"; "" for this folder itself and for the category's. Raises UserError where a folder cannot be read.
+    A folder that contains only one folder is replaced by that folder.
+
+    With a category, only its subfolder is searched if there is one, because other categories may use the same
+    ids. `files` maps every picture to its subfolder, for example "red/long"; "" for this folder and that of
+    the category. Raises UserError if a folder cannot be read.
     """
 
     def __init__(self, folder: Path, category: str | None = None) -> None:
@@ -41,9 +44,10 @@ class Pictures:
                 self._numbered[numbered[1]].append((int(numbered[2]), path))
 
     def of(self, id: str, ids: Container[str]) -> list[Path]:
-        """The files <id>.jpg, <id>_1.jpg, <id>-2.png …, in this order, without those of another of the `ids`, as 12_1 is beside 12.
+        """The files <id>.jpg, <id>_1.jpg, <id>-2.png …, in this order.
 
-        They lie in several folders only where it cannot be told which are meant.
+        Files of another id in `ids` are excluded: 12_1 may be a product of its own. Files in several folders
+        mean that the match is ambiguous.
         """
         first = self._by_id.get(_composed(id), [])
         others = [path for _, path in sorted(self._numbered.get(_composed(id), [])) if path.stem not in ids]
@@ -51,7 +55,7 @@ class Pictures:
         return [*first, *(path for path in others if path.parent in folders)]
 
     def named(self, name: str) -> list[Path]:
-        """The files that a name means, which may begin with folders; several where it cannot be told which."""
+        """The files that match a name, which may begin with folders; several if the name is ambiguous."""
         parts = tuple(part for part in name.replace("\\", "/").split("/") if part not in ("", "."))
         parts = tuple(map(_composed, parts))
         found = self._by_name.get(parts[-1], []) if parts else []
@@ -59,7 +63,7 @@ class Pictures:
 
 
 def _composed(name: str) -> str:
-    """An accented letter as one sign: archives made on a Mac have letter and accent apart."""
+    """Compose accented letters; archives created on a Mac store letter and accent separately."""
     return unicodedata.normalize("NFC", name)
 
 
@@ -70,35 +74,37 @@ def _find(folder: Path, own: Container[str]) -> dict[Path, str]:
     found = dict.fromkeys(pictures, "")
     chosen = [path for path in inner if path.name.lower() in own]
     folders = [(path, "" if chosen else path.name) for path in chosen or inner]
-    for path, name in folders:  # more of them are found meanwhile
+    for path, name in folders:  # the list grows during the loop
         inner, pictures = _look_into(path)
         found.update(dict.fromkeys(pictures, name))
-        folders += [(below, f"{name}/{below.name}".lstrip("/")) for below in inner if not below.is_symlink()]  # links can go in circles
+        # links can form cycles
+        folders += [(below, f"{name}/{below.name}".lstrip("/")) for below in inner if not below.is_symlink()]
     return found
 
 
 def _look_into(folder: Path) -> tuple[list[Path], list[Path]]:
-    """The folders and the pictures of a folder, by name."""
-    there = sorted((path for path in folder.iterdir() if not is_hidden(path.name)), key=lambda path: path.name)
-    pictures = [path for path in there if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file()]
-    return [path for path in there if path.is_dir()], pictures
+    """Folders and pictures in a folder, sorted by name."""
+    entries = sorted((path for path in folder.iterdir() if not is_hidden(path.name)), key=lambda path: path.name)
+    pictures = [path for path in entries if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file()]
+    return [path for path in entries if path.is_dir()], pictures
 
 
 def title_of(folder: str, stem: str) -> str:
-    """The words of a picture's folders and name, where they have letters: "red-dress" and "12" make "red dress 12"."""
+    """Title from the path of a picture: "red-dress" and "12" give "red dress 12"; "" without letters."""
     words = " ".join(_WORD.findall(f"{folder} {stem}"))
     return words if any(char.isalpha() for char in words) else ""
 
 
 def first_readable(files: Mapping[str, Sequence[Path]], workers: int, tell: Callable[[int, int], None]) -> tuple[dict[str, Path], dict[str, str]]:
-    """The first picture of each product that can be decoded, and of products that have none the reasons.
+    """First readable picture of each product, and the reasons for products without one.
 
-    `tell` is told how many products have been seen to, and of how many.
+    `tell` is called with the number of products processed and the total.
     """
     picked: dict[str, Path] = {}
     reasons: dict[str, list[str]] = defaultdict(list)
     waiting, turn, done = dict(files), 0, 0
-    with PictureReader(partial(load_square, size=1), workers) as reader:  # of images.py, for workers to begin at once
+    # from a module without torch, so that workers start quickly
+    with PictureReader(partial(load_square, size=1), workers) as reader:
         while waiting:
             read = reader([paths[turn] for paths in waiting.values()])
             for (name, paths), found in zip(waiting.items(), read, strict=True):
@@ -111,7 +117,7 @@ def first_readable(files: Mapping[str, Sequence[Path]], workers: int, tell: Call
                     tell(done, len(files))
             turn += 1
             waiting = {name: paths for name, paths in waiting.items() if name not in picked and len(paths) > turn}
-    return picked, {name: "; ".join(told) for name, told in reasons.items() if name not in picked}
+    return picked, {name: "; ".join(parts) for name, parts in reasons.items() if name not in picked}
 
 
 def _why(path: Path, error: UnreadableImage) -> str:

@@ -1,4 +1,4 @@
-"""Telling two products apart by their attribute labels, in captions as people give them."""
+"""Relative captions from the attribute labels of two products."""
 
 import random
 import re
@@ -15,23 +15,27 @@ _OTHER = (
     Group(PART, "detail", "has", "{}"),
     Group(STYLE, "other style", "has", "a {} look"),
 )
-# Words of a family from less to more; said only where all words of both products stand on the scale.
+# Words of a family in increasing order; used only if all words of both products are on the scale.
 _SCALES = {
     "colour": ("is", "darker", "lighter", (
-        {"black", "charcoal", "dark grey", "navy blue", "dark blue", "dark green", "dark brown", "dark red", "maroon", "burgundy"},
-        {"white", "off white", "ivory", "cream", "beige", "nude", "light grey", "light pink", "light blue", "light green", "sky blue"})),
-    "length": ("is", "shorter", "longer", ({"cropped"}, {"short", "mini"}, {"knee length"}, {"midi"}, {"long", "maxi"})),
+        {"black", "charcoal", "dark grey", "navy blue", "dark blue", "dark green", "dark brown", "dark red",
+         "maroon", "burgundy"},
+        {"white", "off white", "ivory", "cream", "beige", "nude", "light grey", "light pink", "light blue",
+         "light green", "sky blue"})),
+    "length": ("is", "shorter", "longer", (
+        {"cropped"}, {"short", "mini"}, {"knee length"}, {"midi"}, {"long", "maxi"})),
     "fit": ("is", "tighter", "looser", (
-        {"fitted", "bodycon", "slim fit"}, {"regular fit", "straight fit"}, {"relaxed fit", "loose", "oversized"})),
+        {"fitted", "bodycon", "slim fit"}, {"regular fit", "straight fit"},
+        {"relaxed fit", "loose", "oversized"})),
     "sleeves": ("has", "shorter sleeves", "longer sleeves", (
         {"cap sleeve"}, {"short sleeve"}, {"elbow sleeve"}, {"three quarter sleeve"}, {"long sleeve"})),
 }  # fmt: skip
-_NOT_CONTRASTED = {"detail", "trim", "occasion"}  # pockets are not instead of buttons
+_NOT_CONTRASTED = {"detail", "trim", "occasion"}  # "pockets instead of buttons" makes no sense
 
 
 @dataclass(frozen=True)
 class _Fact:
-    """One thing that sets the target apart: it "is" or "has" something, or is denied it."""
+    """One difference of the target: it "is" or "has" something, or does not if `denied`."""
 
     verb: str
     what: str
@@ -40,13 +44,15 @@ class _Fact:
 
 
 _SAME, _DIFFERENT = ("looks the same", "very similar to this one"), ("looks different", "not quite like this one")
-_USUAL_WORDS, _MOST_WORDS, _SPEAKABLE = 8, 12, 3  # the user's feedback is 8 words; longer values are never spoken
+# user feedback has up to 8 words; values of more than 3 words are not used
+_USUAL_WORDS, _MOST_WORDS, _SPEAKABLE = 8, 12, 3
 
 
 def describe_difference(candidate: list[list[str]], target: list[list[str]], seed: int) -> tuple[str, str]:
-    """Two captions of how the target differs from the candidate by their labels: one in sentences, one in phrases, in either order.
+    """Two captions of how the labels of the target differ from those of the candidate.
 
-    Mostly at most 8 words, never more than 12; the same seed gives the same captions.
+    One caption is a sentence, the other a phrase, in random order. They usually have at most 8 words, never
+    more than 12. The same seed gives the same captions.
     """
     chance = random.Random(seed)
     facts = _facts(candidate, target, chance)
@@ -59,7 +65,7 @@ def describe_difference(candidate: list[list[str]], target: list[list[str]], see
 
 
 def can_tell_apart(candidate: list[list[str]], target: list[list[str]]) -> bool:
-    """Whether the labels of two products leave something to say of how they differ."""
+    """Whether a difference between two products can be described by their labels."""
     return bool(_facts(candidate, target, random.Random(0)))
 
 
@@ -72,7 +78,8 @@ def _facts(candidate: list[list[str]], target: list[list[str]], chance: random.R
         if gained:
             on_scale = _on_scale(family, theirs, ours)
             gains.append(on_scale if on_scale and chance.random() < 1 / 3 else _gain(family, gained, lost))
-        elif lost and (ours or family != "garment"):  # a title without a garment word says nothing of the garment
+        # a title without a garment word does not describe the garment
+        elif lost and (ours or family != "garment"):
             losses.append(_loss(*next(iter(lost.items()))))
     chance.shuffle(gains)
     chance.shuffle(losses)
@@ -80,7 +87,7 @@ def _facts(candidate: list[list[str]], target: list[list[str]], chance: random.R
 
 
 def _spoken_of(labels: list[list[str]], speakable: bool) -> dict[str, dict[str, Group]]:
-    """The words that can be spoken, or those that are too long for it, by family."""
+    """Label words by family: those that are short enough for captions, or those that are not."""
     families: dict[str, dict[str, Group]] = {}
     for kind, words in enumerate(labels):
         for word in words:
@@ -91,13 +98,13 @@ def _spoken_of(labels: list[list[str]], speakable: bool) -> dict[str, dict[str, 
 
 
 def _group_of(word: str, kind: int) -> Group:
-    """How to say a label: as we know it, else as its last word (bottle green is a green), else by the list that it stands in."""
+    """Phrasing for a label, by its word, its last word (bottle green is a green) or its list."""
     last = GROUP_OF.get(WORD_OF.get(word.split(" ")[-1], ""))
     return GROUP_OF.get(word) or (last if last and last.kind == kind else _OTHER[kind])
 
 
 def _only_in(words: dict[str, Group], others: dict[str, Group], implying: list[str]) -> dict[str, Group]:
-    """The words that the others lack, without those that a longer one implies: navy blue is blue."""
+    """Words missing from `others`, except those implied by a longer word: navy blue implies blue."""
     implied = {word for word in words if any(longer.endswith(" " + word) for longer in implying)}
     return {word: group for word, group in words.items() if word not in others and word not in implied}
 
@@ -138,15 +145,15 @@ def _item(group: Group, word: str) -> str:
 def _caption(facts: list[_Fact], say: Callable[[list[_Fact]], str], chance: random.Random) -> str:
     limit = _MOST_WORDS if chance.random() < 0.1 else _USUAL_WORDS
     plain = [replace(fact, instead="") for fact in facts]
-    for said in (facts, plain, facts[:1], plain[:1]):
-        text = say(sorted(said, key=lambda fact: (fact.verb == "has", fact.denied, fact.instead != "")))
+    for chosen in (facts, plain, facts[:1], plain[:1]):
+        text = say(sorted(chosen, key=lambda fact: (fact.verb == "has", fact.denied, fact.instead != "")))
         if len(text.split()) <= limit:
             break
     return text
 
 
 def _sentence(facts: list[_Fact]) -> str:
-    """As in: is striped and more casual, is navy blue instead of red and has no pockets."""
+    """Sentence such as "is striped and more casual" or "is navy blue instead of red and has no pockets"."""
     text, before = "", None
     for fact in facts:
         denial = {"is": "is not ", "has": "has no "}[fact.verb] if fact.denied else ""
@@ -159,7 +166,7 @@ def _sentence(facts: list[_Fact]) -> str:
 
 
 def _phrase(facts: list[_Fact]) -> str:
-    """As in: striped and more casual, navy blue rather than red without pockets."""
+    """Phrase such as "striped and more casual" or "navy blue rather than red without pockets"."""
     text, before = "", None
     for fact in facts:
         opening = {"is": ("", "not "), "has": ("with ", "without ")}[fact.verb][fact.denied]

@@ -1,4 +1,8 @@
-"""A folder that appears whole, or takes a category whole: made in a hidden folder beside it, and taken back if a kill cuts the move short."""
+"""Atomic creation of a folder, or of a category in an existing one.
+
+The files are first written to a hidden folder next to it. A move that is interrupted by a kill is rolled
+back.
+"""
 
 import os
 import shutil
@@ -8,15 +12,16 @@ from pathlib import Path
 
 from fashioniq.files import UserError, cannot_write, locked, read_json, write_json
 
-LAST = "catalog.json"  # a folder has what this says: until it is moved, nothing is
-_REPLACED = "dropped.json"  # of the whole folder, so a new category writes it anew
+LAST = "catalog.json"  # describes the contents of the folder, so it is moved last
+_REPLACED = "dropped.json"  # covers the whole folder, so every new category replaces it
 
 
 @contextmanager
 def staged(out: Path) -> Iterator[Path]:
-    """Give a hidden folder beside `out`, which is this process's alone and goes at the end. What a killed process left is mended first.
+    """Yield a locked hidden folder next to `out` and remove it at the end.
 
-    Raises UserError where another process has it.
+    An interrupted move of a killed process is rolled back first. Raises UserError if another process holds
+    the lock.
     """
     work = out.parent / f".{out.name}.importing"
     with locked(work):
@@ -31,9 +36,9 @@ def staged(out: Path) -> Iterator[Path]:
 
 
 def move_in(work: Path, out: Path) -> None:
-    """Give `work/made` its place: as `out`, or file by file into the folder that is there, where all or none of it arrives.
+    """Move `work/made` to `out`, or its files into an existing `out`; if one move fails, all are undone.
 
-    Raises UserError where a file of the same name is there.
+    Raises UserError if a file of the same name exists.
     """
     made = work / "made"
     if not out.exists():
@@ -42,7 +47,7 @@ def move_in(work: Path, out: Path) -> None:
     names = [str(path.relative_to(made)) for folder in made.iterdir() if folder.is_dir() for path in sorted(folder.iterdir())]
     for name in names:
         if (out / name).exists():
-            raise UserError(f"{out / name} exists, though {out / LAST} says nothing of its category: remove it and run again")
+            raise UserError(f"{out / name} exists, but {out / LAST} does not list its category: remove it and run again")
     if (out / _REPLACED).exists():
         shutil.copyfile(out / _REPLACED, work / _REPLACED)
     write_json(work / "moving.json", names)
@@ -58,7 +63,7 @@ def move_in(work: Path, out: Path) -> None:
 
 
 def _take_back(work: Path, out: Path) -> None:
-    """Undo a move into `out` that did not come to its end."""
+    """Undo an interrupted move into `out`."""
     made = work / "made"
     if not (work / "moving.json").exists() or not (made / LAST).exists():
         return
@@ -66,7 +71,7 @@ def _take_back(work: Path, out: Path) -> None:
         if not (made / name).exists():
             with suppress(FileNotFoundError):
                 (out / name).rename(made / name)
-            with suppress(OSError):  # other categories have files there
+            with suppress(OSError):  # the folder contains files of other categories
                 (out / name).parent.rmdir()
     if (work / _REPLACED).exists():
         os.replace(work / _REPLACED, out / _REPLACED)

@@ -1,6 +1,7 @@
-"""The rows of a retailer's table, one at a time and as text: CSV, Parquet or JSON lines, told apart by the suffix.
+"""Rows of a retailer's table, read one at a time as text from CSV, Parquet or JSON Lines.
 
-A row that cannot be read comes with the reason, so that it can be listed; what makes the whole table useless is a UserError.
+An unreadable row is returned with the reason, so that it can be reported. A problem with the whole table
+raises UserError.
 """
 
 import csv
@@ -16,7 +17,10 @@ from fashioniq.files import UserError, reading
 
 @dataclass(frozen=True)
 class Row:
-    """The values of a row by column, or the reason why it could not be read. `line` is that of the file, in Parquet the row, from 1."""
+    """Values of a row by column, or the reason why it is unreadable.
+
+    `line` counts from 1; for Parquet, it counts rows.
+    """
 
     line: int
     values: dict[str, str]
@@ -24,16 +28,17 @@ class Row:
 
 
 def read_rows(path: Path, needed: Sequence[str], wanted: Sequence[str] = ()) -> Iterator[Row]:
-    """The rows of a table with the columns `needed`, and with those of `wanted` that it has; values have no spaces around them.
+    """Rows of a table with the columns `needed`, and those of `wanted` that exist. Values are stripped.
 
-    A CSV's fields may be apart by comma, semicolon or tab. Raises UserError for a missing file or column, a column that is there twice
-    or holds lists, another suffix, an unreadable file, and a CSV in another encoding than UTF-8.
+    Fields of a CSV are separated by comma, semicolon or tab. Raises UserError if the file or a column is
+    missing, a column occurs twice or contains lists, the suffix is unknown, the file is unreadable, or a CSV
+    is not UTF-8.
     """
     if not path.exists():
         raise UserError(f"there is no file {path}: give the table of the catalog, {', '.join(_READERS)}")
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
-        raise UserError(f"{path} is no table that can be read: its name should end in {', '.join(_READERS)}")
+        raise UserError(f"{path}: expected a table with the suffix {', '.join(_READERS)}")
     try:
         with reading(path, "table", "give the table of the catalog"):
             yield from reader(path, needed, wanted)
@@ -42,10 +47,10 @@ def read_rows(path: Path, needed: Sequence[str], wanted: Sequence[str] = ()) -> 
 
 
 def _present(path: Path, names: Sequence[str], needed: Sequence[str], wanted: Sequence[str]) -> list[str]:
-    """The columns to take, each once, of those that the table has."""
+    """Columns to read, without duplicates."""
     for column in needed:
         if column not in names:
-            raise UserError(f"{path} has no column {column!r}: it has {', '.join(names) or 'none, the file is empty'}")
+            raise UserError(f"{path} has no column {column!r}: found {', '.join(names) or 'an empty file'}")
         if names.count(column) > 1:
             raise UserError(f"{path} has the column {column!r} {names.count(column)} times: rename all but one")
     return list(dict.fromkeys([*needed, *(column for column in wanted if names.count(column) == 1)]))
@@ -54,7 +59,7 @@ def _present(path: Path, names: Sequence[str], needed: Sequence[str], wanted: Se
 def _read_csv(path: Path, needed: Sequence[str], wanted: Sequence[str]) -> Iterator[Row]:
     with open(path, encoding="utf-8-sig", newline="") as file:
         names, delimiter = _header(file, needed, "\t" if path.suffix.lower() == ".tsv" else ",;\t")
-        places = {column: names.index(column) for column in _present(path, names, needed, wanted)}
+        position_of = {column: names.index(column) for column in _present(path, names, needed, wanted)}
         file.seek(0)
         reader = csv.reader(file, delimiter=delimiter, strict=True)
         next(reader, None)
@@ -64,18 +69,18 @@ def _read_csv(path: Path, needed: Sequence[str], wanted: Sequence[str]) -> Itera
                 fields = next(reader)
             except StopIteration:
                 return
-            except csv.Error as error:  # an open quote swallows the lines below it
+            except csv.Error as error:  # an unclosed quote extends over the following lines
                 lost = f", lines {first} to {reader.line_num}" if reader.line_num > first else ""
                 yield Row(first, {}, f"unreadable row: {error}{lost}")
                 continue
             if len(fields) == len(names):
-                yield Row(first, {column: fields[place].strip() for column, place in places.items()})
+                yield Row(first, {column: fields[position].strip() for column, position in position_of.items()})
             elif fields:
                 yield Row(first, {}, f"unreadable row: expected {len(names)} fields, found {len(fields)}")
 
 
 def _header(file: Any, needed: Sequence[str], delimiters: str) -> tuple[list[str], str]:
-    """The names of the columns, and the delimiter that gives the needed ones; where none does, the one that gives most names."""
+    """Column names, and the delimiter that yields the needed ones, or else the most names."""
     found: list[tuple[list[str], str]] = []
     for delimiter in delimiters:
         file.seek(0)
@@ -92,7 +97,7 @@ def _header(file: Any, needed: Sequence[str], delimiters: str) -> tuple[list[str
 
 
 def _read_parquet(path: Path, needed: Sequence[str], wanted: Sequence[str]) -> Iterator[Row]:
-    import pyarrow  # slow to import, seldom needed
+    import pyarrow  # slow to import, rarely needed
     from pyarrow.parquet import ParquetFile
 
     try:
@@ -102,7 +107,9 @@ def _read_parquet(path: Path, needed: Sequence[str], wanted: Sequence[str]) -> I
             columns = _present(path, schema.names, needed, flat)
             for column in columns:
                 if pyarrow.types.is_nested(kind := schema.field(column).type):
-                    raise UserError(f"{path}: the column {column!r} holds {kind}: only columns of text, numbers and dates can be used")
+                    raise UserError(
+                        f"{path}: expected text, numbers or dates in the column {column!r}, found {kind}"
+                    )
             lines = count(1)
             for batch in file.iter_batches(columns=columns):
                 texts = [[_text(value) for value in batch.column(column).to_pylist()] for column in columns]
@@ -110,12 +117,14 @@ def _read_parquet(path: Path, needed: Sequence[str], wanted: Sequence[str]) -> I
                     yield Row(next(lines), dict(zip(columns, values, strict=True)))
     except UnicodeDecodeError:
         raise
-    except (pyarrow.ArrowException, ValueError, OverflowError) as error:  # the last two of dates that Python does not know
-        raise UserError(f"{path} is not whole Parquet ({' '.join(str(error).split())[:160]}): get or make the file again") from error
+    # the last two for dates that Python lacks
+    except (pyarrow.ArrowException, ValueError, OverflowError) as error:
+        reason = " ".join(str(error).split())[:160]
+        raise UserError(f"{path} is not valid Parquet ({reason}): download or create the file again") from error
 
 
 def _read_json_lines(path: Path, needed: Sequence[str], wanted: Sequence[str]) -> Iterator[Row]:
-    names: dict[str, None] = {}  # each object may have others
+    names: dict[str, None] = {}  # objects may have different keys
     dropped = 0
     with open(path, "rb") as file:
         for line, content in enumerate(file, 1):
@@ -151,12 +160,15 @@ def _flat(column: str, value: Any) -> str:
         raise ValueError(f"{column!r} holds {'a list' if isinstance(value, list) else 'an object'}")
     text = _text(value)
     if not text.isascii():
-        text.encode()  # JSON can spell half characters, which no file can hold; UnicodeEncodeError is a ValueError
+        text.encode()  # JSON can contain half a surrogate pair, which UTF-8 cannot; raises a ValueError
     return text
 
 
 def _text(value: Any) -> str:
-    """A value as a CSV would have it. A whole float loses its point: numbers of a column with gaps are kept as floats."""
+    """Value as in a CSV.
+
+    Whole floats become integers, because integer columns with missing values are read as floats.
+    """
     if value is None or value != value:  # NaN
         return ""
     if isinstance(value, bool):

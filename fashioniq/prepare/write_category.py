@@ -1,4 +1,4 @@
-"""A category's files in Fashion IQ's layout, made of products and their pictures: splits, labels, titles, captioned pairs."""
+"""Files of a category in Fashion IQ's layout: splits, labels, titles, captioned pairs, pictures."""
 
 import hashlib
 import json
@@ -12,34 +12,41 @@ from fashioniq.categories import file_name
 from fashioniq.data.catalog import SPLITS
 from fashioniq.data.words import tokenize
 from fashioniq.files import UserError, write_json
-from fashioniq.prepare.listings import Offer
+from fashioniq.prepare.listings import Listing
 from fashioniq.prepare.pairing import reference_pairs
 from fashioniq.prepare.relative_captions import can_tell_apart, describe_difference
 
-_NEAREST = 10  # titles among which a reference with other labels is looked for
+_NEAREST = 10  # nearest titles that are searched for a reference with other labels
 _TRAIN, _TRAIN_AND_VAL = 0.6, 0.8
 
 
-def divide(products: Sequence[Offer], seed: int) -> dict[str, list[Offer]]:
-    """The products of each split. A product's hangs on its group and the seed alone: products added later move no others.
+def divide(products: Sequence[Listing], seed: int) -> dict[str, list[Listing]]:
+    """Divide products into splits.
 
-    Raises UserError where a split would hold too few for a pair.
+    The split of a product depends only on its group and the seed, so that products added later do not move
+    others. Raises UserError if a split has too few products for a pair.
     """
-    splits: dict[str, list[Offer]] = {split: [] for split in SPLITS}
+    splits: dict[str, list[Listing]] = {split: [] for split in SPLITS}
     for product in products:
         share = _number(f"{seed}:{product.group}") / 2**64
         splits[SPLITS[(share >= _TRAIN) + (share >= _TRAIN_AND_VAL)]].append(product)
     for split, members in splits.items():
         if len(members) < 2:
-            raise UserError(f"the {split} split would hold {len(members)} products and needs 2: add products, or give another seed")
+            raise UserError(
+                f"expected at least 2 products in the {split} split, found {len(members)}: "
+                "add products, or use another --seed"
+            )
     return splits
 
 
-def write_category(folder: Path, category: str, splits: Mapping[str, Sequence[Offer]], pictures: Mapping[str, Path], seed: int) -> int:
-    """Write a category's files; returns how many of its pairs differ in a label. Where none does, no captions are written: all are alike."""
+def write_category(folder: Path, category: str, splits: Mapping[str, Sequence[Listing]], pictures: Mapping[str, Path], seed: int) -> int:
+    """Write the files of a category; return the number of pairs whose labels differ.
+
+    If no labels differ, no captions are written, because they would all be the same.
+    """
     name = file_name(category)
     pairs = {split: list(zip(products, _references(products), strict=True)) for split, products in splits.items()}
-    differing = sum(can_tell_apart(reference.labels, target.labels) for some in pairs.values() for target, reference in some)
+    differing = sum(can_tell_apart(reference.labels, target.labels) for split_pairs in pairs.values() for target, reference in split_pairs)
     for split, products in splits.items():
         titles = {product.id: {**product.values, "title": product.title} for product in products}
         write_json(folder / "image_splits" / f"split.{name}.{split}.json", [product.id for product in products])
@@ -51,35 +58,35 @@ def write_category(folder: Path, category: str, splits: Mapping[str, Sequence[Of
     destination = folder / "images" / name
     destination.mkdir(parents=True)
     for id, picture in pictures.items():
-        _place(picture.resolve(), destination / (id + picture.suffix.lower()))
+        _link_or_copy(picture.resolve(), destination / (id + picture.suffix.lower()))
     return differing
 
 
-def _captioned(target: Offer, reference: Offer, split: str, seed: int) -> dict[str, Any]:
+def _captioned(target: Listing, reference: Listing, split: str, seed: int) -> dict[str, Any]:
     captions = describe_difference(reference.labels, target.labels, _number(json.dumps([seed, reference.id, target.id])))
     names = {"candidate": reference.id} if split == "test" else {"target": target.id, "candidate": reference.id}
     return {**names, "captions": list(captions)}
 
 
-def _references(products: Sequence[Offer]) -> list[Offer]:
-    """The reference of each product by TF-IDF: the nearest title whose labels differ, as equal labels leave nothing to say.
+def _references(products: Sequence[Listing]) -> list[Listing]:
+    """Reference of each product: by TF-IDF, the nearest title with different labels.
 
-    The nearest of all where none differs, the neighbour in the split where no other title shares a word.
+    If no labels differ, it is the nearest title; if no title shares a word, the next product in the split.
     """
     titles = [product.title for product in products]
     if not any(tokenize(title) for title in titles):
         return [*products[1:], products[0]]
     references = []
-    for own, places in enumerate(reference_pairs(titles, _NEAREST).tolist()):
-        near = [products[place] for place in places if place >= 0] or [products[(own + 1) % len(products)]]
+    for own, positions in enumerate(reference_pairs(titles, _NEAREST).tolist()):
+        near = [products[position] for position in positions if position >= 0] or [products[(own + 1) % len(products)]]
         references.append(next((other for other in near if can_tell_apart(other.labels, products[own].labels)), near[0]))
     return references
 
 
-def _place(picture: Path, destination: Path) -> None:
+def _link_or_copy(picture: Path, destination: Path) -> None:
     try:
         os.link(picture, destination)
-    except OSError:  # another file system, one without hard links, or a file with too many
+    except OSError:  # another file system, no hard links, or too many of them
         shutil.copyfile(picture, destination)
 
 

@@ -1,4 +1,4 @@
-"""The drawn sample: a whole Fashion IQ folder of drawn garments, so that every command can be tried without a download."""
+"""Drawn sample: a Fashion IQ folder of drawn garments, to try every command without a download."""
 
 import random
 import shutil
@@ -15,35 +15,42 @@ from fashioniq.sample.garments import Garment, random_garment
 from fashioniq.sample.grammar import COLOUR_WORDS, SLEEVE_ORDER, two_captions
 from fashioniq.sample.questions import NOUNS, question_dialog
 
-LEAST_SIZE = 96  # below it a button or a pocket cannot be seen
+LEAST_SIZE = 96  # pixels; buttons and pockets are invisible in smaller pictures
 LEAST_PRODUCTS = 30
 MADE_BY = "fashioniq draw-sample"
 
-_ROUND = ("train", "train", "train", "val", "test")  # 60/20/20, and a larger sample keeps every product in its split
-_FOLDERS = ("image_splits", "captions", "attributes", "titles", "images", "dialogues", "features", "pairs")  # and what was made of them
-_UNFINISHED = ".draw-sample-unfinished"  # a killed run leaves it, so that the next may start over
+# 60/20/20; every product has the same split in samples of any size
+_ROUND = ("train", "train", "train", "val", "test")
+# including derived folders
+_FOLDERS = ("image_splits", "captions", "attributes", "titles", "images", "dialogues", "features", "pairs")
+_UNFINISHED = ".draw-sample-unfinished"  # left by a killed run, so that the next one may replace the folder
 
-_LABELS = {  # where DeepFashion's word is not ours
-    "navy": "navy blue", "blue": "light blue", "knee": "knee length", "straight": "straight fit", "boho": "bohemian",
-    "straps": "spaghetti straps", "short sleeves": "short sleeve", "three-quarter sleeves": "three quarter sleeve",
-    "long sleeves": "long sleeve", "round": "round neck", "square": "square neck", "half buttons": "half placket",
+_LABELS = {  # DeepFashion's words where they differ from the grammar's
+    "navy": "navy blue", "blue": "light blue", "knee": "knee length", "straight": "straight fit",
+    "boho": "bohemian", "straps": "spaghetti straps", "short sleeves": "short sleeve",
+    "three-quarter sleeves": "three quarter sleeve", "long sleeves": "long sleeve", "round": "round neck",
+    "square": "square neck", "half buttons": "half placket",
     "pocket": "pockets", "bell sleeves": "bell sleeve", "trim": "contrast trim",
 }  # fmt: skip
 _BRANDS = (
-    "Marlowe", "Tessa Quill", "Northfold", "Bellweather", "Ivy & Oak", "Calder Row", "Linnea", "Fenwick Lane", "Rosalba", "Pepperwood",
-    "Old Harbor", "Juno Street", "Maribel", "Kestrel", "Vantine", "Sunday Loom", "Harlan Co.", "Odette", "Plum & Pine", "Westerly",
+    "Marlowe", "Tessa Quill", "Northfold", "Bellweather", "Ivy & Oak", "Calder Row", "Linnea", "Fenwick Lane",
+    "Rosalba", "Pepperwood", "Old Harbor", "Juno Street", "Maribel", "Kestrel", "Vantine", "Sunday Loom",
+    "Harlan Co.", "Odette", "Plum & Pine", "Westerly",
 )  # fmt: skip
-_TITLE_SLEEVES = {"strapless": "Strapless", "straps": "Spaghetti Strap", "sleeveless": "Sleeveless", "short": "Short Sleeve",
-                  "three-quarter": "3/4 Sleeve", "long": "Long Sleeve"}  # fmt: skip
+_TITLE_SLEEVES = {
+    "strapless": "Strapless", "straps": "Spaghetti Strap", "sleeveless": "Sleeveless",
+    "short": "Short Sleeve", "three-quarter": "3/4 Sleeve", "long": "Long Sleeve",
+}  # fmt: skip
 _TITLE_NECKS = {"round": "Crew Neck", "v-neck": "V-Neck", "square": "Square Neck", "collar": "Collared", "turtleneck": "Turtleneck"}
 _TITLE_FITS = {"fitted": "Fitted", "straight": "Straight", "loose": "Loose Fit", "flared": "Flared"}
 
 
 def draw_sample(root: Path, products: int = 1200, size: int = 96, seed: int = 0, categories: Sequence[str] = ("dresses", "shirts", "tops")) -> None:
-    """Write a Fashion IQ folder of drawn garments, `products` in each category, pictures of `size` by `size`.
+    """Write a Fashion IQ folder of drawn garments: `products` per category, pictures of `size`×`size` pixels.
 
-    All of it follows from the seed; a larger sample has the smaller one's garments first. An earlier sample in `root` is replaced.
-    Raises UserError for an unusable argument, or where `root` holds anything else or cannot be written.
+    The sample is determined by the seed. A larger sample starts with the garments of a smaller one. An
+    existing sample in `root` is replaced. Raises UserError if an argument is invalid, or if `root` contains
+    anything else or cannot be written.
     """
     root = Path(root)
     wanted = _checked(products, size, categories)
@@ -60,9 +67,9 @@ def draw_sample(root: Path, products: int = 1200, size: int = 96, seed: int = 0,
 
 def _checked(products: int, size: int, categories: Sequence[str]) -> list[str]:
     if size < LEAST_SIZE:
-        raise UserError(f"pictures of {size} pixels are too small to see a garment's details: give a size of at least {LEAST_SIZE}")
+        raise UserError(f"expected a size of at least {LEAST_SIZE} pixels, so that details are visible, found {size}")
     if products < LEAST_PRODUCTS:
-        raise UserError(f"{products} products are too few for three splits: give at least {LEAST_PRODUCTS}")
+        raise UserError(f"expected at least {LEAST_PRODUCTS} products for three splits, found {products}")
     wanted = list(dict.fromkeys(canonical(name) for name in categories))
     if not wanted or any(name not in FILE_NAMES for name in wanted):
         raise UserError(f"cannot draw {', '.join(wanted) or 'no category'}: choose from {', '.join(FILE_NAMES)}")
@@ -70,11 +77,14 @@ def _checked(products: int, size: int, categories: Sequence[str]) -> list[str]:
 
 
 def _make_room(root: Path) -> None:
-    """Leave an empty folder that is marked as unfinished; raises UserError where it holds what is not ours to remove."""
+    """Create an empty folder marked as unfinished.
+
+    Raises UserError if it contains anything but a drawn sample.
+    """
     if root.exists() and not root.is_dir():
-        raise UserError(f"{root} is a file: give a folder to draw the sample in")
+        raise UserError(f"{root} is a file: give a folder for the sample")
     if root.is_dir() and any(root.iterdir()) and not _is_sample(root):
-        raise UserError(f"{root} holds something other than a drawn sample: give an empty or a new folder")
+        raise UserError(f"{root} contains something other than a drawn sample: give an empty or new folder")
     root.mkdir(parents=True, exist_ok=True)
     (root / _UNFINISHED).touch()
     for name in ("catalog.json", "coverage.json"):
@@ -92,7 +102,7 @@ def _is_sample(root: Path) -> bool:
 
 
 def _write_category(root: Path, category: str, products: int, size: int, seed: int) -> None:
-    """Pictures first, then what is said of them."""
+    """Write the pictures of a category, then the other files."""
     file = FILE_NAMES[category]
     pictures = root / "images" / file
     pictures.mkdir(parents=True)
@@ -114,25 +124,28 @@ def _write_category(root: Path, category: str, products: int, size: int, seed: i
         write_json(root / "titles" / f"{file}.{split}.json", {name: {"title": titles[name]} for name in garments})
         write_dialogues(root / "dialogues" / f"{file}.{split}.json", [dialogues[name] for name in garments])
         rows = _captioned_pairs(garments, titles, random.Random(f"{seed} {category} {split}"))
-        if split == "test":  # as released: who takes part in a test pair as the target is not told
+        if split == "test":  # test targets are not published, as in the released files
             rows = [{"candidate": row["candidate"], "captions": row["captions"]} for row in rows]
         write_json(root / "captions" / f"cap.{file}.{split}.json", rows)
 
 
 def _captioned_pairs(garments: dict[str, Garment], titles: dict[str, str], rng: random.Random) -> list[dict]:
-    """Each product once as the target, with the reference that its title finds; shuffled."""
+    """Pairs with each product once as the target and the reference nearest by title, shuffled."""
     names = list(garments)
     rows = []
-    for place, (reference,) in enumerate(reference_pairs([titles[name] for name in names])):
+    for position, (reference,) in enumerate(reference_pairs([titles[name] for name in names])):
         if reference >= 0:
-            target, candidate = names[place], names[reference]
+            target, candidate = names[position], names[reference]
             rows.append({"target": target, "candidate": candidate, "captions": two_captions(garments[target], garments[candidate], rng)})
     rng.shuffle(rows)
     return rows
 
 
 def labels_of(garment: Garment) -> list[list[str]]:
-    """The six lists of a Fashion IQ label: garment word, texture, fabric, shape, part, style. Colours and prints are textures."""
+    """Six lists of a Fashion IQ label: garment word, texture, fabric, shape, part, style.
+
+    Colours and prints are textures.
+    """
     colours = [garment.colour] if garment.pattern == "solid" else [garment.colour, garment.second]
     sleeves = f"{garment.sleeves} sleeves" if SLEEVE_ORDER[garment.sleeves] else garment.sleeves
     neckline = "" if garment.neckline == "straight" else garment.neckline
@@ -148,10 +161,10 @@ def labels_of(garment: Garment) -> list[list[str]]:
 
 
 def title_of(garment: Garment, rng: random.Random) -> str:
-    """The garment as a shop writes it: a brand, some of its attributes, and what shops add."""
+    """Title in the style of a shop: a brand, some of the attributes, and typical additions."""
     wearers = ("Men's", "Mens", "Women's", "") if garment.category == "shirts" else ("Women's", "Women's", "Womens", "Juniors", "")
     colour = rng.choice(COLOUR_WORDS.get(garment.colour, (garment.colour,))).title()
-    offered = (
+    candidates = (
         (0.75, colour),
         (0.8, "" if garment.pattern == "solid" else garment.pattern.title()),
         (0.4, garment.fabric.title()),
@@ -162,8 +175,8 @@ def title_of(garment: Garment, rng: random.Random) -> str:
         (0.7, {"regular": "", "knee": "Knee Length", "long": "Tunic Length"}.get(garment.length, garment.length.title())),
         (0.6, f"{garment.motif.title()} Print" if garment.motif else ""),
     )
-    told = [text for share, text in offered if rng.random() < share]
-    words = [rng.choice(_BRANDS), rng.choice(wearers), *told, _title_noun(garment, rng)]
+    chosen = [text for share, text in candidates if rng.random() < share]
+    words = [rng.choice(_BRANDS), rng.choice(wearers), *chosen, _title_noun(garment, rng)]
     shown = {"belt": "with Belt", "pocket": "with Pocket", "pockets": "with Pockets", "bow": "with Bow", "ruffles": "with Ruffles"}
     extras = [text for name, text in shown.items() if name in garment.details and rng.random() < 0.5][:1]
     fitting = rng.choice(("X-Small", "Small", "Medium", "Large", "X-Large"))

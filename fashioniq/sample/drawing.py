@@ -1,6 +1,6 @@
-"""The picture of a drawn garment.
+"""Drawing of a garment.
 
-Lengths are in hundredths of the picture's side, measured from its middle line and from its top.
+Coordinates are in hundredths of the side of the picture: x from the vertical middle line, y from the top.
 """
 
 import math
@@ -14,9 +14,9 @@ from fashioniq.sample.garments import COLOURS, Garment, Rgb
 
 Point = tuple[float, float]
 
-OVERSAMPLING = 3  # drawn larger and shrunk: Pillow's polygons have hard edges
+OVERSAMPLING = 3  # drawn larger, then reduced, because Pillow does not smooth the edges of polygons
 BLACK, WHITE = (0, 0, 0), (255, 255, 255)
-_HEY = (  # the strokes of the three letters of a lettered print, each from one point to another
+_HEY = (  # strokes of the three letters of the lettering motif: start x, y, end x, y
     ((0, 0, 0, 2), (1, 0, 1, 2), (0, 1, 1, 1)),
     ((0, 0, 0, 2), (0, 0, 1, 0), (0, 1, 1, 1), (0, 2, 1, 2)),
     ((0, 0, 0.5, 1), (1, 0, 0.5, 1), (0.5, 1, 0.5, 2)),
@@ -34,11 +34,11 @@ class _Cut:
     waist: Point
     hem: Point
     side: tuple[Point, ...]  # from the armpit to the hem
-    bare: bool  # nothing above the chest but straps
+    bare: bool  # nothing but straps above the chest
 
 
 def draw_garment(garment: Garment, size: int, rng: random.Random) -> Image.Image:
-    """The garment on a light ground, `size` by `size`; `rng` moves it, scales it and shades it a little."""
+    """Draw a garment on a light background, `size`×`size` pixels; position, scale and shade vary slightly."""
     side = size * OVERSAMPLING
     grey = rng.randint(226, 243)
     ground = (grey + rng.randint(-3, 3), grey + rng.randint(-3, 3), grey + rng.randint(-3, 3))
@@ -55,7 +55,7 @@ def draw_garment(garment: Garment, size: int, rng: random.Random) -> Image.Image
 
 @dataclass(frozen=True)
 class _Look:
-    """The colours of one picture."""
+    """Colours of a picture."""
 
     main: Rgb
     second: Rgb
@@ -71,7 +71,7 @@ class _Look:
 
 
 class _Sheet:
-    """The cloth, where anything may be painted, and the mask that says where the garment is."""
+    """Drawing surface: the painted cloth, and the mask of the garment."""
 
     def __init__(self, side: int, look: _Look, zoom: float, shift: Point) -> None:
         self.look = look
@@ -128,7 +128,7 @@ def _cut_of(garment: Garment) -> _Cut:
 
 
 def _both(half: Sequence[Point]) -> list[Point]:
-    """The closed outline of a right half."""
+    """Closed outline from its right half."""
     return [*half, *((-x, y) for x, y in reversed(half))]
 
 
@@ -137,7 +137,7 @@ def _mirror(points: Iterable[Point]) -> list[Point]:
 
 
 def _half_ellipse(x: float, y: float, wide: float, deep: float) -> list[Point]:
-    """The lower half, from right to left."""
+    """Lower half of an ellipse, from right to left."""
     return [(x + wide * math.cos(step / 12 * math.pi), y + deep * math.sin(step / 12 * math.pi)) for step in range(13)]
 
 
@@ -151,7 +151,7 @@ def _body(cut: _Cut) -> list[Point]:
 
 
 def _sleeve(garment: Garment, cut: _Cut) -> list[Point]:
-    """The right sleeve: shoulder, outer end, inner end, armpit."""
+    """Right sleeve: shoulder, outer end, inner end, armpit."""
     unit = 1.0 if garment.category == "dresses" else 1.28
     length, (right, down), width = {
         "short": (13.0, (0.72, 0.69), 8.5),
@@ -248,7 +248,7 @@ def _draw_outline(sheet: _Sheet, garment: Garment, cut: _Cut) -> None:
 
 
 def _draw_hem(sheet: _Sheet, cut: _Cut, lace: bool) -> None:
-    """A frill of wide scallops in the garment's colour, or a border of small light ones with holes."""
+    """Draw a frill of wide scallops in the garment's colour, or a lace border of small light scallops."""
     step = 3.2 if lace else 5.6
     depth = 3.0 if lace else 6.0
     number = max(2, round(2 * cut.hem[0] / step))

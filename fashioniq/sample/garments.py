@@ -1,4 +1,4 @@
-"""The garments of the drawn sample: what one is, and a random one."""
+"""Garments of the drawn sample: the data class and random generation."""
 
 import math
 import random
@@ -54,25 +54,28 @@ _MOTIF_SHARE = {"dresses": 0.08, "shirts": 0.6, "tops": 0.36}
 
 @dataclass(frozen=True)
 class Garment:
-    """What a drawn product is. `second` colours the pattern; a plain garment's belt, bow, print and trim have it."""
+    """Attributes of a drawn product.
+
+    `second` is the colour of the pattern, or of the belt, bow, print and trim of a plain garment.
+    """
 
     category: str
     colour: str
     second: str
     pattern: str
     sleeves: str
-    neckline: str  # "straight" where there is nothing above the chest
+    neckline: str  # "straight" if there is nothing above the chest
     length: str
     fit: str
     closure: str  # "", "buttons", "half buttons" or "zipper"
-    motif: str  # what is printed on the chest, or ""
+    motif: str  # print on the chest, or ""
     details: frozenset[str]
     fabric: str
     style: str
 
 
 def random_garment(category: str, rng: random.Random) -> Garment:
-    """A garment of dresses, shirts or tops whose parts go together."""
+    """Random dress, shirt or top with compatible attributes."""
     colour = rng.choice(list(COLOURS))
     second = rng.choice([name for name in COLOURS if math.dist(COLOURS[name], COLOURS[colour]) > 150])
     pattern, sleeves = _pick(_PATTERNS[category], rng), _pick(_SLEEVES[category], rng)

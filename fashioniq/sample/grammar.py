@@ -1,4 +1,4 @@
-"""Relative captions of drawn garments: what a person says of how a target differs from a candidate."""
+"""Relative captions of drawn garments: how a target differs from a candidate."""
 
 import random
 from collections.abc import Sequence
@@ -8,14 +8,14 @@ from fashioniq.sample.garments import COLOURS, COVERED_BY_SECOND, Garment
 
 MOST_WORDS = 12
 USUAL_WORDS = 8
-SINGLE_SHARE = 0.38  # captions of one attribute; Fashion IQ, Table 2
+SINGLE_SHARE = 0.38  # share of captions with one attribute; Fashion IQ, Table 2
 
 Clause = tuple[str, str]  # a verb ("is" or "has") and what follows it
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing that tells a target from a candidate, and the ways of saying it. `weight` is how much it strikes the eye."""
+    """A difference between target and candidate, and ways to express it. `weight` is its visual salience."""
 
     kind: str
     weight: float
@@ -26,13 +26,13 @@ class Difference:
 
 @dataclass(frozen=True)
 class Speaker:
-    """A way of speaking: how readily the forms are used, which of several words comes first, what stands before the verb."""
+    """Style of a speaker: probabilities of the forms, preferred synonym, and opening before the verb."""
 
     direct: float
     comparing: float
     negated: float
     word: int
-    opening: str  # "", or what the verb follows; "-" leaves the verb of the first clause out
+    opening: str  # text before the verb, or ""; "-" omits the verb of the first clause
 
 
 SPEAKERS = (
@@ -44,8 +44,8 @@ SPEAKERS = (
 )
 
 COLOUR_WORDS = {
-    "navy": ("navy", "navy blue", "dark blue"), "blue": ("light blue", "blue", "sky blue"), "grey": ("grey", "gray"),
-    "red": ("red", "bright red"), "pink": ("pink", "light pink"),
+    "navy": ("navy", "navy blue", "dark blue"), "blue": ("light blue", "blue", "sky blue"),
+    "grey": ("grey", "gray"), "red": ("red", "bright red"), "pink": ("pink", "light pink"),
 }  # fmt: skip
 _BRIGHT = {"blue", "red", "pink", "yellow", "orange"}
 PATTERN_CLAUSES: dict[str, tuple[Clause, ...]] = {
@@ -57,7 +57,8 @@ PATTERN_CLAUSES: dict[str, tuple[Clause, ...]] = {
     "color block": (("is", "color blocked"), ("has", "a {second} bottom half"), ("is", "half {second}")),
 }
 PATTERN_NOUNS = {
-    "striped": "stripes", "plaid": "checks", "polka dot": "dots", "floral": "flowers", "chevron": "zigzags", "color block": "color blocks",
+    "striped": "stripes", "plaid": "checks", "polka dot": "dots", "floral": "flowers", "chevron": "zigzags",
+    "color block": "color blocks",
 }  # fmt: skip
 SLEEVE_CLAUSES: dict[str, tuple[Clause, ...]] = {
     "strapless": (("is", "strapless"),),
@@ -97,7 +98,7 @@ CLOSURE_CLAUSES: dict[str, tuple[Clause, ...]] = {
     "half buttons": (("has", "a half placket"), ("has", "a few buttons")),
     "zipper": (("has", "a zipper"), ("has", "a zip front")),
 }
-_DETAIL_CLAUSES: dict[str, tuple[tuple[Clause, ...], Clause, str]] = {  # there, more of it, its absence
+_DETAIL_CLAUSES: dict[str, tuple[tuple[Clause, ...], Clause, str]] = {  # present, more of it, absent
     "belt": ((("has", "a belt"), ("has", "a {second} belt"), ("is", "belted")), ("has", "a more defined waist"), "no belt"),
     "pocket": ((("has", "a pocket"), ("has", "a chest pocket")), ("has", "more pockets"), "no pocket"),
     "pockets": ((("has", "pockets"), ("has", "two pockets")), ("has", "more pockets"), "no pockets"),
@@ -112,10 +113,11 @@ _SAME = ("has the same look", "looks the same", "is the same style and color")
 
 
 def differences(target: Garment, candidate: Garment) -> list[Difference]:
-    """All that a person could say to tell the target from the candidate; empty where the two look the same."""
+    """All visible differences of the target from the candidate; empty if the two look the same."""
     found = [
-        *_colour(target, candidate), *_pattern(target, candidate), *_sleeves(target, candidate), *_length(target, candidate),
-        *_neckline(target, candidate), *_fit(target, candidate), *_closure(target, candidate), *_motif(target, candidate),
+        *_colour(target, candidate), *_pattern(target, candidate), *_sleeves(target, candidate),
+        *_length(target, candidate), *_neckline(target, candidate), *_fit(target, candidate),
+        *_closure(target, candidate), *_motif(target, candidate),
         *_details(target, candidate), *_fabric(target, candidate),
     ]  # fmt: skip
     if found and (more := _FORMAL[target.style] - _FORMAL[candidate.style]):
@@ -125,7 +127,7 @@ def differences(target: Garment, candidate: Garment) -> list[Difference]:
 
 
 def two_captions(target: Garment, candidate: Garment, rng: random.Random) -> list[str]:
-    """What two different speakers say of how the target differs from the candidate; at most 12 words each."""
+    """Captions of the differences by two speakers, at most 12 words each."""
     found = differences(target, candidate)
     first, second = rng.sample(SPEAKERS, 2)
     captions = [_caption(found, first, rng), _caption(found, second, rng)]
@@ -150,7 +152,7 @@ def _caption(found: Sequence[Difference], speaker: Speaker, rng: random.Random) 
 
 
 def _chosen(found: Sequence[Difference], wanted: int, rng: random.Random) -> list[Difference]:
-    """Some of the differences, the striking ones more often and mostly first."""
+    """Sample of the differences by weight; usually in decreasing order of weight."""
     left = list(found)
     chosen: list[Difference] = []
     while left and len(chosen) < wanted:
@@ -168,17 +170,24 @@ def _said(difference: Difference, speaker: Speaker, rng: random.Random) -> Claus
 
 
 def _joined(clauses: list[Clause], speaker: Speaker, rng: random.Random) -> str:
-    """One sentence of the clauses; what names the candidate's side goes last, so that nothing after it is the target's."""
-    clauses = [clause for place, clause in enumerate(clauses) if not _negates(clause) or not any(map(_negates, clauses[:place]))]
+    """Join the clauses into one sentence.
+
+    Clauses that mention the candidate come last, so that later words cannot be read as describing it.
+    """
+    clauses = [
+        clause
+        for number, clause in enumerate(clauses)
+        if not _negates(clause) or not any(map(_negates, clauses[:number]))
+    ]
     clauses = sorted(clauses, key=lambda clause: " instead of " in clause[1] or " than " in clause[1])
     (verb, first), *others = clauses
     opening = "" if speaker.opening == "-" else speaker.opening
     verbless = speaker.opening == "-" and not _negates((verb, first))
     text = first if verbless else f"{opening} {verb} {first}".strip()
-    for place, (next_verb, said) in enumerate(others):
+    for number, (next_verb, said) in enumerate(others):
         if next_verb == verb:
             text += f" and {said}"
-        elif verb == "is" and place == 0 and not _negates(clauses[0]) and not _negates((next_verb, said)) and rng.random() < 0.65:
+        elif verb == "is" and number == 0 and not _negates(clauses[0]) and not _negates((next_verb, said)) and rng.random() < 0.65:
             text += f" with {said}"
         else:
             text += f" and {next_verb} {said}"
@@ -243,7 +252,7 @@ def _pattern(target: Garment, candidate: Garment) -> list[Difference]:
 
 
 def filled(clauses: Sequence[Clause], garment: Garment) -> tuple[Clause, ...]:
-    """The clauses with the second colour in its place."""
+    """Clauses with the second colour filled in."""
     filled = ((verb, said.replace("a {second}", f"{article(garment.second)} {garment.second}")) for verb, said in clauses)
     return tuple((verb, said.replace("{second}", garment.second)) for verb, said in filled)
 
@@ -334,6 +343,7 @@ def _motif(target: Garment, candidate: Garment) -> list[Difference]:
 
 
 def article(words: str) -> str:
+    """Indefinite article for the words that follow."""
     return "an" if words[0] in "aeiou" else "a"
 
 
@@ -348,7 +358,7 @@ def _details(target: Garment, candidate: Garment) -> list[Difference]:
 
 
 def _fabric(target: Garment, candidate: Garment) -> list[Difference]:
-    """Only the fabrics that a picture shows."""
+    """Difference in fabric, for fabrics that are visible in a picture."""
     seen: dict[str, tuple[tuple[Clause, ...], Clause]] = {
         "satin": ((("is", "shiny"), ("is", "satin")), ("is", "shinier")),
         "lace": ((("has", "a lace hem"), ("has", "lace")), ("is", "lacier")),

@@ -1,4 +1,4 @@
-"""Question dialogs of drawn garments, as ChatIR has them: a caption, then ten questions with answers from the garment's attributes."""
+"""Question dialogs for drawn garments in the format of ChatIR: a caption, then ten questions with answers."""
 
 import random
 from dataclasses import dataclass
@@ -21,30 +21,31 @@ from fashioniq.sample.grammar import (
 
 ROUNDS = 10
 NOUNS = {"dresses": "dress", "shirts": "shirt", "tops": "top"}
-_TWO_TOLD = 0.6  # captions of two attributes; the others tell one
-_IN_SECOND_COLOUR = ("belt", "bow", "trim")  # of a plain garment, besides what is printed on it
+_TWO_ATTRIBUTES = 0.6  # share of captions with two attributes; the others have one
+# details of a plain garment in its second colour, besides the print
+_IN_SECOND_COLOUR = ("belt", "bow", "trim")
 
 
 @dataclass(frozen=True)
 class Topic:
-    """What can be asked of a garment, in several ways, and what is true, in several ways."""
+    """Variants of a question about a garment, and variants of the correct answer."""
 
     questions: tuple[str, ...]
     answers: tuple[str, ...]
 
 
 def question_dialog(garment: Garment, rng: random.Random) -> tuple[str, ...]:
-    """A caption of one or two striking attributes, then ten rounds "question? answer" on others, in a random order, each topic once."""
+    """A caption of one or two salient attributes, then ten rounds on other topics in random order."""
     clauses = _striking(garment)
-    told = rng.sample(list(clauses), min(len(clauses), 1 + (rng.random() < _TWO_TOLD)))
-    caption = " and ".join(f"{verb} {said}" for verb, said in (rng.choice(clauses[name]) for name in told))
-    asked = [topic for name, topic in topics_of(garment).items() if name not in told]
+    in_caption = rng.sample(list(clauses), min(len(clauses), 1 + (rng.random() < _TWO_ATTRIBUTES)))
+    caption = " and ".join(f"{verb} {said}" for verb, said in (rng.choice(clauses[name]) for name in in_caption))
+    asked = [topic for name, topic in topics_of(garment).items() if name not in in_caption]
     rounds = (join_round(rng.choice(topic.questions), rng.choice(topic.answers)) for topic in rng.sample(asked, ROUNDS))
     return (f"a {NOUNS[garment.category]} that {caption}", *rounds)
 
 
 def _striking(garment: Garment) -> dict[str, tuple[Clause, ...]]:
-    """By topic what one says of a garment at first sight."""
+    """Clauses for the salient attributes of a garment, by topic."""
     clauses = {
         "colour": tuple(("is", name) for name in _colour_words(garment)),
         "pattern": (("is", "plain"),) if garment.pattern == "solid" else filled(PATTERN_CLAUSES[garment.pattern], garment),
@@ -55,7 +56,7 @@ def _striking(garment: Garment) -> dict[str, tuple[Clause, ...]]:
 
 
 def topics_of(garment: Garment) -> dict[str, Topic]:
-    """All that can be asked of a garment: at least thirteen topics."""
+    """All topics of a garment, at least thirteen."""
     plain, noun = garment.pattern == "solid", NOUNS[garment.category]
     two_coloured = not plain or garment.motif or any(name in garment.details for name in _IN_SECOND_COLOUR)
     patterns = ("plain", "no pattern") if plain else (garment.pattern, PATTERN_NOUNS[garment.pattern])

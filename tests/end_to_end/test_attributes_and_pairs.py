@@ -55,7 +55,7 @@ def test_words_of_title_summary_and_description_become_labels_of_all_splits(proj
     assert labels(folder, "test")["h"] == [[], [], ["cotton"], [], [], []]
     cells = {line.split()[0]: line.split()[1:] for line in told.splitlines() if line.startswith(SPLITS)}
     assert cells["train"] == ["5", "3", "2", "1", "1.7", "308"]  # of 312 words dress, red, lace and long sleeve
-    assert "306 of 312 words were found in no split" in told
+    assert "306 of 312 words were not found in any split" in told
 
 
 def test_a_vocabulary_of_the_user_and_columns_are_taken(project, capsys, folder):
@@ -103,7 +103,7 @@ def test_compare_measures_against_the_labels_and_writes_nothing(project, capsys,
     before = (folder / "attributes/asin2attr.dress.train.json").read_bytes()
     code, told, _ = run(project, capsys, "extract-attributes", data=folder, compare=True)
     assert code == 0
-    assert "2 products with text and labels; 1 with labels alone" in told
+    assert "2 products with text and labels; 1 with labels only" in told
     rows = {line.split()[0]: line.split()[1:] for line in told.splitlines()}
     assert rows["garment"] == ["2", "2", "2", "100.0", "100.0", "100.0"]
     assert rows["texture"] == ["2", "1", "1", "100.0", "50.0", "66.7"]

@@ -105,7 +105,7 @@ def test_pairs_without_targets_cannot_be_captioned(runs, tmp_path, capsys):
     path.write_text(json.dumps([{key: row[key] for key in ("candidate", "captions")} for row in read(path)]))
     command = ["eval-captions", "--data", str(catalog), "--category", "dresses", "--run", str(runs.captioner), "--split", "test"]
     assert main(command) == 2
-    assert "name no target" in capsys.readouterr().err
+    assert "have no targets" in capsys.readouterr().err
 
 
 def test_a_random_caption_is_never_of_the_pair_itself(sample):

@@ -163,7 +163,7 @@ def test_pictures_that_vanish_are_not_recorded_as_missing(catalog, command, refu
 
     with monkeypatch.context() as patch:
         patch.setattr(sources, "load_square", vanishes)
-        assert "was there when the run began and is gone" in refused()
+        assert "disappeared during the run" in refused()
     assert "there is no picture of dresses in" in refused()
     (catalog / "away").rename(images)
     read.clear()

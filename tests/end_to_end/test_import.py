@@ -182,7 +182,7 @@ def test_two_imports_into_one_folder_at_a_time_are_refused(project, table, tmp_p
     (tmp_path / "img").mkdir()
     with staging.staged(tmp_path / "catalog"):
         assert main(command(project, table(str), tmp_path / "catalog", images=tmp_path / "img")) == 2
-    assert "another process is filling" in capsys.readouterr().err
+    assert "another process is writing to" in capsys.readouterr().err
 
 
 def test_what_cannot_be_captioned_is_told(project, tmp_path, capsys):
@@ -190,4 +190,4 @@ def test_what_cannot_be_captioned_is_told(project, tmp_path, capsys):
     for number in range(PRODUCTS):
         (tmp_path / "img" / f"{number}.jpg").write_bytes(picture(number))
     assert main(project.arguments("import-catalog", images=tmp_path / "img", data=tmp_path / "catalog", category="shirts", workers=1)) == 0
-    assert "good for features and search; without attributes that differ there are no captions" in capsys.readouterr().out
+    assert "for features and search only: there are no captions, because no attributes differ" in capsys.readouterr().out

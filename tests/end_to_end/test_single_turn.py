@@ -234,7 +234,7 @@ def test_short_rankings_tell_what_they_can(few_pairs, evaluate, write_queries, t
 
 
 def test_pairs_without_targets_are_refused(few_pairs, refused):
-    assert "name no target, as released test captions do" in refused("write-queries", data=few_pairs, split="test")
+    assert "have no targets, like the released test captions" in refused("write-queries", data=few_pairs, split="test")
 
 
 def test_unanswered_queries_are_told(refused, tmp_path):

@@ -26,5 +26,5 @@ def test_a_category_has_the_name_that_people_say_and_the_one_of_its_files(said, 
 
 @pytest.mark.parametrize("name", ["", "../dress", "a b", "-x", "dress.train", "dress/val", "dress\0", "röcke"])
 def test_what_cannot_name_a_file_is_refused(name):
-    with pytest.raises(UserError, match="cannot name a category"):
+    with pytest.raises(UserError, match="is not a valid category"):
         canonical(name)

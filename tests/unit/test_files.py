@@ -83,7 +83,7 @@ def test_a_folder_is_held_by_one_at_a_time_and_let_go_of_at_any_end(tmp_path):
     folder = tmp_path / "new" / "store"
     for error in (ValueError, KeyboardInterrupt):
         with pytest.raises(error), locked(folder):
-            with pytest.raises(UserError, match=r"another process is filling .*store"), locked(folder):
+            with pytest.raises(UserError, match=r"another process is writing to .*store"), locked(folder):
                 pass
             raise error
     with locked(folder):
@@ -106,8 +106,8 @@ def test_a_lock_that_is_waited_for_is_got_when_it_is_free(tmp_path):
 
 
 def test_a_process_that_is_killed_lets_go_of_its_folder(tmp_path):
-    code = "import sys\nfrom pathlib import Path\nfrom fashioniq.files import held\n"
-    code += "with held(Path(sys.argv[1])):\n    print('held', flush=True)\n    sys.stdin.read()"
+    code = "import sys\nfrom pathlib import Path\nfrom fashioniq.files import locked\n"
+    code += "with locked(Path(sys.argv[1])):\n    print('locked', flush=True)\n    sys.stdin.read()"
     with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         process.stdout.readline()
         with pytest.raises(UserError, match="another process"), locked(tmp_path):
@@ -146,7 +146,7 @@ def test_files_can_be_read_by_whom_the_umask_lets(tmp_path):
         (b"", "not valid JSON"),
         (b'["half", "of', "not valid JSON"),
         (b'["\xff\xfe"]', "not valid JSON"),
-        (b'{"an": "object"}', "should hold a list, it holds a dict"),
+        (b'{"an": "object"}', "expected a list, found a dict"),
     ],
 )
 def test_what_cannot_be_read_is_told_in_one_line(tmp_path, content, message):

@@ -87,10 +87,10 @@ TITLES, ADDRESSES = "titles/shoes.test.json", "image_url/asin2url.shoes.txt"
     [
         (TRAIN, [*IDS["train"], "B", "B"], "ids several times in a split", "B 3 times in train"),
         (TEST, [*IDS["test"], "G"], "ids in several splits", "G in val and test"),
-        (VAL, [*IDS["val"], 7], "ids that are no text", "split.shoes.val.json entry 3: 7"),
-        (TRAIN, [*IDS["train"], ""], "ids that are no text", "split.shoes.train.json entry 6: ''"),
-        (CAPTIONS, [pair("A", "X")], "pairs of ids outside of their split", "cap.shoes.train.json entry 0: X"),
-        (CAPTIONS, [pair("A", "B"), pair("G", "B")], "pairs of ids outside of their split", "cap.shoes.train.json entry 1: G"),
+        (VAL, [*IDS["val"], 7], "ids that are not text", "split.shoes.val.json entry 3: 7"),
+        (TRAIN, [*IDS["train"], ""], "ids that are not text", "split.shoes.train.json entry 6: ''"),
+        (CAPTIONS, [pair("A", "X")], "pairs with ids outside of their split", "cap.shoes.train.json entry 0: X"),
+        (CAPTIONS, [pair("A", "B"), pair("G", "B")], "pairs with ids outside of their split", "cap.shoes.train.json entry 1: G"),
         (CAPTIONS, [pair("A", "B", ["is red", " "])], "captions without a word", "cap.shoes.train.json entry 0: ' '"),
         (CAPTIONS, [pair("A", "B", [".", "is red"])], "captions without a word", "cap.shoes.train.json entry 0: '.'"),
         (CAPTIONS, [pair("A", "B", ["is red"])], "pairs with other than two captions", "cap.shoes.train.json entry 0 has 1"),
@@ -99,28 +99,28 @@ TITLES, ADDRESSES = "titles/shoes.test.json", "image_url/asin2url.shoes.txt"
         (CAPTIONS, [pair("A", "B", ["is red", None])], "pairs that cannot be used", "cap.shoes.train.json entry 0: expected target and captions"),
         (CAPTIONS, [{"target": None, "candidate": "B", "captions": []}], "pairs that cannot be used", "cap.shoes.train.json entry 0: expected"),
         (CAPTIONS, [pair("A", "B"), "A"], "pairs that cannot be used", "cap.shoes.train.json entry 1: expected {\"target\""),
-        (CAPTIONS, {"A": "B"}, "files that cannot be read", "the file cap.shoes.train.json should hold a list, it holds a dict"),
+        (CAPTIONS, {"A": "B"}, "files that cannot be read", "the file cap.shoes.train.json: expected a list, found a dict"),
         (CAPTIONS, '[{"target": "A", "can', "files that cannot be read", "the file cap.shoes.train.json is not valid JSON"),
         (CAPTIONS, "[" * 100_000, "files that cannot be read", "the file cap.shoes.train.json is not valid JSON"),
-        (LABELS, {"G": SIX + SIX}, "label rows of 12 or 18 lists, which are merged when read", "asin2attr.shoes.val.json: G"),
-        (LABELS, {"G": 3 * SIX}, "label rows of 12 or 18 lists, which are merged when read", "asin2attr.shoes.val.json: G"),
-        (LABELS, {"G": SIX[:5]}, "label rows that cannot be used, for they have not 6 lists", "asin2attr.shoes.val.json: G"),
-        (LABELS, {"G": [*SIX[:5], "red"]}, "label rows that cannot be used, for they are not lists of words", "asin2attr.shoes.val.json: G"),
-        (LABELS, {"G": [*SIX[:5], [7]]}, "label rows that cannot be used, for they are not lists of words", "asin2attr.shoes.val.json: G"),
+        (LABELS, {"G": SIX + SIX}, "label rows with 12 or 18 lists, which are merged when read", "asin2attr.shoes.val.json: G"),
+        (LABELS, {"G": 3 * SIX}, "label rows with 12 or 18 lists, which are merged when read", "asin2attr.shoes.val.json: G"),
+        (LABELS, {"G": SIX[:5]}, "unusable label rows: not 6, 12 or 18 lists", "asin2attr.shoes.val.json: G"),
+        (LABELS, {"G": [*SIX[:5], "red"]}, "unusable label rows: not lists of words", "asin2attr.shoes.val.json: G"),
+        (LABELS, {"G": [*SIX[:5], [7]]}, "unusable label rows: not lists of words", "asin2attr.shoes.val.json: G"),
         (LABELS, {"G": SIX, "X": SIX}, "rows of ids in no split", "asin2attr.shoes.val.json: X"),
         (TITLES, {"J": {"title": 7}}, "title rows that cannot be read", "shoes.test.json: J"),
         (TITLES, {"J": "Red shoe"}, "title rows that cannot be read", "shoes.test.json: J"),
         (TITLES, {"X\n": {"title": "Red shoe"}}, "rows of ids in no split", "shoes.test.json: X\\n"),
         (ADDRESSES, "A\thttp://shop/a.jpg\nX\thttp://shop/x.jpg\n", "rows of ids in no split", "asin2url.shoes.txt: X"),
-        (ADDRESSES, "A\tshop/a.jpg\nB\thttp://shop/b.jpg\n", "products without a http or https address", "asin2url.shoes.txt: A"),
+        (ADDRESSES, "A\tshop/a.jpg\nB\thttp://shop/b.jpg\n", "products without an http or https address", "asin2url.shoes.txt: A"),
         (ADDRESSES, "", "files that cannot be read", "asin2url.shoes.txt has no address"),
-        ("image_splits/split.Two Words.train.json", [], "splits of no category", "split.Two Words.train.json: 'two words' cannot name a category"),
+        ("image_splits/split.Two Words.train.json", [], "splits of no category", "split.Two Words.train.json: 'two words' is not a valid category"),
         ("catalog.json", "{", "files that cannot be read", "the file catalog.json is not valid JSON"),
-        ("coverage.json", [], "files that cannot be read", "the file coverage.json should hold a dict"),
-        ("images/X.jpg", "", "files among the pictures that are no product's", "X.jpg"),
-        ("images/A.gif", "", "files among the pictures that are no product's", "A.gif"),
-        ("images/boots/A.jpg", "", "files among the pictures that are no product's", "boots"),
-        ("images/shoes/X.jpg", "", "files among the pictures that are no product's", "X.jpg"),
+        ("coverage.json", [], "files that cannot be read", "the file coverage.json: expected a dict"),
+        ("images/X.jpg", "", "files among the pictures that belong to no product", "X.jpg"),
+        ("images/A.gif", "", "files among the pictures that belong to no product", "A.gif"),
+        ("images/boots/A.jpg", "", "files among the pictures that belong to no product", "boots"),
+        ("images/shoes/X.jpg", "", "files among the pictures that belong to no product", "X.jpg"),
         ("images/shoes/A.jpg", "no picture", "pictures that cannot be read", "A.jpg: UnidentifiedImageError"),
     ],
 )  # fmt: skip
@@ -199,7 +199,7 @@ def test_a_missing_picture_that_the_downloader_told_of_is_a_note(root):
     put(root, {"coverage.json": {"shoes": {"missing": {"B": "dead: 404", "A": "dead: 404"}}}})
     told = look_through(root)["shoes"]
     assert told.findings == {"products without a picture": ["C"]}
-    assert told.notes["products whose picture could not be downloaded, as coverage.json says"] == ["B"]
+    assert told.notes["products whose picture could not be downloaded, according to coverage.json"] == ["B"]
 
 
 @pytest.mark.parametrize("coverage", [{"shoes": 3}, {"shoes": {"missing": ["B"]}}, {}])
@@ -274,7 +274,7 @@ def test_a_category_whose_train_split_cannot_be_read_is_unusable_and_others_are_
     put(root, {TRAIN: content, "captions/cap.boots.train.json": [pair("M", "X")]})
     told = look_through(root)
     assert "train split of shoes" in told["shoes"].unusable and not told["boots"].unusable
-    assert told["boots"].findings == {"pairs of ids outside of their split": ["cap.boots.train.json entry 0: X"]}
+    assert told["boots"].findings == {"pairs with ids outside of their split": ["cap.boots.train.json entry 0: X"]}
 
 
 def test_a_category_without_a_train_split_is_unusable(root):
@@ -296,19 +296,19 @@ def test_a_folder_without_splits_is_refused(tmp_path, damage):
 
 
 def test_a_category_that_is_not_there_is_refused_with_those_that_are(root):
-    with pytest.raises(UserError, match=r"no category 'dresses' in .*: it has shoes"):
+    with pytest.raises(UserError, match=r"no category 'dresses' in .*: found shoes"):
         look_through(root, category="dress")
 
 
 def test_counts_are_compared_with_the_release_where_the_folder_was_not_made_here(root):
     other_category(root, "dress", {"train": ["M", "N"], "val": ["O", "P"], "test": ["Q", "R"]})
     told = look_through(root)
-    assert told["dresses"].findings == {"counts unlike the release's": [
+    assert told["dresses"].findings == {"counts that differ from the release": [
         "2 products of train, released 11452", "2 products of val, released 3817", "2 products of test, released 3818",
         "1 pairs of train, released 5985", "1 pairs of val, released 2017", "1 pairs of test, released 2024"]}  # fmt: skip
     assert not told["shoes"].findings
     put(root, {"image_url/asin2url.dress.txt": "M\thttp://shop/m.jpg\n"})
-    assert "1 addresses, released 19087" in look_through(root)["dresses"].findings["counts unlike the release's"]
+    assert "1 addresses, released 19087" in look_through(root)["dresses"].findings["counts that differ from the release"]
     put(root, {"catalog.json": {"made_by": "fashioniq import-catalog"}})
     assert not look_through(root)["dresses"].findings
 

@@ -108,7 +108,7 @@ def test_an_odd_value_is_refused_with_its_line(benchmark, name, old, new):
 def test_a_split_without_labels_is_refused(benchmark):
     path = benchmark / "Eval/list_eval_partition.txt"
     path.write_text(path.read_text().replace(" val", " test"))
-    with pytest.raises(UserError, match="none of the 0 val"):
+    with pytest.raises(UserError, match="any of the 0 val"):
         read_deepfashion(benchmark)
 
 

@@ -89,16 +89,16 @@ def without(content, key):
     ("content", "told"),
     [
         ('[{"img": "a.jpg", "dialog": ["a c', "is not valid JSON"),
-        ([], "holds no dialogue"),
-        ("7", "holds a int"),
-        ({"data": {"questions": []}}, "lacks 'answers'"),
+        ([], "contains no dialog"),
+        ("7", "found a int"),
+        ({"data": {"questions": []}}, "found no 'answers'"),
         ([*CHATIR, {"img": "a/3.jpg", "dialog": []}], "entry 2: expected"),
         ([*CHATIR, {"img": "a/3.jpg", "dialog": ["a cow", 7]}], "entry 2: expected"),
         ([*CHATIR, "a cow"], "entry 2: expected"),
-        ([*CHATIR, {"img": "a/3.jpg", "dialog": ["a cow", "big? yes"]}], "dialogue 2, of a/3.jpg, has 2 texts, the first has 3"),
-        ([*CHATIR, CHATIR[0]], "has several dialogues of 1 image more than once, as a/1.jpg"),
-        (without(VISDIAL, "answer"), "(KeyError: 'answer'); dialogues of the test split lack their last answer"),
-        (without(VISDIAL, "question"), "dialogue 1: not as VisDial v1.0 has it"),
+        ([*CHATIR, {"img": "a/3.jpg", "dialog": ["a cow", "big? yes"]}], "as in the first, found 2 in dialog 2 (a/3.jpg)"),
+        ([*CHATIR, CHATIR[0]], "has dialogs for 1 image more than once, for example a/1.jpg"),
+        (without(VISDIAL, "answer"), "(KeyError: 'answer'); dialogs of the test split lack their last answer"),
+        (without(VISDIAL, "question"), "dialog 1: not in VisDial v1.0 format"),
     ],
     ids=lambda value: str(value)[-40:],
 )
@@ -110,18 +110,18 @@ def test_what_is_wrong_with_a_file_is_told(content, told, saved):
 
 def test_a_target_outside_the_search_space_is_told(saved):
     path = saved(CHATIR)
-    with pytest.raises(UserError, match=r"lacks the images of 1 of the 2 dialogues .* as a/2.jpg"):
+    with pytest.raises(UserError, match=r"lacks the images of 1 of the 2 dialogs .* for example a/2.jpg"):
         in_search_space(read_dialogues(path), ["a/1.jpg", "b/2.jpg", "c/2.jpg"], path)  # two files called 2.jpg: neither is meant
-    with pytest.raises(UserError, match=r"as a/2.jpg"):
+    with pytest.raises(UserError, match=r"for example a/2.jpg"):
         in_search_space(read_dialogues(path), ["a/1.jpg", "b/2.jpg"], path)  # of another folder
     assert [one.image for one in in_search_space(read_dialogues(path), ["1.jpg", "x\\a\\2.jpg"], path)] == ["1.jpg", "x\\a\\2.jpg"]
 
 
 @pytest.mark.parametrize(("content", "told"), [
-    (["a.jpg", "b.jpg", "a.jpg"], "more than once, as a.jpg"),
-    ([], "should list the names"),
-    (["a.jpg", 7], "should list the names"),
-    ({"a": 1}, "should hold a list"),
+    (["a.jpg", "b.jpg", "a.jpg"], "more than once, for example a.jpg"),
+    ([], "expected a search space"),
+    (["a.jpg", 7], "expected a search space"),
+    ({"a": 1}, "expected a list"),
 ])  # fmt: skip
 def test_a_search_space_names_each_image_once(content, told, saved):
     with pytest.raises(UserError, match=told):

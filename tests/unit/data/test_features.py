@@ -70,9 +70,9 @@ def test_while_products_are_added_the_store_is_the_rows_that_it_counts(root):
 
 
 def test_a_missing_store_is_told_and_so_is_one_without_the_products_asked_for(root):
-    with pytest.raises(UserError, match="is missing: make it with"):
+    with pytest.raises(UserError, match="is missing: create it with"):
         FeatureStore(root / "nowhere")
-    with pytest.raises(UserError, match="has none of the 1 products"):
+    with pytest.raises(UserError, match="has none of the 1 requested products"):
         FeatureStore(root).items(["nobody"])
 
 

@@ -293,7 +293,7 @@ def test_the_words_of_a_store_are_kept_when_it_is_completed_or_added_to(tmp_path
 
 
 def test_two_do_not_fill_a_store_at_a_time(tmp_path):
-    with locked(tmp_path / "dress"), pytest.raises(UserError, match=r"another process is filling .*dress"):
+    with locked(tmp_path / "dress"), pytest.raises(UserError, match=r"another process is writing to .*dress"):
         fill(tmp_path / "dress")
     assert len(fill(tmp_path / "dress")[0].ids) == 9
 
@@ -348,7 +348,7 @@ def test_a_part_in_the_place_of_another_is_told(tmp_path):
     with pytest.raises(Killed):
         fill(tmp_path, extract=Encoder(dies_at=9))
     os.replace(tmp_path / "parts" / "000001.npz", tmp_path / "parts" / "000000.npz")
-    with pytest.raises(UserError, match=r"000000.npz is of other products"):
+    with pytest.raises(UserError, match=r"000000.npz contains other products"):
         fill(tmp_path)
 
 
@@ -356,12 +356,12 @@ def test_a_part_in_the_place_of_another_is_told(tmp_path):
 def test_a_plan_of_another_version_is_told(tmp_path, plan):
     (tmp_path / "parts").mkdir()
     (tmp_path / "parts" / "plan.json").write_text(json.dumps({**FACTS, **plan}))
-    with pytest.raises(UserError, match=r"is of another version: remove .*parts"):
+    with pytest.raises(UserError, match=r"was written by another version: remove .*parts"):
         fill(tmp_path)
 
 
 def test_what_cannot_be_read_at_all_is_told_with_a_reason_and_tried_again(tmp_path):
-    with pytest.raises(UserError, match=r"not one of 10 products could be read.*no picture"):
+    with pytest.raises(UserError, match=r"none of the 10 products could be read.*no picture"):
         fill(tmp_path, extract=Encoder(without=IDS))
     assert len(fill(tmp_path)[0].ids) == 9
 

@@ -333,13 +333,13 @@ def test_names_of_files_that_are_no_text_are_dropped_and_listed(shop):
 
 
 @pytest.mark.parametrize("source, told", [
-    ({"images": "x", "title": "name"}, "--title is about a column: give the table"),
-    ({"images": "x", "attributes": ["name"]}, "--attributes is about a column"),
+    ({"images": "x", "title": "name"}, "--title refers to a column: give the table"),
+    ({"images": "x", "attributes": ["name"]}, "--attributes refers to a column"),
     ({"table": "x", "images": "x"}, "--table needs --id"),
-    ({"table": "x", "id": "sku"}, "give one of them"),
-    ({"table": "x", "id": "sku", "images": "x", "url": "link"}, "give one of them"),
-    ({"table": "x", "id": "sku", "picture": "file", "url": "link"}, "no use with --url"),
-    ({}, "give one of them"),
+    ({"table": "x", "id": "sku"}, "expected either --images"),
+    ({"table": "x", "id": "sku", "images": "x", "url": "link"}, "expected either --images"),
+    ({"table": "x", "id": "sku", "picture": "file", "url": "link"}, "cannot be combined with --url"),
+    ({}, "expected either --images"),
 ])  # fmt: skip
 def test_parts_that_do_not_go_together_are_refused(source, told):
     with pytest.raises(UserError, match=told):
@@ -348,7 +348,7 @@ def test_parts_that_do_not_go_together_are_refused(source, told):
 
 def test_a_tar_of_pictures_is_refused_with_what_to_do(shop):
     (shop.folder / "all.tar.gz").touch()
-    shop.write([row(number) for number in range(40)]).refused("unpack it and give the folder, or make a .zip", images=shop.folder / "all.tar.gz")
+    shop.write([row(number) for number in range(40)]).refused("unpack it and give the folder, or create a .zip", images=shop.folder / "all.tar.gz")
 
 
 def test_a_file_that_is_no_archive_is_refused_as_pictures(shop):
@@ -453,7 +453,7 @@ def test_a_failure_while_writing_leaves_nothing(shop, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(layout, "_place", full)
+    monkeypatch.setattr(layout, "_link_or_copy", full)
     shop.refused("no space left to write")
 
 
@@ -463,7 +463,7 @@ def test_an_interruption_leaves_nothing(shop, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(layout, "_place", interrupted)
+    monkeypatch.setattr(layout, "_link_or_copy", interrupted)
     with pytest.raises(KeyboardInterrupt):
         shop.run()
     assert list(shop.out.parent.iterdir()) == []
@@ -485,18 +485,18 @@ def test_a_csv_in_another_encoding_is_told(shop):
 
 @pytest.mark.parametrize("column", [{"id": "asin"}, {"title": "asin"}, {"attributes": ["asin"]}, {"group": "asin"}, {"where": "asin=1"}])
 def test_a_missing_column_is_told_with_those_that_there_are(shop, column):
-    shop.write([row(number) for number in range(40)]).refused("no column 'asin': it has kind, sku, name, colour, use, style_code", **column)
+    shop.write([row(number) for number in range(40)]).refused("no column 'asin': found kind, sku, name, colour, use, style_code", **column)
 
 
 def test_an_empty_csv_is_told(shop):
     shop.csv.write_text("")
-    shop.refused("the file is empty")
+    shop.refused("found an empty file")
 
 
 def test_a_missing_picture_folder_is_told(shop):
     shop.write([row(number) for number in range(40)], pictures=False)
     shop.images.rmdir()
-    shop.refused("img is not there: give a folder of pictures")
+    shop.refused("img does not exist: give a folder of pictures")
 
 
 def test_no_selected_row_is_told_with_the_values_that_there_are(shop):
@@ -517,13 +517,13 @@ def test_fewer_than_ten_products_are_told(shop):
 
 
 def test_a_split_too_small_for_a_pair_is_told(shop):
-    shop.write([row(number, style_code="one") for number in range(40)]).refused("split would hold 0 products", group="style_code")
+    shop.write([row(number, style_code="one") for number in range(40)]).refused("at least 2 products in the .* split, found 0", group="style_code")
 
 
 @pytest.mark.parametrize("where", ["kind", "=shirt", "", " = "])
 def test_a_malformed_where_is_told(shop, where):
-    shop.write([row(number) for number in range(40)]).refused('"column=value"', where=where)
+    shop.write([row(number) for number in range(40)]).refused("expected column=value", where=where)
 
 
 def test_a_category_that_cannot_name_files_is_refused(shop):
-    shop.write([row(number) for number in range(40)]).refused("cannot name a category", category="a/b")
+    shop.write([row(number) for number in range(40)]).refused("is not a valid category", category="a/b")

@@ -28,7 +28,7 @@ def test_rankings_as_json_are_taken_as_they_are(tmp_path):
         ("run.trec", "q1 Q0 a 1 2 me\nq1 Q0 a 2 1 me\n", "ranks a product twice for the query q1"),
         ("run.json", '{"q1": ["a", "a"]}', "ranks a product twice for the query q1"),
         ("run.json", '{"q1": [1, 2]}', "expected {query: [id, id, …]}"),
-        ("run.json", '["a"]', "should hold a dict"),
+        ("run.json", '["a"]', "expected a dict"),
     ],
 )
 def test_a_malformed_file_is_told(name, text, told, tmp_path):
@@ -54,11 +54,11 @@ def test_vectors_come_with_their_names(tmp_path):
     ("change", "told"),
     [
         ({"vectors": None}, "lacks the arrays vectors"),
-        ({"ids": np.array(["a", "b"])}, "a row of numbers for each"),
-        ({"ids": np.array(["a", "b", "a"])}, "each once"),
+        ({"ids": np.array(["a", "b"])}, "one row of numbers per name"),
+        ({"ids": np.array(["a", "b", "a"])}, "unique names"),
         ({"queries": np.array(["q1", "q2"], dtype=object)}, "names must be text"),
-        ({"vectors": np.full((3, 2), np.nan)}, "not finite"),
-        ({"vectors": np.ones((3, 4))}, "both need the same"),
+        ({"vectors": np.full((3, 2), np.nan)}, "expected finite numbers"),
+        ({"vectors": np.ones((3, 4))}, "vectors of the same length, found 2 and 4"),
     ],
 )
 def test_malformed_vectors_are_told(change, told, tmp_path):
@@ -69,5 +69,5 @@ def test_malformed_vectors_are_told(change, told, tmp_path):
 
 def test_a_file_that_is_no_archive_is_told(tmp_path):
     (tmp_path / "v.npz").write_text("no vectors")
-    with pytest.raises(UserError, match=r"is no \.npz file"):
+    with pytest.raises(UserError, match=r"is not an \.npz file"):
         read_vectors(tmp_path / "v.npz")

@@ -22,7 +22,7 @@ def test_rows_are_those_of_the_split_in_its_order(catalog):
 
 def test_a_missing_file_or_a_row_that_is_none_is_told(catalog):
     (catalog.root / "titles/dress.train.json").write_text('{"a": "A"}')
-    with pytest.raises(UserError, match="a should have"):
+    with pytest.raises(UserError, match="for a, found"):
         product_rows(catalog, "train")
     (catalog.root / "titles/dress.train.json").unlink()
     with pytest.raises(UserError, match="the train titles of dresses is missing"):

@@ -83,7 +83,7 @@ def test_a_zip_that_claims_little_and_holds_much_is_refused(tmp_path, folder):
     content = path.read_bytes()
     assert content.count((30_000_000).to_bytes(4, "little")) == 2  # in front of the member, and in the directory
     path.write_bytes(content.replace((30_000_000).to_bytes(4, "little"), (10).to_bytes(4, "little")))
-    refused("is broken", path, folder)
+    refused("is damaged", path, folder)
     assert sum(map(len, files(folder).values())) <= 10
 
 
@@ -98,7 +98,7 @@ def test_an_archive_cut_short_anywhere_is_refused(tmp_path, folder):
     for number, size in enumerate([0, 1, len(content) // 3, len(content) // 2, 10 * 1024, len(content) - 30, len(content) - 1]):
         path.write_bytes(content[: min(size, len(content) - 1)])
         (folder / str(number)).mkdir()
-        refused("is broken", path, folder / str(number))
+        refused("is damaged", path, folder / str(number))
 
 
 def test_a_damaged_archive_is_refused(tmp_path, folder):
@@ -106,12 +106,12 @@ def test_a_damaged_archive_is_refused(tmp_path, folder):
     content = bytearray(path.read_bytes())
     content[100] ^= 255
     path.write_bytes(content)
-    refused("is broken", path, folder)
+    refused("is damaged", path, folder)
 
 
 def test_what_is_no_archive_is_refused(tmp_path, folder):
     (tmp_path / "a.zip").write_bytes(b"<html>not found</html>" * 100)
-    refused("is broken", tmp_path / "a.zip", folder)
+    refused("is damaged", tmp_path / "a.zip", folder)
 
 
 @pytest.mark.parametrize("name", ["a.tar", "a.TAR.GZ", "a.tgz", "a.tar.xz"])
@@ -133,7 +133,7 @@ def test_an_encrypted_zip_is_refused(tmp_path, folder):
 def test_a_zip_whose_blocks_could_unpack_to_anything_is_refused(tmp_path, folder):
     with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_BZIP2) as archive:
         archive.writestr("1.jpg", bytes(1000))
-    refused("compressed in an unusual way", tmp_path / "a.zip", folder)
+    refused("uses an unsupported compression method", tmp_path / "a.zip", folder)
 
 
 def test_a_full_disk_is_told_as_such(tmp_path, folder, monkeypatch):

@@ -97,8 +97,8 @@ def test_forms_of_many_words_are_found(tmp_path):
         ("word,type\n", "no word below its header"),
         ("word,type\nred,colour\nlace,cloth\n", "line 3: expected a type, one of garment, texture"),
         ("word,type\n--,colour\n", "line 2: expected a word"),
-        ("word,type,synonyms\nred,colour,scarlet\nruby,colour,Scarlet\n", "line 3: 'scarlet' means 'red' since line 2"),
-        ("word,type\nred,colour\nred,colour\n", "line 3: 'red' means 'red' since line 2"),
+        ("word,type,synonyms\nred,colour,scarlet\nruby,colour,Scarlet\n", "line 3: 'scarlet' already means 'red' in line 2"),
+        ("word,type\nred,colour\nred,colour\n", "line 3: 'red' already means 'red' in line 2"),
         ("word,type\nred,colour,scarlet,more\n", "line 2: expected as many fields"),
         ("word,type\nred\n", "line 2: expected as many fields"),
         ('word,type\n"red,colour\n', "line 2: "),
@@ -113,9 +113,9 @@ def test_malformed_csv_is_told_with_its_line(tmp_path, text, told):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("2\nattribute_name attribute_type\nprint 1\n", "should have 2 rows, as its first line says; it has 1"),
-        ("1\nattribute_name attribute_type\nprint 6\n", "line 3: expected a word, once, and its type from 1 to 5, found 'print 6'"),
-        ("1\nattribute_name attribute_type\n\nprint\n", "line 4: expected a word, once, and its type"),
+        ("2\nattribute_name attribute_type\nprint 1\n", "expected 2 rows according to line 1, found 1"),
+        ("1\nattribute_name attribute_type\nprint 6\n", "line 3: expected a new word and its type from 1 to 5, found 'print 6'"),
+        ("1\nattribute_name attribute_type\n\nprint\n", "line 4: expected a new word and its type"),
     ],
 )
 def test_malformed_lists_of_deepfashion_are_told_with_their_line(tmp_path, text, told):

@@ -103,7 +103,7 @@ def test_tokens_with_spaces_as_glove_840b_has_are_passed_over(tmp_path):
 
 def test_a_file_of_no_word_that_is_needed_is_refused(tmp_path):
     (tmp_path / "vectors.txt").write_text(text_of(VECTORS))
-    with pytest.raises(UserError, match="not one of the 1 words"):
+    with pytest.raises(UserError, match="none of the 1 words"):
         load_word_vectors(tmp_path / "vectors.txt", Vocabulary(["rouge"]))
 
 
@@ -130,5 +130,5 @@ def test_what_holds_no_word_vectors_is_refused(tmp_path, content):
 
 
 def test_a_missing_file_of_word_vectors_is_told(tmp_path):
-    with pytest.raises(UserError, match="there is no file of word vectors"):
+    with pytest.raises(UserError, match="there is no word vector file"):
         load_word_vectors(tmp_path / "nowhere.txt", Vocabulary(["red"]))
