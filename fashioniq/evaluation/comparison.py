@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fashioniq.config import Compare
-from fashioniq.evaluation.results import Evaluation, check_comparable, looks, read_evaluation
+from fashioniq.evaluation.results import Evaluation, check_comparable, item_cards, read_evaluation
 from fashioniq.files import UserError, discard, write_json, write_text
 from fashioniq.metrics.measures import measure
 from fashioniq.metrics.ranking import per_dialog
@@ -142,7 +142,7 @@ def _write(out: Path, comparison: dict[str, Any], models: list[_Model], seed: in
     write_text(out / "comparison.csv", csv_table(keys, [[row[key] for key in keys] for row in flat]))
     write_text(out / "comparison.tex", latex_table(HEADER, [_cells(row, decimals) for row in rows]))
     first = models[0]
-    seen, missing = looks(first.seeds[0].metrics)
+    seen, missing = item_cards(first.seeds[0].metrics)
     for number, other in enumerate(models[1:], 1):
         row = rows[number]
         said = (

@@ -101,7 +101,7 @@ def check_comparable(evaluations: Sequence[Evaluation]) -> list[str]:
     return notes
 
 
-def looks(metrics: dict[str, Any]) -> tuple[ItemCards, list[str]]:
+def item_cards(metrics: dict[str, Any]) -> tuple[ItemCards, list[str]]:
     """How the products of an evaluation look, as far as its catalog and its feature store are still where they were; and what is missing."""
     images: dict[str, Path] = {}
     titles: dict[str, str] = {}

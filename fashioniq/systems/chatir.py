@@ -34,12 +34,12 @@ from fashioniq.metrics.chat import repetition
 from fashioniq.models.text import RecordedQueries, TextRetriever, unit
 from fashioniq.systems.places import check_split, first_path, settings_of, store_of
 from fashioniq.systems.search_space import (
-    Searched,
-    Source,
-    given,
+    EncoderSource,
+    SearchSpace,
+    encode_search_space,
+    search_space_of_vectors,
     picture_paths,
-    read_directions,
-    searched,
+    read_unit_vectors,
 )
 from fashioniq.systems.task import Batch, Task
 from fashioniq.trained import load_dialog_encoder, pick_device
@@ -108,7 +108,7 @@ def build(options: EvalChatIR) -> list[Task]:
     if len(files) < len(paths):
         raise UserError(f"two of --dialogues have the same name: {', '.join(map(str, paths))}; rename one")
     images = picture_paths(options.images, space)
-    source = _searched(options, space, images)
+    source = _search_space(options, space, images)
     if options.images and not images:
         print(f"note: {options.images} has no picture of the search space, such as {space[0]}: the page shows none")
     separator = source.joined if options.separator is None else options.separator
@@ -148,12 +148,12 @@ def _check(options: EvalChatIR) -> None:
         raise UserError(f"--query-vectors has {counts}: give one for each")
 
 
-def _searched(options: EvalChatIR, space: Sequence[str], images: dict[str, Path]) -> Searched:
+def _search_space(options: EvalChatIR, space: Sequence[str], images: dict[str, Path]) -> SearchSpace:
     device = pick_device(options.device)
     if options.gallery_vectors:
-        return given(options.gallery_vectors, space, device)
+        return search_space_of_vectors(options.gallery_vectors, space, device)
     assert options.encoder is not None, "_check has seen to it"
-    source = Source(
+    source = EncoderSource(
         options.encoder,
         device,
         options.weights,
@@ -162,18 +162,18 @@ def _searched(options: EvalChatIR, space: Sequence[str], images: dict[str, Path]
         workers=options.workers,
         batch_size=options.batch_size,
     )
-    return searched(source, space, images)
+    return encode_search_space(source, space, images)
 
 
 def _retriever(
-    options: EvalChatIR, source: Searched, separator: str, dialogues: Sequence[Dialogue], *, number: int
+    options: EvalChatIR, source: SearchSpace, separator: str, dialogues: Sequence[Dialogue], *, number: int
 ) -> tuple[Callable[[Sequence[int]], Retriever], dict[str, Any]]:
     """The retriever of some dialogs, and how many texts of each round exceed the encoder's limit."""
     rounds = len(dialogues[0].rounds)
     if source.encoder is None:
         path, size = Path(options.query_vectors[number]), source.vectors_ND.shape[1]
         what = "dialogs × rounds × D of the gallery's vectors"
-        vectors_NTD = read_directions(path, (len(dialogues), rounds, size), what).to(source.vectors_ND.device)
+        vectors_NTD = read_unit_vectors(path, (len(dialogues), rounds, size), what).to(source.vectors_ND.device)
         return lambda rows: RecordedQueries(vectors_NTD[list(rows)]), {"query": f"vectors of {path}"}
     cut = []
     for round in range(rounds):

@@ -23,7 +23,7 @@ from fashioniq.llm.local import LanguageModel
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Asker, Retriever
 from fashioniq.models.text import NoSearch, TextRetriever
-from fashioniq.systems.search_space import Source, searched
+from fashioniq.systems.search_space import EncoderSource, encode_search_space
 from fashioniq.trained import pick_device
 
 ENDPOINT = "endpoint:"
@@ -50,7 +50,7 @@ def searched_by_text(settings: Asking, catalog: Catalog) -> tuple[Retriever, Gal
     is_run = (Path(settings.encoder) / "model.json").is_file()
     own = features_folder(catalog.root, catalog.category, None)
     features = settings.features or (own if is_run else own.with_name(f"{own.name}-{Path(settings.encoder).name}"))
-    found = searched(Source(settings.encoder, pick_device(settings.device), features=features), catalog.ids(settings.split), catalog.images)
+    found = encode_search_space(EncoderSource(settings.encoder, pick_device(settings.device), features=features), catalog.ids(settings.split), catalog.images)
     assert found.encoder is not None, "only own vectors have none"
     return TextRetriever(found.encoder, found.joined), found.gallery()
 

@@ -26,7 +26,7 @@ SUFFIXES = ("", ".jpg", ".jpeg", ".png", ".webp")
 
 
 @dataclass(frozen=True)
-class Searched:
+class SearchSpace:
     """The images that are searched, as vectors of unit length, who encodes the texts (none where queries are vectors), and what that depends on."""
 
     ids: list[str]
@@ -41,7 +41,7 @@ class Searched:
 
 
 @dataclass(frozen=True)
-class Source:
+class EncoderSource:
     """Who encodes and where pictures come from: a run or the name of CLIP or BLIP, other weights of BLIP, a feature store, the pictures' folder."""
 
     encoder: str
@@ -54,7 +54,7 @@ class Source:
 
 
 @dataclass
-class SpacePictures:
+class SearchSpacePictures:
     """The pictures of a search space as a PictureSource wants them."""
 
     root: Path
@@ -73,24 +73,24 @@ def picture_paths(folder: Path | None, names: Sequence[str]) -> dict[str, Path]:
     return found
 
 
-def given(path: Path, space: Sequence[str], device: torch.device) -> Searched:
+def search_space_of_vectors(path: Path, space: Sequence[str], device: torch.device) -> SearchSpace:
     """Vectors of the user's own, in the order of the search space. Raises UserError where they do not fit it."""
-    vectors_ND = read_directions(path, (len(space), None), "images × D, in the order of the search space")
-    return Searched(list(space), vectors_ND.to(device), None, {"encoder": f"vectors of {path}"})
+    vectors_ND = read_unit_vectors(path, (len(space), None), "images × D, in the order of the search space")
+    return SearchSpace(list(space), vectors_ND.to(device), None, {"encoder": f"vectors of {path}"})
 
 
-def searched(source: Source, space: Sequence[str], images: dict[str, Path]) -> Searched:
+def encode_search_space(source: EncoderSource, space: Sequence[str], images: dict[str, Path]) -> SearchSpace:
     """The search space as the encoder sees it, and the encoder. Raises UserError where it cannot be had or does not fit."""
     if (Path(source.encoder) / "model.json").is_file():
         return _of_run(source, space)
     encoder = load_pretrained(source.encoder, source.weights).to(source.device)
-    store = _filled(source, encoder, space, images)
+    store = _filled_store(source, encoder, space, images)
     items = store.items(space)
     facts = {"encoder": source.encoder, "model": encoder.kind, "weights": str(source.weights or "its own"), "limit": encoder.limit}
-    return Searched(items.ids, unit(items.features_ND).to(source.device), encoder, facts | {"store": str(store.root)})
+    return SearchSpace(items.ids, unit(items.features_ND).to(source.device), encoder, facts | {"store": str(store.root)})
 
 
-def _of_run(source: Source, space: Sequence[str]) -> Searched:
+def _of_run(source: EncoderSource, space: Sequence[str]) -> SearchSpace:
     if source.features is None or source.weights:
         raise UserError(f"{source.encoder} is a run of train-dialog-encoder: give the images' feature store with --features, and no --weights")
     store = FeatureStore(source.features)
@@ -100,10 +100,10 @@ def _of_run(source: Source, space: Sequence[str]) -> Searched:
     with torch.no_grad():
         vectors_ND = unit(encoder.embed_images(items.features_ND.to(source.device)))
     facts = {"encoder": source.encoder, "model": "dialog encoder", "limit": encoder.limit, "store": str(store.root)}
-    return Searched(items.ids, vectors_ND, encoder, facts, joined)
+    return SearchSpace(items.ids, vectors_ND, encoder, facts, joined)
 
 
-def read_directions(path: Path, shape: tuple[int | None, ...], told: str) -> Tensor:
+def read_unit_vectors(path: Path, shape: tuple[int | None, ...], layout: str) -> Tensor:
     """The vectors of a .npy file at unit length, float32. Raises UserError for another shape, and vectors that have no direction."""
     try:
         array = np.load(path, allow_pickle=False, mmap_mode="r")
@@ -111,7 +111,7 @@ def read_directions(path: Path, shape: tuple[int | None, ...], told: str) -> Ten
         raise UserError(f"cannot read {path} as a .npy array: {error}") from error
     wanted = " × ".join("D" if length is None else f"{length:,}" for length in shape)
     if array.dtype.kind not in "fiu" or array.ndim != len(shape) or any(a not in (b, None) for b, a in zip(array.shape, shape, strict=True)):
-        raise UserError(f"{path} should hold {wanted} numbers ({told}); it holds {array.dtype} of shape {array.shape}")
+        raise UserError(f"{path} should hold {wanted} numbers ({layout}); it holds {array.dtype} of shape {array.shape}")
     vectors_ND = torch.from_numpy(np.array(array.reshape(-1, array.shape[-1]), np.float32))
     length_N = vectors_ND.norm(dim=1)
     if not (good_N := length_N.isfinite() & (length_N > 0)).all():
@@ -119,7 +119,7 @@ def read_directions(path: Path, shape: tuple[int | None, ...], told: str) -> Ten
     return torch.cat([unit(part) for part in vectors_ND.split(65536)]).view(array.shape)
 
 
-def _filled(source: Source, encoder: ImageText, space: Sequence[str], images: dict[str, Path]) -> FeatureStore:
+def _filled_store(source: EncoderSource, encoder: ImageText, space: Sequence[str], images: dict[str, Path]) -> FeatureStore:
     """The store of the images' vectors, filled with what it lacks as far as there are pictures."""
     facts: dict[str, Any] = {
         "encoder": encoder.kind,
@@ -135,7 +135,7 @@ def _filled(source: Source, encoder: ImageText, space: Sequence[str], images: di
     if not images and not (root / "store.json").exists():
         where = f"{source.images} has no picture of the search space, as {space[0]}" if source.images else f"{root} is no store"
         raise UserError(f"{where}: give the folder that the search space's names begin in with --images")
-    pictures, encode = SpacePictures(source.images or root, images), ImageVectors(encoder)
+    pictures, encode = SearchSpacePictures(source.images or root, images), ImageVectors(encoder)
     extract = PictureSource(pictures, _pixels, source.workers, encode, source.batch_size, attributes_of=None)
     with Progress() as bar:
         task = bar.add_task(f"images: {encoder.kind}", total=None)
