@@ -64,7 +64,7 @@ def _system(settings: Chat) -> tuple[System, Path]:
         settings.questioner == "candidate-aware" and not settings.predictor
     ):
         return system, run
-    catalog, store = chatir.place_of(run, features=features, data=data, category=category)
+    catalog, store = chatir.run_data(run, features=features, data=data, category=category)
     asker = asker_of(replace(settings, features=store.root), catalog, system.gallery)([0])
     return replace(system, asker=Limited(asker, settings.rounds)), run
 

@@ -218,7 +218,7 @@ def test_pictures_that_are_missing_are_told_and_a_target_must_have_one(few, eval
     assert sorted(store["failures"]) == ["photos/0030.png", "photos/0031.png"]
     assert "95.00 % of the search space" in (few / "some/report.html").read_text()
     (few / "photos/0003.png").unlink()
-    assert "have no picture that can be read, as photos/0003.png" in refused(encoder=tiny_clip, images=few, features=few / "other")
+    assert "have no readable picture, such as photos/0003.png" in refused(encoder=tiny_clip, images=few, features=few / "other")
 
 
 def test_pictures_that_come_later_are_added(few, evaluate, tiny_clip):
@@ -234,13 +234,13 @@ def test_pictures_that_come_later_are_added(few, evaluate, tiny_clip):
 @pytest.mark.parametrize(
     ("name", "change", "told"),
     [
-        ("Q.npy", lambda q: q[:11], "should hold 12 × 3 × 16 numbers"),
-        ("Q.npy", lambda q: q[:, :2], "should hold 12 × 3 × 16 numbers"),
-        ("Q.npy", lambda q: q[..., :8], "should hold 12 × 3 × 16 numbers"),
-        ("G.npy", lambda g: g[:39], "should hold 40 × D numbers (images × D, in the order of the search space)"),
+        ("Q.npy", lambda q: q[:11], "expected 12 × 3 × 16 numbers"),
+        ("Q.npy", lambda q: q[:, :2], "expected 12 × 3 × 16 numbers"),
+        ("Q.npy", lambda q: q[..., :8], "expected 12 × 3 × 16 numbers"),
+        ("G.npy", lambda g: g[:39], "expected 40 × D numbers (images × D, in the order of the search space)"),
         ("G.npy", lambda g: np.where(np.arange(40)[:, None] == 7, np.nan, g), "1 vectors are NaN, infinite or zero, the first in row 7"),
         ("Q.npy", lambda q: q * (np.arange(3) != 1)[:, None], "12 vectors are NaN, infinite or zero, the first in row 1"),
-        ("G.npy", lambda g: g.astype(str), "it holds <U"),
+        ("G.npy", lambda g: g.astype(str), "found <U"),
     ],
 )
 def test_vectors_that_do_not_fit_are_told(name, change, told, few, refused):
@@ -251,12 +251,12 @@ def test_vectors_that_do_not_fit_are_told(name, change, told, few, refused):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({}, "it is not clear who encodes"),
-        ({"encoder": "clip", "query_vectors": "Q.npy", "gallery_vectors": "G.npy"}, "it is not clear who encodes"),
-        ({"query_vectors": "Q.npy"}, "it is not clear who encodes"),
-        ({"query_vectors": "Q.npy", "gallery_vectors": "G.npy", "separator": " "}, "--separator is for an --encoder"),
-        ({"query_vectors": ["Q.npy", "Q.npy"], "gallery_vectors": "G.npy"}, "--query-vectors names 2 files for 1"),
-        ({"dialogues": []}, "no dialogues are named"),
+        ({}, "give either --encoder, or both"),
+        ({"encoder": "clip", "query_vectors": "Q.npy", "gallery_vectors": "G.npy"}, "give either --encoder, or both"),
+        ({"query_vectors": "Q.npy"}, "give either --encoder, or both"),
+        ({"query_vectors": "Q.npy", "gallery_vectors": "G.npy", "separator": " "}, "--separator needs --encoder"),
+        ({"query_vectors": ["Q.npy", "Q.npy"], "gallery_vectors": "G.npy"}, "for each of --dialogues: expected 1, found 2"),
+        ({"dialogues": []}, "no dialogs given"),
         ({"encoder": "nowhere/to/be/found", "images": "."}, "cannot load nowhere/to/be/found"),
     ],
     ids=str,
@@ -280,7 +280,7 @@ def test_an_encoder_that_makes_no_numbers_is_told(few, refused, tiny_clip, monke
     from fashioniq.models.text import CLIP
 
     monkeypatch.setattr(CLIP, "encode", lambda self, texts: torch.full((len(texts), 8), torch.nan))
-    assert "makes queries that are not finite numbers" in refused(encoder=tiny_clip, images=few)
+    assert "the queries are not finite numbers" in refused(encoder=tiny_clip, images=few)
 
 
 def test_weights_that_are_none_are_told(few, refused, tiny_blip):
