@@ -37,9 +37,9 @@ from fashioniq.systems.search_space import (
     EncoderSource,
     SearchSpace,
     encode_search_space,
-    search_space_of_vectors,
     picture_paths,
     read_unit_vectors,
+    search_space_of_vectors,
 )
 from fashioniq.systems.task import Batch, Task
 from fashioniq.trained import load_dialog_encoder, pick_device
