@@ -144,10 +144,10 @@ def refused(project, options, capsys):
 def test_mistakes_in_the_lists_are_told_before_anything_is_computed(refused, options, runs, recurrent):
     retrievers = options["retrievers"]
     assert "listed twice" in refused(retrievers=[retrievers[0], retrievers[0]])
-    assert "not a retriever" in refused(retrievers=[recurrent / "captioner"])
+    assert "expected a retriever" in refused(retrievers=[recurrent / "captioner"])
     assert "seeds of one retriever" in refused(retrievers=[f"{retrievers[0]},{retrievers[1]}"])
-    assert "another" in refused(retrievers=[*retrievers, runs.retriever])  # of other features
-    assert "no run" in refused(users=["nowhere"])
+    assert "other features" in refused(retrievers=[*retrievers, runs.retriever])  # of other features
+    assert "no such folder" in refused(users=["nowhere"])
     assert "--retrievers" in refused(retrievers=[])
 
 

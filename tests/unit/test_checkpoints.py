@@ -84,7 +84,7 @@ def test_weights_of_another_model_are_refused_in_one_line(tmp_path):
 
 
 def test_what_is_missing_is_named(tmp_path):
-    with pytest.raises(UserError, match=r"there is no run .*nowhere: train the captioner first"):
+    with pytest.raises(UserError, match=r"expected a captioner in .*nowhere, found no such folder; train it first"):
         read_facts(tmp_path / "nowhere", "captioner")
     with pytest.raises(UserError, match=r"there is no file .*model.json"):
         read_facts(tmp_path, "captioner")
@@ -94,7 +94,7 @@ def test_what_is_missing_is_named(tmp_path):
 
 def test_a_run_of_another_kind_is_refused(tmp_path):
     write_json(tmp_path / "model.json", {"kind": "captioner"})
-    with pytest.raises(UserError, match="holds a captioner, not a retriever"):
+    with pytest.raises(UserError, match="expected a retriever, found a captioner"):
         read_facts(tmp_path, "retriever")
 
 
@@ -130,7 +130,7 @@ def test_a_run_fits_the_store_that_it_was_trained_on():
 @pytest.mark.parametrize("key", IDENTITY)
 def test_a_run_of_other_features_is_refused_by_name(key):
     facts = {"category": "dresses", "features": {**IDENTITY, key: "another"}}
-    with pytest.raises(UserError, match=f"another {key} than features/dress holds"):
+    with pytest.raises(UserError, match=rf"other features than features/dress provides \({key}: "):
         check_fits("run", facts, "dresses", Store)
 
 
