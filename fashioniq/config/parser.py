@@ -1,4 +1,4 @@
-"""Parsers of the commands: every field of a settings dataclass is a flag and a key of YAML files."""
+"""Parsers of the commands: each field of a settings dataclass is a flag and a key of YAML files."""
 
 import dataclasses
 import sys
@@ -18,10 +18,9 @@ UNSET = dataclasses.MISSING
 
 
 class Parser(ArgumentParser):
-    """A parser that reports a mistake in one line and exits with code 2, and reads YAML files of earlier
-    versions."""
+    """Parser that reports a mistake in one line with exit code 2, and accepts YAML files of earlier versions."""
 
-    commands = ("", "")  # given, and run
+    commands = ("", "")  # the command given, and the one that runs
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         self.exit(2, f"error: {' '.join(message.split())}; see {self.prog} --help\n")
@@ -33,7 +32,7 @@ class Parser(ArgumentParser):
             with open(path, encoding="utf-8") as file:
                 values = yaml.safe_load(file)
             if not isinstance(values, dict | None):
-                raise UserError(f"expected options and values in {path}, found {type(values).__name__}")
+                raise UserError(f"expected options and values, found {type(values).__name__}")
             text = yaml.safe_dump(new_keys(*self.commands, values or {}), sort_keys=False, allow_unicode=True)
         except (OSError, ValueError, yaml.YAMLError) as error:
             self.error(f"cannot read {path}: {error}")
@@ -43,7 +42,7 @@ class Parser(ArgumentParser):
 
 
 class Several(Action):
-    """All values of a flag that may be given several times; they replace those of a YAML file."""
+    """Collects the values of a repeated flag; they replace those of a YAML file."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
         self.given = [*getattr(self, "given", ()), *values]
@@ -51,19 +50,17 @@ class Several(Action):
 
 
 def parser_of(command: str, kind: type, given: str | None = None) -> Parser:
-    """The parser of a command with the settings `kind`; `given` is the old command that was asked for, if
-    another."""
+    """Parser of a command with the settings `kind`; `given` is the name of an earlier version, if different."""
     parser = Parser(prog=f"fashioniq {command}", description=kind.__doc__)
     parser.commands = (given or command, command)
-    about = "YAML file with any of the options below; flags after it take precedence"
+    about = "YAML file with any of the options below; later flags take precedence"
     parser.add_argument("--config", action=ActionConfigFile, help=about)
     _add_options(parser, parser, kind, "")
     return parser
 
 
 def parse(command: str, kind: type, arguments: Sequence[str], given: str | None = None) -> Any:
-    """The settings of a command. Exits with code 2 at an unknown or malformed argument; prints a notice about
-    old flags."""
+    """Settings of a command. Exits with code 2 on an unknown or malformed argument; notes old flags on stderr."""
     parser = parser_of(command, kind, given)
     try:
         flags, notice = new_flags(given or command, command, arguments)
