@@ -9,9 +9,12 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 from filelock import FileLock, Timeout
+
+T = TypeVar("T")
 
 _TEMPORARY = re.compile(r"\..+-[a-z0-9_]{8}(\.[a-z]+)?")  # the names that mkstemp gives in `atomic_write`
 
@@ -22,7 +25,7 @@ class UserError(Exception):
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """Give a temporary path beside `path`; at a clean exit it is synced and takes the name, else it is removed.
+    """Yield a temporary path beside `path`; it takes the name at a clean exit, synced, else it is removed.
 
     Raises UserError where the disk is full or the folder cannot be written.
     """
@@ -67,27 +70,33 @@ def remove_leftovers(folder: Path) -> None:
 
 @contextmanager
 def locked(folder: Path, wait: bool = False) -> Iterator[None]:
-    """Make a folder and keep other processes from filling it meanwhile; the lock ends with the process, killed or not.
+    """Make a folder and keep other processes from filling it; the lock ends with the process, killed or not.
 
-    The lock is a file beside the folder, whose contents stay untouched. Raises UserError where another process has the lock and `wait` is
-    false, or the folder cannot be made. Where no lock file can be made, because of the file system or its permissions, nothing is locked.
+    The lock is a file beside the folder, whose contents stay untouched. Raises UserError where another
+    process has the lock and `wait` is false, or the folder cannot be made. Where no lock file can be made,
+    because of the file system or its permissions, nothing is locked.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise cannot_write(folder, error) from error
     place = folder.resolve()
-    lock = FileLock(place.parent / f".{place.name}.lock", -1 if wait else 0, mode=0o666, fallback_to_soft=False)
+    lock = FileLock(
+        place.parent / f".{place.name}.lock", -1 if wait else 0, mode=0o666, fallback_to_soft=False
+    )
     with ExitStack() as at_end:
         try:
             lock.acquire()
         except Timeout as error:
-            raise UserError(f"another process is filling {folder}: wait until it is done, or stop it") from error
+            raise UserError(
+                f"another process is filling {folder}: wait until it is done, or stop it"
+            ) from error
         except OSError:
             pass
         else:
             at_end.callback(lock.release)
-            at_end.callback(_remove, Path(lock.lock_file))  # before the release: a process that waits sees it and makes a new one
+            # Removed before the release: a process that waits sees it and makes a new one.
+            at_end.callback(_remove, Path(lock.lock_file))
         yield
 
 
@@ -115,7 +124,8 @@ def writing(path: Path) -> Iterator[None]:
 def write_text(path: Path, text: str) -> None:
     """Write a UTF-8 text file, whole or not at all."""
     with atomic_write(path) as temporary:
-        temporary.write_text(text, encoding="utf-8", errors="replace")  # halves of a character, as cut texts have them, are no UTF-8
+        # Halves of a character, which cut texts can end with, are no UTF-8.
+        temporary.write_text(text, encoding="utf-8", errors="replace")
 
 
 def append_line(path: Path, line: str) -> None:
@@ -137,7 +147,7 @@ def append_line(path: Path, line: str) -> None:
 
 
 def discard(folder: Path, *patterns: str) -> None:
-    """Remove the files of an earlier result, the patterns' in their order, so that none outlives what it belongs to. Raises UserError."""
+    """Remove the files of an earlier result in the order of the patterns. Raises UserError."""
     for path in (path for pattern in patterns for path in sorted(folder.glob(pattern))):
         try:
             path.unlink(missing_ok=True)
@@ -157,13 +167,15 @@ def write_jsonl(path: Path, records: Iterable[Any]) -> None:
 
 @contextmanager
 def reading(path: Path, what: str, need: str) -> Iterator[None]:
-    """Raise UserError for a text file that cannot be read inside; `what` names it, `need` says what to do where it is missing."""
+    """Raise UserError for a text file that cannot be read; `need` says what to do where it is missing."""
     try:
         yield
     except FileNotFoundError as error:
         raise UserError(f"there is no {what} {path}: {need}") from error
     except UnicodeDecodeError as error:
-        raise UserError(f"the {what} {path} is not UTF-8 text ({error.reason} at byte {error.start}): save it in UTF-8") from error
+        raise UserError(
+            f"the {what} {path} is not UTF-8 text ({error.reason} at byte {error.start}): save it in UTF-8"
+        ) from error
     except OSError as error:
         raise UserError(f"cannot read the {what} {path}: {error.strerror}") from error
 
@@ -190,6 +202,21 @@ def read_json(path: Path, what: str, kind: type | None = None) -> Any:
     if kind is not None and not isinstance(content, kind):
         raise UserError(f"{what} {path} should hold a {kind.__name__}, it holds a {type(content).__name__}")
     return content
+
+
+def typed(content: dict[str, Any], kind: type[T], path: Path, repair: str) -> T:
+    """The content of a JSON file as a msgspec struct; keys that the struct lacks are ignored.
+
+    Raises UserError for missing keys and wrong types; `repair` says what to do then.
+    """
+    fields = msgspec.structs.fields(kind)  # type: ignore[arg-type]
+    required = {field.encode_name for field in fields if field.required}
+    if missing := required - set(content):
+        raise UserError(f"{path} lacks {', '.join(sorted(missing))}: {repair}")
+    try:
+        return msgspec.convert(content, kind)
+    except msgspec.ValidationError as error:
+        raise UserError(f"{path} is malformed ({' '.join(str(error).split())}): {repair}") from error
 
 
 def checksum(path: Path) -> str:

@@ -1,7 +1,8 @@
-"""One patient HTTP client: time-outs, retries, Retry-After, redirects and size limits, with one policy for all downloads.
+"""One patient HTTP client: time-outs, retries, Retry-After, redirects and size limits for all downloads.
 
-The retry loop is our own because a retry has to cover the body of a response too, and a Retry-After has to rest all requests to a
-host while it blocks no request to another one. Libraries that retry in the transport of httpx see neither.
+The retry loop is our own because a retry has to cover the body of a response too, and a Retry-After has to
+rest all requests to a host while it blocks no request to another one. Libraries that retry in the transport
+of httpx see neither.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ import httpx
 from fashioniq import __version__
 from fashioniq.files import UserError
 
-PAUSE = 1.0  # seconds before the second attempt, doubled before each further one, plus a random part of up to PAUSE
+PAUSE = 1.0  # seconds before the second attempt, doubled before each further one, plus up to PAUSE at random
 LONGEST_PAUSE = 60.0  # seconds
 LONGEST_REST = 120.0  # seconds that a Retry-After can ask for
 MAX_REDIRECTS = 5
@@ -30,16 +31,19 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Policy:
-    """Limits of a request: further attempts, seconds of one attempt, seconds without a byte (None: no limit), bytes of a body."""
+    """Limits of a request."""
 
-    retries: int = 4
-    timeout: float = 30.0
-    silence: float | None = None
-    max_bytes: int = 20_000_000
+    retries: int = 4  # further attempts
+    timeout: float = 30.0  # seconds of one attempt, with its body
+    silence: float | None = None  # seconds without a byte
+    max_bytes: int = 20_000_000  # of a body
 
 
 class Unfetched(Exception):
-    """An address without a usable file. `reason` is "dead", "broken", or "failed" where a later run may succeed."""
+    """An address without a usable file.
+
+    `reason` is "dead", "broken", or "failed" where a later run may succeed.
+    """
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
@@ -80,7 +84,10 @@ class Reply:
             raise Unfetched("dead", str(status))
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The body as it was sent: decompressing could turn a few bytes into gigabytes. Raises Unfetched above the size limit."""
+        """The body as it was sent: decompressing could turn a few bytes into gigabytes.
+
+        Raises Unfetched above the size limit.
+        """
         async for chunk in self.response.aiter_raw():
             self.size += len(chunk)
             if self.size > self.max_bytes:
@@ -105,9 +112,12 @@ class Client:
 
     @asynccontextmanager
     async def get(self, url: httpx.URL) -> AsyncIterator[Reply]:
-        """One attempt, which has to end, body included, within the policy's `timeout`. Redirects are not followed.
+        """One attempt, which has to end, body included, within the policy's `timeout`.
 
-        Raises NoAnswer without a response, Busy where the connection breaks or time is up, Unfetched where the request is impossible.
+        Redirects are not followed.
+
+        Raises NoAnswer without a response, Busy where the connection breaks or time is up, Unfetched where
+        the request is impossible.
         """
         deadline = asyncio.get_running_loop().time() + self._policy.timeout
         response = await self._send(url, deadline)
@@ -160,9 +170,12 @@ async def retried(attempt: Callable[[], Awaitable[T]], retries: int) -> T:
 
 
 async def follow(address: str, visit: Callable[[httpx.URL], Awaitable[httpx.URL | None]]) -> None:
-    """Visit an address, and those that it redirects to, over http and https alone. Raises Unfetched after MAX_REDIRECTS.
+    """Visit an address, and those that it redirects to, over http and https alone.
 
-    Redirects are not left to httpx: each host has limits of its own, and httpx reads the body of a redirect to its end.
+    Raises Unfetched after MAX_REDIRECTS.
+
+    Redirects are not left to httpx: each host has limits of its own, and httpx reads the body of a redirect
+    to its end.
     """
     url = parse(address)
     for _ in range(1 + MAX_REDIRECTS):

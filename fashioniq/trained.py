@@ -9,7 +9,6 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from fashioniq.checkpoints import check_features, check_fits, load_weights, read_facts
 from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
@@ -21,8 +20,18 @@ from fashioniq.models.dialog_encoder import DialogEncoder, TextHalf, TextTower
 from fashioniq.models.retriever import DialogRetriever, Listener
 from fashioniq.models.rnn import RNNCaptioner, RNNRetriever
 from fashioniq.models.text import ImageText, load_text_encoder
+from fashioniq.runs import (
+    CaptionerRun,
+    DialogEncoderRun,
+    RetrieverRun,
+    check_features,
+    check_fits,
+    load_weights,
+    read_run,
+)
 
 M = TypeVar("M", bound=nn.Module)
+R = TypeVar("R", CaptionerRun, RetrieverRun)
 Architecture = tuple[type[ModelConfig], Callable[..., M]]  # the model is called with its config and the sizes of the data
 
 CAPTIONERS: dict[str, Architecture[Speaker]] = {
@@ -43,40 +52,41 @@ def create(architectures: Mapping[str, Architecture[M]], kind: str, sizes: Mappi
     return model_class(config, **of_data)
 
 
-def load_captioner(run: Path, category: str, store: FeatureStore) -> tuple[Speaker, Vocabulary, dict[str, Any]]:
-    """A trained captioner, its vocabulary and its facts, checked against the category and the features."""
-    return _load(run, "captioner", CAPTIONERS, category, store)
+def load_captioner(run: Path, category: str, store: FeatureStore) -> tuple[Speaker, Vocabulary, CaptionerRun]:
+    """A trained captioner, its vocabulary and its description, checked against the category and the features."""
+    return _load(run, CaptionerRun, CAPTIONERS, category, store)
 
 
-def load_retriever(run: Path, category: str, store: FeatureStore) -> tuple[Listener, Vocabulary, dict[str, Any]]:
-    """A trained retriever, its vocabulary and its facts, checked against the category and the features."""
-    return _load(run, "retriever", RETRIEVERS, category, store)
+def load_retriever(run: Path, category: str, store: FeatureStore) -> tuple[Listener, Vocabulary, RetrieverRun]:
+    """A trained retriever, its vocabulary and its description, checked against the category and the features."""
+    return _load(run, RetrieverRun, RETRIEVERS, category, store)
 
 
 def _load(
-    run: Path, kind: str, architectures: Mapping[str, Architecture[M]], category: str, store: FeatureStore
-) -> tuple[M, Vocabulary, dict[str, Any]]:
-    facts = read_facts(run, kind)
-    check_fits(run, facts, category, store)
-    if (name := facts["model"]) not in architectures:
-        raise UserError(f"{run} holds an unknown kind of {kind}: expected {', '.join(architectures)}, found {name!r}")
-    model = create(architectures, name, facts["sizes"])
+    run: Path, kind: type[R], architectures: Mapping[str, Architecture[M]], category: str, store: FeatureStore
+) -> tuple[M, Vocabulary, R]:
+    about = read_run(run, kind)
+    check_fits(run, about, category, store)
+    if about.model not in architectures:
+        expected = ", ".join(architectures)
+        raise UserError(f"{run} holds an unknown kind of {kind.KIND}: expected {expected}, found {about.model!r}")
+    model = create(architectures, about.model, about.sizes)
     load_weights(run, model)
-    return model.eval(), Vocabulary(facts["words"][len(SPECIAL) :]), facts
+    return model.eval(), Vocabulary(about.words[len(SPECIAL) :]), about
 
 
 def load_dialog_encoder(run: Path, store: FeatureStore) -> tuple[TextTower, str]:
     """A trained dialog encoder and what stood between the rounds of its dialogs. Raises UserError where it was trained on other features."""
-    facts = read_facts(run, "dialog encoder")
-    check_features(run, facts, store)
-    if facts["model"] == "transformer":
-        config, of_data = DialogEncoderConfig.of_sizes("transformer", facts["sizes"])
-        vocabulary = Vocabulary(facts["words"][len(SPECIAL) :])
+    about = read_run(run, DialogEncoderRun)
+    check_features(run, about, store)
+    if about.model == "transformer":
+        config, of_data = DialogEncoderConfig.of_sizes("transformer", about.sizes)
+        vocabulary = Vocabulary(about.words[len(SPECIAL) :])
         model: TextTower = DialogEncoder(config, vocabulary=vocabulary, **of_data)
     else:
-        model = TextHalf(load_pretrained(facts["encoder"]))
+        model = TextHalf(load_pretrained(about.encoder))
     load_weights(run, model)
-    return model.eval(), facts["joined"]
+    return model.eval(), about.joined
 
 
 def load_pretrained(name: str, weights: Path | None = None) -> ImageText:

@@ -7,8 +7,10 @@ import os
 import pickle
 import shutil
 import signal
+import threading
 import time
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
@@ -308,3 +310,44 @@ def tiny_clip(tmp_path_factory):
     config = transformers.CLIPConfig(text_config=text, vision_config=vision, projection_dim=8, initializer_factor=10.0)
     transformers.CLIPModel(config).save_pretrained(folder)
     return folder
+
+
+@pytest.fixture
+def http_server(monkeypatch):
+    """Start a server of this process: `http_server(answer)` calls `answer(handler)` for each request.
+
+    The server has its `address`, a `lock` for what `answer` counts, and an event `closing` for answers that wait.
+    """
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    started = []
+
+    def http_server(answer):
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self):
+                try:
+                    answer(self)
+                except OSError:  # the client went away
+                    self.close_connection = True
+
+            do_POST = do_GET
+
+            def log_message(self, *_):
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        server.daemon_threads, server.handle_error = True, lambda *_: None
+        server.lock, server.closing = threading.Lock(), threading.Event()
+        server.address = f"http://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        started.append((server, thread))
+        return server
+
+    yield http_server
+    for server, thread in started:
+        server.closing.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()

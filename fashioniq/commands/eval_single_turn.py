@@ -35,7 +35,7 @@ def _of_run(settings: EvalSingleTurn, number: int, catalog: Catalog) -> Searcher
     folder, device = Path(settings.run[number]), pick_device(settings.device)
     retriever, vocabulary, facts = load_retriever(folder, catalog.category, store)
     retriever.to(device)
-    if facts["data"]["fingerprint"] != catalog.fingerprint():
+    if facts.data.fingerprint != catalog.fingerprint():
         print(
             f"note: the splits or captions of {catalog.category} differ from those that {folder} was trained on"
         )
@@ -48,13 +48,13 @@ def _of_run(settings: EvalSingleTurn, number: int, catalog: Catalog) -> Searcher
         query_QD = query_vectors(retriever, gallery, queries, vocabulary, max_words, batch_size=settings.batch_size)
         return search(gallery, query_QD, queries, settings.exclude_candidate, settings.batch_size)
 
-    composition = f" {facts['sizes']['composition']}" if facts["model"] == "composer" else ""
+    composition = f" {facts.sizes['composition']}" if facts.model == "composer" else ""
     depends_on = {
         "answers": str(folder),
-        "model": facts["model"] + composition,
-        "attributes": facts["attrs"],
+        "model": facts.model + composition,
+        "attributes": facts.attrs,
         "words": max_words,
-        "features": store.facts["encoder"],
-        "pictures": "none" if store.facts["encoder"] == "metadata" else catalog.pictures_origin,
+        "features": store.facts.encoder,
+        "pictures": "none" if store.facts.encoder == "metadata" else catalog.pictures_origin,
     }
     return Searcher(set(store.ids), search_queries, depends_on)

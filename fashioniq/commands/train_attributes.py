@@ -10,7 +10,6 @@ import pytorch_lightning as pl
 import torch
 
 from fashioniq.categories import canonical
-from fashioniq.checkpoints import load_weights, read_facts
 from fashioniq.config import TrainAttributes
 from fashioniq.data.catalog import Catalog, categories_in
 from fashioniq.data.deepfashion import read_deepfashion
@@ -24,6 +23,7 @@ from fashioniq.models.attributes import AttributePredictor
 from fashioniq.models.encoder import create_encoder, encoder_mean_std, encoder_size
 from fashioniq.report.attributes import Cell, ten_of, write_contact_sheet, write_curves
 from fashioniq.report.tables import print_table
+from fashioniq.runs import PredictorRun, load_weights, read_run
 from fashioniq.training.attributes import AttributeTraining, LabelledImages, chance_logits, score
 from fashioniq.training.fitting import accelerator_of, begin_run, fit, loaders
 
@@ -33,9 +33,9 @@ ON_SHEET = 24  # pictures
 def run(settings: TrainAttributes) -> None:
     """Train a stage of the attribute predictor; leave it in the run's folder, with its figures and something to look at."""
     _check(settings)
-    first = read_facts(settings.init_from, "attribute predictor") if settings.init_from else None
+    first = read_run(settings.init_from, PredictorRun) if settings.init_from else None
     if first:  # so that config.yaml tells what was used
-        settings = replace(settings, encoder=first["encoder"], image_size=first["image_size"], weights="none")
+        settings = replace(settings, encoder=first.encoder, image_size=first.image_size, weights="none")
     data, origin, fingerprints = _read_data(settings)
     model = _begin_model(settings, first, data)
     folder = settings.run or (run_folder(None, "attributes", settings.category, False) if settings.category else Path("runs/attributes"))
@@ -110,13 +110,13 @@ def _open(split: str, data: Labelled, settings: TrainAttributes) -> LabelledImag
     return images
 
 
-def _begin_model(settings: TrainAttributes, first: dict[str, Any] | None, data: LabelledSplits) -> AttributePredictor:
+def _begin_model(settings: TrainAttributes, first: PredictorRun | None, data: LabelledSplits) -> AttributePredictor:
     """The model before its first step: words that the first stage knew begin as it left them, others at their share of the photos."""
     if not first:
         encoder, _ = load_encoder(settings.encoder, settings.weights, settings.image_size)
     else:
         encoder = create_encoder(settings.encoder)
-        known = {word: place for place, word in enumerate(first["attribute_words"])}
+        known = {word: place for place, word in enumerate(first.attribute_words)}
         trained = AttributePredictor(encoder, encoder_size(encoder), len(known))
         load_weights(settings.init_from, trained)  # type: ignore[arg-type]
     model = AttributePredictor(encoder, encoder_size(encoder), len(data.words))

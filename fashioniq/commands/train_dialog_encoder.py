@@ -76,9 +76,9 @@ def _model(settings: TrainDialogEncoder, store: FeatureStore, dialogues: list[Di
         model = DialogEncoder(settings.model, vocabulary=vocabulary, features=store.size)
         return model, {"model": "transformer", "sizes": sizes, "words": vocabulary.words}
     encoder = load_pretrained(settings.encoder)
-    if (store.facts["encoder"], store.facts["weights"]) != (encoder.kind, encoder.fingerprint()):
+    if (store.facts.encoder, store.facts.weights) != (encoder.kind, encoder.fingerprint()):
         raise UserError(
-            f"{store.root} holds vectors of {store.facts['encoder']}, not of {settings.encoder}'s own images: "
+            f"{store.root} holds vectors of {store.facts.encoder}, not of {settings.encoder}'s own images: "
             "give the store that `fashioniq eval-chatir` fills with that --encoder"
         )
     return TextHalf(encoder), {"model": encoder.kind, "sizes": {}, "words": []}

@@ -36,7 +36,7 @@ class LabelledSplits:
         """Only the words that so many training photos carry. Raises UserError where none is."""
         kept = np.flatnonzero((self.train.labels_NA == YES).sum(0) >= at_least)
         if not len(kept):
-            raise UserError(f"no attribute word is carried by {at_least} training photos: --at-least takes fewer")
+            raise UserError(f"no attribute word is carried by {at_least} training photos: give a lower --min-count")
         if len(kept) == len(self.words):
             return self
         train, val = (replace(split, labels_NA=split.labels_NA[:, kept]) for split in (self.train, self.val))
@@ -56,7 +56,7 @@ def labelled_products(catalogs: Sequence[Catalog], at_least: int) -> LabelledSpl
     if not words:
         raise UserError(
             f"no attribute word is carried by {at_least} training products in {root}: "
-            "there must be attributes/asin2attr.*.json; --at-least takes fewer"
+            "there must be attributes/asin2attr.*.json; give a lower --min-count"
         )
 
     def labelled(split: str) -> Labelled:

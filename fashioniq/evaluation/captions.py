@@ -69,7 +69,7 @@ def _captioned(run: Path, settings: EvalCaptions, catalog: Catalog) -> tuple[lis
     """Pairs that have features, the captioner's caption of each, decoded as in dialogs, and metadata of both."""
     store = open_store(settings.data, settings.category, settings.features)
     captioner, vocabulary, facts = load_captioner(run, settings.category, store)
-    if facts["data"]["fingerprint"] != catalog.fingerprint():
+    if facts.data.fingerprint != catalog.fingerprint():
         print(f"note: the splits or captions of {catalog.category} differ from those that {run} was trained on")
     device = pick_device(settings.device)
     pairs = pairs_with_features(catalog, store, settings.split)
@@ -85,10 +85,10 @@ def _captioned(run: Path, settings: EvalCaptions, catalog: Catalog) -> tuple[lis
         assert words_BL is not None, "a captioner replies with words"
         said += vocabulary.decode(words_BL)
     depends_on = {
-        "features": store.facts["encoder"],
-        "pictures": "none" if store.facts["encoder"] == "metadata" else catalog.pictures_origin,
+        "features": store.facts.encoder,
+        "pictures": "none" if store.facts.encoder == "metadata" else catalog.pictures_origin,
         "run": str(run),
-        "attributes": facts["attrs"],
+        "attributes": facts.attrs,
         "decoding": f"beam {settings.beam}" if settings.beam > 1 else "greedy",
     }
     return pairs, said, depends_on

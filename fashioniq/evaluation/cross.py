@@ -4,11 +4,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from fashioniq import __version__
 from fashioniq.categories import canonical
-from fashioniq.checkpoints import check_fits, read_facts
 from fashioniq.config import Cross, EvalDialogs, SimulatedDialogs
 from fashioniq.data.catalog import Catalog
 from fashioniq.evaluation.run import evaluate
@@ -16,10 +15,12 @@ from fashioniq.features.store import FeatureStore, open_store
 from fashioniq.files import UserError, checksum, locked, read_json, write_json, write_text
 from fashioniq.provenance import restart_clock
 from fashioniq.report.cross_table import cross_csv, cross_latex, cross_row, cross_text
+from fashioniq.runs import CaptionerRun, RetrieverRun, check_fits, read_run
 from fashioniq.systems import fashion_iq
 
 _ATTRIBUTES = {(True, True): "with", (False, False): "without", (True, False): "user's", (False, True): "retriever's"}  # keys: user, retriever
 _FOLDERS = {"with": "-attrs", "without": "", "user's": "-attrs-of-user", "retriever's": "-attrs-of-retriever"}
+R = TypeVar("R", CaptionerRun, RetrieverRun)
 MARK = "combination.json"  # origin of a finished combination; written last
 _SAME = ("protocol", "category", "split", "gallery", "coverage", "dialogs", "features", "pictures", "decoding", "errors", "exclude_shown", "seed")
 
@@ -29,7 +30,7 @@ class Model:
     """One model: the runs of its seeds, their metadata, and its name in the table."""
 
     runs: list[Path]
-    facts: list[dict[str, Any]]
+    facts: Sequence[CaptionerRun | RetrieverRun]
     attrs: bool
     name: str
 
@@ -43,8 +44,8 @@ def run_cross(settings: Cross) -> None:
     if not settings.retrievers:
         raise UserError("no retrievers given; give --retrievers RUN RUN …")
     store = open_store(settings.data, settings.category, settings.features)
-    retrievers = _models(settings.retrievers, "retriever", settings.category, store)
-    users = _models(settings.users or _own_users(retrievers), "captioner", settings.category, store)
+    retrievers = _models(settings.retrievers, RetrieverRun, settings.category, store)
+    users = _models(settings.users or _own_users(retrievers), CaptionerRun, settings.category, store)
     combinations = [
         (user, model)
         for attrs in (True, False)
@@ -76,24 +77,24 @@ def run_cross(settings: Cross) -> None:
     print(f"\n{text}results in {out}, a folder for each row")
 
 
-def _models(named: Sequence[str], kind: str, category: str, store: FeatureStore) -> list[Model]:
+def _models(named: Sequence[str], kind: type[R], category: str, store: FeatureStore) -> list[Model]:
     """The models of a list whose elements are the seeds of one each, checked against the features."""
     models: list[Model] = []
     count: Counter[tuple[str, bool]] = Counter()
     for element in named:
         runs = [Path(run) for run in element.split(",") if run]
-        facts = [read_facts(run, kind) for run in runs]
+        facts = [read_run(run, kind) for run in runs]
         for run, known in zip(runs, facts, strict=True):
             check_fits(run, known, category, store)
-        kinds = {(known["model"], known["attrs"]) for known in facts}
+        kinds = {(known.model, known.attrs) for known in facts}
         if len(kinds) != 1:
-            raise UserError(f"{element} must list seeds of one {kind}: same kind, and all with or all without attributes")
+            raise UserError(f"{element} must list seeds of one {kind.KIND}: same kind, and all with or all without attributes")
         (sort,) = kinds
         count[sort] += 1
         models.append(Model(runs, facts, sort[1], sort[0] if count[sort] == 1 else f"{sort[0]}-{count[sort]}"))
     paths = Counter(run.resolve() for model in models for run in model.runs)
     if twice := [str(path) for path, times in paths.items() if times > 1]:
-        raise UserError(f"{twice[0]} is listed twice among the {kind}s; give each run once")
+        raise UserError(f"{twice[0]} is listed twice among the {kind.KIND}s; give each run once")
     return models
 
 
@@ -101,8 +102,8 @@ def _own_users(retrievers: Sequence[Model]) -> list[str]:
     """Captioners that the retrievers were trained with, each once."""
     named = []
     for model in retrievers:
-        users = [facts["user"] for facts in model.facts]
-        if None in users:
+        users = [about.user for about in model.facts if isinstance(about, RetrieverRun) and about.user]
+        if len(users) < len(model.facts):
             raise UserError(f"{model.runs[0]} was trained without a captioner; give --users")
         named.append(",".join(users if len(set(users)) > 1 else users[:1]))
     return list(dict.fromkeys(named))

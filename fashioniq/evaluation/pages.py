@@ -4,6 +4,7 @@ Both depend only on the run files, so that `fashioniq results build --check` can
 """
 
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from html import escape
 
@@ -15,6 +16,15 @@ from fashioniq.report.tables import rounded
 
 MARK = "<!-- Made by `fashioniq results build` from results/; edits here are lost. -->"
 FIGURE = re.compile(r"\[\[(.+?)\]\]")  # [[study | table | row | column]]; the study is optional on its own page
+CELLS = (
+    "Cells are mean ± sample standard deviation over the seeds, and the worst seed in parentheses; a single seed has its value alone. "
+    "Minutes are CPU time of the training; peak memory is that of training or evaluation."
+)
+TEST = (
+    "Differences are between means over the seeds; p is Welch's t-test over the seeds, two-sided, corrected by Holm within a table. "
+    "With three seeds, such a test finds large differences only."
+)
+LINE = 110  # maximum characters per line
 COSTS = {"minutes", "GB", "seeds"}
 BAR, GAP, LEFT, SCALE = 18, 8, 300, 4.0  # pixels: bar height, gap, label width, width of one percent
 COLOURS = ("#2a62c4", "#c2410c", "#0f7b6c")
@@ -22,7 +32,7 @@ COLOURS = ("#2a62c4", "#c2410c", "#0f7b6c")
 
 def study_page(study: Study) -> str:
     """Page of one study."""
-    parts = [MARK, f"# {study.title}", study.question, _filled(study.prose, {study.name: study}, study.name)]
+    parts = [MARK, f"# {study.title}", _wrapped(study.question), _filled(study.prose, {study.name: study}, study.name)]
     parts += [part for table in study.tables for part in _table_parts(table)]
     parts += ["## To run it again", "\n".join("    " + line for line in study.commands.splitlines()), "## Origin", *_origin(study)]
     return "\n\n".join(parts) + "\n"
@@ -86,7 +96,7 @@ def _conditions(table: Table) -> str:
     conditions = [f"{facts['dialogs']:,} dialogs" if "dialogs" in facts else None, f"split {facts.get('split')}", f"gallery {facts.get('gallery')}"]
     conditions += [f"{100 * facts['coverage']:.1f} % of the split have features"] if "coverage" in facts else []
     conditions += [f"{name} {facts[name]}" for name in ("features", "pictures", "captions", "user", "decoding") if facts.get(name)]
-    return "; ".join(filter(None, conditions)) + "."
+    return _wrapped("; ".join(filter(None, conditions)) + ".")
 
 
 def _origin(study: Study) -> list[str]:
@@ -95,13 +105,25 @@ def _origin(study: Study) -> list[str]:
     machines = distinct([_machine(one) for one in made if "machine" in one])
     commits = distinct([one.get("commit") and one["commit"][:10] + ("-dirty" if one["commit"].endswith("-dirty") else "") for one in made])
     dates = sorted(distinct([one.get("date", "")[:10] or None for one in made]))
-    kept = f"Run files: results/{study.name}/."
-    return [
-        "Cells are mean ± sample standard deviation over the seeds (worst seed). Differences are of means over seeds; p is Welch's t-test "
-        "over the seeds, two-sided, corrected by Holm within a table. With three seeds such a test finds large differences only.",
-        f"{kept} Commits: {', '.join(commits) or 'unknown'}. Dates: {' to '.join(distinct([*dates[:1], *dates[-1:]])) or 'unknown'}.",
+    days = " to ".join(distinct([*dates[:1], *dates[-1:]]))
+    told = [
+        CELLS,
+        TEST if any(table.reference for table in study.tables) else "",
+        f"Run files: results/{study.name}/. Commits: {', '.join(commits) or 'unknown'}. Dates: {days or 'unknown'}.",
         f"Machines: {'; '.join(machines) or 'unknown'}.",
     ]
+    return [_wrapped(text) for text in told if text]
+
+
+def _reflowed(block: str) -> str:
+    """A paragraph or a list in lines of one length, which figures have broken; tables, code and headings as they are."""
+    if block.startswith(("|", "#", "!", "    ")):
+        return block
+    return "\n".join(_wrapped(" ".join(part.split()), "  " if part.startswith("- ") else "") for part in re.split(r"\n(?=- )", block))
+
+
+def _wrapped(text: str, indent: str = "") -> str:
+    return textwrap.fill(text, LINE, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _machine(made: Mapping[str, dict[str, str]]) -> str:
@@ -127,7 +149,7 @@ def _filled(text: str, studies: Mapping[str, Study], own: str | None) -> str:
             return _p(table.against_reference(names[3][2:])[row.label][1])
         return _cell(row.seeds(names[3]), names[3], worst=False)
 
-    return FIGURE.sub(figure, text)
+    return "\n\n".join(map(_reflowed, FIGURE.sub(figure, text).split("\n\n")))
 
 
 def _cell(seeds: Seeds, column: str, worst: bool = True) -> str:

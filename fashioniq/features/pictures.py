@@ -1,10 +1,13 @@
-"""Where the vectors of a feature store come from: pictures, words, or files of the user's own. Each source is facts and an `Extract`."""
+"""Where the vectors of a feature store come from: pictures, words, or the user's own files.
+
+Each source is the Contents of the store and an `Extract`.
+"""
 
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 from zipfile import BadZipFile
 
 import numpy as np
@@ -12,7 +15,6 @@ import torch
 from torch import Tensor, nn
 
 from fashioniq.categories import canonical
-from fashioniq.checkpoints import load_weights, read_facts
 from fashioniq.config import ExtractFeatures, ImportFeatures
 from fashioniq.data.attributes import label_vocabulary, top_labels
 from fashioniq.data.catalog import Catalog
@@ -20,17 +22,18 @@ from fashioniq.data.images import AHEAD, PictureReader, UnreadableImage, load_sq
 from fashioniq.data.items import as_float32
 from fashioniq.features.metadata import metadata_vectors, words_fingerprint
 from fashioniq.features.selection import load_encoder
-from fashioniq.features.store import TOP
+from fashioniq.features.store import TOP, Contents
 from fashioniq.features.writer import Advance, Extract, Part
 from fashioniq.files import UserError, checksum, read_json
 from fashioniq.models.attributes import AttributePredictor, top_attributes
 from fashioniq.models.encoder import InFloat32, captured, create_encoder, encoder_mean_std, encoder_size, normalise, prepare_inference
+from fashioniq.runs import PredictorRun, load_weights, read_run
 from fashioniq.trained import pick_device
 
 LABELLED_OFTEN = 3  # training products that must carry a word for it to be an attribute, where labels are taken as they are
 
 AttributesOf = Callable[[Sequence[str]], np.ndarray]  # ids -> N×TOP
-Source = tuple[dict[str, Any], Extract]
+Source = tuple[Contents, Extract]
 Encoded = Tensor | tuple[Tensor, Tensor]  # features B×D, and of an AttributePredictor logits B×A
 
 
@@ -72,10 +75,10 @@ def pictures(settings: ExtractFeatures, catalog: Catalog, words: list[str] | Non
     """
     device = pick_device(settings.device)
     if settings.predictor:
-        known = read_facts(settings.predictor, "attribute predictor")
-        if known["category"] not in ("all", canonical(settings.category)):
-            raise UserError(f"{settings.predictor} predicts attributes of {known['category']}, not of {settings.category}")
-        name, size, words = known["encoder"], known["image_size"], known["attribute_words"]
+        known = read_run(settings.predictor, PredictorRun)
+        if known.category not in ("all", canonical(settings.category)):
+            raise UserError(f"{settings.predictor} predicts attributes of {known.category}, not of {settings.category}")
+        name, size, words = known.encoder, known.image_size, known.attribute_words
         encoder = create_encoder(name)
         model: nn.Module = AttributePredictor(encoder, encoder_size(encoder), len(words))
         load_weights(settings.predictor, model)
@@ -86,7 +89,8 @@ def pictures(settings: ExtractFeatures, catalog: Catalog, words: list[str] | Non
         words = words_of_labels(catalog) if words is None else words
         encoder, origin, attributes_of = model, "labels", _labels(catalog, words)
     bfloat16 = settings.precision == "bfloat16" or (settings.precision == "auto" and _has_bfloat16(device))
-    facts = _facts(name, weights, size, encoder_size(encoder), words, attributes=origin) | {"precision": "bfloat16" if bfloat16 else "float32"}
+    facts = _facts(name, weights, size, encoder_size(encoder), words, attributes=origin)
+    facts.precision = "bfloat16" if bfloat16 else "float32"
     encode = Encoding(model, encoder, device, bfloat16)
     return facts, PictureSource(catalog, partial(load_square, size=size), settings.workers, encode, settings.batch_size, attributes_of=attributes_of)
 
@@ -195,15 +199,15 @@ class PictureSource:
         return str(square)
 
 
-def _facts(encoder: str, weights: str, image_size: int | None, dimensions: int, words: list[str], attributes: str) -> dict[str, Any]:
-    return {
-        "encoder": encoder,
-        "weights": weights,
-        "image_size": image_size,
-        "dimensions": dimensions,
-        "attribute_words": words,
-        "attributes": attributes,
-    }
+def _facts(encoder: str, weights: str, image_size: int | None, dimensions: int, words: list[str], attributes: str) -> Contents:
+    return Contents(
+        encoder=encoder,
+        weights=weights,
+        image_size=image_size,
+        dimensions=dimensions,
+        attribute_words=words,
+        attributes=attributes,
+    )
 
 
 def _labels(catalog: Catalog, words: list[str]) -> AttributesOf:

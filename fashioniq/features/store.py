@@ -1,45 +1,78 @@
-"""A feature store: the image vector and the top attributes of every product, in a folder that `data/filling.py` makes.
+"""A feature store: the image vector and the top attributes of every product, in a folder that `features/writer.py` makes.
 
     features.npy     N×D float16 or float32      attributes.npy  N×8, ids of attribute words, 0 for none
-    ids.json         the N product ids           store.json      encoder, image size, attribute words, count, failures
+    ids.json         the N product ids           store.json      encoder, attribute words, count, failures
 
-`store.json` is written last: without it the store is unfinished, and while products are added the first `count` rows are the store.
+`store.json` is written last: without it the store is unfinished, and while products are added the first
+`count` rows are the store.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+import msgspec
 import numpy as np
 import torch
+from msgspec import UNSET, UnsetType
 
 from fashioniq.categories import file_name
 from fashioniq.data.items import Items
-from fashioniq.files import UserError, read_json
+from fashioniq.files import UserError, read_json, typed
 
-IDENTITY = ("encoder", "weights", "image_size", "dimensions", "attribute_words")  # facts that models depend on
 TOP = 8  # attributes kept of each product
 PLAN = Path("parts") / "plan.json"  # there while a store is being filled or added to
 
 
+class Identity(msgspec.Struct, kw_only=True):
+    """What a model that was trained on a store has to find again."""
+
+    encoder: str
+    weights: str
+    image_size: int | None
+    dimensions: int
+    attribute_words: list[str]
+
+
+class Contents(Identity, kw_only=True):
+    """What the rows of a store are: how attributes were made, and the precision of the encoder."""
+
+    attributes: str | UnsetType = UNSET
+    precision: str | UnsetType = UNSET
+
+
+class StoreFile(Contents, kw_only=True):
+    """store.json: `count` rows, and the reason for each product without one."""
+
+    count: int
+    failures: dict[str, str]
+
+
 class FeatureStore:
-    """A finished store, opened as a memory map. Raises UserError where it is missing, unfinished or damaged."""
+    """A finished store, opened as a memory map.
+
+    Raises UserError where it is missing, unfinished or damaged.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = Path(root)
         growing = (self.root / PLAN).exists()
         if not (self.root / "store.json").exists():
-            state = "unfinished: run the same `fashioniq extract-features` again to complete it"
-            raise UserError(f"the feature store {self.root} is {state if growing else 'missing: make it with `fashioniq extract-features`'}")
-        self.facts: dict[str, Any] = read_json(self.root / "store.json", "the feature store's description", dict)
-        if missing := {*IDENTITY, "count", "failures"} - set(self.facts):
-            raise UserError(f"{self.root / 'store.json'} lacks {', '.join(sorted(missing))}: remove the folder and extract again")
-        count = self.facts["count"]
+            state = "missing: make it with `fashioniq extract-features`"
+            if growing:
+                state = "unfinished: run the same `fashioniq extract-features` again to complete it"
+            raise UserError(f"the feature store {self.root} is {state}")
+        path = self.root / "store.json"
+        content = read_json(path, "the feature store's description", dict)
+        self.facts = typed(content, StoreFile, path, "remove the folder and extract again")
+        count = self.facts.count
         ids = read_json(self.root / "ids.json", "the feature store's ids", list)
         arrays = [_open_array(self.root / f"{name}.npy") for name in ("features", "attributes")]
         lengths = {len(rows) for rows in (ids, *arrays)}
         if (min(lengths) < count) if growing else (lengths != {count}):
-            raise UserError(f"the feature store {self.root} is damaged: its files differ in length; remove the folder and extract again")
+            raise UserError(
+                f"the feature store {self.root} is damaged: its files differ in length; "
+                "remove the folder and extract again"
+            )
         self.ids: list[str] = ids[:count]
         self._features_ND, self._attributes_NA = (rows[:count] for rows in arrays)
         self._places = {name: place for place, name in enumerate(self.ids)}
@@ -52,12 +85,12 @@ class FeatureStore:
     @property
     def attribute_words(self) -> list[str]:
         """The word of each attribute id, from id 1 on."""
-        return self.facts["attribute_words"]
+        return self.facts.attribute_words
 
     @property
-    def identity(self) -> dict[str, Any]:
-        """What a model that was trained on this store must find again: the encoder, its weights and size, the attribute words."""
-        return {key: self.facts[key] for key in IDENTITY}
+    def identity(self) -> Identity:
+        """What a model that was trained on this store has to find again."""
+        return msgspec.convert(self.facts, Identity, from_attributes=True)
 
     def __contains__(self, name: str) -> bool:
         return name in self._places
@@ -66,7 +99,10 @@ class FeatureStore:
         """Those of `ids` that the store has, in their order. Raises UserError where it has none."""
         there = [name for name in ids if name in self._places]
         if not there:
-            raise UserError(f"the feature store {self.root} has none of the {len(ids)} products asked for: extract this category's features")
+            raise UserError(
+                f"the feature store {self.root} has none of the {len(ids)} products asked for: "
+                "extract this category's features"
+            )
         places = [self._places[name] for name in there]
         features_ND = torch.from_numpy(self._features_ND[places].astype(np.float32))
         return Items(there, features_ND, torch.from_numpy(self._attributes_NA[places].astype(np.int64)))
@@ -99,4 +135,6 @@ def _open_array(path: Path) -> np.ndarray:
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        raise UserError(f"{path} is missing or damaged ({error}): remove the store's folder and extract again") from error
+        raise UserError(
+            f"{path} is missing or damaged ({error}): remove the store's folder and extract again"
+        ) from error

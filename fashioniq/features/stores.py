@@ -17,7 +17,7 @@ def fill(root: Path, catalog: Catalog, source: Source, update: bool = False) -> 
     facts, extract = source
     with ExitStack() as at_end:
         bar = Progress()
-        task = bar.add_task(f"{catalog.category}: {facts['encoder']}")
+        task = bar.add_task(f"{catalog.category}: {facts.encoder}")
 
         def progress(count: int, of: int) -> None:
             if not bar.live.is_started:  # where there is nothing to do there is nothing to show
@@ -29,14 +29,14 @@ def fill(root: Path, catalog: Catalog, source: Source, update: bool = False) -> 
 
 
 def _print(store: FeatureStore, asked: int, products: int) -> None:
-    failures = store.facts["failures"]
+    failures = store.facts.failures
     held = f"{len(store.ids)} of {products} products × {store.size} in {store.root}"
     if not asked:
         print(
             f"nothing to do, the store is complete: {held}, {len(failures)} left out, see {store.root / 'store.json'}"
         )
         return
-    print(f"{held}, {len(store.attribute_words)} attribute words ({store.facts['attributes']})")
+    print(f"{held}, {len(store.attribute_words)} attribute words ({store.facts.attributes})")
     for name, reason in list(failures.items())[:5]:
         print(f"  left out: {name}: {reason}")
     if len(failures) > 5:

@@ -1,11 +1,12 @@
-"""Filling a feature store part by part: a kill at any moment costs one part at most, and never leaves a gap or a double.
+"""Fill a feature store part by part: a kill costs one part at most, and leaves no gap and no double.
 
-    parts/plan.json      what is being made: the facts, the products asked for, and how many rows the store had before
+    parts/plan.json      the contents, the products asked for, the rows that the store had before
     parts/000000.npz     what was made of the first PART products asked for, and so on; each appears whole
 
-When all parts are there they are joined: features.npy, attributes.npy and ids.json are replaced, then store.json, then the parts go.
-Rows that were there before stay in front, so that until store.json is replaced the first `count` rows are the old store, and joining
-once more gives the same files: a join that was killed is done again.
+When all parts are there they are joined: features.npy, attributes.npy and ids.json are replaced, then
+store.json, then the parts go. Rows that were there before stay in front, so that until store.json is replaced
+the first `count` rows are the old store, and joining once more gives the same files: a join that was killed
+is done again.
 """
 
 import json
@@ -18,9 +19,10 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
+import msgspec
 import numpy as np
 
-from fashioniq.features.store import PLAN, FeatureStore
+from fashioniq.features.store import PLAN, Contents, FeatureStore, StoreFile
 from fashioniq.files import UserError, atomic_write, locked, read_json, remove_leftovers, write_json
 
 PART = 256  # products a part
@@ -36,18 +38,34 @@ class Part:
     failures: dict[str, str]
 
 
+class Plan(Contents, kw_only=True):
+    """parts/plan.json: the products asked for, and the rows that the store had before."""
+
+    asked: list[str]
+    before: int
+
+
 Advance = Callable[[int], None]  # told how many more products were dealt with
-Extract = Callable[[Sequence[Sequence[str]], Advance], Generator[Part, None, None]]  # a Part of each list of ids, in order
+# a Part of each list of ids, in order
+Extract = Callable[[Sequence[Sequence[str]], Advance], Generator[Part, None, None]]
 
 
 def fill_store(
-    root: Path, ids: Sequence[str], facts: dict[str, Any], extract: Extract, progress: Callable[[int, int], None], update: bool = False
+    root: Path,
+    ids: Sequence[str],
+    facts: Contents,
+    extract: Extract,
+    progress: Callable[[int, int], None],
+    update: bool = False,
 ) -> tuple[FeatureStore, int]:
-    """Make a store of `ids`, or complete one that was begun. Returns it, and how many products were asked for: 0 if all was there.
+    """Make a store of `ids`, or complete one that was begun.
 
-    `update` adds to a finished store the products that it lacks, and tries those again that could not be read; rows that are there stay
-    as they are. `progress` is told how many more products were dealt with, and of how many.
-    Raises UserError where the folder holds a store of other facts, a finished one lacks products, or the disk is full.
+    Returns it, and how many products were asked for: 0 if all were there.
+
+    `update` adds to a finished store the products that it lacks, and tries those again that could not be
+    read; rows that are there stay as they are. `progress` is told how many more products were dealt with, and
+    of how many. Raises UserError where the folder holds a store of other contents, a finished one lacks
+    products, or the disk is full.
     """
     root = Path(root)
     with locked(root):
@@ -56,13 +74,16 @@ def fill_store(
             plan = _begin(root, ids, facts, 0)
         if plan:
             _complete(root, plan, facts, extract, progress)
-        asked: list[str] = plan.get("asked", [])
+        asked = plan.asked if plan else []
         store = FeatureStore(root)
-        known = {*store.ids, *asked} if update else {*store.ids, *store.facts["failures"]}
+        known = {*store.ids, *asked} if update else {*store.ids, *store.facts.failures}
         lacking = [name for name in ids if name not in known]
         if lacking and not update:
-            raise UserError(f"the finished feature store {root} lacks {len(lacking)} products, as {lacking[0]}: --update adds them")
-        _refuse_another(root, store.facts, facts)
+            raise UserError(
+                f"the finished feature store {root} lacks {len(lacking)} products, such as {lacking[0]}: "
+                "--update adds them"
+            )
+        _refuse_another(root, msgspec.to_builtins(store.facts), facts)
         if lacking:
             _complete(root, _begin(root, lacking, facts, len(store.ids)), facts, extract, progress)
             store = FeatureStore(root)
@@ -70,54 +91,70 @@ def fill_store(
 
 
 def words_to_keep(root: Path, update: bool) -> list[str] | None:
-    """The attribute words of a store that was begun, or is to be added to: new products must not change them. None of any other."""
+    """The attribute words of a store that was begun, or is to be added to: new products must not change them.
+
+    None for any other store.
+    """
     for path in (root / PLAN, *([root / "store.json"] if update else [])):
         if path.exists():
             return read_json(path, "what a feature store is of", dict).get("attribute_words")
     return None
 
 
-def _settle(root: Path, ids: Sequence[str], facts: dict[str, Any]) -> dict[str, Any]:
-    """Remove what is left of a run that was killed, but for whole parts of a plan; return that plan, if there is one."""
+def _settle(root: Path, ids: Sequence[str], facts: Contents) -> Plan | None:
+    """Remove what a killed run left, except whole parts of a plan; return that plan, if there is one."""
     for folder in (root, root / "parts"):
         remove_leftovers(folder)
     if not (root / PLAN).exists():
         shutil.rmtree(root / "parts", ignore_errors=True)
-        return {}
-    plan = read_json(root / PLAN, "the plan of an unfinished feature store", dict)
-    _refuse_another(root, plan, facts)
-    if not isinstance(plan.get("asked"), list) or not isinstance(plan.get("before"), int):
-        raise UserError(f"{root / PLAN} is of another version: remove {root / 'parts'} and run the same command again")
-    if strange := set(plan["asked"]) - set(ids):
-        raise UserError(f"{root} was begun for other products, as {min(strange)}: choose another folder with --features, or remove it")
+        return None
+    content = read_json(root / PLAN, "the plan of an unfinished feature store", dict)
+    _refuse_another(root, content, facts)
+    try:
+        plan = msgspec.convert(content, Plan)
+    except msgspec.ValidationError as error:
+        raise UserError(
+            f"{root / PLAN} is of another version: remove {root / 'parts'} and run the same command again"
+        ) from error
+    if strange := set(plan.asked) - set(ids):
+        raise UserError(
+            f"{root} was begun for other products, such as {min(strange)}: "
+            "choose another folder with --features, or remove it"
+        )
     return plan
 
 
-def _refuse_another(root: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
-    for key, value in wanted.items():
+def _refuse_another(root: Path, found: dict[str, Any], wanted: Contents) -> None:
+    for key, value in msgspec.to_builtins(wanted).items():
         if found.get(key) != value:
             there, here = json.dumps(found.get(key))[:60], json.dumps(value)[:60]
             raise UserError(
-                f"the feature store {root} is of another {key} ({there}, not {here}): choose another folder with --features, or remove it"
+                f"the feature store {root} has a different {key} ({there}, not {here}): "
+                "choose another folder with --features, or remove it"
             )
 
 
-def _begin(root: Path, asked: Sequence[str], facts: dict[str, Any], before: int) -> dict[str, Any]:
-    plan = {**facts, "asked": list(asked), "before": before}
-    write_json(root / PLAN, plan, indent=None)
+def _begin(root: Path, asked: Sequence[str], facts: Contents, before: int) -> Plan:
+    plan = Plan(**msgspec.structs.asdict(facts), asked=list(asked), before=before)
+    write_json(root / PLAN, msgspec.to_builtins(plan), indent=None)
     return plan
 
 
-def _complete(root: Path, plan: dict[str, Any], facts: dict[str, Any], extract: Extract, progress: Callable[[int, int], None]) -> None:
+def _complete(
+    root: Path, plan: Plan, facts: Contents, extract: Extract, progress: Callable[[int, int], None]
+) -> None:
     """Make the parts that are not there, and join all."""
-    asked = plan["asked"]
-    parts = {root / "parts" / f"{start // PART:06d}.npz": asked[start : start + PART] for start in range(0, len(asked), PART)}
+    asked = plan.asked
+    parts = {
+        root / "parts" / f"{start // PART:06d}.npz": asked[start : start + PART]
+        for start in range(0, len(asked), PART)
+    }
     missing = {path: ids for path, ids in parts.items() if not path.exists()}
     progress(len(asked) - sum(map(len, missing.values())), len(asked))
     with closing(extract(list(missing.values()), lambda count: progress(count, len(asked)))) as made:
         for path, part in zip(missing, made, strict=True):
             _write_part(path, part)
-    _join_parts(root, plan["before"], parts, facts)
+    _join_parts(root, plan.before, parts, facts)
 
 
 def _write_part(path: Path, part: Part) -> None:
@@ -126,10 +163,10 @@ def _write_part(path: Path, part: Part) -> None:
         np.savez(file, features=part.features_ND, attributes=part.attributes_NA, text=np.array(text))
 
 
-def _join_parts(root: Path, before: int, parts: dict[Path, list[str]], facts: dict[str, Any]) -> None:
+def _join_parts(root: Path, before: int, parts: dict[Path, list[str]], facts: Contents) -> None:
     old = FeatureStore(root) if before else None
     ids = old.ids[:before] if old else []
-    failures = dict(old.facts["failures"]) if old else {}
+    failures = dict(old.facts.failures) if old else {}
     rows: list[Path] = []
     for path, asked in parts.items():
         text = json.loads(str(_read_part(path, "text")))
@@ -142,23 +179,35 @@ def _join_parts(root: Path, before: int, parts: dict[Path, list[str]], facts: di
         rows += [path] if text["ids"] else []
     if not ids:
         _forget(root)  # else the same failures would be found again
-        raise UserError(f"not one of {len(failures)} products could be read; the first: {next(iter(failures.items()), 'none was asked for')}")
+        raise UserError(
+            f"not one of {len(failures)} products could be read; the first: "
+            f"{next(iter(failures.items()), 'none was asked for')}"
+        )
     if rows:
         for name in ("features", "attributes"):
             _join_rows(root / f"{name}.npy", before, len(ids), (_read_part(path, name) for path in rows))
         write_json(root / "ids.json", ids, indent=None)
-    write_json(root / "store.json", {**facts, "count": len(ids), "failures": failures})  # last: from now on it is this store
+    store = StoreFile(**msgspec.structs.asdict(facts), count=len(ids), failures=failures)
+    write_json(root / "store.json", msgspec.to_builtins(store))  # last: from now on it is this store
     _forget(root)
 
 
 def _join_rows(path: Path, before: int, count: int, pieces: Iterator[np.ndarray]) -> None:
-    """Write an array of `count` rows: the first `before` of the file, then the pieces; never more than a piece is in memory."""
-    starts = range(0, before, PART)  # mapped anew for each piece, else all that was copied would stay in memory
-    old = (np.load(path, mmap_mode="r", allow_pickle=False)[start : min(start + PART, before)] for start in starts)
+    """Write `count` rows, the first `before` of the file and then the pieces, one piece at a time."""
+    # Mapped anew for each piece, else all that was copied would stay in memory.
+    starts = range(0, before, PART)
+    old = (
+        np.load(path, mmap_mode="r", allow_pickle=False)[start : min(start + PART, before)]
+        for start in starts
+    )
     pieces = chain(old, pieces)
     with atomic_write(path) as temporary, open(temporary, "wb") as file:
         first = next(pieces)
-        header = {"descr": np.lib.format.dtype_to_descr(first.dtype), "fortran_order": False, "shape": (count, first.shape[1])}
+        header = {
+            "descr": np.lib.format.dtype_to_descr(first.dtype),
+            "fortran_order": False,
+            "shape": (count, first.shape[1]),
+        }
         np.lib.format.write_array_header_1_0(file, header)
         for piece in chain([first], pieces):  # written, not mapped: on a full disk a map is killed
             file.write(np.ascontiguousarray(piece, first.dtype).tobytes())

@@ -1,1 +1,1 @@
-"""Language models: local ones of `transformers`, and those of any OpenAI-compatible server, with answers kept on disk."""
+"""Language models: local ones of `transformers`, and those of OpenAI-compatible servers."""

@@ -1,8 +1,9 @@
 """A language model on any OpenAI-compatible server, whose answers are kept on disk. Needs the extra `chat`.
 
-Server address and key come from OPENAI_BASE_URL and OPENAI_API_KEY; the key is neither printed nor written. Retries, Retry-After and
-request headers are those of the `openai` client. Three limits are added below it, where they count as failures worth a retry: the
-seconds of an attempt with its body, the size of an answer, and the form of an answer.
+Server address and key come from OPENAI_BASE_URL and OPENAI_API_KEY; the key is neither printed nor written.
+Retries, Retry-After and request headers are those of the `openai` client. Three limits are added below it,
+where they count as failures worth a retry: the seconds of an attempt with its body, the size of an answer,
+and the form of an answer.
 """
 
 import asyncio
@@ -24,18 +25,27 @@ MOST_BYTES = 10_000_000  # of an answer
 
 
 class Endpoint:
-    """A model on the server. Answers lie in the folder `cache` by the request: a run can be repeated without the server.
+    """A model on the server.
+
+    Answers lie in the folder `cache` by the request: a run can be repeated without the server.
 
     Raises UserError where the server cannot be reached, refuses, or gives no answer in all attempts.
     """
 
-    def __init__(self, model: str, cache: Path, retries: int = 4, timeout: float = 60.0, connections: int = 4) -> None:
+    def __init__(
+        self, model: str, cache: Path, retries: int = 4, timeout: float = 60.0, connections: int = 4
+    ) -> None:
         self.model, self.cache, self.timeout, self.retries = model, cache, timeout, retries
         self._connections = connections
 
-    def complete(self, prompts: Sequence[str], tokens: int, pictures: Sequence[bytes] | None = None) -> list[str]:
-        """The model's answer to each prompt, with its JPEG picture if `pictures` are given; "" for an empty answer."""
-        bodies = [self._body(prompt, tokens, pictures[place] if pictures else None) for place, prompt in enumerate(prompts)]
+    def complete(
+        self, prompts: Sequence[str], tokens: int, pictures: Sequence[bytes] | None = None
+    ) -> list[str]:
+        """The answer to each prompt, with its JPEG picture if `pictures` are given."""
+        bodies = [
+            self._body(prompt, tokens, pictures[place] if pictures else None)
+            for place, prompt in enumerate(prompts)
+        ]
         paths = {name: self.cache / name[:2] / f"{name}.json" for name in map(_name, bodies)}
         missing = {_name(body): body for body in bodies if not paths[_name(body)].exists()}
         fresh = asyncio.run(self._ask_all(missing, paths)) if missing else {}
@@ -46,7 +56,12 @@ class Endpoint:
         if picture is not None:
             address = "data:image/jpeg;base64," + base64.b64encode(picture).decode()
             content = [{"type": "text", "text": prompt}, {"type": "image_url", "image_url": {"url": address}}]
-        return {"model": self.model, "messages": [{"role": "user", "content": content}], "max_tokens": tokens, "temperature": 0}
+        return {
+            "model": self.model,
+            "messages": [{"role": "user", "content": content}],
+            "max_tokens": tokens,
+            "temperature": 0,
+        }
 
     async def _ask_all(self, bodies: dict[str, dict[str, Any]], paths: dict[str, Path]) -> dict[str, str]:
         slots = asyncio.Semaphore(self._connections)
@@ -54,7 +69,8 @@ class Endpoint:
         async def ask(name: str, client: Any) -> str:
             async with slots:
                 text = await self._ask(client, bodies[name])
-            write_json(paths[name], {"model": self.model, "text": text})  # empty answers too: the run can then be repeated
+            # Empty answers too: the run can then be repeated.
+            write_json(paths[name], {"model": self.model, "text": text})
             return text
 
         async with self._client() as client:
@@ -67,14 +83,24 @@ class Endpoint:
                 await asyncio.gather(*tasks, return_exceptions=True)
 
     def _client(self) -> Any:
-        """An `openai.AsyncOpenAI` client. The address is required: without one the library would send everything to OpenAI."""
+        """An `openai.AsyncOpenAI` client.
+
+        The address is required: without one the library would send everything to OpenAI.
+        """
         openai, base, key = _openai(), _base(), _key()
         headers = {"User-Agent": USER_AGENT}
         # Redirects could take the key to another server, and a compressed answer could unpack to any size.
-        http = open_client(_Limited, follow_redirects=False, timeout=None, headers={"Accept-Encoding": "identity"})
+        http = open_client(
+            _Limited, follow_redirects=False, timeout=None, headers={"Accept-Encoding": "identity"}
+        )
         http.seconds = self.timeout
         return openai.AsyncOpenAI(
-            base_url=base, api_key=key or "none", max_retries=self.retries, timeout=None, default_headers=headers, http_client=http
+            base_url=base,
+            api_key=key or "none",
+            max_retries=self.retries,
+            timeout=None,
+            default_headers=headers,
+            http_client=http,
         )
 
     async def _ask(self, client: Any, body: dict[str, Any]) -> str:
@@ -87,24 +113,31 @@ class Endpoint:
         except openai.APIStatusError as error:
             status = error.status_code
             if status in (408, 409, 429) or status >= 500:
-                raise self._unanswered(host, str(status)) from None  # the error quotes the server, which may quote the key
+                # not from the error, which quotes the server, which may quote the key
+                raise self._unanswered(host, str(status)) from None
             hint = f"check {BASE}, {KEY} and the model name {self.model!r}"
             raise UserError(f"{host} refused with {status}: {hint}") from None
         text = answer.choices[0].message.content
-        return text.encode(errors="replace").decode() if isinstance(text, str) else ""  # a cut text may end with half a character
+        # A cut text may end with half a character.
+        return text.encode(errors="replace").decode() if isinstance(text, str) else ""
 
     def _unanswered(self, host: str, why: str) -> UserError:
         attempts = "1 attempt" if self.retries == 0 else f"at most {1 + self.retries} attempts"
-        return UserError(f"{host} gave no answer in {attempts} ({why}): run the same command again, answers are kept")
+        return UserError(
+            f"{host} gave no answer in {attempts} ({why}): run the same command again, answers are kept"
+        )
 
 
 class _Limited(httpx.AsyncClient):
-    """An httpx client that ends an attempt after `seconds`, and refuses answers that are too large, compressed or malformed."""
+    """An httpx client with a deadline, which refuses answers that are too large, compressed or malformed."""
 
     seconds = 60.0
 
     async def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
-        """The response with its body, as JSON. Raises httpx.RequestError, which the `openai` client retries."""
+        """The response with its body, as JSON.
+
+        Raises httpx.RequestError, which the `openai` client retries.
+        """
         try:
             async with asyncio.timeout(self.seconds):
                 response = await super().send(request, **{**options, "stream": True})
@@ -116,7 +149,11 @@ class _Limited(httpx.AsyncClient):
             raise _Unusable(f"not whole within {self.seconds:g} seconds", request=request) from error
         if response.is_success and not _is_answer(content):
             raise _Unusable("an answer of another form", request=request)
-        kept = {name: value for name, value in response.headers.items() if name.startswith(("retry-after", "x-should-retry"))}
+        kept = {
+            name: value
+            for name, value in response.headers.items()
+            if name.startswith(("retry-after", "x-should-retry"))
+        }
         headers = {**kept, "Content-Type": "application/json"}
         return httpx.Response(response.status_code, headers=headers, content=content, request=request)
 
@@ -165,7 +202,9 @@ def _openai() -> Any:
     try:
         import openai
     except ImportError as error:
-        raise UserError(f"endpoint: needs the package openai ({error}): pip install 'fashioniq[chat]'") from error
+        raise UserError(
+            f"endpoint: needs the package openai ({error}): pip install 'fashioniq[chat]'"
+        ) from error
     return openai
 
 

@@ -1,4 +1,7 @@
-"""Models of `transformers` (the extra `chat`), by a folder or a name of the hub: language models, and models that answer questions on pictures."""
+"""Language models and visual question answering of `transformers`, by a folder or a name of the hub.
+
+Needs the extra `chat`.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,21 +20,32 @@ class LanguageModel:
         self._model, self._tokenizer = _load(name, device, *from_hub, padding_side="left")
         if self._tokenizer.pad_token is None:
             self._tokenizer.pad_token = self._tokenizer.eos_token
-        self._limit = getattr(self._model.config, "max_position_embeddings", None) or self._tokenizer.model_max_length
+        self._limit = (
+            getattr(self._model.config, "max_position_embeddings", None) or self._tokenizer.model_max_length
+        )
         self._name = name
 
     @torch.inference_mode()
     def complete(self, prompts: Sequence[str], tokens: int) -> list[str]:
-        """What follows each prompt, at most so many tokens. Raises UserError where a prompt is too long for the model."""
+        """What follows each prompt, at most so many tokens.
+
+        Raises UserError where a prompt is too long for the model.
+        """
         inputs = self._tokenizer(list(prompts), padding=True, return_tensors="pt").to(self._model.device)
         length = inputs["input_ids"].shape[1]
         if length + tokens > self._limit:
-            raise UserError(f"{self._name} reads {self._limit} tokens, a prompt with its answer has {length + tokens}: name a model that reads more")
-        ids_BL = self._model.generate(**inputs, max_new_tokens=tokens, do_sample=False, pad_token_id=self._tokenizer.pad_token_id)
+            raise UserError(
+                f"{self._name} reads {self._limit} tokens, a prompt with its answer has {length + tokens}: "
+                "name a model that reads more"
+            )
+        ids_BL = self._model.generate(
+            **inputs, max_new_tokens=tokens, do_sample=False, pad_token_id=self._tokenizer.pad_token_id
+        )
         return self._tokenizer.batch_decode(ids_BL[:, length:], skip_special_tokens=True)
 
 
-_PROMPTS: dict[str, Callable[[str], str]] = {"blip-2": "Question: {} Answer:".format, "blip": str}  # as each was trained
+# as each was trained
+_PROMPTS: dict[str, Callable[[str], str]] = {"blip-2": "Question: {} Answer:".format, "blip": str}
 
 
 class VisualQuestionAnswerer:
@@ -42,16 +56,23 @@ class VisualQuestionAnswerer:
         self._model, self._processor = _load(name, device, *from_hub)
         kind = self._model.config.model_type
         if kind not in _PROMPTS:
-            raise UserError(f"{name} is a model of the type {kind}: {' and '.join(_PROMPTS)} answer questions here")
+            raise UserError(
+                f"{name} is a model of the type {kind}: {' and '.join(_PROMPTS)} answer questions here"
+            )
         self._processor.tokenizer.padding_side = "left" if kind == "blip-2" else "right"
         self._prompt = _PROMPTS[kind]
-        self._goes_on = kind == "blip-2" and not self._model.config.text_config.is_encoder_decoder  # what it gives begins with the prompt
+        # then its output begins with the prompt
+        self._goes_on = kind == "blip-2" and not self._model.config.text_config.is_encoder_decoder
 
     @torch.inference_mode()
-    def answer(self, pictures: Sequence[Image.Image], questions: Sequence[str], tokens: int = 20) -> list[str]:
+    def answer(
+        self, pictures: Sequence[Image.Image], questions: Sequence[str], tokens: int = 20
+    ) -> list[str]:
         """A short answer to each question on its picture."""
         texts = [self._prompt(question) for question in questions]
-        inputs = self._processor(images=list(pictures), text=texts, padding=True, return_tensors="pt").to(self._model.device, self._model.dtype)
+        inputs = self._processor(images=list(pictures), text=texts, padding=True, return_tensors="pt").to(
+            self._model.device, self._model.dtype
+        )
         ids_BL = self._model.generate(**inputs, max_new_tokens=tokens, do_sample=False)
         if self._goes_on:
             ids_BL = ids_BL[:, inputs["input_ids"].shape[1] :]
@@ -64,16 +85,22 @@ def _transformers(*names: str) -> tuple[Any, ...]:
 
         return tuple(getattr(transformers, name) for name in names)
     except ImportError as error:
-        raise UserError(f"this needs the package transformers ({error}): pip install 'fashioniq[chat]'") from error
+        raise UserError(
+            f"this needs the package transformers ({error}): pip install 'fashioniq[chat]'"
+        ) from error
 
 
-def _load(name: str, device: torch.device | str, model_class: Any, reader_class: Any, **options: Any) -> tuple[Any, Any]:
+def _load(
+    name: str, device: torch.device | str, model_class: Any, reader_class: Any, **options: Any
+) -> tuple[Any, Any]:
     """Model and tokenizer or processor; weights are safetensors, as nothing is ever unpickled."""
     dtype = torch.bfloat16 if torch.device(device).type == "cuda" else torch.float32
     try:
         reader = reader_class.from_pretrained(name, **options)
-        return model_class.from_pretrained(name, use_safetensors=True, dtype=dtype).to(device).eval().requires_grad_(False), reader
+        model = model_class.from_pretrained(name, use_safetensors=True, dtype=dtype)
+        return model.to(device).eval().requires_grad_(False), reader
     except Exception as error:  # the hub's client, safetensors and transformers raise many kinds
         raise UserError(
-            f"cannot load {name} ({' '.join(str(error).split())[:200]}): give a folder, or a name of the hub while there is a network"
+            f"cannot load {name} ({' '.join(str(error).split())[:200]}): give a folder, "
+            "or a name of the hub while there is a network"
         ) from error

@@ -53,11 +53,17 @@ def _writable_folder() -> Path:
             continue
         if os.access(folder, os.W_OK):
             return folder
-    raise UserError(f"none of the folders of Stanford's jars can be written: {' and '.join(map(str, folders))}; {_by_hand(folders[-1])}")
+    raise UserError(
+        f"none of the folders of Stanford's jars can be written: {' and '.join(map(str, folders))}; "
+        f"{_by_hand(folders[-1])}"
+    )
 
 
 def _download(file: IO[bytes], retries: int, folder: Path) -> None:
-    """Fill `file` with the archive. Raises UserError where the download fails, with what to put into the folder by hand."""
+    """Fill `file` with the archive.
+
+    Raises UserError where the download fails, with what to put into the folder by hand.
+    """
     policy = Policy(retries, timeout=_SECONDS, silence=_SILENCE, max_bytes=_MAX_BYTES)
     try:
         asyncio.run(_fetch(file, policy, folder))
@@ -91,17 +97,26 @@ async def _attempt(client: Client, url: httpx.URL, file: IO[bytes], folder: Path
 
 
 def _unpack(file: IO[bytes], folder: Path) -> None:
-    """Put the two jars of the archive into the folder, whole or not at all. Raises UserError where it is no such archive."""
+    """Put the two jars of the archive into the folder, whole or not at all.
+
+    Raises UserError where it is no such archive.
+    """
     try:
         with ZipFile(file) as archive:
             members = {Path(name).name: name for name in archive.namelist()}
             if missing := [name for name in STANFORD_JARS if name not in members]:
                 raise UserError(f"{URL} lacks {missing[0]}: {_by_hand(folder)}")
             for name in STANFORD_JARS:
-                with atomic_write(folder / name) as temporary, archive.open(members[name]) as packed, open(temporary, "wb") as unpacked:
+                with (
+                    atomic_write(folder / name) as temporary,
+                    archive.open(members[name]) as packed,
+                    open(temporary, "wb") as unpacked,
+                ):
                     shutil.copyfileobj(packed, unpacked)
     except BadZipFile as error:
-        raise UserError(f"what came from {URL} is no whole zip archive ({error}): try again, or {_by_hand(folder)}") from error
+        raise UserError(
+            f"what came from {URL} is no whole zip archive ({error}): try again, or {_by_hand(folder)}"
+        ) from error
 
 
 def _by_hand(folder: Path) -> str:

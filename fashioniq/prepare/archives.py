@@ -1,4 +1,4 @@
-"""Pictures out of zip archives of unknown origin: nothing is written outside the folder, and no more than the limit."""
+"""Pictures from zip archives of unknown origin: nothing is written outside the folder or above the limit."""
 
 import stat
 import zlib
@@ -26,7 +26,10 @@ class _TooMuch(Exception):
 def is_archive(path: Path) -> bool:
     """Whether a file's name is that of a zip archive. Raises UserError for the name of a tar archive."""
     if path.name.lower().endswith(_TARS):
-        raise UserError(f"expected a folder or a .zip of pictures, found the tar archive {path}: unpack it and give the folder, or make a .zip")
+        raise UserError(
+            f"expected a folder or a .zip of pictures, found the tar archive {path}: "
+            "unpack it and give the folder, or make a .zip"
+        )
     return path.name.lower().endswith(".zip")
 
 
@@ -48,16 +51,21 @@ def is_safe(name: str) -> bool:
 def unpack(archive: Path, folder: Path, most_bytes: float) -> dict[str, str]:
     """Unpack the pictures of a .zip into `folder`; return the names of skipped members with the reasons.
 
-    The limits apply to the unpacked bytes, not to the sizes that the archive states. Raises UserError for an archive that is broken or
-    encrypted, unpacks to more than `most_bytes`, or has more than MOST_MEMBERS members.
+    The limits apply to the unpacked bytes, not to the sizes that the archive states. Raises UserError for an
+    archive that is broken or encrypted, unpacks to more than `most_bytes`, or has more than MOST_MEMBERS
+    members.
     """
     try:
         with ZipFile(archive) as zipped:
             return _unpack(zipped, archive, folder, most_bytes)
     except _TooMuch as error:
-        raise UserError(f"{archive} unpacks to more than {most_bytes / 1e9:g} GB: allow more with --max-gigabytes") from error
+        raise UserError(
+            f"{archive} unpacks to more than {most_bytes / 1e9:g} GB: allow more with --max-gigabytes"
+        ) from error
     except _BROKEN as error:
-        raise UserError(f"{archive} is broken ({error or type(error).__name__}): get or make it again") from error
+        raise UserError(
+            f"{archive} is broken ({error or type(error).__name__}): get or make it again"
+        ) from error
     except OSError as error:
         raise UserError(f"cannot read {archive}: {error.strerror}") from error
 
@@ -86,8 +94,10 @@ def _check(member: ZipInfo, archive: Path) -> None:
     """Raise UserError for a member that cannot be unpacked, or not within a limit."""
     if member.flag_bits & 1:
         raise UserError(f"{archive} is encrypted: unpack it and give the folder")
-    if member.compress_type not in (ZIP_STORED, ZIP_DEFLATED):  # the others unpack a block at once, however large
-        raise UserError(f"{archive} is compressed in an unusual way ({member.filename!r}): unpack it and give the folder")
+    if member.compress_type not in (ZIP_STORED, ZIP_DEFLATED):  # others unpack a block at once, however large
+        raise UserError(
+            f"{archive} is compressed in an unusual way ({member.filename!r}): unpack it and give the folder"
+        )
 
 
 def _unfit(member: ZipInfo, parts: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""Pictures by their addresses: one patient client, with a limited number of requests at a time and for each host."""
+"""Pictures by their addresses, with a limited number of requests at a time and for each host."""
 
 import asyncio
 import time
@@ -17,13 +17,13 @@ GIVE_UP = 60.0  # seconds: a host that was silent for longer is not asked again 
 
 @dataclass(frozen=True)
 class Limits:
-    """Downloads at a time, downloads at a time from one host, further attempts, seconds of one attempt, bytes of a file."""
+    """Limits of a download."""
 
-    connections: int = 32
-    per_host: int = 16
-    retries: int = 4
-    timeout: float = 30.0
-    max_bytes: int = 20_000_000
+    connections: int = 32  # at a time
+    per_host: int = 16  # at a time
+    retries: int = 4  # further attempts
+    timeout: float = 30.0  # seconds of one attempt
+    max_bytes: int = 20_000_000  # of a file
 
 
 class _Host:
@@ -77,7 +77,10 @@ class Fetcher:
         await self._client.__aexit__(*raised)
 
     async def fetch(self, address: str, path: Path) -> None:
-        """Write the file at `address` to `path`. Raises Unfetched, and UserError where it cannot be written."""
+        """Write the file at `address` to `path`.
+
+        Raises Unfetched, and UserError where it cannot be written.
+        """
         await follow(address, lambda url: retried(partial(self._in_turn, url, path), self._limits.retries))
 
     async def _in_turn(self, url: httpx.URL, path: Path) -> httpx.URL | None:

@@ -9,7 +9,6 @@ import torch
 from fashioniq.askers.attribute_questions import CandidateAware, known
 from fashioniq.askers.limited import Limited
 from fashioniq.askers.recorded import Recorded as RecordedOffers
-from fashioniq.checkpoints import read_facts
 from fashioniq.config import EvalChatIR
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import ATTRIBUTE_LISTS, Catalog
@@ -32,6 +31,7 @@ from fashioniq.loop.messages import Message, Retriever
 from fashioniq.loop.rollout import System
 from fashioniq.metrics.chat import repetition
 from fashioniq.models.text import RecordedQueries, TextRetriever, unit
+from fashioniq.runs import DialogEncoderRun, read_run
 from fashioniq.systems.run_data import check_split, first_path, settings_of, store_of
 from fashioniq.systems.search_space import (
     EncoderSource,
@@ -57,7 +57,7 @@ class RunData(NamedTuple):
 
 def run_data(run: Path, *, features: Path | None, data: Path | None, category: str | None) -> RunData:
     """Data of a run of train-dialog-encoder; arguments take precedence. Raises UserError if they are missing."""
-    read_facts(run, "dialog encoder")
+    read_run(run, DialogEncoderRun)
     settings = settings_of(run)
     own = None if data else first_path(settings.get("features"))
     data, category = data or first_path(settings.get("data")), category or settings.get("category")

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from fashioniq.askers.best_item import BestItem
 from fashioniq.categories import canonical
-from fashioniq.checkpoints import read_facts
 from fashioniq.config import EvalDialogs
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import Catalog
@@ -25,6 +24,7 @@ from fashioniq.loop.index import approximate
 from fashioniq.loop.messages import Message, User
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.models.retriever import Listener
+from fashioniq.runs import RetrieverRun, read_run
 from fashioniq.systems.run_data import check_split, first_path, settings_of, store_of
 from fashioniq.systems.task import Batch, Task
 from fashioniq.trained import load_captioner, load_retriever, pick_device
@@ -42,15 +42,15 @@ def load(
     does not match the run.
     """
     check_split(split)
-    facts, settings = read_facts(run, "retriever"), settings_of(run)
-    catalog = Catalog(data or Path(facts["data"]["folder"]), category or facts["category"])
+    about, settings = read_run(run, RetrieverRun), settings_of(run)
+    catalog = Catalog(data or Path(about.data.folder), category or about.category)
     own = None if data else first_path(settings.get("features"))
     store = store_of(run, catalog.root, catalog.category, features or own)
     retriever, vocabulary, _ = load_retriever(run, catalog.category, store)
     retriever.to(pick_device(device)).requires_grad_(False)
     items = store.items(catalog.ids(split)).to(pick_device(device))
     gallery = Gallery(items, retriever.embed_images(items.features_ND))
-    asker = BestItem(bool(facts.get("exclude_shown")))
+    asker = BestItem(about.exclude_shown)
     return System(retriever, asker, gallery, vocabulary, cards_of(catalog, store, items.ids))
 
 
@@ -85,7 +85,7 @@ class Parts:
     items: Items
     retriever: Listener
     vocabulary: Vocabulary
-    facts: dict[str, Any]
+    about: RetrieverRun
 
     @property
     def device(self) -> torch.device:
@@ -123,7 +123,7 @@ def build(options: EvalDialogs) -> list[Task]:
             batch=lambda rows: plan.batch(system, rows),
             facts=_facts(options, parts, plan, index),
             data={canonical(options.category): parts.catalog.fingerprint()},
-            retriever=parts.facts.get("provenance"),
+            retriever=parts.about.provenance or None,
             files={"first_candidates.json": plan.first},
             cards=cards,
             repeated=plan.user is None,
@@ -135,14 +135,14 @@ def build(options: EvalDialogs) -> list[Task]:
 def _parts(options: EvalDialogs, run: Path) -> Parts:
     catalog = Catalog(options.data, options.category)
     store = open_store(options.data, options.category, options.features)
-    retriever, vocabulary, facts = load_retriever(run, options.category, store)
+    retriever, vocabulary, about = load_retriever(run, options.category, store)
     device = pick_device(options.device)
-    if facts["data"]["fingerprint"] != catalog.fingerprint():
+    if about.data.fingerprint != catalog.fingerprint():
         print(f"note: the splits or captions of {catalog.category} differ from those that {run} was trained on")
     items = split_items(catalog, store, options.split).to(device)
     if options.exclude_shown and options.turns > len(items):
         raise UserError(f"--exclude-shown with --turns {options.turns} needs {options.turns} products, found {len(items)}; give fewer --turns")
-    if options.user != "human" and facts.get("exclude_shown") and not options.exclude_shown:
+    if options.user != "human" and about.exclude_shown and not options.exclude_shown:
         print(f"note: {run} was trained with --exclude-shown; without it, products may be shown again")
     return Parts(
         catalog=catalog,
@@ -150,13 +150,13 @@ def _parts(options: EvalDialogs, run: Path) -> Parts:
         items=items,
         retriever=retriever.to(device),
         vocabulary=vocabulary,
-        facts=facts,
+        about=about,
     )
 
 
 def _facts(options: EvalDialogs, parts: Parts, plan: Plan, index: dict[str, Any] | None) -> dict[str, Any]:
     """Metadata of the dialogs for metrics.json."""
-    encoder = parts.store.facts["encoder"]
+    encoder = parts.store.facts.encoder
     return {
         "data": str(parts.catalog.root),
         "category": canonical(options.category),
@@ -167,7 +167,7 @@ def _facts(options: EvalDialogs, parts: Parts, plan: Plan, index: dict[str, Any]
         "pictures": "none" if encoder == "metadata" else parts.catalog.pictures_origin,
         "fingerprint": parts.catalog.fingerprint(),
         **plan.facts,
-        "attributes": parts.facts["attrs"],
+        "attributes": parts.about.attrs,
         "exclude_shown": options.exclude_shown,
         "index": index,
         "retriever": str(options.run),
@@ -187,10 +187,10 @@ def _simulated(options: EvalDialogs, parts: Parts) -> Plan:
     """Plan with each item as the target once. The user is a captioner, by default the one of the training."""
     if options.captions != "each":
         raise UserError(f"--captions {options.captions} needs recorded captions; add --user human or leave it out")
-    if not (named := options.user or parts.facts["user"]):
+    if not (named := options.user or parts.about.user):
         raise UserError(f"{options.run} was trained without a captioner; give a run of train-captioner with --user")
     run, items, vocabulary = Path(named), parts.items, parts.vocabulary
-    captioner, own, user_facts = load_captioner(run, options.category, parts.store)
+    captioner, own, about = load_captioner(run, options.category, parts.store)
     user: User = CaptionerUser(captioner.to(parts.device), items, own, vocabulary, options.beam)
     if options.word_noise:
         chance_TNL = chances(options.seed, options.turns, len(items), captioner.max_words, parts.device)
@@ -198,7 +198,7 @@ def _simulated(options: EvalDialogs, parts: Parts) -> Plan:
     first_N, first = _first_candidates(options, items)
     facts = {
         "user": str(run),
-        "captions": user_facts["data"]["captions"],
+        "captions": about.data.captions,
         "decoding": f"beam {options.beam}" if options.beam > 1 else "greedy",
         "errors": options.word_noise,
     }

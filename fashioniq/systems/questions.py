@@ -10,7 +10,6 @@ from safetensors.torch import load_file
 from fashioniq.askers.attribute_questions import CandidateAware, Known, Predicted, known, predicted
 from fashioniq.askers.language_model import FALLBACK, AllAtOnce, FewShot
 from fashioniq.askers.recorded import fixed_questions, recorded_questions
-from fashioniq.checkpoints import read_facts
 from fashioniq.config import Asking
 from fashioniq.data.catalog import ATTRIBUTE_LISTS, Catalog
 from fashioniq.data.dialogues import Dialogue
@@ -23,6 +22,7 @@ from fashioniq.llm.local import LanguageModel
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Asker, Retriever
 from fashioniq.models.text import NoSearch, TextRetriever
+from fashioniq.runs import PredictorRun, read_run
 from fashioniq.systems.search_space import EncoderSource, encode_search_space
 from fashioniq.trained import pick_device
 
@@ -104,8 +104,8 @@ def answers_of(settings: Asking, catalog: Catalog, found: Sequence[Topic], ids: 
     if settings.predictor is None:
         return known(found, [catalog.labels.get(name, [[]] * ATTRIBUTE_LISTS) for name in ids])
     store, run = FeatureStore(settings.features or features_folder(catalog.root, catalog.category, None)), settings.predictor
-    words = read_facts(run, "attribute predictor")["attribute_words"]
-    if store.facts["weights"] != checksum(run / "weights.safetensors"):
+    words = read_run(run, PredictorRun).attribute_words
+    if store.facts.weights != checksum(run / "weights.safetensors"):
         raise UserError(f"the features in {store.root} were not computed by {run}; extract them with --predictor {run}")
     weights = load_file(run / "weights.safetensors")
     items = store.items(ids)

@@ -15,7 +15,7 @@ from fashioniq.data.dialogues import JOINED
 from fashioniq.data.images import load_image
 from fashioniq.data.items import Items
 from fashioniq.features.pictures import PictureSource
-from fashioniq.features.store import TOP, FeatureStore
+from fashioniq.features.store import TOP, Contents, FeatureStore
 from fashioniq.features.writer import fill_store
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
@@ -137,15 +137,15 @@ def read_unit_vectors(path: Path, shape: tuple[int | None, ...], layout: str) ->
 
 def _filled_store(source: EncoderSource, encoder: ImageText, space: Sequence[str], images: dict[str, Path]) -> FeatureStore:
     """Feature store of the images, after adding those that are missing and have a picture."""
-    facts: dict[str, Any] = {
-        "encoder": encoder.kind,
-        "weights": encoder.fingerprint(),
-        "image_size": encoder.image_size,
-        "dimensions": encoder.size,
-        "attribute_words": [],
-        "attributes": "none",
-    }
-    root = source.features or (source.images and source.images / "features" / facts["weights"])
+    facts = Contents(
+        encoder=encoder.kind,
+        weights=encoder.fingerprint(),
+        image_size=encoder.image_size,
+        dimensions=encoder.size,
+        attribute_words=[],
+        attributes="none",
+    )
+    root = source.features or (source.images and source.images / "features" / facts.weights)
     if root is None:
         raise UserError("expected pictures or their features; give --images or --features")
     if not images and not (root / "store.json").exists():

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytorch_lightning as pl
 import torch
 import yaml
@@ -16,12 +17,12 @@ from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from fashioniq.checkpoints import load_weights, read_facts, save_model
 from fashioniq.config import TrainAttributes, Training
 from fashioniq.config.renamed import new_keys
-from fashioniq.files import UserError, cannot_write, write_json, write_text
+from fashioniq.files import UserError, cannot_write, write_text
 from fashioniq.loop.gallery import NotFiniteError
 from fashioniq.provenance import provenance, seconds
+from fashioniq.runs import DialogEncoderRun, PredictorRun, Run, described, load_weights, read_run, save_model, write_run
 from fashioniq.training.processes import mean_over_processes, rank_and_count, shared_out
 
 MAY_CHANGE = {"resume", "epochs", "patience", "devices", "num_nodes", "device", "run"}  # when a run is resumed
@@ -159,7 +160,8 @@ def fit(
     accelerator = accelerator_of(settings.device)
     if accelerator == "gpu" and settings.devices > torch.cuda.device_count():
         raise UserError(f"--devices is {settings.devices}: torch finds {torch.cuda.device_count()} GPUs here")
-    best = KeepBest(run, model, facts, monitor=monitor, seed=settings.seed, patience=settings.patience)
+    about = described(facts)
+    best = KeepBest(run, model, about, monitor=monitor, seed=settings.seed, patience=settings.patience)
     last = ModelCheckpoint(run, filename="last", monitor=None, save_on_train_epoch_end=True, enable_version_counter=False)
     trainer = pl.Trainer(
         accelerator=accelerator,
@@ -194,20 +196,18 @@ def fit(
     if not trainer.is_global_zero:
         raise SystemExit(0)  # the first process tells the rest
     load_weights(run, model)
-    told = read_facts(run, facts["kind"])  # processes that were forked leave nothing in this one
+    told = read_run(run, type(about))  # processes that were forked leave nothing in this one
     if best.trained:
-        write_json(run / "model.json", told | {"provenance": best.provenance()})  # of the whole training, not until its best epoch
-    return told["metrics"]
+        told.provenance = best.provenance()  # of the whole training, not until its best epoch
+        write_run(run, told)
+    return dict(told.metrics or {})
 
 
 class KeepBest(pl.Callback):
-    """After every epoch a row in metrics.csv, and where `monitor` has risen, the weights and facts of the
-    run."""
+    """After every epoch a row in metrics.csv; where `monitor` has risen, the weights and description of the run."""
 
-    def __init__(
-        self, run: Path, model: nn.Module, facts: dict[str, Any], *, monitor: str, seed: int, patience: int
-    ) -> None:
-        self.run, self.model, self.facts, self.monitor, self.seed, self.patience = run, model, facts, monitor, seed, patience
+    def __init__(self, run: Path, model: nn.Module, about: Run, *, monitor: str, seed: int, patience: int) -> None:
+        self.run, self.model, self.about, self.monitor, self.seed, self.patience = run, model, about, monitor, seed, patience
         self.best: dict[str, float] = {}
         self.trained = False  # by this process; a complete run that is resumed stays as it is
         self._earlier: dict[str, float] = {}  # seconds of the processes that this one continues
@@ -223,7 +223,7 @@ class KeepBest(pl.Callback):
 
     def provenance(self) -> dict[str, Any]:
         """The provenance of the run so far, with the seconds of interrupted processes."""
-        return provenance(fingerprints(self.facts), earlier=self._earlier)
+        return provenance(fingerprints(self.about), earlier=self._earlier)
 
     def _spent(self) -> dict[str, float]:
         return {name: value + self._earlier.get(name, 0.0) for name, value in seconds().items()}
@@ -259,15 +259,17 @@ class KeepBest(pl.Callback):
         told = "  ".join(f"{name} {value:.4g}" for name, value in figures.items() if name != "epoch")
         pl_module.print(f"epoch {trainer.current_epoch}  {told}", flush=True)
         if better:
-            save_model(self.run, self.model, {**self.facts, "metrics": figures, "provenance": self.provenance()})
+            made = msgspec.structs.replace(self.about, metrics=figures, provenance=self.provenance())
+            save_model(self.run, self.model, made)
 
 
-def fingerprints(facts: dict[str, Any]) -> dict[str, str]:
-    """What identifies the data of a run: the fingerprint of its category, or the checksums of its files."""
-    data = facts.get("data", {})
-    if "fingerprint" in data:
-        return {facts["category"]: data["fingerprint"]}
-    return data.get("checksums") or data.get("fingerprints") or {}
+def fingerprints(about: Run) -> dict[str, str]:
+    """What identifies the data of a run: the fingerprints of its categories, or the checksums of its files."""
+    if isinstance(about, PredictorRun):
+        return dict((about.data or {}).get("fingerprints", {}))
+    if isinstance(about, DialogEncoderRun):
+        return about.data.checksums
+    return {about.category: about.data.fingerprint}
 
 
 def _append_row(path: Path, figures: dict[str, float]) -> None:

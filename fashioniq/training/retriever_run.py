@@ -69,8 +69,8 @@ def new_retriever(
     if vectors_VD is not None:
         model.set_word_vectors(vectors_VD)
     if settings.init_from:
-        started, _, start_facts = load_retriever(settings.init_from, settings.category, store)
-        if start_facts["sizes"] != sizes or start_facts["words"] != vocabulary.words:
+        started, _, start = load_retriever(settings.init_from, settings.category, store)
+        if start.sizes != sizes or start.words != vocabulary.words:
             raise UserError(
                 f"{settings.init_from} has other sizes or words than this training: "
                 "give its --model.width, --model.layers and so on, and its captioner"

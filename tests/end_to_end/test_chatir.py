@@ -206,7 +206,7 @@ def test_a_text_half_that_was_trained_on_is_saved_and_evaluated(kind, few, evalu
 
 def test_a_store_of_another_encoder_is_refused(few, evaluate, refused, tiny_clip, tiny_blip):
     store = read(evaluate(name="clip", encoder=tiny_clip, images=few) / "metrics.json")["store"]
-    assert f"the feature store {store} is of another encoder" in refused(encoder=tiny_blip, images=few, features=store)
+    assert f"the feature store {store} has a different encoder" in refused(encoder=tiny_blip, images=few, features=store)
 
 
 def test_pictures_that_are_missing_are_told_and_a_target_must_have_one(few, evaluate, refused, tiny_clip):

@@ -41,9 +41,9 @@ def counted(options, monkeypatch):
     """How often each folder is evaluated."""
     count, real = Counter(), cross.evaluate
 
-    def evaluate(settings, run, out):
+    def evaluate(tasks, out, batch_size):
         count[str(out.relative_to(options["out"]))] += 1
-        return real(settings, run, out)
+        return real(tasks, out, batch_size)
 
     monkeypatch.setattr(cross, "evaluate", evaluate)
     return count
@@ -96,10 +96,10 @@ def test_combinations_can_be_compared(project, options, capsys):
 def test_a_cross_that_was_killed_computes_only_what_is_missing(project, options, counted, monkeypatch):
     real = cross.evaluate
 
-    def evaluate(settings, run, out):
+    def evaluate(tasks, out, batch_size):
         if len(counted) == 3:
             raise RuntimeError("killed")
-        return real(settings, run, out)
+        return real(tasks, out, batch_size)
 
     with monkeypatch.context() as patch:
         patch.setattr(cross, "evaluate", evaluate)
@@ -146,7 +146,7 @@ def test_mistakes_in_the_lists_are_told_before_anything_is_computed(refused, opt
     assert "listed twice" in refused(retrievers=[retrievers[0], retrievers[0]])
     assert "expected a retriever" in refused(retrievers=[recurrent / "captioner"])
     assert "seeds of one retriever" in refused(retrievers=[f"{retrievers[0]},{retrievers[1]}"])
-    assert "other features" in refused(retrievers=[*retrievers, runs.retriever])  # of other features
+    assert "a different encoder" in refused(retrievers=[*retrievers, runs.retriever])
     assert "no such folder" in refused(users=["nowhere"])
     assert "--retrievers" in refused(retrievers=[])
 

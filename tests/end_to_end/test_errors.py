@@ -130,7 +130,7 @@ CASES = [
       for name, captions in (("empty", ["", " "]), ("without a word", [".", "?!"]))],
     case("captions_without_targets_cannot_be_trained_on", "captioner", "name no target",
          damage=rewrite(TRAIN_CAPTIONS, lambda rows: [{key: value for key, value in row.items() if key != "target"} for row in rows])),
-    *[case(f"truncated_json_of_a_catalog_is_named[{path}]", "captioner", f"{{catalog}}/{path} is not whole JSON", damage=half("catalog", path))
+    *[case(f"truncated_json_of_a_catalog_is_named[{path}]", "captioner", f"{{catalog}}/{path} is not valid JSON", damage=half("catalog", path))
       for path in (TRAIN_SPLIT, "captions/cap.dress.val.json", "catalog.json")],
     *[case(f"a_split_that_is_no_list_of_ids_is_refused[{content}]", "captioner", f"{{catalog}}/{TRAIN_SPLIT}",
            damage=replace(TRAIN_SPLIT, content)) for content in ('{"a": 1}', "[1, 2]", '["a", null]')],
@@ -159,9 +159,9 @@ CASES = [
          weights="{captioner}/weights.safetensors"),
     *[case(f"an_attribute_training_without_its_weights_leaves_no_run[{weights}]", "attributes", weights="imagenet" if "." not in weights else weights)
       for weights in ("imagenet", "none.pth")],
-    case("an_attribute_training_whose_first_stage_is_damaged_leaves_no_run", "second attributes", "is damaged", start="{first}",
+    case("an_attribute_training_whose_first_stage_is_damaged_leaves_no_run", "second attributes", "is damaged", init_from="{first}",
          damage=half("first", "weights.safetensors")),
-    case("labels_that_no_product_carries_often_enough_are_told", "attributes", "--at-least", at_least=999, category=None),
+    case("labels_that_no_product_carries_often_enough_are_told", "attributes", "--min-count", min_count=999, category=None),
     # runs
     case("a_missing_run_is_named[captioner]", "retriever", "in {tmp}/none, found no such folder", captioner="{tmp}/none"),
     case("a_missing_run_is_named[run]", "dialogs", "in {tmp}/none, found no such folder", run="{tmp}/none"),
@@ -171,23 +171,24 @@ CASES = [
     case("a_run_of_the_wrong_kind_is_refused[user]", "dialogs", "expected a captioner, found a retriever", user="{retriever}"),
     case("a_captioner_of_another_category_is_refused[captioner]", "retriever", "was trained on dresses, not on tops", category="tops"),
     case("a_captioner_of_another_category_is_refused[run]", "dialogs", "was trained on dresses, not on shirts", category="shirts"),
-    case("a_captioner_of_other_features_is_refused[captioner]", "retriever", "(encoder: ", "{encoder}",
+    case("a_captioner_of_other_features_is_refused[captioner]", "retriever", "trained with a different encoder", "{encoder}",
          captioner="{other_captioner}"),
-    case("a_captioner_of_other_features_is_refused[user]", "dialogs", "(encoder: ", "{encoder}",
+    case("a_captioner_of_other_features_is_refused[user]", "dialogs", "trained with a different encoder", "{encoder}",
          user="{other_captioner}"),
-    case("a_store_of_another_size_is_refused", "retriever", "(dimensions: ", features="{store}", damage=narrow),
+    case("a_store_of_another_size_is_refused", "retriever", "a different dimensions", features="{store}", damage=narrow),
     *[case(f"a_truncated_run_is_named[{kind}-{name}]", "retriever" if kind == "captioner" else "dialogs", f"{{{kind}}}/{name} is {what}",
            damage=half(kind, name), **{"captioner" if kind == "captioner" else "run": f"{{{kind}}}"})
-      for kind in ("captioner", "retriever") for name, what in (("weights.safetensors", "damaged"), ("model.json", "not whole JSON"))],
+      for kind in ("captioner", "retriever") for name, what in (("weights.safetensors", "damaged"), ("model.json", "not valid JSON"))],
     case("weights_of_another_model_are_refused", "dialogs", "belongs to another model", run="{retriever}", damage=other_weights),
     case("missing_word_vectors_are_named", "retriever", "{tmp}/glove.txt", word_vectors="{tmp}/glove.txt"),
     case("malformed_word_vectors_are_refused", "retriever", "is not a whole file of word vectors", word_vectors="{tmp}/glove.txt",
          damage=elsewhere("glove.txt", "neither\nof both formats\n")),
     # numbers that cannot be
     *each("a_captioner_of_impossible_settings_is_refused", "captioner",
-          [{"heads": 5}, {"heads": 0}, {"batch_size": 0}, {"epochs": 0}, {"beam": 0}, {"warmup": 0}, {"max_words": 0}, {"dropout": 2.0},
-           {"layers": -1}, {"precision": "half"}]),
-    *each("a_retriever_of_impossible_settings_is_refused", "retriever", [{"heads": 5}, {"turns": 0}, {"batch_size": 0}, {"epochs": 0}]),
+          [{"model.heads": 5}, {"model.heads": 0}, {"batch_size": 0}, {"epochs": 0}, {"beam": 0}, {"warmup": 0},
+           {"model.max_words": 0}, {"model.dropout": 2.0},
+           {"model.layers": -1}, {"precision": "half"}]),
+    *each("a_retriever_of_impossible_settings_is_refused", "retriever", [{"model.heads": 5}, {"turns": 0}, {"batch_size": 0}, {"epochs": 0}]),
     *each("an_extraction_of_impossible_settings_is_refused", "pictures", [{"image_size": 0}, {"batch_size": 0}, {"batch_size": -1}]),
     # evaluations
     *each("an_evaluation_of_impossible_settings_is_refused", "dialogs", [{"turns": 0}, {"beam": 0}, {"batch_size": 0}]),
@@ -240,9 +241,9 @@ def commands(files, project, vector_runs, sample):
         "dialogs": ("eval-dialogs", {**common, "run": vector_runs.retriever, "out": out}, out),
         "pictures": ("extract-features", pictures, store),
         "no pictures": ("extract-features", pictures, store / "store.json"),
-        "vectors": ("extract-features", {**common, **vectors, "features": store}, store),
-        "attributes": ("train-attributes", {"data": sample, "category": "dresses", "run": run, "at_least": 3, **project.pictures}, run),
-        "second attributes": ("train-attributes", {"data": sample, "category": "dresses", "run": run, "at_least": 3, "workers": 0}, run),
+        "vectors": ("import-features", {**common, **vectors, "features": store}, store),
+        "attributes": ("train-attributes", {"data": sample, "category": "dresses", "run": run, "min_count": 3, **project.pictures}, run),
+        "second attributes": ("train-attributes", {"data": sample, "category": "dresses", "run": run, "min_count": 3, "workers": 0}, run),
     }
 
 
@@ -332,7 +333,7 @@ def test_a_store_of_another_encoder_is_not_mixed(refused, vector_runs, tmp_path)
     store = copytree(vector_runs.store, tmp_path / "store")
     before = {path: path.read_bytes() for path in store.iterdir()}
     printed = refused("extract-features", data=vector_runs.catalog, category="dresses", features=store, encoder="metadata")
-    assert "of another encoder" in printed and "metadata" in printed and "--features" in printed
+    assert "a different encoder" in printed and "metadata" in printed and "--features" in printed
     assert {path: path.read_bytes() for path in store.iterdir()} == before
 
 

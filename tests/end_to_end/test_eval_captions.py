@@ -2,9 +2,7 @@
 
 import io
 import json
-import threading
 import zipfile
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from shutil import copytree
 
 import pytest
@@ -119,31 +117,23 @@ def test_a_random_caption_is_never_of_the_pair_itself(sample):
 
 
 @pytest.fixture
-def server(monkeypatch, tmp_path):
-    """A server that answers with what `replies` holds, one after the other, in the place of Stanford's; `folder` is where the jars go."""
+def server(http_server, monkeypatch, tmp_path):
+    """The answers, one after the other, of a server in the place of Stanford's: status, body and stated length."""
+    replies = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            status, body, length = replies.pop(0)
-            self.send_response(status)
-            self.send_header("Content-Length", str(length))
-            self.end_headers()
-            self.wfile.write(body)
+    def reply(handler):
+        status, body, length = replies.pop(0)
+        handler.send_response(status)
+        handler.send_header("Content-Length", str(length))
+        handler.end_headers()
+        handler.wfile.write(body)
+        handler.close_connection = True
 
-        def log_message(self, *_):
-            pass
-
-    replies, server = [], HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    monkeypatch.setattr(fetch_spice, "URL", f"http://127.0.0.1:{server.server_port}/corenlp.zip")
+    monkeypatch.setattr(fetch_spice, "URL", f"{http_server(reply).address}/corenlp.zip")
     for module in (fetch_spice, java_scorers):
         monkeypatch.setattr(module, "stanford_folders", lambda: [tmp_path / "jars"])
     monkeypatch.setattr(http, "PAUSE", 0.0)
-    yield replies
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    return replies
 
 
 def archive(names=STANFORD_JARS):

@@ -121,12 +121,12 @@ def test_an_update_adds_what_is_new_or_can_be_read_now(catalog, command, refused
     split.write_text(json.dumps(val[:3]))
     assert main(command()) == 0
     split.write_text(json.dumps(val))
-    assert f"lacks {len(val) - 3} products, as {val[3]}: --update adds them" in refused()
+    assert f"lacks {len(val) - 3} products, such as {val[3]}: --update adds them" in refused()
     before = FeatureStore(catalog / "store")
     picture_of(catalog, "val", 0).write_bytes(picture_of(sample, "val", 0).read_bytes())
     assert main(command(update=True)) == 0
     after = FeatureStore(catalog / "store")
-    assert after.ids == [*before.ids, val[0], *val[3:]] and not after.facts["failures"]
+    assert after.ids == [*before.ids, val[0], *val[3:]] and not after.facts.failures
     rows = np.load(catalog / "store" / "features.npy")
     assert rows[: len(before.ids)].tobytes() == before.items(before.ids).features_ND.numpy().astype(rows.dtype).tobytes()
     assert main(command(features=catalog / "at_once")) == 0
@@ -182,7 +182,7 @@ def test_the_reason_of_each_product_that_was_left_out_is_kept(catalog, command):
     paths[1].symlink_to("nowhere")
     (catalog / "coverage.json").write_text(json.dumps({"dress": {"missing": {names[2]: "dead: 404"}}}))
     assert main(command(workers=1)) == 0
-    failures = FeatureStore(catalog / "store").facts["failures"]
+    failures = FeatureStore(catalog / "store").facts.failures
     assert [failures[name] for name in names[:4]] == ["not a file", "no such file", "no picture (dead: 404)", "no picture"]
     assert len(failures) == 5
 

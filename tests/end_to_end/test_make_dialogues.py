@@ -12,7 +12,6 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from fashioniq import config
-from fashioniq.checkpoints import save_model
 from fashioniq.cli import main
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.dialogues import read_dialogues, split_round
@@ -21,6 +20,7 @@ from fashioniq.evaluation import dialogue_files as make_dialogues
 from fashioniq.files import UserError, checksum
 from fashioniq.models.attributes import AttributePredictor
 from fashioniq.models.text import unit
+from fashioniq.runs import described, save_model
 from fashioniq.systems import questions
 from fashioniq.systems.search_space import SearchSpace
 
@@ -122,7 +122,7 @@ def test_the_probabilities_of_a_predictor_say_what_candidates_would_answer(sampl
     ids, words = Catalog(sample, "dresses").ids("test")[:2], ["red", "belt", "zipper"]
     run, store = tmp_path / "run", tmp_path / "store"
     about = {"kind": "attribute predictor", "category": "dresses", "encoder": "x", "image_size": 8, "attribute_words": words}
-    save_model(run, AttributePredictor(torch.nn.Identity(), 3, 3), about)
+    save_model(run, AttributePredictor(torch.nn.Identity(), 3, 3), described(about))
     save_file({"head.weight": torch.eye(3), "head.bias": torch.zeros(3)}, run / "weights.safetensors")
     store.mkdir()
     np.save(store / "features.npy", np.array([[50, -50, -50], [0, 0, 0]], np.float32))

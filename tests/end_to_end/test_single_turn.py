@@ -258,7 +258,7 @@ def test_it_must_be_said_who_answers_for_which_category(options, told, refused):
 
 
 def test_a_run_of_another_store_is_refused(composer, runs, refused):
-    assert "was trained on other features than" in refused(run=composer, features=runs.store)
+    assert "was trained with a different" in refused(run=composer, features=runs.store)
 
 
 def test_several_categories_need_a_folder_for_their_results(vector_runs, project, capsys):

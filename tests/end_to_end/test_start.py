@@ -3,8 +3,8 @@
 import torch
 from safetensors.torch import load_file
 
-from fashioniq.checkpoints import read_facts
 from fashioniq.cli import main
+from fashioniq.runs import CaptionerRun, RetrieverRun, read_run
 
 
 def options(project, runs, folder, **others):
@@ -28,6 +28,6 @@ def test_a_start_of_other_sizes_is_refused_and_leaves_nothing(project, runs, tmp
 def test_a_retriever_may_see_attributes_that_its_user_does_not(project, vector_runs, tmp_path):
     common = {"data": vector_runs.catalog, "category": "dresses", "features": vector_runs.store}
     project.run("train-retriever", **project.retriever, **common, captioner=vector_runs.captioner, attrs=True, run=tmp_path / "run")
-    sizes = [read_facts(run, kind)["sizes"] for run, kind in ((tmp_path / "run", "retriever"), (vector_runs.captioner, "captioner"))]
+    sizes = [read_run(run, kind).sizes for run, kind in ((tmp_path / "run", RetrieverRun), (vector_runs.captioner, CaptionerRun))]
     assert sizes[0]["attributes"] > 0 == sizes[1]["attributes"]
     project.run("eval-dialogs", **common, run=tmp_path / "run", beam=1, turns=2)

@@ -20,14 +20,14 @@ MAY_KNOW = {  # room: the rooms that its files may import, besides itself and th
     "llm": "data",
     "users": "data loop models llm",
     "askers": "data loop",
-    "checkpoints": "features",
-    "features": "config data models checkpoints trained",
-    "trained": "data features models checkpoints",
-    "systems": "config data metrics features loop models llm users askers checkpoints trained",
-    "training": "config data features loop models metrics users askers checkpoints trained",
+    "runs": "features",
+    "features": "config data models runs trained",
+    "trained": "data features models runs",
+    "systems": "config data metrics features loop models llm users askers runs trained",
+    "training": "config data features loop models metrics users askers runs trained",
     "report": "data features metrics",
     "terminal": "data loop report",
-    "evaluation": "config data features llm loop models metrics users askers checkpoints trained systems report",
+    "evaluation": "config data features llm loop models metrics users askers runs trained systems report",
 }
 
 

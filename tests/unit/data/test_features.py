@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from fashioniq.features.store import FeatureStore
+from fashioniq.features.store import FeatureStore, Identity
 from fashioniq.files import UserError
 
 IDENTITY = {"encoder": "efficientnet-b0", "weights": "abc", "image_size": 64, "dimensions": 3, "attribute_words": ["red", "blue"]}
@@ -30,7 +30,7 @@ def test_a_store_gives_what_lies_in_it(root):
     torch.testing.assert_close(items.features_ND, torch.tensor([[3.5, 4.5, 5.5], [1.5, 2.5, 3.5]]).sqrt(), rtol=1e-3, atol=0)
     assert items.attributes_NA.tolist() == [[3] + [0] * 7, [1] + [0] * 7] and items.features_ND.dtype == torch.float32
     assert (store.size, store.attribute_words, "P2" in store, "P9" in store) == (3, ["red", "blue"], True, False)
-    assert store.identity == IDENTITY
+    assert store.identity == Identity(**IDENTITY)
 
 
 @pytest.mark.parametrize("name", FILES)

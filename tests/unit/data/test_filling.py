@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fashioniq.features import writer as filling
-from fashioniq.features.store import FeatureStore
+from fashioniq.features.store import Contents, FeatureStore
 from fashioniq.features.writer import Part, fill_store, words_to_keep
 from fashioniq.files import UserError, locked
 
@@ -49,7 +49,7 @@ class Encoder:
 
 
 def fill(root, ids=IDS, extract=None, facts=FACTS, update=False):
-    return fill_store(root, ids, facts, extract or Encoder(), lambda count, of: None, update)
+    return fill_store(root, ids, Contents(**facts), extract or Encoder(), lambda count, of: None, update)
 
 
 def content(root):
@@ -75,7 +75,8 @@ def test_a_store_has_a_row_of_each_product_and_a_reason_for_each_other(tmp_path)
     store, asked = fill(tmp_path / "dress")
     assert asked == 10 and sorted(os.listdir(tmp_path / "dress")) == FILES
     assert store.ids == [name for name in IDS if name != "P03"]
-    assert store.facts == {**FACTS, "count": 9, "failures": {"P03": "no picture"}}
+    written = {**FACTS, "count": 9, "failures": {"P03": "no picture"}}
+    assert (store.root / "store.json").read_text() == json.dumps(written, indent=2, ensure_ascii=False) + "\n"
     items = store.items(store.ids)
     numbers = np.array([int(name[1:]) for name in items.ids])
     np.testing.assert_array_equal(items.features_ND, np.sqrt(numbers[:, None] + [[0.5, 1.5, 2.5]]).astype(np.float16))
@@ -86,7 +87,7 @@ def test_progress_counts_every_product_once_and_what_was_there_at_once(tmp_path)
     told = []
     with pytest.raises(Killed):
         fill(tmp_path, extract=Encoder(dies_at=6))
-    fill_store(tmp_path, IDS, FACTS, Encoder(), lambda *count_and_all: told.append(count_and_all))
+    fill_store(tmp_path, IDS, Contents(**FACTS), Encoder(), lambda *count_and_all: told.append(count_and_all))
     assert told == [(4, 10)] + [(1, 10)] * 6
 
 
@@ -224,7 +225,7 @@ def test_what_is_new_is_added_behind_and_only_that_is_made(tmp_path):
     encoder = Encoder()
     more, asked = fill(tmp_path, IDS, encoder, update=True)
     assert encoder.asked == IDS[:5] and asked == 5
-    assert more.ids == [*IDS[5:], "P00", "P01", "P02", "P04"] and more.facts["failures"] == {"P03": "no picture"}
+    assert more.ids == [*IDS[5:], "P00", "P01", "P02", "P04"] and more.facts.failures == {"P03": "no picture"}
     assert more.items(store.ids).features_ND.equal(store.items(store.ids).features_ND)
 
 
@@ -233,7 +234,7 @@ def test_what_could_not_be_read_is_tried_again_when_adding(tmp_path):
     encoder = Encoder(without=("P05",))
     store, asked = fill(tmp_path, extract=encoder, update=True)
     assert encoder.asked == ["P03", "P05"] and asked == 2
-    assert store.ids[-1] == "P03" and store.facts["failures"] == {"P05": "no picture"}
+    assert store.ids[-1] == "P03" and store.facts.failures == {"P05": "no picture"}
 
 
 def test_where_nothing_can_be_added_the_rows_are_not_written_again(tmp_path, whole):
@@ -246,14 +247,14 @@ def test_where_nothing_can_be_added_the_rows_are_not_written_again(tmp_path, who
 
 def test_products_that_a_finished_store_lacks_are_told(tmp_path):
     fill(tmp_path)
-    with pytest.raises(UserError, match="lacks 1 products, as P99: --update adds them"):
+    with pytest.raises(UserError, match="lacks 1 products, such as P99: --update adds them"):
         fill(tmp_path, [*IDS, "P99"])
 
 
 def test_what_was_begun_is_completed_before_products_that_came_later_are_added(tmp_path):
     with pytest.raises(Killed):
         fill(tmp_path, IDS[:6], Encoder(dies_at=5))
-    with pytest.raises(UserError, match="lacks 4 products, as P06"):
+    with pytest.raises(UserError, match="lacks 4 products, such as P06"):
         fill(tmp_path)
     assert len(FeatureStore(tmp_path).ids) == 5
     assert fill(tmp_path, update=True)[0].ids == [name for name in IDS if name != "P03"]
@@ -263,7 +264,7 @@ def test_a_store_begun_for_other_products_is_not_gone_on_with(tmp_path):
     with pytest.raises(Killed):
         fill(tmp_path, extract=Encoder(dies_at=5))
     before = content(tmp_path)
-    with pytest.raises(UserError, match="begun for other products, as P05"):
+    with pytest.raises(UserError, match="begun for other products, such as P05"):
         fill(tmp_path, IDS[:5])
     assert content(tmp_path) == before
 
@@ -277,7 +278,7 @@ def test_another_encoder_or_size_is_refused_by_name(tmp_path, key, state):
     else:
         fill(tmp_path, IDS if state == "finished" else IDS[:5])
     before = content(tmp_path)
-    with pytest.raises(UserError, match=f"is of another {key} .*another"):
+    with pytest.raises(UserError, match=f"has a different {key} .*another"):
         fill(tmp_path, facts={**FACTS, key: "another"}, update=state == "added to")
     assert content(tmp_path) == before
 
@@ -367,7 +368,7 @@ def test_what_cannot_be_read_at_all_is_told_with_a_reason_and_tried_again(tmp_pa
 
 def test_a_part_without_one_readable_product_does_not_spoil_the_rest(tmp_path):
     store, _ = fill(tmp_path, extract=Encoder(without=IDS[4:9]))
-    assert len(store.ids) == 5 and len(store.facts["failures"]) == 5
+    assert len(store.ids) == 5 and len(store.facts.failures) == 5
 
 
 def test_arrays_are_those_that_numpy_would_write(tmp_path):

@@ -5,7 +5,6 @@ import json
 import sys
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -21,58 +20,33 @@ def said(text):
     return 200, {}, json.dumps({"choices": [{"message": {"role": "assistant", "content": text}}]}).encode()
 
 
-class Server(ThreadingHTTPServer):
-    """Answers by `replies`, a function of the number of the request and its body, and keeps what it was asked."""
-
-    def __init__(self, replies):
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.replies, self.asked, self.headers, self.times = replies, [], [], []
-        self.lock = threading.Lock()
-
-    def handle_error(self, request, client_address):
-        """A client that went away is no news."""
-
-
-class Handler(BaseHTTPRequestHandler):
-    def do_POST(self):
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        with self.server.lock:
-            number = len(self.server.asked)
-            self.server.asked.append((self.path, body))
-            self.server.headers.append({name.lower(): value for name, value in self.headers.items()})
-            self.server.times.append(time.monotonic())
-        reply = self.server.replies(number, body)
-        try:
-            status, headers, content = reply
-            self.send_response(status)
-            for name, value in {"Content-Length": len(content), **headers}.items():
-                self.send_header(name, str(value))
-            self.end_headers()
-            self.wfile.write(content)
-        except OSError:
-            pass
-
-    def log_message(self, *_):
-        pass
-
-
 @pytest.fixture
-def serve(monkeypatch):
-    servers = []
+def serve(http_server, monkeypatch):
+    """Start a server that answers by `replies`, a function of a request's number and body, and keeps what it was asked."""
 
     def start(replies):
-        server = Server(replies)
-        servers.append(server)
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        monkeypatch.setenv(endpoints.BASE, f"http://127.0.0.1:{server.server_port}/v1")
+        def reply(handler):
+            body = json.loads(handler.rfile.read(int(handler.headers["Content-Length"])))
+            with server.lock:
+                number = len(server.asked)
+                server.asked.append((handler.path, body))
+                server.headers.append({name.lower(): value for name, value in handler.headers.items()})
+                server.times.append(time.monotonic())
+            status, headers, content = replies(number, body)
+            handler.send_response(status)
+            for name, value in {"Content-Length": len(content), **headers}.items():
+                handler.send_header(name, str(value))
+            handler.end_headers()
+            handler.wfile.write(content)
+
+        server = http_server(reply)
+        server.asked, server.headers, server.times = [], [], []
+        monkeypatch.setenv(endpoints.BASE, f"{server.address}/v1")
         return server
 
     monkeypatch.setenv(endpoints.KEY, KEY)
     monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.01)
-    yield start
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+    return start
 
 
 def test_prompts_are_answered_in_their_order_and_asked_once(serve, tmp_path):

@@ -25,6 +25,12 @@ WORDS = [f"word{n}" for n in range(26)]
 VOCABULARY = Vocabulary(WORDS)
 PAIRS = [Pair(str(n), str((n + 5) % N), (" ".join(WORDS[: 1 + n % 7]), WORDS[n])) for n in range(N)]
 SIZES = {"width": 16, "heads": 2, "hidden": 32, "layers": 1}
+FEATURES = {"encoder": "none", "weights": "none", "image_size": None, "dimensions": 12, "attribute_words": []}
+COMMON = {"category": "dresses", "attrs": True, "model": "transformer", "sizes": {}, "words": [], "features": FEATURES}
+FACTS = {
+    "captioner": {"kind": "captioner", **COMMON, "data": {}},
+    "retriever": {"kind": "retriever", **COMMON, "data": {}, "user": None},
+}
 OF_DATA = {"vocabulary": len(VOCABULARY), "features": 12, "attributes": 10}
 
 
@@ -52,7 +58,7 @@ def train(run, kind, loss="triplet", word_noise=0.0, batch=8, devices=1, strateg
         module = RetrieverTraining(model, source, BestItem(), **learning)
         data = TensorDataset(torch.arange(N))
         batches = loaders(data, data, batch // devices, 0)
-    fit(module, model, batches, run=run, settings=settings, facts={}, monitor=monitor, strategy=strategy)
+    fit(module, model, batches, run=run, settings=settings, facts=FACTS[kind], monitor=monitor, strategy=strategy)
     with open(run / "metrics.csv", newline="") as file:
         return [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
 

@@ -1,0 +1,195 @@
+"""Model of a run on disk: weights as safetensors, its description as model.json; nothing is unpickled.
+
+The classes below define model.json for reading and writing: their fields are its keys, in this order. Keys of later
+versions are ignored; a key with the default UNSET may be absent. `provenance` is absent in runs of earlier versions.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import msgspec
+from msgspec import UNSET, UnsetType
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import nn
+
+from fashioniq import __version__
+from fashioniq.categories import canonical
+from fashioniq.features.store import FeatureStore, Identity
+from fashioniq.files import UserError, atomic_write, read_json, typed, write_json
+
+Figures = dict[str, float]  # of the best epoch, by name
+Optional = dict[str, Any] | UnsetType
+
+
+class CatalogOrigin(msgspec.Struct, kw_only=True):
+    """Catalog that a model was trained on; `coverage` is the share of each split that was usable."""
+
+    folder: str = ""
+    fingerprint: str = ""
+    pictures: str = ""
+    captions: str = ""
+    coverage: dict[str, float] = {}
+
+
+class DialoguesOrigin(msgspec.Struct, kw_only=True):
+    """Files that a dialog encoder was trained on, with their checksums and coverage, by split."""
+
+    dialogues: dict[str, str] = {}
+    checksums: dict[str, str] = {}
+    coverage: dict[str, float] = {}
+
+
+class _WithWords(msgspec.Struct, kw_only=True):
+    version: str = __version__
+    kind: str
+    category: str
+    attrs: bool
+    model: str
+    sizes: dict[str, Any]
+    words: list[str]
+    features: Identity
+    data: CatalogOrigin
+
+
+class CaptionerRun(_WithWords, kw_only=True):
+    """model.json of a captioner."""
+
+    KIND: ClassVar[str] = "captioner"
+    metrics: Figures | UnsetType = UNSET
+    provenance: Optional = UNSET
+
+
+class RetrieverRun(_WithWords, kw_only=True):
+    """model.json of a retriever. `user` is the run of its captioner, None if it was trained with recorded captions."""
+
+    KIND: ClassVar[str] = "retriever"
+    user: str | None
+    loss: str = ""
+    negatives: str = ""
+    dialogs: str = ""
+    errors: float = 0.0
+    exclude_shown: bool = False
+    metrics: Figures | UnsetType = UNSET
+    provenance: Optional = UNSET
+
+
+class DialogEncoderRun(msgspec.Struct, kw_only=True):
+    """model.json of a text encoder of dialogs.
+
+    `encoder` is "transformer", or the CLIP or BLIP whose text half was trained.
+    """
+
+    KIND: ClassVar[str] = "dialog encoder"
+    version: str = __version__
+    model: str
+    sizes: dict[str, Any]
+    words: list[str]
+    kind: str
+    encoder: str = ""
+    features: Identity
+    joined: str
+    loss: str = ""
+    mask: str = ""
+    data: DialoguesOrigin
+    metrics: Figures | UnsetType = UNSET
+    provenance: Optional = UNSET
+
+
+class PredictorRun(msgspec.Struct, kw_only=True):
+    """model.json of an attribute predictor. `category` is "all" for the first stage, of all garments."""
+
+    KIND: ClassVar[str] = "attribute predictor"
+    version: str = __version__
+    kind: str
+    category: str
+    encoder: str
+    image_size: int
+    attribute_words: list[str]
+    attribute_types: list[Any] | UnsetType = UNSET
+    pictures: str | UnsetType = UNSET
+    data: Optional = UNSET
+    coverage: dict[str, float] | UnsetType = UNSET
+    metrics: Figures | UnsetType = UNSET
+    provenance: Optional = UNSET
+
+
+Run = CaptionerRun | RetrieverRun | DialogEncoderRun | PredictorRun
+KINDS: dict[str, type[Any]] = {
+    kind.KIND: kind for kind in (CaptionerRun, RetrieverRun, DialogEncoderRun, PredictorRun)
+}
+R = TypeVar("R", bound=Run)
+
+
+def described(facts: Mapping[str, Any]) -> Run:
+    """Convert the keys of a model.json to the class of its kind.
+
+    Raises ValueError if keys are missing or unknown.
+    """
+    kind = KINDS[facts["kind"]]
+    if unknown := set(facts) - set(kind.__struct_fields__):
+        raise ValueError(f"model.json of a {facts['kind']} has no {', '.join(sorted(unknown))}")
+    return msgspec.convert(msgspec.to_builtins(dict(facts)), kind)
+
+
+def save_model(run: Path, model: nn.Module, about: Run) -> None:
+    """Write `weights.safetensors` and `model.json`."""
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    with atomic_write(run / "weights.safetensors") as temporary:
+        temporary.write_bytes(save(tensors))
+    write_run(run, about)
+
+
+def write_run(run: Path, about: Run) -> None:
+    """Write `model.json`."""
+    write_json(run / "model.json", msgspec.to_builtins(about))
+
+
+def read_run(run: Path, kind: type[R]) -> R:
+    """Read model.json of a run. Raises UserError if it is missing, incomplete or of another kind."""
+    run, name = Path(run), kind.KIND
+    if not run.is_dir():
+        raise UserError(f"expected a {name} in {run}, found no such folder; train it first, or correct the path")
+    content = read_json(run / "model.json", f"the {name} of the run", dict)
+    if content.get("kind") != name:
+        raise UserError(f"expected a {name}, found a {content.get('kind')} in {run}; give another run")
+    return typed(content, kind, run / "model.json", f"train the {name} again")
+
+
+def load_weights(run: Path, model: nn.Module) -> None:
+    """Load the weights of a run into a model.
+
+    Raises UserError if the file is missing, damaged or does not match.
+    """
+    path = Path(run) / "weights.safetensors"
+    try:
+        model.load_state_dict(load_file(path))
+    except FileNotFoundError as error:
+        raise UserError(f"there is no file {path}; train the model again") from error
+    except (SafetensorError, RuntimeError, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"{path} is damaged or belongs to another model ({reason}); train the model again") from error
+
+
+def check_fits(run: Path, about: CaptionerRun | RetrieverRun, category: str, store: FeatureStore) -> None:
+    """Raise UserError if a run was trained on another category or on other features than those of the store."""
+    if canonical(about.category) != canonical(category):
+        raise UserError(
+            f"{run} was trained on {about.category}, not on {category}; give a run of this category"
+        )
+    check_features(run, about, store)
+
+
+def check_features(
+    run: Path, about: CaptionerRun | RetrieverRun | DialogEncoderRun, store: FeatureStore
+) -> None:
+    """Raise UserError if a run was trained on other features than those of the store."""
+    for key in Identity.__struct_fields__:
+        there, here = getattr(about.features, key), getattr(store.identity, key)
+        if there != here:
+            difference = f"{str(there)[:60]}, not {str(here)[:60]}"
+            raise UserError(
+                f"{run} was trained with a different {key} than {store.root} provides ({difference}); "
+                "use the same store"
+            )
