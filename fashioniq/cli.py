@@ -28,6 +28,7 @@ COMMANDS: dict[str, type] = {
     "train-captioner": config.TrainCaptioner,
     "train-retriever": config.TrainRetriever,
     "train-composer": config.TrainComposer,
+    "train-dialog-encoder": config.TrainDialogEncoder,
     "eval-dialogs": config.EvalDialogs,
     "cross": config.Cross,
     "eval-captions": config.EvalCaptions,
@@ -41,7 +42,6 @@ COMMANDS: dict[str, type] = {
     "fetch-spice": config.FetchSpice,
     "compare": config.Compare,
     "results": config.Results,
-    "train-dialog-encoder": config.TrainDialogEncoder,
 }
 
 

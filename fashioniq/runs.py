@@ -150,7 +150,9 @@ def read_run(run: Path, kind: type[R]) -> R:
     """Read model.json of a run. Raises UserError if it is missing, incomplete or of another kind."""
     run, name = Path(run), kind.KIND
     if not run.is_dir():
-        raise UserError(f"expected a {name} in {run}, found no such folder; train it first, or correct the path")
+        raise UserError(
+            f"expected a {name} in {run}, found no such folder; train it first, or correct the path"
+        )
     content = read_json(run / "model.json", f"the {name} of the run", dict)
     if content.get("kind") != name:
         raise UserError(f"expected a {name}, found a {content.get('kind')} in {run}; give another run")
@@ -169,7 +171,9 @@ def load_weights(run: Path, model: nn.Module) -> None:
         raise UserError(f"there is no file {path}; train the model again") from error
     except (SafetensorError, RuntimeError, OSError) as error:
         reason = str(error).splitlines()[0]
-        raise UserError(f"{path} is damaged or belongs to another model ({reason}); train the model again") from error
+        raise UserError(
+            f"{path} is damaged or belongs to another model ({reason}); train the model again"
+        ) from error
 
 
 def check_fits(run: Path, about: CaptionerRun | RetrieverRun, category: str, store: FeatureStore) -> None:

@@ -74,7 +74,9 @@ def _pretrained(settings: Chat) -> System:
     if settings.encoder is None:
         raise UserError("give a trained run with --run, or CLIP or BLIP with --encoder and --category")
     if settings.category is None:
-        raise UserError(f"--encoder {settings.encoder} needs products to search; give --category (and --data)")
+        raise UserError(
+            f"--encoder {settings.encoder} needs products to search; give --category (and --data)"
+        )
     catalog = Catalog(settings.data or Path("data/fashioniq"), settings.category)
     retriever, gallery = searched_by_text(settings, catalog)
     asker = Limited(asker_of(settings, catalog, gallery)([0]), settings.rounds)

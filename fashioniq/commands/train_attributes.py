@@ -42,7 +42,9 @@ def run(settings: TrainAttributes) -> None:
     begin_run(folder, "train-attributes", settings)
     train, val = _open("train", data.train, settings), _open("val", data.val, settings)
     if not (val.labels_NA == YES).any():
-        raise UserError("no val picture has any of the attribute words; add labels, or give a lower --min-count")
+        raise UserError(
+            "no val picture has any of the attribute words; add labels, or give a lower --min-count"
+        )
     facts: dict[str, Any] = {
         "kind": "attribute predictor",
         "category": canonical(settings.category) if settings.category else "all",
@@ -69,7 +71,9 @@ def run(settings: TrainAttributes) -> None:
         best = fit(module, model, batches, run=folder, settings=settings, facts=facts, monitor="val_mAP")
     except UnreadableImage as error:
         reason = str(error).strip().rpartition("UnreadableImage: ")[-1]  # in a worker process, the traceback precedes it
-        raise UserError(f"a picture became unreadable during training, {reason}; restore it and continue with --resume") from error
+        raise UserError(
+            f"a picture became unreadable during training, {reason}; restore it and continue with --resume"
+        ) from error
     scores_NA = score(module, batches[1], torch.device("cuda" if accelerator_of(settings.device) == "gpu" else "cpu"))
     figures = {"epoch": int(best["epoch"])} | summary(data.words, data.types, (train.labels_NA == YES).sum(0), scores_NA, val.labels_NA)
     _write(folder, facts, figures, scores_NA, val)
@@ -107,7 +111,9 @@ def _open(split: str, data: Labelled, settings: TrainAttributes) -> LabelledImag
         print(f"  {images.odd_boxes} have a box outside the picture; the whole picture is used")
     if not len(images):
         path, reason = next(iter(images.failures.items()))
-        raise UserError(f"no {split} picture can be read, such as {path}: {reason}; check the folder of the pictures")
+        raise UserError(
+            f"no {split} picture can be read, such as {path}: {reason}; check the folder of the pictures"
+        )
     return images
 
 
@@ -125,7 +131,10 @@ def _begin_model(settings: TrainAttributes, first: PredictorRun | None, data: La
     if first:
         shared = [word for word in data.words if word in known]
         model.take_words(trained.head, [data.words.index(word) for word in shared], [known[word] for word in shared])
-        print(f"{len(shared)} of {len(data.words)} attribute words start with the weights of {settings.init_from}")
+        print(
+            f"{len(shared)} of {len(data.words)} attribute words start with the weights of "
+            f"{settings.init_from}"
+        )
     return model
 
 
@@ -159,4 +168,7 @@ def _print_measures(folder: Path, figures: dict[str, Any], pictures: int) -> Non
             for row in rows
         ]
         print_table([head, "type", "AP", "chance", "train", "val"], cells, left=2)
-    print(f"all words in {folder / 'attributes.json'}; plots in {folder / 'curves.png'} and {folder / 'contact_sheet.jpg'}")
+    print(
+        f"all words in {folder / 'attributes.json'}; plots in {folder / 'curves.png'} and "
+        f"{folder / 'contact_sheet.jpg'}"
+    )

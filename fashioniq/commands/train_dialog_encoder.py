@@ -25,13 +25,19 @@ LEARNING_RATES = {True: 1e-3, False: 5e-5}  # transformer from scratch; CLIP and
 def run(settings: TrainDialogEncoder) -> None:
     """Train the text encoder on the dialogs whose images have features."""
     if (devices := settings.devices * settings.num_nodes) > 1:
-        raise UserError(f"expected one device, found --devices times --num-nodes = {devices}; all negatives must be on one device")
+        raise UserError(
+            f"expected one device, found --devices times --num-nodes = {devices}; all negatives must be on "
+            "one device"
+        )
     store = FeatureStore(_path(settings, "features"))
     paths = {"train": _path(settings, "dialogues"), "val": _path(settings, "val_dialogues")}
     read = {split: read_dialogues(path) for split, path in paths.items()}
     dialogues = {split: _with_features(some, store, paths[split]) for split, some in read.items()}
     if settings.mask != "none" and any(dialogue.alone for dialogue in dialogues["train"]):
-        raise UserError(f"the rounds of {paths['train']} are complete queries without a caption to mask; give --mask none")
+        raise UserError(
+            f"the rounds of {paths['train']} are complete queries without a caption to mask; give --mask "
+            "none"
+        )
     items = {split: store.items([dialogue.image for dialogue in some]) for split, some in dialogues.items()}
     folder = settings.run or (run_folder(None, "dialog-encoder", settings.category, False) if settings.category else Path("runs/dialog-encoder"))
     pl.seed_everything(settings.seed, verbose=False)
@@ -65,7 +71,10 @@ def run(settings: TrainDialogEncoder) -> None:
     batches = loaders(of_train, of_val, settings.batch_size, settings.seed)
     best = fit(module, model, batches, run=folder, settings=settings, facts=facts, monitor="val_score")
     measured = ", ".join(f"{best[f'val_R@10_{last}']:.1f} after round {last}" for last in module.val_rounds)
-    print(f"dialog encoder of epoch {best['epoch']:.0f} in {folder}: R@10 {measured}, among the {len(items['val'])} images of val")
+    print(
+        f"dialog encoder of epoch {best['epoch']:.0f} in {folder}: R@10 {measured}, among the "
+        f"{len(items['val'])} images of val"
+    )
 
 
 def _model(settings: TrainDialogEncoder, store: FeatureStore, dialogues: list[Dialogue]) -> tuple[TextTower, dict[str, Any]]:
@@ -89,7 +98,9 @@ def _path(settings: TrainDialogEncoder, option: str) -> Path:
     if given := getattr(settings, option):
         return given
     if not settings.category:
-        raise UserError(f"expected --{option.replace('_', '-')} or --category, found neither; give one of them")
+        raise UserError(
+            f"expected --{option.replace('_', '-')} or --category, found neither; give one of them"
+        )
     if option == "features":
         return features_folder(settings.data, settings.category, None)
     return settings.data / "dialogues" / f"{file_name(settings.category)}.{'val' if option == 'val_dialogues' else 'train'}.json"
@@ -99,6 +110,9 @@ def _with_features(dialogues: list[Dialogue], store: FeatureStore, path: Path) -
     """Dialogs whose image has features; prints their number. Raises UserError if there are fewer than two."""
     found = [dialogue for dialogue, name in zip(dialogues, names_in(dialogues, store.ids), strict=True) if name]
     if len(found) < 2:
-        raise UserError(f"expected features for at least two dialogs of {path}, found {len(found)} in {store.root}; use their store")
+        raise UserError(
+            f"expected features for at least two dialogs of {path}, found {len(found)} in {store.root}; use "
+            "their store"
+        )
     print(f"{path}: {len(found)} of {len(dialogues)} dialogs have image features")
     return in_search_space(found, store.ids, path)

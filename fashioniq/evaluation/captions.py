@@ -70,7 +70,9 @@ def _captioned(run: Path, settings: EvalCaptions, catalog: Catalog) -> tuple[lis
     store = open_store(settings.data, settings.category, settings.features)
     captioner, vocabulary, facts = load_captioner(run, settings.category, store)
     if facts.data.fingerprint != catalog.fingerprint():
-        print(f"note: the splits or captions of {catalog.category} differ from those that {run} was trained on")
+        print(
+            f"note: the splits or captions of {catalog.category} differ from those that {run} was trained on"
+        )
     device = pick_device(settings.device)
     pairs = pairs_with_features(catalog, store, settings.split)
     items = store.items(list(dict.fromkeys(name for pair in pairs for name in (pair.target, pair.candidate) if name))).to(device)
@@ -142,7 +144,10 @@ def _lines(pairs: list[Pair], said: list[str], scores: Scores) -> list[dict[str,
 
 
 def _print_scores(metrics: dict[str, Any]) -> None:
-    print(f"{metrics['category']}, {metrics['split']} split: {metrics['pairs']} pairs, {100 * metrics['coverage_of_pairs']:.1f} % of all; scores in percent")
+    print(
+        f"{metrics['category']}, {metrics['split']} split: {metrics['pairs']} pairs, "
+        f"{100 * metrics['coverage_of_pairs']:.1f} % of all; scores in percent"
+    )
     for against, title in (("all", "against all captions of the pair"), ("one", "against one caption of the pair")):
         rows = [row for row in metrics["rows"] if row["against"] == against]
         if not rows:
@@ -153,7 +158,10 @@ def _print_scores(metrics: dict[str, Any]) -> None:
     for name, reason in {name: row[name] for row in metrics["rows"] for name in METRICS if isinstance(row[name], str)}.items():
         print(f"{name} {reason}")
     made = "" if metrics["captions"] == "human" else f" (here not human but {metrics['captions']})"
-    print(f"people: each caption against the other one of its pair{made}; one reference only, compare within this table")
+    print(
+        f"people: each caption against the other one of its pair{made}; one reference only, compare within "
+        "this table"
+    )
     frequent = metrics["most_frequent"]
     print(
         f"most frequent: {frequent['caption']!r}, {frequent['times']} times in train; "

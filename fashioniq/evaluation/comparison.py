@@ -34,7 +34,10 @@ def compare(settings: Compare) -> None:
     """Print a table that compares all models with the first; with --out write it and pages of paired dialogs."""
     groups = [[read_evaluation(Path(folder)) for folder in named.split(",") if folder] for named in settings.runs]
     if len(groups) < 2 or not all(groups):
-        raise UserError("expected at least two folders of eval-dialogs, such as fashioniq compare RUN/dialogs-test RUN/dialogs-test")
+        raise UserError(
+            "expected at least two folders of eval-dialogs, such as fashioniq compare RUN/dialogs-test "
+            "RUN/dialogs-test"
+        )
     evaluations = [one for group in groups for one in group]
     if len({one.folder.resolve() for one in evaluations}) < len(evaluations):
         raise UserError("an evaluation is listed twice; give each folder once")
@@ -42,12 +45,16 @@ def compare(settings: Compare) -> None:
     last = min(one.rank_BT.shape[1] for one in evaluations)
     turn = settings.turn or last
     if turn > last:
-        raise UserError(f"--turn is {turn}, but the shortest of these evaluations has {last} turns; give at most {last}")
+        raise UserError(
+            f"--turn is {turn}, but the shortest of these evaluations has {last} turns; give at most {last}"
+        )
     names = _names([group[0].folder for group in groups])
     models = [_model(name, group, settings.measure, turn) for name, group in zip(names, groups, strict=True)]
     targets = evaluations[0].targets
     if len(set(targets)) < 2:
-        raise UserError(f"expected at least two targets, found one in {evaluations[0].folder}; a test needs several")
+        raise UserError(
+            f"expected at least two targets, found one in {evaluations[0].folder}; a test needs several"
+        )
     comparison = {
         "measure": settings.measure,
         "turn": turn,

@@ -88,7 +88,10 @@ def _models(named: Sequence[str], kind: type[R], category: str, store: FeatureSt
             check_fits(run, known, category, store)
         kinds = {(known.model, known.attrs) for known in facts}
         if len(kinds) != 1:
-            raise UserError(f"{element} must list seeds of one {kind.KIND}: same kind, and all with or all without attributes")
+            raise UserError(
+                f"{element} must list seeds of one {kind.KIND}: same kind, and all with or all without "
+                "attributes"
+            )
         (sort,) = kinds
         count[sort] += 1
         models.append(Model(runs, facts, sort[1], sort[0] if count[sort] == 1 else f"{sort[0]}-{count[sort]}"))
@@ -114,7 +117,9 @@ def _by_seed(user: Model, retriever: Model) -> list[tuple[Path, Path]]:
     seeds = {len(model.runs) for model in (user, retriever)} - {1}
     if len(seeds) > 1:
         first, other = (f"{len(model.runs)} seeds of {model.runs[0]}" for model in (user, retriever))
-        raise UserError(f"{first} cannot be combined with {other}; give the same number of seeds, or a single run of one")
+        raise UserError(
+            f"{first} cannot be combined with {other}; give the same number of seeds, or a single run of one"
+        )
     most = max(seeds, default=1)
     users, retrievers = (model.runs * most if len(model.runs) == 1 else model.runs for model in (user, retriever))
     return list(zip(users, retrievers, strict=True))

@@ -37,7 +37,9 @@ _WITHOUT_PART = {"out", "cache", "retries", "timeout", "device"}  # options that
 def make_dialogues(settings: MakeDialogues) -> None:
     """Generate the dialogs batch by batch in the folder OUT.parts, then write them to one file."""
     if not settings.out.name:
-        raise UserError(f"expected a file in --out, found {settings.out}; give a file name such as dialogs.json")
+        raise UserError(
+            f"expected a file in --out, found {settings.out}; give a file name such as dialogs.json"
+        )
     if settings.answerer == "person":
         settings = replace(settings, batch_size=1)  # each finished dialog is saved
     catalog = Catalog(settings.data, settings.category) if settings.category else None
@@ -64,7 +66,10 @@ def _begun(settings: MakeDialogues, catalog: Catalog | None) -> list[Dialogue]:
     if path is not None:
         return [Dialogue(dialogue.image, dialogue.rounds[:1]) for dialogue in read_dialogues(path)]
     if catalog is None:
-        raise UserError("expected captions or titles; give a file of dialogs with --captions-from, or a --category with titles")
+        raise UserError(
+            "expected captions or titles; give a file of dialogs with --captions-from, or a --category "
+            "with titles"
+        )
     begun = [Dialogue(name, (catalog.titles[name],)) for name in catalog.ids(settings.split) if name in catalog.titles]
     if not begun:
         raise UserError(
@@ -176,7 +181,10 @@ def _make(
 
 def _print_summary(settings: MakeDialogues, made: Sequence[Dialogue]) -> None:
     rounds = [split_round(text) for dialogue in made for text in dialogue.rounds[1:]]
-    print(f"{len(made)} dialogs of {settings.rounds} rounds in {settings.out}: questions {settings.questioner}, answers {settings.answerer}")
+    print(
+        f"{len(made)} dialogs of {settings.rounds} rounds in {settings.out}: questions "
+        f"{settings.questioner}, answers {settings.answerer}"
+    )
     if unknown := sum(answer == UNKNOWN for _, answer in rounds):
         print(f"{unknown} of {len(rounds)} questions have no answer; it is recorded as {UNKNOWN!r}")
     if unasked := sum(question == FALLBACK for question, _ in rounds):

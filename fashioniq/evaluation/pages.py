@@ -139,7 +139,10 @@ def _filled(text: str, studies: Mapping[str, Study], own: str | None) -> str:
         names = [part.strip() for part in match[1].split("|")]
         names = [own, *names] if own and len(names) == 3 else names
         if len(names) != 4 or names[0] not in studies:
-            raise UserError(f"expected [[study | table | row | column]] with a study of {', '.join(studies)}, found {match[0]}; correct the text")
+            raise UserError(
+                f"expected [[study | table | row | column]] with a study of {', '.join(studies)}, found "
+                f"{match[0]}; correct the text"
+            )
         table = studies[names[0]].table(names[1])
         row = table.row(names[2])
         if names[3] in COSTS:

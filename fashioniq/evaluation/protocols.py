@@ -101,13 +101,19 @@ def _write_round_report(out: Path, evaluated: Evaluated, cards: ItemCards) -> No
 def _print_rounds(metrics: dict[str, Any]) -> None:
     covered = f", {100 * metrics['coverage']:.1f} % of it has vectors" if "coverage" in metrics else ""
     query = f"; {metrics['query']}" if "query" in metrics else ""
-    print(f"{metrics['name']}: {metrics['dialogs']:,} dialogs, search space {metrics['gallery']:,} images{covered}{query}")
+    print(
+        f"{metrics['name']}: {metrics['dialogs']:,} dialogs, search space {metrics['gallery']:,} "
+        f"images{covered}{query}"
+    )
     cut = metrics.get("cut")
     rows = [[rounded(name, row[name]) for name in ("round", *MEASURES)] for row in metrics["rounds"]]
     if cut is not None:
         rows = [[*row, str(count)] for row, count in zip(rows, cut, strict=True)]
     print_table(["round", *MEASURES, *(["cut"] if cut is not None else [])], rows, left=0)
-    print("Hits@10: at that round or an earlier one; R@N: at that round. ATR: 1 is best. BRI: lower is better.")
+    print(
+        "Hits@10: at that round or an earlier one; R@N: at that round. ATR: 1 is best. BRI: lower is "
+        "better."
+    )
     if cut is not None:
         print(f"cut: dialogs truncated to the {metrics['limit']} tokens that {metrics['encoder']} accepts")
     if asked := metrics.get("questions"):

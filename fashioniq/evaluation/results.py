@@ -56,10 +56,16 @@ class Evaluation:
 def read_evaluation(folder: Path) -> Evaluation:
     """Read an evaluation. Raises UserError if a file is missing or damaged."""
     if not (folder / "metrics.json").is_file():
-        raise UserError(f"expected metrics.json of eval-dialogs in {folder}, found none; give a folder such as RUN/dialogs-test")
+        raise UserError(
+            f"expected metrics.json of eval-dialogs in {folder}, found none; give a folder such as "
+            "RUN/dialogs-test"
+        )
     metrics = read_json(folder / "metrics.json", "the evaluation's metrics", dict)
     if (protocol := metrics.get("protocol")) != PROTOCOL:
-        raise UserError(f"expected {PROTOCOL}, found {protocol} in {folder}; give a folder of eval-dialogs such as RUN/dialogs-test")
+        raise UserError(
+            f"expected {PROTOCOL}, found {protocol} in {folder}; give a folder of eval-dialogs such as "
+            "RUN/dialogs-test"
+        )
     path = folder / "dialogs.jsonl"
     try:
         dialogs = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
@@ -69,7 +75,10 @@ def read_evaluation(folder: Path) -> Evaluation:
     except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
         raise UserError(f"{path} is missing or damaged ({error!r:.120}); run eval-dialogs again") from error
     if not complete:
-        raise UserError(f"expected the {metrics['dialogs']} dialogs of metrics.json, found others in {path}; run eval-dialogs again")
+        raise UserError(
+            f"expected the {metrics['dialogs']} dialogs of metrics.json, found others in {path}; run "
+            "eval-dialogs again"
+        )
     return evaluation
 
 
@@ -84,11 +93,17 @@ def check_comparable(evaluations: Sequence[Evaluation]) -> list[str]:
         for key, name in _SAME.items():
             if first.metrics.get(key) != other.metrics.get(key):
                 ours, theirs = first.metrics.get(key), other.metrics.get(key)
-                raise UserError(f"{other.folder} cannot be compared with {first.folder}: the {name} is {theirs}, not {ours}")
+                raise UserError(
+                    f"{other.folder} cannot be compared with {first.folder}: the {name} is {theirs}, not "
+                    f"{ours}"
+                )
         if first.targets != other.targets:
             differ = len(set(first.targets) ^ set(other.targets))
             why = f"{differ} targets are in one of them only" if differ else "their numbers of dialogs per target differ"
-            raise UserError(f"{other.folder} cannot be compared with {first.folder}: {why}; evaluate both on the same products")
+            raise UserError(
+                f"{other.folder} cannot be compared with {first.folder}: {why}; evaluate both on the same "
+                "products"
+            )
         for key, name in _BETTER_SAME.items():
             ours, theirs = (one.metrics.get(key) or "none" for one in (first, other))
             if ours != theirs:

@@ -80,7 +80,9 @@ def run_dialogs(task: Task, protocol: Protocol, batch_size: int) -> DialogRun:
             rankings += _rankings(protocol, dialogs.target_B.tolist(), tops, system.gallery.items.ids, numbers)
             size = len(system.gallery)
     except NotFiniteError as error:
-        raise UserError(f"{task.name}: the queries are not finite numbers ({error}); {task.advice}") from error
+        raise UserError(
+            f"{task.name}: the queries are not finite numbers ({error}); {task.advice}"
+        ) from error
     return DialogRun(torch.cat(ranks), size, records, rankings)
 
 

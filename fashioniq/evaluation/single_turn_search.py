@@ -103,7 +103,10 @@ def look_up(rankings: Mapping[str, list[str]], ids: Sequence[str], queries: Sequ
         depths.append(len(ranking))
         ranks.append(ranking.index(query.target) if query.target in ranking else len(ranking))
     if not any(depths):
-        raise UserError(f"expected ids of the gallery, found none in {path}; use the ids that `fashioniq write-queries` lists")
+        raise UserError(
+            f"expected ids of the gallery, found none in {path}; use the ids that `fashioniq write-queries` "
+            "lists"
+        )
     return Answers(torch.tensor(ranks), torch.tensor(depths))
 
 

@@ -87,7 +87,10 @@ class Table:
         for row in self.rows:
             if row.label == label:
                 return row
-        raise UserError(f"expected a row of table {self.name}, found {label!r}; its rows are {', '.join(one.label for one in self.rows)}")
+        raise UserError(
+            f"expected a row of table {self.name}, found {label!r}; its rows are "
+            f"{', '.join(one.label for one in self.rows)}"
+        )
 
     def against_reference(self, column: str) -> dict[str, tuple[float, float | None]]:
         """For each label, the difference of its mean to the reference row, and the p-value; None for a single seed.
@@ -120,7 +123,10 @@ class Study:
         for table in self.tables:
             if table.name == name:
                 return table
-        raise UserError(f"expected a table of study {self.name}, found {name!r}; its tables are {', '.join(one.name for one in self.tables)}")
+        raise UserError(
+            f"expected a table of study {self.name}, found {name!r}; its tables are "
+            f"{', '.join(one.name for one in self.tables)}"
+        )
 
     @property
     def runs(self) -> Iterator[dict[str, Any]]:
@@ -132,7 +138,10 @@ def read_studies(folder: Path) -> list[Study]:
     """All studies of a folder, sorted by name. Raises UserError if there is none or one is damaged."""
     paths = sorted(folder.glob("*/study.yaml"))
     if not paths:
-        raise UserError(f"expected studies such as {folder / 'NAME' / 'study.yaml'}, found none; give their folder with --results")
+        raise UserError(
+            f"expected studies such as {folder / 'NAME' / 'study.yaml'}, found none; give their folder with "
+            "--results"
+        )
     return [read_study(path) for path in paths]
 
 
@@ -141,7 +150,10 @@ def read_study(path: Path) -> Study:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:
-        raise UserError(f"expected a study in {path}, found no readable YAML ({str(error).splitlines()[0]}); correct the file") from error
+        raise UserError(
+            f"expected a study in {path}, found no readable YAML ({str(error).splitlines()[0]}); correct "
+            "the file"
+        ) from error
     _check_keys(content, STUDY_KEYS, path)
     tables = tuple(_table(table, path) for table in content.pop("tables"))
     return Study(name=path.parent.name, tables=tables, **{key: str(value).strip() for key, value in content.items()})
@@ -154,12 +166,18 @@ def _table(content: Any, path: Path) -> Table:
     )
     runs = {name: run for row, names in zip(rows, content["rows"].values(), strict=True) for name, run in zip(names, row.runs, strict=True)}
     if not runs or not all(row.runs for row in rows):
-        raise UserError(f"expected one or more run files in each row of table {content['name']}, found an empty one in {path}; name its files")
+        raise UserError(
+            f"expected one or more run files in each row of table {content['name']}, found an empty one in "
+            f"{path}; name its files"
+        )
     (first, facts), *others = runs.items()
     for name, run in others:
         if different := [key for key in SAME if run.get(key) != facts.get(key)]:
             found = f"{run.get(different[0])}, but {facts.get(different[0])} in {first}"
-            raise UserError(f"expected one {different[0]} in table {content['name']}, found {found} in {path.parent / name}; use another table")
+            raise UserError(
+                f"expected one {different[0]} in table {content['name']}, found {found} in "
+                f"{path.parent / name}; use another table"
+            )
     return Table(content["name"], content["title"], content["reference"], tuple(content["columns"]), rows)
 
 
@@ -167,7 +185,10 @@ def _check_keys(content: Any, keys: set[str], path: Path) -> None:
     found = set(content) if isinstance(content, dict) else set()
     if found != keys:
         wrong = ", ".join(sorted(found ^ keys))
-        raise UserError(f"expected the keys {', '.join(sorted(keys))}, found {wrong} missing or unknown in {path}; correct the file")
+        raise UserError(
+            f"expected the keys {', '.join(sorted(keys))}, found {wrong} missing or unknown in {path}; "
+            "correct the file"
+        )
 
 
 def _value(run: dict[str, Any], column: str) -> float:
@@ -178,7 +199,10 @@ def _value(run: dict[str, Any], column: str) -> float:
     else:
         found = [run[part].get(column) for part in ("mean",) if part in run] or [run.get(column)]
     if len(found) != 1 or not isinstance(found[0], int | float):
-        raise UserError(f"expected a number for the column {column!r}, found none in a run file of the study; correct the column")
+        raise UserError(
+            f"expected a number for the column {column!r}, found none in a run file of the study; correct "
+            "the column"
+        )
     return float(found[0])
 
 

@@ -28,7 +28,10 @@ def builder(name: str) -> Callable[[Any], list[Task]]:
     try:
         return importlib.import_module(module).build
     except (ImportError, AttributeError) as error:
-        raise UserError(f"expected a Python module with a function build in --system, found {name}: {error}; correct the name") from error
+        raise UserError(
+            f"expected a Python module with a function build in --system, found {name}: {error}; correct "
+            "the name"
+        ) from error
 
 
 def load(

@@ -106,11 +106,16 @@ def build(options: EvalChatIR) -> list[Task]:
     paths = [Path(path) for path in options.dialogues]
     files = {path.stem: in_search_space(read_dialogues(path, alone), space, path) for path in paths}
     if len(files) < len(paths):
-        raise UserError(f"expected different file names in --dialogues, found {', '.join(map(str, paths))}; rename one")
+        raise UserError(
+            f"expected different file names in --dialogues, found {', '.join(map(str, paths))}; rename one"
+        )
     images = picture_paths(options.images, space)
     source = _search_space(options, space, images)
     if options.images and not images:
-        print(f"note: {options.images} has no picture of the search space, such as {space[0]}; the page has no pictures")
+        print(
+            f"note: {options.images} has no picture of the search space, such as {space[0]}; the page has "
+            "no pictures"
+        )
     separator = source.joined if options.separator is None else options.separator
     gallery, cards = source.gallery(), ItemCards(images)
     tasks = []

@@ -138,10 +138,15 @@ def _parts(options: EvalDialogs, run: Path) -> Parts:
     retriever, vocabulary, about = load_retriever(run, options.category, store)
     device = pick_device(options.device)
     if about.data.fingerprint != catalog.fingerprint():
-        print(f"note: the splits or captions of {catalog.category} differ from those that {run} was trained on")
+        print(
+            f"note: the splits or captions of {catalog.category} differ from those that {run} was trained on"
+        )
     items = split_items(catalog, store, options.split).to(device)
     if options.exclude_shown and options.turns > len(items):
-        raise UserError(f"--exclude-shown with --turns {options.turns} needs {options.turns} products, found {len(items)}; give fewer --turns")
+        raise UserError(
+            f"--exclude-shown with --turns {options.turns} needs {options.turns} products, found "
+            f"{len(items)}; give fewer --turns"
+        )
     if options.user != "human" and about.exclude_shown and not options.exclude_shown:
         print(f"note: {run} was trained with --exclude-shown; without it, products may be shown again")
     return Parts(
@@ -186,9 +191,13 @@ def _sample_queries(system: System, plan: Plan, batch_size: int) -> Tensor:
 def _simulated(options: EvalDialogs, parts: Parts) -> Plan:
     """Plan with each item as the target once. The user is a captioner, by default the one of the training."""
     if options.captions != "each":
-        raise UserError(f"--captions {options.captions} needs recorded captions; add --user human or leave it out")
+        raise UserError(
+            f"--captions {options.captions} needs recorded captions; add --user human or leave it out"
+        )
     if not (named := options.user or parts.about.user):
-        raise UserError(f"{options.run} was trained without a captioner; give a run of train-captioner with --user")
+        raise UserError(
+            f"{options.run} was trained without a captioner; give a run of train-captioner with --user"
+        )
     run, items, vocabulary = Path(named), parts.items, parts.vocabulary
     captioner, own, about = load_captioner(run, options.category, parts.store)
     user: User = CaptionerUser(captioner.to(parts.device), items, own, vocabulary, options.beam)
@@ -215,7 +224,10 @@ def _first_candidates(options: EvalDialogs, items: Items) -> tuple[Tensor, dict[
     if path:
         first = read_json(path, "the first candidates", dict).get("first")
         if not isinstance(first, dict):
-            raise UserError(f"expected first candidates by target, found none in {path}; give the file of simulated dialogs")
+            raise UserError(
+                f"expected first candidates by target, found none in {path}; give the file of simulated "
+                "dialogs"
+            )
         if missing := [name for name in items.ids if str(first.get(name)) not in position_of or first[name] == name]:
             what = f"no first candidate in this gallery for {len(missing)} targets, such as {missing[0]}"
             raise UserError(f"{path} has {what}; give the file of an evaluation of the same split")
@@ -231,7 +243,10 @@ def _first_candidates(options: EvalDialogs, items: Items) -> tuple[Tensor, dict[
 def _recorded(options: EvalDialogs, parts: Parts) -> Plan:
     """Plan of the captioned pairs of the split, one turn each: the candidate is shown, the captions are the feedback."""
     if options.first_candidates:
-        raise UserError("--first-candidates cannot be combined with --user human, which starts from the candidates of the pairs")
+        raise UserError(
+            "--first-candidates cannot be combined with --user human, which starts from the candidates of "
+            "the pairs"
+        )
     position_of, vocabulary = parts.items.positions, parts.vocabulary
     pairs = pairs_with_features(parts.catalog, parts.store, options.split)
     rows = [

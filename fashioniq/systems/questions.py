@@ -77,18 +77,26 @@ def asker_of(settings: Asking, catalog: Catalog | None, gallery: Gallery, record
     """
     if settings.questioner == "recorded":
         if (recorded_rounds := min((len(dialogue.rounds) - 1 for dialogue in recorded), default=0)) < settings.rounds:
-            raise UserError(f"expected {settings.rounds} recorded rounds per dialog, found {recorded_rounds}; give fewer --rounds")
+            raise UserError(
+                f"expected {settings.rounds} recorded rounds per dialog, found {recorded_rounds}; give "
+                "fewer --rounds"
+            )
         return lambda numbers: recorded_questions([recorded[number] for number in numbers], "" if answered else FALLBACK)
     if settings.questioner in ("few-shot", "unanswered"):
         if (name := settings.language_model) is None:
-            raise UserError(f"--questioner {settings.questioner} needs a language model; give --language-model")
+            raise UserError(
+                f"--questioner {settings.questioner} needs a language model; give --language-model"
+            )
         model = endpoint(settings, name) if name.startswith(ENDPOINT) else LanguageModel(name, pick_device(settings.device))
         asker: Asker = FewShot(model) if settings.questioner == "few-shot" else AllAtOnce(model, settings.rounds)
         return lambda numbers: asker
     found = topics(catalog)
     assert catalog is not None, "topics raises UserError without a catalog"
     if len(found) < settings.rounds:
-        raise UserError(f"the attributes in {catalog.root} give {len(found)} questions; give --rounds {len(found)} or fewer")
+        raise UserError(
+            f"the attributes in {catalog.root} give {len(found)} questions; give --rounds {len(found)} or "
+            "fewer"
+        )
     if settings.questioner != "candidate-aware":
         seed = settings.seed if settings.questioner == "shuffled" else None
         return lambda numbers: fixed_questions([topic.question for topic in found], numbers, seed)
@@ -106,13 +114,20 @@ def answers_of(settings: Asking, catalog: Catalog, found: Sequence[Topic], ids: 
     store, run = FeatureStore(settings.features or features_folder(catalog.root, catalog.category, None)), settings.predictor
     words = read_run(run, PredictorRun).attribute_words
     if store.facts.weights != checksum(run / "weights.safetensors"):
-        raise UserError(f"the features in {store.root} were not computed by {run}; extract them with --predictor {run}")
+        raise UserError(
+            f"the features in {store.root} were not computed by {run}; extract them with --predictor {run}"
+        )
     weights = load_file(run / "weights.safetensors")
     items = store.items(ids)
     if lacking := len(ids) - len(items):
-        raise UserError(f"{lacking} of the {len(ids)} products in the gallery have no features in {store.root}; extract them again")
+        raise UserError(
+            f"{lacking} of the {len(ids)} products in the gallery have no features in {store.root}; extract "
+            "them again"
+        )
     logits_NA = items.features_ND @ weights["head.weight"].T + weights["head.bias"]
     made = predicted(found, words, logits_NA.sigmoid().numpy().astype(np.float64))
     if len(made) < settings.rounds:
-        raise UserError(f"the words of {run} answer {len(made)} questions; give --rounds {len(made)} or fewer")
+        raise UserError(
+            f"the words of {run} answer {len(made)} questions; give --rounds {len(made)} or fewer"
+        )
     return made

@@ -16,9 +16,13 @@ def settings_of(run: Path) -> dict[str, Any]:
     try:
         settings = yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else {}
     except (OSError, ValueError, yaml.YAMLError) as error:
-        raise UserError(f"expected YAML in {path}, found {' '.join(str(error).split())[:160]}; correct the file") from error
+        raise UserError(
+            f"expected YAML in {path}, found {' '.join(str(error).split())[:160]}; correct the file"
+        ) from error
     if not isinstance(settings, dict):
-        raise UserError(f"expected options and values, found {type(settings).__name__} in {path}; correct the file")
+        raise UserError(
+            f"expected options and values, found {type(settings).__name__} in {path}; correct the file"
+        )
     return settings
 
 
@@ -30,7 +34,9 @@ def first_path(*paths: Any) -> Path | None:
 def store_of(run: Path, data: Path | None, category: str | None, features: Path | None) -> FeatureStore:
     """Feature store `features`, by default that of the category in `data`. Raises UserError if there is none."""
     if features is None and (data is None or category is None):
-        raise UserError(f"expected the path of the feature store in {run / 'config.yaml'}, found none; give --features")
+        raise UserError(
+            f"expected the path of the feature store in {run / 'config.yaml'}, found none; give --features"
+        )
     return FeatureStore(features) if features else open_store(data or Path(), category or "", None)
 
 

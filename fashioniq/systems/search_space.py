@@ -124,7 +124,10 @@ def read_unit_vectors(path: Path, shape: tuple[int | None, ...], layout: str) ->
         raise UserError(f"expected a .npy array in {path}, found {error}; write the file again") from error
     wanted = " × ".join("D" if length is None else f"{length:,}" for length in shape)
     if array.dtype.kind not in "fiu" or array.ndim != len(shape) or any(a not in (b, None) for b, a in zip(array.shape, shape, strict=True)):
-        raise UserError(f"expected {wanted} numbers ({layout}), found {array.dtype} of shape {array.shape} in {path}; write the file again")
+        raise UserError(
+            f"expected {wanted} numbers ({layout}), found {array.dtype} of shape {array.shape} in {path}; "
+            "write the file again"
+        )
     vectors_ND = torch.from_numpy(np.array(array.reshape(-1, array.shape[-1]), np.float32))
     length_N = vectors_ND.norm(dim=1)
     if not (good_N := length_N.isfinite() & (length_N > 0)).all():
@@ -169,7 +172,10 @@ class ImageVectors:
         """Vectors B×D and attributes B×TOP, all zero. Raises UserError if a vector is not finite."""
         vectors_BD = self._encoder.encode_images([Image.fromarray(pixels) for pixels in images]).cpu()
         if not vectors_BD.isfinite().all():
-            raise UserError("expected finite image vectors, found NaN or infinity; the encoder's weights are damaged, download them again")
+            raise UserError(
+                "expected finite image vectors, found NaN or infinity; the encoder's weights are damaged, "
+                "download them again"
+            )
         return vectors_BD, torch.zeros(len(images), TOP, dtype=torch.int64)
 
 
