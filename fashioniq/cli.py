@@ -1,4 +1,4 @@
-"""`fashioniq COMMAND …`. The scripts in the top-level folders run the same commands."""
+"""Command line `fashioniq COMMAND …`. The scripts outside the package run the same commands."""
 
 import importlib
 import logging
@@ -28,6 +28,7 @@ COMMANDS: dict[str, type] = {
     "train-captioner": config.TrainCaptioner,
     "train-retriever": config.TrainRetriever,
     "train-composer": config.TrainComposer,
+    "train-dialog-encoder": config.TrainDialogEncoder,
     "eval-dialogs": config.EvalDialogs,
     "cross": config.Cross,
     "eval-captions": config.EvalCaptions,
@@ -41,25 +42,23 @@ COMMANDS: dict[str, type] = {
     "fetch-spice": config.FetchSpice,
     "compare": config.Compare,
     "results": config.Results,
-    "train-dialog-encoder": config.TrainDialogEncoder,
 }
 
 
 def parser_of(command: str) -> ArgumentParser:
-    """The parser of one command: every field of its settings a flag, and --config for a YAML file of
-    fields."""
+    """Parser of a command: a flag for each field of its settings, and --config for a YAML file of fields."""
     return parser.parser_of(command, COMMANDS[command])
 
 
 def parse(command: str, arguments: Sequence[str]) -> Any:
-    """The settings of a command. Exits with code 2 at an unknown or malformed argument."""
+    """Settings of a command. Exits with code 2 on an unknown or malformed argument."""
     run = renamed.command_of(command, arguments)
     kind = _options_of_system(arguments) if run == "eval-dialogs" else COMMANDS[run]
     return parser.parse(run, kind, arguments, given=command)
 
 
 def _options_of_system(arguments: Sequence[str]) -> type:
-    """The options of eval-dialogs: those of the system that --system names."""
+    """Options of eval-dialogs: those of the system in --system."""
     name = renamed.mentioned(arguments).get("system") or "fashion-iq"
     if name in config.SYSTEMS:
         return config.SYSTEMS[name]
@@ -72,8 +71,7 @@ def _options_of_system(arguments: Sequence[str]) -> type:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; return the exit code: 0, the command's own (check-data's 1), or 2 after an error of the
-    user."""
+    """Run a command and return the exit code: 0, 1 for findings of check-data, or 2 after a user's mistake."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_overview())
@@ -98,16 +96,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader of the output, such as `| head`, has closed it
+    except BrokenPipeError:  # the reader of the output, such as `| head`, closed it
         os.dup2(
             os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-        )  # else the interpreter complains at its end
+        )  # avoids an error when the interpreter flushes stdout at exit
         return 141
     return code or 0
 
 
 def _module_of(command: str, settings: Any) -> str:
-    """The module that runs: of the command whose settings these are, else, for a system's own, of the command given."""
+    """Module of the command with these settings, by default of the given command (options of an own system)."""
     name = next((name for name, kind in COMMANDS.items() if kind is type(settings)), command)
     return f"fashioniq.commands.{name.replace('-', '_')}"
 
@@ -121,7 +119,7 @@ def _overview() -> str:
 
 
 def _quiet() -> None:
-    """Silence Lightning's advertisements and advice."""
+    """Silence advertisements and hints of Lightning."""
     for name in ("pytorch_lightning", "pytorch_lightning.utilities.rank_zero", "lightning_fabric"):
         logging.getLogger(name).setLevel(logging.ERROR)
     for module in ("pytorch_lightning", "lightning_fabric"):

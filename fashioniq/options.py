@@ -1,5 +1,4 @@
-"""Fields of settings: default, help text and bounds of an option beside each other, and the check of the
-bounds."""
+"""Fields of settings with default, help text and bounds, and the check of the bounds."""
 
 import math
 from dataclasses import field, fields, is_dataclass
@@ -17,9 +16,9 @@ def option(
     alias: str | None = None,
     positional: str | None = None,
 ) -> Any:
-    """A field with its text for --help; numbers must be at least `least` and less than `below`.
+    """Field with its help text; numbers must be at least `least` and less than `below`.
 
-    `alias` is a second flag. A list with a `positional` name is given without a flag.
+    `alias` is a second flag. A list with a `positional` name takes values without a flag.
     """
     metadata = {"help": help, "least": least, "below": below, "alias": alias, "positional": positional}
     if isinstance(default, list):
@@ -28,23 +27,22 @@ def option(
 
 
 def required(help: str) -> Any:
-    """A field that must be given."""
+    """Field without a default."""
     return field(metadata={"help": help})
 
 
 def section(kind: type, help: str) -> Any:
-    """A field that is itself a dataclass of options: `--model.width` in flags, `model: {width: …}` in
-    YAML."""
+    """Field that is a dataclass of options: `--model.width` as a flag, `model: {width: …}` in YAML."""
     return field(default_factory=kind, metadata={"help": help})
 
 
 def flag(name: str) -> str:
-    """The flag of an option: `model.max_words` is --model.max-words."""
+    """Flag of an option: `model.max_words` becomes --model.max-words."""
     return "--" + name.replace("_", "-")
 
 
 def check(settings: Any, prefix: str = "") -> None:
-    """Check all numbers against their bounds, then what the settings themselves check, sections included.
+    """Check the bounds of all numbers, then call `validate` of the settings and their sections, if defined.
 
     Raises UserError that begins with the flag.
     """
@@ -53,7 +51,7 @@ def check(settings: Any, prefix: str = "") -> None:
         least, below = one.metadata.get("least"), one.metadata.get("below")
         if is_dataclass(value):
             check(value, f"{prefix}{one.name}.")
-        if isinstance(value, float) and not math.isfinite(value):  # neither less nor more than any bound
+        if isinstance(value, float) and not math.isfinite(value):  # NaN passes every comparison with a bound
             raise UserError(f"{name} is {value}: it must be a finite number")
         if value is not None and least is not None and value < least:
             raise UserError(f"{name} is {value}: it must be at least {least:g}")

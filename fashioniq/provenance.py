@@ -1,4 +1,4 @@
-"""Provenance of a result: the command, the code, the data, the machine, and what the command cost."""
+"""Provenance of a result: command, code, data, machine, time and memory."""
 
 import os
 import platform
@@ -25,18 +25,18 @@ except ImportError:  # Windows
 
 ROOT = Path(__file__).resolve().parent.parent
 GIGA = 1e9
-GIT_SECONDS = 10  # until git is given up
+GIT_SECONDS = 10  # time limit of a call of git
 
 
 def _cpu_seconds() -> float:
-    """CPU seconds of this process and of its children that ended, on all cores."""
+    """CPU seconds of this process and its finished children, over all cores."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
 
 
 @dataclass
 class Running:
-    """A command that is running: its words, and a clock that starts with it."""
+    """A running command: the words of its command line, and a clock that starts with it."""
 
     words: Sequence[str]
     wall: float = field(default_factory=lambda: time.monotonic())
@@ -54,7 +54,7 @@ _RUNNING: ContextVar[Running] = ContextVar("running command")
 def running(words: Sequence[str]) -> Iterator[None]:
     """Start the clock of a command, given as the words of its command line."""
     token = _RUNNING.set(Running(words))
-    git_commit()  # of the code as it is now, not as it may be when the command ends
+    git_commit()  # cached now: the checkout may change while the command runs
     try:
         yield
     finally:
@@ -62,7 +62,7 @@ def running(words: Sequence[str]) -> Iterator[None]:
 
 
 def restart_clock() -> None:
-    """Start the clock again, where one command makes several results one after another."""
+    """Restart the clock, for commands that compute several results."""
     _RUNNING.set(Running(_now().words))
 
 
@@ -74,10 +74,10 @@ def seconds() -> dict[str, float]:
 def provenance(
     data: Mapping[str, str], retriever: Mapping[str, Any] | None = None, earlier: Mapping[str, float] | None = None
 ) -> dict[str, Any]:
-    """The `provenance` of a metrics.json or model.json.
+    """Value of `provenance` in metrics.json or model.json.
 
-    `data` maps the name of a category or file to its fingerprint, `retriever` is the provenance of the evaluated model,
-    `earlier` the seconds of interrupted processes that this one continued. Memory is in units of 10⁹ bytes.
+    `data` maps the name of a category or file to its fingerprint, `retriever` is the provenance of the evaluated
+    model, `earlier` the seconds of interrupted runs that this one continued. Memory is in GB of 10⁹ bytes.
     """
     spent = seconds()
     made = {"retriever": dict(retriever)} if retriever else {}
@@ -95,8 +95,8 @@ def provenance(
 
 
 def machine() -> dict[str, Any]:
-    """The machine without its name: CPU, cores that this process may use, threads of torch, the GPU in use, platform, versions."""
-    import torch  # not before the command runs: --help needs no torch
+    """CPU, cores available to this process, threads of torch, GPU in use, platform and versions; no host name."""
+    import torch  # here, so that --help does not import it
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
@@ -111,7 +111,7 @@ def machine() -> dict[str, Any]:
 
 
 def peak_memory() -> dict[str, float | None]:
-    """Peak memory of this process and of its GPU in GB; None where the system does not report it, or no GPU is in use."""
+    """Peak memory of this process and its GPU in GB; None if it is not reported or no GPU is in use."""
     import torch
 
     unit = 1 if sys.platform == "darwin" else 1024
@@ -122,31 +122,31 @@ def peak_memory() -> dict[str, float | None]:
 
 @lru_cache(maxsize=1)
 def git_commit() -> str | None:
-    """The commit of this checkout, with "-dirty" where tracked files were edited; None outside a checkout or without git."""
-    if not (ROOT / ".git").exists():  # an installed package; a checkout around it would be someone else's
+    """Commit of this checkout, with "-dirty" after edits of tracked files; None without a checkout or git."""
+    if not (ROOT / ".git").exists():  # an installed package; a checkout around it belongs to another project
         return None
-    own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}  # git hooks point elsewhere
+    own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}  # git hooks set these to another repository
     command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude=*", "--abbrev=40"]
     try:
-        told = subprocess.run(
+        described = subprocess.run(
             command, env={**own, "GIT_OPTIONAL_LOCKS": "0"}, capture_output=True, text=True, timeout=GIT_SECONDS
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return told.stdout.strip() or None if told.returncode == 0 else None
+    return described.stdout.strip() or None if described.returncode == 0 else None
 
 
 @lru_cache(maxsize=1)
 def _cpu_model() -> str:
     try:
         found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
-    except OSError:  # no Linux
+    except OSError:  # not Linux
         found = None
     return found[1].strip() if found else platform.processor() or platform.machine()
 
 
 def _now() -> Running:
-    """The running command; where none was started, such as in a spawned process, this process since it began."""
+    """The running command, or this process since its start if there is none, such as in a spawned process."""
     return _RUNNING.get(None) or _of_process()
 
 

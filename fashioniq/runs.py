@@ -1,8 +1,7 @@
-"""A run's model on disk: weights as safetensors, its description as model.json. Nothing is ever unpickled.
+"""Model of a run on disk: weights as safetensors, its description as model.json; nothing is unpickled.
 
-The classes below are the one definition of model.json, for writing and for reading: their fields are its keys, in
-their order. Keys of later versions are ignored when it is read; a key whose default is UNSET may be absent.
-`provenance`, the last key, is absent in runs of earlier versions.
+The classes below define model.json for reading and writing: their fields are its keys, in this order. Keys of later
+versions are ignored; a key with the default UNSET may be absent. `provenance` is absent in runs of earlier versions.
 """
 
 from collections.abc import Mapping
@@ -25,7 +24,7 @@ Optional = dict[str, Any] | UnsetType
 
 
 class CatalogOrigin(msgspec.Struct, kw_only=True):
-    """The catalog that a model was trained on; `coverage` is the share of each split that could be used."""
+    """Catalog that a model was trained on; `coverage` is the share of each split that was usable."""
 
     folder: str = ""
     fingerprint: str = ""
@@ -35,14 +34,14 @@ class CatalogOrigin(msgspec.Struct, kw_only=True):
 
 
 class DialoguesOrigin(msgspec.Struct, kw_only=True):
-    """The files that a dialog encoder was trained on, with their checksums and coverage, by split."""
+    """Files that a dialog encoder was trained on, with their checksums and coverage, by split."""
 
     dialogues: dict[str, str] = {}
     checksums: dict[str, str] = {}
     coverage: dict[str, float] = {}
 
 
-class _Speaking(msgspec.Struct, kw_only=True):
+class _WithWords(msgspec.Struct, kw_only=True):
     version: str = __version__
     kind: str
     category: str
@@ -54,7 +53,7 @@ class _Speaking(msgspec.Struct, kw_only=True):
     data: CatalogOrigin
 
 
-class CaptionerRun(_Speaking, kw_only=True):
+class CaptionerRun(_WithWords, kw_only=True):
     """model.json of a captioner."""
 
     KIND: ClassVar[str] = "captioner"
@@ -62,7 +61,7 @@ class CaptionerRun(_Speaking, kw_only=True):
     provenance: Optional = UNSET
 
 
-class RetrieverRun(_Speaking, kw_only=True):
+class RetrieverRun(_WithWords, kw_only=True):
     """model.json of a retriever. `user` is the run of its captioner, None if it was trained with recorded captions."""
 
     KIND: ClassVar[str] = "retriever"
@@ -124,9 +123,9 @@ R = TypeVar("R", bound=Run)
 
 
 def described(facts: Mapping[str, Any]) -> Run:
-    """The description of a run by its keys.
+    """Convert the keys of a model.json to the class of its kind.
 
-    Raises ValueError for keys that its kind does not have, or lacks.
+    Raises ValueError if keys are missing or unknown.
     """
     kind = KINDS[facts["kind"]]
     if unknown := set(facts) - set(kind.__struct_fields__):
@@ -148,36 +147,40 @@ def write_run(run: Path, about: Run) -> None:
 
 
 def read_run(run: Path, kind: type[R]) -> R:
-    """The description of a run of a kind. Raises UserError if it is missing, incomplete or of another kind."""
+    """Read model.json of a run. Raises UserError if it is missing, incomplete or of another kind."""
     run, name = Path(run), kind.KIND
     if not run.is_dir():
-        raise UserError(f"there is no run {run}: train the {name} first, or name its folder")
+        raise UserError(
+            f"expected a {name} in {run}, found no such folder; train it first, or correct the path"
+        )
     content = read_json(run / "model.json", f"the {name} of the run", dict)
     if content.get("kind") != name:
-        raise UserError(f"{run} holds a {content.get('kind')}, not a {name}")
+        raise UserError(f"expected a {name}, found a {content.get('kind')} in {run}; give another run")
     return typed(content, kind, run / "model.json", f"train the {name} again")
 
 
 def load_weights(run: Path, model: nn.Module) -> None:
-    """Put a run's weights into a model of the same sizes.
+    """Load the weights of a run into a model.
 
-    Raises UserError if the file is missing, damaged or does not fit.
+    Raises UserError if the file is missing, damaged or does not match.
     """
     path = Path(run) / "weights.safetensors"
     try:
         model.load_state_dict(load_file(path))
     except FileNotFoundError as error:
-        raise UserError(f"there is no file {path}: train the model again") from error
+        raise UserError(f"there is no file {path}; train the model again") from error
     except (SafetensorError, RuntimeError, OSError) as error:
         reason = str(error).splitlines()[0]
-        raise UserError(f"{path} is damaged or belongs to another model ({reason}): train the model again") from error
+        raise UserError(
+            f"{path} is damaged or belongs to another model ({reason}); train the model again"
+        ) from error
 
 
 def check_fits(run: Path, about: CaptionerRun | RetrieverRun, category: str, store: FeatureStore) -> None:
-    """Raise UserError where a run is of another category or of other features than the store's."""
+    """Raise UserError if a run was trained on another category or on other features than those of the store."""
     if canonical(about.category) != canonical(category):
         raise UserError(
-            f"{run} was trained on {about.category}, not on {category}: give a run of the category asked for"
+            f"{run} was trained on {about.category}, not on {category}; give a run of this category"
         )
     check_features(run, about, store)
 
@@ -185,12 +188,12 @@ def check_fits(run: Path, about: CaptionerRun | RetrieverRun, category: str, sto
 def check_features(
     run: Path, about: CaptionerRun | RetrieverRun | DialogEncoderRun, store: FeatureStore
 ) -> None:
-    """Raise UserError where a run was trained on other features than the store's."""
+    """Raise UserError if a run was trained on other features than those of the store."""
     for key in Identity.__struct_fields__:
         there, here = getattr(about.features, key), getattr(store.identity, key)
         if there != here:
             difference = f"{str(there)[:60]}, not {str(here)[:60]}"
             raise UserError(
-                f"{run} was trained with a different {key} than {store.root} provides ({difference}): "
+                f"{run} was trained with a different {key} than {store.root} provides ({difference}); "
                 "use the same store"
             )

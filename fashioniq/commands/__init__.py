@@ -1,1 +1,1 @@
-"""One file a command: it reads, calls the rooms in order, writes, and tells the user."""
+"""Commands, one per file: check the options, call the package, write and print the results."""

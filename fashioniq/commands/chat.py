@@ -21,7 +21,7 @@ from fashioniq.terminal.view import View
 
 
 def run(settings: Chat) -> None:
-    """Hold one dialog with the person at the terminal and append it to the log."""
+    """Run one dialog with the person at the terminal and append it to the log."""
     if settings.questioner == "recorded":
         raise UserError("recorded questions cannot be used in chat; choose another --questioner")
     system, folder = _system(settings)
@@ -29,16 +29,16 @@ def run(settings: Chat) -> None:
     with suppress(ImportError):
         import readline  # noqa: F401  # lets input() edit a line and recall earlier ones
     with locked(log.parent, wait=True):
-        pass  # the folder can be made: better to fail before the dialog than after it
+        pass  # fail before the dialog if the folder cannot be created
     try:
         live = Live.begin(system)
-        how = "Say how the product you want differs from the one marked →. " if live.offered else ""
-        print(f"{len(system.gallery):,} products. {how}“help” lists the commands.")
+        instruction = "Describe how the product you want differs from the one marked →. " if live.offered else ""
+        print(f"{len(system.gallery):,} products. {instruction}“help” lists the commands.")
         conversation = Conversation(live, View(settings.show, log.parent / "chat.html"))
         conversation.run()
     except NotFiniteError as error:
         raise UserError(
-            f"{folder} has diverged ({error}): train it again with a lower --learning-rate"
+            f"{folder} has diverged ({error}); train it again with a lower --learning-rate"
         ) from error
     chosen, live = conversation.chosen, conversation.live
     if chosen:
@@ -51,30 +51,32 @@ def run(settings: Chat) -> None:
 
 
 def _system(settings: Chat) -> tuple[System, Path]:
-    """The system that is talked to, and the folder of its chats."""
+    """The system, and the folder of its chats."""
     encoder = settings.encoder
     run = settings.run or (Path(encoder) if encoder and (Path(encoder) / "model.json").is_file() else None)
     if run is None:
         return _pretrained(settings), Path("runs")
     if settings.run and encoder:
-        raise UserError("--run and --encoder exclude each other: leave one of them out")
+        raise UserError("--run and --encoder cannot be combined; leave one of them out")
     features, data, category = settings.features, settings.data, settings.category
     system = load(run, features, settings.split, settings.device, data=data, category=category)
     if isinstance(system.asker, BestItem) or (
         settings.questioner == "candidate-aware" and not settings.predictor
     ):
         return system, run
-    catalog, store = chatir.place_of(run, features=features, data=data, category=category)
+    catalog, store = chatir.run_data(run, features=features, data=data, category=category)
     asker = asker_of(replace(settings, features=store.root), catalog, system.gallery)([0])
     return replace(system, asker=Limited(asker, settings.rounds)), run
 
 
 def _pretrained(settings: Chat) -> System:
-    """A system with CLIP or BLIP as it is."""
+    """A system with pretrained CLIP or BLIP."""
     if settings.encoder is None:
         raise UserError("give a trained run with --run, or CLIP or BLIP with --encoder and --category")
     if settings.category is None:
-        raise UserError(f"--encoder {settings.encoder} needs --category (and --data): the products to search")
+        raise UserError(
+            f"--encoder {settings.encoder} needs products to search; give --category (and --data)"
+        )
     catalog = Catalog(settings.data or Path("data/fashioniq"), settings.category)
     retriever, gallery = searched_by_text(settings, catalog)
     asker = Limited(asker_of(settings, catalog, gallery)([0]), settings.rounds)

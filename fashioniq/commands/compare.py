@@ -5,5 +5,5 @@ from fashioniq.evaluation.comparison import compare
 
 
 def run(settings: Compare) -> None:
-    """Print a table of all models against the first, and with --out write it and the pages of dialogs side by side."""
+    """Print a table that compares all models with the first; with --out write it and pages of paired dialogs."""
     compare(settings)

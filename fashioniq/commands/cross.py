@@ -5,5 +5,5 @@ from fashioniq.evaluation.cross import run_cross
 
 
 def run(settings: Cross) -> None:
-    """Evaluate every combination that is not there yet, and write table.txt, .csv, .tex and .json beside their folders."""
+    """Evaluate the combinations that are not finished, and write table.txt, .csv, .tex and .json."""
     run_cross(settings)

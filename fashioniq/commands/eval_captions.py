@@ -5,5 +5,5 @@ from fashioniq.evaluation.captions import evaluate_captions
 
 
 def run(settings: EvalCaptions) -> None:
-    """Score what a captioner says of the pairs of a split, beside what people and two floors reach; leave all results in a folder."""
+    """Score a captioner, people and two baselines on the pairs of a split, and write all results."""
     evaluate_captions(settings)

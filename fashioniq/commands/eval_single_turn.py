@@ -9,7 +9,7 @@ import torch
 from fashioniq.config import EvalSingleTurn
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.queries import Query
-from fashioniq.evaluation.single_turn import Source, check_categories, evaluate
+from fashioniq.evaluation.single_turn import Searcher, check_categories, evaluate
 from fashioniq.evaluation.single_turn_search import Answers, query_vectors, search
 from fashioniq.features.store import open_store
 from fashioniq.files import UserError
@@ -22,31 +22,30 @@ def run(settings: EvalSingleTurn) -> None:
     check_categories(settings, "run")
     if not settings.run:
         raise UserError(
-            "no retriever given: give --run RUN for each category; `fashioniq score` reads files of other "
-            "systems"
+            "no retriever given; give --run RUN for each category; `fashioniq score` reads files of other systems"
         )
     evaluate(settings, partial(_of_run, settings), Path(settings.run[0]))
 
 
-def _of_run(settings: EvalSingleTurn, number: int, catalog: Catalog) -> Source:
-    """A retriever, which answers for the products of its feature store."""
+def _of_run(settings: EvalSingleTurn, number: int, catalog: Catalog) -> Searcher:
+    """Searcher of a run, for the products of its feature store."""
     store = open_store(
         settings.data, catalog.category, Path(settings.features[number]) if settings.features else None
     )
     folder, device = Path(settings.run[number]), pick_device(settings.device)
-    retriever, hears, facts = load_retriever(folder, catalog.category, store)
+    retriever, vocabulary, facts = load_retriever(folder, catalog.category, store)
     retriever.to(device)
     if facts.data.fingerprint != catalog.fingerprint():
         print(
-            f"note: the splits or captions of {catalog.category} are not those that {folder} was trained on"
+            f"note: the splits or captions of {catalog.category} differ from those that {folder} was trained on"
         )
-    longest = retriever.max_words * (1 if settings.captions == "each" else 2)
+    max_words = retriever.max_words * (1 if settings.captions == "each" else 2)
 
     @torch.no_grad()
-    def answer(ids: Sequence[str], queries: Sequence[Query]) -> Answers:
+    def search_queries(ids: Sequence[str], queries: Sequence[Query]) -> Answers:
         items = store.items(ids).to(device)
         gallery = Gallery(items, retriever.embed_images(items.features_ND))
-        query_QD = query_vectors(retriever, gallery, queries, hears, longest, batch_size=settings.batch_size)
+        query_QD = query_vectors(retriever, gallery, queries, vocabulary, max_words, batch_size=settings.batch_size)
         return search(gallery, query_QD, queries, settings.exclude_candidate, settings.batch_size)
 
     composition = f" {facts.sizes['composition']}" if facts.model == "composer" else ""
@@ -54,8 +53,8 @@ def _of_run(settings: EvalSingleTurn, number: int, catalog: Catalog) -> Source:
         "answers": str(folder),
         "model": facts.model + composition,
         "attributes": facts.attrs,
-        "words": longest,
+        "words": max_words,
         "features": store.facts.encoder,
         "pictures": "none" if store.facts.encoder == "metadata" else catalog.pictures_origin,
     }
-    return Source(set(store.ids), answer, depends_on)
+    return Searcher(set(store.ids), search_queries, depends_on)

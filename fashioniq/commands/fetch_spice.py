@@ -5,5 +5,5 @@ from fashioniq.metrics.spice_jars import fetch_spice
 
 
 def run(settings: FetchSpice) -> None:
-    """Get Stanford's jars where they are not there yet, and say whether Java is."""
+    """Download Stanford's missing jars, and print whether Java is installed."""
     fetch_spice(settings)

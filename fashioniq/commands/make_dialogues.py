@@ -5,5 +5,5 @@ from fashioniq.evaluation.dialogue_files import make_dialogues
 
 
 def run(settings: MakeDialogues) -> None:
-    """Make the dialogs batch by batch in the folder OUT.parts, then write them as one file."""
+    """Generate the dialogs batch by batch in the folder OUT.parts, then write them to one file."""
     make_dialogues(settings)

@@ -11,34 +11,37 @@ OVERVIEW = "overview.md"
 
 
 def run(settings: Results) -> int:
-    """Render the pages of results from the run files; with --check only compare them, and return 1 where one differs."""
+    """Render the pages from the run files; with --check compare them only, and return 1 if one is out of date."""
     if settings.action != ["build"]:
-        raise UserError(f"expected `fashioniq results build`, found {' '.join(settings.action) or 'no action'}; give build")
+        raise UserError(
+            f"expected `fashioniq results build`, found {' '.join(settings.action) or 'no action'}; give "
+            "build"
+        )
     pages = _pages(settings.results, settings.docs)
-    stale = {path for path in (settings.docs / "results").glob("*.md") if path not in pages and _is_ours(path)}  # of a study that went
+    obsolete = {path for path in (settings.docs / "results").glob("*.md") if path not in pages and _is_generated(path)}  # pages of removed studies
     if settings.check:
         differing = [path for path, text in pages.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
-        for path in sorted([*differing, *stale]):
-            print(f"{path} is not what {settings.results} gives: run `fashioniq results build`")
-        return 1 if differing or stale else 0
+        for path in sorted([*differing, *obsolete]):
+            print(f"{path} is out of date; run `fashioniq results build`")
+        return 1 if differing or obsolete else 0
     for path, text in pages.items():
         write_text(path, text)
-    for path in stale:
+    for path in obsolete:
         path.unlink()
     print(f"{len(pages)} pages in {settings.docs}")
     return 0
 
 
-def _is_ours(path: Path) -> bool:
+def _is_generated(path: Path) -> bool:
     return path.read_text(encoding="utf-8").startswith(MARK)
 
 
 def _pages(results: Path, docs: Path) -> dict[Path, str]:
-    """The text of every page."""
+    """Text of each page, by path."""
     studies = read_studies(results)
     template = results / OVERVIEW
     if not template.is_file():
-        raise UserError(f"expected the text of the overview in {template}, found no such file; write it")
+        raise UserError(f"expected the template of the overview in {template}, found no such file; write it")
     folder = docs / "results"
     return {
         docs / "results.md": overview_page(template.read_text(encoding="utf-8"), studies),

@@ -24,7 +24,7 @@ def run(settings: Search) -> None:
     unknown = system.unknown(settings.text)
     if not system.has_known_word(settings.text):
         raise UserError(
-            f"--text {settings.text!r} has no word in the vocabulary of {settings.run}: give other words"
+            f"--text {settings.text!r} has no word in the vocabulary of {settings.run}; give other words"
         )
     try:
         live = Live.begin(system)
@@ -32,7 +32,7 @@ def run(settings: Search) -> None:
         products = system.top(live.talk, settings.count)[0]
     except NotFiniteError as error:
         raise UserError(
-            f"{settings.run} has diverged ({error}): train it again with a lower --learning-rate"
+            f"{settings.run} has diverged ({error}); train it again with a lower --learning-rate"
         ) from error
     if settings.json:
         found = [{**one._asdict(), "picture": str(one.picture) if one.picture else None} for one in products]

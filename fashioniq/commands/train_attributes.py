@@ -27,11 +27,11 @@ from fashioniq.runs import PredictorRun, load_weights, read_run
 from fashioniq.training.attributes import AttributeTraining, LabelledImages, chance_logits, score
 from fashioniq.training.fitting import accelerator_of, begin_run, fit, loaders
 
-ON_SHEET = 24  # pictures
+ON_SHEET = 24  # pictures on the contact sheet
 
 
 def run(settings: TrainAttributes) -> None:
-    """Train a stage of the attribute predictor; leave it in the run's folder, with its figures and something to look at."""
+    """Train a stage of the attribute predictor, and write it with its measures, curves and a contact sheet."""
     _check(settings)
     first = read_run(settings.init_from, PredictorRun) if settings.init_from else None
     if first:  # so that config.yaml tells what was used
@@ -42,7 +42,9 @@ def run(settings: TrainAttributes) -> None:
     begin_run(folder, "train-attributes", settings)
     train, val = _open("train", data.train, settings), _open("val", data.val, settings)
     if not (val.labels_NA == YES).any():
-        raise UserError("no val photo carries any of the attribute words: nothing could be measured")
+        raise UserError(
+            "no val picture has any of the attribute words; add labels, or give a lower --min-count"
+        )
     facts: dict[str, Any] = {
         "kind": "attribute predictor",
         "category": canonical(settings.category) if settings.category else "all",
@@ -68,50 +70,55 @@ def run(settings: TrainAttributes) -> None:
     try:
         best = fit(module, model, batches, run=folder, settings=settings, facts=facts, monitor="val_mAP")
     except UnreadableImage as error:
-        reason = str(error).strip().rpartition("UnreadableImage: ")[-1]  # a worker process tells its traceback before it
-        raise UserError(f"a photo that could be read when the training began cannot be now, {reason}: put it back and go on with --resume") from error
+        reason = str(error).strip().rpartition("UnreadableImage: ")[-1]  # in a worker process, the traceback precedes it
+        raise UserError(
+            f"a picture became unreadable during training, {reason}; restore it and continue with --resume"
+        ) from error
     scores_NA = score(module, batches[1], torch.device("cuda" if accelerator_of(settings.device) == "gpu" else "cpu"))
     figures = {"epoch": int(best["epoch"])} | summary(data.words, data.types, (train.labels_NA == YES).sum(0), scores_NA, val.labels_NA)
     _write(folder, facts, figures, scores_NA, val)
-    _tell(folder, figures, len(val))
+    _print_measures(folder, figures, len(val))
 
 
 def _check(settings: TrainAttributes) -> None:
     if settings.deepfashion and (settings.category or settings.init_from):
         raise UserError(
-            "--deepfashion is for the first stage, on all garments: leave --category and --init-from out, "
-            "and give its run to --init-from later"
+            "--deepfashion cannot be combined with --category or --init-from; leave them out, "
+            "and give its run to --init-from for a category"
         )
     if settings.init_from and not settings.category:
-        raise UserError("--init-from is for one category: give --category too")
+        raise UserError("--init-from needs --category; give it too")
 
 
 def _read_data(settings: TrainAttributes) -> tuple[LabelledSplits, str, dict[str, str]]:
-    """The labelled photos, how they were made, and the fingerprint of each category (none of DeepFashion)."""
+    """Labelled pictures, their origin, and the fingerprint of each category (none for DeepFashion)."""
     if settings.deepfashion:
         return read_deepfashion(settings.deepfashion).carried_by(settings.min_count), "photographs", {}
     names = [settings.category] if settings.category else categories_in(settings.data)
-    catalogs = [Catalog(settings.data, name) for name in names] or [Catalog(settings.data, "dresses")]  # the latter says what is missing
+    catalogs = [Catalog(settings.data, name) for name in names] or [Catalog(settings.data, "dresses")]  # raises UserError that names the missing file
     fingerprints = {canonical(catalog.category): catalog.fingerprint() for catalog in catalogs}
     return labelled_products(catalogs, settings.min_count), catalogs[0].pictures_origin, fingerprints
 
 
 def _open(split: str, data: Labelled, settings: TrainAttributes) -> LabelledImages:
     images = LabelledImages(data.photos, data.labels_NA, settings.image_size, settings.workers)
-    print(f"{split}: {len(images)} of {data.asked} have labels and a picture that can be read")
+    print(f"{split}: {len(images)} of {data.asked} have labels and a readable picture")
     for path, reason in list(images.failures.items())[:3]:
         print(f"  left out: {path}: {reason}")
     if len(images.failures) > 3:
         print(f"  left out: {len(images.failures) - 3} more")
     if images.odd_boxes:
-        print(f"  {images.odd_boxes} have a box that is not on the picture, and are taken whole")
+        print(f"  {images.odd_boxes} have a box outside the picture; the whole picture is used")
     if not len(images):
-        raise UserError(f"not one {split} picture can be read; the first: {': '.join(next(iter(images.failures.items())))}")
+        path, reason = next(iter(images.failures.items()))
+        raise UserError(
+            f"no {split} picture can be read, such as {path}: {reason}; check the folder of the pictures"
+        )
     return images
 
 
 def _begin_model(settings: TrainAttributes, first: PredictorRun | None, data: LabelledSplits) -> AttributePredictor:
-    """The model before its first step: words that the first stage knew begin as it left them, others at their share of the photos."""
+    """Model before the first step. Words of the first stage keep their weights; others start at their frequency."""
     if not first:
         encoder, _ = load_encoder(settings.encoder, settings.weights, settings.image_size)
     else:
@@ -124,7 +131,10 @@ def _begin_model(settings: TrainAttributes, first: PredictorRun | None, data: La
     if first:
         shared = [word for word in data.words if word in known]
         model.take_words(trained.head, [data.words.index(word) for word in shared], [known[word] for word in shared])
-        print(f"{len(shared)} of {len(data.words)} attribute words begin as {settings.init_from} left them")
+        print(
+            f"{len(shared)} of {len(data.words)} attribute words start with the weights of "
+            f"{settings.init_from}"
+        )
     return model
 
 
@@ -134,18 +144,18 @@ def _write(folder: Path, facts: dict[str, Any], figures: dict[str, Any], scores_
         rows = [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
     write_curves(folder / "curves.png", rows, figures["chance"])
     words, cells = np.array(facts["attribute_words"]), []
-    for place in np.unique(np.linspace(0, len(val) - 1, ON_SHEET).astype(int)):
+    for row in np.unique(np.linspace(0, len(val) - 1, ON_SHEET).astype(int)):
         try:
-            image, _ = load_photo(val.photos[place])
-        except UnreadableImage:  # it could be read before the training
+            image, _ = load_photo(val.photos[row])
+        except UnreadableImage:  # it became unreadable during training
             continue
-        best_K = np.argsort(-scores_NA[place], kind="stable")[:TOP]
-        cells.append(Cell(image, words[val.labels_NA[place] == YES].tolist(), words[best_K].tolist()))
+        best_K = np.argsort(-scores_NA[row], kind="stable")[:TOP]
+        cells.append(Cell(image, words[val.labels_NA[row] == YES].tolist(), words[best_K].tolist()))
     title = f"Attributes of {facts['category']}, epoch {figures['epoch']}: {len(cells)} of {len(val)} pictures of val ({facts['pictures']})"
-    write_contact_sheet(folder / "contact_sheet.jpg", f"{title}; ✓ carried and predicted", cells)
+    write_contact_sheet(folder / "contact_sheet.jpg", f"{title}; ✓ predicted correctly", cells)
 
 
-def _tell(folder: Path, figures: dict[str, Any], pictures: int) -> None:
+def _print_measures(folder: Path, figures: dict[str, Any], pictures: int) -> None:
     print(
         f"attribute predictor of epoch {figures['epoch']} in {folder}: mean average precision {figures['mAP']:.1f} (chance {figures['chance']:.1f}), "
         f"recall@{TOP} {figures[f'recall@{TOP}']:.1f}, {len(figures['words'])} words, {pictures} pictures of val"
@@ -158,4 +168,7 @@ def _tell(folder: Path, figures: dict[str, Any], pictures: int) -> None:
             for row in rows
         ]
         print_table([head, "type", "AP", "chance", "train", "val"], cells, left=2)
-    print(f"all words in {folder / 'attributes.json'}; to look at: {folder / 'curves.png'}, {folder / 'contact_sheet.jpg'}")
+    print(
+        f"all words in {folder / 'attributes.json'}; plots in {folder / 'curves.png'} and "
+        f"{folder / 'contact_sheet.jpg'}"
+    )

@@ -45,5 +45,5 @@ def _check_attributes(settings: TrainComposer) -> None:
     """Raise UserError where --attrs contradicts the composition."""
     composition = settings.model.composition
     if settings.attrs != ("attributes" in PARTS[composition]):
-        rule = "uses no attributes: leave --attrs out" if settings.attrs else "uses attributes: give --attrs"
+        rule = "uses no attributes; leave --attrs out" if settings.attrs else "uses attributes; give --attrs"
         raise UserError(f"composition {composition} {rule}")

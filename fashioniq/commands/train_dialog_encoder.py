@@ -19,19 +19,25 @@ from fashioniq.trained import load_pretrained
 from fashioniq.training.dialog_encoder import LOSSES, DialogEncoderTraining
 from fashioniq.training.fitting import begin_run, fit, loaders
 
-LEARNING_RATES = {True: 1e-3, False: 5e-5}  # from scratch, and of CLIP and BLIP as ChatIR has it
+LEARNING_RATES = {True: 1e-3, False: 5e-5}  # transformer from scratch; CLIP and BLIP as in ChatIR
 
 
 def run(settings: TrainDialogEncoder) -> None:
-    """Train the text encoder on the dialogs whose images have features, and leave it in the run's folder."""
+    """Train the text encoder on the dialogs whose images have features."""
     if (devices := settings.devices * settings.num_nodes) > 1:
-        raise UserError(f"--devices times --num-nodes is {devices}: only the images on one device are each other's negatives: leave it out")
-    store = FeatureStore(_place(settings, "features"))
-    paths = {"train": _place(settings, "dialogues"), "val": _place(settings, "val_dialogues")}
+        raise UserError(
+            f"expected one device, found --devices times --num-nodes = {devices}; all negatives must be on "
+            "one device"
+        )
+    store = FeatureStore(_path(settings, "features"))
+    paths = {"train": _path(settings, "dialogues"), "val": _path(settings, "val_dialogues")}
     read = {split: read_dialogues(path) for split, path in paths.items()}
     dialogues = {split: _with_features(some, store, paths[split]) for split, some in read.items()}
     if settings.mask != "none" and any(dialogue.alone for dialogue in dialogues["train"]):
-        raise UserError(f"the rounds of {paths['train']} are complete queries without a caption to mask: give --mask none")
+        raise UserError(
+            f"the rounds of {paths['train']} are complete queries without a caption to mask; give --mask "
+            "none"
+        )
     items = {split: store.items([dialogue.image for dialogue in some]) for split, some in dialogues.items()}
     folder = settings.run or (run_folder(None, "dialog-encoder", settings.category, False) if settings.category else Path("runs/dialog-encoder"))
     pl.seed_everything(settings.seed, verbose=False)
@@ -64,12 +70,15 @@ def run(settings: TrainDialogEncoder) -> None:
     of_train, of_val = (TensorDataset(torch.arange(len(dialogues[split]))) for split in ("train", "val"))
     batches = loaders(of_train, of_val, settings.batch_size, settings.seed)
     best = fit(module, model, batches, run=folder, settings=settings, facts=facts, monitor="val_score")
-    told = ", ".join(f"{best[f'val_R@10_{last}']:.1f} after round {last}" for last in module.val_rounds)
-    print(f"dialog encoder of epoch {best['epoch']:.0f} in {folder}: R@10 {told}, among the {len(items['val'])} images of val")
+    measured = ", ".join(f"{best[f'val_R@10_{last}']:.1f} after round {last}" for last in module.val_rounds)
+    print(
+        f"dialog encoder of epoch {best['epoch']:.0f} in {folder}: R@10 {measured}, among the "
+        f"{len(items['val'])} images of val"
+    )
 
 
 def _model(settings: TrainDialogEncoder, store: FeatureStore, dialogues: list[Dialogue]) -> tuple[TextTower, dict[str, Any]]:
-    """What is to be trained, and the facts that rebuild it. Raises UserError where CLIP or BLIP did not make the features."""
+    """Model to train and its metadata. Raises UserError if the features are not those of the given CLIP or BLIP."""
     if settings.encoder == "transformer":
         vocabulary = Vocabulary.of((text for dialogue in dialogues for text in dialogue.rounds), settings.min_count)
         sizes = settings.model.sizes(features=store.size)
@@ -78,27 +87,32 @@ def _model(settings: TrainDialogEncoder, store: FeatureStore, dialogues: list[Di
     encoder = load_pretrained(settings.encoder)
     if (store.facts.encoder, store.facts.weights) != (encoder.kind, encoder.fingerprint()):
         raise UserError(
-            f"{store.root} holds vectors of {store.facts.encoder}, not of {settings.encoder}'s own images: "
-            "give the store that `fashioniq eval-chatir` fills with that --encoder"
+            f"{store.root} holds vectors of {store.facts.encoder}, not of {settings.encoder}; "
+            "give the store that `fashioniq eval-chatir` fills with this --encoder"
         )
     return TextHalf(encoder), {"model": encoder.kind, "sizes": {}, "words": []}
 
 
-def _place(settings: TrainDialogEncoder, option: str) -> Path:
-    """A file or folder as given, or where the category's lies in the data."""
+def _path(settings: TrainDialogEncoder, option: str) -> Path:
+    """Value of an option, by default the file or folder of the category in --data."""
     if given := getattr(settings, option):
         return given
     if not settings.category:
-        raise UserError(f"give --{option.replace('_', '-')}, or a --category whose own is in --data")
+        raise UserError(
+            f"expected --{option.replace('_', '-')} or --category, found neither; give one of them"
+        )
     if option == "features":
         return features_folder(settings.data, settings.category, None)
     return settings.data / "dialogues" / f"{file_name(settings.category)}.{'val' if option == 'val_dialogues' else 'train'}.json"
 
 
 def _with_features(dialogues: list[Dialogue], store: FeatureStore, path: Path) -> list[Dialogue]:
-    """The dialogs whose image has features; how many is told. Raises UserError where fewer than two have."""
-    there = [dialogue for dialogue, name in zip(dialogues, names_in(dialogues, store.ids), strict=True) if name]
-    if len(there) < 2:
-        raise UserError(f"{store.root} has features of the images of {len(there)} of the dialogs of {path}: at least two are needed")
-    print(f"{path}: {len(there)} of {len(dialogues)} dialogs have features of their image")
-    return in_search_space(there, store.ids, path)
+    """Dialogs whose image has features; prints their number. Raises UserError if there are fewer than two."""
+    found = [dialogue for dialogue, name in zip(dialogues, names_in(dialogues, store.ids), strict=True) if name]
+    if len(found) < 2:
+        raise UserError(
+            f"expected features for at least two dialogs of {path}, found {len(found)} in {store.root}; use "
+            "their store"
+        )
+    print(f"{path}: {len(found)} of {len(dialogues)} dialogs have image features")
+    return in_search_space(found, store.ids, path)

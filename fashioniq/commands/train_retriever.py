@@ -27,11 +27,11 @@ CAPTIONED = {
     "simulated": (),
     "recorded": ("train", "val"),
     "both": ("train",),
-}  # splits whose captions are needed
+}  # splits whose recorded captions are used
 
 
 def run(settings: TrainRetriever) -> None:
-    """Train the retriever of a category with a frozen captioner, on recorded captions, or both."""
+    """Train the retriever of a category with a frozen captioner, on recorded captions, or on both."""
     folder = run_folder(settings.run, "retriever", settings.category, settings.attrs)
     catalog = Catalog(settings.data, settings.category)
     store = open_store(settings.data, settings.category, settings.features, settings.attrs)
@@ -68,7 +68,7 @@ def _source(
     items: dict[str, Items],
     recorded: dict[str, RecordedTurns],
 ) -> DialogSource:
-    """The dialogs of --dialogs."""
+    """Training dialogs that --dialogs selects."""
     if captioner is None:
         return RecordedDialogs(recorded, items)
     source_class = partial(BothDialogs, recorded["train"]) if settings.dialogs == "both" else SimulatedDialogs
@@ -91,12 +91,12 @@ def _user(
     if settings.dialogs == "recorded":
         if settings.word_noise:
             raise UserError(
-                f"--word-noise {settings.word_noise} needs a simulated user: it cannot be combined with "
-                f"--dialogs recorded"
+                f"--word-noise {settings.word_noise} needs a simulated user; "
+                "it cannot be combined with --dialogs recorded"
             )
         if settings.exclude_shown:
             raise UserError(
-                "--exclude-shown needs several turns: it cannot be combined with --dialogs recorded"
+                "--exclude-shown needs several turns; it cannot be combined with --dialogs recorded"
             )
         return None, Vocabulary.of(text for pair in pairs["train"] for text in pair.captions), None
     run = run_folder(settings.captioner, "captioner", settings.category, settings.attrs)

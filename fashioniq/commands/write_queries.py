@@ -9,8 +9,7 @@ from fashioniq.files import write_json
 
 
 def run(settings: WriteQueries) -> None:
-    """Write the queries and the gallery of each category to a file, for systems that are scored with
-    `fashioniq score`."""
+    """Write queries and gallery of each category to a file, for systems scored with `fashioniq score`."""
     check_categories(settings)
     catalogs = [Catalog(settings.data, category) for category in settings.category]
     tasks = [

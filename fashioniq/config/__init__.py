@@ -1,5 +1,4 @@
-"""Settings of the commands: one dataclass a command, one field an option. This package does not import
-torch."""
+"""Settings of the commands: one dataclass per command, one field per option. It does not import torch."""
 
 from fashioniq.config.data import (
     CheckData,
@@ -37,7 +36,7 @@ from fashioniq.config.training import (
     TrainRetriever,
 )
 
-SYSTEMS: dict[str, type[Evaluation]] = {  # options of the package's own systems, by their names for --system
+SYSTEMS: dict[str, type[Evaluation]] = {  # options of the systems in this package, by --system
     "fashion-iq": EvalDialogs,
     "chatir": EvalChatIR,
     "plugir": EvalChatIR,

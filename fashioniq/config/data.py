@@ -1,4 +1,4 @@
-"""Settings of the commands that make, download, check and describe the data."""
+"""Settings of the commands that create, download, check and describe data."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,29 +9,26 @@ from fashioniq.config.fields import CATEGORY, DATA, DECODERS, DEVICE, FEATURES, 
 
 @dataclass(kw_only=True)
 class DrawSample:
-    """Draw the sample catalog: garments, captions, attributes and titles in Fashion IQ's layout, generated
-    from a seed."""
+    """Draw the sample catalog: garments, captions, attributes and titles in Fashion IQ's layout, from a seed."""
 
     data: Path = option(Path("data/sample"), "output folder")
-    products: int = option(1200, "products of each of the three categories", least=1)
+    products: int = option(1200, "products per category; there are three", least=1)
     size: int = option(96, "picture size in pixels per side, at least 96")
-    seed: int = option(0, "random seed; each seed gives another catalog", least=0, below=2**32)
+    seed: int = option(0, "random seed; each seed gives a different catalog", least=0, below=2**32)
 
 
 @dataclass(kw_only=True)
 class ImportCatalog:
-    """Convert a retailer's table and pictures to a Fashion IQ folder; captions are written from attribute
-    differences."""
+    """Convert a retailer's table and pictures to a Fashion IQ folder; captions are generated from attributes."""
 
     table: Path | None = option(
         None,
-        "table with one product per row: .csv, .parquet or .jsonl; without it every picture is a product",
+        "table with one product per row: .csv, .parquet or .jsonl (default: each picture is a product)",
         alias="--csv",
     )
     images: Path | None = option(
         None,
-        "folder or .zip of pictures named <id>.jpg, <id>_1.jpg, <id>-2.png …; "
-        "subfolders are searched",
+        "folder (with subfolders) or .zip of pictures named <id>.jpg, <id>_1.jpg, <id>-2.png …",
     )
     category: str = required(CATEGORY)
     id: str | None = option(None, "column with the product ids")
@@ -55,15 +52,13 @@ class ImportCatalog:
 
 @dataclass(kw_only=True)
 class DownloadImages:
-    """Download the pictures of a category from its list of addresses; an interrupted download can be
-    continued."""
+    """Download the pictures of a category from its list of addresses; the same command resumes a download."""
 
     data: Path = option(Path("data/fashioniq"), DATA)
     category: str = required(CATEGORY)
     urls: Path | None = option(
         None,
-        "list of addresses, one ID <tab> URL per line (default: asin2url.CATEGORY.txt in DATA/image_url or "
-        "DATA)",
+        "list of addresses, one ID <tab> URL per line (default: asin2url.CATEGORY.txt in DATA/image_url or DATA)",
     )
     connections: int = option(32, "parallel downloads", least=1)
     per_host: int = option(16, "parallel downloads from one host", least=1)
@@ -94,8 +89,7 @@ class ExtractAttributes:
     vocabulary: Path | None = option(
         None,
         "vocabulary: DeepFashion's list_attr_cloth.txt, or a CSV file with the columns word, type and "
-        "synonyms "
-        "(default: the built-in list of about 300 words)",
+        "synonyms (default: the built-in list of about 300 words)",
     )
     column: list[str] = option(
         [], "columns as TYPE=COLUMN whose values are attributes of a type, such as texture=baseColour"
@@ -106,8 +100,7 @@ class ExtractAttributes:
 
 @dataclass(kw_only=True)
 class PairReferences:
-    """Pair each product with the product of its split that shares the rarest title words: pairs for people to
-    caption."""
+    """Pair each product with one of its split that shares rare title words, as pairs for people to caption."""
 
     data: Path = option(Path("data/fashioniq"), DATA)
     category: str = required(CATEGORY)
@@ -120,8 +113,7 @@ class PairReferences:
 
 @dataclass(kw_only=True)
 class ExtractFeatures:
-    """Fill a feature store with an image vector and the top attributes of every product; an interrupted run
-    can be continued."""
+    """Compute image vectors and top attributes of all products; the same command resumes an interrupted run."""
 
     data: Path = option(Path("data/fashioniq"), DATA)
     category: str = required(CATEGORY)
@@ -147,15 +139,14 @@ class ExtractFeatures:
     )
     update: bool = option(
         False,
-        "add missing products and newly readable pictures to a complete store; replaced pictures are not "
-        "detected",
+        "add missing products and newly readable pictures to a complete store; replaced pictures are not detected",
     )
     device: str = option("auto", DEVICE)
 
 
 @dataclass(kw_only=True)
 class ImportFeatures:
-    """Fill a feature store with vectors of your own, one row per product."""
+    """Import your own vectors, one per product, into a feature store."""
 
     data: Path = option(Path("data/fashioniq"), DATA)
     category: str = required(CATEGORY)

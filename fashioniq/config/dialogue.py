@@ -1,4 +1,4 @@
-"""Settings of the commands about dialogs of questions and answers."""
+"""Settings of the commands for dialogs of questions and answers."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,18 +10,16 @@ from fashioniq.config.fields import CATEGORY, DATA, DECODERS, DEVICE, option, re
 
 @dataclass(kw_only=True)
 class EvalChatIR(Evaluation):
-    """Rank the images of a search space by recorded question dialogs after every round (ChatIR's
-    protocol)."""
+    """Rank the images of a search space after every round of recorded question dialogs (ChatIR's protocol)."""
 
     system: Literal["chatir", "plugir"] = option("chatir", "system: chatir, or plugir for files whose rounds are whole queries")
     dialogues: list[str] = option(
-        [], "dialog files of ChatIR, VisDial v1.0 or PlugIR; several share one table and one plot"
+        [], "dialog files in the format of ChatIR, VisDial v1.0 or PlugIR; several share one table and one plot"
     )
     search_space: Path = required("search space: JSON list of the names of all images that are searched")
     images: Path | None = option(
         None,
-        "folder that the image names are relative to; .jpg, .jpeg, .png and .webp are tried for names "
-        "without a suffix",
+        "folder that the image names are relative to; names without a suffix may be .jpg, .jpeg, .png or .webp",
     )
     encoder: str | None = option(
         None,
@@ -30,13 +28,12 @@ class EvalChatIR(Evaluation):
     )
     weights: Path | None = option(
         None,
-        "BLIP weights: ChatIR's checkpoint, a fine-tuned state_dict (.pth, .ckpt) or .safetensors (default: "
-        "its own)",
+        "BLIP weights: ChatIR's checkpoint, a fine-tuned state_dict (.pth, .ckpt) or .safetensors "
+        "(default: those of --encoder)",
     )
     features: Path | None = option(
         None,
-        "feature store of the images; missing images are added (default: IMAGES/features and the weights' "
-        "checksum)",
+        "feature store of the images; missing images are added (default: IMAGES/features/CHECKSUM of the weights)",
     )
     query_vectors: list[str] = option(
         [], "query vectors instead of --encoder: a .npy file, dialogs × rounds × D, for each of --dialogues"
@@ -46,13 +43,12 @@ class EvalChatIR(Evaluation):
     )
     separator: str | None = option(
         None,
-        "separator between rounds (default: the run's own, otherwise a comma; ChatIR's paper uses [SEP])",
+        "separator between rounds (default: that of the run, or a comma; ChatIR's paper uses [SEP])",
     )
     query: Literal["auto", "rounds", "last"] = option(
         "auto",
         "query text: all rounds so far, or the last round alone (PlugIR); auto is last if fewer than half "
-        "of the rounds "
-        "contain a question mark",
+        "of the rounds contain a question mark",
     )
     batch_size: int = option(128, "dialogs or pictures per batch", least=1)
     workers: int = option(2, DECODERS, least=0)
@@ -61,24 +57,21 @@ class EvalChatIR(Evaluation):
 
 @dataclass(kw_only=True)
 class Asking:
-    """Options of all commands that ask questions."""
+    """Options of the commands that ask questions."""
 
     split: Literal["train", "val", "test"] = option("test", "split whose products the dialogs are about")
     questioner: Literal["recorded", "few-shot", "unanswered", "in-order", "shuffled", "candidate-aware"] = (
         option(
             "candidate-aware",
             "source of the questions: recorded dialogs; a language model (few-shot: one question after each "
-            "answer; "
-            "unanswered: all questions at once); or attribute questions in a fixed order, in random order, "
-            "or those that "
-            "split the current candidates best",
+            "answer; unanswered: all questions at once); or attribute questions (in a fixed order, shuffled, "
+            "or those that split the current candidates best)",
         )
     )
     language_model: str | None = option(
         None,
         "language model of few-shot and unanswered: a folder, a Hugging Face name, or endpoint:NAME for a "
-        "model at "
-        "OPENAI_BASE_URL",
+        "model at OPENAI_BASE_URL",
     )
     encoder: str | None = option(
         None,
@@ -91,8 +84,7 @@ class Asking:
     )
     predictor: Path | None = option(
         None,
-        "run of train-attributes; the candidates' answers are its probabilities for their features "
-        "(default: the labels)",
+        "run of train-attributes that predicts the attributes of the candidates (default: their labels)",
     )
     candidates: int = option(100, "nearest products that a candidate-aware questioner considers", least=1)
     rounds: int = option(10, "questions per dialog", least=1)
@@ -110,65 +102,63 @@ class Asking:
 
 @dataclass(kw_only=True)
 class MakeDialogues(Asking):
-    """Make dialogs of questions and answers and write them in ChatIR's format; an interrupted run can be
-    continued."""
+    """Generate dialogs of questions and answers in ChatIR's format; the same command resumes an interrupted run."""
 
     data: Path = option(Path("data/fashioniq"), DATA)
     category: str | None = option(
-        None, CATEGORY + "; optional with --captions-from, but required for attributes and candidates"
+        None, CATEGORY + " (optional with --captions-from, unless questions or answers need the catalog)"
     )
     captions_from: Path | None = option(
         None,
-        "dialogs whose images and captions start the new ones (default: DATA/dialogues/CATEGORY.SPLIT.json, "
-        "otherwise titles)",
+        "dialog file whose images and captions start the dialogs "
+        "(default: DATA/dialogues/CATEGORY.SPLIT.json, or titles)",
     )
     answerer: Literal["labels", "vqa", "recorded", "person"] = option(
         "labels",
-        "source of the answers: attribute labels, a model that sees the picture, recorded answers, or a "
-        "person",
+        "source of the answers: attribute labels, a visual question answering model, recorded answers, or a person",
     )
     vqa_model: str | None = option(
         None,
-        "model of vqa: BLIP-2 or BLIP by folder or Hugging Face name, or endpoint:NAME for a model at "
-        "OPENAI_BASE_URL",
+        "visual question answering model: BLIP-2 or BLIP by folder or Hugging Face name, or endpoint:NAME "
+        "for a model at OPENAI_BASE_URL",
     )
     recorded: Path | None = option(
-        None, "dialogs with the recorded questions and answers (default: those of --captions-from)"
+        None, "dialog file with the recorded questions and answers (default: that of --captions-from)"
     )
     images: Path | None = option(
         None, "folder that the image names are relative to (default: the pictures of the catalog)"
     )
-    out: Path = required("output file")
+    out: Path = required("output file, such as dialogs.json")
     batch_size: int = option(32, "dialogs per batch; a person answers one dialog at a time", least=1)
 
 
 @dataclass(kw_only=True)
 class Chat(Asking):
-    """Talk to a trained system in your own words: it shows what it finds; Ctrl-D ends the chat."""
+    """Search interactively with a trained system: type requests, see the products found; Ctrl-D ends the chat."""
 
     run: Path | None = option(
         None,
-        "run of train-retriever, train-composer or train-dialog-encoder; the options about questions are for "
-        "the last one (without a run: --encoder with CLIP or BLIP)",
+        "run of train-retriever, train-composer or train-dialog-encoder (alternative: --encoder with CLIP or "
+        "BLIP); only a dialog encoder, CLIP or BLIP asks questions",
     )
     data: Path | None = option(None, DATA + " (default: that of the run)")
     category: str | None = option(None, CATEGORY + " (default: that of the run)")
     show: int = option(5, "products shown after each turn", least=1)
     log: Path | None = option(
-        None, "file that the dialog is appended to as a line of JSON (default: RUN/chats/dialogs.jsonl)"
+        None, "log file; the dialog is appended as a line of JSON (default: RUN/chats/dialogs.jsonl)"
     )
 
 
 @dataclass(kw_only=True)
 class Search:
-    """Print the products that a trained system finds for one request."""
+    """Print the products that a trained system finds for a request."""
 
     run: Path = required("run of train-retriever, train-composer or train-dialog-encoder")
     text: str = required("request, such as “is navy with longer sleeves”")
     like: str | None = option(
-        None, "id of the product that the request refers to (default: the product nearest to the gallery's mean)"
+        None, "id of the product that the request refers to (default: the product nearest to the mean of the gallery)"
     )
-    count: int = option(10, "products to print", least=1, alias="-n")
+    count: int = option(10, "number of products to print", least=1, alias="-n")
     json: bool = option(False, "print JSON instead of a table")
     data: Path | None = option(None, DATA + " (default: that of the run)")
     category: str | None = option(None, CATEGORY + " (default: that of the run)")

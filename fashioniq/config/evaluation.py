@@ -13,25 +13,26 @@ Split = Literal["train", "val", "test"]
 
 @dataclass(kw_only=True)
 class Evaluation:
-    """Options of the dialog evaluation of every system."""
+    """Options of the dialog evaluation of all systems."""
 
     system: str = option(
         "fashion-iq",
-        "system: fashion-iq, chatir, plugir, or a Python module of your own with Options and build()",
+        "system: fashion-iq, chatir, plugir, or a Python module with Options and build(); "
+        "--help lists the options of the one given",
     )
     out: Path | None = option(None, OUT)
     batch_size: int = option(128, "dialogs per batch", least=1)
 
     def folder(self) -> Path:
-        """The folder of the results. Raises UserError where none is given."""
+        """Output folder. Raises UserError without --out."""
         if self.out is None:
-            raise UserError(f"--system {self.system} has no default folder for its results: give --out")
+            raise UserError(f"--system {self.system} has no default output folder; give --out")
         return self.out
 
 
 @dataclass(kw_only=True)
 class SimulatedDialogs:
-    """Options of all evaluations in dialogs."""
+    """Options of all evaluations in simulated dialogs."""
 
     data: Path = option(Path("data/fashioniq"), DATA)
     category: str = required(CATEGORY)
@@ -49,8 +50,7 @@ class SimulatedDialogs:
     index: str | None = option(
         None,
         "FAISS index that finds the products to show, such as IVF4096,Flat or HNSW32, for catalogs of about "
-        "a million; "
-        "recall@10 below 0.95 is an error, ranks stay exact (default: exact search)",
+        "a million products; recall@10 below 0.95 is an error, ranks stay exact (default: exact search)",
     )
     batch_size: int = option(128, "dialogs per batch", least=1)
     seed: int = option(0, "random seed of the first candidates and of --word-noise", least=0, below=2**32)
@@ -59,14 +59,13 @@ class SimulatedDialogs:
 
 @dataclass(kw_only=True)
 class EvalDialogs(Evaluation, SimulatedDialogs):
-    """Evaluate a retriever in simulated dialogs with every product of a split as the target; write ranks and
-    a report."""
+    """Evaluate a retriever in dialogs, one per product of a split as the target; write measures, ranks and a page."""
 
     run: Path | None = option(None, "run of train-retriever (required)")
     user: str | None = option(
         None,
         "user: a run of train-captioner, or human for recorded captions as dialogs of one turn "
-        "(default: the captioner that the retriever was trained with)",
+        "(default: the captioner used in training)",
     )
     captions: Literal["each", "joined"] = option(
         "each",
@@ -75,37 +74,34 @@ class EvalDialogs(Evaluation, SimulatedDialogs):
     out: Path | None = option(None, OUT + " (default: RUN/dialogs-SPLIT)")
 
     def folder(self) -> Path:
-        """The folder of the results: in the run, unless --out is given."""
+        """Output folder, by default in the run. Raises UserError without --run."""
         if self.run is None:
-            raise UserError("no retriever given: give --run RUN; `fashioniq cross` evaluates several")
+            raise UserError("no retriever given; give --run RUN; `fashioniq cross` evaluates several")
         return self.out or self.run / f"dialogs-{self.split}{'-human' if self.user == 'human' else ''}"
 
 
 @dataclass(kw_only=True)
 class Cross(SimulatedDialogs):
-    """Evaluate several retrievers with several users in one table (Fashion IQ, table 6); finished
-    combinations are kept."""
+    """Evaluate all combinations of several retrievers and users in one table (Fashion IQ, table 6)."""
 
     retrievers: list[str] = option([], "runs of train-retriever; A,B,C are seeds of one model")
     users: list[str] = option(
         [],
-        "runs of train-captioner; A,B,C are seeds of one model (default: those that the retrievers were "
-        "trained with)",
+        "runs of train-captioner; A,B,C are seeds of one model (default: those used to train the retrievers)",
     )
     out: Path | None = option(
-        None, OUT.replace("replaced", "updated") + " (default: runs/cross-CATEGORY-SPLIT)"
+        None, "output folder; finished combinations in it are kept (default: runs/cross-CATEGORY-SPLIT)"
     )
 
 
 @dataclass(kw_only=True)
 class EvalCaptions:
-    """Score a captioner against human captions: BLEU, ROUGE-L, CIDEr, METEOR, SPICE, with people and two
-    baselines."""
+    """Score a captioner, people and two baselines against human captions: BLEU, ROUGE-L, CIDEr, METEOR, SPICE."""
 
     data: Path = option(Path("data/fashioniq"), DATA)
     category: str = required(CATEGORY)
     run: Path | None = option(
-        None, "run of train-captioner (default: none; people and baselines are scored on all captioned pairs)"
+        None, "run of train-captioner (without it, people and baselines are scored on all captioned pairs)"
     )
     features: Path | None = option(None, FEATURES)
     split: Split = option("val", "split whose pairs are captioned; released test pairs have no targets")
@@ -120,7 +116,7 @@ class EvalCaptions:
 
 @dataclass(kw_only=True)
 class SingleTurn:
-    """Options of all commands about single-turn retrieval: the queries and the gallery."""
+    """Options of all commands for single-turn retrieval: the queries and the gallery."""
 
     data: Path = option(Path("data/fashioniq"), DATA)
     category: list[str] = option(
@@ -136,15 +132,13 @@ class SingleTurn:
     )
     captions: Literal["each", "joined", "both-orders"] = option(
         "each",
-        "queries of a pair: one per caption, both joined by and, or the mean of both orders of the joined "
-        "captions",
+        "queries per pair: each caption, both captions joined by and, or the mean of both orders of joining",
     )
 
 
 @dataclass(kw_only=True)
 class EvalSingleTurn(SingleTurn):
-    """Evaluate retrievers on single-turn retrieval: find the target of a captioned pair from its candidate
-    and caption."""
+    """Evaluate retrievers on single-turn retrieval: find the target from a candidate and a caption."""
 
     run: list[str] = option([], "runs of train-retriever or train-composer, one per category")
     exclude_candidate: bool = option(False, "remove the candidate of a query from its results")
@@ -155,14 +149,12 @@ class EvalSingleTurn(SingleTurn):
 
 @dataclass(kw_only=True)
 class Score(SingleTurn):
-    """Score rankings or vectors of another system on single-turn retrieval; write-queries lists the
-    queries."""
+    """Score rankings or vectors of another system on single-turn retrieval; write-queries lists the queries."""
 
     predictions: list[str] = option(
         [],
-        "prediction files, one per category: a TREC run, .json of {query: [id, …]}, or .npz of queries, "
-        "query_vectors, "
-        "ids, vectors",
+        "prediction files, one per category: a TREC run, .json of {query: [id, …]}, or .npz with the arrays "
+        "queries, query_vectors, ids and vectors",
     )
     exclude_candidate: bool = option(False, "remove the candidate of a query from its results")
     out: Path | None = option(
@@ -173,31 +165,29 @@ class Score(SingleTurn):
 
 @dataclass(kw_only=True)
 class WriteQueries(SingleTurn):
-    """Write the queries of single-turn retrieval, named TARGET-CANDIDATE-n, and the gallery to
-    queries.CATEGORY.json."""
+    """Write the queries of single-turn retrieval and the gallery to queries.CATEGORY.json."""
 
     out: Path = required("output folder")
 
 
 @dataclass(kw_only=True)
 class Compare:
-    """Test whether differences between dialog evaluations are significant: paired bootstrap and randomization
-    tests."""
+    """Test differences between dialog evaluations for significance: paired bootstrap and randomisation tests."""
 
     runs: list[str] = option(
         [],
-        "folders of eval-dialogs; the first is compared with each other one; A,B,C are seeds of one model",
+        "output folders of eval-dialogs; each is compared with the first; A,B,C are seeds of one model",
         positional="RUN",
     )
     measure: str = option(
-        "R@10", "measure: P, MRR (mean reciprocal rank), R@N of one turn, or Hits@N of all turns so far"
+        "R@10", "measure: P, MRR (mean reciprocal rank), R@N at the turn, or Hits@N at any turn up to it"
     )
     turn: int | None = option(
-        None, "turn to compare, from 1 (default: the last that all evaluations have)", least=1
+        None, "turn to compare, from 1 (default: the last turn of all evaluations)", least=1
     )
     samples: int = option(10000, "bootstrap samples, and permutations of the test", least=100)
     out: Path | None = option(
-        None, "output folder of comparison.json, .csv, .tex and pages of dialogs side by side"
+        None, "output folder for comparison.json, .csv, .tex and pages of paired dialogs"
     )
     seed: int = option(0, "random seed of bootstrap and permutations", least=0, below=2**32)
 
@@ -206,8 +196,8 @@ class Compare:
 class Results:
     """Render docs/results.md and docs/results/ from the run files in results/."""
 
-    action: list[str] = option([], "build: render the pages", positional="build")
-    check: bool = option(False, "write nothing; exit with code 1 if a page differs from what the files give")
+    action: list[str] = option([], "action: build renders the pages", positional="build")
+    check: bool = option(False, "write nothing; exit with code 1 if a page is out of date")
     results: Path = option(
         Path("results"), "folder of the studies, each with study.yaml and the metrics.json files of its runs"
     )

@@ -1,5 +1,4 @@
-"""What the settings of several commands share: their field functions, and help texts that occur more than
-once."""
+"""Field functions of settings, and help texts of options that several commands have."""
 
 from fashioniq.options import check, flag, option, required, section
 
@@ -18,8 +17,8 @@ __all__ = [
 ]
 
 DATA = "folder in Fashion IQ's layout"
-CATEGORY = "category: dresses, shirts, tops, or the name of a category of your own"
+CATEGORY = "category: dresses, shirts, tops, or a category of your own"
 FEATURES = "feature store (default: DATA/features/CATEGORY)"
-DEVICE = "device: cpu, cuda, or auto for a GPU if there is one"
+DEVICE = "device: cpu, cuda, or auto for a GPU if one is available"
 DECODERS = "processes that decode pictures; 0 decodes in the main process"
 OUT = "output folder, replaced if it exists"

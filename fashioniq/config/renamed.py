@@ -1,5 +1,4 @@
-"""Options and commands under their names of version 0.1: translated for one release, then this file can
-go."""
+"""Names of options and commands in version 0.1, translated for one release; remove this file afterwards."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,10 +13,10 @@ from fashioniq.options import flag
 
 @dataclass(frozen=True)
 class Old:
-    """The old options of a command: `names` are renamed, `values` too, `removed` have only these values left,
-    and
+    """Old options of a command.
 
-    `unused` have no effect in the new command, whatever their values.
+    `names` and `values` map old to new ones. `removed` options are accepted only with these values. `unused`
+    options are accepted with any value and ignored.
     """
 
     names: dict[str, str] = field(default_factory=dict)
@@ -125,7 +124,7 @@ _INSTEAD = {
 
 
 def command_of(command: str, arguments: Sequence[str]) -> str:
-    """The command that runs: the one given, or the one that some of its old options have become."""
+    """Command that runs: the one given, or the one that its old options moved to."""
     given = mentioned(arguments)
     if command == "train-retriever":
         return "train-composer" if given.get("model") == "composer" else command
@@ -139,9 +138,9 @@ def command_of(command: str, arguments: Sequence[str]) -> str:
 
 
 def new_flags(given: str, run: str, arguments: Sequence[str]) -> tuple[list[str], str]:
-    """The arguments of a command with new flags, and a notice about those that changed, if any.
+    """Arguments of a command with new flags, and a notice about changed flags, if any.
 
-    Raises UserError for a removed flag with another value than the one that is left.
+    Raises UserError for a removed flag with a value that is no longer supported.
     """
     old = OLD.get((given, run), Old())
     flags: list[str] = []
@@ -162,9 +161,9 @@ def new_flags(given: str, run: str, arguments: Sequence[str]) -> tuple[list[str]
 
 
 def new_keys(given: str, run: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of a YAML file of a command under their new names, nested; keys that are new already stay.
+    """Keys of a YAML file of a command under their new names, nested; new keys are unchanged.
 
-    Raises UserError for a removed key with another value than the one that is left.
+    Raises UserError for a removed key with a value that is no longer supported.
     """
     old = OLD.get((given, run), Old())
     made: dict[str, Any] = {}
@@ -193,11 +192,11 @@ def _check_removed(name: str, old: Old, value: Any) -> None:
     words = [str(word) for word in value] if isinstance(value, list) else [str(value)]
     if value not in left and words not in [[str(one)] for one in left] and not (words == [] and [] in left):
         shown = " ".join(words)
-        raise UserError(f"{flag(name)} {shown} is no longer supported: {_INSTEAD.get(name, 'leave it out')}")
+        raise UserError(f"{flag(name)} {shown} is no longer supported; {_INSTEAD.get(name, 'leave it out')}")
 
 
 def _by_flag(arguments: Sequence[str]) -> Iterator[tuple[str, list[str], str]]:
-    """The arguments by flag: its name (empty before the first one), its values, and the flag as given."""
+    """Arguments by flag: name (empty before the first flag), values, and the flag as given."""
     name, given = "", ""
     words: list[str] = []
     for word in arguments:
@@ -213,7 +212,7 @@ def _by_flag(arguments: Sequence[str]) -> Iterator[tuple[str, list[str], str]]:
 
 
 def mentioned(arguments: Sequence[str]) -> dict[str, Any]:
-    """What the arguments and the YAML files among them give; of flags the last value."""
+    """Options in the arguments and their YAML files, with the last value of each flag."""
     given: dict[str, Any] = {}
     for name, words, _ in _by_flag(arguments):
         if name == "config" and words:
@@ -227,5 +226,5 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError):
-        return {}  # the parser says what is wrong with it
+        return {}  # the parser reports the error
     return values if isinstance(values, dict) else {}

@@ -8,7 +8,7 @@ from fashioniq.config.fields import CATEGORY, DATA, DECODERS, DEVICE, FEATURES, 
 from fashioniq.files import UserError
 from fashioniq.models.configs import CaptionerConfig, ComposerConfig, DialogEncoderConfig, RetrieverConfig
 
-MIN_COUNT = "minimum occurrences of a word in training; rarer words are treated as unknown"
+MIN_COUNT = "minimum occurrences of a word in the training split; rarer words are unknown"
 WORD_NOISE = (
     "share of the simulated user's words that are corrupted: dropped, swapped with a neighbour or negated, "
     "in equal parts"
@@ -24,8 +24,8 @@ class Training:
     """
 
     data: Path = option(Path("data/fashioniq"), DATA)
-    run: Path | None = option(None, "output folder of the run (default: runs/ and the name of the model)")
-    epochs: int = option(50, "maximum number of passes over the training split", least=1)
+    run: Path | None = option(None, "output folder of the run (default: runs/MODEL-CATEGORY)")
+    epochs: int = option(50, "maximum number of epochs", least=1)
     patience: int = option(10, "epochs without a better validation score before training stops", least=1)
     batch_size: int = option(64, "examples per step and device", least=1)
     seed: int = option(0, "random seed of weights, order of examples and dropout", least=0, below=2**32)
@@ -35,22 +35,21 @@ class Training:
     )
     num_nodes: int = option(1, "machines that train together", least=1)
     precision: Literal["32-true", "bf16-mixed", "16-mixed"] = option(
-        "32-true", "arithmetic, in Lightning's terms"
+        "32-true", "floating-point precision, as Lightning names it"
     )
     resume: bool = option(False, "continue an interrupted run from its last complete epoch")
 
 
 @dataclass(kw_only=True)
 class TrainAttributes(Training):
-    """Train the attribute predictor: all layers on all categories or DeepFashion; with --init-from only the
-    last layer."""
+    """Train the attribute predictor: all layers on all categories or DeepFashion; with --init-from the last layer."""
 
     deepfashion: Path | None = option(
         None,
         "folder of DeepFashion's category and attribute benchmark with its list_*.txt files; replaces --data",
     )
     category: str | None = option(None, CATEGORY + " (default: all categories of the folder)")
-    init_from: Path | None = option(None, "run of the first stage; its encoder is kept and frozen")
+    init_from: Path | None = option(None, "run of train-attributes on all categories or DeepFashion, whose encoder is kept frozen")
     encoder: str = option("efficientnet-b7", "image encoder: an EfficientNet size or any timm name")
     weights: str = option(
         "imagenet", "encoder weights: imagenet (downloaded), a .pth or .safetensors file, or none (random)"
@@ -61,12 +60,12 @@ class TrainAttributes(Training):
         20, "minimum number of training pictures of an attribute; rarer attributes are ignored", least=1
     )
     workers: int = option(2, DECODERS, least=0)
-    epochs: int = option(20, "maximum number of passes over the training split", least=1)
+    epochs: int = option(20, "maximum number of epochs", least=1)
 
 
 @dataclass(kw_only=True)
 class TrainCaptioner(Training):
-    """Train the relative captioner, which simulates the user, on human captions of product pairs."""
+    """Train the relative captioner, which simulates the user, on captions of product pairs."""
 
     category: str = required(CATEGORY)
     attrs: bool = option(False, "use the attributes of both products as input, besides the images")
@@ -86,12 +85,11 @@ class RetrieverTrainingSettings(Training):
 
     category: str = required(CATEGORY)
     attrs: bool = option(
-        False, "use the attributes of the products shown as input, whatever the captioner uses"
+        False, "use the attributes of the products shown as input, independently of the captioner"
     )
     init_from: Path | None = option(
         None,
-        "run whose weights the training starts from, for another learning rate or user (default: random "
-        "weights)",
+        "run whose weights are the starting point, such as for another user (default: random weights)",
     )
     features: Path | None = option(None, FEATURES)
     word_vectors: Path | None = option(
@@ -99,8 +97,7 @@ class RetrieverTrainingSettings(Training):
     )
     loss: Literal["triplet", "triplet-unsquared", "cross-entropy"] = option(
         "triplet",
-        "loss: triplet on squared distances (Guo 2018), triplet on distances (released code), or "
-        "cross-entropy",
+        "loss: triplet on squared distances (Guo 2018), triplet on distances (released code), or cross-entropy",
     )
     margin: float | None = option(None, "margin of the triplet losses (default: 0.1, unsquared 10)", least=0)
     temperature: float | None = option(None, "temperature of cross-entropy (default: 0.05)", least=0)
@@ -110,27 +107,25 @@ class RetrieverTrainingSettings(Training):
     learning_rate: float = option(1e-3, "Adam learning rate; the maximum of the schedule", least=0)
     schedule: Literal["constant", "cosine"] = option(
         "constant",
-        "learning rate schedule: constant, or linear warmup over a tenth of the steps and cosine decay to "
-        "zero",
+        "learning rate schedule: constant, or linear warmup over a tenth of the steps and cosine decay to zero",
     )
     batch_size: int = option(128, "dialogs per step and device", least=1)
 
     def validate(self) -> None:
         if self.loss == "cross-entropy" and self.margin is not None:
             raise UserError(
-                f"--margin is {self.margin}, but cross-entropy has no margin: give --temperature instead"
+                f"--margin is {self.margin}, but cross-entropy has no margin; give --temperature instead"
             )
         if self.loss != "cross-entropy" and self.temperature is not None:
             raise UserError(
-                f"--temperature is {self.temperature}, but {self.loss} has no temperature: give --margin "
-                f"instead"
+                f"--temperature is {self.temperature}, but {self.loss} has no temperature; "
+                "give --margin instead"
             )
 
 
 @dataclass(kw_only=True)
 class TrainRetriever(RetrieverTrainingSettings):
-    """Train a dialog retriever in simulated dialogs with a frozen captioner, on recorded captions, or
-    both."""
+    """Train a dialog retriever in simulated dialogs with a frozen captioner, on recorded captions, or on both."""
 
     model: RetrieverConfig = section(RetrieverConfig, "sizes of the retriever")
     captioner: Path | None = option(
@@ -138,9 +133,8 @@ class TrainRetriever(RetrieverTrainingSettings):
     )
     dialogs: Literal["simulated", "recorded", "both"] = option(
         "simulated",
-        "training dialogs: simulated by the captioner; recorded captions of training pairs, as dialogs of "
-        "one turn "
-        "without a captioner; or both",
+        "training dialogs: simulated by the captioner, recorded captions as dialogs of one turn (no captioner "
+        "needed), or both",
     )
     turns: int = option(5, "turns per dialog", least=1)
     beam: int = option(
@@ -161,8 +155,7 @@ class TrainComposer(RetrieverTrainingSettings):
 
 @dataclass(kw_only=True)
 class TrainDialogEncoder(Training):
-    """Train the text encoder of the image retriever of question dialogs (ChatIR's F); image features stay
-    frozen."""
+    """Train the text encoder that retrieves images from question dialogs (ChatIR's F); image features are frozen."""
 
     category: str | None = option(None, CATEGORY + "; sets the default files in DATA")
     dialogues: Path | None = option(
@@ -172,26 +165,24 @@ class TrainDialogEncoder(Training):
     val_dialogues: Path | None = option(
         None, "validation dialogs, which select the best epoch (default: DATA/dialogues/CATEGORY.val.json)"
     )
-    features: Path | None = option(None, FEATURES + ", with the images of both")
+    features: Path | None = option(None, "feature store of the images of both files (default: DATA/features/CATEGORY)")
     encoder: str = option(
         "transformer",
-        "text encoder: transformer (trained from scratch), or CLIP or BLIP to fine-tune, by folder or "
-        "Hugging Face name; "
-        "the feature store must hold vectors of its image encoder",
+        "text encoder: transformer (trained from scratch), or CLIP or BLIP by folder or Hugging Face name "
+        "(fine-tuned; the feature store must have vectors of its image encoder)",
     )
     model: DialogEncoderConfig = section(DialogEncoderConfig, "sizes of the transformer")
     loss: Literal["recall", "contrastive", "both"] = option(
         "both",
-        "loss: recall is the smoothed 1 − R@1, 2, 4, 8, 16 for an encoder that already ranks well (Patel "
-        "2022), "
-        "contrastive is cross-entropy over the batch, both is their sum",
+        "loss: recall is a smooth 1 − R@K, K = 1, 2, 4, 8, 16, to fine-tune a good encoder (Patel 2022); "
+        "contrastive is cross-entropy over the batch; both is their sum",
     )
-    mask: Literal["none", "caption"] = option("caption", "part that some training dialogs are stripped of")
+    mask: Literal["none", "caption"] = option("caption", "part that is removed from some training dialogs")
     mask_share: float = option(0.2, "share of the training dialogs that --mask applies to", least=0, below=1)
     min_count: int = option(2, MIN_COUNT, least=1)
     separator: str = option(", ", "separator between rounds; ChatIR's paper uses [SEP]")
     batch_size: int = option(
-        512, "dialogs per step; the images of a batch are each other's negatives", least=2
+        512, "dialogs per step; the other images of the batch are the negatives", least=2
     )
     micro_batch: int = option(
         128,
@@ -200,7 +191,6 @@ class TrainDialogEncoder(Training):
     )
     learning_rate: float | None = option(
         None,
-        "AdamW learning rate, multiplied by 0.93 each epoch down to 1e-6 (default: 1e-3, for CLIP and BLIP "
-        "5e-5)",
+        "AdamW learning rate, multiplied by 0.93 each epoch down to 1e-6 (default: 1e-3, CLIP and BLIP 5e-5)",
         least=1e-6,
     )

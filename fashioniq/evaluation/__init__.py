@@ -1,1 +1,1 @@
-"""Studies of several runs: what is read from their result files, and the pages that are rendered from them."""
+"""Evaluations: dialogs, captions and single-turn queries, comparisons of runs, and the pages of studies."""

@@ -27,15 +27,18 @@ CAPTIONER, PEOPLE, FREQUENT, RANDOM = "captioner", "people", "most frequent", "r
 
 
 def evaluate_captions(settings: EvalCaptions) -> None:
-    """Score what a captioner says of the pairs of a split, beside what people and two floors reach; leave all results in a folder."""
+    """Score the captions of a captioner on the pairs of a split, beside human captions and two baselines.
+
+    All results are written to one folder. Raises UserError if a file is missing or does not match the run.
+    """
     catalog = Catalog(settings.data, settings.category)
     train = catalog.pairs("train")
     pairs, said, facts = _captioned(settings.run, settings, catalog) if settings.run else (catalog.pairs(settings.split), None, {})
     frequent, times = Counter(" ".join(tokenize(text)) for pair in train for text in pair.captions).most_common(1)[0]
-    spoken = {CAPTIONER: said} if said else {}
-    spoken |= {FREQUENT: [frequent] * len(pairs), RANDOM: _random_captions(pairs, train, settings.seed)}
-    print("scoring; METEOR and SPICE may take minutes", flush=True)
-    rows, first = _score(pairs, spoken)
+    captions_of = {CAPTIONER: said} if said else {}
+    captions_of |= {FREQUENT: [frequent] * len(pairs), RANDOM: _random_captions(pairs, train, settings.seed)}
+    print("scoring; METEOR and SPICE may take several minutes", flush=True)
+    rows, first = _score(pairs, captions_of)
     metrics = {
         "protocol": "relative captions, scorers of the COCO caption tools",
         "data": str(catalog.root),
@@ -58,28 +61,30 @@ def evaluate_captions(settings: EvalCaptions) -> None:
     if said:
         write_jsonl(out / "captions.jsonl", _lines(pairs, said, first))
     write_json(out / "metrics.json", metrics)
-    _tell(metrics)
+    _print_scores(metrics)
     print(f"results in {out}")
 
 
 def _captioned(run: Path, settings: EvalCaptions, catalog: Catalog) -> tuple[list[Pair], list[str], dict[str, Any]]:
-    """The pairs that have features, what the captioner says of each, as it does in dialogs, and what that depends on."""
+    """Pairs that have features, the captioner's caption of each, decoded as in dialogs, and metadata of both."""
     store = open_store(settings.data, settings.category, settings.features)
     captioner, vocabulary, facts = load_captioner(run, settings.category, store)
     if facts.data.fingerprint != catalog.fingerprint():
-        print(f"note: the splits or captions of {catalog.category} are not those that {run} was trained on")
+        print(
+            f"note: the splits or captions of {catalog.category} differ from those that {run} was trained on"
+        )
     device = pick_device(settings.device)
     pairs = pairs_with_features(catalog, store, settings.split)
     items = store.items(list(dict.fromkeys(name for pair in pairs for name in (pair.target, pair.candidate) if name))).to(device)
-    places = {name: place for place, name in enumerate(items.ids)}
-    target_N = torch.tensor([places[str(pair.target)] for pair in pairs], device=device)
-    shown_N = torch.tensor([places[pair.candidate] for pair in pairs], device=device)
+    position_of = items.positions
+    target_N = torch.tensor([position_of[str(pair.target)] for pair in pairs], device=device)
+    shown_N = torch.tensor([position_of[pair.candidate] for pair in pairs], device=device)
     user = CaptionerUser(captioner.to(device), items, vocabulary, vocabulary, settings.beam)
     said: list[str] = []
     for start in track(range(0, len(pairs), settings.batch_size), description=f"captions of {settings.split}"):
         batch = slice(start, start + settings.batch_size)
         words_BL = user.reply(target_N[batch], Message(item_B=shown_N[batch]), 0).words_BL
-        assert words_BL is not None, "a captioner replies in words"
+        assert words_BL is not None, "a captioner replies with words"
         said += vocabulary.decode(words_BL)
     depends_on = {
         "features": store.facts.encoder,
@@ -92,28 +97,30 @@ def _captioned(run: Path, settings: EvalCaptions, catalog: Catalog) -> tuple[lis
 
 
 def _random_captions(pairs: list[Pair], train: list[Pair], seed: int) -> list[str]:
-    """For each pair a caption of another pair of train."""
+    """For each pair a caption of a different pair of the training split."""
     draw = np.random.default_rng(seed)
-    places = {pair: place for place, pair in enumerate(train)}
+    position_of = {pair: position for position, pair in enumerate(train)}
     captions = []
     for pair in pairs:
-        own = places.get(pair)
-        place = draw.integers(len(train)) if own is None else (own + draw.integers(1, max(2, len(train)))) % len(train)
-        captions.append(str(draw.choice(train[place].captions)))
+        own = position_of.get(pair)
+        other = draw.integers(len(train)) if own is None else (own + draw.integers(1, max(2, len(train)))) % len(train)
+        captions.append(str(draw.choice(train[other].captions)))
     return captions
 
 
-def _score(pairs: list[Pair], spoken: dict[str, list[str]]) -> tuple[list[dict[str, Any]], Scores]:
-    """The rows of both tables, and the first row's scores: against all captions of a pair, and against one of them where it has several.
+def _score(pairs: list[Pair], captions_of: dict[str, list[str]]) -> tuple[list[dict[str, Any]], Scores]:
+    """Rows of both tables, and the scores of the first row.
 
-    People can be judged against one caption only, the other one: the same references, and as often, judge the others then.
+    One table scores captions against all captions of a pair, the other against one of them, for pairs with several.
+    A human caption can only be scored against the other caption of its pair; for comparison, all captions in the
+    second table have the same references, each equally often.
     """
-    systems: dict[tuple[str, str], System] = {("all", name): (said, [pair.captions for pair in pairs]) for name, said in spoken.items()}
+    systems: dict[tuple[str, str], System] = {("all", name): (said, [pair.captions for pair in pairs]) for name, said in captions_of.items()}
     couples = [(number, first, second) for number, pair in enumerate(pairs) for first, second in permutations(pair.captions, 2)]
     if couples:
         one = [[second] for *_, second in couples]
         systems["one", PEOPLE] = [first for _, first, _ in couples], one
-        systems |= {("one", name): ([said[number] for number, *_ in couples], one) for name, said in spoken.items()}
+        systems |= {("one", name): ([said[number] for number, *_ in couples], one) for name, said in captions_of.items()}
     scores = score_systems(list(systems.values()))
     rows = [
         {"against": against, "who": name, "captions": len(said), **one.corpus}
@@ -123,7 +130,7 @@ def _score(pairs: list[Pair], spoken: dict[str, list[str]]) -> tuple[list[dict[s
 
 
 def _lines(pairs: list[Pair], said: list[str], scores: Scores) -> list[dict[str, Any]]:
-    """What the captioner said of each pair, and its scores against all captions of the pair."""
+    """Lines of captions.jsonl: the caption of each pair, and its scores against all captions of the pair."""
     return [
         {
             "target": pair.target,
@@ -136,20 +143,29 @@ def _lines(pairs: list[Pair], said: list[str], scores: Scores) -> list[dict[str,
     ]
 
 
-def _tell(metrics: dict[str, Any]) -> None:
-    print(f"{metrics['category']}, {metrics['split']} split: {metrics['pairs']} pairs, {100 * metrics['coverage_of_pairs']:.1f} % of all; in percent")
+def _print_scores(metrics: dict[str, Any]) -> None:
+    print(
+        f"{metrics['category']}, {metrics['split']} split: {metrics['pairs']} pairs, "
+        f"{100 * metrics['coverage_of_pairs']:.1f} % of all; scores in percent"
+    )
     for against, title in (("all", "against all captions of the pair"), ("one", "against one caption of the pair")):
         rows = [row for row in metrics["rows"] if row["against"] == against]
         if not rows:
-            print("no pair has two captions: people's agreement is not computed")
+            print("no pair has two captions; human agreement is not computed")
             continue
         cells = [[row["who"], *("–" if isinstance(row[name], str) else f"{100 * row[name]:.1f}" for name in METRICS)] for row in rows]
         print_table(["", *METRICS], cells, title=f"{title}, {rows[0]['captions']} scored")
     for name, reason in {name: row[name] for row in metrics["rows"] for name in METRICS if isinstance(row[name], str)}.items():
         print(f"{name} {reason}")
-    made = "" if metrics["captions"] == "human" else f" (here both are no people's: {metrics['captions']})"
-    print(f"people: each caption against the other one of its pair{made}: a ceiling with one reference only, to be compared within its own table")
+    made = "" if metrics["captions"] == "human" else f" (here not human but {metrics['captions']})"
+    print(
+        f"people: each caption against the other one of its pair{made}; one reference only, compare within "
+        "this table"
+    )
     frequent = metrics["most_frequent"]
-    print(f"most frequent: {frequent['caption']!r}, {frequent['times']} times in train; random pair: a caption of another pair of train")
+    print(
+        f"most frequent: {frequent['caption']!r}, {frequent['times']} times in train; "
+        "random pair: a caption of another pair of train"
+    )
     origin = f"features: {metrics['features']}; pictures: {metrics['pictures']}; {metrics['decoding']}; " if "run" in metrics else ""
     print(f"{origin}captions: {metrics['captions']}; tokeniser: {metrics['tokeniser']}")

@@ -1,4 +1,4 @@
-"""Are differences between evaluations significant? Bootstrap intervals and randomization tests of the same targets."""
+"""Significance of differences between evaluations: bootstrap intervals and randomisation tests, paired by target."""
 
 import statistics
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fashioniq.config import Compare
-from fashioniq.evaluation.results import Evaluation, check_comparable, looks, read_evaluation
+from fashioniq.evaluation.results import Evaluation, check_comparable, item_cards, read_evaluation
 from fashioniq.files import UserError, discard, write_json, write_text
 from fashioniq.metrics.measures import measure
 from fashioniq.metrics.ranking import per_dialog
@@ -22,7 +22,7 @@ HEADER = ("model", "mean", "± seeds", "difference", "95 % interval", "p", "p co
 
 @dataclass(frozen=True)
 class _Model:
-    """The evaluations of one model's seeds, the measure of each dialog as the mean over them, and the measure of every seed."""
+    """Evaluations of the seeds of one model: the measure per dialog, averaged over seeds, and the mean per seed."""
 
     name: str
     seeds: list[Evaluation]
@@ -31,23 +31,30 @@ class _Model:
 
 
 def compare(settings: Compare) -> None:
-    """Print a table of all models against the first, and with --out write it and the pages of dialogs side by side."""
+    """Print a table that compares all models with the first; with --out write it and pages of paired dialogs."""
     groups = [[read_evaluation(Path(folder)) for folder in named.split(",") if folder] for named in settings.runs]
     if len(groups) < 2 or not all(groups):
-        raise UserError("compare needs two evaluations at least: fashioniq compare RUN RUN, folders that eval-dialogs made")
+        raise UserError(
+            "expected at least two folders of eval-dialogs, such as fashioniq compare RUN/dialogs-test "
+            "RUN/dialogs-test"
+        )
     evaluations = [one for group in groups for one in group]
     if len({one.folder.resolve() for one in evaluations}) < len(evaluations):
-        raise UserError("an evaluation is named twice: every RUN, and every seed of it, is another folder")
+        raise UserError("an evaluation is listed twice; give each folder once")
     notes = check_comparable(evaluations)
     last = min(one.rank_BT.shape[1] for one in evaluations)
     turn = settings.turn or last
     if turn > last:
-        raise UserError(f"--turn is {turn}: the shortest of these evaluations has {last} turns")
+        raise UserError(
+            f"--turn is {turn}, but the shortest of these evaluations has {last} turns; give at most {last}"
+        )
     names = _names([group[0].folder for group in groups])
     models = [_model(name, group, settings.measure, turn) for name, group in zip(names, groups, strict=True)]
     targets = evaluations[0].targets
     if len(set(targets)) < 2:
-        raise UserError(f"{evaluations[0].folder} holds dialogs of one target only: nothing can be said about others")
+        raise UserError(
+            f"expected at least two targets, found one in {evaluations[0].folder}; a test needs several"
+        )
     comparison = {
         "measure": settings.measure,
         "turn": turn,
@@ -59,10 +66,10 @@ def compare(settings: Compare) -> None:
         "notes": notes,
         "models": _against_first(models, targets, settings),
     }
-    _tell(comparison)
+    _print_comparison(comparison)
     if settings.out:
         _write(settings.out, comparison, models, settings.seed)
-        print(f"results in {settings.out}, dialogs side by side in {settings.out / _page(1)}")
+        print(f"results in {settings.out}, paired dialogs in {settings.out / _page(1)}")
 
 
 def _model(name: str, seeds: list[Evaluation], measured: str, turn: int) -> _Model:
@@ -74,16 +81,16 @@ def _model(name: str, seeds: list[Evaluation], measured: str, turn: int) -> _Mod
 
 
 def _names(folders: list[Path]) -> list[str]:
-    """The folders without the parts that all of them begin and end with."""
+    """Folders without the parts that all of them begin or end with."""
     parts = [folder.parts for folder in folders]
     shortest = min(map(len, parts))
-    before = next((place for place in range(shortest) if len({part[place] for part in parts}) > 1), shortest - 1)
-    after = next((place for place in range(shortest) if len({part[-1 - place] for part in parts}) > 1), shortest - 1)
+    before = next((depth for depth in range(shortest) if len({part[depth] for part in parts}) > 1), shortest - 1)
+    after = next((depth for depth in range(shortest) if len({part[-1 - depth] for part in parts}) > 1), shortest - 1)
     return [str(Path(*(part[before : len(part) - after] or part))) for part in parts]
 
 
 def _against_first(models: list[_Model], targets: list[str], settings: Compare) -> list[dict[str, Any]]:
-    """A row for each model; the first is compared with no other."""
+    """A row for each model; differences are to the first one, whose own are None."""
     rows: list[dict[str, Any]] = [
         {
             "model": model.name,
@@ -115,7 +122,7 @@ def _cells(row: dict[str, Any], decimals: int) -> list[str]:
     return [row["model"], mean, deviation, f"{row['difference']:+.{decimals}f}", interval, f"{row['p']:.4f}", f"{row['p_corrected']:.4f}"]
 
 
-def _tell(comparison: dict[str, Any]) -> None:
+def _print_comparison(comparison: dict[str, Any]) -> None:
     print(
         f"{comparison['measure']} after turn {comparison['turn']}: {comparison['category']}, {comparison['split']} split, "
         f"{comparison['dialogs']} dialogs, gallery {comparison['gallery']}"
@@ -129,8 +136,9 @@ def _tell(comparison: dict[str, Any]) -> None:
 
 def _method(comparison: dict[str, Any]) -> str:
     return (
-        f"difference to {comparison['models'][0]['model']}, over {comparison['targets']} targets, seeds averaged: paired bootstrap and paired\n"
-        f"randomisation test of {comparison['samples']} samples each; p corrected by Holm for {len(comparison['models']) - 1} comparison(s)"
+        f"difference to {comparison['models'][0]['model']} over {comparison['targets']} targets, averaged over seeds; paired bootstrap "
+        f"and paired\nrandomisation test, {comparison['samples']:,} samples each; p corrected by Holm for "
+        f"{len(comparison['models']) - 1} comparison(s)"
     )
 
 
@@ -142,20 +150,28 @@ def _write(out: Path, comparison: dict[str, Any], models: list[_Model], seed: in
     write_text(out / "comparison.csv", csv_table(keys, [[row[key] for key in keys] for row in flat]))
     write_text(out / "comparison.tex", latex_table(HEADER, [_cells(row, decimals) for row in rows]))
     first = models[0]
-    seen, missing = looks(first.seeds[0].metrics)
+    cards, missing = item_cards(first.seeds[0].metrics)
     for number, other in enumerate(models[1:], 1):
         row = rows[number]
-        said = (
+        finding = (
             f"{comparison['measure']} after turn {comparison['turn']}: A {rows[0]['mean']:.{decimals}f}, B {row['mean']:.{decimals}f}; "
-            f"B minus A {row['difference']:+.{decimals}f}, {_surely(row, decimals)}"
+            f"B minus A {row['difference']:+.{decimals}f}, {_interval(row, decimals)}"
         )
         several = any(len(model.seeds) > 1 for model in (first, other))
-        seeds = ["These means are over several seeds; the dialogs, plots and tables below are of the first seed of each."] if several else []
+        note = "The means are over several seeds; the dialogs, plots and tables below show the first seed of each model."
+        notes = [*([note] if several else []), *missing, *comparison["notes"]]
         ours, theirs = first.seeds[0], other.seeds[0]
         write_compare_page(
-            out / _page(number), (first.name, other.name), (ours.metrics, theirs.metrics), (ours.dialogs, theirs.dialogs),
-            comparison["turn"], said, [*seeds, *missing, *comparison["notes"]], seen, seed=seed,
-        )  # fmt: skip
+            out / _page(number),
+            names=(first.name, other.name),
+            metrics=(ours.metrics, theirs.metrics),
+            dialogs=(ours.dialogs, theirs.dialogs),
+            turn=comparison["turn"],
+            finding=finding,
+            notes=notes,
+            cards=cards,
+            seed=seed,
+        )
     write_json(out / "comparison.json", comparison)
 
 
@@ -163,6 +179,6 @@ def _page(number: int) -> str:
     return "compare.html" if number == 1 else f"compare-{number}.html"
 
 
-def _surely(row: dict[str, Any], decimals: int) -> str:
+def _interval(row: dict[str, Any], decimals: int) -> str:
     low, high = row["interval"]
     return f"95 % interval {low:+.{decimals}f} to {high:+.{decimals}f}, p {row['p']:.4f} ({row['p_corrected']:.4f} corrected)."

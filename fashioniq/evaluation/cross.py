@@ -1,4 +1,4 @@
-"""Every user with every retriever, in one table (Fashion IQ, table 6)."""
+"""Table of all combinations of users and retrievers (Fashion IQ, table 6)."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -18,16 +18,16 @@ from fashioniq.report.cross_table import cross_csv, cross_latex, cross_row, cros
 from fashioniq.runs import CaptionerRun, RetrieverRun, check_fits, read_run
 from fashioniq.systems import fashion_iq
 
-_ATTRIBUTES = {(True, True): "with", (False, False): "without", (True, False): "user's", (False, True): "retriever's"}  # who sees some
+_ATTRIBUTES = {(True, True): "with", (False, False): "without", (True, False): "user's", (False, True): "retriever's"}  # keys: user, retriever
 _FOLDERS = {"with": "-attrs", "without": "", "user's": "-attrs-of-user", "retriever's": "-attrs-of-retriever"}
 R = TypeVar("R", CaptionerRun, RetrieverRun)
-MARK = "combination.json"  # what a combination was computed from; written last
+MARK = "combination.json"  # origin of a finished combination; written last
 _SAME = ("protocol", "category", "split", "gallery", "coverage", "dialogs", "features", "pictures", "decoding", "errors", "exclude_shown", "seed")
 
 
 @dataclass(frozen=True)
 class Model:
-    """One model: the runs of its seeds and their facts, and how the table names it."""
+    """One model: the runs of its seeds, their metadata, and its name in the table."""
 
     runs: list[Path]
     facts: Sequence[CaptionerRun | RetrieverRun]
@@ -36,17 +36,17 @@ class Model:
 
 
 def run_cross(settings: Cross) -> None:
-    """Evaluate every combination that is not there yet, and write table.txt, .csv, .tex and .json beside their folders.
+    """Evaluate the combinations that are not finished, and write table.txt, .csv, .tex and .json.
 
     Users and retrievers are combined if both use attributes or neither does; one without such a partner is combined
     with all.
     """
     if not settings.retrievers:
-        raise UserError("no retrievers given: give --retrievers RUN RUN …")
+        raise UserError("no retrievers given; give --retrievers RUN RUN …")
     store = open_store(settings.data, settings.category, settings.features)
     retrievers = _models(settings.retrievers, RetrieverRun, settings.category, store)
     users = _models(settings.users or _own_users(retrievers), CaptionerRun, settings.category, store)
-    meetings = [
+    combinations = [
         (user, model)
         for attrs in (True, False)
         for user in users
@@ -55,11 +55,11 @@ def run_cross(settings: Cross) -> None:
     ]
     out = settings.out or Path("runs") / f"cross-{canonical(settings.category)}-{settings.split}"
     origin = _origin(settings, store)
-    by_seed = [_by_seed(user, retriever) for user, retriever in meetings]
+    by_seed = [_by_seed(user, retriever) for user, retriever in combinations]
     rows: list[dict[str, Any]] = []
     captions: set[str] = set()
     with locked(out):
-        for (user, retriever), pairs in zip(meetings, by_seed, strict=True):
+        for (user, retriever), pairs in zip(combinations, by_seed, strict=True):
             attributes = _ATTRIBUTES[user.attrs, retriever.attrs]
             print(f"{user.name} user, {retriever.name} retriever, attributes: {attributes}")
             folder = out / f"{user.name}-user-{retriever.name}-retriever{_FOLDERS[attributes]}"
@@ -88,40 +88,45 @@ def _models(named: Sequence[str], kind: type[R], category: str, store: FeatureSt
             check_fits(run, known, category, store)
         kinds = {(known.model, known.attrs) for known in facts}
         if len(kinds) != 1:
-            raise UserError(f"{element} should list the seeds of one {kind.KIND}: all of the same kind, all with or all without attributes")
+            raise UserError(
+                f"{element} must list seeds of one {kind.KIND}: same kind, and all with or all without "
+                "attributes"
+            )
         (sort,) = kinds
         count[sort] += 1
         models.append(Model(runs, facts, sort[1], sort[0] if count[sort] == 1 else f"{sort[0]}-{count[sort]}"))
     paths = Counter(run.resolve() for model in models for run in model.runs)
     if twice := [str(path) for path, times in paths.items() if times > 1]:
-        raise UserError(f"{twice[0]} is listed twice among the {kind.KIND}s: give each run once")
+        raise UserError(f"{twice[0]} is listed twice among the {kind.KIND}s; give each run once")
     return models
 
 
 def _own_users(retrievers: Sequence[Model]) -> list[str]:
-    """The captioners that the retrievers were trained with, each once."""
+    """Captioners that the retrievers were trained with, each once."""
     named = []
     for model in retrievers:
         users = [about.user for about in model.facts if isinstance(about, RetrieverRun) and about.user]
         if len(users) < len(model.facts):
-            raise UserError(f"{model.runs[0]} was trained without a captioner: give the users with --users")
+            raise UserError(f"{model.runs[0]} was trained without a captioner; give --users")
         named.append(",".join(users if len(set(users)) > 1 else users[:1]))
     return list(dict.fromkeys(named))
 
 
 def _by_seed(user: Model, retriever: Model) -> list[tuple[Path, Path]]:
-    """The runs that meet: seed by seed, or the one run of a model with all seeds of the other."""
+    """Pairs of user and retriever: seed by seed, or a single run of one with all seeds of the other."""
     seeds = {len(model.runs) for model in (user, retriever)} - {1}
     if len(seeds) > 1:
         first, other = (f"{len(model.runs)} seeds of {model.runs[0]}" for model in (user, retriever))
-        raise UserError(f"{first} cannot be combined with {other}: give the same number of seeds for both, or a single run of one")
+        raise UserError(
+            f"{first} cannot be combined with {other}; give the same number of seeds, or a single run of one"
+        )
     most = max(seeds, default=1)
     users, retrievers = (model.runs * most if len(model.runs) == 1 else model.runs for model in (user, retriever))
     return list(zip(users, retrievers, strict=True))
 
 
 def _origin(settings: Cross, store: FeatureStore) -> dict[str, Any]:
-    """What all combinations of a table depend on alike."""
+    """Settings and data that all combinations of a table share."""
     first = settings.first_candidates
     return {
         "version": __version__,
@@ -140,20 +145,20 @@ def _origin(settings: Cross, store: FeatureStore) -> dict[str, Any]:
 
 
 def _combination(settings: Cross, user: Path, retriever: Path, origin: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The metrics of a user with a retriever, read where the same was computed before."""
-    made_of = {**origin, "user": _checksums(user), "retriever": _checksums(retriever)}
-    if (folder / MARK).exists() and read_json(folder / MARK, "the combination's origin") == made_of:
-        print(f"{folder} is there already")
+    """Metrics of a user with a retriever; read from the folder if they were computed there with the same settings."""
+    own_origin = {**origin, "user": _checksums(user), "retriever": _checksums(retriever)}
+    if (folder / MARK).exists() and read_json(folder / MARK, "the combination's origin") == own_origin:
+        print(f"{folder} is up to date")
         return read_json(folder / "metrics.json", "the evaluation's metrics", dict)
-    (folder / MARK).unlink(missing_ok=True)  # or a kill would leave results of two combinations under its name
+    (folder / MARK).unlink(missing_ok=True)  # else an interruption could mix the results of two combinations
     restart_clock()
     (metrics,) = evaluate(fashion_iq.build(_one(settings, user, retriever)), folder, settings.batch_size)
-    write_json(folder / MARK, made_of)
+    write_json(folder / MARK, own_origin)
     return metrics
 
 
 def _one(settings: Cross, user: Path, retriever: Path) -> EvalDialogs:
-    """The settings of one combination."""
+    """Options of one combination."""
     shared = {one.name: getattr(settings, one.name) for one in fields(SimulatedDialogs)}
     return EvalDialogs(run=retriever, user=str(user), **shared)
 
@@ -167,7 +172,7 @@ def _alone(model: Model, others: Sequence[Model]) -> bool:
 
 
 def _text(about: dict[str, Any], rows: Sequence[dict[str, Any]]) -> str:
-    decoding = about["decoding"] + (f", {100 * about['errors']:g} % of the words err" if about["errors"] else "")
+    decoding = about["decoding"] + (f", word noise {100 * about['errors']:g} %" if about["errors"] else "")
     shown = "; no product is shown twice" if about["exclude_shown"] else ""
     return (
         f"{about['category']}, {about['split']} split: {about['dialogs']} dialogs in each row, gallery {about['gallery']}, "

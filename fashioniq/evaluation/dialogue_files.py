@@ -1,4 +1,4 @@
-"""Files of dialogs whose questions and answers are made, batch by batch."""
+"""Files of generated dialogs in ChatIR's format, written batch by batch."""
 
 import hashlib
 import json
@@ -31,15 +31,17 @@ from fashioniq.users.recorded import RecordedAnswers, WithCaption
 from fashioniq.users.vision import PicturesByName, RemoteModel, Visual
 
 PLAN = "plan.json"
-_WITHOUT_PART = {"out", "cache", "retries", "timeout", "device"}  # options that change nothing in the dialogs
+_WITHOUT_PART = {"out", "cache", "retries", "timeout", "device"}  # options that do not change the dialogs
 
 
 def make_dialogues(settings: MakeDialogues) -> None:
-    """Make the dialogs batch by batch in the folder OUT.parts, then write them as one file."""
+    """Generate the dialogs batch by batch in the folder OUT.parts, then write them to one file."""
     if not settings.out.name:
-        raise UserError(f"--out is {settings.out}, a folder: name the file of the dialogues")
+        raise UserError(
+            f"expected a file in --out, found {settings.out}; give a file name such as dialogs.json"
+        )
     if settings.answerer == "person":
-        settings = replace(settings, batch_size=1)  # picture by picture, so that what was typed of one is kept
+        settings = replace(settings, batch_size=1)  # each finished dialog is saved
     catalog = Catalog(settings.data, settings.category) if settings.category else None
     begun = _begun(settings, catalog)
     recorded = _recorded(settings, begun) if "recorded" in (settings.questioner, settings.answerer) else []
@@ -48,15 +50,15 @@ def make_dialogues(settings: MakeDialogues) -> None:
     parts = settings.out.with_name(settings.out.name + ".parts")
     with locked(parts):
         remove_leftovers(parts)
-        _check_plan(parts / PLAN, settings, [_said(begun), _said(recorded), _seen(settings, catalog)])
+        _check_plan(parts / PLAN, settings, [_contents(begun), _contents(recorded), _dependencies(settings, catalog)])
         made = _make(settings, system_of, user, begun, parts)
         write_dialogues(settings.out, made)
         shutil.rmtree(parts)
-    _tell(settings, made)
+    _print_summary(settings, made)
 
 
 def _begun(settings: MakeDialogues, catalog: Catalog | None) -> list[Dialogue]:
-    """The images and captions that the dialogs begin with."""
+    """Images and captions at the start of the dialogs."""
     path = settings.captions_from
     if path is None and catalog is not None:
         own = settings.data / "dialogues" / f"{file_name(catalog.category)}.{settings.split}.json"
@@ -64,28 +66,37 @@ def _begun(settings: MakeDialogues, catalog: Catalog | None) -> list[Dialogue]:
     if path is not None:
         return [Dialogue(dialogue.image, dialogue.rounds[:1]) for dialogue in read_dialogues(path)]
     if catalog is None:
-        raise UserError("there is nothing to begin with: give --captions-from, a file of dialogues, or a --category with titles")
+        raise UserError(
+            "expected captions or titles; give a file of dialogs with --captions-from, or a --category "
+            "with titles"
+        )
     begun = [Dialogue(name, (catalog.titles[name],)) for name in catalog.ids(settings.split) if name in catalog.titles]
     if not begun:
         raise UserError(
-            f"no {settings.split} product of {catalog.category} in {settings.data} has a title to begin with: "
+            f"expected titles of {settings.split} products of {catalog.category}, found none in {settings.data}; "
             "give captions with --captions-from"
         )
     return begun
 
 
 def _recorded(settings: MakeDialogues, begun: Sequence[Dialogue]) -> list[Dialogue]:
-    """The recorded dialogue of each image."""
+    """Recorded dialog of each image."""
     if (path := settings.recorded or settings.captions_from) is None:
-        raise UserError("nothing is recorded: give --recorded, a file of dialogues")
+        raise UserError("recorded questions or answers need a file of dialogs; give --recorded")
     by_image = {dialogue.image: dialogue for dialogue in read_dialogues(path)}
     if missing := [dialogue.image for dialogue in begun if dialogue.image not in by_image]:
-        raise UserError(f"{path} has no dialogue of {len(missing)} of the {len(begun)} images, as {missing[0]}: give one that has")
+        raise UserError(
+            f"{path} has no dialog for {len(missing)} of the {len(begun)} images, such as {missing[0]}; "
+            "add them or give another file"
+        )
     return [by_image[dialogue.image] for dialogue in begun]
 
 
 def _system_of(settings: MakeDialogues, catalog: Catalog | None, recorded: Sequence[Dialogue]) -> Callable[[Sequence[int]], System]:
-    """The system that asks in a batch of dialogs, given by their numbers; it searches where its questions depend on the candidates."""
+    """Function that returns the system for a batch of dialogs, by their numbers.
+
+    It searches only for candidate-aware questions.
+    """
     searches = settings.questioner == "candidate-aware" and catalog is not None
     retriever, gallery = searched_by_text(settings, catalog) if searches and catalog else nothing_searched()
     asker = asker_of(settings, catalog, gallery, recorded, answered=settings.answerer == "recorded")
@@ -93,57 +104,66 @@ def _system_of(settings: MakeDialogues, catalog: Catalog | None, recorded: Seque
 
 
 def _user(settings: MakeDialogues, catalog: Catalog | None, begun: Sequence[Dialogue], recorded: Sequence[Dialogue]) -> User:
-    """Who answers. Raises UserError where something is missing."""
+    """User that --answerer selects. Raises UserError if an option or data are missing."""
     names = [dialogue.image for dialogue in begun]
     if settings.answerer == "recorded":
         return RecordedAnswers(recorded)
     if settings.answerer == "labels":
         found = topics(catalog)
-        assert catalog is not None, "topics has seen to it"
+        assert catalog is not None, "topics raises UserError without a catalog"
         if not any(name in catalog.labels for name in names):
-            raise UserError(f"none of the {len(names)} images has labels in {settings.data}, as {names[0]}: they must be products of the catalog")
+            raise UserError(
+                f"none of the {len(names)} images has labels in {settings.data}, such as {names[0]}; "
+                "give images of the catalog's products"
+            )
         return Labels(catalog.labels, found, names)
     paths = picture_paths(settings.images, names) if settings.images else catalog.images if catalog else {}
     if settings.answerer == "person":
         return Person(lambda target: f"\n{paths.get(names[target], names[target])}")
     if (name := settings.vqa_model) is None:
-        raise UserError("--answerer vqa asks a model that sees pictures: give --vqa-model")
+        raise UserError("--answerer vqa needs a model; give --vqa-model")
     if missing := [image for image in names if image not in paths]:
-        raise UserError(f"{len(missing)} of the {len(names)} images have no picture, as {missing[0]}: give the folder of the pictures with --images")
+        raise UserError(
+            f"{len(missing)} of the {len(names)} images have no picture, such as {missing[0]}; "
+            "give the folder of the pictures with --images"
+        )
     if name.startswith(ENDPOINT):
         return Visual(RemoteModel(endpoint(settings, name)), PicturesByName(paths), names)
     return Visual(VisualQuestionAnswerer(name, pick_device(settings.device)), PicturesByName(paths), names)
 
 
-def _said(dialogues: Sequence[Dialogue]) -> list[Any]:
+def _contents(dialogues: Sequence[Dialogue]) -> list[Any]:
     return [[one.image, *one.rounds] for one in dialogues]
 
 
-def _seen(settings: MakeDialogues, catalog: Catalog | None) -> list[Any]:
-    """What else the dialogs depend on: the weights and features of whoever looks at candidates, and the labels."""
+def _dependencies(settings: MakeDialogues, catalog: Catalog | None) -> list[Any]:
+    """Checksums of the encoder's and predictor's weights and features, and the labels."""
     folders = [Path(folder) for folder in (settings.encoder, settings.predictor, settings.features) if folder]
     files = [folder / name for folder in folders for name in ("model.json", "weights.safetensors", "store.json") if (folder / name).is_file()]
     return [[checksum(path) for path in files], catalog.labels if catalog else None]
 
 
 def _check_plan(path: Path, settings: MakeDialogues, read: list[Any]) -> None:
-    """Leave a note of what is made; raises UserError where what was begun there is something else."""
+    """Write the plan, or compare it with the one in the folder. Raises UserError if they differ."""
     digest = hashlib.sha256(json.dumps(read, sort_keys=True).encode()).hexdigest()
     plan: dict[str, Any] = {name: str(value) for name, value in asdict(settings).items() if name not in _WITHOUT_PART} | {"read": digest}
     if not path.exists():
-        for leftover in path.parent.glob("*.json"):  # of a run that was killed while it tidied up
+        for leftover in path.parent.glob("*.json"):  # of a run that was killed while removing the folder
             leftover.unlink()
         write_json(path, plan)
     begun = new_keys("make-dialogues", "make-dialogues", read_json(path, "the plan of the dialogues", dict))
     if differing := [name for name in plan if begun.get(name) != plan[name]]:
-        what = "dialogues, labels, weights or features" if differing[0] == "read" else "--" + differing[0].replace("_", "-")
-        raise UserError(f"{path.parent} holds dialogues that were begun with other {what}: give the same, or remove the folder to begin anew")
+        what = "dialogs, labels, weights or features" if differing[0] == "read" else "--" + differing[0].replace("_", "-")
+        raise UserError(
+            f"the dialogs in {path.parent} were begun with different {what}; "
+            "give the same, or remove the folder to start again"
+        )
 
 
 def _make(
     settings: MakeDialogues, system_of: Callable[[Sequence[int]], System], user: User, begun: Sequence[Dialogue], parts: Path
 ) -> list[Dialogue]:
-    """All dialogs: those of finished batches are read, the others made."""
+    """All dialogs; those of finished batches are read, the others generated."""
     made: list[Dialogue] = []
     starts = range(0, len(begun), settings.batch_size)
     for start in track(starts, f"{len(begun)} dialogs", disable=settings.answerer == "person"):
@@ -153,16 +173,19 @@ def _make(
                 dialogs = rollout(system_of(numbers), user, torch.tensor(numbers), Message(), 1 + settings.rounds, rank=False)
                 images = [begun[number].image for number in numbers]
                 write_dialogues(path, [Dialogue(image, tuple(rounds)) for image, rounds in zip(images, dialogs.talk.rounds, strict=True)])
-            except EOFError as error:  # the person has enough
+            except EOFError as error:  # the person ended the input
                 raise KeyboardInterrupt from error
         made += read_dialogues(path, alone=False)
     return made
 
 
-def _tell(settings: MakeDialogues, made: Sequence[Dialogue]) -> None:
+def _print_summary(settings: MakeDialogues, made: Sequence[Dialogue]) -> None:
     rounds = [split_round(text) for dialogue in made for text in dialogue.rounds[1:]]
-    print(f"{len(made)} dialogs of {settings.rounds} rounds in {settings.out}: questions {settings.questioner}, answers {settings.answerer}")
+    print(
+        f"{len(made)} dialogs of {settings.rounds} rounds in {settings.out}: questions "
+        f"{settings.questioner}, answers {settings.answerer}"
+    )
     if unknown := sum(answer == UNKNOWN for _, answer in rounds):
-        print(f"{unknown} of {len(rounds)} questions had no answer: it is {UNKNOWN!r}")
+        print(f"{unknown} of {len(rounds)} questions have no answer; it is recorded as {UNKNOWN!r}")
     if unasked := sum(question == FALLBACK for question, _ in rounds):
-        print(f"{unasked} times nothing was asked: the question is {FALLBACK!r}")
+        print(f"{unasked} rounds have no question of their own; it is recorded as {FALLBACK!r}")

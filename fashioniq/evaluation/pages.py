@@ -1,4 +1,7 @@
-"""The pages of studies as GitHub Markdown, and a plot as SVG: functions of the run files alone, so that they can be checked."""
+"""Pages of studies as GitHub Markdown, and a plot as SVG.
+
+Both depend only on the run files, so that `fashioniq results build --check` can compare them.
+"""
 
 import re
 import textwrap
@@ -12,7 +15,7 @@ from fashioniq.files import UserError
 from fashioniq.report.tables import rounded
 
 MARK = "<!-- Made by `fashioniq results build` from results/; edits here are lost. -->"
-FIGURE = re.compile(r"\[\[(.+?)\]\]")  # [[study | table | row | column]] in prose; a study's own pages leave the study out
+FIGURE = re.compile(r"\[\[(.+?)\]\]")  # [[study | table | row | column]]; the study is optional on its own page
 CELLS = (
     "Cells are mean ± sample standard deviation over the seeds, and the worst seed in parentheses; a single seed has its value alone. "
     "Minutes are CPU time of the training; peak memory is that of training or evaluation."
@@ -21,14 +24,14 @@ TEST = (
     "Differences are between means over the seeds; p is Welch's t-test over the seeds, two-sided, corrected by Holm within a table. "
     "With three seeds, such a test finds large differences only."
 )
-LINE = 110  # characters
+LINE = 110  # maximum characters per line
 COSTS = {"minutes", "GB", "seeds"}
-BAR, GAP, LEFT, SCALE = 18, 8, 300, 4.0  # pixels: of a bar, around it, of the labels, of one percent
+BAR, GAP, LEFT, SCALE = 18, 8, 300, 4.0  # pixels: bar height, gap, label width, width of one percent
 COLOURS = ("#2a62c4", "#c2410c", "#0f7b6c")
 
 
 def study_page(study: Study) -> str:
-    """The page of one study."""
+    """Page of one study."""
     parts = [MARK, f"# {study.title}", _wrapped(study.question), _filled(study.prose, {study.name: study}, study.name)]
     parts += [part for table in study.tables for part in _table_parts(table)]
     parts += ["## To run it again", "\n".join("    " + line for line in study.commands.splitlines()), "## Origin", *_origin(study)]
@@ -36,28 +39,28 @@ def study_page(study: Study) -> str:
 
 
 def overview_page(template: str, studies: Sequence[Study]) -> str:
-    """The page of all studies: a text in which [[study | table | row | column]] stands for a figure."""
+    """Page of all studies: the template with each [[study | table | row | column]] replaced by its value."""
     return f"{MARK}\n\n{_filled(template.strip(), {study.name: study for study in studies}, None)}\n"
 
 
 def overview_plot(studies: Sequence[Study], measure: str = "R@10") -> str:
-    """A measure in percent after the last turn, a bar for each row with the range of its seeds, as SVG."""
+    """Bar plot as SVG: a measure in percent after the last turn for each row, with the range over seeds."""
     lines: list[str] = []
-    place = 0.0
+    top = 0.0
     for study in studies:
-        place += 2 * BAR
-        lines.append(f'<text x="0" y="{place:.0f}" font-weight="bold">{escape(study.title)}</text>')
+        top += 2 * BAR
+        lines.append(f'<text x="0" y="{top:.0f}" font-weight="bold">{escape(study.title)}</text>')
         for table in study.tables:
             if not table.facts.get("turns"):
                 continue
             shown = f"{measure} turn {table.facts['turns'][-1]['turn']}"
-            place += BAR + GAP
-            lines.append(f'<text x="0" y="{place:.0f}">{escape(table.title)}: {shown}</text>')
+            top += BAR + GAP
+            lines.append(f'<text x="0" y="{top:.0f}">{escape(table.title)}: {shown}</text>')
             for row, colour in zip(table.rows, COLOURS * len(table.rows), strict=False):
-                place += GAP
-                lines += _bar(row, row.seeds(shown), place, colour)
-                place += BAR
-    height, width = place + BAR, LEFT + 100 * SCALE + 60
+                top += GAP
+                lines += _bar(row, row.seeds(shown), top, colour)
+                top += BAR
+    height, width = top + BAR, LEFT + 100 * SCALE + 60
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" font-family="sans-serif" font-size="13" fill="#666">'
     return "\n".join([head, *lines, "</svg>"]) + "\n"
 
@@ -90,10 +93,10 @@ def _table_parts(table: Table) -> list[str]:
 
 def _conditions(table: Table) -> str:
     facts = table.facts
-    told = [f"{facts['dialogs']:,} dialogs" if "dialogs" in facts else None, f"split {facts.get('split')}", f"gallery {facts.get('gallery')}"]
-    told += [f"{100 * facts['coverage']:.1f} % of the split have features"] if "coverage" in facts else []
-    told += [f"{name} {facts[name]}" for name in ("features", "pictures", "captions", "user", "decoding") if facts.get(name)]
-    return _wrapped("; ".join(filter(None, told)) + ".")
+    conditions = [f"{facts['dialogs']:,} dialogs" if "dialogs" in facts else None, f"split {facts.get('split')}", f"gallery {facts.get('gallery')}"]
+    conditions += [f"{100 * facts['coverage']:.1f} % of the split have features"] if "coverage" in facts else []
+    conditions += [f"{name} {facts[name]}" for name in ("features", "pictures", "captions", "user", "decoding") if facts.get(name)]
+    return _wrapped("; ".join(filter(None, conditions)) + ".")
 
 
 def _origin(study: Study) -> list[str]:
@@ -130,13 +133,16 @@ def _machine(made: Mapping[str, dict[str, str]]) -> str:
 
 
 def _filled(text: str, studies: Mapping[str, Study], own: str | None) -> str:
-    """A text with its [[…]] replaced by figures of the run files. Raises UserError for one that names nothing."""
+    """Text with each [[…]] replaced by a value of the run files. Raises UserError if there is no such value."""
 
     def figure(match: re.Match[str]) -> str:
         names = [part.strip() for part in match[1].split("|")]
         names = [own, *names] if own and len(names) == 3 else names
         if len(names) != 4 or names[0] not in studies:
-            raise UserError(f"expected [[study | table | row | column]] with a study of {', '.join(studies)}, found {match[0]}; correct the text")
+            raise UserError(
+                f"expected [[study | table | row | column]] with a study of {', '.join(studies)}, found "
+                f"{match[0]}; correct the text"
+            )
         table = studies[names[0]].table(names[1])
         row = table.row(names[2])
         if names[3] in COSTS:

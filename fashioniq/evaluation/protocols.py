@@ -1,4 +1,4 @@
-"""Protocols of dialog evaluations: how ranks become measures, and how results are written, shown and printed."""
+"""Protocols of dialog evaluations: how measures are computed from ranks, written, rendered and printed."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,10 +22,10 @@ Evaluated = Sequence[tuple[dict[str, Any], list[dict[str, Any]]]]  # metrics.jso
 
 @dataclass(frozen=True)
 class Protocol:
-    """One way to measure dialogs.
+    """Measures of dialogs and the format of their results.
 
-    `first_turn` is the number of the first turn in names and tables; `score` writes a squared distance for run.trec; `replaced` are
-    files of earlier results that go before new ones are computed.
+    `first_turn` is the number of the first turn in names and tables. `score` formats a squared distance for run.trec.
+    `replaced` are files of earlier results that are removed before new ones are computed.
     """
 
     first_turn: int
@@ -65,7 +65,7 @@ def _print_turns(metrics: dict[str, Any]) -> None:
 
 
 def _origin(metrics: dict[str, Any]) -> str:
-    """Features, user and catalog, where the system has them."""
+    """Line about features, user and catalog; empty for a system without them."""
     if "features" not in metrics:
         return ""
     noise = f", word noise {100 * metrics['errors']:g} %" if metrics["errors"] else ""
@@ -75,7 +75,7 @@ def _origin(metrics: dict[str, Any]) -> str:
     if index := metrics["index"]:
         how = "".join(f"{name} {index[name]}, " for name in ("nprobe", "efSearch") if name in index)
         recall = f"recall@10 {index['recall@10']:.3f} on {index['queries']} queries"
-        lines.append(f"products to show are searched with the index {index['index']}: {how}{recall}")
+        lines.append(f"the products shown are found with the index {index['index']}: {how}{recall}")
     lines.append(f"pictures: {metrics['pictures']}; captions: {metrics['captions']}")
     return "\n".join(lines)
 
@@ -101,19 +101,25 @@ def _write_round_report(out: Path, evaluated: Evaluated, cards: ItemCards) -> No
 def _print_rounds(metrics: dict[str, Any]) -> None:
     covered = f", {100 * metrics['coverage']:.1f} % of it has vectors" if "coverage" in metrics else ""
     query = f"; {metrics['query']}" if "query" in metrics else ""
-    print(f"{metrics['name']}: {metrics['dialogs']:,} dialogs, search space {metrics['gallery']:,} images{covered}{query}")
+    print(
+        f"{metrics['name']}: {metrics['dialogs']:,} dialogs, search space {metrics['gallery']:,} "
+        f"images{covered}{query}"
+    )
     cut = metrics.get("cut")
     rows = [[rounded(name, row[name]) for name in ("round", *MEASURES)] for row in metrics["rounds"]]
     if cut is not None:
         rows = [[*row, str(count)] for row, count in zip(rows, cut, strict=True)]
     print_table(["round", *MEASURES, *(["cut"] if cut is not None else [])], rows, left=0)
-    print("Hits@10: at that round or before; R@N: at that round. ATR counts from 1. BRI: lower is better")
+    print(
+        "Hits@10: at that round or an earlier one; R@N: at that round. ATR: 1 is best. BRI: lower is "
+        "better."
+    )
     if cut is not None:
-        print(f"cut: dialogs that exceed the {metrics['limit']} tokens of {metrics['encoder']}")
+        print(f"cut: dialogs truncated to the {metrics['limit']} tokens that {metrics['encoder']} accepts")
     if asked := metrics.get("questions"):
         unmarked = f"; {asked['without_mark']} rounds have no question mark" if asked["without_mark"] else ""
-        means = f"{asked['exact_repeats']:.2f} exact repeats, {asked['unique_tokens']:.1f} different words"
-        print(f"questions per dialog: {means}{unmarked}")
+        means = f"{asked['exact_repeats']:.2f} exact repeats, {asked['unique_tokens']:.1f} distinct words"
+        print(f"questions per dialog, on average: {means}{unmarked}")
 
 
 PROTOCOLS = {
@@ -127,7 +133,7 @@ PROTOCOLS = {
     ),
     "ChatIR": Protocol(
         first_turn=0,
-        score=lambda distance: f"{1 - distance / 2:.8f}",  # the cosine, of vectors of unit length
+        score=lambda distance: f"{1 - distance / 2:.8f}",  # cosine similarity of vectors of unit length
         replaced=("metrics.json", "dialogs.jsonl", "run.trec", "table.csv", "report.html"),
         metrics=_round_metrics,
         write_report=_write_round_report,

@@ -1,4 +1,4 @@
-"""What `eval-dialogs` left in a folder, read again, and whether evaluations can be compared."""
+"""Results of `eval-dialogs` read from a folder, and checks whether evaluations can be compared."""
 
 import json
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ _SAME = {"category": "category", "split": "split", "gallery": "gallery size"}
 _BETTER_SAME = {
     "user": "user",
     "decoding": "decoding of the user",
-    "errors": "share of the user's words that err",
+    "errors": "word noise of the user",
     "exclude_shown": "rule on products shown before (--exclude-shown)",
     "index": "index",
     "coverage": "coverage",
@@ -31,7 +31,7 @@ _BETTER_SAME = {
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The metrics and the dialogs, sorted by target, of one folder."""
+    """Metrics of one folder, and its dialogs, sorted by target."""
 
     folder: Path
     metrics: dict[str, Any]
@@ -39,44 +39,53 @@ class Evaluation:
 
     @property
     def targets(self) -> list[str]:
-        """The target of every dialog."""
+        """Target of each dialog."""
         return [dialog["target"] for dialog in self.dialogs]
 
     @property
     def first_shown(self) -> list[str]:
-        """What every dialog begins with."""
+        """Product shown in the first turn of each dialog."""
         return [dialog["turns"][0]["shown"] for dialog in self.dialogs]
 
     @cached_property
     def rank_BT(self) -> Tensor:
-        """The 0-based ranks of every dialog's target, turn by turn."""
+        """0-based rank of each dialog's target after each turn, B×T."""
         return torch.tensor([[turn["rank"] for turn in dialog["turns"]] for dialog in self.dialogs])
 
 
 def read_evaluation(folder: Path) -> Evaluation:
-    """Read an evaluation. Raises UserError where the folder holds none, or a damaged one."""
+    """Read an evaluation. Raises UserError if a file is missing or damaged."""
     if not (folder / "metrics.json").is_file():
-        raise UserError(f"{folder} holds no evaluation (metrics.json is missing): give a folder that eval-dialogs made, as RUN/dialogs-test")
+        raise UserError(
+            f"expected metrics.json of eval-dialogs in {folder}, found none; give a folder such as "
+            "RUN/dialogs-test"
+        )
     metrics = read_json(folder / "metrics.json", "the evaluation's metrics", dict)
     if (protocol := metrics.get("protocol")) != PROTOCOL:
-        raise UserError(f"{folder} holds an evaluation of {protocol}, not of dialogs: give folders that eval-dialogs made, as RUN/dialogs-test")
+        raise UserError(
+            f"expected {PROTOCOL}, found {protocol} in {folder}; give a folder of eval-dialogs such as "
+            "RUN/dialogs-test"
+        )
     path = folder / "dialogs.jsonl"
     try:
         dialogs = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        # Dialogs of the same target stay in their order.
+        # The sort is stable: dialogs with the same target keep their order.
         evaluation = Evaluation(folder, metrics, sorted(dialogs, key=lambda dialog: dialog["target"]))
-        whole = evaluation.rank_BT.ndim == 2 and len(dialogs) == metrics["dialogs"] and bool(evaluation.first_shown) and "gallery" in metrics
+        complete = evaluation.rank_BT.ndim == 2 and len(dialogs) == metrics["dialogs"] and bool(evaluation.first_shown) and "gallery" in metrics
     except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
-        raise UserError(f"{path} is missing or damaged ({error!r:.120}): run eval-dialogs again") from error
-    if not whole:
-        raise UserError(f"{path} does not hold the {metrics['dialogs']} dialogs of metrics.json: run eval-dialogs again")
+        raise UserError(f"{path} is missing or damaged ({error!r:.120}); run eval-dialogs again") from error
+    if not complete:
+        raise UserError(
+            f"expected the {metrics['dialogs']} dialogs of metrics.json, found others in {path}; run "
+            "eval-dialogs again"
+        )
     return evaluation
 
 
 def check_comparable(evaluations: Sequence[Evaluation]) -> list[str]:
-    """What readers of a comparison with the first evaluation have to know.
+    """Notes on differences between the first evaluation and the others, for readers of a comparison.
 
-    Raises UserError where another evaluation has another category, split, gallery or other targets: differences would say nothing.
+    Raises UserError if category, split, gallery or targets differ: such evaluations cannot be compared.
     """
     first, *others = evaluations
     notes = []
@@ -84,25 +93,31 @@ def check_comparable(evaluations: Sequence[Evaluation]) -> list[str]:
         for key, name in _SAME.items():
             if first.metrics.get(key) != other.metrics.get(key):
                 ours, theirs = first.metrics.get(key), other.metrics.get(key)
-                raise UserError(f"{other.folder} cannot be compared with {first.folder}: the {name} is {theirs}, not {ours}")
+                raise UserError(
+                    f"{other.folder} cannot be compared with {first.folder}: the {name} is {theirs}, not "
+                    f"{ours}"
+                )
         if first.targets != other.targets:
             differ = len(set(first.targets) ^ set(other.targets))
-            why = f"{differ} targets are in one of them only" if differ else "they hold different numbers of dialogs of the same targets"
-            raise UserError(f"{other.folder} cannot be compared with {first.folder}: {why}; evaluate both on the same products")
+            why = f"{differ} targets are in one of them only" if differ else "their numbers of dialogs per target differ"
+            raise UserError(
+                f"{other.folder} cannot be compared with {first.folder}: {why}; evaluate both on the same "
+                "products"
+            )
         for key, name in _BETTER_SAME.items():
             ours, theirs = (one.metrics.get(key) or "none" for one in (first, other))
             if ours != theirs:
-                notes.append(f"{other.folder} has another {name} than {first.folder}: {theirs}, not {ours}")
+                notes.append(f"the {name} of {other.folder} differs from {first.folder}: {theirs}, not {ours}")
         if differ := sum(ours != theirs for ours, theirs in zip(first.first_shown, other.first_shown, strict=True)):
             notes.append(
-                f"{other.folder} begins {differ} of {len(first.dialogs)} dialogs with other products than {first.folder}: "
+                f"{differ} of {len(first.dialogs)} dialogs in {other.folder} begin with other products than in {first.folder}; "
                 f"evaluate it with --first-candidates {first.folder / 'first_candidates.json'}"
             )
     return notes
 
 
-def looks(metrics: dict[str, Any]) -> tuple[ItemCards, list[str]]:
-    """How the products of an evaluation look, as far as its catalog and its feature store are still where they were; and what is missing."""
+def item_cards(metrics: dict[str, Any]) -> tuple[ItemCards, list[str]]:
+    """Pictures, titles and attributes of an evaluation's products, and a note if the catalog or store is missing."""
     images: dict[str, Path] = {}
     titles: dict[str, str] = {}
     attributes: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""Run the dialogs of a system, measure them and write all results: one evaluator for all systems."""
+"""Evaluator of all systems: run the dialogs, compute the measures and write all results."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ TOP = 10  # items of the last ranking in dialogs.jsonl
 
 @dataclass(frozen=True)
 class DialogRun:
-    """The finished dialogs of a task: ranks N×T, 0-based, the lines of dialogs.jsonl and those of run.trec."""
+    """Finished dialogs of a task: 0-based ranks N×T, and the lines of dialogs.jsonl and of run.trec."""
 
     rank_NT: Tensor
     gallery: int
@@ -31,9 +31,10 @@ class DialogRun:
 
 
 def evaluate(tasks: Sequence[Task], out: Path, batch_size: int) -> list[dict[str, Any]]:
-    """Run all dialogs, write all results to `out`, and return what is in each metrics.json.
+    """Run all dialogs, write all results to `out`, and return the content of each metrics.json.
 
-    Several tasks have a folder each in `out`, and share one table and one page. A metrics.json is written last.
+    Each of several tasks has its own folder in `out`; they share one table and one page. Files metrics.json are
+    written last.
     """
     protocol = PROTOCOLS[tasks[0].protocol]
     folders = [out / task.name if len(tasks) > 1 else out for task in tasks]
@@ -55,15 +56,15 @@ def evaluate(tasks: Sequence[Task], out: Path, batch_size: int) -> list[dict[str
 
 
 def print_results(evaluated: Sequence[dict[str, Any]], out: Path) -> None:
-    """Print the measures, and where the results are."""
+    """Print the measures and the folder of the results."""
     for metrics in evaluated:
         PROTOCOLS[metrics["protocol"]].print(metrics)
-    print(f"results in {out}, dialogs to look at in {out / 'report.html'}")
+    print(f"results in {out}; dialogs in {out / 'report.html'}")
 
 
 @torch.no_grad()
 def run_dialogs(task: Task, protocol: Protocol, batch_size: int) -> DialogRun:
-    """Run the dialogs of a task batch by batch. Raises UserError for queries that are not finite."""
+    """Run the dialogs of a task batch by batch. Raises UserError if a query is not finite."""
     ranks: list[Tensor] = []
     records: list[dict[str, Any]] = []
     rankings: list[str] = []
@@ -79,14 +80,16 @@ def run_dialogs(task: Task, protocol: Protocol, batch_size: int) -> DialogRun:
             rankings += _rankings(protocol, dialogs.target_B.tolist(), tops, system.gallery.items.ids, numbers)
             size = len(system.gallery)
     except NotFiniteError as error:
-        raise UserError(f"{task.name}: the queries are not finite numbers ({error}); {task.advice}") from error
+        raise UserError(
+            f"{task.name}: the queries are not finite numbers ({error}); {task.advice}"
+        ) from error
     return DialogRun(torch.cat(ranks), size, records, rankings)
 
 
 def _records(
     dialogs: Dialogs, tops: Sequence[tuple[Tensor, Tensor]], gallery: Gallery, texts: list[list[dict[str, Any]]]
 ) -> Iterator[dict[str, Any]]:
-    """The lines of dialogs.jsonl. `shown` is the product offered, or the best one after the turn where none was."""
+    """Lines of dialogs.jsonl. `shown` is the product offered or, without one, the best product after the turn."""
     ids = gallery.items.ids
     best_BT = torch.stack([item_BK[:, 0] for _, item_BK in tops], 1).tolist()
     last_BK = tops[-1][1][:, :TOP].tolist()
@@ -106,11 +109,11 @@ def _rankings(
     ids: Sequence[str],
     numbers: Sequence[int] | None,
 ) -> Iterator[str]:
-    """The lines of run.trec: the query TARGET-TURN, or TARGET-NUMBER-TURN where a target has several dialogs."""
+    """Lines of run.trec. Queries are TARGET-TURN, or TARGET-NUMBER-TURN if a target has several dialogs."""
     names = [name.replace(" ", "%20") for name in ids]
     found = [tuple(part.tolist() for part in top) for top in tops]
     for row, target in enumerate(targets):
         query = names[target] if numbers is None else f"{names[target]}-{numbers[row]}"
         for turn, (distances, items) in enumerate(found, start=protocol.first_turn):
-            for place, (distance, item) in enumerate(zip(distances[row], items[row], strict=True), start=1):
-                yield f"{query}-{turn} Q0 {names[item]} {place} {protocol.score(distance)} fashioniq"
+            for position, (distance, item) in enumerate(zip(distances[row], items[row], strict=True), start=1):
+                yield f"{query}-{turn} Q0 {names[item]} {position} {protocol.score(distance)} fashioniq"

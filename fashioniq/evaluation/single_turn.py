@@ -1,5 +1,4 @@
-"""Single-turn retrieval: queries and gallery of a category, and the results of whatever answers the
-queries."""
+"""Single-turn retrieval: queries and gallery of a category, and results of a retriever or another system."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -24,27 +23,26 @@ COUNTS = ("pairs", "queries", "gallery")
 GALLERIES = {"original": "all products of the split", "val-split": "the products in pairs of the split"}
 CAPTIONS = {
     "each": "each caption of a pair is a query",
-    "joined": "a pair is a query, its captions joined by and",
-    "both-orders": "a pair is a query, the mean of its captions joined by and in both orders",
+    "joined": "each pair is a query, its captions joined by and",
+    "both-orders": "each pair is a query, the mean of its captions joined by and in both orders",
 }
 
 
 @dataclass(frozen=True)
-class Source:
-    """What answers the queries: for the products `known`, by a function of a gallery's ids and queries.
+class Searcher:
+    """A retriever or another system: its products, and a function that searches the gallery for queries.
 
-    `facts` are what the answers depend on.
+    `search` takes the ids of the gallery and the queries. `facts` are metadata of the results.
     """
 
-    known: set[str]
-    answer: Callable[[Sequence[str], Sequence[Query]], Answers]
+    products: set[str]
+    search: Callable[[Sequence[str], Sequence[Query]], Answers]
     facts: dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Task:
-    """The queries of a category's usable pairs, the ids of its gallery, and the share of the split that both
-    cover."""
+    """Queries of a category, ids of its gallery, and the share of the split that both cover."""
 
     category: str
     queries: list[Query]
@@ -53,45 +51,43 @@ class Task:
 
 
 def check_categories(settings: SingleTurn, *per_category: str) -> None:
-    """Raise UserError unless categories are named, each once, and the options `per_category` have a value for
-    each."""
+    """Raise UserError unless each category is given once, with one value of each option in `per_category`."""
     if not settings.category:
-        raise UserError("no category given: give --category dresses, or several for a table with their mean")
+        raise UserError("no category given; give --category dresses, or several for a table with their mean")
     if len({canonical(name) for name in settings.category}) < len(settings.category):
         raise UserError(f"--category {' '.join(settings.category)} names one category twice")
     for flag in (*per_category, "features"):
         if (given := getattr(settings, flag)) and len(given) != len(settings.category):
             raise UserError(
-                f"--{flag} has {len(given)} values for {len(settings.category)} categories: give one for "
-                f"each, in their order"
+                f"--{flag} has {len(given)} values for {len(settings.category)} categories; "
+                "give one for each, in their order"
             )
 
 
 def evaluate(
-    settings: EvalSingleTurn | Score, source_of: Callable[[int, Catalog], Source], beside: Path
+    settings: EvalSingleTurn | Score, searcher_of: Callable[[int, Catalog], Searcher], beside: Path
 ) -> None:
-    """Answer the queries of all categories, print a row of measures per category and their mean, and write
-    all results.
+    """Search for the queries of all categories, print measures per category and their mean, and write all results.
 
-    The results are in --out, or in a folder of `beside`. Raises UserError for vectors that are not finite.
+    The output folder is --out, by default a folder in `beside`. Raises UserError if a vector is not finite.
     """
     if len(settings.category) > 1 and not settings.out:
-        raise UserError("several categories share one results folder: give it with --out")
+        raise UserError("several categories need an output folder; give --out")
     catalogs = [Catalog(settings.data, category) for category in settings.category]
     answered, rows = [], []
     for number, catalog in enumerate(catalogs):
-        source = source_of(number, catalog)
-        task = task_of(settings, catalog, source.known)
+        searcher = searcher_of(number, catalog)
+        task = task_of(settings, catalog, searcher.products)
         try:
-            answers = source.answer(task.ids, task.queries)
+            answers = searcher.search(task.ids, task.queries)
         except NotFiniteError as error:
-            made_by = source.facts["answers"]
+            origin = searcher.facts["answers"]
             raise UserError(
-                f"the vectors of {made_by} are too large to compare ({error}): train or write it again"
+                f"the vectors of {origin} are too large to compare ({error}); train or write it again"
             ) from error
         answered.append((task, answers))
-        told = measures(answers.rank_Q, answers.depth_Q, len(task.ids) - settings.exclude_candidate)
-        rows.append({"category": task.category, **source.facts, **task.facts, **told})
+        values = measures(answers.rank_Q, answers.depth_Q, len(task.ids) - settings.exclude_candidate)
+        rows.append({"category": task.category, **searcher.facts, **task.facts, **values})
     metrics = {
         "protocol": "single-turn retrieval",
         "data": str(settings.data),
@@ -115,22 +111,19 @@ def evaluate(
 
 
 def known_products(settings: SingleTurn, number: int, catalog: Catalog) -> set[str]:
-    """The products that queries may contain: those of the feature store if one is given, otherwise all of the
-    split."""
+    """Products that queries may contain: those of the feature store if given, otherwise all of the split."""
     if settings.features:
         return set(open_store(settings.data, catalog.category, Path(settings.features[number])).ids)
     return set(catalog.ids(settings.split))
 
 
 def task_of(settings: SingleTurn, catalog: Catalog, known: set[str]) -> Task:
-    """The queries and the gallery of a category. Raises UserError where no pair has a target, or the answers
-    cover both products of none."""
+    """Queries and gallery of a category. Raises UserError if no pair has a target and two known products."""
     pairs = pairs_with_targets(catalog, settings.split)
     there = [pair for pair in pairs if pair.candidate in known and pair.target in known]
     if not there:
         raise UserError(
-            f"the answers cover both products of none of the {len(pairs)} {settings.split} pairs of "
-            f"{catalog.category}: "
+            f"no {settings.split} pair of {catalog.category} has features or predictions for both of its products; "
             "check that they are of this category"
         )
     everything = catalog.ids(settings.split)
@@ -151,8 +144,7 @@ def task_of(settings: SingleTurn, catalog: Catalog, known: set[str]) -> Task:
 
 
 def _write_answers(out: Path, task: Task, answers: Answers) -> None:
-    """Write each query with its target's rank, null if unknown; and a TREC run file if the ranking was
-    computed here."""
+    """Write each query with the rank of its target, null if unknown, and rankings computed here as a TREC run."""
     records = [
         {**asdict(query), "rank": rank}
         for query, rank in zip(task.queries, answers.known_ranks(), strict=True)
@@ -163,9 +155,9 @@ def _write_answers(out: Path, task: Task, answers: Answers) -> None:
     )
     if answers.top is not None:
         lines = [
-            f"{query.name} Q0 {name} {place} {score:.6f} fashioniq"
+            f"{query.name} Q0 {name} {position} {score:.6f} fashioniq"
             for query, ranking in zip(task.queries, answers.top, strict=True)
-            for place, (name, score) in enumerate(ranking, start=1)
+            for position, (name, score) in enumerate(ranking, start=1)
         ]
         write_text(out / f"run.{task.category}.trec", "\n".join(lines) + "\n")
 
@@ -180,7 +172,7 @@ def _write_tables(out: Path, metrics: dict[str, Any]) -> None:
 
 
 def _rows(metrics: dict[str, Any]) -> list[dict[str, Any]]:
-    """The categories and, where they are several, their mean."""
+    """Rows of the categories, and of their mean if there are several."""
     return [
         *metrics["rows"],
         *([{"category": "mean", **metrics["mean"]}] if len(metrics["rows"]) > 1 else []),
@@ -196,6 +188,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
 
 
 def coverage_line(category: str, facts: dict[str, Any]) -> str:
+    """Line about the share of pairs and of the gallery that are covered."""
     return f"{category}: {100 * facts['coverage_of_pairs']:.1f} % of the pairs and {100 * facts['coverage']:.1f} % of the gallery are covered"
 
 

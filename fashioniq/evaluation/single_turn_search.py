@@ -1,4 +1,4 @@
-"""How single-turn queries are answered: by a retriever, by someone else's vectors, or by someone else's rankings."""
+"""Search for single-turn queries by a retriever, or by the vectors or rankings of another system."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,14 +20,14 @@ from fashioniq.loop.rollout import System, rollout
 from fashioniq.models.retriever import BaseRetriever
 from fashioniq.users.recorded import Recorded
 
-IN_RUN_FILE = 50  # items of each ranking that go into a run file: enough for R@50
+IN_RUN_FILE = 50  # items of each ranking in the run file: enough for R@50
 
 
 @dataclass(frozen=True)
 class Answers:
-    """Of every query the target's 0-based rank, how many products the ranking names (a rank of that much: the target is not named),
+    """0-based rank of the target of each query, length of each ranking, and the first products with their scores.
 
-    and the first products with their scores where they were searched here.
+    A rank equal to the length means that the ranking lacks the target. `top` is None for rankings of another system.
     """
 
     rank_Q: Tensor
@@ -35,21 +35,21 @@ class Answers:
     top: list[list[tuple[str, float]]] | None = None
 
     def known_ranks(self) -> list[int | None]:
-        """The ranks, None where the ranking does not name the target."""
+        """Ranks, None where the ranking lacks the target."""
         return [rank if rank < depth else None for rank, depth in zip(self.rank_Q.tolist(), self.depth_Q.tolist(), strict=True)]
 
 
 def query_vectors(
     retriever: BaseRetriever, gallery: Gallery, queries: Sequence[Query], hears: Vocabulary, longest: int, batch_size: int
 ) -> Tensor:
-    """The retriever's query after the one turn of each query, Q×D, in the same loop as its dialogs.
+    """The retriever's query vectors Q×D, after dialogs of one turn.
 
-    Of several texts it is the mean of their queries, each of unit length: distances to a gallery of unit length know directions only.
+    For a query with several texts, it is the mean of their vectors, each scaled to unit length.
     """
     rows = [(number, text) for number, query in enumerate(queries) for text in query.texts]
-    places, device = {name: place for place, name in enumerate(gallery.items.ids)}, gallery.vectors_ND.device
-    target_Q, first_Q = (torch.tensor([places[name] for name in names]) for names in zip(*((q.target, q.candidate) for q in queries), strict=True))
-    row_R, words_RL = torch.tensor([number for number, _ in rows]), hears.encode([text for _, text in rows], longest)
+    position_of, device = gallery.items.positions, gallery.vectors_ND.device
+    target_Q, first_Q = (torch.tensor([position_of[name] for name in names]) for names in zip(*((q.target, q.candidate) for q in queries), strict=True))
+    row_R, words_RL = torch.tensor([number for number, _ in rows]), vocabulary.encode([text for _, text in rows], max_words)
     system, found = System(retriever, BestItem(), gallery), []
     for batch_B, words_BL in zip(row_R.split(batch_size), words_RL.split(batch_size), strict=True):
         user = Recorded.of_words(words_BL.unsqueeze(1).to(device))
@@ -63,10 +63,10 @@ def query_vectors(
 
 
 def search(gallery: Gallery, query_QD: Tensor, queries: Sequence[Query], exclude_candidate: bool, batch_size: int) -> Answers:
-    """Exact ranks among the gallery, and the first products; with `exclude_candidate` the query's own candidate is passed over."""
+    """Exact ranks in the gallery, and the first products; `exclude_candidate` removes the query's candidate."""
     ids, device = gallery.items.ids, query_QD.device
-    places = {name: place for place, name in enumerate(ids)}
-    target_Q, candidate_Q = (torch.tensor([places[getattr(q, side)] for q in queries], device=device) for side in ("target", "candidate"))
+    position_of = gallery.items.positions
+    target_Q, candidate_Q = (torch.tensor([position_of[getattr(q, side)] for q in queries], device=device) for side in ("target", "candidate"))
     ranks: list[Tensor] = []
     top: list[list[tuple[str, float]]] = []
     for query_BD, target_B, candidate_B in zip(*(part.split(batch_size) for part in (query_QD, target_Q, candidate_Q)), strict=True):
@@ -82,32 +82,38 @@ def search(gallery: Gallery, query_QD: Tensor, queries: Sequence[Query], exclude
 
 
 def search_vectors(given: Vectors, ids: Sequence[str], queries: Sequence[Query], exclude_candidate: bool, batch_size: int, path: Path) -> Answers:
-    """The same with someone else's vectors, by Euclidean distance. Raises UserError where a query has none."""
+    """Search with the vectors of another system, by Euclidean distance. Raises UserError if a query has none."""
     _check_all_answered(given.queries, queries, path)
-    rows, places = ({name: row for row, name in enumerate(names)} for names in (given.queries, given.ids))
-    vectors_ND = torch.from_numpy(given.vectors_ND[[places[name] for name in ids]])
+    row_of_query, row_of_id = ({name: row for row, name in enumerate(names)} for names in (given.queries, given.ids))
+    vectors_ND = torch.from_numpy(given.vectors_ND[[row_of_id[name] for name in ids]])
     gallery = Gallery(Items.without_attributes(ids, vectors_ND), vectors_ND)
-    query_QD = torch.from_numpy(given.query_vectors_QD[[rows[query.name] for query in queries]])
+    query_QD = torch.from_numpy(given.query_vectors_QD[[row_of_query[query.name] for query in queries]])
     return search(gallery, query_QD, queries, exclude_candidate, batch_size)
 
 
 def look_up(rankings: Mapping[str, list[str]], ids: Sequence[str], queries: Sequence[Query], exclude_candidate: bool, path: Path) -> Answers:
-    """Ranks in someone else's rankings; products that are not in the gallery are passed over. Raises UserError where a query has none."""
+    """Ranks in the rankings of another system, without products outside the gallery.
+
+    Raises UserError if a query has no ranking, or no ranking contains a product of the gallery.
+    """
     _check_all_answered(rankings, queries, path)
-    known, ranks, depths = set(ids), [], []
+    gallery, ranks, depths = set(ids), [], []
     for query in queries:
-        named = [name for name in rankings[query.name] if name in known and not (exclude_candidate and name == query.candidate)]
-        depths.append(len(named))
-        ranks.append(named.index(query.target) if query.target in named else len(named))
+        ranking = [name for name in rankings[query.name] if name in gallery and not (exclude_candidate and name == query.candidate)]
+        depths.append(len(ranking))
+        ranks.append(ranking.index(query.target) if query.target in ranking else len(ranking))
     if not any(depths):
-        raise UserError(f"{path} ranks no product of the gallery: it needs product ids as --write-queries lists them")
+        raise UserError(
+            f"expected ids of the gallery, found none in {path}; use the ids that `fashioniq write-queries` "
+            "lists"
+        )
     return Answers(torch.tensor(ranks), torch.tensor(depths))
 
 
 def _check_all_answered(answered: Mapping[str, object] | Sequence[str], queries: Sequence[Query], path: Path) -> None:
-    there = set(answered)
-    if missing := [query.name for query in queries if query.name not in there]:
+    found = set(answered)
+    if missing := [query.name for query in queries if query.name not in found]:
         raise UserError(
-            f"{path} answers {len(queries) - len(missing)} of {len(queries)} queries, not {missing[0]}: "
-            "they are named TARGET-CANDIDATE-n, --write-queries lists them for these --captions"
+            f"{path} answers {len(queries) - len(missing)} of {len(queries)} queries, not {missing[0]}; "
+            "`fashioniq write-queries` with the same --captions lists their names, TARGET-CANDIDATE-n"
         )

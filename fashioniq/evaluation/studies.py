@@ -1,4 +1,4 @@
-"""A study: a question, and the tables of the runs that answer it, read from results/STUDY/study.yaml and the metrics.json files beside it."""
+"""Studies: a question and tables of runs, read from results/STUDY/study.yaml and the run files beside it."""
 
 import re
 import statistics
@@ -14,7 +14,7 @@ from fashioniq.files import UserError, read_json
 from fashioniq.metrics.significance import holm
 
 COLUMN = re.compile(r"(?P<measure>\S+)(?: (?P<unit>turn|round) (?P<number>\d+))?")
-SAME = ("protocol", "category", "split", "gallery", "dialogs", "fingerprint")  # or the rows of a table cannot be compared
+SAME = ("protocol", "category", "split", "gallery", "dialogs", "fingerprint")  # equal in all rows of a table
 LOWER_IS_BETTER = {"mean_rank", "median_rank", "BRI", "ATR"}
 STUDY_KEYS = {"title", "question", "commands", "tables", "prose"}
 TABLE_KEYS = {"name", "title", "reference", "columns", "rows"}
@@ -22,54 +22,54 @@ TABLE_KEYS = {"name", "title", "reference", "columns", "rows"}
 
 @dataclass(frozen=True)
 class Seeds:
-    """One measure of a row, a value for each seed."""
+    """Values of one measure of a row, one per seed."""
 
     values: tuple[float, ...]
     lower_is_better: bool = False
 
     @property
     def mean(self) -> float:
-        """The mean over the seeds."""
+        """Mean over the seeds."""
         return statistics.fmean(self.values)
 
     @property
     def deviation(self) -> float | None:
-        """The sample standard deviation over the seeds; None for a single one."""
+        """Sample standard deviation over the seeds; None for a single seed."""
         return statistics.stdev(self.values) if len(self.values) > 1 else None
 
     @property
     def worst(self) -> float:
-        """The worst seed's value."""
+        """Value of the worst seed."""
         return (max if self.lower_is_better else min)(self.values)
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table: its label, and the content of one metrics.json for each seed."""
+    """Row of a table: its label, and the content of one metrics.json per seed."""
 
     label: str
     runs: tuple[dict[str, Any], ...]
 
     def seeds(self, column: str) -> Seeds:
-        """A column such as "R@10 turn 5", "BRI" or "Hits@10 round 10". Raises UserError where a run file lacks it."""
+        """Values of a column such as "R@10 turn 5" or "BRI". Raises UserError if a run file lacks it."""
         return Seeds(tuple(_value(run, column) for run in self.runs), column.split()[0] in LOWER_IS_BETTER)
 
     @property
     def minutes(self) -> Seeds | None:
-        """CPU minutes of the training of each seed; None where a run file does not say."""
+        """CPU minutes of training, one value per seed; None if a run file does not record them."""
         spent = [_provenance(run).get("retriever", {}).get("seconds", {}).get("cpu") for run in self.runs]
         return None if None in spent else Seeds(tuple(seconds / 60 for seconds in spent), lower_is_better=True)
 
     @property
     def peak_gb(self) -> float | None:
-        """Highest peak memory of training and evaluation, of the process or of its GPU, in GB."""
+        """Highest peak memory of training and evaluation in GB, of the process or its GPU."""
         made = [one for run in self.runs for one in (_provenance(run), _provenance(run).get("retriever", {}))]
         return max((size for one in made for size in one.get("peak_gb", {}).values() if size is not None), default=None)
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows that can be compared, and the one that the others are compared with."""
+    """Rows of comparable runs, and the label of the reference row."""
 
     name: str
     title: str
@@ -79,20 +79,23 @@ class Table:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What holds for all rows: the content of the first run file."""
+        """Metadata of all rows: the content of the first run file."""
         return self.rows[0].runs[0]
 
     def row(self, label: str) -> Row:
-        """The row of a label. Raises UserError where there is none."""
+        """Row with this label. Raises UserError if there is none."""
         for row in self.rows:
             if row.label == label:
                 return row
-        raise UserError(f"expected a row of table {self.name}, found {label!r}; its rows are {', '.join(one.label for one in self.rows)}")
+        raise UserError(
+            f"expected a row of table {self.name}, found {label!r}; its rows are "
+            f"{', '.join(one.label for one in self.rows)}"
+        )
 
     def against_reference(self, column: str) -> dict[str, tuple[float, float | None]]:
-        """By label, the difference of the means to the reference row, and its p-value; None where a row has a single seed.
+        """For each label, the difference of its mean to the reference row, and the p-value; None for a single seed.
 
-        Welch's t-test over the seeds, two-sided, corrected by Holm for the rows of the table.
+        Welch's t-test over the seeds, two-sided, corrected by Holm over the rows of the table.
         """
         if self.reference is None:
             return {}
@@ -106,7 +109,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Study:
-    """A question, the tables that answer it, the commands that make their runs, and what is concluded."""
+    """A question, the tables that answer it, the commands of their runs, and the conclusions."""
 
     name: str
     title: str
@@ -116,32 +119,41 @@ class Study:
     prose: str
 
     def table(self, name: str) -> Table:
-        """The table of a name. Raises UserError where there is none."""
+        """Table with this name. Raises UserError if there is none."""
         for table in self.tables:
             if table.name == name:
                 return table
-        raise UserError(f"expected a table of study {self.name}, found {name!r}; its tables are {', '.join(one.name for one in self.tables)}")
+        raise UserError(
+            f"expected a table of study {self.name}, found {name!r}; its tables are "
+            f"{', '.join(one.name for one in self.tables)}"
+        )
 
     @property
     def runs(self) -> Iterator[dict[str, Any]]:
-        """The content of every run file."""
+        """Content of each run file."""
         return (run for table in self.tables for row in table.rows for run in row.runs)
 
 
 def read_studies(folder: Path) -> list[Study]:
-    """All studies of a folder, by name. Raises UserError where there is none or one of them is damaged."""
+    """All studies of a folder, sorted by name. Raises UserError if there is none or one is damaged."""
     paths = sorted(folder.glob("*/study.yaml"))
     if not paths:
-        raise UserError(f"expected studies such as {folder / 'NAME' / 'study.yaml'}, found none; give their folder with --results")
+        raise UserError(
+            f"expected studies such as {folder / 'NAME' / 'study.yaml'}, found none; give their folder with "
+            "--results"
+        )
     return [read_study(path) for path in paths]
 
 
 def read_study(path: Path) -> Study:
-    """A study and its run files. Raises UserError where one is missing, or its rows cannot be compared."""
+    """Read a study and its run files. Raises UserError if a file is missing or rows cannot be compared."""
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:
-        raise UserError(f"expected a study in {path}, found no readable YAML ({str(error).splitlines()[0]}); correct the file") from error
+        raise UserError(
+            f"expected a study in {path}, found no readable YAML ({str(error).splitlines()[0]}); correct "
+            "the file"
+        ) from error
     _check_keys(content, STUDY_KEYS, path)
     tables = tuple(_table(table, path) for table in content.pop("tables"))
     return Study(name=path.parent.name, tables=tables, **{key: str(value).strip() for key, value in content.items()})
@@ -154,12 +166,18 @@ def _table(content: Any, path: Path) -> Table:
     )
     runs = {name: run for row, names in zip(rows, content["rows"].values(), strict=True) for name, run in zip(names, row.runs, strict=True)}
     if not runs or not all(row.runs for row in rows):
-        raise UserError(f"expected one or more run files in each row of table {content['name']}, found an empty one in {path}; name its files")
+        raise UserError(
+            f"expected one or more run files in each row of table {content['name']}, found an empty one in "
+            f"{path}; name its files"
+        )
     (first, facts), *others = runs.items()
     for name, run in others:
         if different := [key for key in SAME if run.get(key) != facts.get(key)]:
             found = f"{run.get(different[0])}, but {facts.get(different[0])} in {first}"
-            raise UserError(f"expected one {different[0]} in table {content['name']}, found {found} in {path.parent / name}; use another table")
+            raise UserError(
+                f"expected one {different[0]} in table {content['name']}, found {found} in "
+                f"{path.parent / name}; use another table"
+            )
     return Table(content["name"], content["title"], content["reference"], tuple(content["columns"]), rows)
 
 
@@ -167,18 +185,24 @@ def _check_keys(content: Any, keys: set[str], path: Path) -> None:
     found = set(content) if isinstance(content, dict) else set()
     if found != keys:
         wrong = ", ".join(sorted(found ^ keys))
-        raise UserError(f"expected the keys {', '.join(sorted(keys))}, found {wrong} missing or unknown in {path}; correct the file")
+        raise UserError(
+            f"expected the keys {', '.join(sorted(keys))}, found {wrong} missing or unknown in {path}; "
+            "correct the file"
+        )
 
 
 def _value(run: dict[str, Any], column: str) -> float:
-    """A measure of a turn or round, or of the mean over categories (single-turn) or the whole (BRI)."""
+    """Measure of a turn or round, or of all dialogs: the mean over categories (single-turn) or BRI."""
     parts = COLUMN.fullmatch(column)
     if parts and parts["unit"]:
         found = [row.get(parts["measure"]) for row in run.get(f"{parts['unit']}s", ()) if row[parts["unit"]] == int(parts["number"])]
     else:
         found = [run[part].get(column) for part in ("mean",) if part in run] or [run.get(column)]
     if len(found) != 1 or not isinstance(found[0], int | float):
-        raise UserError(f"expected a number for the column {column!r}, found none in a run file of the study; correct the column")
+        raise UserError(
+            f"expected a number for the column {column!r}, found none in a run file of the study; correct "
+            "the column"
+        )
     return float(found[0])
 
 
@@ -187,5 +211,5 @@ def _provenance(run: dict[str, Any]) -> dict[str, Any]:
 
 
 def distinct(values: Sequence[Any]) -> list[Any]:
-    """The values without repetitions and None, in their order."""
+    """Values without None and repetitions, in their order."""
     return list(dict.fromkeys(value for value in values if value is not None))

@@ -1,1 +1,1 @@
-"""What people look at after an evaluation: plots and the page of dialogs."""
+"""Pages, plots and tables of results."""

@@ -1,4 +1,4 @@
-"""Pictures of an attribute training: its curves, and a contact sheet with true and predicted words."""
+"""Plots of an attribute training: learning curves, and a contact sheet of true and predicted words."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -14,14 +14,14 @@ from PIL import Image, ImageDraw, ImageFont, ImageOps
 from fashioniq.files import atomic_write
 
 _TEXT_INK, _SOFT, _LINE, _PAPER = "#1d1d1b", "#62605a", "#dedbd3", "#f6f5f2"
-_BLUE, _ORANGE, _GREEN = "#2a62c4", "#b8420f", "#0f7565"  # those of style.css
+_BLUE, _ORANGE, _GREEN = "#2a62c4", "#b8420f", "#0f7565"  # as in style.css
 _TYPE_COLOURS = {"texture": _BLUE, "fabric": _ORANGE, "shape": _GREEN, "part": "#8a4fb0", "style": "#a67c00"}
 
 
 def write_curves(path: Path, rows: Sequence[dict[str, float]], chance: float) -> None:
-    """Write losses and mean average precision by epoch as a PNG.
+    """Write a PNG of losses and mean average precision by epoch.
 
-    `rows` are those of metrics.csv, `chance` is in percent.
+    `rows` are the lines of metrics.csv; `chance` is the chance level in percent.
     """
     epochs = [row["epoch"] for row in rows]
     best = max(rows, key=lambda row: row["val_mAP"])
@@ -43,7 +43,7 @@ def write_curves(path: Path, rows: Sequence[dict[str, float]], chance: float) ->
     }
     for name in sorted(
         styles.keys() & rows[-1].keys(), key=lambda name: -rows[-1][name]
-    ):  # legend in the order of the final values
+    ):  # the legend is sorted by final value
         label = name.removeprefix("val_mAP_") if name != "val_mAP" else "all"
         precisions.plot(
             epochs, [row[name] for row in rows], label=f"{label}  {rows[-1][name]:.1f}", **styles[name]
@@ -55,19 +55,19 @@ def write_curves(path: Path, rows: Sequence[dict[str, float]], chance: float) ->
         color="none",
         markeredgecolor=_TEXT_INK,
         markersize=11,
-        label=f"kept  {best['val_mAP']:.1f}",
+        label=f"best  {best['val_mAP']:.1f}",
     )
     precisions.axhline(
         chance, color=_SOFT, linewidth=1.2, linestyle=(0, (3, 3)), label=f"chance  {chance:.1f}"
     )
-    _dress(losses, "loss")
-    _dress(precisions, "mean average precision on val, percent")
+    _style(losses, "loss")
+    _style(precisions, "mean average precision on val, percent")
     precisions.set_ylim(bottom=0)
     with atomic_write(path) as temporary, matplotlib.rc_context({"font.size": 10}):
         figure.savefig(temporary, dpi=144, format="png", facecolor="white", metadata={"Software": None})
 
 
-def _dress(axes: Axes, title: str) -> None:
+def _style(axes: Axes, title: str) -> None:
     axes.set_title(title, loc="left", color=_TEXT_INK, fontsize=11)
     axes.set_xlabel("epoch", color=_TEXT_INK)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=10))
@@ -79,19 +79,19 @@ def _dress(axes: Axes, title: str) -> None:
 
 
 class Cell(NamedTuple):
-    """A picture, its true words, and the predicted words with the most likely first."""
+    """A picture, its true words, and the predicted words, most likely first."""
 
     image: Image.Image
     true: list[str]
     predicted: list[str]
 
 
-_CELLS_PER_ROW, _SIDE, _GAP, _ROW, _TEXT = 3, 176, 14, 18, 128  # pixels: picture, gap, line, column of words
+_CELLS_PER_ROW, _SIDE, _GAP, _ROW, _TEXT = 3, 176, 14, 18, 128  # pixels: picture side, gap, line height, column width
 _HEAD = 44  # pixels: height of the title
 
 
 def write_contact_sheet(path: Path, title: str, cells: Sequence[Cell]) -> None:
-    """Write the pictures with their words as a JPEG; words that are both true and predicted are marked."""
+    """Write a JPEG of pictures with their words; correct predictions are marked."""
     width = _SIDE + 2 * (_GAP + _TEXT)
     rows = -(-len(cells) // _CELLS_PER_ROW)
     columns = min(_CELLS_PER_ROW, len(cells))
@@ -144,7 +144,7 @@ def _list_words(
 
 @cache
 def _font(size: int, bold: bool = False) -> ImageFont.FreeTypeFont:
-    """The font that Matplotlib ships with."""
+    """Font that is part of Matplotlib."""
     return ImageFont.truetype(
         Path(matplotlib.get_data_path()) / "fonts/ttf" / f"DejaVuSans{'-Bold' if bold else ''}.ttf", size
     )
@@ -160,7 +160,7 @@ def _fitting(draw: ImageDraw.ImageDraw, text: str, font: ImageFont.FreeTypeFont,
 
 
 def ten_of(words: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The ten best and the ten worst words by average precision; no word is in both."""
+    """Ten best and ten worst words by average precision; no word is in both lists."""
     ordered = sorted((word for word in words if word["AP"] is not None), key=lambda word: -word["AP"])
     best = ordered[: min(10, -(-len(ordered) // 2))]
     return best, ordered[len(best) :][:-11:-1]

@@ -1,11 +1,11 @@
-"""The page of chat-based retrieval: measures and dialogs of one or several dialogue files."""
+"""Page of chat-based retrieval: measures and dialogs of one or several dialog files."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fashioniq.metrics.chat import HITS, MEASURES
-from fashioniq.report.dialogs import MOST_DIALOGS, OUTCOMES, Group, choose, dialog_article, outcome
+from fashioniq.report.dialogs import MAX_DIALOGS, OUTCOMES, Group, choose, dialog_article, outcome
 from fashioniq.report.filters import Filters, article_filters
 from fashioniq.report.page import run_facts
 from fashioniq.report.plots import Bars, Plot, rank_histograms, rounds_plot
@@ -13,24 +13,24 @@ from fashioniq.report.products import ItemCards, Products
 from fashioniq.report.tables import rounded
 from fashioniq.report.templates import write_page
 
-# metrics.json and the lines of dialogs.jsonl of each dialogue file
+# metrics.json and the lines of dialogs.jsonl of each file
 Evaluated = Sequence[tuple[dict[str, Any], list[dict[str, Any]]]]
 
 
 def write_chat_page(
     path: Path, evaluated: Evaluated, cards: ItemCards, dialogs_shown: int = 24, seed: int = 0
 ) -> None:
-    """Write the page of one or several dialogue files.
+    """Write the page of one or several dialog files.
 
-    It shows the best, the worst and random dialogs of each, at most 120 in all.
-    Raises UserError where the page cannot be written.
+    It shows the best, the worst and random dialogs of each file, at most 120 in all.
+    Raises UserError if the page cannot be written.
     """
     products = Products(cards)
     letters = [_letter(number) for number in range(len(evaluated))]
     several = len(evaluated) > 1
     all_metrics = [metrics for metrics, _ in evaluated]
     names = [f"{letter} {metrics['name']}" for letter, metrics in zip(letters, all_metrics, strict=True)]
-    groups, filters = _round_groups(evaluated, names, products, min(dialogs_shown, MOST_DIALOGS), seed)
+    groups, filters = _round_groups(evaluated, names, products, min(dialogs_shown, MAX_DIALOGS), seed)
     plot, bars = _round_figures(evaluated, letters)
     write_page(
         path,
@@ -55,7 +55,7 @@ def _letter(number: int) -> str:
 
 
 def _file(name: str, metrics: dict[str, Any]) -> dict[str, Any]:
-    """The values of one dialogue file on the page."""
+    """Values of one dialog file for the template."""
     rows = [
         [str(row["round"]), *(rounded(key, row[key]) for key in MEASURES)] for row in metrics["rounds"]
     ]
@@ -63,7 +63,7 @@ def _file(name: str, metrics: dict[str, Any]) -> dict[str, Any]:
 
 
 def _overview(named: Mapping[str, dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    """The header and the rows of the table of all files: Hits@10 after each round, and BRI."""
+    """Header and rows of the table of all files: Hits@10 after each round, and BRI."""
     longest = max((metrics["rounds"] for metrics in named.values()), key=len)
     rows = []
     for name, metrics in named.items():
@@ -73,18 +73,18 @@ def _overview(named: Mapping[str, dict[str, Any]]) -> tuple[list[str], list[list
 
 
 def _round_figures(evaluated: Evaluated, letters: Sequence[str]) -> tuple[Plot, Bars]:
-    """Several files: Hits@10 and final positions of each. One file: its measures, positions of three rounds."""
+    """Plot and histogram: for several files Hits@10 and final positions, for one its measures and three rounds."""
     gallery = evaluated[0][0]["gallery"]
     if len(evaluated) > 1:
         lettered = dict(zip(letters, evaluated, strict=True))
         lines = {
             letter: [row[HITS] for row in metrics["rounds"]] for letter, (metrics, _) in lettered.items()
         }
-        places = {
+        final_ranks = {
             letter: [dialog["turns"][-1]["rank"] for dialog in dialogs]
             for letter, (_, dialogs) in lettered.items()
         }
-        return rounds_plot(lines), rank_histograms(places, gallery)
+        return rounds_plot(lines), rank_histograms(final_ranks, gallery)
     ((metrics, dialogs),) = evaluated
     last = len(metrics["rounds"]) - 1
     lines = {key: [row[key] for row in metrics["rounds"]] for key in (HITS, "R@10", "R@1")}
@@ -98,16 +98,16 @@ def _round_figures(evaluated: Evaluated, letters: Sequence[str]) -> tuple[Plot, 
 def _round_groups(
     evaluated: Evaluated, names: Sequence[str], products: Products, shown: int, seed: int
 ) -> tuple[list[Group], Filters]:
-    """The articles of the chosen dialogs, grouped over all files, and their filters."""
+    """Articles of the selected dialogs of all files, in groups, and their filters."""
     groups: dict[str, Group] = {}
     kinds: list[set[str]] = []
     before = 0
     for number, (metrics, dialogs) in enumerate(evaluated):
-        for title, hint, places in choose(dialogs, list(range(len(dialogs))), shown // len(evaluated), seed):
-            for place in places:
-                kinds.append({outcome(dialogs[place]), f"c{number}"})
+        for title, hint, selected in choose(dialogs, list(range(len(dialogs))), shown // len(evaluated), seed):
+            for row in selected:
+                kinds.append({outcome(dialogs[row]), f"c{number}"})
                 article = dialog_article(
-                    before + place, dialogs[place], metrics["gallery"], products, kinds[-1]
+                    before + row, dialogs[row], metrics["gallery"], products, kinds[-1]
                 )
                 groups.setdefault(title, Group(title, hint, [])).articles.append(article)
         before += len(dialogs)

@@ -1,4 +1,4 @@
-"""The page that compares two runs dialog by dialog: products shown, feedback, and ranks of the target."""
+"""Page that compares two runs dialog by dialog: products shown, feedback, and ranks of the target."""
 
 import math
 import random
@@ -19,7 +19,7 @@ _NEAR = {"both": "both", "onlya": "only A", "onlyb": "only B", "neither": "neith
 
 
 class PairArticle(NamedTuple):
-    """The dialogs of both runs with one target; `classes` are the CSS classes that filters ask for."""
+    """Dialogs of both runs with the same target; `classes` are the CSS classes used by the filters."""
 
     number: int
     classes: set[str]
@@ -43,8 +43,8 @@ def write_compare_page(
     """Write the page of two runs, A and B, whose dialogs have the same targets in the same order.
 
     The runs are compared after `turn`, counted from 1; `finding` is the result in one sentence. A third of the
-    dialogs are those with the largest lead of A, a third those of B, the others random by `seed`. Raises UserError
-    where the page cannot be written.
+    dialogs have the largest lead of A, a third the largest lead of B; the others are drawn with `seed`. Raises
+    UserError if the page cannot be written.
     """
     products = Products(cards)
     pairs = [(_until(first, turn), _until(second, turn)) for first, second in zip(*dialogs, strict=True)]
@@ -78,7 +78,7 @@ def _end(dialog: dict) -> int:
 
 
 def _lead(pair: tuple[dict, dict]) -> float:
-    """Lead of A over B: the log ratio of their positions, as 40th to 1st is more than 4,000th to 3,000th."""
+    """Lead of A over B: log ratio of the positions, so that 40th to 1st counts more than 4,000th to 3,000th."""
     return math.log((_end(pair[1]) + 1) / (_end(pair[0]) + 1))
 
 
@@ -104,13 +104,13 @@ def _versus_figures(
 def _pair_groups(
     pairs: Sequence[tuple[dict, dict]], products: Products, shown: int, seed: int
 ) -> tuple[list[Group], Filters]:
-    """The articles of the chosen pairs, and their filters."""
+    """Articles of the selected pairs, and their filters."""
     chosen = _choose_pairs(pairs, shown, seed)
-    kinds = {place: _kinds(pairs[place]) for *_, places in chosen for place in places}
+    kinds = {row: _kinds(pairs[row]) for *_, rows in chosen for row in rows}
     groups = [
-        Group(title, hint, [_pair_article(place, pairs[place], products, kinds[place]) for place in places])
-        for title, hint, places in chosen
-        if places
+        Group(title, hint, [_pair_article(row, pairs[row], products, kinds[row]) for row in rows])
+        for title, hint, rows in chosen
+        if rows
     ]
     facets = {"Higher final position": _WINNER, f"Target in the final top {TOP}": _NEAR}
     return groups, article_filters(facets, list(kinds.values()))
@@ -119,13 +119,13 @@ def _pair_groups(
 def _choose_pairs(
     pairs: Sequence[tuple[dict, dict]], shown: int, seed: int
 ) -> list[tuple[str, str, list[int]]]:
-    """Title, hint and places of the dialogs where A leads, where B leads, and of random ones; none twice."""
+    """Title, hint and rows of the dialogs where A leads, where B leads, and of random ones; none twice."""
     few = min(shown, len(pairs)) // 3
     leads = [_lead(pair) for pair in pairs]
-    ordered = sorted(range(len(pairs)), key=lambda place: -leads[place])
-    for_a = [place for place in ordered[:few] if leads[place] > 0]
-    for_b = [place for place in ordered[::-1][:few] if leads[place] < 0]
-    rest = [place for place in range(len(pairs)) if place not in {*for_a, *for_b}]
+    ordered = sorted(range(len(pairs)), key=lambda row: -leads[row])
+    for_a = [row for row in ordered[:few] if leads[row] > 0]
+    for_b = [row for row in ordered[::-1][:few] if leads[row] < 0]
+    rest = [row for row in range(len(pairs)) if row not in {*for_a, *for_b}]
     others = sorted(random.Random(seed).sample(rest, min(len(rest), shown - len(for_a) - len(for_b))))
     hint = "by the ratio of the final positions"
     return [
@@ -142,6 +142,6 @@ def _kinds(pair: tuple[dict, dict]) -> set[str]:
     return {near, "wa" if lead > 0 else "wb" if lead < 0 else "same"}
 
 
-def _pair_article(place: int, pair: tuple[dict, dict], products: Products, kinds: set[str]) -> PairArticle:
+def _pair_article(row: int, pair: tuple[dict, dict], products: Products, kinds: set[str]) -> PairArticle:
     target = products.card(pair[0]["target"])
-    return PairArticle(place, kinds, target, shown_turns(pair[0], products), shown_turns(pair[1], products))
+    return PairArticle(row, kinds, target, shown_turns(pair[0], products), shown_turns(pair[1], products))

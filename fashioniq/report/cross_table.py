@@ -1,4 +1,4 @@
-"""The table of every user with every retriever: measures at every turn and on average, over seeds."""
+"""Table of all combinations of users and retrievers: measures per turn and averaged, over seeds."""
 
 from collections.abc import Callable, Sequence
 from statistics import fmean, stdev
@@ -6,7 +6,7 @@ from typing import Any
 
 from fashioniq.report.tables import csv_table, label, latex_table, rounded, text_table
 
-PAPER_MEASURES = ("P", "R@10", "R@50")  # those of the paper's table; the CSV has all
+PAPER_MEASURES = ("P", "R@10", "R@50")  # measures of the paper's table; the CSV file has all
 NAMES = ("attributes", "user", "retriever")
 
 
@@ -30,30 +30,30 @@ def _over_seeds(
 ) -> dict[str, Any]:
     measures = list(evaluations[0]["average"])
 
-    def each(places: Sequence[dict[str, float]]) -> dict[str, float]:
-        return {name: statistic([place[name] for place in places]) for name in measures}
+    def over_seeds(seeds: Sequence[dict[str, float]]) -> dict[str, float]:
+        return {name: statistic([one[name] for one in seeds]) for name in measures}
 
     by_turn = zip(*(one["turns"] for one in evaluations), strict=True)
     return {
-        "turns": [{"turn": turns[0]["turn"], **each(turns)} for turns in by_turn],
-        "average": each([one["average"] for one in evaluations]),
+        "turns": [{"turn": turns[0]["turn"], **over_seeds(turns)} for turns in by_turn],
+        "average": over_seeds([one["average"] for one in evaluations]),
     }
 
 
 def cross_text(rows: Sequence[dict[str, Any]]) -> str:
-    """The table as plain text, a section for each measure."""
-    header, sections = _as_read(rows)
+    """Table as plain text with a section for each measure."""
+    header, sections = _header_and_sections(rows)
     return text_table(header, sections, left=1 + len(NAMES))
 
 
 def cross_latex(rows: Sequence[dict[str, Any]]) -> str:
-    """The table as LaTeX."""
-    header, sections = _as_read(rows)
+    """Table as LaTeX."""
+    header, sections = _header_and_sections(rows)
     return latex_table(header, [row for section in sections for row in section], left=1 + len(NAMES))
 
 
 def cross_csv(rows: Sequence[dict[str, Any]]) -> str:
-    """All measures as CSV, one per line, unrounded."""
+    """All measures as CSV, one per line, not rounded."""
     lines = [
         [measure, *(row[name] for name in NAMES), column, means[measure], spread.get(measure), row["seeds"]]
         for row in rows
@@ -64,7 +64,7 @@ def cross_csv(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _columns(row: dict[str, Any]) -> list[tuple[str, dict[str, float], dict[str, float]]]:
-    """Per turn, then averaged over turns: the column's name, the measures and their deviations."""
+    """Name, measures and deviations of each column: one per turn, then the average over turns."""
     spread = row["deviation"] or {"turns": [{} for _ in row["turns"]], "average": {}}
     turns = [
         (f"turn {turn['turn']}", turn, other)
@@ -73,7 +73,7 @@ def _columns(row: dict[str, Any]) -> list[tuple[str, dict[str, float], dict[str,
     return [*turns, ("mean", row["average"], spread["average"])]
 
 
-def _as_read(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[list[str]]]]:
+def _header_and_sections(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[list[str]]]]:
     header = ["measure", *NAMES, *(column for column, *_ in _columns(rows[0]))]
     sections = [
         [[label(name), *(row[key] for key in NAMES), *_cells(row, name)] for row in rows] for name in PAPER_MEASURES

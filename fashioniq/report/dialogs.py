@@ -1,4 +1,4 @@
-"""Dialogs in the form that the templates need: which are shown, their turns and their outcome."""
+"""Values of dialogs for the templates: which dialogs are shown, their turns and their outcome."""
 
 import random
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from fashioniq.report.products import Card, Products
 
 TOP = 10
 OUTCOMES = {"first": "found", "ten": f"in the top {TOP}", "never": f"never in the top {TOP}"}
-MOST_DIALOGS = 120  # per page; with PICTURE_BYTES this keeps a page under 10 MB
+MAX_DIALOGS = 120  # per page; with PICTURE_BYTES this keeps a page under 10 MB
 
 
 class ShownTurn(NamedTuple):
@@ -19,11 +19,11 @@ class ShownTurn(NamedTuple):
     hit: bool
     words: str
     rank: int
-    up: int | None  # by how much the rank improved; None at the first turn
+    up: int | None  # improvement of the rank; None in the first turn
 
 
 class DialogArticle(NamedTuple):
-    """One dialog; `classes` are for the filters, `found` is the first turn before the last with rank 0."""
+    """One dialog; `classes` are used by the filters, `found` is the first turn before the last with rank 0."""
 
     number: int
     classes: set[str]
@@ -49,7 +49,7 @@ def outcome(dialog: dict[str, Any]) -> str:
 
 
 def shown_turns(dialog: dict[str, Any], products: Products) -> list[ShownTurn]:
-    """The turns of a dialog, a line of dialogs.jsonl."""
+    """Turns of a dialog, which is a line of dialogs.jsonl."""
     ranks = [turn["rank"] for turn in dialog["turns"]]
     ups = [None, *(before - rank for before, rank in pairwise(ranks))]
     return [
@@ -63,25 +63,27 @@ def shown_turns(dialog: dict[str, Any], products: Products) -> list[ShownTurn]:
 def dialog_article(
     number: int, dialog: dict[str, Any], gallery: int, products: Products, classes: set[str]
 ) -> DialogArticle:
-    """The article of a dialog, a line of dialogs.jsonl; `number` is unique on its page and counts from 0."""
-    found = next((place for place, turn in enumerate(dialog["turns"][:-1]) if turn["rank"] == 0), None)
+    """Article of a dialog, which is a line of dialogs.jsonl; `number` is unique on its page, from 0."""
+    found = next((number for number, turn in enumerate(dialog["turns"][:-1]) if turn["rank"] == 0), None)
     turns, target = shown_turns(dialog, products), products.card(dialog["target"])
     top = [(products.card(name), name == dialog["target"]) for name in dialog.get("top", [])]
-    return DialogArticle(number, classes, gallery, target, turns, top, found)
+    return DialogArticle(
+        number=number, classes=classes, gallery=gallery, target=target, turns=turns, top=top, found=found
+    )
 
 
 def choose(
     dialogs: Sequence[dict], candidates: list[int], shown: int, seed: int
 ) -> list[tuple[str, str, list[int]]]:
-    """Title, hint and places of the best, the worst and random dialogs among `candidates`; none twice."""
+    """Title, hint and rows of the best, the worst and random dialogs among `candidates`; none twice."""
     shown = max(0, min(shown, len(candidates)))
     few = shown // 4
     ordered = sorted(
         candidates,
-        key=lambda place: (dialogs[place]["turns"][-1]["rank"], -dialogs[place]["turns"][0]["rank"]),
+        key=lambda row: (dialogs[row]["turns"][-1]["rank"], -dialogs[row]["turns"][0]["rank"]),
     )
     best, worst = ordered[:few], ordered[len(ordered) - few :][::-1]
-    rest = [place for place in candidates if place not in {*best, *worst}]
+    rest = [row for row in candidates if row not in {*best, *worst}]
     others = sorted(random.Random(seed).sample(rest, shown - 2 * few))
     return [
         ("Best", "highest final position; largest improvement first", best),

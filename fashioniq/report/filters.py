@@ -1,4 +1,4 @@
-"""Filters of the articles on a page: radio buttons that hide articles by CSS rules, without a script."""
+"""Filters of the articles on a page: radio buttons and CSS rules that hide articles, without a script."""
 
 from collections.abc import Mapping, Sequence
 from itertools import product
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Choice(NamedTuple):
-    """A button: the class of the articles that it keeps, its label, and the number of these articles."""
+    """A button: the CSS class of the articles that it keeps, its label, and the number of these articles."""
 
     kind: str
     label: str
@@ -21,7 +21,7 @@ class Question(NamedTuple):
 
 
 class Filters(NamedTuple):
-    """Rows of buttons, number of articles, and each set of classes that can be picked: (classes, no match)."""
+    """Rows of buttons, number of articles, and each combination of classes with whether it matches no article."""
 
     questions: list[Question]
     total: int
@@ -29,16 +29,16 @@ class Filters(NamedTuple):
 
 
 def article_filters(facets: Mapping[str, Mapping[str, str]], kinds: Sequence[set[str]]) -> Filters:
-    """The filters of articles whose classes are `kinds`.
+    """Filters of articles with the CSS classes `kinds`.
 
-    `facets` maps each question to its answers, {class of article: label}. A question with the same answer for
-    all articles is left out.
+    `facets` maps each question to its choices, {CSS class: label}. A question with a single choice among these
+    articles is left out.
     """
     asked = {text: choices for text, choices in facets.items() if len(set().union(*kinds) & {*choices}) > 1}
     questions = [
         Question(
             text,
-            [Choice(kind, label, sum(kind in some for some in kinds)) for kind, label in choices.items()],
+            [Choice(kind, label, sum(kind in classes for classes in kinds)) for kind, label in choices.items()],
         )
         for text, choices in asked.items()
     ]
@@ -46,5 +46,5 @@ def article_filters(facets: Mapping[str, Mapping[str, str]], kinds: Sequence[set
         [kind for kind in picked if kind]
         for picked in product(*(["", *choices] for choices in asked.values()))
     ]
-    picked = [(wanted, not any({*wanted} <= some for some in kinds)) for wanted in combinations if wanted]
+    picked = [(wanted, not any({*wanted} <= classes for classes in kinds)) for wanted in combinations if wanted]
     return Filters(questions, len(kinds), picked)

@@ -1,4 +1,4 @@
-"""The page of a live dialog, which refreshes itself until the dialog ends."""
+"""Page of a live dialog, which reloads itself until the dialog ends."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,9 +17,9 @@ def write_live_page(
     *,
     ended: bool,
 ) -> None:
-    """Write the page: the replies so far, the question asked, and the products found with their pictures.
+    """Write the page: the replies so far, the question, and the products found with their pictures.
 
-    The product `offered`, by its id, is outlined. Raises UserError where the page cannot be written.
+    The product with the id `offered` has an outline. Raises UserError if the page cannot be written.
     """
     cards = Products(
         ItemCards(

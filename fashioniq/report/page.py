@@ -1,10 +1,10 @@
-"""The page of a dialog evaluation: one HTML file with its measures and dialogs to look at."""
+"""Page of a dialog evaluation: one HTML file with its measures and some of its dialogs."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fashioniq.report.dialogs import MOST_DIALOGS, OUTCOMES, Group, choose, dialog_article, outcome
+from fashioniq.report.dialogs import MAX_DIALOGS, OUTCOMES, Group, choose, dialog_article, outcome
 from fashioniq.report.filters import Filters, article_filters
 from fashioniq.report.plots import rank_histograms, turn_plot
 from fashioniq.report.products import ItemCards, Products
@@ -15,15 +15,15 @@ from fashioniq.report.templates import write_page
 def write_dialog_page(
     path: Path, metrics: dict, dialogs: list[dict], cards: ItemCards, dialogs_shown: int = 24, seed: int = 0
 ) -> None:
-    """Write the page of `metrics.json` and of the dialogs behind it.
+    """Write the page of `metrics.json` and its dialogs.
 
-    A quarter of the dialogs shown are the best, a quarter the worst, the others random by `seed`; at most 120.
+    A quarter of the dialogs shown are the best, a quarter the worst, the others drawn with `seed`; at most 120.
     Products without a readable picture are shown as a card with their title.
-    Raises UserError where the page cannot be written.
+    Raises UserError if the page cannot be written.
     """
     products = Products(cards)
     groups, filters = _dialog_groups(
-        dialogs, metrics["gallery"], products, min(dialogs_shown, MOST_DIALOGS), seed
+        dialogs, metrics["gallery"], products, min(dialogs_shown, MAX_DIALOGS), seed
     )
     turns = metrics.get("turns") or []
     write_page(
@@ -43,7 +43,7 @@ def write_dialog_page(
 
 
 def _turn_figures(metrics: dict, turns: Sequence[dict], dialogs: Sequence[dict]) -> dict[str, Any]:
-    """The table, the plot and the histogram by turn; empty without turns."""
+    """Table, plot and histogram by turn; empty without turns."""
     if not turns:
         return {}
     keys = [key for key, value in turns[0].items() if isinstance(value, int | float)]
@@ -66,19 +66,19 @@ def _turn_figures(metrics: dict, turns: Sequence[dict], dialogs: Sequence[dict])
 def _dialog_groups(
     dialogs: Sequence[dict], gallery: int, products: Products, shown: int, seed: int
 ) -> tuple[list[Group], Filters]:
-    """The articles of the chosen dialogs, and their filters."""
-    chosen = choose(dialogs, [place for place, dialog in enumerate(dialogs) if dialog["turns"]], shown, seed)
-    places = [place for *_, places in chosen for place in places]
-    names = sorted({dialogs[place].get("category", "") for place in places})
+    """Articles of the selected dialogs, and their filters."""
+    chosen = choose(dialogs, [row for row, dialog in enumerate(dialogs) if dialog["turns"]], shown, seed)
+    selected = [row for *_, rows in chosen for row in rows]
+    names = sorted({dialogs[row].get("category", "") for row in selected})
     kinds = {
-        place: {outcome(dialogs[place]), f"c{names.index(dialogs[place].get('category', ''))}"}
-        for place in places
+        row: {outcome(dialogs[row]), f"c{names.index(dialogs[row].get('category', ''))}"}
+        for row in selected
     }
     groups = [
         Group(
             title,
             hint,
-            [dialog_article(place, dialogs[place], gallery, products, kinds[place]) for place in members],
+            [dialog_article(row, dialogs[row], gallery, products, kinds[row]) for row in members],
         )
         for title, hint, members in chosen
         if members
@@ -88,7 +88,7 @@ def _dialog_groups(
 
 
 def run_facts(metrics: dict, number: int) -> list[tuple[str, str]]:
-    """Name and formatted value of the single values in `metrics.json`."""
+    """Names and formatted values of the entries of `metrics.json` that are neither lists nor objects."""
     single = {
         key: value for key, value in metrics.items() if value is None or isinstance(value, str | int | float)
     }

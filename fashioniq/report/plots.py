@@ -1,4 +1,4 @@
-"""Plots for the pages: inline SVG that takes its colours and font from the page, and histograms as tables."""
+"""Plots for the pages: inline SVG with the colours and font of the page, and histograms as tables."""
 
 import io
 import re
@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-# Matplotlib draws with these fixed colours, which then become the page's: one plot suits light and dark.
+# Matplotlib draws in placeholder colours, which _for_page replaces by those of the page, light or dark.
 _INK, _FIRST, _SECOND, _THIRD = "#010203", "#010204", "#010205", "#010206"
 _PAGE_COLOURS = {
     _INK: "currentColor",
@@ -22,8 +22,8 @@ _PAGE_COLOURS = {
 }
 _SETTINGS: Any = {"svg.fonttype": "none", "svg.hashsalt": "fashioniq", "font.size": 10, "text.color": _INK}
 _RANK_STEPS = (1, 5, 10, 50, 100, 500, 1000, 5000, 10_000, 50_000, 100_000)
-_WIDTH = 4.7  # inches of 72 units: text of size 10 is 10 pixels high on a phone
-_LABEL_GAP = 7.0  # percent between the labels of two lines
+_WIDTH = 4.7  # inches; at 72 units per inch, text of size 10 is 10 pixels high on a phone
+_LABEL_GAP = 7.0  # minimum distance of two labels in percent
 
 
 class Plot(NamedTuple):
@@ -44,21 +44,22 @@ class _Line(NamedTuple):
 
 
 def turn_plot(turns: Sequence[dict[str, Any]]) -> Plot:
-    """P, R@50 and R@10 in percent over the turns. A measure that some turn lacks is left out."""
+    """Line plot of P, R@50 and R@10 in percent over the turns. A measure missing in any turn is left out."""
     styles = (("P", _FIRST, "o"), ("R@50", _THIRD, "s"), ("R@10", _SECOND, "^"))
-    return _line_plot([line for key, colour, marker in styles for line in _line(key, turns, colour, marker)])
+    return _line_plot([line for key, colour, marker in styles for line in _line(key, turns, colour=colour, marker=marker)])
 
 
 def versus_plot(first: Sequence[dict[str, Any]], second: Sequence[dict[str, Any]]) -> Plot:
-    """P and R@10 in percent over the turns of two runs, A solid and B dashed."""
+    """Line plot of P and R@10 in percent over the turns of two runs, A solid and B dashed."""
     lines: list[_Line] = []
     for key, marker in (("P", "o"), ("R@10", "^")):
-        lines += _line(key, first, _FIRST, marker, "A") + _line(key, second, _SECOND, marker, "B", "--")
+        lines += _line(key, first, colour=_FIRST, marker=marker, run="A")
+        lines += _line(key, second, colour=_SECOND, marker=marker, run="B", dash="--")
     return _line_plot(lines)
 
 
 def rounds_plot(rounds: Mapping[str, Sequence[float]]) -> Plot:
-    """Percent over the rounds, counted from 0, one line per name."""
+    """Line plot of percent over the rounds, counted from 0, with one line per name."""
     styles = [
         (colour, marker, dash)
         for dash in ("-", "--", ":")
@@ -72,18 +73,18 @@ def rounds_plot(rounds: Mapping[str, Sequence[float]]) -> Plot:
 
 
 def _line(
-    key: str, turns: Sequence[dict[str, Any]], colour: str, marker: str, run: str = "", dash: str = "-"
+    key: str, turns: Sequence[dict[str, Any]], *, colour: str, marker: str, run: str = "", dash: str = "-"
 ) -> list[_Line]:
     if not turns or not all(key in turn for turn in turns):
         return []
     return [
         _Line(
-            f"{run} {key}".strip(),
-            [turn["turn"] for turn in turns],
-            [turn[key] for turn in turns],
-            colour,
-            marker,
-            dash,
+            name=f"{run} {key}".strip(),
+            turns=[turn["turn"] for turn in turns],
+            values=[turn[key] for turn in turns],
+            colour=colour,
+            marker=marker,
+            dash=dash,
         )
     ]
 
@@ -122,7 +123,7 @@ def _line_plot(lines: Sequence[_Line], unit: str = "turn") -> Plot:
 
 
 class BarRow(NamedTuple):
-    """A range of positions and the number of dialogs per column with the target there; `near`: the top ten."""
+    """A range of positions, and per column the number of dialogs with the target there; `near`: in the top ten."""
 
     positions: str
     near: bool
@@ -138,7 +139,7 @@ class Bars(NamedTuple):
 
 
 def rank_histograms(columns: Mapping[str, Sequence[int]], gallery: int) -> Bars:
-    """Number of dialogs by position of the target, one column per name. Ranks start at 0, positions at 1."""
+    """Histogram of dialogs by position of the target, one column per name. Ranks start at 0, positions at 1."""
     last = max([gallery, *(rank + 1 for ranks in columns.values() for rank in ranks)])
     ends = [step for step in _RANK_STEPS if step < last] + [last]
     starts = [1, *(end + 1 for end in ends[:-1])]
@@ -150,15 +151,15 @@ def rank_histograms(columns: Mapping[str, Sequence[int]], gallery: int) -> Bars:
 
 
 def _spread(heights: Sequence[float]) -> list[float]:
-    """Move overlapping labels apart, within the plot; the others stay."""
-    order = sorted(range(len(heights)), key=lambda place: heights[place])
+    """Move overlapping labels apart within the plot; other labels keep their position."""
+    order = sorted(range(len(heights)), key=lambda index: heights[index])
     moved = list(heights)
     for below, above in pairwise(order):
         moved[above] = max(moved[above], moved[below] + _LABEL_GAP)
     ceiling = 100.0
-    for place in reversed(order):
-        moved[place] = min(moved[place], ceiling)
-        ceiling = moved[place] - _LABEL_GAP
+    for index in reversed(order):
+        moved[index] = min(moved[index], ceiling)
+        ceiling = moved[index] - _LABEL_GAP
     return moved
 
 
@@ -179,7 +180,7 @@ def _svg(name: str, description: str, height: float, draw: Callable[[Axes], None
 
 
 def _for_page(text: str, name: str, description: str) -> Plot:
-    """Keep the shapes alone, prefix their ids with `name`, and take colours and font from the page."""
+    """Keep only the shapes, prefix their ids with `name`, and use the colours and font of the page."""
     text = re.sub(
         r"<metadata>.*?</metadata>|<style.*?</style>", "", text[text.index("<svg") :], flags=re.DOTALL
     )

@@ -1,4 +1,4 @@
-"""Products on a page: their pictures, each embedded once, or a card with their title."""
+"""Products on a page: pictures, each embedded once, or cards with the title."""
 
 import base64
 import io
@@ -10,8 +10,8 @@ from fashioniq.data.cards import ItemCards
 from fashioniq.data.images import UnreadableImage, load_image
 from fashioniq.report.templates import clipped
 
-PICTURE_BYTES = 7_000_000  # for all pictures of a page, in base64
-THUMBNAIL = 128
+PICTURE_BYTES = 7_000_000  # budget of all pictures on a page, in bytes of base64
+THUMBNAIL = 128  # pixels per side
 
 
 class Card(NamedTuple):
@@ -23,10 +23,10 @@ class Card(NamedTuple):
 
 
 class Products:
-    """The cards of the products on one page, and their pictures.
+    """Cards of the products on one page, and their pictures.
 
     `pictures` are JPEGs in base64; the CSS class `p7` shows `pictures[7]`. `without_picture` counts products
-    without a readable picture, `over_budget` pictures that were left out to keep the page small.
+    without a readable picture, `over_budget` counts pictures left out to keep the page small.
     """
 
     def __init__(self, cards: ItemCards) -> None:
@@ -38,7 +38,7 @@ class Products:
         self._bytes = 0
 
     def card(self, name: str) -> Card:
-        """The card of a product; the id stands in for a missing title."""
+        """Card of a product; the id replaces a missing title."""
         if name not in self._classes:
             self._classes[name] = self._embed(name)
         words = [clipped(word) for word in self._cards.attributes.get(name, [])]

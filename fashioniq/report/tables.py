@@ -1,4 +1,4 @@
-"""Tables for people, spreadsheets and papers, and how measures are labelled and rounded in all of them."""
+"""Tables as text, CSV and LaTeX, and the labels and decimals of measures in them."""
 
 import csv
 import io
@@ -13,7 +13,7 @@ from tabulate import SEPARATING_LINE, tabulate
 
 from fashioniq.metrics.measures import measure
 
-WIDE = 200  # characters of a printed table that is not on a terminal
+WIDE = 200  # characters per line if the output is not a terminal
 RANKS_COUNT = "Mean and median rank start at 0 (best)."
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -26,7 +26,7 @@ _LATEX |= {sign: "\\" + sign for sign in "&%$#_{}"}
 
 
 def label(name: str) -> str:
-    """A measure's name as people read it; another name is its own label."""
+    """Label of a measure; any other name is its own label."""
     try:
         return measure(name).label
     except ValueError:
@@ -34,7 +34,7 @@ def label(name: str) -> str:
 
 
 def rounded(name: str, value: float | None) -> str:
-    """A measure's value with its decimals, two for an unknown measure; – for None."""
+    """Value with the decimals of its measure, two for an unknown measure; – for None."""
     if value is None:
         return "–"
     try:
@@ -45,7 +45,7 @@ def rounded(name: str, value: float | None) -> str:
 
 
 def success_line(success: dict[str, Any]) -> str:
-    """A sentence: how many dialogs found their target, and how soon."""
+    """Line about the share of dialogs that ranked their target first, and after how many turns."""
     soon = (
         f", after {success['mean_turns']:.2f} turns on average" if success["mean_turns"] is not None else ""
     )
@@ -53,15 +53,15 @@ def success_line(success: dict[str, Any]) -> str:
 
 
 def csv_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """A table as comma-separated values; None is an empty cell."""
+    """Table as comma-separated values; None is an empty cell."""
     written = io.StringIO()
     csv.writer(written, lineterminator="\n").writerows([header, *rows])
     return written.getvalue()
 
 
 def text_table(header: Sequence[str], sections: Sequence[Sequence[Sequence[str]]], left: int = 1) -> str:
-    """A table as plain text with an empty line before each section of rows; the `left` first columns to the left."""
-    # The header is a row here: tabulate would widen the columns under it.
+    """Table as plain text with an empty line before each section; the first `left` columns are left-aligned."""
+    # The header is passed as a row, since tabulate would widen its columns.
     rows = [header, *(row for section in sections for row in (SEPARATING_LINE, *section))]
     alignment = ["left"] * left + ["right"] * (len(header) - left)
     return tabulate(rows, tablefmt="plain", colalign=alignment, disable_numparse=True) + "\n"
@@ -70,7 +70,7 @@ def text_table(header: Sequence[str], sections: Sequence[Sequence[Sequence[str]]
 def print_table(
     header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1, title: str = "", last: Sequence[str] | None = None
 ) -> None:
-    """Print a table: the `left` first columns to the left, the others to the right; a gap above the `last` row."""
+    """Print a table. The first `left` columns are left-aligned, the others right; a line precedes the `last` row."""
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, title=title or None, title_justify="left")
     for number, name in enumerate(header):
         text = number < left
@@ -82,12 +82,12 @@ def print_table(
         table.add_row(*last)
     console = Console(markup=False, emoji=False, highlight=False)
     if not console.is_terminal:
-        console.width = WIDE  # in a file, lines need no breaks
+        console.width = WIDE  # in a file, long lines are not broken
     console.print(table)
 
 
 def latex_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
-    """A table as a LaTeX tabular that needs no package; the `left` first columns to the left."""
+    """Table as a LaTeX tabular without packages; the first `left` columns are left-aligned."""
     first, *others = (" & ".join(map(_latex, row)) + r" \\" for row in (header, *rows))
     columns = "l" * left + "r" * (len(header) - left)
     return "\n".join(

@@ -1,4 +1,4 @@
-"""The Jinja2 environment of all pages, and how a page becomes a file that needs no network and no script."""
+"""Jinja2 environment of the pages. A page is one file without scripts that loads nothing from the network."""
 
 from functools import cache
 from importlib.resources import files
@@ -11,12 +11,12 @@ from markupsafe import Markup
 from fashioniq.files import write_text
 from fashioniq.report.tables import label, rounded
 
-MOST_LETTERS = 240  # of a title or an utterance
+MAX_CHARACTERS = 240  # of a title or an utterance
 
 
 @cache
 def environment() -> Environment:
-    """Templates of `report/templates/`: values are escaped, and a missing value is an error."""
+    """Environment of `report/templates/`; values are escaped, and a missing value is an error."""
     made = Environment(
         loader=PackageLoader("fashioniq.report"),
         autoescape=True,
@@ -34,21 +34,21 @@ def environment() -> Environment:
 
 
 def write_page(path: Path, template: str, **values: Any) -> None:
-    """Write the page that `template` makes of the values. Raises UserError where it cannot be written."""
+    """Render a template and write the page. Raises UserError if it cannot be written."""
     write_text(path, environment().get_template(template).render(values))
 
 
 def clipped(text: str) -> str:
-    """The text, shortened to at most MOST_LETTERS characters."""
-    return text if len(text) <= MOST_LETTERS else text[: MOST_LETTERS - 1] + "…"
+    """Text, shortened to at most MAX_CHARACTERS characters."""
+    return text if len(text) <= MAX_CHARACTERS else text[: MAX_CHARACTERS - 1] + "…"
 
 
 def ordinal(number: int) -> str:
-    """1st, 2nd, 3rd, 4th …"""
+    """Ordinal number: 1st, 2nd, 3rd, 4th …"""
     ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number:,}{ending}"
 
 
 def thousands(number: int) -> str:
-    """The number with a comma between groups of three digits."""
+    """Number with a comma between groups of three digits."""
     return f"{number:,}"

@@ -1,7 +1,8 @@
-"""Systems that talk with a person or a simulated user: one kind of system a file.
+"""Dialog systems, one kind per file.
 
-A module of a system has `build(options) -> list[Task]`, the dialogs of its evaluation, and unless its options are among those of
-`fashioniq.config.SYSTEMS`, a dataclass `Options` with them. Trained ones also have `load`, which makes the System of a run.
+The module of a system has a function `build(options) -> list[Task]`, which returns the dialogs of its evaluation.
+A module outside this package also has a dataclass `Options`; the options of the package's own systems are in
+`fashioniq.config.SYSTEMS`. A module for trained runs also has `load`, which returns the System of a run.
 """
 
 import importlib
@@ -15,19 +16,22 @@ from fashioniq.loop.rollout import System
 from fashioniq.systems import chatir, fashion_iq
 from fashioniq.systems.task import Task
 
-FACTORIES = {"retriever": fashion_iq.load, "dialog encoder": chatir.load}  # by the kind of a run
+FACTORIES = {"retriever": fashion_iq.load, "dialog encoder": chatir.load}  # keys: the kind in model.json
 
 
 def builder(name: str) -> Callable[[Any], list[Task]]:
-    """The `build` of a system: a module of this package such as fashion-iq, or one of your own such as shop.retrieval.
+    """Function `build` of a system: fashion-iq, chatir, plugir, or the name of another Python module.
 
-    Raises UserError where there is no such module, or it has no `build`.
+    Raises UserError if the module cannot be imported or has no `build`.
     """
     module = f"fashioniq.systems.{name.replace('-', '_')}" if name in SYSTEMS else name
     try:
         return importlib.import_module(module).build
     except (ImportError, AttributeError) as error:
-        raise UserError(f"--system {name} has no function build: {error}") from error
+        raise UserError(
+            f"expected a Python module with a function build in --system, found {name}: {error}; correct "
+            "the name"
+        ) from error
 
 
 def load(
@@ -39,7 +43,7 @@ def load(
     data: Path | str | None = None,
     category: str | None = None,
 ) -> System:
-    """The system of a trained run: of train-retriever, train-composer or train-dialog-encoder.
+    """Load the system of a run of train-retriever, train-composer or train-dialog-encoder.
 
         import fashioniq
         from fashioniq import Message
@@ -49,15 +53,15 @@ def load(
         talk = system.hear(talk, system.offer(talk), Message(texts=["is navy with longer sleeves"]))
         print(system.top(talk, 5))
 
-    It searches the products of `split` with features. The data folder, the category and the feature store are
-    those of the training unless given. Raises UserError where a file is missing or does not fit the run.
+    The gallery holds the products of `split` that have features. The data folder, the category and the feature
+    store default to those used in training. Raises UserError if a file is missing or does not match the run.
     """
     run = Path(run)
     if not run.is_dir():
-        raise UserError(f"there is no run {run}: give the folder of a trained run")
+        raise UserError(f"expected a trained run in {run}, found no such folder; give the folder of a run")
     kind = read_json(run / "model.json", "the model of the run", dict).get("kind")
     if kind not in FACTORIES:
-        raise UserError(f"expected a run of a {' or a '.join(FACTORIES)}, found a {kind} in {run}")
+        raise UserError(f"expected a {' or a '.join(FACTORIES)}, found a {kind} in {run}; give another run")
     return FACTORIES[kind](
         run,
         features=None if features is None else Path(features),

@@ -1,4 +1,4 @@
-"""ChatIR's system: the person describes a picture, then the system asks about it, and a text encoder reads all of it."""
+"""ChatIR's system: a person describes an image and answers questions; a text encoder encodes the whole dialog."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -32,49 +32,49 @@ from fashioniq.loop.rollout import System
 from fashioniq.metrics.chat import repetition
 from fashioniq.models.text import RecordedQueries, TextRetriever, unit
 from fashioniq.runs import DialogEncoderRun, read_run
-from fashioniq.systems.places import check_split, first_path, settings_of, store_of
+from fashioniq.systems.run_data import check_split, first_path, settings_of, store_of
 from fashioniq.systems.search_space import (
-    Searched,
-    Source,
-    given,
+    EncoderSource,
+    SearchSpace,
+    encode_search_space,
     picture_paths,
-    read_directions,
-    searched,
+    read_unit_vectors,
+    search_space_of_vectors,
 )
 from fashioniq.systems.task import Batch, Task
 from fashioniq.trained import load_dialog_encoder, pick_device
 from fashioniq.users.recorded import Recorded as RecordedReplies
 
-CANDIDATES = 100  # nearest products that the questions are chosen by
+CANDIDATES = 100  # nearest products considered in choosing a question
 
 
-class Place(NamedTuple):
-    """The catalog of a run, None for a run without a category, and its feature store."""
+class RunData(NamedTuple):
+    """Catalog of a run, None for a run without a category, and its feature store."""
 
     catalog: Catalog | None
     store: FeatureStore
 
 
-def place_of(run: Path, *, features: Path | None, data: Path | None, category: str | None) -> Place:
-    """The data of a run of train-dialog-encoder; what is given takes precedence. Raises UserError where they are missing."""
+def run_data(run: Path, *, features: Path | None, data: Path | None, category: str | None) -> RunData:
+    """Data of a run of train-dialog-encoder; arguments take precedence. Raises UserError if they are missing."""
     read_run(run, DialogEncoderRun)
     settings = settings_of(run)
     own = None if data else first_path(settings.get("features"))
     data, category = data or first_path(settings.get("data")), category or settings.get("category")
     store = store_of(run, data, category, features or own)
-    return Place(Catalog(data, category) if data and category else None, store)
+    return RunData(Catalog(data, category) if data and category else None, store)
 
 
 def load(
     run: Path, *, features: Path | None, split: str, device: str, data: Path | None, category: str | None
 ) -> System:
-    """The system of a run of train-dialog-encoder, which asks the question that splits the candidates best.
+    """Load the system of a run of train-dialog-encoder, which asks the question that splits the candidates best.
 
-    It asks nothing where the catalog has no labels. Without a category all images of the feature store are
-    searched. Raises UserError where a file is missing or does not fit the run.
+    Without labels in the catalog it asks no questions. Without a category the gallery holds all images of the
+    feature store. Raises UserError if a file is missing or does not match the run.
     """
     check_split(split)
-    catalog, store = place_of(run, features=features, data=data, category=category)
+    catalog, store = run_data(run, features=features, data=data, category=category)
     encoder, separator = load_dialog_encoder(run, store)
     encoder.to(pick_device(device)).requires_grad_(False)
     found = store.items(catalog.ids(split) if catalog else store.ids).to(pick_device(device))
@@ -82,12 +82,12 @@ def load(
     gallery = Gallery(Items.without_attributes(found.ids, vectors_ND), vectors_ND)
     cards = cards_of(catalog, store, found.ids) if catalog else ItemCards()
     retriever = TextRetriever(encoder, separator)
-    vocabulary = getattr(encoder, "vocabulary", None)  # CLIP and BLIP read any word
+    vocabulary = getattr(encoder, "vocabulary", None)  # CLIP and BLIP encode any word
     return System(retriever, _asker(catalog, found.ids), gallery, vocabulary, cards)
 
 
 def _asker(catalog: Catalog | None, ids: list[str]) -> Limited:
-    """Questions about the attributes in which the products of a catalog differ, each once."""
+    """Asker of questions about attributes in which the products differ, each at most once."""
     topics = topics_of(catalog.labels, catalog.all_ids()) if catalog else []
     if catalog is None or not topics:
         return Limited(None, 0)
@@ -96,9 +96,9 @@ def _asker(catalog: Catalog | None, ids: list[str]) -> Limited:
 
 
 def build(options: EvalChatIR) -> list[Task]:
-    """The recorded dialogs of each file, whose images are searched for after every round.
+    """Tasks of the recorded dialogs, one for each file; the search space is ranked after every round.
 
-    Raises UserError where a file is missing or does not fit, and for options that exclude each other.
+    Raises UserError if a file is missing or does not match, or if options exclude each other.
     """
     _check(options)
     space = read_search_space(options.search_space)
@@ -106,11 +106,16 @@ def build(options: EvalChatIR) -> list[Task]:
     paths = [Path(path) for path in options.dialogues]
     files = {path.stem: in_search_space(read_dialogues(path, alone), space, path) for path in paths}
     if len(files) < len(paths):
-        raise UserError(f"two of --dialogues have the same name: {', '.join(map(str, paths))}; rename one")
+        raise UserError(
+            f"expected different file names in --dialogues, found {', '.join(map(str, paths))}; rename one"
+        )
     images = picture_paths(options.images, space)
-    source = _searched(options, space, images)
+    source = _search_space(options, space, images)
     if options.images and not images:
-        print(f"note: {options.images} has no picture of the search space, such as {space[0]}: the page shows none")
+        print(
+            f"note: {options.images} has no picture of the search space, such as {space[0]}; the page has "
+            "no pictures"
+        )
     separator = source.joined if options.separator is None else options.separator
     gallery, cards = source.gallery(), ItemCards(images)
     tasks = []
@@ -135,25 +140,25 @@ def build(options: EvalChatIR) -> list[Task]:
 
 
 def _check(options: EvalChatIR) -> None:
-    """Raise UserError unless there is either an encoder, or the vectors of both sides."""
+    """Raise UserError unless either an encoder or vectors of both queries and images are given."""
     if not options.dialogues:
-        raise UserError("no dialogues given: give --dialogues FILE, or several for one table")
+        raise UserError("no dialogs given; give --dialogues FILE, or several files for one table")
     own = bool(options.query_vectors or options.gallery_vectors)
     if own == bool(options.encoder) or bool(options.query_vectors) != bool(options.gallery_vectors):
         raise UserError("give either --encoder, or both --query-vectors and --gallery-vectors")
     if own and (unused := [name for name in ("weights", "features", "separator") if getattr(options, name) is not None]):
-        raise UserError(f"--{unused[0]} needs an --encoder: it cannot be combined with --query-vectors")
+        raise UserError(f"--{unused[0]} needs --encoder; it cannot be combined with --query-vectors")
     if own and len(options.query_vectors) != len(options.dialogues):
-        counts = f"{len(options.query_vectors)} files for {len(options.dialogues)} of --dialogues"
-        raise UserError(f"--query-vectors has {counts}: give one for each")
+        counts = f"expected {len(options.dialogues)}, found {len(options.query_vectors)}"
+        raise UserError(f"--query-vectors needs one file for each of --dialogues: {counts}")
 
 
-def _searched(options: EvalChatIR, space: Sequence[str], images: dict[str, Path]) -> Searched:
+def _search_space(options: EvalChatIR, space: Sequence[str], images: dict[str, Path]) -> SearchSpace:
     device = pick_device(options.device)
     if options.gallery_vectors:
-        return given(options.gallery_vectors, space, device)
-    assert options.encoder is not None, "_check has seen to it"
-    source = Source(
+        return search_space_of_vectors(options.gallery_vectors, space, device)
+    assert options.encoder is not None, "_check requires it"
+    source = EncoderSource(
         options.encoder,
         device,
         options.weights,
@@ -162,18 +167,18 @@ def _searched(options: EvalChatIR, space: Sequence[str], images: dict[str, Path]
         workers=options.workers,
         batch_size=options.batch_size,
     )
-    return searched(source, space, images)
+    return encode_search_space(source, space, images)
 
 
 def _retriever(
-    options: EvalChatIR, source: Searched, separator: str, dialogues: Sequence[Dialogue], *, number: int
+    options: EvalChatIR, source: SearchSpace, separator: str, dialogues: Sequence[Dialogue], *, number: int
 ) -> tuple[Callable[[Sequence[int]], Retriever], dict[str, Any]]:
-    """The retriever of some dialogs, and how many texts of each round exceed the encoder's limit."""
+    """Retriever as a function of the dialogs' numbers, and the number of truncated texts per round."""
     rounds = len(dialogues[0].rounds)
     if source.encoder is None:
         path, size = Path(options.query_vectors[number]), source.vectors_ND.shape[1]
         what = "dialogs × rounds × D of the gallery's vectors"
-        vectors_NTD = read_directions(path, (len(dialogues), rounds, size), what).to(source.vectors_ND.device)
+        vectors_NTD = read_unit_vectors(path, (len(dialogues), rounds, size), what).to(source.vectors_ND.device)
         return lambda rows: RecordedQueries(vectors_NTD[list(rows)]), {"query": f"vectors of {path}"}
     cut = []
     for round in range(rounds):
@@ -191,26 +196,29 @@ def _batches(
     cards: ItemCards,
     name: str,
 ) -> Callable[[Sequence[int]], Batch]:
-    """What gives the dialogs in some rows: who asks and who replies were recorded; the reply to the empty first offer is the caption."""
-    places = gallery.items.positions
-    if missing := [dialogue.image for dialogue in dialogues if dialogue.image not in places]:
-        what = f"{len(missing)} images sought in the dialogs of {name} have no readable picture, such as {missing[0]}"
-        raise UserError(f"{what}: get them first")
+    """Function that returns the dialogs with the given numbers.
+
+    Questions and answers are recorded. The reply to the first offer, which is empty, is the caption.
+    """
+    position_of = gallery.items.positions
+    if missing := [dialogue.image for dialogue in dialogues if dialogue.image not in position_of]:
+        what = f"{len(missing)} target images of {name} have no readable picture, such as {missing[0]}"
+        raise UserError(f"{what}; add the pictures, or remove their dialogs")
 
     def batch(rows: Sequence[int]) -> Batch:
-        some = [dialogues[row] for row in rows]
-        questions, answers = zip(*(zip(*recorded_rounds(dialogue), strict=True) for dialogue in some), strict=True)
+        selected = [dialogues[row] for row in rows]
+        questions, answers = zip(*(zip(*recorded_rounds(dialogue), strict=True) for dialogue in selected), strict=True)
         offers = [Message(texts=texts) if any(texts) else Message() for texts in zip(*questions, strict=True)]
         user = RecordedReplies([Message(texts=texts) for texts in zip(*answers, strict=True)])
         system = System(retriever_of(rows), RecordedOffers(offers), gallery, cards=cards)
-        target_B = torch.tensor([places[dialogue.image] for dialogue in some], device=gallery.vectors_ND.device)
+        target_B = torch.tensor([position_of[dialogue.image] for dialogue in selected], device=gallery.vectors_ND.device)
         return Batch(system, user, target_B, Message())
 
     return batch
 
 
 def _questions(dialogues: Sequence[Dialogue]) -> dict[str, Any] | None:
-    """How often questions repeat in a dialog, and how many rounds have no question mark; None where rounds are whole queries."""
+    """Repetition of questions and number of rounds without a question mark; None if each round is a complete query."""
     if dialogues[0].alone:
         return None
     asked = [[question for question, _ in map(split_round, one.rounds[1:]) if question] for one in dialogues]

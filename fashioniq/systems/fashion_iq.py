@@ -25,7 +25,7 @@ from fashioniq.loop.messages import Message, User
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.models.retriever import Listener
 from fashioniq.runs import RetrieverRun, read_run
-from fashioniq.systems.places import check_split, first_path, settings_of, store_of
+from fashioniq.systems.run_data import check_split, first_path, settings_of, store_of
 from fashioniq.systems.task import Batch, Task
 from fashioniq.trained import load_captioner, load_retriever, pick_device
 from fashioniq.users.captioner import CaptionerUser
@@ -36,9 +36,10 @@ from fashioniq.users.recorded import Recorded
 def load(
     run: Path, *, features: Path | None, split: str, device: str, data: Path | None, category: str | None
 ) -> System:
-    """The system of a run of train-retriever or train-composer; a product is shown once if that was so in training.
+    """Load the system of a run of train-retriever or train-composer.
 
-    Raises UserError where a file is missing or does not fit the run.
+    No product is shown twice if the run was trained with --exclude-shown. Raises UserError if a file is missing or
+    does not match the run.
     """
     check_split(split)
     about, settings = read_run(run, RetrieverRun), settings_of(run)
@@ -55,9 +56,9 @@ def load(
 
 @dataclass(frozen=True)
 class Plan:
-    """The dialogs of an evaluation: targets and first items as positions N, and a user, or the recorded words N×T×L.
+    """Dialogs of an evaluation: targets N and first items N as positions, and a user or recorded words N×T×L.
 
-    `facts` describe the user, `first` is written to first_candidates.json.
+    `facts` describe the user; `first` is written to first_candidates.json.
     """
 
     target_N: Tensor
@@ -69,7 +70,7 @@ class Plan:
     first: dict[str, Any]
 
     def batch(self, system: System, rows: Sequence[int]) -> Batch:
-        """The dialogs in these rows."""
+        """Dialogs with these numbers."""
         row_B = torch.tensor(list(rows), device=self.target_N.device)
         user = self.user or Recorded.of_words(self.words_NTL[row_B])  # type: ignore[index]
         return Batch(system, user, self.target_N[row_B], Message(item_B=self.first_N[row_B]))
@@ -77,7 +78,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Parts:
-    """What the dialogs of an evaluation are made of: the catalog's split and a trained retriever."""
+    """Inputs of an evaluation: the products of a split, and a trained retriever."""
 
     catalog: Catalog
     store: FeatureStore
@@ -88,14 +89,14 @@ class Parts:
 
     @property
     def device(self) -> torch.device:
-        """Where the products are."""
+        """Device of the products' features."""
         return self.items.features_ND.device
 
 
 def build(options: EvalDialogs) -> list[Task]:
-    """The simulated or recorded dialogs of a retriever on a split.
+    """Simulated or recorded dialogs of a retriever on a split.
 
-    Raises UserError where a file is missing or does not fit, and for options that exclude each other.
+    Raises UserError if a file is missing or does not match the run, or if options exclude each other.
     """
     assert options.run is not None, "the folder of the results depends on it"
     parts = _parts(options, options.run)
@@ -105,11 +106,11 @@ def build(options: EvalDialogs) -> list[Task]:
     words = attribute_words(parts.store, parts.items.ids)
     cards = ItemCards(parts.catalog.images, parts.catalog.titles, words)
     system = System(parts.retriever, BestItem(options.exclude_shown), gallery, parts.vocabulary, cards)
-    advice = f"{options.run} has diverged: train it again with a lower --learning-rate"
+    advice = f"{options.run} has diverged; train it again with a lower --learning-rate"
     index = None
     if options.index:
         try:
-            found, index = approximate(gallery, options.index, _some_queries(system, plan, options.batch_size))
+            found, index = approximate(gallery, options.index, _sample_queries(system, plan, options.batch_size))
         except NotFiniteError as error:
             raise UserError(f"the queries are not finite numbers ({error}); {advice}") from error
         system = System(parts.retriever, system.asker, found, parts.vocabulary, cards)
@@ -137,17 +138,29 @@ def _parts(options: EvalDialogs, run: Path) -> Parts:
     retriever, vocabulary, about = load_retriever(run, options.category, store)
     device = pick_device(options.device)
     if about.data.fingerprint != catalog.fingerprint():
-        print(f"note: the splits or captions of {catalog.category} differ from those that {run} was trained on")
+        print(
+            f"note: the splits or captions of {catalog.category} differ from those that {run} was trained on"
+        )
     items = split_items(catalog, store, options.split).to(device)
     if options.exclude_shown and options.turns > len(items):
-        raise UserError(f"--exclude-shown needs at least --turns {options.turns} products, found {len(items)}")
+        raise UserError(
+            f"--exclude-shown with --turns {options.turns} needs {options.turns} products, found "
+            f"{len(items)}; give fewer --turns"
+        )
     if options.user != "human" and about.exclude_shown and not options.exclude_shown:
-        print(f"note: {run} was trained with --exclude-shown; here products may be shown again")
-    return Parts(catalog, store, items, retriever.to(device), vocabulary, about)
+        print(f"note: {run} was trained with --exclude-shown; without it, products may be shown again")
+    return Parts(
+        catalog=catalog,
+        store=store,
+        items=items,
+        retriever=retriever.to(device),
+        vocabulary=vocabulary,
+        about=about,
+    )
 
 
 def _facts(options: EvalDialogs, parts: Parts, plan: Plan, index: dict[str, Any] | None) -> dict[str, Any]:
-    """What metrics.json records about the dialogs."""
+    """Metadata of the dialogs for metrics.json."""
     encoder = parts.store.facts.encoder
     return {
         "data": str(parts.catalog.root),
@@ -168,19 +181,23 @@ def _facts(options: EvalDialogs, parts: Parts, plan: Plan, index: dict[str, Any]
 
 
 @torch.no_grad()
-def _some_queries(system: System, plan: Plan, batch_size: int) -> Tensor:
-    """The queries, Q×D, of one batch of dialogs from all over the plan, searched exactly."""
+def _sample_queries(system: System, plan: Plan, batch_size: int) -> Tensor:
+    """Queries Q×D of one batch of dialogs, spread evenly over the plan; the search is exact."""
     count = len(plan.target_N)
     _, user, target_B, first = plan.batch(system, range(0, count, -(-count // batch_size)))
     return rollout(system, user, target_B, first, plan.turns).query_BTD.flatten(0, 1)
 
 
 def _simulated(options: EvalDialogs, parts: Parts) -> Plan:
-    """Every item is the target once; the user is a captioner, by default the one that the retriever was trained with."""
+    """Plan with each item as the target once. The user is a captioner, by default the one of the training."""
     if options.captions != "each":
-        raise UserError(f"--captions {options.captions} needs recorded captions: give --user human, or leave it out")
+        raise UserError(
+            f"--captions {options.captions} needs recorded captions; add --user human or leave it out"
+        )
     if not (named := options.user or parts.about.user):
-        raise UserError("this retriever was trained without a captioner: give a run of train-captioner with --user")
+        raise UserError(
+            f"{options.run} was trained without a captioner; give a run of train-captioner with --user"
+        )
     run, items, vocabulary = Path(named), parts.items, parts.vocabulary
     captioner, own, about = load_captioner(run, options.category, parts.store)
     user: User = CaptionerUser(captioner.to(parts.device), items, own, vocabulary, options.beam)
@@ -199,32 +216,41 @@ def _simulated(options: EvalDialogs, parts: Parts) -> Plan:
 
 
 def _first_candidates(options: EvalDialogs, items: Items) -> tuple[Tensor, dict[str, Any]]:
-    """For each target another product, the same for every retriever: drawn by the seed, or from an earlier evaluation."""
-    path, places = options.first_candidates, items.positions
+    """For each target a different product, drawn with the seed or read from an earlier evaluation.
+
+    It does not depend on the retriever.
+    """
+    path, position_of = options.first_candidates, items.positions
     if path:
         first = read_json(path, "the first candidates", dict).get("first")
         if not isinstance(first, dict):
-            raise UserError(f"{path} lists no first candidates: give the file of an evaluation with a simulated user")
-        if missing := [name for name in items.ids if str(first.get(name)) not in places or first[name] == name]:
+            raise UserError(
+                f"expected first candidates by target, found none in {path}; give the file of simulated "
+                "dialogs"
+            )
+        if missing := [name for name in items.ids if str(first.get(name)) not in position_of or first[name] == name]:
             what = f"no first candidate in this gallery for {len(missing)} targets, such as {missing[0]}"
-            raise UserError(f"{path} has {what}: give the file of an evaluation of the same split")
+            raise UserError(f"{path} has {what}; give the file of an evaluation of the same split")
     else:
         step_N = torch.randint(1, len(items), (len(items),), generator=torch.Generator().manual_seed(options.seed))
         pairs = zip(items.ids, step_N.tolist(), strict=True)
-        first = {name: items.ids[(place + step) % len(items)] for place, (name, step) in enumerate(pairs)}
+        first = {name: items.ids[(position + step) % len(items)] for position, (name, step) in enumerate(pairs)}
     origin = {"from": str(path)} if path else {"seed": options.seed}
     about = {"split": options.split, "category": canonical(options.category), **origin, "first": first}
-    return torch.tensor([places[first[name]] for name in items.ids]), about
+    return torch.tensor([position_of[first[name]] for name in items.ids]), about
 
 
 def _recorded(options: EvalDialogs, parts: Parts) -> Plan:
-    """The captioned pairs of the split: the candidate is shown first, and the recorded captions are the one turn."""
+    """Plan of the captioned pairs of the split, one turn each: the candidate is shown, the captions are the feedback."""
     if options.first_candidates:
-        raise UserError("--first-candidates needs a simulated user: --user human starts from the candidates of the pairs")
-    places, vocabulary = parts.items.positions, parts.vocabulary
+        raise UserError(
+            "--first-candidates cannot be combined with --user human, which starts from the candidates of "
+            "the pairs"
+        )
+    position_of, vocabulary = parts.items.positions, parts.vocabulary
     pairs = pairs_with_features(parts.catalog, parts.store, options.split)
     rows = [
-        (places[pair.target], places[pair.candidate], text)
+        (position_of[pair.target], position_of[pair.candidate], text)
         for pair in pairs
         for text in (pair.captions if options.captions == "each" else (" and ".join(pair.captions),))
         if pair.target

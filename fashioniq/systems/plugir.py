@@ -1,4 +1,4 @@
-"""PlugIR's released dialogs: each round is the whole query, rewritten by a language model (Lee et al. 2024)."""
+"""PlugIR's released dialogs: each round is a complete query, rewritten by a language model (Lee et al. 2024)."""
 
 from dataclasses import replace
 
@@ -8,5 +8,5 @@ from fashioniq.systems.task import Task
 
 
 def build(options: EvalChatIR) -> list[Task]:
-    """ChatIR's evaluation of recorded dialogs, with the last round alone as the query."""
+    """Tasks of ChatIR's evaluation with the last round alone as the query."""
     return chatir.build(replace(options, query="last"))

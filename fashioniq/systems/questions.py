@@ -1,4 +1,4 @@
-"""Who asks, as the options of make-dialogues and chat name it."""
+"""Askers that the options of make-dialogues and chat select."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,65 +23,80 @@ from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Asker, Retriever
 from fashioniq.models.text import NoSearch, TextRetriever
 from fashioniq.runs import PredictorRun, read_run
-from fashioniq.systems.search_space import Source, searched
+from fashioniq.systems.search_space import EncoderSource, encode_search_space
 from fashioniq.trained import pick_device
 
 ENDPOINT = "endpoint:"
 
 
 def endpoint(settings: Asking, name: str) -> Endpoint:
-    """The model of a name that begins with endpoint:."""
+    """Client of the language model `name`, which begins with endpoint:."""
     return Endpoint(name.removeprefix(ENDPOINT), settings.cache, settings.retries, settings.timeout)
 
 
 def topics(catalog: Catalog | None) -> list[Topic]:
-    """What can be asked of a catalog. Raises UserError where there is none, or nothing to ask."""
+    """Topics of the questions about a catalog. Raises UserError without a catalog or without a topic."""
     if catalog is None:
-        raise UserError("attributes are those of a catalog: give its --category (and --data)")
+        raise UserError("attribute questions and labels need a catalog; give --category (and --data)")
     if not (found := topics_of(catalog.labels, catalog.all_ids())):
-        raise UserError(f"{catalog.root} has no attribute labels of {catalog.category} that differ: there must be attributes/asin2attr.*.json")
+        raise UserError(
+            f"expected attribute labels of {catalog.category} that differ between products, found none in "
+            f"{catalog.root / 'attributes'}; run extract-attributes first"
+        )
     return found
 
 
 def searched_by_text(settings: Asking, catalog: Catalog) -> tuple[Retriever, Gallery]:
-    """The retriever that reads the dialogs, and the products of the split. Raises UserError where no --encoder is given."""
+    """Text retriever and gallery of the split's products. Raises UserError without --encoder."""
     if settings.encoder is None:
-        raise UserError("candidate-aware questions need --encoder: give a run of train-dialog-encoder, or the name of CLIP or BLIP")
+        raise UserError(
+            "candidate-aware questions need --encoder; give a run of train-dialog-encoder, or CLIP or BLIP by name"
+        )
     is_run = (Path(settings.encoder) / "model.json").is_file()
     own = features_folder(catalog.root, catalog.category, None)
     features = settings.features or (own if is_run else own.with_name(f"{own.name}-{Path(settings.encoder).name}"))
-    found = searched(Source(settings.encoder, pick_device(settings.device), features=features), catalog.ids(settings.split), catalog.images)
-    assert found.encoder is not None, "only own vectors have none"
+    source = EncoderSource(settings.encoder, pick_device(settings.device), features=features)
+    found = encode_search_space(source, catalog.ids(settings.split), catalog.images)
+    assert found.encoder is not None, "only search_space_of_vectors returns no encoder"
     return TextRetriever(found.encoder, found.joined), found.gallery()
 
 
 def nothing_searched() -> tuple[Retriever, Gallery]:
-    """A retriever without queries and an empty gallery, for dialogs that need no search."""
+    """Retriever without queries and empty gallery, for dialogs that need no search."""
     return NoSearch(), Gallery(Items.without_attributes([], torch.zeros(0, 1)), torch.zeros(0, 1))
 
 
-AskerOf = Callable[[Sequence[int]], Asker]  # dialogs by their numbers in the file → who asks in them
+AskerOf = Callable[[Sequence[int]], Asker]  # numbers of dialogs in the file → their asker
 
 
 def asker_of(settings: Asking, catalog: Catalog | None, gallery: Gallery, recorded: Sequence[Dialogue] = (), answered: bool = False) -> AskerOf:
-    """The asker of a batch of dialogs. `recorded` dialogues are `answered` where their own answers follow.
+    """Function that returns the asker of a batch of dialogs.
 
-    Raises UserError where something is missing, or questions are too few.
+    `answered` means that the answers come from the `recorded` dialogs too. Raises UserError if an option is missing
+    or there are too few questions.
     """
     if settings.questioner == "recorded":
-        if (held := min((len(dialogue.rounds) - 1 for dialogue in recorded), default=0)) < settings.rounds:
-            raise UserError(f"{held} rounds are recorded, fewer than {settings.rounds}: give --rounds {held} or fewer")
+        if (recorded_rounds := min((len(dialogue.rounds) - 1 for dialogue in recorded), default=0)) < settings.rounds:
+            raise UserError(
+                f"expected {settings.rounds} recorded rounds per dialog, found {recorded_rounds}; give "
+                "fewer --rounds"
+            )
         return lambda numbers: recorded_questions([recorded[number] for number in numbers], "" if answered else FALLBACK)
     if settings.questioner in ("few-shot", "unanswered"):
         if (name := settings.language_model) is None:
-            raise UserError(f"--questioner {settings.questioner} asks a language model: give --language-model")
+            raise UserError(
+                f"--questioner {settings.questioner} needs a language model; give --language-model"
+            )
         model = endpoint(settings, name) if name.startswith(ENDPOINT) else LanguageModel(name, pick_device(settings.device))
         asker: Asker = FewShot(model) if settings.questioner == "few-shot" else AllAtOnce(model, settings.rounds)
         return lambda numbers: asker
     found = topics(catalog)
-    assert catalog is not None, "topics raises where it is"
+    assert catalog is not None, "topics raises UserError without a catalog"
     if len(found) < settings.rounds:
-        raise UserError(f"{len(found)} questions can be asked of the attributes of {catalog.root}: give --rounds {len(found)} or fewer")
+        raise UserError(
+            f"the attributes in {catalog.root} give {len(found)} questions; give --rounds {len(found)} or "
+            "fewer"
+        )
     if settings.questioner != "candidate-aware":
         seed = settings.seed if settings.questioner == "shuffled" else None
         return lambda numbers: fixed_questions([topic.question for topic in found], numbers, seed)
@@ -90,22 +105,29 @@ def asker_of(settings: Asking, catalog: Catalog | None, gallery: Gallery, record
 
 
 def answers_of(settings: Asking, catalog: Catalog, found: Sequence[Topic], ids: Sequence[str]) -> Sequence[Known] | Sequence[Predicted]:
-    """What each product would answer: by its labels, or as likely as the predictor of --predictor says of its features.
+    """Answers of each product: from its labels, or with --predictor the probabilities predicted from its features.
 
-    Raises UserError where the features are not those of that predictor, or it knows too few words.
+    Raises UserError if the features were computed by another predictor, or its words cover too few questions.
     """
     if settings.predictor is None:
         return known(found, [catalog.labels.get(name, [[]] * ATTRIBUTE_LISTS) for name in ids])
     store, run = FeatureStore(settings.features or features_folder(catalog.root, catalog.category, None)), settings.predictor
     words = read_run(run, PredictorRun).attribute_words
     if store.facts.weights != checksum(run / "weights.safetensors"):
-        raise UserError(f"the features in {store.root} are not those of {run}: extract them with --predictor {run}")
+        raise UserError(
+            f"the features in {store.root} were not computed by {run}; extract them with --predictor {run}"
+        )
     weights = load_file(run / "weights.safetensors")
     items = store.items(ids)
     if lacking := len(ids) - len(items):
-        raise UserError(f"{lacking} of the {len(ids)} products that are searched have no features in {store.root}: extract them again")
+        raise UserError(
+            f"{lacking} of the {len(ids)} products in the gallery have no features in {store.root}; extract "
+            "them again"
+        )
     logits_NA = items.features_ND @ weights["head.weight"].T + weights["head.bias"]
     made = predicted(found, words, logits_NA.sigmoid().numpy().astype(np.float64))
     if len(made) < settings.rounds:
-        raise UserError(f"the words of {run} answer {len(made)} questions: give --rounds {len(made)} or fewer")
+        raise UserError(
+            f"the words of {run} answer {len(made)} questions; give --rounds {len(made)} or fewer"
+        )
     return made

@@ -1,4 +1,4 @@
-"""Who turns dialogues and images into vectors of one space: CLIP, BLIP, a run of train-dialog-encoder, or files of the user's own."""
+"""Search spaces: images and texts as vectors of CLIP, BLIP, a run of train-dialog-encoder, or the user's files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -26,8 +26,11 @@ SUFFIXES = ("", ".jpg", ".jpeg", ".png", ".webp")
 
 
 @dataclass(frozen=True)
-class Searched:
-    """The images that are searched, as vectors of unit length, who encodes the texts (none where queries are vectors), and what that depends on."""
+class SearchSpace:
+    """Image vectors N×D of unit length, the text encoder (None for query vectors), and metadata of both.
+
+    `joined` is the separator between rounds.
+    """
 
     ids: list[str]
     vectors_ND: Tensor
@@ -36,13 +39,17 @@ class Searched:
     joined: str = JOINED
 
     def gallery(self) -> Gallery:
-        """The images as candidates."""
+        """Gallery of the images."""
         return Gallery(Items.without_attributes(self.ids, self.vectors_ND), self.vectors_ND)
 
 
 @dataclass(frozen=True)
-class Source:
-    """Who encodes and where pictures come from: a run or the name of CLIP or BLIP, other weights of BLIP, a feature store, the pictures' folder."""
+class EncoderSource:
+    """Encoder and origin of the pictures.
+
+    `encoder` is a run of train-dialog-encoder, or CLIP or BLIP by folder or Hugging Face name; `weights` replace those
+    of BLIP. `features` is the feature store, `images` the folder of the pictures.
+    """
 
     encoder: str
     device: torch.device
@@ -54,8 +61,8 @@ class Source:
 
 
 @dataclass
-class SpacePictures:
-    """The pictures of a search space as a PictureSource wants them."""
+class SearchSpacePictures:
+    """Pictures of a search space with the attributes of a catalog that PictureSource needs."""
 
     root: Path
     images: dict[str, Path]
@@ -64,35 +71,38 @@ class SpacePictures:
 
 
 def picture_paths(folder: Path | None, names: Sequence[str]) -> dict[str, Path]:
-    """The file of each name that has one in a folder: the name itself, or with the suffix of a picture."""
+    """Picture file of each name that has one in the folder, with or without a suffix."""
     found = {}
     for name in names if folder else []:
-        places = (Path(folder or "") / (name + suffix) for suffix in SUFFIXES)
-        if path := next((place for place in places if place.is_file()), None):
+        paths = (Path(folder or "") / (name + suffix) for suffix in SUFFIXES)
+        if path := next((path for path in paths if path.is_file()), None):
             found[name] = path
     return found
 
 
-def given(path: Path, space: Sequence[str], device: torch.device) -> Searched:
-    """Vectors of the user's own, in the order of the search space. Raises UserError where they do not fit it."""
-    vectors_ND = read_directions(path, (len(space), None), "images × D, in the order of the search space")
-    return Searched(list(space), vectors_ND.to(device), None, {"encoder": f"vectors of {path}"})
+def search_space_of_vectors(path: Path, space: Sequence[str], device: torch.device) -> SearchSpace:
+    """Search space of the user's own image vectors. Raises UserError unless there is one vector per image."""
+    vectors_ND = read_unit_vectors(path, (len(space), None), "images × D, in the order of the search space")
+    return SearchSpace(list(space), vectors_ND.to(device), None, {"encoder": f"vectors of {path}"})
 
 
-def searched(source: Source, space: Sequence[str], images: dict[str, Path]) -> Searched:
-    """The search space as the encoder sees it, and the encoder. Raises UserError where it cannot be had or does not fit."""
+def encode_search_space(source: EncoderSource, space: Sequence[str], images: dict[str, Path]) -> SearchSpace:
+    """Encode the images of a search space. Raises UserError if the encoder or its features cannot be loaded."""
     if (Path(source.encoder) / "model.json").is_file():
         return _of_run(source, space)
     encoder = load_pretrained(source.encoder, source.weights).to(source.device)
-    store = _filled(source, encoder, space, images)
+    store = _filled_store(source, encoder, space, images)
     items = store.items(space)
     facts = {"encoder": source.encoder, "model": encoder.kind, "weights": str(source.weights or "its own"), "limit": encoder.limit}
-    return Searched(items.ids, unit(items.features_ND).to(source.device), encoder, facts | {"store": str(store.root)})
+    return SearchSpace(items.ids, unit(items.features_ND).to(source.device), encoder, facts | {"store": str(store.root)})
 
 
-def _of_run(source: Source, space: Sequence[str]) -> Searched:
+def _of_run(source: EncoderSource, space: Sequence[str]) -> SearchSpace:
     if source.features is None or source.weights:
-        raise UserError(f"{source.encoder} is a run of train-dialog-encoder: give the images' feature store with --features, and no --weights")
+        raise UserError(
+            f"{source.encoder} is a run of train-dialog-encoder: it needs the images' feature store in --features "
+            "and cannot be combined with --weights"
+        )
     store = FeatureStore(source.features)
     encoder, joined = load_dialog_encoder(Path(source.encoder), store)
     encoder.to(source.device)
@@ -100,27 +110,36 @@ def _of_run(source: Source, space: Sequence[str]) -> Searched:
     with torch.no_grad():
         vectors_ND = unit(encoder.embed_images(items.features_ND.to(source.device)))
     facts = {"encoder": source.encoder, "model": "dialog encoder", "limit": encoder.limit, "store": str(store.root)}
-    return Searched(items.ids, vectors_ND, encoder, facts, joined)
+    return SearchSpace(items.ids, vectors_ND, encoder, facts, joined)
 
 
-def read_directions(path: Path, shape: tuple[int | None, ...], told: str) -> Tensor:
-    """The vectors of a .npy file at unit length, float32. Raises UserError for another shape, and vectors that have no direction."""
+def read_unit_vectors(path: Path, shape: tuple[int | None, ...], layout: str) -> Tensor:
+    """Read the vectors of a .npy file and normalise them to unit length, float32.
+
+    Raises UserError if the shape differs, or a vector is zero or not finite.
+    """
     try:
         array = np.load(path, allow_pickle=False, mmap_mode="r")
     except (OSError, ValueError, EOFError) as error:
-        raise UserError(f"cannot read {path} as a .npy array: {error}") from error
+        raise UserError(f"expected a .npy array in {path}, found {error}; write the file again") from error
     wanted = " × ".join("D" if length is None else f"{length:,}" for length in shape)
     if array.dtype.kind not in "fiu" or array.ndim != len(shape) or any(a not in (b, None) for b, a in zip(array.shape, shape, strict=True)):
-        raise UserError(f"{path} should hold {wanted} numbers ({told}); it holds {array.dtype} of shape {array.shape}")
+        raise UserError(
+            f"expected {wanted} numbers ({layout}), found {array.dtype} of shape {array.shape} in {path}; "
+            "write the file again"
+        )
     vectors_ND = torch.from_numpy(np.array(array.reshape(-1, array.shape[-1]), np.float32))
     length_N = vectors_ND.norm(dim=1)
     if not (good_N := length_N.isfinite() & (length_N > 0)).all():
-        raise UserError(f"{path}: {int((~good_N).sum())} vectors are NaN, infinite or zero, the first in row {int((~good_N).nonzero()[0])}")
+        raise UserError(
+            f"{path}: {int((~good_N).sum())} vectors are NaN, infinite or zero, "
+            f"the first in row {int((~good_N).nonzero()[0])}; correct them"
+        )
     return torch.cat([unit(part) for part in vectors_ND.split(65536)]).view(array.shape)
 
 
-def _filled(source: Source, encoder: ImageText, space: Sequence[str], images: dict[str, Path]) -> FeatureStore:
-    """The store of the images' vectors, filled with what it lacks as far as there are pictures."""
+def _filled_store(source: EncoderSource, encoder: ImageText, space: Sequence[str], images: dict[str, Path]) -> FeatureStore:
+    """Feature store of the images, after adding those that are missing and have a picture."""
     facts = Contents(
         encoder=encoder.kind,
         weights=encoder.fingerprint(),
@@ -131,11 +150,12 @@ def _filled(source: Source, encoder: ImageText, space: Sequence[str], images: di
     )
     root = source.features or (source.images and source.images / "features" / facts.weights)
     if root is None:
-        raise UserError("give the folder of the pictures with --images, or a feature store of them with --features")
+        raise UserError("expected pictures or their features; give --images or --features")
     if not images and not (root / "store.json").exists():
-        where = f"{source.images} has no picture of the search space, as {space[0]}" if source.images else f"{root} is no store"
-        raise UserError(f"{where}: give the folder that the search space's names begin in with --images")
-    pictures, encode = SpacePictures(source.images or root, images), ImageVectors(encoder)
+        found = f"no picture of the search space, such as {space[0]}, in {source.images}"
+        where = found if source.images else f"no feature store in {root}"
+        raise UserError(f"found {where}; give the folder that the image names are relative to with --images")
+    pictures, encode = SearchSpacePictures(source.images or root, images), ImageVectors(encoder)
     extract = PictureSource(pictures, _pixels, source.workers, encode, source.batch_size, attributes_of=None)
     with Progress() as bar:
         task = bar.add_task(f"images: {encoder.kind}", total=None)
@@ -143,16 +163,19 @@ def _filled(source: Source, encoder: ImageText, space: Sequence[str], images: di
 
 
 class ImageVectors:
-    """Pictures → vectors, and no attributes."""
+    """Function from pictures to vectors, without attributes."""
 
     def __init__(self, encoder: ImageText) -> None:
         self._encoder = encoder
 
     def __call__(self, images: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
-        """Vectors B×D and attributes B×TOP, zeros. Raises UserError where the encoder makes none of a picture."""
+        """Vectors B×D and attributes B×TOP, all zero. Raises UserError if a vector is not finite."""
         vectors_BD = self._encoder.encode_images([Image.fromarray(pixels) for pixels in images]).cpu()
         if not vectors_BD.isfinite().all():
-            raise UserError("the encoder makes vectors of images that are not finite: its weights are damaged")
+            raise UserError(
+                "expected finite image vectors, found NaN or infinity; the encoder's weights are damaged, "
+                "download them again"
+            )
         return vectors_BD, torch.zeros(len(images), TOP, dtype=torch.int64)
 
 

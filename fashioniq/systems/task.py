@@ -1,4 +1,4 @@
-"""What a system hands to the evaluation: the dialogs to run, and what their results depend on."""
+"""Tasks of the evaluation: the dialogs to run, and what their results depend on."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,11 +10,11 @@ from fashioniq.data.cards import ItemCards
 from fashioniq.loop.messages import Message, User
 from fashioniq.loop.rollout import System
 
-Protocol = Literal["Fashion IQ dialogs", "ChatIR"]  # how results are measured, written and shown
+Protocol = Literal["Fashion IQ dialogs", "ChatIR"]  # how results are measured, written and reported
 
 
 class Batch(NamedTuple):
-    """Dialogs that run together: who takes part, the targets as positions in the gallery, and the first offer."""
+    """Dialogs that run together: system, user, targets as positions in the gallery, and the first offer."""
 
     system: System
     user: User
@@ -24,11 +24,11 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class Task:
-    """`count` dialogs of `turns` turns; `batch` gives those in some rows, 0 ≤ row < count.
+    """`count` dialogs of `turns` turns; `batch(rows)` returns those with the given numbers, 0 ≤ row < count.
 
-    `facts` go into metrics.json, `data` into its provenance: the fingerprint of each file or category; `retriever` is the provenance
-    of the evaluated model. `files` are further results by file name. `repeated` says that a product can be the target of several
-    dialogs. `advice` completes the error for queries that are not finite.
+    `facts` are written to metrics.json. `data` maps each file or category to its fingerprint, for the provenance;
+    `retriever` is the provenance of the evaluated model. `files` are further results by file name. Set `repeated`
+    if a product can be the target of several dialogs. `advice` completes the error for queries that are not finite.
     """
 
     name: str

@@ -1,1 +1,1 @@
-"""A live dialog in the terminal: lines of input, tables of products, pictures."""
+"""Live dialogs in the terminal: input lines, tables of products and pictures."""

@@ -1,4 +1,4 @@
-"""A live dialog, read line by line from the terminal."""
+"""Live dialog, read line by line from the terminal."""
 
 import re
 
@@ -8,18 +8,18 @@ from fashioniq.loop.live import LONGEST, Live
 from fashioniq.terminal.view import View
 
 HELP = """\
-your own words      the next request, such as “is navy with longer sleeves”, or the answer to the question
-more like 3         the next words refer to product 3; “more like 3 but longer” is possible, too
-undo                back to the step before
-this is it          choose the product marked →, or the first one, and end; “this is it 3” chooses product 3
-quit, Ctrl-D        end without a choice"""
+your own words      the next request, such as “is navy with longer sleeves”, or an answer to the question
+more like 3         make the next request about product 3; also “more like 3 but longer”
+undo                take the last step back
+this is it          choose the product marked →, otherwise the first one, and end; “this is it 3” chooses product 3
+quit, Ctrl-D        end without choosing a product"""
 
 _LIKE = re.compile(r"more like (?:number )?#?(\d+)[.,!:]?(?:\s+(?:but|and|only)\b)?\s*(.*)", re.IGNORECASE)
 _CHOSEN = re.compile(r"this is it(?:[,:]?\s+(?:number )?#?(\d+))?[.!]*", re.IGNORECASE)
 
 
 class Conversation:
-    """One dialog in the terminal: `live` is its latest step, `chosen` the id of the product that was chosen."""
+    """One dialog in the terminal: `live` is its current state, `chosen` the id of the chosen product."""
 
     def __init__(self, live: Live, view: View) -> None:
         self.live, self.view = live, view
@@ -42,7 +42,7 @@ class Conversation:
         return f"{clean(self.live.question) or open_question} > "
 
     def _ended_by(self, line: str) -> bool:
-        """Carry a line out and return whether the dialog ends with it; an error is printed and changes nothing."""
+        """Execute a line and return whether it ends the dialog; errors are printed and change nothing."""
         try:
             return self._done(line)
         except UserError as error:
@@ -68,10 +68,10 @@ class Conversation:
         return False
 
     def _product(self, number: str) -> str | None:
-        """The id of the product with this number in the table, None where there is none."""
+        """Id of the product with this number in the table; None if there is none."""
         if 1 <= int(number) <= len(self.products):
             return self.products[int(number) - 1].id
-        print(f"There is no product {number}: expected a number from 1 to {len(self.products)}.")
+        print(f"Expected a number from 1 to {len(self.products)}, found {number}.")
         return None
 
     def _more_like(self, name: str, words: str) -> None:
@@ -79,9 +79,9 @@ class Conversation:
         self._show(self._after(live, words) if words else live)
 
     def _after(self, live: Live, words: str) -> Live:
-        """The dialog after these words; unchanged where none of them is known."""
+        """Dialog after these words; unchanged if none of them is in the vocabulary."""
         if unknown := live.system.unknown(words):
-            ignored = ", ignored" if live.offered else ""  # a text encoder reads a token in place of each
+            ignored = ", ignored" if live.offered else ""  # a text encoder replaces each by a token
             print(f"unknown words{ignored}: {', '.join(unknown)}")
         return live.say(words) if live.system.has_known_word(words) else live
 

@@ -1,4 +1,4 @@
-"""Pictures inside a terminal, by the graphics protocols of kitty and of iTerm2."""
+"""Pictures in a terminal, drawn with the graphics protocols of kitty and iTerm2."""
 
 import base64
 import io
@@ -13,13 +13,13 @@ from fashioniq.data.images import UnreadableImage, load_image
 
 Protocol = Literal["kitty", "iterm2"]
 
-SIDE = 160  # pixels of a picture
-ROWS = 8  # lines of the terminal that a row of pictures takes
-CHUNK = 4096  # characters of base64 in one escape sequence of kitty
+SIDE = 160  # pixels per side of a picture
+ROWS = 8  # height of a row of pictures in terminal lines
+CHUNK = 4096  # base64 characters per escape sequence of kitty
 
 
 def protocol_of(stream: TextIO, environment: Mapping[str, str] = os.environ) -> Protocol | None:
-    """The protocol of the terminal behind a stream; None for a file, tmux or screen, and other terminals."""
+    """Protocol of the terminal of a stream; None for files, tmux, screen and other terminals."""
     if (
         not stream.isatty()
         or "TMUX" in environment
@@ -35,19 +35,19 @@ def protocol_of(stream: TextIO, environment: Mapping[str, str] = os.environ) -> 
 
 
 def picture_row(products: Sequence[Product]) -> bytes:
-    """The pictures of products side by side with their numbers, as a PNG; grey where one cannot be read."""
+    """PNG of the products' pictures side by side with their numbers; grey for an unreadable picture."""
     row = Image.new("RGB", (SIDE * len(products), SIDE), "white")
     draw, font = ImageDraw.Draw(row), ImageFont.load_default(20)
-    for place, product in enumerate(products):
-        row.paste(_picture(product), (place * SIDE, 0))
-        draw.text((place * SIDE + 6, 4), str(place + 1), "black", font, stroke_width=3, stroke_fill="white")
+    for column, product in enumerate(products):
+        row.paste(_picture(product), (column * SIDE, 0))
+        draw.text((column * SIDE + 6, 4), str(column + 1), "black", font, stroke_width=3, stroke_fill="white")
     written = io.BytesIO()
     row.save(written, "PNG")
     return written.getvalue()
 
 
 def escape_sequence(png: bytes, protocol: Protocol) -> str:
-    """What makes the terminal draw a PNG of ROWS lines where the cursor is."""
+    """Escape sequence that draws a PNG at the cursor, ROWS lines high."""
     data = base64.b64encode(png).decode("ascii")
     if protocol == "iterm2":
         return f"\033]1337;File=inline=1;size={len(png)};height={ROWS};preserveAspectRatio=1:{data}\a\n"

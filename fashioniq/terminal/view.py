@@ -1,4 +1,4 @@
-"""What a person sees of a live dialog: a table of products, and their pictures inline or on a page."""
+"""View of a live dialog: a table of products, and their pictures in the terminal or on a page."""
 
 import sys
 from collections.abc import Sequence
@@ -13,8 +13,8 @@ from fashioniq.report.live import write_live_page
 from fashioniq.report.tables import print_table
 from fashioniq.terminal.pictures import escape_sequence, picture_row, protocol_of
 
-ATTRIBUTES = 4  # words of a product that are shown
-TITLE = 60  # characters
+ATTRIBUTES = 4  # attribute words shown per product
+TITLE = 60  # characters of a title
 
 
 def print_products(products: Sequence[Product], marked: str | None = None, distances: bool = False) -> None:
@@ -34,12 +34,12 @@ def print_products(products: Sequence[Product], marked: str | None = None, dista
 
 
 class View:
-    """Shows a live dialog: `count` products, and their pictures in the terminal or else on the page `page`."""
+    """View with `count` products; their pictures are drawn in the terminal or, if it cannot, written to `page`."""
 
     def __init__(self, count: int, page: Path) -> None:
         self.count, self.page = count, page
         self.protocol = protocol_of(sys.stdout)
-        self._told = False
+        self._page_written = False
 
     def show(self, live: Live) -> list[Product]:
         """Print the products of a dialog and return them, in the order of their numbers."""
@@ -54,12 +54,12 @@ class View:
         return products
 
     def end(self, live: Live, products: Sequence[Product]) -> None:
-        """Stop the page from refreshing itself."""
-        if self._told:
+        """Write the page a last time, without the automatic reload."""
+        if self._page_written:
             self._write(live, products, ended=True)
 
     def _write(self, live: Live, products: Sequence[Product], ended: bool) -> None:
         write_live_page(self.page, live.said, live.question, products, live.offered, ended=ended)
-        if not self._told:
+        if not self._page_written:
             print(f"Pictures: {self.page.resolve().as_uri()}")
-        self._told = True
+        self._page_written = True

@@ -234,13 +234,13 @@ def test_pictures_that_come_later_are_added(few, evaluate, tiny_clip):
 @pytest.mark.parametrize(
     ("name", "change", "told"),
     [
-        ("Q.npy", lambda q: q[:11], "should hold 12 × 3 × 16 numbers"),
-        ("Q.npy", lambda q: q[:, :2], "should hold 12 × 3 × 16 numbers"),
-        ("Q.npy", lambda q: q[..., :8], "should hold 12 × 3 × 16 numbers"),
-        ("G.npy", lambda g: g[:39], "should hold 40 × D numbers (images × D, in the order of the search space)"),
+        ("Q.npy", lambda q: q[:11], "expected 12 × 3 × 16 numbers"),
+        ("Q.npy", lambda q: q[:, :2], "expected 12 × 3 × 16 numbers"),
+        ("Q.npy", lambda q: q[..., :8], "expected 12 × 3 × 16 numbers"),
+        ("G.npy", lambda g: g[:39], "expected 40 × D numbers (images × D, in the order of the search space)"),
         ("G.npy", lambda g: np.where(np.arange(40)[:, None] == 7, np.nan, g), "1 vectors are NaN, infinite or zero, the first in row 7"),
         ("Q.npy", lambda q: q * (np.arange(3) != 1)[:, None], "12 vectors are NaN, infinite or zero, the first in row 1"),
-        ("G.npy", lambda g: g.astype(str), "it holds <U"),
+        ("G.npy", lambda g: g.astype(str), "found <U"),
     ],
 )
 def test_vectors_that_do_not_fit_are_told(name, change, told, few, refused):
@@ -254,9 +254,9 @@ def test_vectors_that_do_not_fit_are_told(name, change, told, few, refused):
         ({}, "give either --encoder, or both"),
         ({"encoder": "clip", "query_vectors": "Q.npy", "gallery_vectors": "G.npy"}, "give either --encoder, or both"),
         ({"query_vectors": "Q.npy"}, "give either --encoder, or both"),
-        ({"query_vectors": "Q.npy", "gallery_vectors": "G.npy", "separator": " "}, "--separator needs an --encoder"),
-        ({"query_vectors": ["Q.npy", "Q.npy"], "gallery_vectors": "G.npy"}, "--query-vectors has 2 files for 1"),
-        ({"dialogues": []}, "no dialogues given"),
+        ({"query_vectors": "Q.npy", "gallery_vectors": "G.npy", "separator": " "}, "--separator needs --encoder"),
+        ({"query_vectors": ["Q.npy", "Q.npy"], "gallery_vectors": "G.npy"}, "for each of --dialogues: expected 1, found 2"),
+        ({"dialogues": []}, "no dialogs given"),
         ({"encoder": "nowhere/to/be/found", "images": "."}, "cannot load nowhere/to/be/found"),
     ],
     ids=str,

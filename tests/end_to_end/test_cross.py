@@ -90,7 +90,7 @@ def test_combinations_can_be_compared(project, options, capsys):
     seeds = ",".join(str(options["out"] / name) for name in FOLDERS[-2:])
     assert main(["compare", str(options["out"] / FOLDERS[3]), seeds, "--samples", "100"]) == 0
     told = capsys.readouterr().out
-    assert "(2 seeds)" in told and "begins" not in told
+    assert "(2 seeds)" in told and "begin with other products" not in told
 
 
 def test_a_cross_that_was_killed_computes_only_what_is_missing(project, options, counted, monkeypatch):
@@ -144,10 +144,10 @@ def refused(project, options, capsys):
 def test_mistakes_in_the_lists_are_told_before_anything_is_computed(refused, options, runs, recurrent):
     retrievers = options["retrievers"]
     assert "listed twice" in refused(retrievers=[retrievers[0], retrievers[0]])
-    assert "not a retriever" in refused(retrievers=[recurrent / "captioner"])
+    assert "expected a retriever" in refused(retrievers=[recurrent / "captioner"])
     assert "seeds of one retriever" in refused(retrievers=[f"{retrievers[0]},{retrievers[1]}"])
     assert "a different encoder" in refused(retrievers=[*retrievers, runs.retriever])
-    assert "no run" in refused(users=["nowhere"])
+    assert "no such folder" in refused(users=["nowhere"])
     assert "--retrievers" in refused(retrievers=[])
 
 

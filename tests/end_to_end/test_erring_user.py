@@ -29,7 +29,7 @@ def words(project, vector_runs, tmp_path):
 def test_errors_are_named_and_heard_and_come_again(words, capsys):
     plain, said = words("plain")
     metrics, heard = words("erring", word_noise=0.5)
-    assert "50 % of the words err" in capsys.readouterr().out
+    assert "word noise 50 %" in capsys.readouterr().out
     assert (plain["errors"], metrics["errors"], metrics["decoding"]) == (0.0, 0.5, "greedy")
     assert sum(one[0] != other[0] for one, other in zip(said, heard, strict=True)) >= len(said) // 2
     assert words("again", word_noise=0.5, batch_size=5) == (metrics, heard)

@@ -22,7 +22,7 @@ from fashioniq.models.attributes import AttributePredictor
 from fashioniq.models.text import unit
 from fashioniq.runs import described, save_model
 from fashioniq.systems import questions
-from fashioniq.systems.search_space import Searched
+from fashioniq.systems.search_space import SearchSpace
 
 
 class Counts:
@@ -48,9 +48,9 @@ def counting(monkeypatch, sample):
     def searched(settings, ids, images):
         encoder = Counts(catalog)
         labelled = [" ".join(word for words in catalog.labels[name] for word in words) for name in ids]
-        return Searched(list(ids), encoder.encode(labelled), encoder, {})
+        return SearchSpace(list(ids), encoder.encode(labelled), encoder, {})
 
-    monkeypatch.setattr(questions, "searched", searched)
+    monkeypatch.setattr(questions, "encode_search_space", searched)
     return {"encoder": "counts", "candidates": 8}
 
 

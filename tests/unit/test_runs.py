@@ -147,7 +147,7 @@ def test_weights_of_another_model_are_refused_in_one_line(tmp_path):
 
 
 def test_what_is_missing_is_named(tmp_path):
-    with pytest.raises(UserError, match=r"there is no run .*nowhere: train the captioner first"):
+    with pytest.raises(UserError, match=r"expected a captioner in .*nowhere, found no such folder; train it first"):
         read_run(tmp_path / "nowhere", CaptionerRun)
     with pytest.raises(UserError, match=r"there is no file .*model.json"):
         read_run(tmp_path, CaptionerRun)
@@ -157,7 +157,7 @@ def test_what_is_missing_is_named(tmp_path):
 
 def test_a_run_of_another_kind_is_refused(tmp_path):
     write_json(tmp_path / "model.json", {"kind": "captioner"})
-    with pytest.raises(UserError, match="holds a captioner, not a retriever"):
+    with pytest.raises(UserError, match="expected a retriever, found a captioner"):
         read_run(tmp_path, RetrieverRun)
 
 

@@ -7,7 +7,7 @@ import re
 import pytest
 from PIL import Image
 
-from fashioniq.features.cards import Product
+from fashioniq.data.cards import Product
 from fashioniq.report.live import write_live_page
 from fashioniq.terminal.pictures import ROWS, SIDE, escape_sequence, picture_row, protocol_of
 from fashioniq.terminal.view import print_products

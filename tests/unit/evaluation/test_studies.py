@@ -109,7 +109,7 @@ def test_a_built_page_passes_the_check_and_an_edited_one_does_not(build, tmp_pat
     page.write_text(page.read_text().replace("62.0", "63.0", 1))
     capsys.readouterr()
     assert build("--check") == 1
-    assert capsys.readouterr().out == f"{page} is not what {tmp_path / 'results'} gives: run `fashioniq results build`\n"
+    assert capsys.readouterr().out == f"{page} is out of date; run `fashioniq results build`\n"
 
 
 def test_a_page_of_a_study_that_went_is_noticed_and_removed(build, study, tmp_path):

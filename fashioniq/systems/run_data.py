@@ -1,0 +1,46 @@
+"""Data that a run was trained on: folder, category and feature store."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fashioniq.data.catalog import SPLITS
+from fashioniq.features.store import FeatureStore, open_store
+from fashioniq.files import UserError
+
+
+def settings_of(run: Path) -> dict[str, Any]:
+    """Options in the config.yaml of a run; empty if there is no such file. Raises UserError if it is damaged."""
+    path = run / "config.yaml"
+    try:
+        settings = yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else {}
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise UserError(
+            f"expected YAML in {path}, found {' '.join(str(error).split())[:160]}; correct the file"
+        ) from error
+    if not isinstance(settings, dict):
+        raise UserError(
+            f"expected options and values, found {type(settings).__name__} in {path}; correct the file"
+        )
+    return settings
+
+
+def first_path(*paths: Any) -> Path | None:
+    """First of the paths that is not empty; None if all are."""
+    return next((Path(path) for path in paths if path), None)
+
+
+def store_of(run: Path, data: Path | None, category: str | None, features: Path | None) -> FeatureStore:
+    """Feature store `features`, by default that of the category in `data`. Raises UserError if there is none."""
+    if features is None and (data is None or category is None):
+        raise UserError(
+            f"expected the path of the feature store in {run / 'config.yaml'}, found none; give --features"
+        )
+    return FeatureStore(features) if features else open_store(data or Path(), category or "", None)
+
+
+def check_split(split: str) -> None:
+    """Raise UserError if there is no split of this name."""
+    if split not in SPLITS:
+        raise UserError(f"expected a split of {', '.join(SPLITS)}, found {split!r}; give one of them")
