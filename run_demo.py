@@ -7,12 +7,32 @@ from fashioniq.cli import main
 # what a step does, the time it takes on two slow cores without a GPU, its command
 STEPS = [
     ("draw a sample catalog of 3,600 garments", "20 s", "draw-sample --data demo/catalog"),
-    ("train the attribute predictor on all categories", "2 min", "train-attributes --config configs/sample/attributes.yaml"),
-    ("train its last layer on dresses", "20 s", "train-attributes --config configs/sample/attributes_dresses.yaml"),
+    (
+        "train the attribute predictor on all categories",
+        "2 min",
+        "train-attributes --config configs/sample/attributes.yaml",
+    ),
+    (
+        "train its last layer on dresses",
+        "20 s",
+        "train-attributes --config configs/sample/attributes_dresses.yaml",
+    ),
     ("extract the features of all dresses", "10 s", "extract-features --config configs/sample/features.yaml"),
-    ("train the captioner, which simulates the user", "1 min", "train-captioner --config configs/sample/captioner.yaml"),
-    ("train the retriever in simulated dialogs", "2 min", "train-retriever --config configs/sample/retriever.yaml"),
-    ("evaluate the retriever in dialogs of five turns", "10 s", "eval-dialogs --config configs/sample/dialogs.yaml"),
+    (
+        "train the captioner, which simulates the user",
+        "1 min",
+        "train-captioner --config configs/sample/captioner.yaml",
+    ),
+    (
+        "train the retriever in simulated dialogs",
+        "2 min",
+        "train-retriever --config configs/sample/retriever.yaml",
+    ),
+    (
+        "evaluate the retriever in dialogs of five turns",
+        "10 s",
+        "eval-dialogs --config configs/sample/dialogs.yaml",
+    ),
 ]
 
 

@@ -81,16 +81,25 @@ def decoding(sizes: Sizes, captioner: nn.Module, pairs: int, beams: int, words: 
     the decoder and the output layer at every word.
     """
     width, _, hidden, layers = sizes.captioner
-    pair_flops = linear(pairs, sizes.features, width) + layers * transformer_layer(pairs * TOKENS_OF_PAIR, TOKENS_OF_PAIR, width, hidden)
+    pair_flops = linear(pairs, sizes.features, width) + layers * transformer_layer(
+        pairs * TOKENS_OF_PAIR, TOKENS_OF_PAIR, width, hidden
+    )
     memory = layers * linear(pairs * TOKENS_OF_PAIR, width, 2 * width)
     rows = pairs * (1 + beams * (words - 1))  # beams share the first step
     attending = linear(rows, width, 2 * width) + 4 * rows * TOKENS_OF_PAIR * width
-    word_flops = layers * (transformer_layer(rows, (words + 1) / 2, width, hidden) + attending) + linear(rows, width, sizes.words)
+    word_flops = layers * (transformer_layer(rows, (words + 1) / 2, width, hidden) + attending) + linear(
+        rows, width, sizes.words
+    )
     decoder = weights_of(captioner.decoder) + weights_of(captioner.out)  # type: ignore[arg-type]
-    return Needs(pair_flops + memory + word_flops, weights_of(captioner) - decoder + words * decoder + 2 * FLOAT * pairs * sizes.features)
+    return Needs(
+        pair_flops + memory + word_flops,
+        weights_of(captioner) - decoder + words * decoder + 2 * FLOAT * pairs * sizes.features,
+    )
 
 
-def encoding(sizes: Sizes, retriever: nn.Module, dialogs: int, turn: int, words: float, causal: bool) -> Needs:
+def encoding(
+    sizes: Sizes, retriever: nn.Module, dialogs: int, turn: int, words: float, causal: bool
+) -> Needs:
     """Encoding of turn number `turn`. Both-ways attention encodes all turns again, turn-causal only the new
     one.
 
@@ -99,7 +108,11 @@ def encoding(sizes: Sizes, retriever: nn.Module, dialogs: int, turn: int, words:
     width, _, hidden, layers = sizes.retriever
     new = TOKENS_OF_TURN + words
     rows = dialogs * new * (1 if causal else turn)
-    flops = layers * transformer_layer(rows, new * turn, width, hidden) + linear(dialogs, sizes.features, width) + linear(dialogs, width, width)
+    flops = (
+        layers * transformer_layer(rows, new * turn, width, hidden)
+        + linear(dialogs, sizes.features, width)
+        + linear(dialogs, width, width)
+    )
     return Needs(flops, weights_of(retriever) + FLOAT * dialogs * sizes.features)
 
 
@@ -109,7 +122,14 @@ def searching(queries: int, gallery: int, width: int) -> Needs:
 
 
 def simulation(
-    sizes: Sizes, models: tuple[nn.Module, nn.Module], dialogs: int, gallery: int, turns: int, beams: int, words: Sequence[float], causal: bool
+    sizes: Sizes,
+    models: tuple[nn.Module, nn.Module],
+    dialogs: int,
+    gallery: int,
+    turns: int,
+    beams: int,
+    words: Sequence[float],
+    causal: bool,
 ) -> Needs:
     """Simulation of a batch: every turn is captioned, encoded and searched.
 
@@ -119,12 +139,16 @@ def simulation(
     length, steps = words
     needs = NOTHING
     for turn in range(1, turns + 1):
-        needs += decoding(sizes, captioner, dialogs, beams, steps) + encoding(sizes, retriever, dialogs, turn, length, causal)
+        needs += decoding(sizes, captioner, dialogs, beams, steps) + encoding(
+            sizes, retriever, dialogs, turn, length, causal
+        )
         needs += searching(dialogs, gallery, sizes.retriever[0])
     return needs
 
 
-def retriever_step(sizes: Sizes, models: tuple[nn.Module, nn.Module], dialogs: int, words: Sequence[float], causal: bool) -> Needs:
+def retriever_step(
+    sizes: Sizes, models: tuple[nn.Module, nn.Module], dialogs: int, words: Sequence[float], causal: bool
+) -> Needs:
     """Training step: a simulation whose encoding counts three times (forward once, backward twice), and
     Adam."""
     needs = simulation(sizes, models, dialogs, sizes.train, sizes.turns, 1, words, causal)
@@ -158,7 +182,11 @@ def convolutions(encoder: nn.Module, images: int, pixels: int, bytes_of_number: 
         per_output = weight[0].numel()
         needs += Needs(2 * output.numel() * per_output, bytes_of_number * numbers)
 
-    hooks = [module.register_forward_hook(count) for module in encoder.modules() if isinstance(module, nn.Conv2d | nn.Linear)]
+    hooks = [
+        module.register_forward_hook(count)
+        for module in encoder.modules()
+        if isinstance(module, nn.Conv2d | nn.Linear)
+    ]
     with torch.no_grad():
         encoder.eval()(torch.empty(images, 3, pixels, pixels, device="meta"))
     for hook in hooks:

@@ -36,9 +36,12 @@ def attend(attention: Attention, x_BLD: Tensor, memory_BLD: Tensor, attend_mask:
     """Multi-head attention with an explicit attention matrix; `attend_mask` is boolean and broadcasts to
     B×H×L×L."""
     query, key, value = (
-        part.unflatten(-1, (attention.heads, -1)).transpose(1, 2) for part in (attention.query(x_BLD), *attention.key_value(memory_BLD).chunk(2, -1))
+        part.unflatten(-1, (attention.heads, -1)).transpose(1, 2)
+        for part in (attention.query(x_BLD), *attention.key_value(memory_BLD).chunk(2, -1))
     )
-    scores_BHLL = (query @ key.transpose(2, 3) / query.shape[-1] ** 0.5).masked_fill(~attend_mask, float("-inf"))
+    scores_BHLL = (query @ key.transpose(2, 3) / query.shape[-1] ** 0.5).masked_fill(
+        ~attend_mask, float("-inf")
+    )
     share_BHLL = F.dropout(scores_BHLL.softmax(-1), attention.dropout, attention.training)
     return attention.out((share_BHLL @ value).transpose(1, 2).flatten(2))
 
@@ -56,17 +59,23 @@ def decode(decoder: Decoder, x_BLD: Tensor, memory_BLD: Tensor, memory_mask_BL: 
     for layer in decoder.layers:
         y_BLD = layer.norm_words(x_BLD)
         x_BLD = x_BLD + layer.drop(attend(layer.words, y_BLD, y_BLD, earlier))
-        x_BLD = x_BLD + layer.drop(attend(layer.memory, layer.norm_memory(x_BLD), memory_BLD, memory_mask_BL[:, None, None]))
+        x_BLD = x_BLD + layer.drop(
+            attend(layer.memory, layer.norm_memory(x_BLD), memory_BLD, memory_mask_BL[:, None, None])
+        )
         x_BLD = x_BLD + layer.drop(layer.feed_forward(layer.norm_feed_forward(x_BLD)))
     return decoder.norm(x_BLD)
 
 
-def next_words(captioner: Captioner, reference: ItemInputs, target: ItemInputs, words_BL: Tensor, last: bool = False) -> Tensor:
+def next_words(
+    captioner: Captioner, reference: ItemInputs, target: ItemInputs, words_BL: Tensor, last: bool = False
+) -> Tensor:
     """Logits of every next word, B×L×V, or of the last one only.
 
     Captions of the same pair are consecutive rows, and the pair is encoded once.
     """
-    tokens = [captioner.image(reference.features_BD - target.features_BD).unsqueeze(1) + captioner.role.weight[0]]
+    tokens = [
+        captioner.image(reference.features_BD - target.features_BD).unsqueeze(1) + captioner.role.weight[0]
+    ]
     masks = [torch.ones_like(tokens[0][..., 0], dtype=torch.bool)]
     for role, ids_BA in ((1, reference.attributes_BA), (2, target.attributes_BA)):
         tokens.append(captioner.attribute(ids_BA) + captioner.role.weight[role])
@@ -75,11 +84,18 @@ def next_words(captioner: Captioner, reference: ItemInputs, target: ItemInputs, 
     memory_BLD = encode(captioner.encoder, captioner.drop(torch.cat(tokens, 1)), mask_BL[:, None, None])
     captions = len(words_BL) // len(memory_BLD)
     x_BLD = captioner.drop(captioner.word(words_BL) + captioner.place.weight[: words_BL.shape[1]])
-    x_BLD = decode(captioner.decoder, x_BLD, memory_BLD.repeat_interleave(captions, 0), mask_BL.repeat_interleave(captions, 0))
+    x_BLD = decode(
+        captioner.decoder,
+        x_BLD,
+        memory_BLD.repeat_interleave(captions, 0),
+        mask_BL.repeat_interleave(captions, 0),
+    )
     return captioner.out(x_BLD[:, -1:] if last else x_BLD)
 
 
-def _last_log_probabilities(captioner: Captioner, reference: ItemInputs, target: ItemInputs, words_BL: Tensor) -> Tensor:
+def _last_log_probabilities(
+    captioner: Captioner, reference: ItemInputs, target: ItemInputs, words_BL: Tensor
+) -> Tensor:
     scores_BV = next_words(captioner, reference, target, words_BL, last=True)[:, 0].log_softmax(-1)
     never = [PAD, START, UNKNOWN] if words_BL.shape[1] > 1 else [PAD, START, UNKNOWN, END]
     scores_BV[:, never] = float("-inf")
@@ -123,12 +139,17 @@ def beam(captioner: Captioner, reference: ItemInputs, target: ItemInputs, beams:
     for length in range(1, captioner.max_words + 1):
         rows = [one.words + [PAD] * (length - len(one.words)) for beamed in dialogs for one in beamed]
         scores_BV = _last_log_probabilities(captioner, reference, target, torch.tensor(rows, device=device))
-        dialogs = [_extend(beamed, scores_KV, beams) for beamed, scores_KV in zip(dialogs, scores_BV.split(len(dialogs[0])), strict=True)]
+        dialogs = [
+            _extend(beamed, scores_KV, beams)
+            for beamed, scores_KV in zip(dialogs, scores_BV.split(len(dialogs[0])), strict=True)
+        ]
         if all(one.ended for beamed in dialogs for one in beamed):
             break
     best = [max(beamed, key=Hypothesis.mean) for beamed in dialogs]
     captions = [[word for word in one.words[1:] if word != END] for one in best]
-    return torch.tensor([words + [PAD] * (captioner.max_words - len(words)) for words in captions], device=device)
+    return torch.tensor(
+        [words + [PAD] * (captioner.max_words - len(words)) for words in captions], device=device
+    )
 
 
 def _extend(beamed: Sequence[Hypothesis], scores_KV: Tensor, beams: int) -> list[Hypothesis]:
@@ -138,7 +159,10 @@ def _extend(beamed: Sequence[Hypothesis], scores_KV: Tensor, beams: int) -> list
             longer.append(one)
             continue
         best = scores_V.topk(beams)
-        longer += [Hypothesis([*one.words, word], one.total + score) for score, word in zip(best.values.tolist(), best.indices.tolist(), strict=True)]
+        longer += [
+            Hypothesis([*one.words, word], one.total + score)
+            for score, word in zip(best.values.tolist(), best.indices.tolist(), strict=True)
+        ]
     return sorted(longer, key=lambda one: -one.total)[:beams]
 
 
@@ -163,7 +187,9 @@ def query(retriever: DialogRetriever, turns: Sequence[Turn]) -> Tensor:
     if retriever.turn_causal:
         attend_mask = attend_mask & (number_L.unsqueeze(1) >= number_L)
     outputs_BLD = encode(retriever.encoder, torch.cat(tokens, 1), attend_mask)
-    return retriever.query(F.relu((outputs_BLD * mask_BL.unsqueeze(-1)).sum(1) / mask_BL.sum(1, keepdim=True)))
+    return retriever.query(
+        F.relu((outputs_BLD * mask_BL.unsqueeze(-1)).sum(1) / mask_BL.sum(1, keepdim=True))
+    )
 
 
 def embed(retriever: DialogRetriever, features_BD: Tensor) -> Tensor:
@@ -192,7 +218,9 @@ def ranks_by_products(query_BD: Tensor, vectors_ND: Tensor, target_B: Tensor) ->
     return torch.stack(ranks)
 
 
-def simulate(retriever: DialogRetriever, say: Say, items: Items, target_B: Tensor, first_B: Tensor, turns: int) -> Dialogs:
+def simulate(
+    retriever: DialogRetriever, say: Say, items: Items, target_B: Tensor, first_B: Tensor, turns: int
+) -> Dialogs:
     """Simulate a batch of dialogs, with gradients through the retriever if enabled."""
     with torch.no_grad():
         vectors_ND = embed(retriever, items.features_ND)

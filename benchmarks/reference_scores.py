@@ -1,6 +1,6 @@
 """Compare scores of title similarity by recall@1, @5 and @50 of the released reference products.
 
-    python benchmarks/reference_scores.py data/fashioniq
+python benchmarks/reference_scores.py data/fashioniq
 """
 
 import re
@@ -17,7 +17,9 @@ from fashioniq.data.words import tokenize
 
 
 def tfidf(titles: list[str], tokenizer=tokenize, **options) -> csr_matrix:
-    vectorizer = TfidfVectorizer(tokenizer=tokenizer, token_pattern=None, lowercase=False, **{"norm": None, **options})
+    vectorizer = TfidfVectorizer(
+        tokenizer=tokenizer, token_pattern=None, lowercase=False, **{"norm": None, **options}
+    )
     return vectorizer.fit_transform(titles)
 
 
@@ -48,7 +50,9 @@ def ranks(score_NN: np.ndarray, pairs: list[tuple[int, int]]) -> np.ndarray:
     rank last."""
     np.fill_diagonal(score_NN, -1)
     own = [(score_NN[target], candidate) for target, candidate in pairs]
-    return np.array([(row > row[c]).sum() + (row[:c] == row[c]).sum() if row[c] > 0 else 10**9 for row, c in own])
+    return np.array(
+        [(row > row[c]).sum() + (row[:c] == row[c]).sum() if row[c] > 0 else 10**9 for row, c in own]
+    )
 
 
 def main(root: Path) -> None:
@@ -57,7 +61,11 @@ def main(root: Path) -> None:
         ids = sorted(set(catalog.ids("train")) & set(catalog.titles))
         place = {name: number for number, name in enumerate(ids)}
         captioned = [(pair.target, pair.candidate) for pair in catalog.pairs("train")]
-        pairs = [(place[target], place[candidate]) for target, candidate in captioned if target in place and candidate in place]
+        pairs = [
+            (place[target], place[candidate])
+            for target, candidate in captioned
+            if target in place and candidate in place
+        ]
         print(f"{category} train: {len(pairs)} pairs among {len(ids)} titles")
         for name, score_NN in scores([catalog.titles[name] for name in ids]):
             place_P = ranks(score_NN, pairs)

@@ -58,16 +58,37 @@ def measure(stage: Stage, setting: Setting, repeats: int) -> Row:
     row: Row = {"size": stage.size, "ours_s": ours_s, "plain_s": None, "ratio": None, "spread": None}
     if plainly:
         ratios = [slow[0] / stage.plain_part / fast[0] for slow, fast in zip(plainly, ours, strict=True)]
-        row |= {"plain_s": _median(plainly, 0) / stage.plain_part, "ratio": statistics.median(ratios), "spread": [min(ratios), max(ratios)]}
-    row |= {"unit": stage.unit, "per_s": stage.count / ours_s, "base_gb": base, "ours_gb": max(peak for _, peak in ours)}
+        row |= {
+            "plain_s": _median(plainly, 0) / stage.plain_part,
+            "ratio": statistics.median(ratios),
+            "spread": [min(ratios), max(ratios)],
+        }
+    row |= {
+        "unit": stage.unit,
+        "per_s": stage.count / ours_s,
+        "base_gb": base,
+        "ours_gb": max(peak for _, peak in ours),
+    }
     row["plain_gb"] = max((peak for _, peak in plainly), default=None)
     needs = stage.needs()
     arithmetic_s, bytes_s = needs.flops / flops, needs.bytes / copied
     floor_s = max(arithmetic_s, bytes_s)
-    row |= {"gflop": needs.flops / GIGA, "gbyte": needs.bytes / GIGA, "floor_s": floor_s, "share": floor_s / ours_s}
-    row |= {"matmul_share": arithmetic_s / ours_s, "bound": "arithmetic" if arithmetic_s >= bytes_s else "bytes"}
+    row |= {
+        "gflop": needs.flops / GIGA,
+        "gbyte": needs.bytes / GIGA,
+        "floor_s": floor_s,
+        "share": floor_s / ours_s,
+    }
+    row |= {
+        "matmul_share": arithmetic_s / ours_s,
+        "bound": "arithmetic" if arithmetic_s >= bytes_s else "bytes",
+    }
     dtype = str(stage.dtype).removeprefix("torch.")
-    return row | facts | {"dtype": dtype, "gflop_per_s": flops / GIGA, "gbyte_per_s": copied / GIGA, "repeats": repeats}
+    return (
+        row
+        | facts
+        | {"dtype": dtype, "gflop_per_s": flops / GIGA, "gbyte_per_s": copied / GIGA, "repeats": repeats}
+    )
 
 
 def machine_rates(setting: Setting, dtype: torch.dtype) -> tuple[float, float]:
@@ -77,7 +98,9 @@ def machine_rates(setting: Setting, dtype: torch.dtype) -> tuple[float, float]:
     side, numbers = (256, 2**20) if small else (8192, 2**28) if on_gpu else (2048, 2**26)
     a, b = (torch.randn(side, side, device=setting.device, dtype=dtype) for _ in range(2))
     x, y = (torch.ones(numbers, device=setting.device) for _ in range(2))
-    product, copy = (min(_seconds(call, setting.device) for _ in range(3)) for call in (lambda: a @ b, lambda: y.copy_(x)))
+    product, copy = (
+        min(_seconds(call, setting.device) for _ in range(3)) for call in (lambda: a @ b, lambda: y.copy_(x))
+    )
     return 2 * side**3 / product, 2 * counts.FLOAT * numbers / copy
 
 
@@ -129,8 +152,14 @@ def _peak(device: torch.device, call: Callable[[], Any]) -> float:
         import resource
 
         call()
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / GIGA
-    return next(int(line.split()[1]) * 1024 / GIGA for line in status.splitlines() if line.startswith("VmHWM"))
+        return (
+            resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            * (1 if sys.platform == "darwin" else 1024)
+            / GIGA
+        )
+    return next(
+        int(line.split()[1]) * 1024 / GIGA for line in status.splitlines() if line.startswith("VmHWM")
+    )
 
 
 def rows_of(name: str, setting: Setting, repeats: int) -> Iterator[Row]:
@@ -182,7 +211,11 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def row_text(row: Row) -> str:
-    ratio = f", {row['ratio']:.1f} × the plain {row['plain_s']:.2f} s ({row['spread'][0]:.1f} to {row['spread'][1]:.1f})" if row["ratio"] else ""
+    ratio = (
+        f", {row['ratio']:.1f} × the plain {row['plain_s']:.2f} s ({row['spread'][0]:.1f} to {row['spread'][1]:.1f})"
+        if row["ratio"]
+        else ""
+    )
     return (
         f"{row['stage']:17} {row['size']}, {_where(row)}: {row['ours_s']:.3f} s{ratio}; {row['per_s']:.1f} {row['unit']}/s, "
         f"{row['share']:.0%} of the floor's speed ({row['bound']}), {row['matmul_share']:.0%} of the matrix product's rate, {row['ours_gb']:.2f} GB"
@@ -190,13 +223,19 @@ def row_text(row: Row) -> str:
 
 
 def _where(row: Row) -> str:
-    place = f"{row['threads']} thread{'s' if row['threads'] > 1 else ''}" if row["device"] == "cpu" else row["device"]
+    place = (
+        f"{row['threads']} thread{'s' if row['threads'] > 1 else ''}"
+        if row["device"] == "cpu"
+        else row["device"]
+    )
     return place if row["precision"] == "32-true" else f"{place}, {row['precision']}"
 
 
 def tables(rows: list[Row]) -> str:
     """Format rows as Markdown tables: ratios, needs and growth."""
-    compared, growing = ([row for row in rows if (row["stage"] == GROWTH) is grows] for grows in (False, True))
+    compared, growing = (
+        [row for row in rows if (row["stage"] == GROWTH) is grows] for grows in (False, True)
+    )
     machines = sorted({f"{row['machine']}, torch {row['torch']}" for row in rows})
     header = "| stage | size | where | ours, s | plain, s | ratio (least – most) | ours | peak GB, ours / plain / before |"
     lines = [*machines, "", header, "|" + "---|" * 8]
@@ -204,7 +243,11 @@ def tables(rows: list[Row]) -> str:
         plainly = ("–", "–", "–")
         if row["ratio"]:
             least, most = row["spread"]
-            plainly = (f"{row['plain_s']:.2f}", f"**{row['ratio']:.1f}** ({least:.1f} – {most:.1f})", f"{row['plain_gb']:.2f}")
+            plainly = (
+                f"{row['plain_s']:.2f}",
+                f"**{row['ratio']:.1f}** ({least:.1f} – {most:.1f})",
+                f"{row['plain_gb']:.2f}",
+            )
         lines.append(
             f"| `{row['stage']}` | {row['size']} | {_where(row)} | {row['ours_s']:.2f} | {plainly[0]} | {plainly[1]} | "
             f"{row['per_s']:.1f} {row['unit']}/s | {row['ours_gb']:.2f} / {plainly[2]} / {row['base_gb']:.2f} |"
@@ -216,10 +259,16 @@ def tables(rows: list[Row]) -> str:
             f"| `{row['stage']}` | {_where(row)} | {row['gflop']:,.0f} | {row['gbyte']:.2f} | {row['gflop_per_s']:,.0f} ({row['dtype']}), "
             f"{row['gbyte_per_s']:.1f} | {row['floor_s']:.2f} | {row['bound']} | {row['share']:.0%} | {row['matmul_share']:.0%} |"
         )
-    lines += ["", "| grows | n | where | seconds | peak GB, before | share of the floor's speed |", "|---|---|---|---|---|---|"]
+    lines += [
+        "",
+        "| grows | n | where | seconds | peak GB, before | share of the floor's speed |",
+        "|---|---|---|---|---|---|",
+    ]
     for row in growing:
         memory = f"{row['ours_gb']:.2f}, {row['base_gb']:.2f}"
-        lines.append(f"| {row['grows']} | {row['n']:,} | {_where(row)} | {row['ours_s']:.3f} | {memory} | {row['share']:.0%} |")
+        lines.append(
+            f"| {row['grows']} | {row['n']:,} | {_where(row)} | {row['ours_s']:.3f} | {memory} | {row['share']:.0%} |"
+        )
     return "\n".join(lines)
 
 
@@ -234,10 +283,19 @@ def plot(rows: list[Row], path: Path) -> None:
     figure = Figure(figsize=(3 * len(columns), 5), layout="constrained")
     axes = figure.subplots(2, len(columns), squeeze=False)
     for column, name in enumerate(columns):
-        for line in dict.fromkeys((row["grows"], _where(row)) for row in growing if row["grows"].split(",")[0] == name):
+        for line in dict.fromkeys(
+            (row["grows"], _where(row)) for row in growing if row["grows"].split(",")[0] == name
+        ):
             points = [row for row in growing if (row["grows"], _where(row)) == line]
-            for side, values in enumerate(([row["ours_s"] for row in points], [max(1, 1000 * (row["ours_gb"] - row["base_gb"])) for row in points])):
-                axes[side, column].loglog([row["n"] for row in points], values, marker="o", label=", ".join(line))
+            for side, values in enumerate(
+                (
+                    [row["ours_s"] for row in points],
+                    [max(1, 1000 * (row["ours_gb"] - row["base_gb"])) for row in points],
+                )
+            ):
+                axes[side, column].loglog(
+                    [row["n"] for row in points], values, marker="o", label=", ".join(line)
+                )
         axes[0, column].set(title=name, ylabel="seconds")
         axes[1, column].set(xlabel=name, ylabel="MB beyond the data")
         axes[0, column].legend(fontsize=6)
@@ -245,20 +303,41 @@ def plot(rows: list[Row], path: Path) -> None:
 
 
 def parse(given: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     count = lambda word: cores if word == "all" else int(word)  # noqa: E731
     parser.add_argument("--stage", nargs="+", choices=[*STAGES, GROWTH], default=[*STAGES, GROWTH])
-    parser.add_argument("--threads", nargs="+", type=count, default=sorted({1, cores}), help="thread counts, or all (default: 1 all)")
-    parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="device; auto is the CPU, and the GPU if available")
+    parser.add_argument(
+        "--threads",
+        nargs="+",
+        type=count,
+        default=sorted({1, cores}),
+        help="thread counts, or all (default: 1 all)",
+    )
+    parser.add_argument(
+        "--device",
+        choices=["auto", "cpu", "cuda"],
+        default="auto",
+        help="device; auto is the CPU, and the GPU if available",
+    )
     batch_help = "batch sizes in dialogs, captions or pictures (default: that of the stage; several on a GPU)"
     parser.add_argument("--batch", nargs="+", type=int, default=[], help=batch_help)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--bfloat16", action="store_true", help="bfloat16 autocast in our training steps; checks run without it")
+    parser.add_argument(
+        "--bfloat16",
+        action="store_true",
+        help="bfloat16 autocast in our training steps; checks run without it",
+    )
     parser.add_argument("--small", action="store_true", help="small sizes that take seconds, for a test run")
     parser.add_argument("--out", type=Path, default=LATEST)
-    parser.add_argument("--table", action="store_true", help="print the rows of --out as Markdown, without measuring")
-    parser.add_argument("--plot", type=Path, help="SVG file for a plot of the growth in --out, without measuring")
+    parser.add_argument(
+        "--table", action="store_true", help="print the rows of --out as Markdown, without measuring"
+    )
+    parser.add_argument(
+        "--plot", type=Path, help="SVG file for a plot of the growth in --out, without measuring"
+    )
     return parser.parse_args(given)
 
 

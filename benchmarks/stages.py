@@ -25,7 +25,13 @@ from fashioniq.loop.rollout import Dialogs, System, rollout
 from fashioniq.models.attributes import AttributePredictor, top_attributes
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.configs import CaptionerConfig, RetrieverConfig
-from fashioniq.models.encoder import convert_efficientnet_pytorch, create_encoder, encoder_mean_std, encoder_size, normalise
+from fashioniq.models.encoder import (
+    convert_efficientnet_pytorch,
+    create_encoder,
+    encoder_mean_std,
+    encoder_size,
+    normalise,
+)
 from fashioniq.models.retriever import DialogRetriever
 from fashioniq.training.attributes import AttributeTraining
 from fashioniq.training.captioner import CaptionerTraining
@@ -85,7 +91,9 @@ class Stage(NamedTuple):
 def random_items(count: int, setting: Setting) -> Items:
     sizes = setting.sizes
     features_ND = torch.randn(count, sizes.features).relu()  # like the output of a network's last activation
-    return Items([str(n) for n in range(count)], features_ND, torch.randint(1, sizes.attributes + 1, (count, 8))).to(setting.device)
+    return Items(
+        [str(n) for n in range(count)], features_ND, torch.randint(1, sizes.attributes + 1, (count, 8))
+    ).to(setting.device)
 
 
 def vocabulary(sizes: Sizes) -> Vocabulary:
@@ -101,11 +109,15 @@ def random_captions(count: int, sizes: Sizes) -> tuple[Tensor, Tensor]:
     return words_BL.masked_fill(torch.arange(words_BL.shape[1]) > length_B.unsqueeze(1) + 1, PAD), length_B
 
 
-def create_models(setting: Setting, attention: str = "both-ways", turns: int | None = None) -> tuple[Captioner, DialogRetriever]:
+def create_models(
+    setting: Setting, attention: str = "both-ways", turns: int | None = None
+) -> tuple[Captioner, DialogRetriever]:
     sizes = setting.sizes
     width, heads, hidden, layers = sizes.captioner
     of_data = {"vocabulary": sizes.words, "features": sizes.features, "attributes": sizes.attributes}
-    config = CaptionerConfig(width=width, heads=heads, hidden=hidden, layers=layers, max_words=sizes.max_words)
+    config = CaptionerConfig(
+        width=width, heads=heads, hidden=hidden, layers=layers, max_words=sizes.max_words
+    )
     captioner = Captioner(config, **of_data)
     captioner = captioner.eval().to(setting.device)
     calibrate_captions(captioner, setting)
@@ -131,7 +143,9 @@ def calibrate_captions(captioner: Captioner, setting: Setting) -> None:
     words_BL = random_captions(64, setting.sizes)[0][:, :-1].to(setting.device)
     for norm in (captioner.encoder.norm, captioner.decoder.norm):
         seen: list[Tensor] = []
-        hook = norm.register_forward_hook(lambda module, inputs, output, seen=seen: seen.append(output.flatten(0, 1)))
+        hook = norm.register_forward_hook(
+            lambda module, inputs, output, seen=seen: seen.append(output.flatten(0, 1))
+        )
         captioner(reference, target, words_BL)
         hook.remove()
         std_D, mean_D = torch.std_mean(seen[0], 0)
@@ -152,7 +166,11 @@ def simulation(setting: Setting, beams: int) -> Stage:
     words = [0.0, 0.0]
 
     def say(reference: ItemInputs, target: ItemInputs) -> Tensor:
-        return plain.greedy(captioner, reference, target) if beams == 1 else plain.beam(captioner, reference, target, beams)
+        return (
+            plain.greedy(captioner, reference, target)
+            if beams == 1
+            else plain.beam(captioner, reference, target, beams)
+        )
 
     @torch.no_grad()
     def plainly() -> plain.Dialogs:
@@ -162,7 +180,10 @@ def simulation(setting: Setting, beams: int) -> Stage:
     def check() -> dict[str, Any]:
         found = ours()
         words[:] = mean_words(found.words_BTL)
-        return {**same_dialogs(found, plainly(), retriever.embed_images(items.features_ND)), "words": round(words[0], 2)}
+        return {
+            **same_dialogs(found, plainly(), retriever.embed_images(items.features_ND)),
+            "words": round(words[0], 2),
+        }
 
     return Stage(
         f"{dialogs} dialogs × {sizes.turns} turns, {'greedy' if beams == 1 else f'beam {beams}'}, gallery {sizes.test:,}",
@@ -171,12 +192,20 @@ def simulation(setting: Setting, beams: int) -> Stage:
         ours,
         plainly,
         check,
-        lambda: counts.simulation(sizes, (captioner, retriever), dialogs, sizes.test, sizes.turns, beams, words, causal=False),
+        lambda: counts.simulation(
+            sizes, (captioner, retriever), dialogs, sizes.test, sizes.turns, beams, words, causal=False
+        ),
     )
 
 
 def simulate_ours(
-    setting: Setting, items: Items, captioner: Captioner, retriever: DialogRetriever, beams: int, dialogs: int, turns: int
+    setting: Setting,
+    items: Items,
+    captioner: Captioner,
+    retriever: DialogRetriever,
+    beams: int,
+    dialogs: int,
+    turns: int,
 ) -> Callable[[], Dialogs]:
     words = vocabulary(setting.sizes)
     user = CaptionerUser(captioner, items, words, words, beams)
@@ -195,12 +224,16 @@ def targets_and_firsts(dialogs: int, items: Items) -> tuple[Tensor, Tensor]:
 def mean_words(words_BTL: Tensor) -> tuple[float, float]:
     """Return the mean length of captions, and the mean number of decoding steps, including the end token."""
     length_BT = (words_BTL != PAD).sum(-1)
-    return float(length_BT.float().mean()), float((length_BT + 1).clamp(max=words_BTL.shape[-1]).float().mean())
+    return float(length_BT.float().mean()), float(
+        (length_BT + 1).clamp(max=words_BTL.shape[-1]).float().mean()
+    )
 
 
 def same_dialogs(ours: Dialogs, theirs: plain.Dialogs, vectors_ND: Tensor) -> dict[str, Any]:
     """Check that dialogs have the same words and items; 1 % may differ because of float32 ties."""
-    same_B = (ours.words_BTL == theirs.words_BTL).flatten(1).all(1) & (ours.shown_BT == theirs.shown_BT).all(1)
+    same_B = (ours.words_BTL == theirs.words_BTL).flatten(1).all(1) & (ours.shown_BT == theirs.shown_BT).all(
+        1
+    )
     agreement = float(same_B.float().mean())
     if agreement < 0.99:
         raise Different(f"only {agreement:.1%} of the dialogs are the same")
@@ -214,7 +247,14 @@ def same_dialogs(ours: Dialogs, theirs: plain.Dialogs, vectors_ND: Tensor) -> di
     return {"agreement": round(agreement, 4)}
 
 
-def same_ranks(query_BD: Tensor, vectors_ND: Tensor, target_B: Tensor, ours_B: Tensor, theirs_B: Tensor, more_B: Tensor | None = None) -> None:
+def same_ranks(
+    query_BD: Tensor,
+    vectors_ND: Tensor,
+    target_B: Tensor,
+    ours_B: Tensor,
+    theirs_B: Tensor,
+    more_B: Tensor | None = None,
+) -> None:
     """Check that our ranks equal those of float64, and that theirs are within float32 rounding.
 
     `more_B` is the additional tolerance for differences of the queries.
@@ -225,7 +265,9 @@ def same_ranks(query_BD: Tensor, vectors_ND: Tensor, target_B: Tensor, ours_B: T
     margin_BN = distance_BN - distance_BN.gather(1, target_B.unsqueeze(1))
     if not torch.equal(ours_B, (margin_BN < 0).sum(1)):
         raise Different("our ranks are not exact")
-    slack_B1 = ROUNDING * (length_B1 + length_N.max()) + (0 if more_B is None else more_B.to(margin_BN).unsqueeze(1))
+    slack_B1 = ROUNDING * (length_B1 + length_N.max()) + (
+        0 if more_B is None else more_B.to(margin_BN).unsqueeze(1)
+    )
     least_B, most_B = (margin_BN < -slack_B1).sum(1), (margin_BN <= slack_B1).sum(1) - 1  # the target itself
     if not ((least_B <= theirs_B) & (theirs_B <= most_B)).all():
         raise Different("the plain ranks are not within float32's rounding")
@@ -244,7 +286,11 @@ def retriever_step(setting: Setting, attention: str) -> Stage:
     sizes, dialogs = setting.sizes, setting.dialogs(32)
     causal = attention == "turn-causal"
     items, (captioner, retriever) = random_items(sizes.train, setting), create_models(setting, attention)
-    both_ways, asker, row_B = copy.deepcopy(retriever), RecordingBestItem(), torch.randperm(sizes.train)[:dialogs].to(setting.device)
+    both_ways, asker, row_B = (
+        copy.deepcopy(retriever),
+        RecordingBestItem(),
+        torch.randperm(sizes.train)[:dialogs].to(setting.device),
+    )
     both_ways.turn_causal = False
     known = TrainRetriever(category="dresses")
     both = {"train": items, "val": items}
@@ -261,7 +307,14 @@ def retriever_step(setting: Setting, attention: str) -> Stage:
     module.on_train_epoch_start()
 
     def plain_loss(model: DialogRetriever, first_B: Tensor) -> tuple[Tensor, plain.Dialogs]:
-        dialogs = plain.simulate(model, lambda reference, target: plain.greedy(captioner, reference, target), items, row_B, first_B, sizes.turns)
+        dialogs = plain.simulate(
+            model,
+            lambda reference, target: plain.greedy(captioner, reference, target),
+            items,
+            row_B,
+            first_B,
+            sizes.turns,
+        )
         return plain.triplet_loss(dialogs.query_BTD, plain.embed(model, items.features_ND[row_B])), dialogs
 
     words = [0.0, 0.0]
@@ -271,7 +324,10 @@ def retriever_step(setting: Setting, attention: str) -> Stage:
         gradient = gradient_of(ours, retriever)
         theirs, dialogs = plain_loss(retriever, asker.first_B)
         words[:] = mean_words(dialogs.words_BTL)
-        return {**same_gradients(ours, gradient, theirs, gradient_of(theirs, retriever)), "words": round(words[0], 2)}
+        return {
+            **same_gradients(ours, gradient, theirs, gradient_of(theirs, retriever)),
+            "words": round(words[0], 2),
+        }
 
     plain_optimizer = torch.optim.Adam(both_ways.parameters(), lr=1e-6)
     return Stage(
@@ -334,7 +390,9 @@ def captioner_step(setting: Setting, of_a_pair: int) -> Stage:
     )
 
 
-def step_of(loss: Callable[[], Tensor], optimizer: torch.optim.Optimizer, setting: Setting | None = None) -> Callable[[], None]:
+def step_of(
+    loss: Callable[[], Tensor], optimizer: torch.optim.Optimizer, setting: Setting | None = None
+) -> Callable[[], None]:
     def step() -> None:
         with (setting or Setting()).autocast():
             made = loss()
@@ -365,17 +423,23 @@ def same_gradients(ours: Tensor, gradient: Tensor, theirs: Tensor, their_gradien
     gradient_differs = float((gradient - their_gradient).norm() / their_gradient.norm())
     if loss_differs > 1e-4 or gradient_differs > 1e-3:
         raise Different(
-            f"the loss differs by {loss_differs:.1e} and the gradient by {gradient_differs:.1e} of "
-            "their size"
+            f"the loss differs by {loss_differs:.1e} and the gradient by {gradient_differs:.1e} of their size"
         )
-    return {"loss_differs": float(f"{loss_differs:.1e}"), "gradient_differs": float(f"{gradient_differs:.1e}")}
+    return {
+        "loss_differs": float(f"{loss_differs:.1e}"),
+        "gradient_differs": float(f"{gradient_differs:.1e}"),
+    }
 
 
 def features(setting: Setting) -> Stage:
     """Feature extraction from decoded squares. Decoding, 5 % of the time on a CPU, is not included."""
     sizes, images = setting.sizes, setting.batch or (4 if setting.small else 16)
     rough = torch.randint(0, 256, (images, 3, 8, 8), dtype=torch.float32)
-    squares_BCHW = nn.functional.interpolate(rough, (sizes.pixels, sizes.pixels), mode="bicubic").clamp(0, 255).to(torch.uint8)
+    squares_BCHW = (
+        nn.functional.interpolate(rough, (sizes.pixels, sizes.pixels), mode="bicubic")
+        .clamp(0, 255)
+        .to(torch.uint8)
+    )
     encoder, theirs = twin_encoders(setting, squares_BCHW)
     predictor = AttributePredictor(encoder, encoder_size(encoder), sizes.attributes)
     head = copy.deepcopy(predictor.head).to(setting.device)
@@ -397,12 +461,16 @@ def features(setting: Setting) -> Stage:
                 f"the least cosine of the features is {in_float32:.5f} in float32 and {fast:.5f} on "
                 "the fast path"
             )
-        shared = np.mean([len(set(a) & set(b)) / len(b) for a, b in zip(fast_BA.tolist(), theirs_BA.tolist(), strict=True)])
+        shared = np.mean(
+            [len(set(a) & set(b)) / len(b) for a, b in zip(fast_BA.tolist(), theirs_BA.tolist(), strict=True)]
+        )
         return {"least_cosine": round(fast, 5), "same_attributes": round(float(shared), 3)}
 
     def needs() -> Needs:
         with torch.device("meta"):
-            return counts.convolutions(create_encoder(f"efficientnet-{sizes.encoder}"), images, sizes.pixels, bytes_of_number=2)
+            return counts.convolutions(
+                create_encoder(f"efficientnet-{sizes.encoder}"), images, sizes.pixels, bytes_of_number=2
+            )
 
     size = f"{images} pictures of {sizes.pixels} px, {sizes.encoder}"
     return Stage(size, images, "images", lambda: encode(squares), plainly, check, needs, torch.bfloat16)
@@ -455,20 +523,29 @@ def attributes_step(setting: Setting) -> Stage:
     sizes, images, known = setting.sizes, setting.batch or (2 if setting.small else 32), TrainAttributes()
     encoder = create_encoder(f"efficientnet-{sizes.encoder}")
     labels_NA = np.random.default_rng(0).integers(0, 2, (images, sizes.attributes), dtype=np.int8)
-    model, mean_std = AttributePredictor(encoder, encoder_size(encoder), sizes.attributes), encoder_mean_std(encoder)
+    model, mean_std = (
+        AttributePredictor(encoder, encoder_size(encoder), sizes.attributes),
+        encoder_mean_std(encoder),
+    )
     module = AttributeTraining(
         model, types=[], mean_std=mean_std, head_only=False, learning_rate=known.learning_rate
     ).to(setting.device)
     squares_BCHW = torch.randint(0, 256, (images, 3, sizes.pixels, sizes.pixels), dtype=torch.uint8)
     batch = [squares_BCHW.to(setting.device), torch.from_numpy(labels_NA).to(setting.device)]
-    step = step_of(lambda: module.training_step(batch, 0), torch.optim.AdamW(model.parameters(), lr=1e-6), setting)
+    step = step_of(
+        lambda: module.training_step(batch, 0), torch.optim.AdamW(model.parameters(), lr=1e-6), setting
+    )
 
     def needs() -> Needs:
         with torch.device("meta"):
-            return counts.convolutions(create_encoder(f"efficientnet-{sizes.encoder}"), images, sizes.pixels, counts.FLOAT).times(3)
+            return counts.convolutions(
+                create_encoder(f"efficientnet-{sizes.encoder}"), images, sizes.pixels, counts.FLOAT
+            ).times(3)
 
     size = f"{images} pictures of {sizes.pixels} px, {sizes.encoder} with {sizes.attributes} attributes"
-    return Stage(size, images, "images", step, None, dict, needs, torch.bfloat16 if setting.bfloat16 else torch.float32)
+    return Stage(
+        size, images, "images", step, None, dict, needs, torch.bfloat16 if setting.bfloat16 else torch.float32
+    )
 
 
 def growth(setting: Setting) -> Iterator[tuple[str, int, Stage]]:
@@ -488,19 +565,33 @@ def searching_stage(setting: Setting, count: int) -> Stage:
     width, queries = setting.sizes.retriever[0], 128
     items = Items.without_attributes([], torch.empty(0, device=setting.device))
     gallery = Gallery(items, nn.functional.normalize(torch.randn(count, width, device=setting.device), dim=1))
-    query_BD, target_B = torch.randn(queries, width, device=setting.device), torch.arange(queries, device=setting.device) % count
+    query_BD, target_B = (
+        torch.randn(queries, width, device=setting.device),
+        torch.arange(queries, device=setting.device) % count,
+    )
 
     def ours() -> None:
         gallery.rank(query_BD, target_B)
         gallery.top(query_BD, 1)
 
     needs = counts.searching(queries, count, width)
-    return Stage(f"{queries} ranks and nearest items among {count:,} × {width}", queries, "queries", ours, None, dict, lambda: needs.times(2))
+    return Stage(
+        f"{queries} ranks and nearest items among {count:,} × {width}",
+        queries,
+        "queries",
+        ours,
+        None,
+        dict,
+        lambda: needs.times(2),
+    )
 
 
 def dialog_stage(setting: Setting, attention: str, dialogs: int, turns: int) -> Stage:
     """Dialogs with greedy decoding and ranks."""
-    items, (captioner, retriever) = random_items(setting.sizes.test, setting), create_models(setting, attention, turns)
+    items, (captioner, retriever) = (
+        random_items(setting.sizes.test, setting),
+        create_models(setting, attention, turns),
+    )
     ours, words = simulate_ours(setting, items, captioner, retriever.eval(), 1, dialogs, turns), [0.0, 0.0]
 
     def check() -> dict[str, Any]:
@@ -509,9 +600,19 @@ def dialog_stage(setting: Setting, attention: str, dialogs: int, turns: int) -> 
 
     def needs() -> Needs:
         causal = attention == "turn-causal"
-        return counts.simulation(setting.sizes, (captioner, retriever), dialogs, setting.sizes.test, turns, 1, words, causal)
+        return counts.simulation(
+            setting.sizes, (captioner, retriever), dialogs, setting.sizes.test, turns, 1, words, causal
+        )
 
-    return Stage(f"{dialogs} dialogs × {turns} turns, greedy, {attention}", dialogs, "dialogs", ours, None, check, needs)
+    return Stage(
+        f"{dialogs} dialogs × {turns} turns, greedy, {attention}",
+        dialogs,
+        "dialogs",
+        ours,
+        None,
+        check,
+        needs,
+    )
 
 
 STAGES: dict[str, Callable[[Setting], Stage]] = {

@@ -46,7 +46,11 @@ def test_growth_has_a_row_for_every_size_and_can_be_drawn(tmp_path):
 
 
 def test_other_captions_are_noticed(monkeypatch):
-    monkeypatch.setattr(plain, "greedy", lambda captioner, reference, target: torch.full((len(reference.features_BD), captioner.max_words), 7))
+    monkeypatch.setattr(
+        plain,
+        "greedy",
+        lambda captioner, reference, target: torch.full((len(reference.features_BD), captioner.max_words), 7),
+    )
     with pytest.raises(stages.Different, match="of the dialogs are the same"):
         stages.STAGES["greedy"](SMALL).check()
 
@@ -67,21 +71,45 @@ def test_other_ranks_are_noticed(monkeypatch):
 
 def test_other_features_are_noticed(monkeypatch):
     encode = stages.Encoding.__call__
-    monkeypatch.setattr(stages.Encoding, "__call__", lambda self, images: (encode(self, images)[0].flip(0), encode(self, images)[1]))
+    monkeypatch.setattr(
+        stages.Encoding,
+        "__call__",
+        lambda self, images: (encode(self, images)[0].flip(0), encode(self, images)[1]),
+    )
     with pytest.raises(stages.Different, match="cosine of the features"):
         stages.STAGES["features"](SMALL).check()
 
 
 def test_rows_of_one_stage_leave_those_of_others(tmp_path):
     row = {key: None for key in speed.SAME_ROW}
-    speed.put_rows(tmp_path / "latest.json", [{**row, "stage": "greedy", "ours_s": 1}, {**row, "stage": "ranks", "ours_s": 2}])
+    speed.put_rows(
+        tmp_path / "latest.json",
+        [{**row, "stage": "greedy", "ours_s": 1}, {**row, "stage": "ranks", "ours_s": 2}],
+    )
     speed.put_rows(tmp_path / "latest.json", [{**row, "stage": "ranks", "ours_s": 3}])
-    assert [(row["stage"], row["ours_s"]) for row in speed.read_rows(tmp_path / "latest.json")] == [("greedy", 1), ("ranks", 3)]
+    assert [(row["stage"], row["ours_s"]) for row in speed.read_rows(tmp_path / "latest.json")] == [
+        ("greedy", 1),
+        ("ranks", 3),
+    ]
 
 
 def test_the_command_writes_rows_and_prints_their_table(tmp_path, capsys):
     out = tmp_path / "latest.json"
-    speed.main(["--small", "--stage", "ranks", "--threads", "1", "--device", "cpu", "--repeats", "2", "--out", str(out)])
+    speed.main(
+        [
+            "--small",
+            "--stage",
+            "ranks",
+            "--threads",
+            "1",
+            "--device",
+            "cpu",
+            "--repeats",
+            "2",
+            "--out",
+            str(out),
+        ]
+    )
     (row,) = json.loads(out.read_text())
     assert {"stage", "ours_s", "plain_s", "ratio", "spread", "threads", "size"} <= set(row)
     assert row["stage"] == "ranks" and row["threads"] == 1 and row["repeats"] == 2

@@ -1,6 +1,6 @@
 """Count the words of released captions that are not in a captioner's vocabulary, and likely misspellings.
 
-    python benchmarks/unknown_words.py data/fashioniq [glove.txt]
+python benchmarks/unknown_words.py data/fashioniq [glove.txt]
 """
 
 import sys
@@ -31,9 +31,18 @@ def main(root: Path, vectors: Path | None) -> None:
         unknown, words = vocabulary.unknown(others), sum(len(tokenize(text)) for text in others)
         never = sum(count for word, count in unknown.items() if word not in counts)
         touched = sum(any(word not in vocabulary for word in tokenize(text)) for text in others)
-        near = {word: meant for word in unknown if len(word) >= LETTERS for meant in common if _one_letter_apart(word, meant)}
+        near = {
+            word: meant
+            for word in unknown
+            if len(word) >= LETTERS
+            for meant in common
+            if _one_letter_apart(word, meant)
+        }
         misspelt = sum(unknown[word] for word in near)
-        shares = (f"{100 * part / whole:.2f} %" for part, whole in ((unknown.total(), words), (never, words), (touched, len(others))))
+        shares = (
+            f"{100 * part / whole:.2f} %"
+            for part, whole in ((unknown.total(), words), (never, words), (touched, len(others)))
+        )
         print(
             f"{category}: {len(vocabulary) - len(SPECIAL)} words that occur at least twice in train, "
             f"{words:,} words in val and test"

@@ -1,4 +1,6 @@
-"""Dialog-based fashion image retrieval: train, simulate and judge retrievers that listen to "longer and in navy"."""
+"""Dialog-based fashion image retrieval: train, simulate and judge retrievers that listen to "longer and in
+navy".
+"""
 
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -13,7 +15,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = ["Message", "System", "__version__", "load"]
 
-_MODULES = {"Message": "fashioniq.loop.messages", "System": "fashioniq.loop.rollout", "load": "fashioniq.systems"}
+_MODULES = {
+    "Message": "fashioniq.loop.messages",
+    "System": "fashioniq.loop.rollout",
+    "load": "fashioniq.systems",
+}
 
 _compat.prepare_torchvision()
 

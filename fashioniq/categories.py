@@ -5,7 +5,14 @@ import re
 from fashioniq.files import UserError
 
 FILE_NAMES = {"dresses": "dress", "shirts": "shirt", "tops": "toptee"}
-_ALIASES = {"dress": "dresses", "shirt": "shirts", "top": "tops", "toptee": "tops", "toptees": "tops", "tops&tees": "tops"}
+_ALIASES = {
+    "dress": "dresses",
+    "shirt": "shirts",
+    "top": "tops",
+    "toptee": "tops",
+    "toptees": "tops",
+    "tops&tees": "tops",
+}
 
 
 def canonical(name: str) -> str:

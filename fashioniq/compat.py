@@ -30,7 +30,9 @@ class _BeforeTorchvision(MetaPathFinder):
 
 def prepare_torchvision() -> None:
     """Declare the operators when torchvision is first imported."""
-    if "torchvision" not in sys.modules and not any(isinstance(finder, _BeforeTorchvision) for finder in sys.meta_path):
+    if "torchvision" not in sys.modules and not any(
+        isinstance(finder, _BeforeTorchvision) for finder in sys.meta_path
+    ):
         sys.meta_path.insert(0, _BeforeTorchvision())
 
 

@@ -200,7 +200,9 @@ def read_json(path: Path, what: str, kind: type | None = None) -> Any:
     except OSError as error:
         raise UserError(f"cannot read {what} {path}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:  # RecursionError: nested too deeply
-        raise UserError(f"{what} {path} is not valid JSON ({error}): download or create the file again") from error
+        raise UserError(
+            f"{what} {path} is not valid JSON ({error}): download or create the file again"
+        ) from error
     if kind is not None and not isinstance(content, kind):
         raise UserError(f"{what} {path}: expected a {kind.__name__}, found a {type(content).__name__}")
     return content

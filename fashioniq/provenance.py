@@ -72,11 +72,14 @@ def seconds() -> dict[str, float]:
 
 
 def provenance(
-    data: Mapping[str, str], retriever: Mapping[str, Any] | None = None, earlier: Mapping[str, float] | None = None
+    data: Mapping[str, str],
+    retriever: Mapping[str, Any] | None = None,
+    earlier: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
     """Value of `provenance` in metrics.json or model.json.
 
-    `data` maps the name of a category or file to its fingerprint, `retriever` is the provenance of the evaluated
+    `data` maps the name of a category or file to its fingerprint, `retriever` is the provenance of the
+    evaluated
     model, `earlier` the seconds of interrupted runs that this one continued. Memory is in GB of 10⁹ bytes.
     """
     spent = seconds()
@@ -95,7 +98,9 @@ def provenance(
 
 
 def machine() -> dict[str, Any]:
-    """CPU, cores available to this process, threads of torch, GPU in use, platform and versions; no host name."""
+    """CPU, cores available to this process, threads of torch, GPU in use, platform and versions; no host
+    name.
+    """
     import torch  # here, so that --help does not import it
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -117,7 +122,10 @@ def peak_memory() -> dict[str, float | None]:
     unit = 1 if sys.platform == "darwin" else 1024
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit if resource else None
     gpu = torch.cuda.max_memory_allocated() if torch.cuda.is_initialized() else None
-    return {name: None if size is None else round(size / GIGA, 2) for name, size in (("process", own), ("gpu", gpu))}
+    return {
+        name: None if size is None else round(size / GIGA, 2)
+        for name, size in (("process", own), ("gpu", gpu))
+    }
 
 
 @lru_cache(maxsize=1)
@@ -125,11 +133,17 @@ def git_commit() -> str | None:
     """Commit of this checkout, with "-dirty" after edits of tracked files; None without a checkout or git."""
     if not (ROOT / ".git").exists():  # an installed package; a checkout around it belongs to another project
         return None
-    own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}  # git hooks set these to another repository
+    own = {
+        name: value for name, value in os.environ.items() if not name.startswith("GIT_")
+    }  # git hooks set these to another repository
     command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude=*", "--abbrev=40"]
     try:
         described = subprocess.run(
-            command, env={**own, "GIT_OPTIONAL_LOCKS": "0"}, capture_output=True, text=True, timeout=GIT_SECONDS
+            command,
+            env={**own, "GIT_OPTIONAL_LOCKS": "0"},
+            capture_output=True,
+            text=True,
+            timeout=GIT_SECONDS,
         )
     except (OSError, subprocess.SubprocessError):
         return None
@@ -139,7 +153,9 @@ def git_commit() -> str | None:
 @lru_cache(maxsize=1)
 def _cpu_model() -> str:
     try:
-        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
+        found = re.search(
+            r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE
+        )
     except OSError:  # not Linux
         found = None
     return found[1].strip() if found else platform.processor() or platform.machine()

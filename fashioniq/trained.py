@@ -14,7 +14,13 @@ from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.composer import Composer
-from fashioniq.models.configs import CaptionerConfig, ComposerConfig, DialogEncoderConfig, ModelConfig, RetrieverConfig
+from fashioniq.models.configs import (
+    CaptionerConfig,
+    ComposerConfig,
+    DialogEncoderConfig,
+    ModelConfig,
+    RetrieverConfig,
+)
 from fashioniq.models.decoding import BaseCaptioner
 from fashioniq.models.dialog_encoder import DialogEncoder, TextHalf, TextTower
 from fashioniq.models.retriever import BaseRetriever, DialogRetriever
@@ -32,7 +38,9 @@ from fashioniq.runs import (
 
 M = TypeVar("M", bound=nn.Module)
 R = TypeVar("R", CaptionerRun, RetrieverRun)
-Architecture = tuple[type[ModelConfig], Callable[..., M]]  # the model is called with its config and the sizes of the data
+Architecture = tuple[
+    type[ModelConfig], Callable[..., M]
+]  # the model is called with its config and the sizes of the data
 
 CAPTIONERS: dict[str, Architecture[BaseCaptioner]] = {
     "transformer": (CaptionerConfig, Captioner),
@@ -52,12 +60,16 @@ def create(architectures: Mapping[str, Architecture[M]], kind: str, sizes: Mappi
     return model_class(config, **of_data)
 
 
-def load_captioner(run: Path, category: str, store: FeatureStore) -> tuple[Speaker, Vocabulary, CaptionerRun]:
+def load_captioner(
+    run: Path, category: str, store: FeatureStore
+) -> tuple[BaseCaptioner, Vocabulary, CaptionerRun]:
     """A trained captioner, its vocabulary and its description, checked against the category and the features."""
     return _load(run, CaptionerRun, CAPTIONERS, category, store)
 
 
-def load_retriever(run: Path, category: str, store: FeatureStore) -> tuple[Listener, Vocabulary, RetrieverRun]:
+def load_retriever(
+    run: Path, category: str, store: FeatureStore
+) -> tuple[BaseRetriever, Vocabulary, RetrieverRun]:
     """A trained retriever, its vocabulary and its description, checked against the category and the features."""
     return _load(run, RetrieverRun, RETRIEVERS, category, store)
 
@@ -69,14 +81,19 @@ def _load(
     check_fits(run, about, category, store)
     if about.model not in architectures:
         expected = ", ".join(architectures)
-        raise UserError(f"{run} holds an unknown kind of {kind.KIND}: expected {expected}, found {about.model!r}")
+        raise UserError(
+            f"{run} holds an unknown kind of {kind.KIND}: expected {expected}, found {about.model!r}"
+        )
     model = create(architectures, about.model, about.sizes)
     load_weights(run, model)
     return model.eval(), Vocabulary(about.words[len(SPECIAL) :]), about
 
 
 def load_dialog_encoder(run: Path, store: FeatureStore) -> tuple[TextTower, str]:
-    """A trained dialog encoder and what stood between the rounds of its dialogs. Raises UserError where it was trained on other features."""
+    """A trained dialog encoder and what stood between the rounds of its dialogs.
+
+    Raises UserError where it was trained on other features.
+    """
     about = read_run(run, DialogEncoderRun)
     check_features(run, about, store)
     if about.model == "transformer":
@@ -114,14 +131,22 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     Raises UserError for other files.
     """
     try:
-        content = load_file(path) if path.suffix == ".safetensors" else torch.load(path, map_location="cpu", weights_only=True)
+        content = (
+            load_file(path)
+            if path.suffix == ".safetensors"
+            else torch.load(path, map_location="cpu", weights_only=True)
+        )
     except Exception as error:  # pickle, safetensors and torch raise different exceptions
         raise UserError(
             f"cannot read tensors from {path} ({' '.join(str(error).split())[:160]}); save them as "
             ".safetensors"
         ) from error
     content = content.get("model", content) if isinstance(content, dict) else content
-    tensors = {name: tensor for name, tensor in content.items() if isinstance(tensor, Tensor)} if isinstance(content, dict) else {}
+    tensors = (
+        {name: tensor for name, tensor in content.items() if isinstance(tensor, Tensor)}
+        if isinstance(content, dict)
+        else {}
+    )
     if not tensors:
         raise UserError(f"{path}: expected a state_dict, found no named tensors")
     return tensors

@@ -1,4 +1,6 @@
-"""What the tests of several folders share: the folder of real data, and one set of tiny runs on a tiny drawn sample."""
+"""What the tests of several folders share: the folder of real data, and one set of tiny runs on a tiny drawn
+sample.
+"""
 
 import gc
 import json
@@ -13,7 +15,9 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-os.environ["OMP_NUM_THREADS"] = "1"  # read when torch is loaded: a forked process hangs where its parent had OpenMP threads
+os.environ["OMP_NUM_THREADS"] = (
+    "1"  # read when torch is loaded: a forked process hangs where its parent had OpenMP threads
+)
 
 import numpy as np
 import pytest
@@ -21,21 +25,34 @@ from filelock import FileLock
 
 from fashioniq.cli import COMMANDS, main
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore Ctrl-C, and so would what the tests start
+signal.signal(
+    signal.SIGINT, signal.default_int_handler
+)  # a shell's background jobs ignore Ctrl-C, and so would what the tests start
 
 BEGAN = time.monotonic()
-gc.disable()  # until all tests are collected: what they import are millions of objects, which would be looked through again and again
+# until all tests are collected: what they import are millions of objects, which would be looked through again
+# and again
+gc.disable()
 PROJECT = Path(__file__).resolve().parents[1]
 SHARED = Path(os.environ.get("FASHIONIQ_SHARED", PROJECT.parent / "shared" / "data"))
 
-TINY_MODEL = {"model.width": 32, "model.heads": 2, "model.hidden": 64, "model.layers": 1, "epochs": 2, "batch_size": 16}
+TINY_MODEL = {
+    "model.width": 32,
+    "model.heads": 2,
+    "model.hidden": 64,
+    "model.layers": 1,
+    "epochs": 2,
+    "batch_size": 16,
+}
 TINY_CAPTIONER = {**TINY_MODEL, "noam_factor": 1.0, "warmup": 20, "beam": 1}
 TINY_RETRIEVER = {**TINY_MODEL, "turns": 3, "learning_rate": 0.003}
 TINY_PICTURES = {"encoder": "test_efficientnet", "weights": "none", "image_size": 32, "workers": 0}
 
 
 def arguments_of(command, **options):
-    """A command line: `image_size=32` is --image-size 32, True a bare flag, a list its values, `model.width` --model.width."""
+    """A command line: `image_size=32` is --image-size 32, True a bare flag, a list its values, `model.width`
+    --model.width.
+    """
     words = [command]
     for name, value in options.items():
         values = [] if value is True else value if isinstance(value, list) else [value]
@@ -92,7 +109,9 @@ class Project:
 
     @staticmethod
     def content(path):
-        """What a file holds; metrics.json and model.json without their provenance, which differs between equal runs."""
+        """What a file holds; metrics.json and model.json without their provenance, which differs between
+        equal runs.
+        """
         if path.name not in ("metrics.json", "model.json"):
             return path.read_bytes()
         content = json.loads(path.read_text())
@@ -120,7 +139,12 @@ def project():
 def script_commands():
     """The command of each script of the top level, by the script's path."""
     scripts = [path for folder in (".", "data_prep", "eval") for path in (PROJECT / folder).glob("*.py")]
-    return {str(path.relative_to(PROJECT)): command for path in scripts for command in COMMANDS if f'"{command}"' in path.read_text()}
+    return {
+        str(path.relative_to(PROJECT)): command
+        for path in scripts
+        for command in COMMANDS
+        if f'"{command}"' in path.read_text()
+    }
 
 
 @pytest.fixture(scope="session")
@@ -133,7 +157,9 @@ def shared():
 
 @pytest.fixture(scope="session")
 def once(tmp_path_factory):
-    """Make something in a folder of its own, once for all workers of pytest-xdist: the first one that needs it makes it."""
+    """Make something in a folder of its own, once for all workers of pytest-xdist: the first one that needs
+    it makes it.
+    """
     root = tmp_path_factory.getbasetemp()
     root = (root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / "shared"
     root.mkdir(exist_ok=True)
@@ -152,7 +178,10 @@ def once(tmp_path_factory):
 
 @pytest.fixture
 def forked():
-    """Start a function in a process forked from this one, which has imported everything already. It is killed at the end of the test."""
+    """Start a function in a process forked from this one, which has imported everything already.
+
+    It is killed at the end of the test.
+    """
     processes = []
 
     def start(function, *arguments):
@@ -169,7 +198,9 @@ def forked():
 
 @pytest.fixture(scope="session")
 def apart():
-    """Call a function in a process forked from this one, whose peak memory is counted from then on; return the result."""
+    """Call a function in a process forked from this one, whose peak memory is counted from then on; return
+    the result.
+    """
 
     def apart(function, *arguments):
         context = multiprocessing.get_context("fork")
@@ -206,30 +237,58 @@ def make_sample(folder, project):
 def make_attribute_runs(folder, project, sample):
     all_of_them, dresses = folder / "all", folder / "dresses"
     project.run("train-attributes", data=sample, run=all_of_them, min_count=3, epochs=1, **project.pictures)
-    project.run("train-attributes", data=sample, run=dresses, init_from=all_of_them, category="dresses", min_count=3, epochs=1, workers=0)
+    project.run(
+        "train-attributes",
+        data=sample,
+        run=dresses,
+        init_from=all_of_them,
+        category="dresses",
+        min_count=3,
+        epochs=1,
+        workers=0,
+    )
     return all_of_them, dresses
 
 
 def make_runs(folder, project, sample, attribute_runs):
     catalog = shutil.copytree(sample, folder / "catalog")
-    made = Runs(catalog, catalog / "features" / "dress", folder / "captioner", folder / "retriever", folder / "dialogs")
+    made = Runs(
+        catalog,
+        catalog / "features" / "dress",
+        folder / "captioner",
+        folder / "retriever",
+        folder / "dialogs",
+    )
     common = {"data": catalog, "category": "dresses"}
     project.run("extract-features", **common, predictor=attribute_runs[1], workers=1)
     project.run("train-captioner", **common, attrs=True, run=made.captioner, **project.captioner)
-    project.run("train-retriever", **common, attrs=True, captioner=made.captioner, run=made.retriever, **project.retriever)
+    project.run(
+        "train-retriever",
+        **common,
+        attrs=True,
+        captioner=made.captioner,
+        run=made.retriever,
+        **project.retriever,
+    )
     project.run("eval-dialogs", **common, run=made.retriever, out=made.dialogs, turns=3, beam=2)
     return made
 
 
 def make_vector_runs(folder, project, sample):
     made = Runs(sample, folder / "store", folder / "captioner", folder / "retriever", folder / "dialogs")
-    ids = [name for split in ("train", "val", "test") for name in json.loads((sample / f"image_splits/split.dress.{split}.json").read_text())]
+    ids = [
+        name
+        for split in ("train", "val", "test")
+        for name in json.loads((sample / f"image_splits/split.dress.{split}.json").read_text())
+    ]
     (folder / "ids.json").write_text(json.dumps(ids))
     np.save(folder / "vectors.npy", np.random.default_rng(0).normal(size=(len(ids), 16)).astype(np.float32))
     common = {"data": sample, "category": "dresses", "features": made.store}
     project.run("import-features", **common, vectors=folder / "vectors.npy", ids=folder / "ids.json")
     project.run("train-captioner", **common, run=made.captioner, **project.captioner)
-    project.run("train-retriever", **common, captioner=made.captioner, run=made.retriever, **project.retriever)
+    project.run(
+        "train-retriever", **common, captioner=made.captioner, run=made.retriever, **project.retriever
+    )
     project.run("eval-dialogs", **common, run=made.retriever, out=made.dialogs, beam=1)
     return made
 
@@ -254,11 +313,33 @@ def runs(once, project, sample, attribute_runs):
 
 @pytest.fixture(scope="session")
 def vector_runs(once, project, sample):
-    """The same on vectors of the user's own, without attributes: every product lies far from every other. Not to be written to."""
+    """The same on vectors of the user's own, without attributes: every product lies far from every other.
+
+    Not to be written to.
+    """
     return once("vectors", make_vector_runs, project, sample)
 
 
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "red", "blue", "dress", "is", "it", "long", "yes", "no", ",", "?", "the", "what"]
+WORDS = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    "a",
+    "red",
+    "blue",
+    "dress",
+    "is",
+    "it",
+    "long",
+    "yes",
+    "no",
+    ",",
+    "?",
+    "the",
+    "what",
+]
 
 
 def _blip(image_size=32):
@@ -266,12 +347,20 @@ def _blip(image_size=32):
     import torch
     from transformers import BlipConfig, BlipForImageTextRetrieval
 
-    common = {"hidden_size": 16, "intermediate_size": 32, "num_attention_heads": 2, "num_hidden_layers": 1, "initializer_range": 0.3}
+    common = {
+        "hidden_size": 16,
+        "intermediate_size": 32,
+        "num_attention_heads": 2,
+        "num_hidden_layers": 1,
+        "initializer_range": 0.3,
+    }
     text = {**common, "vocab_size": len(WORDS), "max_position_embeddings": 24, "encoder_hidden_size": 16, "pad_token_id": 0, "bos_token_id": 2,
             "eos_token_id": 3, "sep_token_id": 3}  # fmt: skip
     vision = {**common, "image_size": image_size, "patch_size": 16}
     torch.manual_seed(image_size)
-    return BlipForImageTextRetrieval(BlipConfig(text_config=text, vision_config=vision, image_text_hidden_size=8))
+    return BlipForImageTextRetrieval(
+        BlipConfig(text_config=text, vision_config=vision, image_text_hidden_size=8)
+    )
 
 
 @pytest.fixture(scope="session")
@@ -302,14 +391,20 @@ def tiny_clip(tmp_path_factory):
     tokens = [*letters, *(letter + "</w>" for letter in letters), "re", "<|startoftext|>", "<|endoftext|>"]
     (folder / "vocab.json").write_text(json.dumps({token: number for number, token in enumerate(tokens)}))
     (folder / "merges.txt").write_text("#version: 0.2\nr e\n")
-    transformers.CLIPTokenizer(str(folder / "vocab.json"), str(folder / "merges.txt"), model_max_length=24).save_pretrained(folder)
-    transformers.CLIPImageProcessor(size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32}).save_pretrained(folder)
+    transformers.CLIPTokenizer(
+        str(folder / "vocab.json"), str(folder / "merges.txt"), model_max_length=24
+    ).save_pretrained(folder)
+    transformers.CLIPImageProcessor(
+        size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32}
+    ).save_pretrained(folder)
     common = {"hidden_size": 16, "intermediate_size": 32, "num_attention_heads": 2, "num_hidden_layers": 1}
     ends = {"bos_token_id": len(tokens) - 2, "eos_token_id": len(tokens) - 1, "pad_token_id": len(tokens) - 1}
     text = {**common, "vocab_size": len(tokens), "max_position_embeddings": 24, **ends}
     torch.manual_seed(0)
     vision = {**common, "image_size": 32, "patch_size": 16}
-    config = transformers.CLIPConfig(text_config=text, vision_config=vision, projection_dim=8, initializer_factor=10.0)
+    config = transformers.CLIPConfig(
+        text_config=text, vision_config=vision, projection_dim=8, initializer_factor=10.0
+    )
     transformers.CLIPModel(config).save_pretrained(folder)
     return folder
 
@@ -318,7 +413,8 @@ def tiny_clip(tmp_path_factory):
 def http_server(monkeypatch):
     """Start a server of this process: `http_server(answer)` calls `answer(handler)` for each request.
 
-    The server has its `address`, a `lock` for what `answer` counts, and an event `closing` for answers that wait.
+    The server has its `address`, a `lock` for what `answer` counts, and an event `closing` for answers that
+    wait.
     """
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     started = []

@@ -25,7 +25,9 @@ class CandidateAware:
         if not talk.turns:
             return Message()
         candidates = gallery.top(talk.queries[-1], min(self.count, len(gallery)))[1].tolist()
-        return Message(texts=[self.best(asked, items) for asked, items in zip(talk.questions, candidates, strict=True)])
+        return Message(
+            texts=[self.best(asked, items) for asked, items in zip(talk.questions, candidates, strict=True)]
+        )
 
     def best(self, asked: Sequence[str], items: Sequence[int]) -> str:
         """Return the best question that was not `asked` before, given the candidate items.
@@ -39,7 +41,9 @@ class CandidateAware:
             )
         if not len(items):
             return left[0]
-        return max(left, key=lambda question: round(information_gain(self.topics[question].chances(items)), 9))
+        return max(
+            left, key=lambda question: round(information_gain(self.topics[question].chances(items)), 9)
+        )
 
 
 @dataclass(frozen=True)

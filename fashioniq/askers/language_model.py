@@ -73,10 +73,14 @@ class AllAtOnce:
             return Message()
         captions, number = [rounds[0] for rounds in talk.rounds], len(talk.turns) - 1
         if new := [caption for caption in captions if caption not in self._questions]:
-            prompts = [_ALL_AT_ONCE.format(caption=clean(caption, LONGEST), count=self.count) for caption in new]
+            prompts = [
+                _ALL_AT_ONCE.format(caption=clean(caption, LONGEST), count=self.count) for caption in new
+            ]
             for caption, text in zip(new, self.model.complete(prompts, 25 * self.count), strict=True):
                 self._questions[caption] = _questions(text)
-        return Message(texts=[(self._questions[caption][number : number + 1] or [FALLBACK])[0] for caption in captions])
+        return Message(
+            texts=[(self._questions[caption][number : number + 1] or [FALLBACK])[0] for caption in captions]
+        )
 
 
 def clean_question(text: str) -> str:

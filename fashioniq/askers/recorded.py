@@ -25,7 +25,9 @@ class Recorded:
 def recorded_questions(dialogues: Sequence[Dialogue], unmarked: str = "") -> Recorded:
     """Create an asker from dialogs of equal length; rounds without a question mark get the question
     `unmarked`."""
-    return _questions([[split_round(text)[0] or unmarked for text in dialogue.rounds[1:]] for dialogue in dialogues])
+    return _questions(
+        [[split_round(text)[0] or unmarked for text in dialogue.rounds[1:]] for dialogue in dialogues]
+    )
 
 
 def fixed_questions(questions: Sequence[str], numbers: Sequence[int], seed: int | None = None) -> Recorded:
@@ -35,7 +37,9 @@ def fixed_questions(questions: Sequence[str], numbers: Sequence[int], seed: int 
     """
     if seed is None:
         return _questions([questions for _ in numbers])
-    shuffled = (random.Random(f"{seed} {number}").sample(list(questions), len(questions)) for number in numbers)
+    shuffled = (
+        random.Random(f"{seed} {number}").sample(list(questions), len(questions)) for number in numbers
+    )
     return _questions(list(shuffled))
 
 

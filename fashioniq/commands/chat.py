@@ -32,7 +32,9 @@ def run(settings: Chat) -> None:
         pass  # fail before the dialog if the folder cannot be created
     try:
         live = Live.begin(system)
-        instruction = "Describe how the product you want differs from the one marked →. " if live.offered else ""
+        instruction = (
+            "Describe how the product you want differs from the one marked →. " if live.offered else ""
+        )
         print(f"{len(system.gallery):,} products. {instruction}“help” lists the commands.")
         conversation = Conversation(live, View(settings.show, log.parent / "chat.html"))
         conversation.run()

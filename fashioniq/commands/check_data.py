@@ -25,7 +25,9 @@ def run(settings: CheckData) -> int:
     pictures = settings.images or settings.data / "images"
     for folder in (settings.data, pictures):
         if settings.report and settings.report.resolve().is_relative_to(folder.resolve()):
-            raise UserError(f"--report {settings.report} is inside {folder}, which is not modified: give a path elsewhere")
+            raise UserError(
+                f"--report {settings.report} is inside {folder}, which is not modified: give a path elsewhere"
+            )
     categories = check_folder(settings.data, settings.category, settings.images, settings.workers, _watch)
     for name, found in categories.items():
         _print_findings(name, found)
@@ -37,13 +39,24 @@ def run(settings: CheckData) -> int:
         raise UserError(f"{settings.data} is unusable: {'; '.join(unusable)}")
     counts = {name: len(found.findings) for name, found in categories.items() if found.findings}
     total = sum(counts.values())
-    print(f"{total} {'finding' if total == 1 else 'findings'} in {', '.join(counts)}" if counts else f"{settings.data} is clean")
+    print(
+        f"{total} {'finding' if total == 1 else 'findings'} in {', '.join(counts)}"
+        if counts
+        else f"{settings.data} is clean"
+    )
     return 1 if counts else 0
 
 
 def _watch(things: Iterable[Any], total: int, category: str) -> Iterable[Any]:
     console = Console(stderr=True)
-    return track(things, f"pictures of {category}", total, console=console, transient=True, disable=not console.is_terminal)
+    return track(
+        things,
+        f"pictures of {category}",
+        total,
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
 
 
 def _print_findings(name: str, found: Findings) -> None:
@@ -51,13 +64,18 @@ def _print_findings(name: str, found: Findings) -> None:
     if found.counts:
         rows = []
         for what, counts in found.counts.items():
-            cells = ["–" if count is None else str(count) for count in counts] + [""] * (len(SPLITS) - len(counts))
+            cells = ["–" if count is None else str(count) for count in counts] + [""] * (
+                len(SPLITS) - len(counts)
+            )
             rows.append([what, *cells, "as released" if found.released.get(what) == counts else ""])
         print_table([name, *SPLITS, ""], rows)
     elif found.findings or found.notes:
         print(name)
     for kind, examples in found.findings.items():
-        shown = [example if len(example) <= LENGTH else example[: LENGTH - 1] + "…" for example in examples[:EXAMPLES]]
+        shown = [
+            example if len(example) <= LENGTH else example[: LENGTH - 1] + "…"
+            for example in examples[:EXAMPLES]
+        ]
         more = "; …" if len(examples) > EXAMPLES else ""
         print(f"  finding: {kind}: {len(examples)} ({'; '.join(shown)}{more})")
     for kind, examples in found.notes.items():

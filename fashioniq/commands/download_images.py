@@ -28,9 +28,19 @@ def run(settings: DownloadImages) -> None:
             f"{urls} has no address of any product of {catalog.category}: "
             "give this category's list with --urls"
         )
-    limits = Limits(settings.connections, settings.per_host, settings.retries, settings.timeout, int(1e6 * settings.max_megabytes))
+    limits = Limits(
+        settings.connections,
+        settings.per_host,
+        settings.retries,
+        settings.timeout,
+        int(1e6 * settings.max_megabytes),
+    )
     outcomes = _download(addresses, catalog, catalog.root / "images" / name, limits)
-    splits = {split: catalog.ids(split) for split in SPLITS if (catalog.root / "image_splits" / f"split.{name}.{split}.json").exists()}
+    splits = {
+        split: catalog.ids(split)
+        for split in SPLITS
+        if (catalog.root / "image_splits" / f"split.{name}.{split}.json").exists()
+    }
     found = coverage(splits, outcomes)
     with locked(catalog.root, wait=True):  # other categories may be downloaded at the same time
         write_json(report, {**_read(report), name: found})
@@ -46,23 +56,41 @@ def _list_of_addresses(root: Path, name: str) -> Path:
     return beside if beside.exists() and not usual.exists() else usual
 
 
-def _download(addresses: dict[str, list[str]], catalog: Catalog, folder: Path, limits: Limits) -> dict[str, Outcome]:
+def _download(
+    addresses: dict[str, list[str]], catalog: Catalog, folder: Path, limits: Limits
+) -> dict[str, Outcome]:
     counts: Counter[str] = Counter()
-    columns = (TextColumn(catalog.category), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.fields[counts]}"))
+    columns = (
+        TextColumn(catalog.category),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[counts]}"),
+    )
     with Progress(*columns) as progress:
         task = progress.add_task("", total=len(addresses), counts="")
 
         def tell(_: str, outcome: Outcome) -> None:
             counts[outcome.reason] += 1
-            progress.update(task, advance=1, counts=", ".join(f"{counts[reason]:,} {reason}" for reason in REASONS if counts[reason]))
+            progress.update(
+                task,
+                advance=1,
+                counts=", ".join(f"{counts[reason]:,} {reason}" for reason in REASONS if counts[reason]),
+            )
 
         return download(addresses, folder, limits, catalog.images, tell)
 
 
 def _print_counts(category: str, found: dict, report: Path) -> None:
     kinds, splits = ("asked", *REASONS, "duplicates"), found["splits"]
-    print_table(["", *splits], [[kind, *(f"{counts[kind]:,}" for counts in splits.values())] for kind in kinds])
-    asked, got, failed = (sum(counts[column] for counts in found["splits"].values()) for column in ("asked", "got", "failed"))
-    print(f"{got:,} of {asked:,} pictures of {category} are available; missing ones and reasons are in {report}")
+    print_table(
+        ["", *splits], [[kind, *(f"{counts[kind]:,}" for counts in splits.values())] for kind in kinds]
+    )
+    asked, got, failed = (
+        sum(counts[column] for counts in found["splits"].values()) for column in ("asked", "got", "failed")
+    )
+    print(
+        f"{got:,} of {asked:,} pictures of {category} are available; missing ones and reasons are in {report}"
+    )
     if failed:
         print(f"{failed:,} failed after all retries: run the same command again to retry them")

@@ -45,7 +45,9 @@ def _of_run(settings: EvalSingleTurn, number: int, catalog: Catalog) -> Searcher
     def search_queries(ids: Sequence[str], queries: Sequence[Query]) -> Answers:
         items = store.items(ids).to(device)
         gallery = Gallery(items, retriever.embed_images(items.features_ND))
-        query_QD = query_vectors(retriever, gallery, queries, vocabulary, max_words, batch_size=settings.batch_size)
+        query_QD = query_vectors(
+            retriever, gallery, queries, vocabulary, max_words, batch_size=settings.batch_size
+        )
         return search(gallery, query_QD, queries, settings.exclude_candidate, settings.batch_size)
 
     composition = f" {facts.sizes['composition']}" if facts.model == "composer" else ""

@@ -33,10 +33,14 @@ def run(settings: ExtractAttributes) -> None:
     _check_columns(columns, rows)
     print(f"{catalog.category}: {len(vocabulary.lists_of):,} words of {vocabulary.source}")
     long = sum(
-        len(str(row.get("title"))) > LONGEST_TITLE for split_rows in rows.values() for row in split_rows.values()
+        len(str(row.get("title"))) > LONGEST_TITLE
+        for split_rows in rows.values()
+        for row in split_rows.values()
     )
     if long:
-        print(f"  skipped: {long} titles of more than {LONGEST_TITLE:,} characters, which are not real titles")
+        print(
+            f"  skipped: {long} titles of more than {LONGEST_TITLE:,} characters, which are not real titles"
+        )
     labels = {split: _label(split_rows, vocabulary, columns) for split, split_rows in rows.items()}
     if settings.compare:
         _compare(catalog, {name: lists for found in labels.values() for name, lists in found.items()})
@@ -60,7 +64,9 @@ def _check_columns(columns: Sequence[Column], rows: Mapping[str, Mapping[str, Ma
     known = dict.fromkeys(name for split_rows in rows.values() for row in split_rows.values() for name in row)
     for _, column in columns:
         if column not in known:
-            raise UserError(f"no product has a column {column!r} in titles/: found {', '.join(known) or 'no products'}")
+            raise UserError(
+                f"no product has a column {column!r} in titles/: found {', '.join(known) or 'no products'}"
+            )
 
 
 def _refuse_to_replace(catalog: Catalog) -> None:
@@ -78,14 +84,19 @@ def _file(catalog: Catalog, split: str) -> Path:
     return catalog.root / "attributes" / f"asin2attr.{file_name(catalog.category)}.{split}.json"
 
 
-def _label(rows: Mapping[str, Mapping[str, Any]], vocabulary: Vocabulary, columns: Sequence[Column]) -> Labels:
+def _label(
+    rows: Mapping[str, Mapping[str, Any]], vocabulary: Vocabulary, columns: Sequence[Column]
+) -> Labels:
     """Words of every product with text or values.
 
     A value that is a form of a word of its type becomes that word.
     """
     labels: Labels = {}
     for name, row in rows.items():
-        text, values = text_of(row), [(kind, value) for kind, column in columns for value in values_of(row, column)]
+        text, values = (
+            text_of(row),
+            [(kind, value) for kind, column in columns for value in values_of(row, column)],
+        )
         if text or values:
             labels[name] = find_attributes(text, vocabulary)
             for kind, value in values:
@@ -112,9 +123,13 @@ def _print_counts(catalog: Catalog, labels: Mapping[str, Labels], vocabulary: Vo
         having = sum(count > 0 for count in counts)
         each = sum(counts) / max(len(counts), 1)
         never = len(vocabulary.lists_of.keys() - seen)
-        counted = [f"{count:,}" for count in (len(catalog.ids(split)), len(found), having, len(found) - having)]
+        counted = [
+            f"{count:,}" for count in (len(catalog.ids(split)), len(found), having, len(found) - having)
+        ]
         rows.append([split, *counted, f"{each:.1f}", f"{never:,}"])
-    print_table(["split", "products", "with text", "with words", "without", "words each", "words never found"], rows)
+    print_table(
+        ["split", "products", "with text", "with words", "without", "words each", "words never found"], rows
+    )
     never = len(vocabulary.lists_of.keys() - every)
     print(
         f"{never:,} of {len(vocabulary.lists_of):,} words were not found in any split; "
@@ -142,7 +157,10 @@ def _compare(catalog: Catalog, found: Labels) -> None:
         counts = [0, 0, 0]
         for name in both:
             ours, theirs = set(found[name][kind]), set(catalog.labels[name][kind])
-            counts = [before + len(words) for before, words in zip(counts, (theirs, ours, ours & theirs), strict=True)]
+            counts = [
+                before + len(words)
+                for before, words in zip(counts, (theirs, ours, ours & theirs), strict=True)
+            ]
             extra.update(ours - theirs)
             missed.update(theirs - ours)
         total = [before + count for before, count in zip(total, counts, strict=True)]
@@ -155,5 +173,12 @@ def _compare(catalog: Catalog, found: Labels) -> None:
 
 
 def _found_row(name: str, labelled: int, found: int, both: int) -> list[str]:
-    precision, recall, f1 = (100 * part / max(of, 1) for part, of in ((both, found), (both, labelled), (2 * both, found + labelled)))
-    return [name, *(f"{count:,}" for count in (labelled, found, both)), *(f"{share:.1f}" for share in (precision, recall, f1))]
+    precision, recall, f1 = (
+        100 * part / max(of, 1)
+        for part, of in ((both, found), (both, labelled), (2 * both, found + labelled))
+    )
+    return [
+        name,
+        *(f"{count:,}" for count in (labelled, found, both)),
+        *(f"{share:.1f}" for share in (precision, recall, f1)),
+    ]

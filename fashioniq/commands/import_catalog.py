@@ -24,7 +24,9 @@ def run(settings: ImportCatalog) -> None:
             seed=settings.seed,
             max_gigabytes=settings.max_gigabytes,
             workers=settings.workers,
-            tell=lambda what, done, all: bar.update(task, description=f"{settings.category}: {what}", completed=done, total=all),
+            tell=lambda what, done, all: bar.update(
+                task, description=f"{settings.category}: {what}", completed=done, total=all
+            ),
         )
     splits = ", ".join(f"{split} {number}" for split, number in report.splits.items())
     print(f"{settings.category}: {report.kept} of {report.offered} products kept; {splits}")

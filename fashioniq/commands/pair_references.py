@@ -29,7 +29,9 @@ def run(settings: PairReferences) -> None:
 
 def _titles(catalog: Catalog, split: str) -> dict[str, str]:
     """Titles of a split, sorted by id so that ties are deterministic."""
-    titles = {name: title for name, row in sorted(product_rows(catalog, split).items()) if (title := title_of(row))}
+    titles = {
+        name: title for name, row in sorted(product_rows(catalog, split).items()) if (title := title_of(row))
+    }
     if len(titles) < 2:
         raise UserError(
             f"expected at least two titles in the {split} split of {catalog.category}, found {len(titles)}: "
@@ -43,20 +45,27 @@ def _pair(catalog: Catalog, folder: Path, per_target: int) -> None:
     pairs = {}
     for split in SPLITS:
         titles = _titles(catalog, split)
-        names, found = list(titles), reference_pairs([*titles.values()], min(per_target, len(titles) - 1)).tolist()
+        names, found = (
+            list(titles),
+            reference_pairs([*titles.values()], min(per_target, len(titles) - 1)).tolist(),
+        )
         near = {
             target: [names[position] for position in positions if position >= 0]
             for target, positions in zip(names, found, strict=True)
         }
         ids = catalog.ids(split)
-        pairs[split] = [{"target": target, "candidate": candidate} for target in ids for candidate in near.get(target, [])]
+        pairs[split] = [
+            {"target": target, "candidate": candidate} for target in ids for candidate in near.get(target, [])
+        ]
         alone = sum(not candidates for candidates in near.values())
         left_out = f"{len(ids) - len(names):,} products have no title, {alone:,} share no word with another"
         targets = len(names) - alone
         print(f"{catalog.category} {split}: {len(pairs[split]):,} pairs of {targets:,} targets; {left_out}")
     with ExitStack() as files:
         for split, rows in pairs.items():
-            path = files.enter_context(atomic_write(folder / f"pairs.{file_name(catalog.category)}.{split}.json"))
+            path = files.enter_context(
+                atomic_write(folder / f"pairs.{file_name(catalog.category)}.{split}.json")
+            )
             path.write_text(json.dumps(rows, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     print(f"pairs are in {folder}")
 
@@ -74,8 +83,15 @@ def _compare(catalog: Catalog) -> None:
             if target in position_of and candidate in position_of
         ]
         found = reference_pairs([*titles.values()], max(_FIRST))
-        shares = [100 * np.mean([candidate in found[target, :count] for target, candidate in known]) if known else np.nan for count in _FIRST]
+        shares = [
+            100 * np.mean([candidate in found[target, :count] for target, candidate in known])
+            if known
+            else np.nan
+            for count in _FIRST
+        ]
         counts = [f"{len(group):,}" for group in (titles, captioned, known)]
         rows.append([split, *counts, *(f"{share:.1f}" for share in shares)])
-    print_table(["split", "titles", "captioned", "with titles", *(f"first {count}" for count in _FIRST)], rows)
+    print_table(
+        ["split", "titles", "captioned", "with titles", *(f"first {count}" for count in _FIRST)], rows
+    )
     print("captioned references among the first of their targets (%); only products with titles are ranked")

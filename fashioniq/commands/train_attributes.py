@@ -38,7 +38,11 @@ def run(settings: TrainAttributes) -> None:
         settings = replace(settings, encoder=first.encoder, image_size=first.image_size, weights="none")
     data, origin, fingerprints = _read_data(settings)
     model = _begin_model(settings, first, data)
-    folder = settings.run or (run_folder(None, "attributes", settings.category, False) if settings.category else Path("runs/attributes"))
+    folder = settings.run or (
+        run_folder(None, "attributes", settings.category, False)
+        if settings.category
+        else Path("runs/attributes")
+    )
     begin_run(folder, "train-attributes", settings)
     train, val = _open("train", data.train, settings), _open("val", data.val, settings)
     if not (val.labels_NA == YES).any():
@@ -54,7 +58,10 @@ def run(settings: TrainAttributes) -> None:
         "attribute_types": data.types,
         "pictures": origin,
         "data": {"fingerprints": fingerprints},
-        "coverage": {"train": len(train) / data.train.asked, "val": len(val) / data.val.asked},  # share with labels and a readable picture
+        "coverage": {
+            "train": len(train) / data.train.asked,
+            "val": len(val) / data.val.asked,
+        },  # share with labels and a readable picture
     }
     pl.seed_everything(settings.seed, verbose=False)
     module = AttributeTraining(
@@ -70,12 +77,18 @@ def run(settings: TrainAttributes) -> None:
     try:
         best = fit(module, model, batches, run=folder, settings=settings, facts=facts, monitor="val_mAP")
     except UnreadableImage as error:
-        reason = str(error).strip().rpartition("UnreadableImage: ")[-1]  # in a worker process, the traceback precedes it
+        reason = (
+            str(error).strip().rpartition("UnreadableImage: ")[-1]
+        )  # in a worker process, the traceback precedes it
         raise UserError(
             f"a picture became unreadable during training, {reason}; restore it and continue with --resume"
         ) from error
-    scores_NA = score(module, batches[1], torch.device("cuda" if accelerator_of(settings.device) == "gpu" else "cpu"))
-    figures = {"epoch": int(best["epoch"])} | summary(data.words, data.types, (train.labels_NA == YES).sum(0), scores_NA, val.labels_NA)
+    scores_NA = score(
+        module, batches[1], torch.device("cuda" if accelerator_of(settings.device) == "gpu" else "cpu")
+    )
+    figures = {"epoch": int(best["epoch"])} | summary(
+        data.words, data.types, (train.labels_NA == YES).sum(0), scores_NA, val.labels_NA
+    )
     _write(folder, facts, figures, scores_NA, val)
     _print_measures(folder, figures, len(val))
 
@@ -95,7 +108,9 @@ def _read_data(settings: TrainAttributes) -> tuple[LabelledSplits, str, dict[str
     if settings.deepfashion:
         return read_deepfashion(settings.deepfashion).carried_by(settings.min_count), "photographs", {}
     names = [settings.category] if settings.category else categories_in(settings.data)
-    catalogs = [Catalog(settings.data, name) for name in names] or [Catalog(settings.data, "dresses")]  # raises UserError that names the missing file
+    catalogs = [Catalog(settings.data, name) for name in names] or [
+        Catalog(settings.data, "dresses")
+    ]  # raises UserError that names the missing file
     fingerprints = {canonical(catalog.category): catalog.fingerprint() for catalog in catalogs}
     return labelled_products(catalogs, settings.min_count), catalogs[0].pictures_origin, fingerprints
 
@@ -117,8 +132,13 @@ def _open(split: str, data: Labelled, settings: TrainAttributes) -> LabelledImag
     return images
 
 
-def _begin_model(settings: TrainAttributes, first: PredictorRun | None, data: LabelledSplits) -> AttributePredictor:
-    """Model before the first step. Words of the first stage keep their weights; others start at their frequency."""
+def _begin_model(
+    settings: TrainAttributes, first: PredictorRun | None, data: LabelledSplits
+) -> AttributePredictor:
+    """Model before the first step.
+
+    Words of the first stage keep their weights; others start at their frequency.
+    """
     if not first:
         encoder, _ = load_encoder(settings.encoder, settings.weights, settings.image_size)
     else:
@@ -130,7 +150,9 @@ def _begin_model(settings: TrainAttributes, first: PredictorRun | None, data: La
     model.answer_always(chance_logits(data.train.labels_NA))
     if first:
         shared = [word for word in data.words if word in known]
-        model.take_words(trained.head, [data.words.index(word) for word in shared], [known[word] for word in shared])
+        model.take_words(
+            trained.head, [data.words.index(word) for word in shared], [known[word] for word in shared]
+        )
         print(
             f"{len(shared)} of {len(data.words)} attribute words start with the weights of "
             f"{settings.init_from}"
@@ -138,7 +160,9 @@ def _begin_model(settings: TrainAttributes, first: PredictorRun | None, data: La
     return model
 
 
-def _write(folder: Path, facts: dict[str, Any], figures: dict[str, Any], scores_NA: np.ndarray, val: LabelledImages) -> None:
+def _write(
+    folder: Path, facts: dict[str, Any], figures: dict[str, Any], scores_NA: np.ndarray, val: LabelledImages
+) -> None:
     write_json(folder / "attributes.json", figures)
     with open(folder / "metrics.csv", encoding="utf-8", newline="") as file:
         rows = [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
@@ -160,11 +184,21 @@ def _print_measures(folder: Path, figures: dict[str, Any], pictures: int) -> Non
         f"attribute predictor of epoch {figures['epoch']} in {folder}: mean average precision {figures['mAP']:.1f} (chance {figures['chance']:.1f}), "
         f"recall@{TOP} {figures[f'recall@{TOP}']:.1f}, {len(figures['words'])} words, {pictures} pictures of val"
     )
-    types = [[row["type"], str(row["words"]), f"{row['mAP']:.1f}", f"{row['chance']:.1f}"] for row in figures["types"]]
+    types = [
+        [row["type"], str(row["words"]), f"{row['mAP']:.1f}", f"{row['chance']:.1f}"]
+        for row in figures["types"]
+    ]
     print_table(["type", "words", "mAP", "chance"], types)
     for head, rows in zip(("best", "worst"), ten_of(figures["words"]), strict=True):
         cells = [
-            [row["word"], row["type"], f"{row['AP']:.1f}", f"{row['chance']:.1f}", str(row["train"]), str(row["val"])]
+            [
+                row["word"],
+                row["type"],
+                f"{row['AP']:.1f}",
+                f"{row['chance']:.1f}",
+                str(row["train"]),
+                str(row["val"]),
+            ]
             for row in rows
         ]
         print_table([head, "type", "AP", "chance", "train", "val"], cells, left=2)

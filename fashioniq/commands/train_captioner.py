@@ -24,13 +24,17 @@ def run(settings: TrainCaptioner) -> None:
     store = open_store(settings.data, settings.category, settings.features, settings.attrs)
     pairs = {split: pairs_with_features(catalog, store, split) for split in ("train", "val")}
     items = {
-        split: store.items(list(dict.fromkeys(name for pair in some for name in (pair.target, pair.candidate) if name)))
+        split: store.items(
+            list(dict.fromkeys(name for pair in some for name in (pair.target, pair.candidate) if name))
+        )
         for split, some in pairs.items()
     }
     coverage = {split: len(some) / len(catalog.pairs(split)) for split, some in pairs.items()}
     begin_run(folder, "train-captioner", settings)
     pl.seed_everything(settings.seed, verbose=False)
-    vocabulary = Vocabulary.of((text for pair in pairs["train"] for text in pair.captions), settings.min_count)
+    vocabulary = Vocabulary.of(
+        (text for pair in pairs["train"] for text in pair.captions), settings.min_count
+    )
     _print_unknown(vocabulary, [text for pair in pairs["val"] for text in pair.captions])
     attributes = len(store.attribute_words) if settings.attrs else 0
     sizes = settings.model.sizes(vocabulary=len(vocabulary), features=store.size, attributes=attributes)

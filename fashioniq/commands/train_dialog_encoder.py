@@ -35,11 +35,14 @@ def run(settings: TrainDialogEncoder) -> None:
     dialogues = {split: _with_features(some, store, paths[split]) for split, some in read.items()}
     if settings.mask != "none" and any(dialogue.alone for dialogue in dialogues["train"]):
         raise UserError(
-            f"the rounds of {paths['train']} are complete queries without a caption to mask; give --mask "
-            "none"
+            f"the rounds of {paths['train']} are complete queries without a caption to mask; give --mask none"
         )
     items = {split: store.items([dialogue.image for dialogue in some]) for split, some in dialogues.items()}
-    folder = settings.run or (run_folder(None, "dialog-encoder", settings.category, False) if settings.category else Path("runs/dialog-encoder"))
+    folder = settings.run or (
+        run_folder(None, "dialog-encoder", settings.category, False)
+        if settings.category
+        else Path("runs/dialog-encoder")
+    )
     pl.seed_everything(settings.seed, verbose=False)
     model, facts = _model(settings, store, dialogues["train"])
     begin_run(folder, "train-dialog-encoder", settings)
@@ -77,10 +80,17 @@ def run(settings: TrainDialogEncoder) -> None:
     )
 
 
-def _model(settings: TrainDialogEncoder, store: FeatureStore, dialogues: list[Dialogue]) -> tuple[TextTower, dict[str, Any]]:
-    """Model to train and its metadata. Raises UserError if the features are not those of the given CLIP or BLIP."""
+def _model(
+    settings: TrainDialogEncoder, store: FeatureStore, dialogues: list[Dialogue]
+) -> tuple[TextTower, dict[str, Any]]:
+    """Model to train and its metadata.
+
+    Raises UserError if the features are not those of the given CLIP or BLIP.
+    """
     if settings.encoder == "transformer":
-        vocabulary = Vocabulary.of((text for dialogue in dialogues for text in dialogue.rounds), settings.min_count)
+        vocabulary = Vocabulary.of(
+            (text for dialogue in dialogues for text in dialogue.rounds), settings.min_count
+        )
         sizes = settings.model.sizes(features=store.size)
         model = DialogEncoder(settings.model, vocabulary=vocabulary, features=store.size)
         return model, {"model": "transformer", "sizes": sizes, "words": vocabulary.words}
@@ -103,12 +113,18 @@ def _path(settings: TrainDialogEncoder, option: str) -> Path:
         )
     if option == "features":
         return features_folder(settings.data, settings.category, None)
-    return settings.data / "dialogues" / f"{file_name(settings.category)}.{'val' if option == 'val_dialogues' else 'train'}.json"
+    return (
+        settings.data
+        / "dialogues"
+        / f"{file_name(settings.category)}.{'val' if option == 'val_dialogues' else 'train'}.json"
+    )
 
 
 def _with_features(dialogues: list[Dialogue], store: FeatureStore, path: Path) -> list[Dialogue]:
     """Dialogs whose image has features; prints their number. Raises UserError if there are fewer than two."""
-    found = [dialogue for dialogue, name in zip(dialogues, names_in(dialogues, store.ids), strict=True) if name]
+    found = [
+        dialogue for dialogue, name in zip(dialogues, names_in(dialogues, store.ids), strict=True) if name
+    ]
     if len(found) < 2:
         raise UserError(
             f"expected features for at least two dialogs of {path}, found {len(found)} in {store.root}; use "

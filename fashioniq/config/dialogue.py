@@ -12,9 +12,12 @@ from fashioniq.config.fields import CATEGORY, DATA, DECODERS, DEVICE, option, re
 class EvalChatIR(Evaluation):
     """Rank the images of a search space after every round of recorded question dialogs (ChatIR's protocol)."""
 
-    system: Literal["chatir", "plugir"] = option("chatir", "system: chatir, or plugir for files whose rounds are whole queries")
+    system: Literal["chatir", "plugir"] = option(
+        "chatir", "system: chatir, or plugir for files whose rounds are whole queries"
+    )
     dialogues: list[str] = option(
-        [], "dialog files in the format of ChatIR, VisDial v1.0 or PlugIR; several share one table and one plot"
+        [],
+        "dialog files in the format of ChatIR, VisDial v1.0 or PlugIR; several share one table and one plot",
     )
     search_space: Path = required("search space: JSON list of the names of all images that are searched")
     images: Path | None = option(
@@ -102,7 +105,9 @@ class Asking:
 
 @dataclass(kw_only=True)
 class MakeDialogues(Asking):
-    """Generate dialogs of questions and answers in ChatIR's format; the same command resumes an interrupted run."""
+    """Generate dialogs of questions and answers in ChatIR's format; the same command resumes an interrupted
+    run.
+    """
 
     data: Path = option(Path("data/fashioniq"), DATA)
     category: str | None = option(
@@ -134,7 +139,9 @@ class MakeDialogues(Asking):
 
 @dataclass(kw_only=True)
 class Chat(Asking):
-    """Search interactively with a trained system: type requests, see the products found; Ctrl-D ends the chat."""
+    """Search interactively with a trained system: type requests, see the products found; Ctrl-D ends the
+    chat.
+    """
 
     run: Path | None = option(
         None,
@@ -156,7 +163,8 @@ class Search:
     run: Path = required("run of train-retriever, train-composer or train-dialog-encoder")
     text: str = required("request, such as “is navy with longer sleeves”")
     like: str | None = option(
-        None, "id of the product that the request refers to (default: the product nearest to the mean of the gallery)"
+        None,
+        "id of the product that the request refers to (default: the product nearest to the mean of the gallery)",
     )
     count: int = option(10, "number of products to print", least=1, alias="-n")
     json: bool = option(False, "print JSON instead of a table")

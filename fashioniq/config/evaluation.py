@@ -59,7 +59,9 @@ class SimulatedDialogs:
 
 @dataclass(kw_only=True)
 class EvalDialogs(Evaluation, SimulatedDialogs):
-    """Evaluate a retriever in dialogs, one per product of a split as the target; write measures, ranks and a page."""
+    """Evaluate a retriever in dialogs, one per product of a split as the target; write measures, ranks and a
+    page.
+    """
 
     run: Path | None = option(None, "run of train-retriever (required)")
     user: str | None = option(
@@ -96,7 +98,9 @@ class Cross(SimulatedDialogs):
 
 @dataclass(kw_only=True)
 class EvalCaptions:
-    """Score a captioner, people and two baselines against human captions: BLEU, ROUGE-L, CIDEr, METEOR, SPICE."""
+    """Score a captioner, people and two baselines against human captions: BLEU, ROUGE-L, CIDEr, METEOR,
+    SPICE.
+    """
 
     data: Path = option(Path("data/fashioniq"), DATA)
     category: str = required(CATEGORY)

@@ -25,7 +25,11 @@ class HelpFormatter(DefaultHelpFormatter):
         text = action.help or ""
         if action.required:
             return f"{text} (required)"
-        shown = action.default not in (None, SUPPRESS, []) and action.default is not False and "(default" not in text
+        shown = (
+            action.default not in (None, SUPPRESS, [])
+            and action.default is not False
+            and "(default" not in text
+        )
         return f"{text} (default: %(default)s)" if shown and action.option_strings else text
 
 
@@ -75,7 +79,10 @@ def parser_of(command: str, kind: type, given: str | None = None) -> Parser:
 
 
 def parse(command: str, kind: type, arguments: Sequence[str], given: str | None = None) -> Any:
-    """Settings of a command. Exits with code 2 on an unknown or malformed argument; notes old flags on stderr."""
+    """Settings of a command.
+
+    Exits with code 2 on an unknown or malformed argument; notes old flags on stderr.
+    """
     parser = parser_of(command, kind, given)
     try:
         flags, notice = new_flags(given or command, command, arguments)

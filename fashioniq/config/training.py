@@ -42,14 +42,18 @@ class Training:
 
 @dataclass(kw_only=True)
 class TrainAttributes(Training):
-    """Train the attribute predictor: all layers on all categories or DeepFashion; with --init-from the last layer."""
+    """Train the attribute predictor: all layers on all categories or DeepFashion; with --init-from the last
+    layer.
+    """
 
     deepfashion: Path | None = option(
         None,
         "folder of DeepFashion's category and attribute benchmark with its list_*.txt files; replaces --data",
     )
     category: str | None = option(None, CATEGORY + " (default: all categories of the folder)")
-    init_from: Path | None = option(None, "run of train-attributes on all categories or DeepFashion, whose encoder is kept frozen")
+    init_from: Path | None = option(
+        None, "run of train-attributes on all categories or DeepFashion, whose encoder is kept frozen"
+    )
     encoder: str = option("efficientnet-b7", "image encoder: an EfficientNet size or any timm name")
     weights: str = option(
         "imagenet", "encoder weights: imagenet (downloaded), a .pth or .safetensors file, or none (random)"
@@ -125,7 +129,9 @@ class RetrieverTrainingSettings(Training):
 
 @dataclass(kw_only=True)
 class TrainRetriever(RetrieverTrainingSettings):
-    """Train a dialog retriever in simulated dialogs with a frozen captioner, on recorded captions, or on both."""
+    """Train a dialog retriever in simulated dialogs with a frozen captioner, on recorded captions, or on
+    both.
+    """
 
     model: RetrieverConfig = section(RetrieverConfig, "sizes of the retriever")
     captioner: Path | None = option(
@@ -155,7 +161,9 @@ class TrainComposer(RetrieverTrainingSettings):
 
 @dataclass(kw_only=True)
 class TrainDialogEncoder(Training):
-    """Train the text encoder that retrieves images from question dialogs (ChatIR's F); image features are frozen."""
+    """Train the text encoder that retrieves images from question dialogs (ChatIR's F); image features are
+    frozen.
+    """
 
     category: str | None = option(None, CATEGORY + "; sets the default files in DATA")
     dialogues: Path | None = option(
@@ -165,7 +173,9 @@ class TrainDialogEncoder(Training):
     val_dialogues: Path | None = option(
         None, "validation dialogs, which select the best epoch (default: DATA/dialogues/CATEGORY.val.json)"
     )
-    features: Path | None = option(None, "feature store of the images of both files (default: DATA/features/CATEGORY)")
+    features: Path | None = option(
+        None, "feature store of the images of both files (default: DATA/features/CATEGORY)"
+    )
     encoder: str = option(
         "transformer",
         "text encoder: transformer (trained from scratch), or CLIP or BLIP by folder or Hugging Face name "

@@ -19,7 +19,14 @@ from fashioniq.data.catalog import ATTRIBUTE_LISTS
 K = TypeVar("K", bound=Hashable)  # an id, or a category and an id
 
 GARMENT, TEXTURE, FABRIC, SHAPE, PART, STYLE = range(ATTRIBUTE_LISTS)
-TYPES = {"garment": GARMENT, "texture": TEXTURE, "fabric": FABRIC, "shape": SHAPE, "part": PART, "style": STYLE}
+TYPES = {
+    "garment": GARMENT,
+    "texture": TEXTURE,
+    "fabric": FABRIC,
+    "shape": SHAPE,
+    "part": PART,
+    "style": STYLE,
+}
 
 
 class Group(NamedTuple):
@@ -208,7 +215,9 @@ def _words_of(run: str, vocabulary: Vocabulary) -> Iterator[str]:
             if vocabulary.nested and (inside[position] or inside[position + size]):
                 continue
             part = tokens[position : position + size]
-            word = vocabulary.forms.get(run[part[0].start() : part[-1].end()]) or vocabulary.forms.get("".join(token[0] for token in part))
+            word = vocabulary.forms.get(run[part[0].start() : part[-1].end()]) or vocabulary.forms.get(
+                "".join(token[0] for token in part)
+            )
             if word is not None:
                 yield word
                 if not vocabulary.nested:
@@ -223,10 +232,14 @@ def label_vocabulary(labels: Mapping[K, list[list[str]]], ids: Iterable[K], at_l
     Garment words are not attributes.
     """
     counts = Counter(word for name in ids for word in set(_attribute_words(labels, name)))
-    return sorted((word for word, count in counts.items() if count >= at_least), key=lambda word: (-counts[word], word))
+    return sorted(
+        (word for word, count in counts.items() if count >= at_least), key=lambda word: (-counts[word], word)
+    )
 
 
-def top_labels(labels: Mapping[K, list[list[str]]], ids: Sequence[K], vocabulary: Sequence[str], count: int = 8) -> np.ndarray:
+def top_labels(
+    labels: Mapping[K, list[list[str]]], ids: Sequence[K], vocabulary: Sequence[str], count: int = 8
+) -> np.ndarray:
     """The first `count` attribute words of each product: int64, N×count.
 
     Each is a position in the vocabulary plus 1; 0 means no word.
@@ -239,12 +252,16 @@ def top_labels(labels: Mapping[K, list[list[str]]], ids: Sequence[K], vocabulary
     return top
 
 
-def label_matrix(labels: Mapping[K, list[list[str]]], ids: Sequence[K], vocabulary: Sequence[str]) -> np.ndarray:
+def label_matrix(
+    labels: Mapping[K, list[list[str]]], ids: Sequence[K], vocabulary: Sequence[str]
+) -> np.ndarray:
     """Whether each product has each word of the vocabulary: bool, N×A."""
     position_of = {word: position for position, word in enumerate(vocabulary)}
     matrix = np.zeros((len(ids), len(vocabulary)), dtype=bool)
     for row, name in enumerate(ids):
-        matrix[row, [position_of[word] for word in _attribute_words(labels, name) if word in position_of]] = True
+        matrix[row, [position_of[word] for word in _attribute_words(labels, name) if word in position_of]] = (
+            True
+        )
     return matrix
 
 

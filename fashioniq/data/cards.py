@@ -25,4 +25,6 @@ class ItemCards:
 
     def product(self, name: str, distance: float) -> Product:
         """The product at this distance from the query; a missing title or attribute list is empty."""
-        return Product(name, self.titles.get(name, ""), distance, self.attributes.get(name, []), self.images.get(name))
+        return Product(
+            name, self.titles.get(name, ""), distance, self.attributes.get(name, []), self.images.get(name)
+        )

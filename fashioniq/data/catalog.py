@@ -56,11 +56,15 @@ class Catalog:
                 f"there is no folder {self.root}: give a Fashion IQ folder with --data, "
                 "or make one with `fashioniq draw-sample`"
             )
-        if not self._split_file("train").exists() and self.category not in (known := categories_in(self.root)):
+        if not self._split_file("train").exists() and self.category not in (
+            known := categories_in(self.root)
+        ):
             found = ", ".join(known) or "no image_splits/split.*.json"
             raise UserError(f"no category {self.category!r} in {self.root}: found {found}")
         about = self.root / "catalog.json"
-        self.about: dict[str, Any] = read_json(about, "the catalog's description", dict) if about.exists() else {}
+        self.about: dict[str, Any] = (
+            read_json(about, "the catalog's description", dict) if about.exists() else {}
+        )
         self._ids: dict[str, list[str]] = {}
 
     @property
@@ -106,7 +110,11 @@ class Catalog:
         known = set(self.ids(split))
         pairs = []
         for number, row in enumerate(rows):
-            if not isinstance(row, dict) or "candidate" not in row or not isinstance(row.get("captions"), list):
+            if (
+                not isinstance(row, dict)
+                or "candidate" not in row
+                or not isinstance(row.get("captions"), list)
+            ):
                 raise UserError(
                     f'{path}, entry {number}: expected {{"target", "candidate", "captions"}}, '
                     f"found {json.dumps(row)[:80]}"
@@ -117,7 +125,9 @@ class Catalog:
                         f"{path}, entry {number}: {name!r} is not in the {split} split; "
                         "remove the entry or add the id to the split"
                     )
-            captions = tuple(text.strip() for text in row["captions"] if isinstance(text, str) and tokenize(text))
+            captions = tuple(
+                text.strip() for text in row["captions"] if isinstance(text, str) and tokenize(text)
+            )
             if captions:
                 pairs.append(Pair(row.get("target"), row["candidate"], captions))
         if not pairs:
@@ -156,7 +166,11 @@ class Catalog:
         `images/<category>/` takes precedence over `images/`, because ids are unique only within a category.
         """
         found: dict[str, Path] = {}
-        for folder in (self.root / "images" / self._name, self.root / "images" / self.category, self.root / "images"):
+        for folder in (
+            self.root / "images" / self._name,
+            self.root / "images" / self.category,
+            self.root / "images",
+        ):
             if folder.is_dir():
                 files = {path.name: path for path in folder.iterdir()}
                 for name in self.all_ids():
@@ -172,7 +186,9 @@ class Catalog:
         They describe the last download; `images` lists the pictures present now.
         """
         path = self.root / "coverage.json"
-        found = read_json(path, "the coverage of the pictures", dict).get(self._name, {}) if path.exists() else {}
+        found = (
+            read_json(path, "the coverage of the pictures", dict).get(self._name, {}) if path.exists() else {}
+        )
         missing = found.get("missing") if isinstance(found, dict) else None
         return {name: str(reason) for name, reason in missing.items()} if isinstance(missing, dict) else {}
 
@@ -197,13 +213,19 @@ def title_of(row: Mapping[str, Any]) -> str:
 
 def categories_in(root: Path) -> list[str]:
     """Categories with splits in a Fashion IQ folder, by their canonical names."""
-    return sorted({from_file_name(path.name.split(".")[1]) for path in (root / "image_splits").glob("split.*.*.json")})
+    return sorted(
+        {from_file_name(path.name.split(".")[1]) for path in (root / "image_splits").glob("split.*.*.json")}
+    )
 
 
 def _merge_lists(lists: Any, path: Path, name: str) -> list[list[str]]:
     well_formed = isinstance(lists, list) and lists and len(lists) % ATTRIBUTE_LISTS == 0
-    if not well_formed or not all(isinstance(words, list) and all(isinstance(word, str) for word in words) for words in lists):
-        raise UserError(f"{path}: expected 6, 12 or 18 lists of words for {name}, found {json.dumps(lists)[:80]}")
+    if not well_formed or not all(
+        isinstance(words, list) and all(isinstance(word, str) for word in words) for words in lists
+    ):
+        raise UserError(
+            f"{path}: expected 6, 12 or 18 lists of words for {name}, found {json.dumps(lists)[:80]}"
+        )
     merged: list[list[str]] = []
     for kind in range(ATTRIBUTE_LISTS):
         words = [word for part in lists[kind::ATTRIBUTE_LISTS] for word in part]

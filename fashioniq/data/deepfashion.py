@@ -71,7 +71,10 @@ def _need(root: Path, name: str) -> Path:
 
 def _rows(path: Path) -> Iterator[tuple[int, str]]:
     """Rows after the header, with their line numbers. Their number must match the first line."""
-    with reading(path, "list", "it is part of DeepFashion's benchmark"), open(path, encoding="utf-8", errors="replace") as file:
+    with (
+        reading(path, "list", "it is part of DeepFashion's benchmark"),
+        open(path, encoding="utf-8", errors="replace") as file,
+    ):
         first = file.readline().strip()
         if not first.isdecimal():
             raise UserError(f"{path}, line 1: expected the number of rows, found {first[:60]!r}")
@@ -154,7 +157,9 @@ def _read_labels(path: Path, words: int, split_of: dict[str, str]) -> dict[str, 
                 f"{path}, line {number}: expected a new picture and {words} values of -1, 0 and 1, "
                 f"found {line[:60]!r}"
             )
-        matrices[split][len(names[split])] = np.where(labels_A == 0, UNKNOWN, np.where(labels_A < 0, NO, labels_A))
+        matrices[split][len(names[split])] = np.where(
+            labels_A == 0, UNKNOWN, np.where(labels_A < 0, NO, labels_A)
+        )
         names[split][name] = None
     return {split: (list(found), matrices[split][: len(found)]) for split, found in names.items()}
 

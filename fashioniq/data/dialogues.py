@@ -87,7 +87,10 @@ def read_dialogues(path: Path, alone: bool | None = None) -> list[Dialogue]:
 
 def write_dialogues(path: Path, dialogues: Sequence[Dialogue]) -> None:
     """Write a ChatIR file atomically."""
-    lines = (json.dumps({"img": dialogue.image, "dialog": list(dialogue.rounds)}, ensure_ascii=False) for dialogue in dialogues)
+    lines = (
+        json.dumps({"img": dialogue.image, "dialog": list(dialogue.rounds)}, ensure_ascii=False)
+        for dialogue in dialogues
+    )
     write_text(Path(path), "[\n" + ",\n".join(lines) + "\n]\n")
 
 
@@ -117,7 +120,11 @@ def in_search_space(dialogues: Sequence[Dialogue], space: Sequence[str], path: P
             f"the search space lacks the images of {len(missing)} of the {len(dialogues)} dialogs in {path}, "
             f"for example {missing[0]}: every target must be in it"
         )
-    found = [replace(dialogue, image=name) for dialogue, name in zip(dialogues, names, strict=True) if name is not None]
+    found = [
+        replace(dialogue, image=name)
+        for dialogue, name in zip(dialogues, names, strict=True)
+        if name is not None
+    ]
     _refuse_duplicates([dialogue.image for dialogue in found], f"{path} has dialogs for")
     return found
 
@@ -132,7 +139,9 @@ def names_in(dialogues: Sequence[Dialogue], space: Sequence[str]) -> list[str | 
     whole = {_file_name(name): name for name in space if by_file[_file_name(name)] == 1}
     images = [dialogue.image for dialogue in dialogues]
     found = (image if image in present else whole.get(_file_name(image)) for image in images)
-    return [name if name and _is_suffix(image, name) else None for image, name in zip(images, found, strict=True)]
+    return [
+        name if name and _is_suffix(image, name) else None for image, name in zip(images, found, strict=True)
+    ]
 
 
 def _is_suffix(*names: str) -> bool:
@@ -148,7 +157,12 @@ def _of_chatir(content: Any, path: Path) -> list[Dialogue]:
     dialogues = []
     for number, entry in enumerate(content):
         image, rounds = (entry.get("img"), entry.get("dialog")) if isinstance(entry, dict) else (None, None)
-        if not isinstance(image, str) or not isinstance(rounds, list) or not rounds or not all(isinstance(text, str) for text in rounds):
+        if (
+            not isinstance(image, str)
+            or not isinstance(rounds, list)
+            or not rounds
+            or not all(isinstance(text, str) for text in rounds)
+        ):
             raise UserError(f"{path}, entry {number}: {wanted}, found {json.dumps(entry)[:80]}")
         dialogues.append(Dialogue(image, tuple(rounds)))
     return dialogues
@@ -159,9 +173,13 @@ def _of_visdial(content: dict[str, Any], path: Path) -> list[Dialogue]:
         questions, answers = content["data"]["questions"], content["data"]["answers"]
         entries = content["data"]["dialogs"]
     except (KeyError, TypeError) as error:
-        raise UserError(f"{path}: expected a list of dialogs or a VisDial v1.0 file, found no {error}") from error
+        raise UserError(
+            f"{path}: expected a list of dialogs or a VisDial v1.0 file, found no {error}"
+        ) from error
     if not all(isinstance(part, list) for part in (questions, answers, entries)):
-        raise UserError(f"{path} is not a VisDial v1.0 file: expected lists of questions, answers and dialogs")
+        raise UserError(
+            f"{path} is not a VisDial v1.0 file: expected lists of questions, answers and dialogs"
+        )
     dialogues = []
     for number, entry in enumerate(entries):
         try:

@@ -64,7 +64,9 @@ def load_image(path: Path, min_side: int = MIN_SIDE) -> Image.Image:
     except Image.DecompressionBombError as error:  # Pillow checks its own limit first
         raise UnreadableImage(f"more than {MAX_PIXELS:,} pixels") from error
     except Exception as error:  # decoders raise many kinds of errors for damaged files; none may stop a run
-        raise UnreadableImage(f"{type(error).__name__}: {error}".replace(str(path), "the file")[:120]) from error
+        raise UnreadableImage(
+            f"{type(error).__name__}: {error}".replace(str(path), "the file")[:120]
+        ) from error
 
 
 def _as_rgb(image: Image.Image) -> Image.Image:
@@ -101,7 +103,9 @@ class PictureReader(Generic[S, T]):
     reader in a with statement.
     """
 
-    def __init__(self, read: Callable[[S], T], workers: int, seconds: float = SECONDS, ahead: int = AHEAD) -> None:
+    def __init__(
+        self, read: Callable[[S], T], workers: int, seconds: float = SECONDS, ahead: int = AHEAD
+    ) -> None:
         self._read, self._workers, self._seconds, self._ahead = read, workers, seconds, ahead
         self._pool: ProcessPool | None = None
         if workers:
@@ -110,7 +114,9 @@ class PictureReader(Generic[S, T]):
     def __enter__(self) -> "PictureReader[S, T]":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._pool:
             self._pool.stop()
             self._pool.join()
@@ -119,7 +125,11 @@ class PictureReader(Generic[S, T]):
         """Result for each picture, in the order of `pictures`: the value of `read`, or an UnreadableImage."""
         ahead: deque[Any] = deque()
         for picture in pictures:
-            ahead.append(self._pool.schedule(_attempt, args=[self._read, picture], timeout=self._seconds) if self._pool else picture)
+            ahead.append(
+                self._pool.schedule(_attempt, args=[self._read, picture], timeout=self._seconds)
+                if self._pool
+                else picture
+            )
             if len(ahead) > (self._ahead if self._workers else 0):
                 yield self._result(ahead.popleft())
         while ahead:

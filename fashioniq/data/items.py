@@ -28,7 +28,9 @@ class Items:
     @classmethod
     def without_attributes(cls, ids: Sequence[str], features_ND: Tensor) -> "Items":
         """Products or images with vectors only."""
-        return cls(list(ids), features_ND, torch.zeros(len(ids), 0, dtype=torch.long, device=features_ND.device))
+        return cls(
+            list(ids), features_ND, torch.zeros(len(ids), 0, dtype=torch.long, device=features_ND.device)
+        )
 
     def __len__(self) -> int:
         return len(self.ids)

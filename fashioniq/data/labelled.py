@@ -39,11 +39,15 @@ class LabelledSplits:
         """Keep only the words of at least `at_least` training photos. Raises UserError if there are none."""
         kept = np.flatnonzero((self.train.labels_NA == YES).sum(0) >= at_least)
         if not len(kept):
-            raise UserError(f"no attribute word is carried by {at_least} training photos: give a lower --min-count")
+            raise UserError(
+                f"no attribute word is carried by {at_least} training photos: give a lower --min-count"
+            )
         if len(kept) == len(self.words):
             return self
         train, val = (replace(split, labels_NA=split.labels_NA[:, kept]) for split in (self.train, self.val))
-        return LabelledSplits(train, val, [self.words[column] for column in kept], [self.types[column] for column in kept])
+        return LabelledSplits(
+            train, val, [self.words[column] for column in kept], [self.types[column] for column in kept]
+        )
 
 
 def labelled_products(catalogs: Sequence[Catalog], at_least: int) -> LabelledSplits:
@@ -52,9 +56,14 @@ def labelled_products(catalogs: Sequence[Catalog], at_least: int) -> LabelledSpl
     Raises UserError if there is no such word, or if a split has no such product.
     """
     root = catalogs[0].root
-    labels = {(catalog.category, name): lists for catalog in catalogs for name, lists in catalog.labels.items()}
+    labels = {
+        (catalog.category, name): lists for catalog in catalogs for name, lists in catalog.labels.items()
+    }
     paths = {(catalog.category, name): path for catalog in catalogs for name, path in catalog.images.items()}
-    asked = {split: [(catalog.category, name) for catalog in catalogs for name in catalog.ids(split)] for split in ("train", "val")}
+    asked = {
+        split: [(catalog.category, name) for catalog in catalogs for name in catalog.ids(split)]
+        for split in ("train", "val")
+    }
     words = label_vocabulary(labels, asked["train"], at_least)
     if not words:
         raise UserError(
@@ -65,11 +74,18 @@ def labelled_products(catalogs: Sequence[Catalog], at_least: int) -> LabelledSpl
     def labelled(split: str) -> Labelled:
         usable = [key for key in asked[split] if key in paths and key in labels]
         if not usable:
-            raise UserError(f"no {split} product in {root} has both a picture in images/ and attribute labels")
+            raise UserError(
+                f"no {split} product in {root} has both a picture in images/ and attribute labels"
+            )
         labels_NA = label_matrix(labels, usable, words).astype(np.int8)
         return Labelled([Photo(paths[key]) for key in usable], labels_NA, len(asked[split]))
 
-    return LabelledSplits(labelled("train"), labelled("val"), words, _types_of(words, [labels[key] for key in asked["train"] if key in labels]))
+    return LabelledSplits(
+        labelled("train"),
+        labelled("val"),
+        words,
+        _types_of(words, [labels[key] for key in asked["train"] if key in labels]),
+    )
 
 
 def _types_of(words: Sequence[str], labels: Sequence[list[list[str]]]) -> list[str]:

@@ -48,13 +48,21 @@ def read_vectors(path: Path) -> Vectors:
             "names must be text, not objects"
         ) from error
     for names, rows in ((queries, query_vectors), (ids, vectors)):
-        if names.ndim != 1 or names.dtype.kind != "U" or rows.ndim != 2 or len(rows) != len(names) or len(set(names.tolist())) < len(names):
+        if (
+            names.ndim != 1
+            or names.dtype.kind != "U"
+            or rows.ndim != 2
+            or len(rows) != len(names)
+            or len(set(names.tolist())) < len(names)
+        ):
             raise UserError(
                 f"{path}: expected unique names as text and one row of numbers per name, "
                 f"found arrays of shape {names.shape} and {rows.shape}"
             )
         if rows.dtype.kind not in "fiu" or not np.isfinite(as_float32(rows)).all():
-            raise UserError(f"{path}: expected finite numbers, found NaN, infinity or another type: write the file again")
+            raise UserError(
+                f"{path}: expected finite numbers, found NaN, infinity or another type: write the file again"
+            )
     if query_vectors.shape[1] != vectors.shape[1]:
         raise UserError(
             f"{path}: expected query and product vectors of the same length, "
@@ -71,7 +79,9 @@ def read_rankings(path: Path) -> dict[str, list[str]]:
     """
     if path.suffix == ".json":
         rankings = read_json(path, "the predictions", dict)
-        if not all(isinstance(ids, list) and all(isinstance(name, str) for name in ids) for ids in rankings.values()):
+        if not all(
+            isinstance(ids, list) and all(isinstance(name, str) for name in ids) for ids in rankings.values()
+        ):
             raise UserError(
                 f"{path}: expected {{query: [id, id, …]}}, best id first; the output of write-queries, "
                 '{"queries": …}, contains no predictions'
@@ -80,13 +90,18 @@ def read_rankings(path: Path) -> dict[str, list[str]]:
         rankings = _read_run(path)
     for query, ids in rankings.items():
         if len(set(ids)) < len(ids):
-            raise UserError(f"{path} ranks a product twice for the query {query}: each product may occur once")
+            raise UserError(
+                f"{path} ranks a product twice for the query {query}: each product may occur once"
+            )
     return rankings
 
 
 def _read_run(path: Path) -> dict[str, list[str]]:
     rows: dict[str, list[tuple[float, int, str]]] = {}
-    with reading(path, "file of predictions", "give a TREC run, .json or .npz file"), open(path, encoding="utf-8") as file:
+    with (
+        reading(path, "file of predictions", "give a TREC run, .json or .npz file"),
+        open(path, encoding="utf-8") as file,
+    ):
         for number, line in enumerate(file, start=1):
             if not line.strip():
                 continue

@@ -32,7 +32,9 @@ def text_of(row: Mapping[str, Any]) -> str:
 
 def values_of(row: Mapping[str, Any], column: str) -> list[str]:
     """Values in a column of a row, in lower case. Several values are a list or separated by |."""
-    values = (" ".join(part.lower().split()) for value in _strings(row.get(column)) for part in value.split("|"))
+    values = (
+        " ".join(part.lower().split()) for value in _strings(row.get(column)) for part in value.split("|")
+    )
     return [value for value in values if value not in NO_VALUE]
 
 

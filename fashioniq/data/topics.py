@@ -9,7 +9,12 @@ from fashioniq.data.attributes import FABRIC, GARMENT, GROUP_OF, PART, SHAPE, ST
 NONE = "none"
 
 # Order of the fixed questions: the most visible attributes first.
-COLOUR, LENGTH, SLEEVES, NECK = "what color is it?", "what length is it?", "what are the sleeves like?", "what neckline does it have?"
+COLOUR, LENGTH, SLEEVES, NECK = (
+    "what color is it?",
+    "what length is it?",
+    "what are the sleeves like?",
+    "what neckline does it have?",
+)
 _OF_FAMILY = {"colour": COLOUR, "length": LENGTH, "sleeves": SLEEVES, "neck": NECK}
 _OF_TYPE = {
     GARMENT: "what kind of garment is it?",
@@ -18,7 +23,17 @@ _OF_TYPE = {
     SHAPE: "how does it fit?",
     STYLE: "what style is it?",
 }
-_ORDER = (_OF_TYPE[GARMENT], COLOUR, _OF_TYPE[TEXTURE], LENGTH, SLEEVES, NECK, _OF_TYPE[SHAPE], _OF_TYPE[STYLE], _OF_TYPE[FABRIC])
+_ORDER = (
+    _OF_TYPE[GARMENT],
+    COLOUR,
+    _OF_TYPE[TEXTURE],
+    LENGTH,
+    SLEEVES,
+    NECK,
+    _OF_TYPE[SHAPE],
+    _OF_TYPE[STYLE],
+    _OF_TYPE[FABRIC],
+)
 
 
 class Topic(NamedTuple):
@@ -47,7 +62,9 @@ def question_about(word: str, kind: int) -> str:
 def topics_of(labels: Mapping[str, list[list[str]]], ids: Iterable[str]) -> list[Topic]:
     """Topics in which these products differ: families in a fixed order, then details by frequency."""
     known = [labels[name] for name in ids if name in labels]
-    counts = Counter((word, kind) for lists in known for kind, words in enumerate(lists) for word in dict.fromkeys(words))
+    counts = Counter(
+        (word, kind) for lists in known for kind, words in enumerate(lists) for word in dict.fromkeys(words)
+    )
     kind_of: dict[str, int] = {}
     words_of: dict[str, list[str]] = {}
     for word, kind in sorted(counts, key=lambda key: (-counts[key], key)):

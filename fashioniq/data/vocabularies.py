@@ -11,7 +11,9 @@ from fashioniq.data.deepfashion import word_rows
 from fashioniq.files import UserError, read_text
 
 _ALIASES = {"colour": TEXTURE, "color": TEXTURE, "print": TEXTURE}
-_OWN_GARMENTS = [entry.strip() for group in GROUPS if group.kind == GARMENT for entry in group.entries.split(";")]
+_OWN_GARMENTS = [
+    entry.strip() for group in GROUPS if group.kind == GARMENT for entry in group.entries.split(";")
+]
 
 
 class Entry(NamedTuple):
@@ -38,7 +40,11 @@ def read_vocabulary(path: Path) -> Vocabulary:
 
     Raises UserError if the file is missing or malformed; the message names the line.
     """
-    text = read_text(path, "vocabulary", "give DeepFashion's list_attr_cloth.txt, or a CSV with the columns word,type,synonyms")
+    text = read_text(
+        path,
+        "vocabulary",
+        "give DeepFashion's list_attr_cloth.txt, or a CSV with the columns word,type,synonyms",
+    )
     if text.partition("\n")[0].strip().isdecimal():
         return _read_deepfashion(path)
     return _vocabulary(path.name, _csv_entries(path, text), nested=False)
@@ -56,7 +62,9 @@ def _read_deepfashion(path: Path) -> Vocabulary:
         return _vocabulary(f"{path.name} and {beside.name}", [*garments, *attributes], nested=True)
     own = [entry.partition("=") for entry in _OWN_GARMENTS]
     garments = [Entry(GARMENT, word, tuple(filter(None, others.split(",")))) for word, _, others in own]
-    return _vocabulary(f"{path.name}, garment words of {OWN_WORDS.source}", [*garments, *attributes], nested=True)
+    return _vocabulary(
+        f"{path.name}, garment words of {OWN_WORDS.source}", [*garments, *attributes], nested=True
+    )
 
 
 def _csv_entries(path: Path, text: str) -> list[Entry]:
@@ -75,11 +83,15 @@ def _csv_entries(path: Path, text: str) -> list[Entry]:
             for form in (entry.word, *entry.synonyms):
                 word, kind, line = meaning.setdefault(form, (entry.word, entry.kind, reader.line_num))
                 if line != reader.line_num and (word != entry.word or kind == entry.kind):
-                    raise UserError(f"{where}: {form!r} already means {word!r} in line {line}: give each form one meaning")
+                    raise UserError(
+                        f"{where}: {form!r} already means {word!r} in line {line}: give each form one meaning"
+                    )
     except csv.Error as error:
         raise UserError(f"{path}, line {reader.line_num + 1}: {error}") from error
     if not entries:
-        raise UserError(f"{path} has no word below its header: expected lines such as navy blue,colour,navy|marine")
+        raise UserError(
+            f"{path} has no word below its header: expected lines such as navy blue,colour,navy|marine"
+        )
     return entries
 
 
@@ -90,11 +102,15 @@ def _csv_entry(row: dict[str, str | None], where: str) -> Entry:
             "quote values with commas and separate synonyms by |"
         )
     word, kind = _normal(row["word"] or ""), type_number(row["type"] or "")
-    synonyms = tuple(form for part in (row.get("synonyms") or "").replace(";", "|").split("|") if (form := _normal(part)))
+    synonyms = tuple(
+        form for part in (row.get("synonyms") or "").replace(";", "|").split("|") if (form := _normal(part))
+    )
     if not all(squeezed(form) for form in (word, *synonyms)):
         raise UserError(f"{where}: expected a word of letters or digits, found {row['word']!r}")
     if kind is None:
-        raise UserError(f"{where}: expected a type, one of {', '.join([*TYPES, *_ALIASES])}, found {row['type']!r}")
+        raise UserError(
+            f"{where}: expected a type, one of {', '.join([*TYPES, *_ALIASES])}, found {row['type']!r}"
+        )
     return Entry(kind, word, synonyms)
 
 

@@ -42,7 +42,12 @@ class Vocabulary:
     def of(cls, texts: Iterable[str], at_least: int = 2) -> Vocabulary:
         """Vocabulary of the words that occur at least `at_least` times, most frequent first, then by name."""
         counts = Counter(word for text in texts for word in tokenize(text))
-        return cls(sorted((word for word, count in counts.items() if count >= at_least), key=lambda word: (-counts[word], word)))
+        return cls(
+            sorted(
+                (word for word, count in counts.items() if count >= at_least),
+                key=lambda word: (-counts[word], word),
+            )
+        )
 
     def __len__(self) -> int:
         return len(self.words)
@@ -76,7 +81,12 @@ class Vocabulary:
         """For each id of this vocabulary, the id of the same word in `other`, or unknown."""
         import torch
 
-        return torch.tensor([number if number < len(SPECIAL) else other._ids.get(word, UNKNOWN) for number, word in enumerate(self.words)])
+        return torch.tensor(
+            [
+                number if number < len(SPECIAL) else other._ids.get(word, UNKNOWN)
+                for number, word in enumerate(self.words)
+            ]
+        )
 
 
 def load_word_vectors(path: Path, vocabulary: Vocabulary) -> tuple[Tensor, list[str]]:
@@ -93,7 +103,9 @@ def load_word_vectors(path: Path, vocabulary: Vocabulary) -> tuple[Tensor, list[
     try:
         found = _binary_rows(path, wanted) if path.suffix == ".bin" else _text_rows(path, wanted)
     except (ValueError, EOFError, OSError, MemoryError) as error:
-        raise UserError(f"{path} is not a complete word vector file in GloVe or word2vec format: {error}") from error
+        raise UserError(
+            f"{path} is not a complete word vector file in GloVe or word2vec format: {error}"
+        ) from error
     if not found:
         raise UserError(f"{path} has vectors for none of the {len(words)} words; is it for another language?")
     return _table(words, found), [word for word in words if word not in found]
@@ -141,7 +153,9 @@ def _table(words: Sequence[str], found: dict[str, np.ndarray]) -> Tensor:
 
     size = len(next(iter(found.values())))
     spread = float(np.std(list(found.values())))
-    table_VD = np.random.default_rng(0).normal(0, spread, (len(SPECIAL) + len(words), size)).astype(np.float32)
+    table_VD = (
+        np.random.default_rng(0).normal(0, spread, (len(SPECIAL) + len(words), size)).astype(np.float32)
+    )
     table_VD[: len(SPECIAL)] = 0
     for row, word in enumerate(words, start=len(SPECIAL)):
         parts = [found[part] for part in ((word,) if word in found else word.split("-")) if part in found]

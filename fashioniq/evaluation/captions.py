@@ -33,8 +33,14 @@ def evaluate_captions(settings: EvalCaptions) -> None:
     """
     catalog = Catalog(settings.data, settings.category)
     train = catalog.pairs("train")
-    pairs, said, facts = _captioned(settings.run, settings, catalog) if settings.run else (catalog.pairs(settings.split), None, {})
-    frequent, times = Counter(" ".join(tokenize(text)) for pair in train for text in pair.captions).most_common(1)[0]
+    pairs, said, facts = (
+        _captioned(settings.run, settings, catalog)
+        if settings.run
+        else (catalog.pairs(settings.split), None, {})
+    )
+    frequent, times = Counter(
+        " ".join(tokenize(text)) for pair in train for text in pair.captions
+    ).most_common(1)[0]
     captions_of = {CAPTIONER: said} if said else {}
     captions_of |= {FREQUENT: [frequent] * len(pairs), RANDOM: _random_captions(pairs, train, settings.seed)}
     print("scoring; METEOR and SPICE may take several minutes", flush=True)
@@ -56,7 +62,11 @@ def evaluate_captions(settings: EvalCaptions) -> None:
         "rows": rows,
         "provenance": provenance({canonical(settings.category): catalog.fingerprint()}),
     }
-    out = settings.out or (settings.run or Path("runs") / f"people-{canonical(settings.category)}") / f"captions-{settings.split}"
+    out = (
+        settings.out
+        or (settings.run or Path("runs") / f"people-{canonical(settings.category)}")
+        / f"captions-{settings.split}"
+    )
     discard(out, "metrics.json", "captions.jsonl")
     if said:
         write_jsonl(out / "captions.jsonl", _lines(pairs, said, first))
@@ -65,7 +75,9 @@ def evaluate_captions(settings: EvalCaptions) -> None:
     print(f"results in {out}")
 
 
-def _captioned(run: Path, settings: EvalCaptions, catalog: Catalog) -> tuple[list[Pair], list[str], dict[str, Any]]:
+def _captioned(
+    run: Path, settings: EvalCaptions, catalog: Catalog
+) -> tuple[list[Pair], list[str], dict[str, Any]]:
     """Pairs that have features, the captioner's caption of each, decoded as in dialogs, and metadata of both."""
     store = open_store(settings.data, settings.category, settings.features)
     captioner, vocabulary, facts = load_captioner(run, settings.category, store)
@@ -75,13 +87,17 @@ def _captioned(run: Path, settings: EvalCaptions, catalog: Catalog) -> tuple[lis
         )
     device = pick_device(settings.device)
     pairs = pairs_with_features(catalog, store, settings.split)
-    items = store.items(list(dict.fromkeys(name for pair in pairs for name in (pair.target, pair.candidate) if name))).to(device)
+    items = store.items(
+        list(dict.fromkeys(name for pair in pairs for name in (pair.target, pair.candidate) if name))
+    ).to(device)
     position_of = items.positions
     target_N = torch.tensor([position_of[str(pair.target)] for pair in pairs], device=device)
     shown_N = torch.tensor([position_of[pair.candidate] for pair in pairs], device=device)
     user = CaptionerUser(captioner.to(device), items, vocabulary, vocabulary, settings.beam)
     said: list[str] = []
-    for start in track(range(0, len(pairs), settings.batch_size), description=f"captions of {settings.split}"):
+    for start in track(
+        range(0, len(pairs), settings.batch_size), description=f"captions of {settings.split}"
+    ):
         batch = slice(start, start + settings.batch_size)
         words_BL = user.reply(target_N[batch], Message(item_B=shown_N[batch]), 0).words_BL
         assert words_BL is not None, "a captioner replies with words"
@@ -103,7 +119,11 @@ def _random_captions(pairs: list[Pair], train: list[Pair], seed: int) -> list[st
     captions = []
     for pair in pairs:
         own = position_of.get(pair)
-        other = draw.integers(len(train)) if own is None else (own + draw.integers(1, max(2, len(train)))) % len(train)
+        other = (
+            draw.integers(len(train))
+            if own is None
+            else (own + draw.integers(1, max(2, len(train)))) % len(train)
+        )
         captions.append(str(draw.choice(train[other].captions)))
     return captions
 
@@ -111,16 +131,27 @@ def _random_captions(pairs: list[Pair], train: list[Pair], seed: int) -> list[st
 def _score(pairs: list[Pair], captions_of: dict[str, list[str]]) -> tuple[list[dict[str, Any]], Scores]:
     """Rows of both tables, and the scores of the first row.
 
-    One table scores captions against all captions of a pair, the other against one of them, for pairs with several.
-    A human caption can only be scored against the other caption of its pair; for comparison, all captions in the
+    One table scores captions against all captions of a pair, the other against one of them, for pairs with
+    several.
+    A human caption can only be scored against the other caption of its pair; for comparison, all captions in
+    the
     second table have the same references, each equally often.
     """
-    systems: dict[tuple[str, str], System] = {("all", name): (said, [pair.captions for pair in pairs]) for name, said in captions_of.items()}
-    couples = [(number, first, second) for number, pair in enumerate(pairs) for first, second in permutations(pair.captions, 2)]
+    systems: dict[tuple[str, str], System] = {
+        ("all", name): (said, [pair.captions for pair in pairs]) for name, said in captions_of.items()
+    }
+    couples = [
+        (number, first, second)
+        for number, pair in enumerate(pairs)
+        for first, second in permutations(pair.captions, 2)
+    ]
     if couples:
         one = [[second] for *_, second in couples]
         systems["one", PEOPLE] = [first for _, first, _ in couples], one
-        systems |= {("one", name): ([said[number] for number, *_ in couples], one) for name, said in captions_of.items()}
+        systems |= {
+            ("one", name): ([said[number] for number, *_ in couples], one)
+            for name, said in captions_of.items()
+        }
     scores = score_systems(list(systems.values()))
     rows = [
         {"against": against, "who": name, "captions": len(said), **one.corpus}
@@ -148,14 +179,25 @@ def _print_scores(metrics: dict[str, Any]) -> None:
         f"{metrics['category']}, {metrics['split']} split: {metrics['pairs']} pairs, "
         f"{100 * metrics['coverage_of_pairs']:.1f} % of all; scores in percent"
     )
-    for against, title in (("all", "against all captions of the pair"), ("one", "against one caption of the pair")):
+    for against, title in (
+        ("all", "against all captions of the pair"),
+        ("one", "against one caption of the pair"),
+    ):
         rows = [row for row in metrics["rows"] if row["against"] == against]
         if not rows:
             print("no pair has two captions; human agreement is not computed")
             continue
-        cells = [[row["who"], *("–" if isinstance(row[name], str) else f"{100 * row[name]:.1f}" for name in METRICS)] for row in rows]
+        cells = [
+            [
+                row["who"],
+                *("–" if isinstance(row[name], str) else f"{100 * row[name]:.1f}" for name in METRICS),
+            ]
+            for row in rows
+        ]
         print_table(["", *METRICS], cells, title=f"{title}, {rows[0]['captions']} scored")
-    for name, reason in {name: row[name] for row in metrics["rows"] for name in METRICS if isinstance(row[name], str)}.items():
+    for name, reason in {
+        name: row[name] for row in metrics["rows"] for name in METRICS if isinstance(row[name], str)
+    }.items():
         print(f"{name} {reason}")
     made = "" if metrics["captions"] == "human" else f" (here not human but {metrics['captions']})"
     print(
@@ -167,5 +209,9 @@ def _print_scores(metrics: dict[str, Any]) -> None:
         f"most frequent: {frequent['caption']!r}, {frequent['times']} times in train; "
         "random pair: a caption of another pair of train"
     )
-    origin = f"features: {metrics['features']}; pictures: {metrics['pictures']}; {metrics['decoding']}; " if "run" in metrics else ""
+    origin = (
+        f"features: {metrics['features']}; pictures: {metrics['pictures']}; {metrics['decoding']}; "
+        if "run" in metrics
+        else ""
+    )
     print(f"{origin}captions: {metrics['captions']}; tokeniser: {metrics['tokeniser']}")

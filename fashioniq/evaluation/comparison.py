@@ -1,4 +1,6 @@
-"""Significance of differences between evaluations: bootstrap intervals and randomisation tests, paired by target."""
+"""Significance of differences between evaluations: bootstrap intervals and randomisation tests, paired by
+target.
+"""
 
 import statistics
 from dataclasses import dataclass
@@ -22,7 +24,9 @@ HEADER = ("model", "mean", "± seeds", "difference", "95 % interval", "p", "p co
 
 @dataclass(frozen=True)
 class _Model:
-    """Evaluations of the seeds of one model: the measure per dialog, averaged over seeds, and the mean per seed."""
+    """Evaluations of the seeds of one model: the measure per dialog, averaged over seeds, and the mean per
+    seed.
+    """
 
     name: str
     seeds: list[Evaluation]
@@ -32,7 +36,9 @@ class _Model:
 
 def compare(settings: Compare) -> None:
     """Print a table that compares all models with the first; with --out write it and pages of paired dialogs."""
-    groups = [[read_evaluation(Path(folder)) for folder in named.split(",") if folder] for named in settings.runs]
+    groups = [
+        [read_evaluation(Path(folder)) for folder in named.split(",") if folder] for named in settings.runs
+    ]
     if len(groups) < 2 or not all(groups):
         raise UserError(
             "expected at least two folders of eval-dialogs, such as fashioniq compare RUN/dialogs-test "
@@ -74,18 +80,32 @@ def compare(settings: Compare) -> None:
 
 def _model(name: str, seeds: list[Evaluation], measured: str, turn: int) -> _Model:
     try:
-        value_SB = np.stack([per_dialog(measured, one.rank_BT[:, :turn], one.metrics["gallery"])[:, -1].numpy() for one in seeds])
+        value_SB = np.stack(
+            [
+                per_dialog(measured, one.rank_BT[:, :turn], one.metrics["gallery"])[:, -1].numpy()
+                for one in seeds
+            ]
+        )
     except ValueError as error:
         raise UserError(f"--measure: {error}") from error
-    return _Model(f"{name} ({len(seeds)} seeds)" if len(seeds) > 1 else name, seeds, value_SB.mean(0), value_SB.mean(1).tolist())
+    return _Model(
+        f"{name} ({len(seeds)} seeds)" if len(seeds) > 1 else name,
+        seeds,
+        value_SB.mean(0),
+        value_SB.mean(1).tolist(),
+    )
 
 
 def _names(folders: list[Path]) -> list[str]:
     """Folders without the parts that all of them begin or end with."""
     parts = [folder.parts for folder in folders]
     shortest = min(map(len, parts))
-    before = next((depth for depth in range(shortest) if len({part[depth] for part in parts}) > 1), shortest - 1)
-    after = next((depth for depth in range(shortest) if len({part[-1 - depth] for part in parts}) > 1), shortest - 1)
+    before = next(
+        (depth for depth in range(shortest) if len({part[depth] for part in parts}) > 1), shortest - 1
+    )
+    after = next(
+        (depth for depth in range(shortest) if len({part[-1 - depth] for part in parts}) > 1), shortest - 1
+    )
     return [str(Path(*(part[before : len(part) - after] or part))) for part in parts]
 
 
@@ -119,7 +139,15 @@ def _cells(row: dict[str, Any], decimals: int) -> list[str]:
         return [row["model"], mean, deviation, "–", "–", "–", "–"]
     low, high = row["interval"]
     interval = f"{low:+.{decimals}f} to {high:+.{decimals}f}"
-    return [row["model"], mean, deviation, f"{row['difference']:+.{decimals}f}", interval, f"{row['p']:.4f}", f"{row['p_corrected']:.4f}"]
+    return [
+        row["model"],
+        mean,
+        deviation,
+        f"{row['difference']:+.{decimals}f}",
+        interval,
+        f"{row['p']:.4f}",
+        f"{row['p_corrected']:.4f}",
+    ]
 
 
 def _print_comparison(comparison: dict[str, Any]) -> None:
@@ -146,7 +174,9 @@ def _write(out: Path, comparison: dict[str, Any], models: list[_Model], seed: in
     discard(out, "comparison.json", "compare*.html")
     rows, decimals = comparison["models"], measure(comparison["measure"]).decimals
     keys = ("model", "mean", "deviation", "difference", "low", "high", "p", "p_corrected")
-    flat = [{**row, **dict(zip(("low", "high"), row["interval"] or (None, None), strict=True))} for row in rows]
+    flat = [
+        {**row, **dict(zip(("low", "high"), row["interval"] or (None, None), strict=True))} for row in rows
+    ]
     write_text(out / "comparison.csv", csv_table(keys, [[row[key] for key in keys] for row in flat]))
     write_text(out / "comparison.tex", latex_table(HEADER, [_cells(row, decimals) for row in rows]))
     first = models[0]

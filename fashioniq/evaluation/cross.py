@@ -18,11 +18,29 @@ from fashioniq.report.cross_table import cross_csv, cross_latex, cross_row, cros
 from fashioniq.runs import CaptionerRun, RetrieverRun, check_fits, read_run
 from fashioniq.systems import fashion_iq
 
-_ATTRIBUTES = {(True, True): "with", (False, False): "without", (True, False): "user's", (False, True): "retriever's"}  # keys: user, retriever
+_ATTRIBUTES = {
+    (True, True): "with",
+    (False, False): "without",
+    (True, False): "user's",
+    (False, True): "retriever's",
+}  # keys: user, retriever
 _FOLDERS = {"with": "-attrs", "without": "", "user's": "-attrs-of-user", "retriever's": "-attrs-of-retriever"}
 R = TypeVar("R", CaptionerRun, RetrieverRun)
 MARK = "combination.json"  # origin of a finished combination; written last
-_SAME = ("protocol", "category", "split", "gallery", "coverage", "dialogs", "features", "pictures", "decoding", "errors", "exclude_shown", "seed")
+_SAME = (
+    "protocol",
+    "category",
+    "split",
+    "gallery",
+    "coverage",
+    "dialogs",
+    "features",
+    "pictures",
+    "decoding",
+    "errors",
+    "exclude_shown",
+    "seed",
+)
 
 
 @dataclass(frozen=True)
@@ -38,7 +56,8 @@ class Model:
 def run_cross(settings: Cross) -> None:
     """Evaluate the combinations that are not finished, and write table.txt, .csv, .tex and .json.
 
-    Users and retrievers are combined if both use attributes or neither does; one without such a partner is combined
+    Users and retrievers are combined if both use attributes or neither does; one without such a partner is
+    combined
     with all.
     """
     if not settings.retrievers:
@@ -63,8 +82,13 @@ def run_cross(settings: Cross) -> None:
             attributes = _ATTRIBUTES[user.attrs, retriever.attrs]
             print(f"{user.name} user, {retriever.name} retriever, attributes: {attributes}")
             folder = out / f"{user.name}-user-{retriever.name}-retriever{_FOLDERS[attributes]}"
-            folders = [folder] if len(pairs) == 1 else [folder / f"seed-{number}" for number in range(len(pairs))]
-            evaluations = [_combination(settings, *pair, origin, place) for pair, place in zip(pairs, folders, strict=True)]
+            folders = (
+                [folder] if len(pairs) == 1 else [folder / f"seed-{number}" for number in range(len(pairs))]
+            )
+            evaluations = [
+                _combination(settings, *pair, origin, place)
+                for pair, place in zip(pairs, folders, strict=True)
+            ]
             row = cross_row(attributes, user.name, retriever.name, evaluations)
             rows.append({**row, "runs": [str(place) for place in folders]})
             captions |= {one["captions"] for one in evaluations}
@@ -94,7 +118,9 @@ def _models(named: Sequence[str], kind: type[R], category: str, store: FeatureSt
             )
         (sort,) = kinds
         count[sort] += 1
-        models.append(Model(runs, facts, sort[1], sort[0] if count[sort] == 1 else f"{sort[0]}-{count[sort]}"))
+        models.append(
+            Model(runs, facts, sort[1], sort[0] if count[sort] == 1 else f"{sort[0]}-{count[sort]}")
+        )
     paths = Counter(run.resolve() for model in models for run in model.runs)
     if twice := [str(path) for path, times in paths.items() if times > 1]:
         raise UserError(f"{twice[0]} is listed twice among the {kind.KIND}s; give each run once")
@@ -121,7 +147,9 @@ def _by_seed(user: Model, retriever: Model) -> list[tuple[Path, Path]]:
             f"{first} cannot be combined with {other}; give the same number of seeds, or a single run of one"
         )
     most = max(seeds, default=1)
-    users, retrievers = (model.runs * most if len(model.runs) == 1 else model.runs for model in (user, retriever))
+    users, retrievers = (
+        model.runs * most if len(model.runs) == 1 else model.runs for model in (user, retriever)
+    )
     return list(zip(users, retrievers, strict=True))
 
 
@@ -144,8 +172,12 @@ def _origin(settings: Cross, store: FeatureStore) -> dict[str, Any]:
     }
 
 
-def _combination(settings: Cross, user: Path, retriever: Path, origin: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Metrics of a user with a retriever; read from the folder if they were computed there with the same settings."""
+def _combination(
+    settings: Cross, user: Path, retriever: Path, origin: dict[str, Any], folder: Path
+) -> dict[str, Any]:
+    """Metrics of a user with a retriever; read from the folder if they were computed there with the same
+    settings.
+    """
     own_origin = {**origin, "user": _checksums(user), "retriever": _checksums(retriever)}
     if (folder / MARK).exists() and read_json(folder / MARK, "the combination's origin") == own_origin:
         print(f"{folder} is up to date")
@@ -164,7 +196,9 @@ def _one(settings: Cross, user: Path, retriever: Path) -> EvalDialogs:
 
 
 def _checksums(run: Path) -> list[str]:
-    return [checksum(path) for name in ("model.json", "weights.safetensors") if (path := run / name).is_file()]
+    return [
+        checksum(path) for name in ("model.json", "weights.safetensors") if (path := run / name).is_file()
+    ]
 
 
 def _alone(model: Model, others: Sequence[Model]) -> bool:
@@ -183,4 +217,7 @@ def _text(about: dict[str, Any], rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _legend(models: Sequence[Model], role: str) -> str:
-    return "".join(f"{model.name} {role} {'with' if model.attrs else 'without'} attributes: {', '.join(map(str, model.runs))}\n" for model in models)
+    return "".join(
+        f"{model.name} {role} {'with' if model.attrs else 'without'} attributes: {', '.join(map(str, model.runs))}\n"
+        for model in models
+    )

@@ -22,7 +22,14 @@ from fashioniq.files import UserError, checksum, locked, read_json, remove_lefto
 from fashioniq.llm.local import VisualQuestionAnswerer
 from fashioniq.loop.messages import Message, User
 from fashioniq.loop.rollout import System, rollout
-from fashioniq.systems.questions import ENDPOINT, asker_of, endpoint, nothing_searched, searched_by_text, topics
+from fashioniq.systems.questions import (
+    ENDPOINT,
+    asker_of,
+    endpoint,
+    nothing_searched,
+    searched_by_text,
+    topics,
+)
 from fashioniq.systems.search_space import picture_paths
 from fashioniq.trained import pick_device
 from fashioniq.users.labels import Labels
@@ -50,7 +57,9 @@ def make_dialogues(settings: MakeDialogues) -> None:
     parts = settings.out.with_name(settings.out.name + ".parts")
     with locked(parts):
         remove_leftovers(parts)
-        _check_plan(parts / PLAN, settings, [_contents(begun), _contents(recorded), _dependencies(settings, catalog)])
+        _check_plan(
+            parts / PLAN, settings, [_contents(begun), _contents(recorded), _dependencies(settings, catalog)]
+        )
         made = _make(settings, system_of, user, begun, parts)
         write_dialogues(settings.out, made)
         shutil.rmtree(parts)
@@ -70,7 +79,11 @@ def _begun(settings: MakeDialogues, catalog: Catalog | None) -> list[Dialogue]:
             "expected captions or titles; give a file of dialogs with --captions-from, or a --category "
             "with titles"
         )
-    begun = [Dialogue(name, (catalog.titles[name],)) for name in catalog.ids(settings.split) if name in catalog.titles]
+    begun = [
+        Dialogue(name, (catalog.titles[name],))
+        for name in catalog.ids(settings.split)
+        if name in catalog.titles
+    ]
     if not begun:
         raise UserError(
             f"expected titles of {settings.split} products of {catalog.category}, found none in {settings.data}; "
@@ -92,7 +105,9 @@ def _recorded(settings: MakeDialogues, begun: Sequence[Dialogue]) -> list[Dialog
     return [by_image[dialogue.image] for dialogue in begun]
 
 
-def _system_of(settings: MakeDialogues, catalog: Catalog | None, recorded: Sequence[Dialogue]) -> Callable[[Sequence[int]], System]:
+def _system_of(
+    settings: MakeDialogues, catalog: Catalog | None, recorded: Sequence[Dialogue]
+) -> Callable[[Sequence[int]], System]:
     """Function that returns the system for a batch of dialogs, by their numbers.
 
     It searches only for candidate-aware questions.
@@ -103,7 +118,9 @@ def _system_of(settings: MakeDialogues, catalog: Catalog | None, recorded: Seque
     return lambda numbers: System(retriever, asker(numbers), gallery)
 
 
-def _user(settings: MakeDialogues, catalog: Catalog | None, begun: Sequence[Dialogue], recorded: Sequence[Dialogue]) -> User:
+def _user(
+    settings: MakeDialogues, catalog: Catalog | None, begun: Sequence[Dialogue], recorded: Sequence[Dialogue]
+) -> User:
     """User that --answerer selects. Raises UserError if an option or data are missing."""
     names = [dialogue.image for dialogue in begun]
     if settings.answerer == "recorded":
@@ -139,21 +156,32 @@ def _contents(dialogues: Sequence[Dialogue]) -> list[Any]:
 def _dependencies(settings: MakeDialogues, catalog: Catalog | None) -> list[Any]:
     """Checksums of the encoder's and predictor's weights and features, and the labels."""
     folders = [Path(folder) for folder in (settings.encoder, settings.predictor, settings.features) if folder]
-    files = [folder / name for folder in folders for name in ("model.json", "weights.safetensors", "store.json") if (folder / name).is_file()]
+    files = [
+        folder / name
+        for folder in folders
+        for name in ("model.json", "weights.safetensors", "store.json")
+        if (folder / name).is_file()
+    ]
     return [[checksum(path) for path in files], catalog.labels if catalog else None]
 
 
 def _check_plan(path: Path, settings: MakeDialogues, read: list[Any]) -> None:
     """Write the plan, or compare it with the one in the folder. Raises UserError if they differ."""
     digest = hashlib.sha256(json.dumps(read, sort_keys=True).encode()).hexdigest()
-    plan: dict[str, Any] = {name: str(value) for name, value in asdict(settings).items() if name not in _WITHOUT_PART} | {"read": digest}
+    plan: dict[str, Any] = {
+        name: str(value) for name, value in asdict(settings).items() if name not in _WITHOUT_PART
+    } | {"read": digest}
     if not path.exists():
         for leftover in path.parent.glob("*.json"):  # of a run that was killed while removing the folder
             leftover.unlink()
         write_json(path, plan)
     begun = new_keys("make-dialogues", "make-dialogues", read_json(path, "the plan of the dialogues", dict))
     if differing := [name for name in plan if begun.get(name) != plan[name]]:
-        what = "dialogs, labels, weights or features" if differing[0] == "read" else "--" + differing[0].replace("_", "-")
+        what = (
+            "dialogs, labels, weights or features"
+            if differing[0] == "read"
+            else "--" + differing[0].replace("_", "-")
+        )
         raise UserError(
             f"the dialogs in {path.parent} were begun with different {what}; "
             "give the same, or remove the folder to start again"
@@ -161,7 +189,11 @@ def _check_plan(path: Path, settings: MakeDialogues, read: list[Any]) -> None:
 
 
 def _make(
-    settings: MakeDialogues, system_of: Callable[[Sequence[int]], System], user: User, begun: Sequence[Dialogue], parts: Path
+    settings: MakeDialogues,
+    system_of: Callable[[Sequence[int]], System],
+    user: User,
+    begun: Sequence[Dialogue],
+    parts: Path,
 ) -> list[Dialogue]:
     """All dialogs; those of finished batches are read, the others generated."""
     made: list[Dialogue] = []
@@ -170,9 +202,22 @@ def _make(
         path, numbers = parts / f"{start:09}.json", range(start, min(start + settings.batch_size, len(begun)))
         if not path.exists():
             try:
-                dialogs = rollout(system_of(numbers), user, torch.tensor(numbers), Message(), 1 + settings.rounds, rank=False)
+                dialogs = rollout(
+                    system_of(numbers),
+                    user,
+                    torch.tensor(numbers),
+                    Message(),
+                    1 + settings.rounds,
+                    rank=False,
+                )
                 images = [begun[number].image for number in numbers]
-                write_dialogues(path, [Dialogue(image, tuple(rounds)) for image, rounds in zip(images, dialogs.talk.rounds, strict=True)])
+                write_dialogues(
+                    path,
+                    [
+                        Dialogue(image, tuple(rounds))
+                        for image, rounds in zip(images, dialogs.talk.rounds, strict=True)
+                    ],
+                )
             except EOFError as error:  # the person ended the input
                 raise KeyboardInterrupt from error
         made += read_dialogues(path, alone=False)

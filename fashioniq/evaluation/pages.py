@@ -15,7 +15,9 @@ from fashioniq.files import UserError
 from fashioniq.report.tables import rounded
 
 MARK = "<!-- Made by `fashioniq results build` from results/; edits here are lost. -->"
-FIGURE = re.compile(r"\[\[(.+?)\]\]")  # [[study | table | row | column]]; the study is optional on its own page
+FIGURE = re.compile(
+    r"\[\[(.+?)\]\]"
+)  # [[study | table | row | column]]; the study is optional on its own page
 CELLS = (
     "Cells are mean ± sample standard deviation over the seeds, and the worst seed in parentheses; a single seed has its value alone. "
     "Minutes are CPU time of the training; peak memory is that of training or evaluation."
@@ -32,9 +34,19 @@ COLOURS = ("#2a62c4", "#c2410c", "#0f7b6c")
 
 def study_page(study: Study) -> str:
     """Page of one study."""
-    parts = [MARK, f"# {study.title}", _wrapped(study.question), _filled(study.prose, {study.name: study}, study.name)]
+    parts = [
+        MARK,
+        f"# {study.title}",
+        _wrapped(study.question),
+        _filled(study.prose, {study.name: study}, study.name),
+    ]
     parts += [part for table in study.tables for part in _table_parts(table)]
-    parts += ["## To run it again", "\n".join("    " + line for line in study.commands.splitlines()), "## Origin", *_origin(study)]
+    parts += [
+        "## To run it again",
+        "\n".join("    " + line for line in study.commands.splitlines()),
+        "## Origin",
+        *_origin(study),
+    ]
     return "\n\n".join(parts) + "\n"
 
 
@@ -79,23 +91,53 @@ def _bar(row: Row, seeds: Seeds, top: float, colour: str) -> list[str]:
 def _table_parts(table: Table) -> list[str]:
     judged = table.columns[-1]
     against = table.against_reference(judged)
-    header = ["", *table.columns, *([f"difference in {judged} (p)"] if against else []), "seeds", "training, CPU minutes", "peak GB"]
+    header = [
+        "",
+        *table.columns,
+        *([f"difference in {judged} (p)"] if against else []),
+        "seeds",
+        "training, CPU minutes",
+        "peak GB",
+    ]
     rows = []
     for row in table.rows:
         cells = [row.label, *(_cell(row.seeds(column), column) for column in table.columns)]
         if against:
             cells.append(_difference(*against[row.label]) if row.label in against else "reference")
         minutes, peak = row.minutes, row.peak_gb
-        rows.append([*cells, str(len(row.runs)), "–" if minutes is None else _cell(minutes, "minutes", worst=False), rounded("GB", peak)])
-    drawn = tabulate(rows, header, tablefmt="github", disable_numparse=True, colalign=("left", *["right"] * (len(header) - 1)))
+        rows.append(
+            [
+                *cells,
+                str(len(row.runs)),
+                "–" if minutes is None else _cell(minutes, "minutes", worst=False),
+                rounded("GB", peak),
+            ]
+        )
+    drawn = tabulate(
+        rows,
+        header,
+        tablefmt="github",
+        disable_numparse=True,
+        colalign=("left", *["right"] * (len(header) - 1)),
+    )
     return [f"## {table.title}", drawn, _conditions(table)]
 
 
 def _conditions(table: Table) -> str:
     facts = table.facts
-    conditions = [f"{facts['dialogs']:,} dialogs" if "dialogs" in facts else None, f"split {facts.get('split')}", f"gallery {facts.get('gallery')}"]
-    conditions += [f"{100 * facts['coverage']:.1f} % of the split have features"] if "coverage" in facts else []
-    conditions += [f"{name} {facts[name]}" for name in ("features", "pictures", "captions", "user", "decoding") if facts.get(name)]
+    conditions = [
+        f"{facts['dialogs']:,} dialogs" if "dialogs" in facts else None,
+        f"split {facts.get('split')}",
+        f"gallery {facts.get('gallery')}",
+    ]
+    conditions += (
+        [f"{100 * facts['coverage']:.1f} % of the split have features"] if "coverage" in facts else []
+    )
+    conditions += [
+        f"{name} {facts[name]}"
+        for name in ("features", "pictures", "captions", "user", "decoding")
+        if facts.get(name)
+    ]
     return _wrapped("; ".join(filter(None, conditions)) + ".")
 
 
@@ -103,7 +145,12 @@ def _origin(study: Study) -> list[str]:
     made = [run.get("provenance") or {} for run in study.runs]
     made += [one["retriever"] for one in made if "retriever" in one]
     machines = distinct([_machine(one) for one in made if "machine" in one])
-    commits = distinct([one.get("commit") and one["commit"][:10] + ("-dirty" if one["commit"].endswith("-dirty") else "") for one in made])
+    commits = distinct(
+        [
+            one.get("commit") and one["commit"][:10] + ("-dirty" if one["commit"].endswith("-dirty") else "")
+            for one in made
+        ]
+    )
     dates = sorted(distinct([one.get("date", "")[:10] or None for one in made]))
     days = " to ".join(distinct([*dates[:1], *dates[-1:]]))
     told = [
@@ -116,10 +163,15 @@ def _origin(study: Study) -> list[str]:
 
 
 def _reflowed(block: str) -> str:
-    """A paragraph or a list in lines of one length, which figures have broken; tables, code and headings as they are."""
+    """A paragraph or a list in lines of one length, which figures have broken; tables, code and headings as
+    they are.
+    """
     if block.startswith(("|", "#", "!", "    ")):
         return block
-    return "\n".join(_wrapped(" ".join(part.split()), "  " if part.startswith("- ") else "") for part in re.split(r"\n(?=- )", block))
+    return "\n".join(
+        _wrapped(" ".join(part.split()), "  " if part.startswith("- ") else "")
+        for part in re.split(r"\n(?=- )", block)
+    )
 
 
 def _wrapped(text: str, indent: str = "") -> str:
@@ -133,7 +185,10 @@ def _machine(made: Mapping[str, dict[str, str]]) -> str:
 
 
 def _filled(text: str, studies: Mapping[str, Study], own: str | None) -> str:
-    """Text with each [[…]] replaced by a value of the run files. Raises UserError if there is no such value."""
+    """Text with each [[…]] replaced by a value of the run files.
+
+    Raises UserError if there is no such value.
+    """
 
     def figure(match: re.Match[str]) -> str:
         names = [part.strip() for part in match[1].split("|")]
@@ -158,7 +213,11 @@ def _filled(text: str, studies: Mapping[str, Study], own: str | None) -> str:
 def _cell(seeds: Seeds, column: str, worst: bool = True) -> str:
     measure = column.split()[0]
     deviation = "" if seeds.deviation is None else f" ± {rounded(measure, seeds.deviation)}"
-    return rounded(measure, seeds.mean) + deviation + (f" ({rounded(measure, seeds.worst)})" if worst and seeds.deviation is not None else "")
+    return (
+        rounded(measure, seeds.mean)
+        + deviation
+        + (f" ({rounded(measure, seeds.worst)})" if worst and seeds.deviation is not None else "")
+    )
 
 
 def _difference(difference: float, p: float | None) -> str:

@@ -17,14 +17,17 @@ from fashioniq.report.tables import RANKS_COUNT, csv_table, label, print_table, 
 from fashioniq.systems.task import Task
 
 COLUMNS = ("turn", "P", "R@1", "R@5", "R@10", "R@50", "Hits@10", "MRR", "mean_rank", "median_rank")
-Evaluated = Sequence[tuple[dict[str, Any], list[dict[str, Any]]]]  # metrics.json and dialogs.jsonl of each task
+Evaluated = Sequence[
+    tuple[dict[str, Any], list[dict[str, Any]]]
+]  # metrics.json and dialogs.jsonl of each task
 
 
 @dataclass(frozen=True)
 class Protocol:
     """Measures of dialogs and the format of their results.
 
-    `first_turn` is the number of the first turn in names and tables. `score` formats a squared distance for run.trec.
+    `first_turn` is the number of the first turn in names and tables. `score` formats a squared distance for
+    run.trec.
     `replaced` are files of earlier results that are removed before new ones are computed.
     """
 
@@ -37,7 +40,9 @@ class Protocol:
 
 
 def _turn_metrics(task: Task, rank_NT: Tensor, gallery: int) -> dict[str, Any]:
-    """Measures after every turn, their average, and the share of dialogs that found their target (Fashion IQ)."""
+    """Measures after every turn, their average, and the share of dialogs that found their target (Fashion
+    IQ).
+    """
     table = turn_table(rank_NT, gallery)
     measured = {"turns": table, "average": average(table), "success": success(rank_NT)}
     return {"protocol": task.protocol, "gallery": gallery, "dialogs": len(rank_NT), **task.facts, **measured}
@@ -49,7 +54,9 @@ def _write_turn_report(out: Path, evaluated: Evaluated, cards: ItemCards) -> Non
 
 
 def _print_turns(metrics: dict[str, Any]) -> None:
-    covered = f", {100 * metrics['coverage']:.1f} % of the split have features" if "coverage" in metrics else ""
+    covered = (
+        f", {100 * metrics['coverage']:.1f} % of the split have features" if "coverage" in metrics else ""
+    )
     where = f"{metrics['category']}, {metrics['split']} split: " if "category" in metrics else ""
     print(f"{where}{metrics['dialogs']} dialogs, gallery {metrics['gallery']}{covered}")
     several = len(metrics["turns"]) > 1
@@ -111,8 +118,7 @@ def _print_rounds(metrics: dict[str, Any]) -> None:
         rows = [[*row, str(count)] for row, count in zip(rows, cut, strict=True)]
     print_table(["round", *MEASURES, *(["cut"] if cut is not None else [])], rows, left=0)
     print(
-        "Hits@10: at that round or an earlier one; R@N: at that round. ATR: 1 is best. BRI: lower is "
-        "better."
+        "Hits@10: at that round or an earlier one; R@N: at that round. ATR: 1 is best. BRI: lower is better."
     )
     if cut is not None:
         print(f"cut: dialogs truncated to the {metrics['limit']} tokens that {metrics['encoder']} accepts")

@@ -71,7 +71,12 @@ def read_evaluation(folder: Path) -> Evaluation:
         dialogs = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         # The sort is stable: dialogs with the same target keep their order.
         evaluation = Evaluation(folder, metrics, sorted(dialogs, key=lambda dialog: dialog["target"]))
-        complete = evaluation.rank_BT.ndim == 2 and len(dialogs) == metrics["dialogs"] and bool(evaluation.first_shown) and "gallery" in metrics
+        complete = (
+            evaluation.rank_BT.ndim == 2
+            and len(dialogs) == metrics["dialogs"]
+            and bool(evaluation.first_shown)
+            and "gallery" in metrics
+        )
     except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
         raise UserError(f"{path} is missing or damaged ({error!r:.120}); run eval-dialogs again") from error
     if not complete:
@@ -99,7 +104,11 @@ def check_comparable(evaluations: Sequence[Evaluation]) -> list[str]:
                 )
         if first.targets != other.targets:
             differ = len(set(first.targets) ^ set(other.targets))
-            why = f"{differ} targets are in one of them only" if differ else "their numbers of dialogs per target differ"
+            why = (
+                f"{differ} targets are in one of them only"
+                if differ
+                else "their numbers of dialogs per target differ"
+            )
             raise UserError(
                 f"{other.folder} cannot be compared with {first.folder}: {why}; evaluate both on the same "
                 "products"
@@ -107,8 +116,12 @@ def check_comparable(evaluations: Sequence[Evaluation]) -> list[str]:
         for key, name in _BETTER_SAME.items():
             ours, theirs = (one.metrics.get(key) or "none" for one in (first, other))
             if ours != theirs:
-                notes.append(f"the {name} of {other.folder} differs from {first.folder}: {theirs}, not {ours}")
-        if differ := sum(ours != theirs for ours, theirs in zip(first.first_shown, other.first_shown, strict=True)):
+                notes.append(
+                    f"the {name} of {other.folder} differs from {first.folder}: {theirs}, not {ours}"
+                )
+        if differ := sum(
+            ours != theirs for ours, theirs in zip(first.first_shown, other.first_shown, strict=True)
+        ):
             notes.append(
                 f"{differ} of {len(first.dialogs)} dialogs in {other.folder} begin with other products than in {first.folder}; "
                 f"evaluate it with --first-candidates {first.folder / 'first_candidates.json'}"
@@ -117,14 +130,18 @@ def check_comparable(evaluations: Sequence[Evaluation]) -> list[str]:
 
 
 def item_cards(metrics: dict[str, Any]) -> tuple[ItemCards, list[str]]:
-    """Pictures, titles and attributes of an evaluation's products, and a note if the catalog or store is missing."""
+    """Pictures, titles and attributes of an evaluation's products, and a note if the catalog or store is
+    missing.
+    """
     images: dict[str, Path] = {}
     titles: dict[str, str] = {}
     attributes: dict[str, list[str]] = {}
     try:
         catalog = Catalog(Path(metrics["data"]), metrics["category"])
         images, titles = catalog.images, catalog.titles
-        attributes = attribute_words(FeatureStore(Path(metrics.get("store", ""))), catalog.ids(metrics["split"]))
+        attributes = attribute_words(
+            FeatureStore(Path(metrics.get("store", ""))), catalog.ids(metrics["split"])
+        )
     except UserError as error:
         return ItemCards(images, titles, attributes), [f"Pictures or attributes are missing: {error}"]
     return ItemCards(images, titles, attributes), []

@@ -33,7 +33,8 @@ class DialogRun:
 def evaluate(tasks: Sequence[Task], out: Path, batch_size: int) -> list[dict[str, Any]]:
     """Run all dialogs, write all results to `out`, and return the content of each metrics.json.
 
-    Each of several tasks has its own folder in `out`; they share one table and one page. Files metrics.json are
+    Each of several tasks has its own folder in `out`; they share one table and one page. Files metrics.json
+    are
     written last.
     """
     protocol = PROTOCOLS[tasks[0].protocol]
@@ -76,8 +77,12 @@ def run_dialogs(task: Task, protocol: Protocol, batch_size: int) -> DialogRun:
             numbers = range(start, start + len(target_B)) if task.repeated else None
             tops = [system.gallery.top(query_BD, DEPTH) for query_BD in dialogs.talk.queries]
             ranks.append(dialogs.ranks.cpu())
-            records += _records(dialogs, tops, system.gallery, dialogs.texts(system.gallery.items.ids, system.vocabulary))
-            rankings += _rankings(protocol, dialogs.target_B.tolist(), tops, system.gallery.items.ids, numbers)
+            records += _records(
+                dialogs, tops, system.gallery, dialogs.texts(system.gallery.items.ids, system.vocabulary)
+            )
+            rankings += _rankings(
+                protocol, dialogs.target_B.tolist(), tops, system.gallery.items.ids, numbers
+            )
             size = len(system.gallery)
     except NotFiniteError as error:
         raise UserError(
@@ -87,9 +92,15 @@ def run_dialogs(task: Task, protocol: Protocol, batch_size: int) -> DialogRun:
 
 
 def _records(
-    dialogs: Dialogs, tops: Sequence[tuple[Tensor, Tensor]], gallery: Gallery, texts: list[list[dict[str, Any]]]
+    dialogs: Dialogs,
+    tops: Sequence[tuple[Tensor, Tensor]],
+    gallery: Gallery,
+    texts: list[list[dict[str, Any]]],
 ) -> Iterator[dict[str, Any]]:
-    """Lines of dialogs.jsonl. `shown` is the product offered or, without one, the best product after the turn."""
+    """Lines of dialogs.jsonl.
+
+    `shown` is the product offered or, without one, the best product after the turn.
+    """
     ids = gallery.items.ids
     best_BT = torch.stack([item_BK[:, 0] for _, item_BK in tops], 1).tolist()
     last_BK = tops[-1][1][:, :TOP].tolist()
@@ -115,5 +126,7 @@ def _rankings(
     for row, target in enumerate(targets):
         query = names[target] if numbers is None else f"{names[target]}-{numbers[row]}"
         for turn, (distances, items) in enumerate(found, start=protocol.first_turn):
-            for position, (distance, item) in enumerate(zip(distances[row], items[row], strict=True), start=1):
+            for position, (distance, item) in enumerate(
+                zip(distances[row], items[row], strict=True), start=1
+            ):
                 yield f"{query}-{turn} Q0 {names[item]} {position} {protocol.score(distance)} fashioniq"

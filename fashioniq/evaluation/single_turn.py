@@ -67,7 +67,8 @@ def check_categories(settings: SingleTurn, *per_category: str) -> None:
 def evaluate(
     settings: EvalSingleTurn | Score, searcher_of: Callable[[int, Catalog], Searcher], beside: Path
 ) -> None:
-    """Search for the queries of all categories, print measures per category and their mean, and write all results.
+    """Search for the queries of all categories, print measures per category and their mean, and write all
+    results.
 
     The output folder is --out, by default a folder in `beside`. Raises UserError if a vector is not finite.
     """
@@ -97,7 +98,9 @@ def evaluate(
         "candidate": "passed over" if settings.exclude_candidate else "stays in the gallery",
         "rows": rows,
         "mean": {name: mean([row[name] for row in rows]) for name in MEASURES},
-        "provenance": provenance({canonical(catalog.category): catalog.fingerprint() for catalog in catalogs}),
+        "provenance": provenance(
+            {canonical(catalog.category): catalog.fingerprint() for catalog in catalogs}
+        ),
     }
     candidate = "-without-candidate" if settings.exclude_candidate else ""
     name = f"single-turn-{settings.split}-{settings.gallery}-{settings.captions}{candidate}"
@@ -144,7 +147,9 @@ def task_of(settings: SingleTurn, catalog: Catalog, known: set[str]) -> Task:
 
 
 def _write_answers(out: Path, task: Task, answers: Answers) -> None:
-    """Write each query with the rank of its target, null if unknown, and rankings computed here as a TREC run."""
+    """Write each query with the rank of its target, null if unknown, and rankings computed here as a TREC
+    run.
+    """
     records = [
         {**asdict(query), "rank": rank}
         for query, rank in zip(task.queries, answers.known_ranks(), strict=True)

@@ -25,9 +25,11 @@ IN_RUN_FILE = 50  # items of each ranking in the run file: enough for R@50
 
 @dataclass(frozen=True)
 class Answers:
-    """0-based rank of the target of each query, length of each ranking, and the first products with their scores.
+    """0-based rank of the target of each query, length of each ranking, and the first products with their
+    scores.
 
-    A rank equal to the length means that the ranking lacks the target. `top` is None for rankings of another system.
+    A rank equal to the length means that the ranking lacks the target. `top` is None for rankings of another
+    system.
     """
 
     rank_Q: Tensor
@@ -36,11 +38,19 @@ class Answers:
 
     def known_ranks(self) -> list[int | None]:
         """Ranks, None where the ranking lacks the target."""
-        return [rank if rank < depth else None for rank, depth in zip(self.rank_Q.tolist(), self.depth_Q.tolist(), strict=True)]
+        return [
+            rank if rank < depth else None
+            for rank, depth in zip(self.rank_Q.tolist(), self.depth_Q.tolist(), strict=True)
+        ]
 
 
 def query_vectors(
-    retriever: BaseRetriever, gallery: Gallery, queries: Sequence[Query], hears: Vocabulary, longest: int, batch_size: int
+    retriever: BaseRetriever,
+    gallery: Gallery,
+    queries: Sequence[Query],
+    vocabulary: Vocabulary,
+    max_words: int,
+    batch_size: int,
 ) -> Tensor:
     """The retriever's query vectors Q×D, after dialogs of one turn.
 
@@ -48,8 +58,14 @@ def query_vectors(
     """
     rows = [(number, text) for number, query in enumerate(queries) for text in query.texts]
     position_of, device = gallery.items.positions, gallery.vectors_ND.device
-    target_Q, first_Q = (torch.tensor([position_of[name] for name in names]) for names in zip(*((q.target, q.candidate) for q in queries), strict=True))
-    row_R, words_RL = torch.tensor([number for number, _ in rows]), vocabulary.encode([text for _, text in rows], max_words)
+    target_Q, first_Q = (
+        torch.tensor([position_of[name] for name in names])
+        for names in zip(*((q.target, q.candidate) for q in queries), strict=True)
+    )
+    row_R, words_RL = (
+        torch.tensor([number for number, _ in rows]),
+        vocabulary.encode([text for _, text in rows], max_words),
+    )
     system, found = System(retriever, BestItem(), gallery), []
     for batch_B, words_BL in zip(row_R.split(batch_size), words_RL.split(batch_size), strict=True):
         user = Recorded.of_words(words_BL.unsqueeze(1).to(device))
@@ -59,39 +75,74 @@ def query_vectors(
     query_RD = torch.cat(found)
     if len(rows) == len(queries):
         return query_RD
-    return query_RD.new_zeros(len(queries), query_RD.shape[1]).index_add_(0, row_R.to(device), F.normalize(query_RD, dim=1))
+    return query_RD.new_zeros(len(queries), query_RD.shape[1]).index_add_(
+        0, row_R.to(device), F.normalize(query_RD, dim=1)
+    )
 
 
-def search(gallery: Gallery, query_QD: Tensor, queries: Sequence[Query], exclude_candidate: bool, batch_size: int) -> Answers:
+def search(
+    gallery: Gallery, query_QD: Tensor, queries: Sequence[Query], exclude_candidate: bool, batch_size: int
+) -> Answers:
     """Exact ranks in the gallery, and the first products; `exclude_candidate` removes the query's candidate."""
     ids, device = gallery.items.ids, query_QD.device
     position_of = gallery.items.positions
-    target_Q, candidate_Q = (torch.tensor([position_of[getattr(q, side)] for q in queries], device=device) for side in ("target", "candidate"))
+    target_Q, candidate_Q = (
+        torch.tensor([position_of[getattr(q, side)] for q in queries], device=device)
+        for side in ("target", "candidate")
+    )
     ranks: list[Tensor] = []
     top: list[list[tuple[str, float]]] = []
-    for query_BD, target_B, candidate_B in zip(*(part.split(batch_size) for part in (query_QD, target_Q, candidate_Q)), strict=True):
+    for query_BD, target_B, candidate_B in zip(
+        *(part.split(batch_size) for part in (query_QD, target_Q, candidate_Q)), strict=True
+    ):
         rank_B = gallery.rank(query_BD, target_B)
         if exclude_candidate:
             rank_B = rank_B - (gallery.rank(query_BD, candidate_B) < rank_B).long()
         ranks.append(rank_B)
-        distance_BK, item_BK = gallery.top(query_BD, IN_RUN_FILE, candidate_B.unsqueeze(1) if exclude_candidate else None)
+        distance_BK, item_BK = gallery.top(
+            query_BD, IN_RUN_FILE, candidate_B.unsqueeze(1) if exclude_candidate else None
+        )
         for distances, items in zip(distance_BK.tolist(), item_BK.tolist(), strict=True):
-            top.append([(ids[item], -distance) for distance, item in zip(distances, items, strict=True) if distance < float("inf")])
+            top.append(
+                [
+                    (ids[item], -distance)
+                    for distance, item in zip(distances, items, strict=True)
+                    if distance < float("inf")
+                ]
+            )
     rank_Q = torch.cat(ranks).cpu()
     return Answers(rank_Q, torch.full_like(rank_Q, len(ids) - exclude_candidate), top)
 
 
-def search_vectors(given: Vectors, ids: Sequence[str], queries: Sequence[Query], exclude_candidate: bool, batch_size: int, path: Path) -> Answers:
-    """Search with the vectors of another system, by Euclidean distance. Raises UserError if a query has none."""
+def search_vectors(
+    given: Vectors,
+    ids: Sequence[str],
+    queries: Sequence[Query],
+    exclude_candidate: bool,
+    batch_size: int,
+    path: Path,
+) -> Answers:
+    """Search with the vectors of another system, by Euclidean distance.
+
+    Raises UserError if a query has none.
+    """
     _check_all_answered(given.queries, queries, path)
-    row_of_query, row_of_id = ({name: row for row, name in enumerate(names)} for names in (given.queries, given.ids))
+    row_of_query, row_of_id = (
+        {name: row for row, name in enumerate(names)} for names in (given.queries, given.ids)
+    )
     vectors_ND = torch.from_numpy(given.vectors_ND[[row_of_id[name] for name in ids]])
     gallery = Gallery(Items.without_attributes(ids, vectors_ND), vectors_ND)
     query_QD = torch.from_numpy(given.query_vectors_QD[[row_of_query[query.name] for query in queries]])
     return search(gallery, query_QD, queries, exclude_candidate, batch_size)
 
 
-def look_up(rankings: Mapping[str, list[str]], ids: Sequence[str], queries: Sequence[Query], exclude_candidate: bool, path: Path) -> Answers:
+def look_up(
+    rankings: Mapping[str, list[str]],
+    ids: Sequence[str],
+    queries: Sequence[Query],
+    exclude_candidate: bool,
+    path: Path,
+) -> Answers:
     """Ranks in the rankings of another system, without products outside the gallery.
 
     Raises UserError if a query has no ranking, or no ranking contains a product of the gallery.
@@ -99,7 +150,11 @@ def look_up(rankings: Mapping[str, list[str]], ids: Sequence[str], queries: Sequ
     _check_all_answered(rankings, queries, path)
     gallery, ranks, depths = set(ids), [], []
     for query in queries:
-        ranking = [name for name in rankings[query.name] if name in gallery and not (exclude_candidate and name == query.candidate)]
+        ranking = [
+            name
+            for name in rankings[query.name]
+            if name in gallery and not (exclude_candidate and name == query.candidate)
+        ]
         depths.append(len(ranking))
         ranks.append(ranking.index(query.target) if query.target in ranking else len(ranking))
     if not any(depths):
@@ -110,7 +165,9 @@ def look_up(rankings: Mapping[str, list[str]], ids: Sequence[str], queries: Sequ
     return Answers(torch.tensor(ranks), torch.tensor(depths))
 
 
-def _check_all_answered(answered: Mapping[str, object] | Sequence[str], queries: Sequence[Query], path: Path) -> None:
+def _check_all_answered(
+    answered: Mapping[str, object] | Sequence[str], queries: Sequence[Query], path: Path
+) -> None:
     found = set(answered)
     if missing := [query.name for query in queries if query.name not in found]:
         raise UserError(

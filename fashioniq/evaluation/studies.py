@@ -58,13 +58,18 @@ class Row:
     def minutes(self) -> Seeds | None:
         """CPU minutes of training, one value per seed; None if a run file does not record them."""
         spent = [_provenance(run).get("retriever", {}).get("seconds", {}).get("cpu") for run in self.runs]
-        return None if None in spent else Seeds(tuple(seconds / 60 for seconds in spent), lower_is_better=True)
+        return (
+            None if None in spent else Seeds(tuple(seconds / 60 for seconds in spent), lower_is_better=True)
+        )
 
     @property
     def peak_gb(self) -> float | None:
         """Highest peak memory of training and evaluation in GB, of the process or its GPU."""
         made = [one for run in self.runs for one in (_provenance(run), _provenance(run).get("retriever", {}))]
-        return max((size for one in made for size in one.get("peak_gb", {}).values() if size is not None), default=None)
+        return max(
+            (size for one in made for size in one.get("peak_gb", {}).values() if size is not None),
+            default=None,
+        )
 
 
 @dataclass(frozen=True)
@@ -93,7 +98,8 @@ class Table:
         )
 
     def against_reference(self, column: str) -> dict[str, tuple[float, float | None]]:
-        """For each label, the difference of its mean to the reference row, and the p-value; None for a single seed.
+        """For each label, the difference of its mean to the reference row, and the p-value; None for a single
+        seed.
 
         Welch's t-test over the seeds, two-sided, corrected by Holm over the rows of the table.
         """
@@ -102,7 +108,10 @@ class Table:
         base = self.row(self.reference).seeds(column)
         others = {row.label: row.seeds(column) for row in self.rows if row.label != self.reference}
         tested = [label for label, seeds in others.items() if base.deviation and seeds.deviation]
-        raw = [float(stats.ttest_ind(others[label].values, base.values, equal_var=False).pvalue) for label in tested]
+        raw = [
+            float(stats.ttest_ind(others[label].values, base.values, equal_var=False).pvalue)
+            for label in tested
+        ]
         corrected = dict(zip(tested, holm(raw), strict=True))
         return {label: (seeds.mean - base.mean, corrected.get(label)) for label, seeds in others.items()}
 
@@ -156,15 +165,22 @@ def read_study(path: Path) -> Study:
         ) from error
     _check_keys(content, STUDY_KEYS, path)
     tables = tuple(_table(table, path) for table in content.pop("tables"))
-    return Study(name=path.parent.name, tables=tables, **{key: str(value).strip() for key, value in content.items()})
+    return Study(
+        name=path.parent.name, tables=tables, **{key: str(value).strip() for key, value in content.items()}
+    )
 
 
 def _table(content: Any, path: Path) -> Table:
     _check_keys(content, TABLE_KEYS, path)
     rows = tuple(
-        Row(label, tuple(read_json(path.parent / name, "the run file", dict) for name in names)) for label, names in content["rows"].items()
+        Row(label, tuple(read_json(path.parent / name, "the run file", dict) for name in names))
+        for label, names in content["rows"].items()
     )
-    runs = {name: run for row, names in zip(rows, content["rows"].values(), strict=True) for name, run in zip(names, row.runs, strict=True)}
+    runs = {
+        name: run
+        for row, names in zip(rows, content["rows"].values(), strict=True)
+        for name, run in zip(names, row.runs, strict=True)
+    }
     if not runs or not all(row.runs for row in rows):
         raise UserError(
             f"expected one or more run files in each row of table {content['name']}, found an empty one in "
@@ -195,7 +211,11 @@ def _value(run: dict[str, Any], column: str) -> float:
     """Measure of a turn or round, or of all dialogs: the mean over categories (single-turn) or BRI."""
     parts = COLUMN.fullmatch(column)
     if parts and parts["unit"]:
-        found = [row.get(parts["measure"]) for row in run.get(f"{parts['unit']}s", ()) if row[parts["unit"]] == int(parts["number"])]
+        found = [
+            row.get(parts["measure"])
+            for row in run.get(f"{parts['unit']}s", ())
+            if row[parts["unit"]] == int(parts["number"])
+        ]
     else:
         found = [run[part].get(column) for part in ("mean",) if part in run] or [run.get(column)]
     if len(found) != 1 or not isinstance(found[0], int | float):

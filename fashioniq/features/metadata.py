@@ -31,7 +31,9 @@ def words_fingerprint(catalog: Catalog) -> str:
     return digest.hexdigest()[:16]
 
 
-def metadata_vectors(catalog: Catalog, ids: Sequence[str], dimensions: int, seed: int = 0) -> tuple[list[str], np.ndarray]:
+def metadata_vectors(
+    catalog: Catalog, ids: Sequence[str], dimensions: int, seed: int = 0
+) -> tuple[list[str], np.ndarray]:
     """Ids with words that occur in train, and their vectors: N×D, float32, unit length.
 
     Only words of at least 3 products in train are used. D is `dimensions`, or less if train has fewer words.

@@ -26,7 +26,15 @@ from fashioniq.features.store import TOP, Contents
 from fashioniq.features.writer import Advance, Extract, Part
 from fashioniq.files import UserError, checksum, read_json
 from fashioniq.models.attributes import AttributePredictor, top_attributes
-from fashioniq.models.encoder import InFloat32, captured, create_encoder, encoder_mean_std, encoder_size, normalise, prepare_inference
+from fashioniq.models.encoder import (
+    InFloat32,
+    captured,
+    create_encoder,
+    encoder_mean_std,
+    encoder_size,
+    normalise,
+    prepare_inference,
+)
 from fashioniq.runs import PredictorRun, load_weights, read_run
 from fashioniq.trained import pick_device
 
@@ -47,8 +55,14 @@ def metadata(settings: ExtractFeatures, catalog: Catalog) -> Source:
     """Vectors from the words of titles and labels. Raises UserError if train has too few words."""
     words = words_of_labels(catalog)
     known, vectors_ND = metadata_vectors(catalog, catalog.all_ids(), settings.dimensions)
-    facts = _facts("metadata", words_fingerprint(catalog), None, vectors_ND.shape[1], words, attributes="labels")
-    return facts, _given(dict(zip(known, vectors_ND, strict=True)), _labels(catalog, words), "no title or attribute word that train knows")
+    facts = _facts(
+        "metadata", words_fingerprint(catalog), None, vectors_ND.shape[1], words, attributes="labels"
+    )
+    return facts, _given(
+        dict(zip(known, vectors_ND, strict=True)),
+        _labels(catalog, words),
+        "no title or attribute word that train knows",
+    )
 
 
 def own_vectors(settings: ImportFeatures, catalog: Catalog) -> Source:
@@ -71,7 +85,9 @@ def own_vectors(settings: ImportFeatures, catalog: Catalog) -> Source:
         attributes_of = _labels(catalog, words)
     files = (settings.vectors, settings.ids, settings.attribute_scores, settings.attribute_words)
     weights = "-".join(checksum(path) for path in files if path)
-    facts = _facts(f"vectors of {settings.vectors.name}", weights, None, vectors_ND.shape[1], words, attributes=origin)
+    facts = _facts(
+        f"vectors of {settings.vectors.name}", weights, None, vectors_ND.shape[1], words, attributes=origin
+    )
     return facts, _given(dict(zip(ids, vectors_ND, strict=True)), attributes_of, f"not in {settings.ids}")
 
 
@@ -87,12 +103,18 @@ def pictures(settings: ExtractFeatures, catalog: Catalog, words: list[str] | Non
     if settings.predictor:
         known = read_run(settings.predictor, PredictorRun)
         if known.category not in ("all", canonical(settings.category)):
-            raise UserError(f"{settings.predictor} predicts attributes of {known.category}, not of {settings.category}")
+            raise UserError(
+                f"{settings.predictor} predicts attributes of {known.category}, not of {settings.category}"
+            )
         name, size, words = known.encoder, known.image_size, known.attribute_words
         encoder = create_encoder(name)
         model: nn.Module = AttributePredictor(encoder, encoder_size(encoder), len(words))
         load_weights(settings.predictor, model)
-        weights, origin, attributes_of = checksum(settings.predictor / "weights.safetensors"), "predicted", None
+        weights, origin, attributes_of = (
+            checksum(settings.predictor / "weights.safetensors"),
+            "predicted",
+            None,
+        )
     else:
         name, size = settings.encoder, settings.image_size
         model, weights = load_encoder(name, settings.weights, size)
@@ -102,7 +124,14 @@ def pictures(settings: ExtractFeatures, catalog: Catalog, words: list[str] | Non
     facts = _facts(name, weights, size, encoder_size(encoder), words, attributes=origin)
     facts.precision = "bfloat16" if bfloat16 else "float32"
     encode = Encoding(model, encoder, device, bfloat16)
-    return facts, PictureSource(catalog, partial(load_square, size=size), settings.workers, encode, settings.batch_size, attributes_of=attributes_of)
+    return facts, PictureSource(
+        catalog,
+        partial(load_square, size=size),
+        settings.workers,
+        encode,
+        settings.batch_size,
+        attributes_of=attributes_of,
+    )
 
 
 class Encoding:
@@ -125,15 +154,21 @@ class Encoding:
         On a GPU, the results are computed asynchronously.
         """
         if not images:
-            return torch.empty(0, self._size, dtype=torch.float16, device=self._device), torch.empty(0, TOP, dtype=torch.int64, device=self._device)
+            return torch.empty(0, self._size, dtype=torch.float16, device=self._device), torch.empty(
+                0, TOP, dtype=torch.int64, device=self._device
+            )
         pixels_BCHW = torch.from_numpy(np.stack(images))
         if self._device.type == "cuda":
             pixels_BCHW = pixels_BCHW.pin_memory()
-        images_BCHW = self._prepare(pixels_BCHW.to(self._device, non_blocking=True)).to(memory_format=torch.channels_last)
+        images_BCHW = self._prepare(pixels_BCHW.to(self._device, non_blocking=True)).to(
+            memory_format=torch.channels_last
+        )
         if self._to_capture:
             self._run, self._to_capture = captured(self._forward, images_BCHW), False
         made = self._run(images_BCHW)
-        features_BD, logits_BA = made if isinstance(made, tuple) else (made, torch.empty(len(images), 0, device=self._device))
+        features_BD, logits_BA = (
+            made if isinstance(made, tuple) else (made, torch.empty(len(images), 0, device=self._device))
+        )
         return features_BD.to(torch.float16), top_attributes(logits_BA, TOP)
 
     def _forward(self, images_BCHW: Tensor) -> Encoded:
@@ -190,7 +225,9 @@ class PictureSource:
             for ids in lists:
                 yield self._part(ids, squares, advance)
 
-    def _part(self, ids: Sequence[str], squares: Iterator[np.ndarray | UnreadableImage], advance: Advance) -> Part:
+    def _part(
+        self, ids: Sequence[str], squares: Iterator[np.ndarray | UnreadableImage], advance: Advance
+    ) -> Part:
         encoded, failures, batch, made = [], {}, [], []
         for name in ids:
             square = self._next(name, squares)
@@ -207,7 +244,12 @@ class PictureSource:
         made.append(self._encode(batch))
         advance(len(batch))
         features_ND, attributes_NA = (torch.cat(tensors).cpu().numpy() for tensors in zip(*made, strict=True))
-        return Part(encoded, features_ND, self._attributes_of(encoded) if self._attributes_of else attributes_NA, failures)
+        return Part(
+            encoded,
+            features_ND,
+            self._attributes_of(encoded) if self._attributes_of else attributes_NA,
+            failures,
+        )
 
     def _next(self, name: str, squares: Iterator[np.ndarray | UnreadableImage]) -> np.ndarray | str:
         path = self._catalog.images.get(name)
@@ -222,7 +264,9 @@ class PictureSource:
         return str(square)
 
 
-def _facts(encoder: str, weights: str, image_size: int | None, dimensions: int, words: list[str], attributes: str) -> Contents:
+def _facts(
+    encoder: str, weights: str, image_size: int | None, dimensions: int, words: list[str], attributes: str
+) -> Contents:
     return Contents(
         encoder=encoder,
         weights=weights,
@@ -243,7 +287,9 @@ def _given(rows: dict[str, np.ndarray], attributes_of: AttributesOf, missing: st
             there = [name for name in ids if name in rows]
             features_ND = np.array([rows[name] for name in there], dtype=np.float32)
             advance(len(ids))
-            yield Part(there, features_ND, attributes_of(there), {name: missing for name in ids if name not in rows})
+            yield Part(
+                there, features_ND, attributes_of(there), {name: missing for name in ids if name not in rows}
+            )
 
     return extract
 
@@ -268,7 +314,12 @@ def _read_array(path: Path) -> np.ndarray:
         array = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError, BadZipFile) as error:
         raise UserError(f"cannot read {path} as a .npy array: {error}") from error
-    if not isinstance(array, np.ndarray) or array.ndim != 2 or array.shape[1] == 0 or array.dtype.kind not in "fiu":
+    if (
+        not isinstance(array, np.ndarray)
+        or array.ndim != 2
+        or array.shape[1] == 0
+        or array.dtype.kind not in "fiu"
+    ):
         found = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else "several arrays"
         raise UserError(f"{path}: expected a matrix of numbers with one row per product, found {found}")
     if not np.isfinite(rows := as_float32(array)).all():

@@ -99,7 +99,9 @@ def load_encoder(name: str, weights: str, image_size: int) -> tuple[nn.Module, s
     except UserError:
         raise
     except ValueError as error:
-        raise UserError(f"{error}: give an EfficientNet such as efficientnet-b7, or one of timm.list_models()") from error
+        raise UserError(
+            f"{error}: give an EfficientNet such as efficientnet-b7, or one of timm.list_models()"
+        ) from error
     except Exception as error:  # the hub client raises many kinds of errors
         reason = str(error).splitlines()[0][:120]
         raise UserError(
@@ -110,13 +112,25 @@ def load_encoder(name: str, weights: str, image_size: int) -> tuple[nn.Module, s
     if not path.is_file():
         raise UserError(f"there is no file of weights {path}: --weights expects imagenet, none or a file")
     try:
-        tensors = load_file(path) if path.suffix == ".safetensors" else torch.load(path, map_location="cpu", weights_only=True)
+        tensors = (
+            load_file(path)
+            if path.suffix == ".safetensors"
+            else torch.load(path, map_location="cpu", weights_only=True)
+        )
         if "_conv_stem.weight" in tensors:
             tensors = convert_efficientnet_pytorch(tensors, encoder)
         own = encoder.state_dict()
-        encoder.load_state_dict({key: tensor for key, tensor in tensors.items() if key in own or not key.startswith("classifier.")})
+        encoder.load_state_dict(
+            {
+                key: tensor
+                for key, tensor in tensors.items()
+                if key in own or not key.startswith("classifier.")
+            }
+        )
     except Exception as error:  # pickle, safetensors and torch raise different errors
-        raise UserError(f"{path} does not contain weights of {name}: {str(error).splitlines()[0][:160]}") from error
+        raise UserError(
+            f"{path} does not contain weights of {name}: {str(error).splitlines()[0][:160]}"
+        ) from error
     return encoder, checksum(path)
 
 

@@ -1,4 +1,5 @@
-"""A feature store: the image vector and the top attributes of every product, in a folder that `features/writer.py` makes.
+"""A feature store: the image vector and the top attributes of every product, in a folder that
+`features/writer.py` makes.
 
     features.npy     N×D float16 or float32      attributes.npy  N×8, ids of attribute words, 0 for none
     ids.json         the N product ids           store.json      encoder, attribute words, count, failures
@@ -97,13 +98,13 @@ class FeatureStore:
 
     def items(self, ids: Sequence[str]) -> Items:
         """Those of `ids` that the store has, in their order. Raises UserError where it has none."""
-        there = [name for name in ids if name in self._places]
+        there = [name for name in ids if name in self._position_of]
         if not there:
             raise UserError(
                 f"the feature store {self.root} has none of the {len(ids)} products asked for: "
                 "extract this category's features"
             )
-        places = [self._places[name] for name in there]
+        places = [self._position_of[name] for name in there]
         features_ND = torch.from_numpy(self._features_ND[places].astype(np.float32))
         return Items(there, features_ND, torch.from_numpy(self._attributes_NA[places].astype(np.int64)))
 

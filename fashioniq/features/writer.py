@@ -129,7 +129,7 @@ def _refuse_another(root: Path, found: dict[str, Any], wanted: Contents) -> None
         if found.get(key) != value:
             old, new = json.dumps(found.get(key))[:60], json.dumps(value)[:60]
             raise UserError(
-                f"the feature store {root} has a different {key} ({there}, not {here}): "
+                f"the feature store {root} has a different {key} ({old}, not {new}): "
                 "choose another folder with --features, or remove it"
             )
 

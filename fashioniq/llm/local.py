@@ -62,7 +62,7 @@ class VisualQuestionAnswerer:
         self._processor.tokenizer.padding_side = "left" if kind == "blip-2" else "right"
         self._prompt = _PROMPTS[kind]
         # then its output begins with the prompt
-        self._goes_on = kind == "blip-2" and not self._model.config.text_config.is_encoder_decoder
+        self._repeats_prompt = kind == "blip-2" and not self._model.config.text_config.is_encoder_decoder
 
     @torch.inference_mode()
     def answer(

@@ -47,16 +47,24 @@ class Gallery:
     to the positions of K near items, B×K, with −1 for missing ones.
     """
 
-    def __init__(self, items: Items, vectors_ND: Tensor, search: str = "auto", index: Search | None = None) -> None:
+    def __init__(
+        self, items: Items, vectors_ND: Tensor, search: str = "auto", index: Search | None = None
+    ) -> None:
         vectors_ND = vectors_ND.detach()
         self.items, self.index = items, index
-        self.vectors_ND = (vectors_ND if vectors_ND.dtype == torch.float16 else vectors_ND.float()).contiguous()
+        self.vectors_ND = (
+            vectors_ND if vectors_ND.dtype == torch.float16 else vectors_ND.float()
+        ).contiguous()
         self._times = 1 if vectors_ND.device.type == "cpu" else GPU_TIMES
         halves = [vectors_TD.square().sum(1) / 2 for _, vectors_TD in self._tiles(TILE)]
         self._half_square_N = torch.cat([*halves, self.vectors_ND.new_empty(0, dtype=torch.float32)])
-        self._longest = (2 * self._half_square_N.amax()).sqrt() if halves else self._half_square_N.new_zeros(())
+        self._longest = (
+            (2 * self._half_square_N.amax()).sqrt() if halves else self._half_square_N.new_zeros(())
+        )
         self._finite = bool(self._longest.isfinite())
-        self._faiss = _faiss_search(self.vectors_ND.device) if search != "torch" and faiss is not None else None
+        self._faiss = (
+            _faiss_search(self.vectors_ND.device) if search != "torch" and faiss is not None else None
+        )
 
     @property
     def search(self) -> str:
@@ -78,7 +86,12 @@ class Gallery:
         Raises NotFiniteError.
         """
         queries = self._plain(query_BD).split(QUERIES)
-        return torch.cat([self._rank(query_BD, target_B) for query_BD, target_B in zip(queries, target_B.split(QUERIES), strict=True)])
+        return torch.cat(
+            [
+                self._rank(query_BD, target_B)
+                for query_BD, target_B in zip(queries, target_B.split(QUERIES), strict=True)
+            ]
+        )
 
     def top(self, query_BD: Tensor, k: int, exclude_BK: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return squared distances and positions of the k nearest items, both B×k, nearest first.
@@ -88,7 +101,10 @@ class Gallery:
         query_BD = self._plain(query_BD)
         if exclude_BK is None:
             exclude_BK = torch.empty(len(query_BD), 0, dtype=torch.long, device=query_BD.device)
-        parts = [self._top(*part, k) for part in zip(query_BD.split(QUERIES), exclude_BK.split(QUERIES), strict=True)]
+        parts = [
+            self._top(*part, k)
+            for part in zip(query_BD.split(QUERIES), exclude_BK.split(QUERIES), strict=True)
+        ]
         distance_BK, item_BK = (torch.cat(part) for part in zip(*parts, strict=True))
         return distance_BK, item_BK
 
@@ -101,7 +117,9 @@ class Gallery:
         own near ties, so a row needs the exact comparison only if it has others.
         """
         slack_B1 = self._slack(query_BD).unsqueeze(1)
-        score_B1 = ((query_BD * self.vectors_ND[target_B]).sum(1) - self._half_square_N[target_B]).unsqueeze(1)
+        score_B1 = ((query_BD * self.vectors_ND[target_B]).sum(1) - self._half_square_N[target_B]).unsqueeze(
+            1
+        )
         low_B1, high_B1 = score_B1 - slack_B1, score_B1 + slack_B1
         exact_B = self._exact(query_BD, torch.arange(len(target_B), device=target_B.device), target_B)
         rank_B = torch.zeros_like(target_B)
@@ -115,17 +133,27 @@ class Gallery:
             own_B = (target_B >= start) & (target_B < start + len(vectors_TD))
             row_R = (close_B > own_B).nonzero()[:, 0]
             score_RT = score_BT[row_R]
-            row_P, column_P = ((score_RT >= low_B1[row_R]) & (score_RT <= high_B1[row_R])).nonzero(as_tuple=True)
+            row_P, column_P = ((score_RT >= low_B1[row_R]) & (score_RT <= high_B1[row_R])).nonzero(
+                as_tuple=True
+            )
             row_P, item_P = row_R[row_P], column_P + start
             distance_P = self._exact(query_BD, row_P, item_P)
-            before_P = (distance_P < exact_B[row_P]) | ((distance_P == exact_B[row_P]) & (item_P < target_B[row_P]))
+            before_P = (distance_P < exact_B[row_P]) | (
+                (distance_P == exact_B[row_P]) & (item_P < target_B[row_P])
+            )
             rank_B.index_add_(0, row_P, before_P.long())
         return rank_B
 
     def _top(self, query_BD: Tensor, exclude_BK: Tensor, k: int) -> tuple[Tensor, Tensor]:
         wanted = min(len(self), k + exclude_BK.shape[1])
-        distance_BK, item_BK = self._nearest(query_BD, wanted) if self.index is None else self._near(self.index, query_BD, wanted)
-        distance_BK = distance_BK.masked_fill((item_BK.unsqueeze(2) == exclude_BK.unsqueeze(1)).any(2), float("inf"))
+        distance_BK, item_BK = (
+            self._nearest(query_BD, wanted)
+            if self.index is None
+            else self._near(self.index, query_BD, wanted)
+        )
+        distance_BK = distance_BK.masked_fill(
+            (item_BK.unsqueeze(2) == exclude_BK.unsqueeze(1)).any(2), float("inf")
+        )
         item_BK, by_item = item_BK.sort(dim=1)
         distance_BK, by_distance = distance_BK.gather(1, by_item).sort(dim=1, stable=True)
         return distance_BK[:, :k], item_BK.gather(1, by_distance)[:, :k]
@@ -164,13 +192,18 @@ class Gallery:
     def _candidates(self, query_BD: Tensor, count: int) -> Tensor:
         """Positions of the `count` nearest items up to rounding, unordered, merged tile by tile."""
         by_faiss = None if query_BD.is_cuda and count > GPU_MOST else self._faiss
-        far_BK, item_BK = query_BD.new_empty(len(query_BD), 0), torch.empty(len(query_BD), 0, dtype=torch.long, device=query_BD.device)
+        far_BK, item_BK = (
+            query_BD.new_empty(len(query_BD), 0),
+            torch.empty(len(query_BD), 0, dtype=torch.long, device=query_BD.device),
+        )
         for start, vectors_TD in self._tiles(SEARCHED):
             here = min(count, len(vectors_TD))
             if by_faiss is not None:
                 tile_BK, column_BK = by_faiss(query_BD, vectors_TD, here)
             else:
-                tile_BK, column_BK = self._scores(query_BD, start, vectors_TD).neg_().topk(here, dim=1, largest=False)
+                tile_BK, column_BK = (
+                    self._scores(query_BD, start, vectors_TD).neg_().topk(here, dim=1, largest=False)
+                )
             far_BK, item_BK = torch.cat([far_BK, tile_BK], 1), torch.cat([item_BK, column_BK + start], 1)
             far_BK, kept_BK = far_BK.topk(min(count, far_BK.shape[1]), dim=1, largest=False)
             item_BK = item_BK.gather(1, kept_BK)
@@ -184,17 +217,23 @@ class Gallery:
     def _scores(self, query_BD: Tensor, start: int, vectors_TD: Tensor) -> Tensor:
         """Scores q·v − ‖v‖²/2 of a tile, B×T, which order items like negative distances."""
         with _full_float32(query_BD.device.type):
-            return torch.addmm(self._half_square_N[start : start + len(vectors_TD)], query_BD, vectors_TD.T, beta=-1)
+            return torch.addmm(
+                self._half_square_N[start : start + len(vectors_TD)], query_BD, vectors_TD.T, beta=-1
+            )
 
     def _exact_rows(self, query_BD: Tensor, item_BK: Tensor) -> Tensor:
         row_B = torch.arange(len(query_BD), device=query_BD.device)
-        return self._exact(query_BD, row_B.repeat_interleave(item_BK.shape[1]), item_BK.flatten()).view(item_BK.shape)
+        return self._exact(query_BD, row_B.repeat_interleave(item_BK.shape[1]), item_BK.flatten()).view(
+            item_BK.shape
+        )
 
     def _exact(self, query_BD: Tensor, row_P: Tensor, item_P: Tensor) -> Tensor:
         """Squared distances in float64 of P pairs of a query and an item."""
         at_a_time = max(1, NUMBERS * self._times // query_BD.shape[1])
         pairs = zip(row_P.split(at_a_time), item_P.split(at_a_time), strict=True)
-        return torch.cat([(query_BD[row_P].double() - self.vectors_ND[item_P]).square_().sum(1) for row_P, item_P in pairs])
+        return torch.cat(
+            [(query_BD[row_P].double() - self.vectors_ND[item_P]).square_().sum(1) for row_P, item_P in pairs]
+        )
 
     def _slack(self, query_BD: Tensor) -> Tensor:
         """Upper bound of the rounding error of the difference of two float32 scores."""
@@ -226,9 +265,13 @@ def _faiss_search(device: torch.device) -> Any:
     The search returns distances and positions.
     """
     if device.type == "cpu":
-        return lambda query_BD, vectors_TD, count: map(torch.from_numpy, faiss.knn(query_BD.numpy(), vectors_TD.numpy(), count))
+        return lambda query_BD, vectors_TD, count: map(
+            torch.from_numpy, faiss.knn(query_BD.numpy(), vectors_TD.numpy(), count)
+        )
     if device.type != "cuda" or not hasattr(faiss, "StandardGpuResources"):
         return None
     importlib.import_module("faiss.contrib.torch_utils")  # lets FAISS take CUDA tensors
     resources = faiss.StandardGpuResources()
-    return lambda query_BD, vectors_TD, count: faiss.knn_gpu(resources, query_BD, vectors_TD, count, device=query_BD.device.index or 0)
+    return lambda query_BD, vectors_TD, count: faiss.knn_gpu(
+        resources, query_BD, vectors_TD, count, device=query_BD.device.index or 0
+    )

@@ -16,7 +16,9 @@ TRAINED = 64  # training vectors per list of an IVF index
 LEAST_TRAINED = 2**16  # minimum number of training vectors
 
 
-def approximate(gallery: Gallery, factory: str, query_QD: Tensor, min_recall: float = 0.95) -> tuple[Gallery, dict[str, Any]]:
+def approximate(
+    gallery: Gallery, factory: str, query_QD: Tensor, min_recall: float = 0.95
+) -> tuple[Gallery, dict[str, Any]]:
     """Return the gallery with a FAISS index for `top`, and a description of the index.
 
     `factory` is a string of FAISS's `index_factory`, such as "IVF4096,Flat" or "HNSW32". The recall@10 is
@@ -32,8 +34,18 @@ def approximate(gallery: Gallery, factory: str, query_QD: Tensor, min_recall: fl
         found_QK = _search(index, query_QD, min(len(gallery), NEIGHBOURS + SPARE))  # like `top`
         recall = (nearest_QK.unsqueeze(2) == found_QK.unsqueeze(1)).any(2).double().mean().item()
         if recall >= min_recall:
-            facts = {"index": factory, **({knob: value} if knob else {}), "recall@10": recall, "least_recall": min_recall}
-            found = Gallery(gallery.items, gallery.vectors_ND, gallery.search, lambda query_BD, count: _search(index, query_BD, count))
+            facts = {
+                "index": factory,
+                **({knob: value} if knob else {}),
+                "recall@10": recall,
+                "least_recall": min_recall,
+            }
+            found = Gallery(
+                gallery.items,
+                gallery.vectors_ND,
+                gallery.search,
+                lambda query_BD, count: _search(index, query_BD, count),
+            )
             return found, {**facts, "queries": len(query_QD), "vectors": len(gallery)}
     at = f" with {knob} {value}" if knob else ""
     raise UserError(
@@ -54,8 +66,7 @@ def _made(gallery: Gallery, factory: str) -> tuple[Any, str | None, list[int]]:
         index = faiss.index_factory(size, factory)
     except RuntimeError as error:
         raise UserError(
-            f"FAISS cannot create the index {factory!r} for vectors of size {size}; use one such as "
-            "HNSW32"
+            f"FAISS cannot create the index {factory!r} for vectors of size {size}; use one such as HNSW32"
         ) from error
     ivf = faiss.try_extract_index_ivf(index)
     lists = 0 if ivf is None else ivf.nlist
@@ -63,7 +74,13 @@ def _made(gallery: Gallery, factory: str) -> tuple[Any, str | None, list[int]]:
         raise UserError(
             f"--index {factory} needs at least {lists} products, found {len(gallery)}; use fewer lists"
         )
-    picked_R = torch.randperm(len(gallery), generator=torch.Generator().manual_seed(0))[: max(LEAST_TRAINED, TRAINED * lists)].sort().values
+    picked_R = (
+        torch.randperm(len(gallery), generator=torch.Generator().manual_seed(0))[
+            : max(LEAST_TRAINED, TRAINED * lists)
+        ]
+        .sort()
+        .values
+    )
     try:
         index.train(_array(gallery.vectors_ND[picked_R.to(gallery.vectors_ND.device)]))
     except RuntimeError as error:
@@ -74,8 +91,14 @@ def _made(gallery: Gallery, factory: str) -> tuple[Any, str | None, list[int]]:
     for vectors_TD in gallery.vectors_ND.split(LEAST_TRAINED):
         index.add(_array(vectors_TD))
     if lists:
-        return index, "nprobe", [2**power for power in range(lists.bit_length()) if 2**power < lists] + [lists]
-    return (index, "efSearch", [2**power for power in range(5, 12)]) if "HNSW" in factory else (index, None, [0])
+        return (
+            index,
+            "nprobe",
+            [2**power for power in range(lists.bit_length()) if 2**power < lists] + [lists],
+        )
+    return (
+        (index, "efSearch", [2**power for power in range(5, 12)]) if "HNSW" in factory else (index, None, [0])
+    )
 
 
 def _search(index: Any, query_BD: Tensor, count: int) -> Tensor:

@@ -29,8 +29,16 @@ class Message(NamedTuple):
     def plain(self, ids: Sequence[str], batch: int) -> list[dict[str, str]]:
         """Return the logged parts for each of the `batch` dialogs: the item's id, and the text if not
         empty."""
-        items = [{"item": ids[item]} for item in self.item_B.tolist()] if self.item_B is not None else [{}] * batch
-        texts = [{"text": text} if text else {} for text in self.texts] if self.texts is not None else [{}] * batch
+        items = (
+            [{"item": ids[item]} for item in self.item_B.tolist()]
+            if self.item_B is not None
+            else [{}] * batch
+        )
+        texts = (
+            [{"text": text} if text else {} for text in self.texts]
+            if self.texts is not None
+            else [{}] * batch
+        )
         return [{**item, **text} for item, text in zip(items, texts, strict=True)]
 
 
@@ -90,7 +98,9 @@ class Talk(NamedTuple, Generic[S]):
     @property
     def rounds(self) -> list[list[str]]:
         """Texts of the turns of each dialog; questions are joined with their answers."""
-        return [list(texts) for texts in zip(*(turn.rounds for turn in self.turns), strict=True)] or [[] for _ in range(self.batch)]
+        return [list(texts) for texts in zip(*(turn.rounds for turn in self.turns), strict=True)] or [
+            [] for _ in range(self.batch)
+        ]
 
     @property
     def questions(self) -> list[list[str]]:

@@ -61,7 +61,9 @@ class System(Generic[S]):
     def top(self, talk: Talk[S], count: int = 10) -> list[list[Product]]:
         """Return the nearest products of each dialog, nearest first; before the first turn, typical
         products."""
-        return self.nearest(talk.queries[-1] if talk.queries else self.gallery.mean_1D.expand(talk.batch, -1), count)
+        return self.nearest(
+            talk.queries[-1] if talk.queries else self.gallery.mean_1D.expand(talk.batch, -1), count
+        )
 
     def nearest(self, query_BD: Tensor, count: int = 10) -> list[list[Product]]:
         """Return the products nearest to each query, nearest first."""
@@ -91,7 +93,9 @@ class Dialogs:
     @property
     def shown_BT(self) -> Tensor:
         """Positions of the items offered, B×T."""
-        return torch.stack([turn.offer.item_B for turn in self.talk.turns if turn.offer.item_B is not None], 1)
+        return torch.stack(
+            [turn.offer.item_B for turn in self.talk.turns if turn.offer.item_B is not None], 1
+        )
 
     @property
     def words_BTL(self) -> Tensor:
@@ -129,7 +133,9 @@ class Dialogs:
         return self.rank_BT
 
 
-def rollout(system: System, user: User, target_B: Tensor, first: Message, turns: int, rank: bool = True) -> Dialogs:
+def rollout(
+    system: System, user: User, target_B: Tensor, first: Message, turns: int, rank: bool = True
+) -> Dialogs:
     """Simulate dialogs that begin with the offer `first`. Targets are used by the user and the ranks only."""
     talk, offer = system.begin(len(target_B)), first
     ranks: list[Tensor] = []

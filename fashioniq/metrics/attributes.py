@@ -18,7 +18,9 @@ def average_precision(scores_NA: np.ndarray, labels_NA: np.ndarray) -> np.ndarra
     precision_A = np.full(labels_NA.shape[1], np.nan)
     for column in np.flatnonzero((labels_NA > 0).any(0)):
         known_N = labels_NA[:, column] >= 0
-        precision_A[column] = 100 * average_precision_score(labels_NA[known_N, column], scores_NA[known_N, column])
+        precision_A[column] = 100 * average_precision_score(
+            labels_NA[known_N, column], scores_NA[known_N, column]
+        )
     return precision_A
 
 
@@ -28,7 +30,9 @@ def prevalence(labels_NA: np.ndarray) -> np.ndarray:
     It is the average precision of a random ranking.
     """
     known_A = (labels_NA >= 0).sum(0)
-    return np.divide(100.0 * (labels_NA > 0).sum(0), known_A, out=np.full(len(known_A), np.nan), where=known_A > 0)
+    return np.divide(
+        100.0 * (labels_NA > 0).sum(0), known_A, out=np.full(len(known_A), np.nan), where=known_A > 0
+    )
 
 
 def recall_at(scores_NA: np.ndarray, labels_NA: np.ndarray, k: int = TOP) -> float:
@@ -46,7 +50,13 @@ def mean_by_type(values_A: np.ndarray, types: Sequence[str]) -> dict[str, float]
     return {kind: float(np.mean([value for other, value in pairs if other == kind])) for kind in kinds}
 
 
-def summary(words: Sequence[str], types: Sequence[str], train_A: Sequence[int], scores_NA: np.ndarray, labels_NA: np.ndarray) -> dict[str, Any]:
+def summary(
+    words: Sequence[str],
+    types: Sequence[str],
+    train_A: Sequence[int],
+    scores_NA: np.ndarray,
+    labels_NA: np.ndarray,
+) -> dict[str, Any]:
     """Compute all validation measures: overall, by type and by word (None without positive val photos).
 
     `train_A` is the number of positive training photos of each word.
@@ -60,12 +70,26 @@ def summary(words: Sequence[str], types: Sequence[str], train_A: Sequence[int], 
         "chance": float(np.nanmean(chance_A)),
         f"recall@{TOP}": recall_at(scores_NA, labels_NA),
         "types": [
-            {"type": kind, "words": counted.count(kind), "mAP": precisions[kind], "chance": chances[kind]} for kind in sorted(precisions)
+            {"type": kind, "words": counted.count(kind), "mAP": precisions[kind], "chance": chances[kind]}
+            for kind in sorted(precisions)
         ],
         "words": [
-            {"word": word, "type": kind, "train": int(train), "val": int(val), "AP": precision, "chance": chance}
+            {
+                "word": word,
+                "type": kind,
+                "train": int(train),
+                "val": int(val),
+                "AP": precision,
+                "chance": chance,
+            }
             for word, kind, train, val, precision, chance in zip(
-                words, types, train_A, (labels_NA > 0).sum(0), _or_none(precision_A), _or_none(chance_A), strict=True
+                words,
+                types,
+                train_A,
+                (labels_NA > 0).sum(0),
+                _or_none(precision_A),
+                _or_none(chance_A),
+                strict=True,
             )
         ],
     }

@@ -52,7 +52,9 @@ def score_systems(systems: Sequence[System]) -> list[Scores]:
     scores = []
     for number, (hypotheses, references) in enumerate(systems):
         corpus, each = _in_python(hypotheses, references)
-        scores.append(Scores(corpus | {name: values[number] for name, values in by_java.items()}, each, tokeniser))
+        scores.append(
+            Scores(corpus | {name: values[number] for name, values in by_java.items()}, each, tokeniser)
+        )
     return scores
 
 
@@ -60,14 +62,25 @@ def bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> list
     """Corpus BLEU-1 to BLEU-4 in percent on words of the models' tokenizer, for validation during
     training."""
     texts = [" ".join(tokenize(hypothesis)) for hypothesis in hypotheses]
-    return [100 * score for score in _bleu(texts, [[" ".join(tokenize(text)) for text in several] for several in references])]
+    return [
+        100 * score
+        for score in _bleu(texts, [[" ".join(tokenize(text)) for text in several] for several in references])
+    ]
 
 
 def _tokenise(systems: Sequence[System]) -> tuple[list[System], str]:
-    texts = dict.fromkeys(text for hypotheses, references in systems for several in (hypotheses, *references) for text in several)
+    texts = dict.fromkeys(
+        text
+        for hypotheses, references in systems
+        for several in (hypotheses, *references)
+        for text in several
+    )
     words, tokeniser = tokenise(list(texts))
     tokenised = dict(zip(texts, words, strict=True))
-    return [([tokenised[text] for text in hyps], [[tokenised[text] for text in several] for several in refs]) for hyps, refs in systems], tokeniser
+    return [
+        ([tokenised[text] for text in hyps], [[tokenised[text] for text in several] for several in refs])
+        for hyps, refs in systems
+    ], tokeniser
 
 
 def _tried(scorer: Callable[[Sequence[System]], list[float]], systems: Sequence[System]) -> Sequence[Score]:
@@ -77,10 +90,17 @@ def _tried(scorer: Callable[[Sequence[System]], list[float]], systems: Sequence[
         return [f"not computed: {reason}"] * len(systems)
 
 
-def _in_python(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> tuple[dict[str, Score], dict[str, list[float]]]:
+def _in_python(
+    hypotheses: Sequence[str], references: Sequence[Sequence[str]]
+) -> tuple[dict[str, Score], dict[str, list[float]]]:
     rouge = Rouge()
-    each_rouge = [float(rouge.calc_score([hypothesis], several)) for hypothesis, several in zip(hypotheses, references, strict=True)]
-    corpus: dict[str, Score] = {f"BLEU-{n}": score for n, score in enumerate(_bleu(hypotheses, references), start=1)}
+    each_rouge = [
+        float(rouge.calc_score([hypothesis], several))
+        for hypothesis, several in zip(hypotheses, references, strict=True)
+    ]
+    corpus: dict[str, Score] = {
+        f"BLEU-{n}": score for n, score in enumerate(_bleu(hypotheses, references), start=1)
+    }
     corpus["ROUGE-L"] = float(np.mean(each_rouge))
     each = {"ROUGE-L": each_rouge}
     try:

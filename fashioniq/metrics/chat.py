@@ -20,7 +20,10 @@ def round_table(rank_QR: Tensor, gallery: int) -> list[dict[str, float | None]]:
     """
     means: dict[str, list] = {name: measure(name).by_turn(rank_QR, gallery) for name in MEASURES[:-1]}
     means["BRI"] = [None, *best_log_rank_integral(rank_QR)[:, 1:].mean(0).tolist()]
-    return [{"round": number, **{name: means[name][number] for name in MEASURES}} for number in range(rank_QR.shape[1])]
+    return [
+        {"round": number, **{name: means[name][number] for name in MEASURES}}
+        for number in range(rank_QR.shape[1])
+    ]
 
 
 def repetition(questions: Sequence[Sequence[str]]) -> dict[str, float]:

@@ -34,7 +34,14 @@ def run_java(arguments: Sequence[str], text: str, seconds: float) -> str:
     """
     command = [java_program(), "-Dfile.encoding=UTF-8", "-Duser.language=en", *arguments]
     try:
-        done = subprocess.run(command, input=text.encode(errors="replace"), capture_output=True, timeout=seconds, env=_environment(), check=False)
+        done = subprocess.run(
+            command,
+            input=text.encode(errors="replace"),
+            capture_output=True,
+            timeout=seconds,
+            env=_environment(),
+            check=False,
+        )
     except subprocess.TimeoutExpired as error:
         raise NotComputed(f"Java took longer than {seconds:g} seconds") from error
     except OSError as error:
@@ -47,7 +54,9 @@ def run_java(arguments: Sequence[str], text: str, seconds: float) -> str:
 
 
 def _environment() -> dict[str, str]:
-    opened = [f"--add-opens java.base/java.{name}=ALL-UNNAMED" for name in _OPENED] + ["--add-opens java.sql/java.sql=ALL-UNNAMED"]
+    opened = [f"--add-opens java.base/java.{name}=ALL-UNNAMED" for name in _OPENED] + [
+        "--add-opens java.sql/java.sql=ALL-UNNAMED"
+    ]
     # ignored by Java 8, which does not need it
     options = " ".join([os.environ.get("JDK_JAVA_OPTIONS", ""), *opened]).strip()
     return {**os.environ, "JDK_JAVA_OPTIONS": options, "LC_ALL": "C.UTF-8"}
@@ -55,6 +64,10 @@ def _environment() -> dict[str, str]:
 
 def _reason(output: bytes) -> str:
     """Return the line that names an exception, or else the whole output, shortened."""
-    lines = [line.strip() for line in output.decode(errors="replace").splitlines() if not line.startswith("NOTE: Picked up")]
+    lines = [
+        line.strip()
+        for line in output.decode(errors="replace").splitlines()
+        if not line.startswith("NOTE: Picked up")
+    ]
     named = next((line for line in lines if re.search(r"\w\.\w*(?:Exception|Error)\b", line)), None)
     return (named or " ".join(" ".join(lines).split())).removeprefix('Exception in thread "main" ')[:200]

@@ -48,7 +48,18 @@ def meteor(systems: Sequence[System]) -> list[float]:
 
 
 def _meteor_answers(lines: Sequence[str], expected: int, *options: str) -> list[str]:
-    arguments = ["-Xmx2G", "-jar", str(PACKAGE / "meteor" / "meteor-1.5.jar"), "-", "-", "-stdio", "-l", "en", "-norm", *options]
+    arguments = [
+        "-Xmx2G",
+        "-jar",
+        str(PACKAGE / "meteor" / "meteor-1.5.jar"),
+        "-",
+        "-",
+        "-stdio",
+        "-l",
+        "en",
+        "-norm",
+        *options,
+    ]
     answers = run_java(arguments, "".join(line + "\n" for line in lines), _METEOR_SECONDS).splitlines()
     if len(answers) != expected or not all(re.fullmatch(r"[-\d.E ]+", answer) for answer in answers):
         raise NotComputed(f"METEOR's program gave {len(answers)} answers for {expected}")
@@ -70,11 +81,21 @@ def spice(systems: Sequence[System]) -> list[float]:
 
 
 def _spice(system: System, classes: str) -> float:
-    rows = [{"image_id": number, "test": hypothesis, "refs": list(several)} for number, (hypothesis, several) in enumerate(zip(*system, strict=True))]
+    rows = [
+        {"image_id": number, "test": hypothesis, "refs": list(several)}
+        for number, (hypothesis, several) in enumerate(zip(*system, strict=True))
+    ]
     with tempfile.TemporaryDirectory() as folder:
         captions = Path(folder) / "captions.json"
         captions.write_text(json.dumps(rows), encoding="utf-8")
-        arguments = ["-Xmx8G", f"-Djava.io.tmpdir={folder}", "-cp", classes, "edu.anu.spice.SpiceScorer", str(captions)]
+        arguments = [
+            "-Xmx8G",
+            f"-Djava.io.tmpdir={folder}",
+            "-cp",
+            classes,
+            "edu.anu.spice.SpiceScorer",
+            str(captions),
+        ]
         output = run_java(arguments, "", _SPICE_SECONDS)
     found = re.search(r"f-score:\s*([\d.]+) \(SPICE metric\)", output)
     if found is None:

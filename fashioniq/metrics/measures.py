@@ -73,11 +73,20 @@ BOTH = "(R@10+R@50)/2"
 _DECLARED = (
     Measure("P", percentiles, "P", 2, "higher", "Guo et al. 2018; Fashion IQ, section 5.2"),
     Measure("MRR", lambda rank, _: reciprocals(rank), "MRR", 3, "higher", "Voorhees 1999"),
-    Measure(BOTH, lambda rank, _: (hits(rank, 10) + hits(rank, 50)) / 2, BOTH, 2, "higher", "Fashion IQ challenge 2020"),
+    Measure(
+        BOTH,
+        lambda rank, _: (hits(rank, 10) + hits(rank, 50)) / 2,
+        BOTH,
+        2,
+        "higher",
+        "Fashion IQ challenge 2020",
+    ),
     Measure("mean_rank", _ranks, "mean rank", 2, "lower", "0-based"),
     Measure("median_rank", _ranks, "median rank", 2, "lower", "0-based", "median"),
     Measure("ATR", _ranks, "ATR", 2, "lower", "average target rank: PlugIR, Lee et al. 2024", offset=1),
-    Measure("BRI", lambda rank, _: best_log_rank_integral(rank), "BRI", 2, "lower", "PlugIR, Lee et al. 2024"),
+    Measure(
+        "BRI", lambda rank, _: best_log_rank_integral(rank), "BRI", 2, "lower", "PlugIR, Lee et al. 2024"
+    ),
 )
 MEASURES = {one.name: one for one in _DECLARED}
 
@@ -92,5 +101,9 @@ def measure(name: str) -> Measure:
         raise ValueError(f"unknown measure {name!r}; expected P, MRR, R@N or Hits@N, such as R@10")
     n = int(digits)
     if kind == "R":
-        return Measure(name, lambda rank, _: hits(rank, n), name, 2, "higher", "Fashion IQ, section 5.2; of one turn")
-    return Measure(name, lambda rank, _: hits(best_so_far(rank), n), name, 2, "higher", "ChatIR, Levy et al. 2023")
+        return Measure(
+            name, lambda rank, _: hits(rank, n), name, 2, "higher", "Fashion IQ, section 5.2; of one turn"
+        )
+    return Measure(
+        name, lambda rank, _: hits(best_so_far(rank), n), name, 2, "higher", "ChatIR, Levy et al. 2023"
+    )

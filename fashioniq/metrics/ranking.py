@@ -35,7 +35,8 @@ def turn_table(rank_BT: Tensor, gallery: int) -> list[dict[str, float]]:
     """Return the measures of every turn, counted from 1. R@N is per turn, Hits@N cumulative."""
     columns = {name: measure(name).by_turn(rank_BT, gallery) for name in TURN_MEASURES}
     return [
-        {"turn": turn + 1, **{name: values[turn] for name, values in columns.items()}} for turn in range(rank_BT.shape[1])
+        {"turn": turn + 1, **{name: values[turn] for name, values in columns.items()}}
+        for turn in range(rank_BT.shape[1])
     ]
 
 
@@ -53,4 +54,8 @@ def success(rank_BT: Tensor) -> dict[str, float | None]:
     found_B = found_BT[:, -1]
     turns_B = (~found_BT).sum(1) + 1
     mean_turns = turns_B[found_B].double().mean().item() if found_B.any() else None
-    return {"within": rank_BT.shape[1], "percent": 100 * found_B.double().mean().item(), "mean_turns": mean_turns}
+    return {
+        "within": rank_BT.shape[1],
+        "percent": 100 * found_B.double().mean().item(),
+        "mean_turns": mean_turns,
+    }

@@ -12,7 +12,9 @@ from scipy import stats
 _AT_A_TIME = 500  # resamples per batch
 
 
-def bootstrap_interval(difference_N: NDArray[np.float64], samples: int, seed: int, confidence: float = 0.95) -> tuple[float, float]:
+def bootstrap_interval(
+    difference_N: NDArray[np.float64], samples: int, seed: int, confidence: float = 0.95
+) -> tuple[float, float]:
     """Bootstrap percentile interval of the mean of N ≥ 2 paired differences (Efron 1979; Sakai 2006 for
     retrieval)."""
     found = stats.bootstrap(
@@ -35,7 +37,9 @@ def randomisation_p(difference_N: NDArray[np.float64], samples: int, seed: int) 
     rng = np.random.default_rng(seed)
     as_far = 1
     for start in range(0, samples, _AT_A_TIME):
-        sign_SM = rng.integers(0, 2, (min(_AT_A_TIME, samples - start), len(moved_M)), dtype=np.int8) * 2.0 - 1
+        sign_SM = (
+            rng.integers(0, 2, (min(_AT_A_TIME, samples - start), len(moved_M)), dtype=np.int8) * 2.0 - 1
+        )
         as_far += int((np.abs(sign_SM @ moved_M) >= far).sum())
     return as_far / (samples + 1)
 

@@ -20,9 +20,15 @@ def measures(rank_Q: Tensor, depth_Q: Tensor, gallery: int) -> dict[str, float |
     """
     open_Q = rank_Q >= depth_Q
     shortest = int(depth_Q[open_Q].min()) if open_Q.any() else gallery
-    known = {f"R@{n}": shortest >= min(n, gallery) for n in RECALLS} | {"P": shortest >= gallery, "MRR": shortest >= gallery}
+    known = {f"R@{n}": shortest >= min(n, gallery) for n in RECALLS} | {
+        "P": shortest >= gallery,
+        "MRR": shortest >= gallery,
+    }
     rank_Q1 = rank_Q.masked_fill(open_Q, gallery).unsqueeze(1)
-    found = {name: per_dialog(name, rank_Q1, gallery).mean().item() if defined else None for name, defined in known.items()}
+    found = {
+        name: per_dialog(name, rank_Q1, gallery).mean().item() if defined else None
+        for name, defined in known.items()
+    }
     found[BOTH] = mean([found["R@10"], found["R@50"]])
     return {name: found[name] for name in MEASURES}
 

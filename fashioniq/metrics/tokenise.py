@@ -29,8 +29,14 @@ def tokenise(texts: Sequence[str]) -> tuple[list[str], str]:
 
 def tokenise_java(texts: Sequence[str]) -> list[str]:
     """Tokenize texts with Stanford's tokenizer. Raises NotComputed if it does not run."""
-    program = ["-cp", str(PACKAGE / "tokenizer" / STANFORD_CORENLP_3_4_1_JAR), "edu.stanford.nlp.process.PTBTokenizer"]
-    lines = run_java([*program, "-preserveLines", "-lowerCase"], "".join(_line(text) + "\n" for text in texts), _SECONDS).splitlines()
+    program = [
+        "-cp",
+        str(PACKAGE / "tokenizer" / STANFORD_CORENLP_3_4_1_JAR),
+        "edu.stanford.nlp.process.PTBTokenizer",
+    ]
+    lines = run_java(
+        [*program, "-preserveLines", "-lowerCase"], "".join(_line(text) + "\n" for text in texts), _SECONDS
+    ).splitlines()
     if len(lines) != len(texts):
         raise NotComputed(f"Stanford's tokenizer returned {len(lines)} lines for {len(texts)} captions")
     return [_join(line.split(" ")) for line in lines]
@@ -80,10 +86,30 @@ _PLAIN = str.maketrans(
         **dict.fromkeys("’‘`", "'"),
         **dict.fromkeys('“”"', " '' "),
         **dict.fromkeys("–—", " -- "),
-        **{"…": " ... ", "£": "#", "€": "$", "¢": "cents", "¼": " 1/4 ", "½": " 1/2 ", "¾": " 3/4 ", "\ufeff": "", "\xad": ""},
+        **{
+            "…": " ... ",
+            "£": "#",
+            "€": "$",
+            "¢": "cents",
+            "¼": " 1/4 ",
+            "½": " 1/2 ",
+            "¾": " 3/4 ",
+            "\ufeff": "",
+            "\xad": "",
+        },
     }
 )
-_WRITTEN = {"(": "-lrb-", ")": "-rrb-", "[": "-lsb-", "]": "-rsb-", "{": "-lcb-", "}": "-rcb-", "&amp;": "&", "&lt;": "<", "&gt;": ">"}
+_WRITTEN = {
+    "(": "-lrb-",
+    ")": "-rrb-",
+    "[": "-lsb-",
+    "]": "-rsb-",
+    "{": "-lcb-",
+    "}": "-rcb-",
+    "&amp;": "&",
+    "&lt;": "<",
+    "&gt;": ">",
+}
 
 
 def _scan(text: str) -> Iterable[str]:
@@ -99,7 +125,11 @@ def _scan_piece(piece: str) -> tuple[str, ...]:
     words: list[str] = []
     position = 0
     while position < len(piece):
-        found = max(filter(None, (rule.match(piece, position) for rule in _COMPILED)), key=lambda match: match.end(), default=None)
+        found = max(
+            filter(None, (rule.match(piece, position) for rule in _COMPILED)),
+            key=lambda match: match.end(),
+            default=None,
+        )
         position = found.end() if found else position + 1
         words += [group for group in found.groups() if group] or [found.group()] if found else []
     written = (re.sub(r"[][(){}]", lambda bracket: _WRITTEN[bracket.group()], word.lower()) for word in words)

@@ -108,7 +108,10 @@ class BaseCaptioner(nn.Module):
             going_BK = (last_BK != PAD) & (last_BK != END) & (total_BK > float("-inf"))
             parent_BK = parent_BK + torch.arange(batch, device=device).unsqueeze(1) * (len(total_SC) // batch)
             earlier_R, slot_R = slot_R, going_BK.flatten().nonzero()[:, 0]
-            parent_R, last_R = torch.searchsorted(earlier_R, parent_BK.flatten()[slot_R]), last_BK.flatten()[slot_R]
+            parent_R, last_R = (
+                torch.searchsorted(earlier_R, parent_BK.flatten()[slot_R]),
+                last_BK.flatten()[slot_R],
+            )
             if not len(slot_R):
                 break
             state = state.select(parent_R, BeamSlots(slot_R, *going_BK.shape))

@@ -41,7 +41,12 @@ class TextTower(nn.Module):
     def encode(self, texts: Sequence[str]) -> Tensor:
         """Encode texts in batches, N×D, without gradients."""
         device = next(self.parameters()).device
-        return torch.cat([self(self.tokens(texts[start : start + TEXTS]).to(device)) for start in range(0, len(texts), TEXTS)])
+        return torch.cat(
+            [
+                self(self.tokens(texts[start : start + TEXTS]).to(device))
+                for start in range(0, len(texts), TEXTS)
+            ]
+        )
 
 
 class TextHalf(TextTower):

@@ -22,7 +22,9 @@ def create_encoder(name: str, pretrained: bool = False) -> nn.Module:
 
     Raises ValueError for a name that timm does not have. With `pretrained`, errors of the download propagate.
     """
-    of_timm = "tf_efficientnet_" + name.removeprefix("efficientnet-") if name.startswith("efficientnet-") else name
+    of_timm = (
+        "tf_efficientnet_" + name.removeprefix("efficientnet-") if name.startswith("efficientnet-") else name
+    )
     if not timm.is_model(of_timm):
         raise ValueError(f"timm has no network {name!r}")
     return timm.create_model(of_timm, pretrained=pretrained, num_classes=0)
@@ -82,7 +84,10 @@ def prepare_inference(encoder: nn.Module) -> nn.Module:
         for (_, conv), (name, norm) in pairwise(children):
             if isinstance(conv, nn.Conv2d) and isinstance(norm, BatchNormAct2d):
                 mean, var, weight, bias = norm.running_mean, norm.running_var, norm.weight, norm.bias
-                conv.weight, conv.bias = fuse_conv_bn_weights(conv.weight, conv.bias, mean, var, norm.eps, bn_w=weight, bn_b=bias)  # type: ignore[arg-type]
+                assert mean is not None and var is not None, "the network keeps running statistics"
+                conv.weight, conv.bias = fuse_conv_bn_weights(
+                    conv.weight, conv.bias, mean, var, norm.eps, bn_w=weight, bn_b=bias
+                )
                 setattr(module, name, norm.act)
         for name, block in children:
             if isinstance(block, SqueezeExcite):

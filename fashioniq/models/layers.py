@@ -24,16 +24,25 @@ class Attention(nn.Module):
         self.key_value = nn.Linear(width, 2 * width)
         self.out = nn.Linear(width, width)
 
-    def forward(self, x_BLD: Tensor, key_value_BLE: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+    def forward(
+        self, x_BLD: Tensor, key_value_BLE: Tensor, mask: Tensor | None = None, causal: bool = False
+    ) -> Tensor:
         return self.out(self.attend(self.query(x_BLD), key_value_BLE, mask, causal))
 
-    def attend(self, query_BLD: Tensor, key_value_BLE: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+    def attend(
+        self, query_BLD: Tensor, key_value_BLE: Tensor, mask: Tensor | None = None, causal: bool = False
+    ) -> Tensor:
         """Return the attention output before the last linear layer."""
         if mask is not None:
             mask = mask.unsqueeze(1) if mask.dim() == 3 else mask[:, None, None, :]
         dropout = self.dropout if self.training else 0.0
-        query, keys, values = (x_BLD.unflatten(-1, (self.heads, -1)).transpose(1, 2) for x_BLD in (query_BLD, *key_value_BLE.chunk(2, -1)))
-        found_BHLD = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask, dropout_p=dropout, is_causal=causal)
+        query, keys, values = (
+            x_BLD.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for x_BLD in (query_BLD, *key_value_BLE.chunk(2, -1))
+        )
+        found_BHLD = F.scaled_dot_product_attention(
+            query, keys, values, attn_mask=mask, dropout_p=dropout, is_causal=causal
+        )
         return found_BHLD.transpose(1, 2).flatten(2)
 
 
@@ -49,11 +58,16 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, width: int, heads: int, hidden: int, dropout: float) -> None:
         super().__init__()
-        self.attention, self.feed_forward = Attention(width, heads, dropout), FeedForward(width, hidden, dropout)
+        self.attention, self.feed_forward = (
+            Attention(width, heads, dropout),
+            FeedForward(width, hidden, dropout),
+        )
         self.norm_attention, self.norm_feed_forward = nn.LayerNorm(width), nn.LayerNorm(width)
         self.drop = nn.Dropout(dropout)
 
-    def forward(self, x_BLD: Tensor, mask_BL: Tensor | None, past_BLE: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, x_BLD: Tensor, mask_BL: Tensor | None, past_BLE: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Attend to all positions of the input and of the cache `past_BLE`; the mask covers both.
 
         Returns the output, and keys and values of the cache and the input.
@@ -78,7 +92,9 @@ class Encoder(nn.Module):
         """Encode with full attention between positions."""
         return self.extend(x_BLD, mask_BL, None)[0]
 
-    def extend(self, x_BLD: Tensor, mask_BL: Tensor | None, past: list[Tensor] | None) -> tuple[Tensor, list[Tensor]]:
+    def extend(
+        self, x_BLD: Tensor, mask_BL: Tensor | None, past: list[Tensor] | None
+    ) -> tuple[Tensor, list[Tensor]]:
         """Encode positions that follow the cached ones in `past`; return outputs and the extended cache.
 
         Cached positions are not encoded again and do not attend to the new ones.
@@ -108,7 +124,9 @@ class BeamSlots(NamedTuple):
     def spread(self, x_RLD: Tensor) -> Tensor:
         """Concatenate the rows of each pair, R×L×D → B×KL×D, with zeros for missing rows."""
         if len(x_RLD) < self.pairs * self.beams:
-            x_RLD = x_RLD.new_zeros(self.pairs * self.beams, *x_RLD.shape[1:]).index_copy(0, self.slot_R, x_RLD)
+            x_RLD = x_RLD.new_zeros(self.pairs * self.beams, *x_RLD.shape[1:]).index_copy(
+                0, self.slot_R, x_RLD
+            )
         return x_RLD.reshape(self.pairs, -1, x_RLD.shape[-1])
 
     def collect(self, x_BMD: Tensor) -> Tensor:
@@ -153,20 +171,32 @@ class DecoderLayer(nn.Module):
         return self._memory_and_feed_forward(x_RLD, memory_BLE, memory_mask_BL, slots)
 
     def step(
-        self, x_R1D: Tensor, memory_BLE: Tensor, memory_mask_BL: Tensor, slots: BeamSlots, past_BME: Tensor | None, visible_BKM: Tensor
+        self,
+        x_R1D: Tensor,
+        memory_BLE: Tensor,
+        memory_mask_BL: Tensor,
+        slots: BeamSlots,
+        past_BME: Tensor | None,
+        visible_BKM: Tensor,
     ) -> tuple[Tensor, Tensor]:
         """Process the next word of every row; return its output, and the word cache with it appended."""
         y_R1D = self.norm_words(x_R1D)
         words_BME = slots.spread(self.words.key_value(y_R1D))
         if past_BME is not None:
             words_BME = torch.cat([past_BME, words_BME], 1)
-        found_R1D = slots.collect(self.words.attend(slots.spread(self.words.query(y_R1D)), words_BME, visible_BKM))
+        found_R1D = slots.collect(
+            self.words.attend(slots.spread(self.words.query(y_R1D)), words_BME, visible_BKM)
+        )
         x_R1D = x_R1D + self.drop(self.words.out(found_R1D))
         return self._memory_and_feed_forward(x_R1D, memory_BLE, memory_mask_BL, slots), words_BME
 
-    def _memory_and_feed_forward(self, x_RLD: Tensor, memory_BLE: Tensor, memory_mask_BL: Tensor, slots: BeamSlots) -> Tensor:
+    def _memory_and_feed_forward(
+        self, x_RLD: Tensor, memory_BLE: Tensor, memory_mask_BL: Tensor, slots: BeamSlots
+    ) -> Tensor:
         query_BMD = slots.spread(self.memory.query(self.norm_memory(x_RLD)))
-        x_RLD = x_RLD + self.drop(self.memory.out(slots.collect(self.memory.attend(query_BMD, memory_BLE, memory_mask_BL))))
+        x_RLD = x_RLD + self.drop(
+            self.memory.out(slots.collect(self.memory.attend(query_BMD, memory_BLE, memory_mask_BL)))
+        )
         return x_RLD + self.drop(self.feed_forward(self.norm_feed_forward(x_RLD)))
 
 
@@ -200,7 +230,9 @@ class Decoder(nn.Module):
         visible_RM = torch.cat([state.visible_RM, own_RK], 1)
         visible_BKM = slots.spread(visible_RM.unsqueeze(1))
         for layer, memory_BLE, past_BME in zip(self.layers, state.memory, state.words, strict=True):
-            x_R1D, words_BME = layer.step(x_R1D, memory_BLE, state.memory_mask_BL, slots, past_BME, visible_BKM=visible_BKM)  # type: ignore[union-attr,operator]
+            x_R1D, words_BME = layer.step(
+                x_R1D, memory_BLE, state.memory_mask_BL, slots, past_BME, visible_BKM=visible_BKM
+            )  # type: ignore[union-attr,operator]
             words.append(words_BME)
         return self.norm(x_R1D).squeeze(1), state._replace(words=words, visible_RM=visible_RM)
 

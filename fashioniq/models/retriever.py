@@ -101,7 +101,9 @@ class DialogRetriever(BaseRetriever):
         width = config.width
         self.attribute = nn.Embedding(attributes + 1, width, padding_idx=0) if attributes else None
         if word_vector_size:
-            self.word: nn.Module = nn.Sequential(nn.Embedding(vocabulary, word_vector_size), nn.Linear(word_vector_size, width))
+            self.word: nn.Module = nn.Sequential(
+                nn.Embedding(vocabulary, word_vector_size), nn.Linear(word_vector_size, width)
+            )
             self.word[0].weight.requires_grad_(False)
         else:
             self.word = nn.Embedding(vocabulary, width, padding_idx=PAD)
@@ -127,7 +129,11 @@ class DialogRetriever(BaseRetriever):
     def start(self, batch: int) -> State:
         """Return the state of `batch` dialogs without history."""
         device = self.special.device
-        return State(torch.empty(batch, 0, dtype=torch.bool, device=device), 0, torch.empty(batch, 0, self.width, device=device))
+        return State(
+            torch.empty(batch, 0, dtype=torch.bool, device=device),
+            0,
+            torch.empty(batch, 0, self.width, device=device),
+        )
 
     def step(self, state: State, turn: Turn) -> tuple[Tensor, State]:
         """Return the query after one more turn, B×D, and the new state.

@@ -72,8 +72,12 @@ class RNNRetriever(BaseRetriever):
         outputs_BDL = F.relu(self.pairs_of_words(words_BDL)) * (words_BL != PAD).unsqueeze(1)
         pooled_BD = outputs_BDL.amax(2)
         many = self.norm.training and len(pooled_BD) > 1  # batch statistics need more than one dialog
-        pooled_BD = self.norm(pooled_BD) if many else F.batch_norm(
-            pooled_BD, self.norm.running_mean, self.norm.running_var, self.norm.weight, self.norm.bias
+        pooled_BD = (
+            self.norm(pooled_BD)
+            if many
+            else F.batch_norm(
+                pooled_BD, self.norm.running_mean, self.norm.running_var, self.norm.weight, self.norm.bias
+            )
         )
         return self.text(pooled_BD)
 
@@ -109,7 +113,11 @@ class RNNCaptioner(BaseCaptioner):
         self.drop = nn.Dropout(config.dropout)
         self.first = nn.Linear(width, 2 * width)
         self.cell = nn.LSTMCell(2 * width, width)
-        self.key, self.look, self.weight = nn.Linear(width, width), nn.Linear(width, width), nn.Linear(width, 1, bias=False)
+        self.key, self.look, self.weight = (
+            nn.Linear(width, width),
+            nn.Linear(width, width),
+            nn.Linear(width, 1, bias=False),
+        )
         self.out = nn.Linear(2 * width, vocabulary)
 
     def encode(self, reference: ItemInputs, target: ItemInputs) -> RecurrentState:
@@ -124,7 +132,9 @@ class RNNCaptioner(BaseCaptioner):
         mean_BD = (memory_BLD * mask_BL.unsqueeze(-1)).sum(1) / mask_BL.sum(1, keepdim=True)
         hidden_BD, cell_BD = self.first(mean_BD).tanh().chunk(2, dim=-1)
         pair_R = torch.arange(len(mask_BL), device=mask_BL.device)
-        return RecurrentState(hidden_BD, cell_BD, pair_R, memory_BLD, keys_BLD=self.key(memory_BLD), mask_BL=mask_BL)
+        return RecurrentState(
+            hidden_BD, cell_BD, pair_R, memory_BLD, keys_BLD=self.key(memory_BLD), mask_BL=mask_BL
+        )
 
     def forward(self, reference: ItemInputs, target: ItemInputs, words_RL: Tensor) -> Tensor:
         pairs = len(reference.features_BD)
@@ -138,7 +148,9 @@ class RNNCaptioner(BaseCaptioner):
 
     def advance(self, last_R: Tensor, place: int, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
         word_RD = self.drop(self.word(last_R))
-        memory_RLD, keys_RLD, mask_RL = (part.index_select(0, state.pair_R) for part in (state.memory_BLD, state.keys_BLD, state.mask_BL))
+        memory_RLD, keys_RLD, mask_RL = (
+            part.index_select(0, state.pair_R) for part in (state.memory_BLD, state.keys_BLD, state.mask_BL)
+        )
         scores_RL = self.weight((keys_RLD + self.look(state.hidden_RD).unsqueeze(1)).tanh()).squeeze(-1)
         share_RL = scores_RL.masked_fill(~mask_RL, float("-inf")).softmax(1)
         seen_RD = (share_RL.unsqueeze(-1) * memory_RLD).sum(1)

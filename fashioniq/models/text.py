@@ -51,7 +51,10 @@ class TextRetriever:
     def step(self, state: list[tuple[str, ...]], turn: Turn) -> tuple[Tensor, list[tuple[str, ...]]]:
         """Return the query after one more round, B×D, and the rounds so far."""
         state = [(*rounds, text) for rounds, text in zip(state, turn.rounds, strict=True)]
-        queries = [dialog_text(Dialogue("", rounds, self.last_only), len(rounds) - 1, self.separator) for rounds in state]
+        queries = [
+            dialog_text(Dialogue("", rounds, self.last_only), len(rounds) - 1, self.separator)
+            for rounds in state
+        ]
         return self.encoder.encode(queries), state
 
 
@@ -90,7 +93,11 @@ class ImageText:
     text_names: tuple[str, str]
 
     def __init__(self, model: Any, tokenizer: Any, processor: Any) -> None:
-        self._model, self._tokenizer, self._processor = model.eval().requires_grad_(False), tokenizer, processor
+        self._model, self._tokenizer, self._processor = (
+            model.eval().requires_grad_(False),
+            tokenizer,
+            processor,
+        )
         self.limit = min(tokenizer.model_max_length, model.config.text_config.max_position_embeddings)
         self.image_size: int = model.config.vision_config.image_size
 
@@ -110,7 +117,9 @@ class ImageText:
 
     def tokens(self, texts: Sequence[str]) -> Any:
         """Tokenize texts: ids and mask, truncated to `limit` tokens."""
-        return self._tokenizer(list(texts), padding=True, truncation=True, max_length=self.limit, return_tensors="pt")
+        return self._tokenizer(
+            list(texts), padding=True, truncation=True, max_length=self.limit, return_tensors="pt"
+        )
 
     def embed(self, tokens: Any) -> Tensor:
         """Encode the output of `tokens`, B×D."""
@@ -129,7 +138,9 @@ class ImageText:
         """Encode RGB images, N×D."""
         if not images:
             return torch.empty(0, self.size)
-        pixels_BCHW = self._processor(images=list(images), return_tensors="pt", **self._sizes())["pixel_values"]
+        pixels_BCHW = self._processor(images=list(images), return_tensors="pt", **self._sizes())[
+            "pixel_values"
+        ]
         return unit(self._images(pixels_BCHW.to(self._model.device)))
 
     def fingerprint(self) -> str:
@@ -165,7 +176,9 @@ class CLIP(ImageText):
         self.size = model.config.projection_dim
 
     def _texts(self, ids_BL: Tensor, there_BL: Tensor) -> Tensor:
-        return self._model.text_projection(self._model.text_model(input_ids=ids_BL, attention_mask=there_BL).pooler_output)
+        return self._model.text_projection(
+            self._model.text_model(input_ids=ids_BL, attention_mask=there_BL).pooler_output
+        )
 
     def _images(self, pixels_BCHW: Tensor) -> Tensor:
         return self._model.visual_projection(self._model.vision_model(pixel_values=pixels_BCHW).pooler_output)
@@ -191,10 +204,14 @@ class BLIP(ImageText):
         return {"size": {"height": self.image_size, "width": self.image_size}}
 
     def _texts(self, ids_BL: Tensor, there_BL: Tensor) -> Tensor:
-        return self._model.text_proj(self._model.text_encoder(input_ids=ids_BL, attention_mask=there_BL).last_hidden_state[:, 0])
+        return self._model.text_proj(
+            self._model.text_encoder(input_ids=ids_BL, attention_mask=there_BL).last_hidden_state[:, 0]
+        )
 
     def _images(self, pixels_BCHW: Tensor) -> Tensor:
-        return self._model.vision_proj(self._model.vision_model(pixel_values=pixels_BCHW).last_hidden_state[:, 0])
+        return self._model.vision_proj(
+            self._model.vision_model(pixel_values=pixels_BCHW).last_hidden_state[:, 0]
+        )
 
     def _image_half(self) -> list[nn.Module]:
         return [self._model.vision_model, self._model.vision_proj]
@@ -206,7 +223,14 @@ def load_text_encoder(name_or_folder: str, weights: Mapping[str, Tensor] | None 
     Raises ImportError without `transformers`, ValueError for another type of model and for weights that do
     not fit, and OSError if the model cannot be read or downloaded.
     """
-    from transformers import AutoConfig, AutoImageProcessor, AutoTokenizer, BlipForImageTextRetrieval, CLIPModel, logging
+    from transformers import (
+        AutoConfig,
+        AutoImageProcessor,
+        AutoTokenizer,
+        BlipForImageTextRetrieval,
+        CLIPModel,
+        logging,
+    )
 
     logging.set_verbosity_error()
     if os.path.isdir(name_or_folder):  # progress bars are for downloads only
@@ -229,7 +253,9 @@ def load_text_encoder(name_or_folder: str, weights: Mapping[str, Tensor] | None 
     places = weights.get("vision_model.embeddings.position_embedding")
     if places is not None:
         config.vision_config.image_size = math.isqrt(places.shape[1] - 1) * config.vision_config.patch_size
-    model = BlipForImageTextRetrieval.from_pretrained(name_or_folder, config=config, ignore_mismatched_sizes=True)
+    model = BlipForImageTextRetrieval.from_pretrained(
+        name_or_folder, config=config, ignore_mismatched_sizes=True
+    )
     _load_weights(model, weights)
     return BLIP(model, tokenizer, processor)
 
@@ -261,7 +287,11 @@ def blip_names(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def _load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     """Load weights into a BLIP model. The text half must be complete; the image half may be missing."""
     own = model.state_dict()
-    needed = {name for name in own if name.startswith(("text_encoder.", "text_proj.")) and ".crossattention." not in name}
+    needed = {
+        name
+        for name in own
+        if name.startswith(("text_encoder.", "text_proj.")) and ".crossattention." not in name
+    }
     if missing := sorted(needed - weights.keys()):
         raise ValueError(f"{len(missing)} tensors of the text encoder are missing, such as {missing[0]}")
     for name in sorted(own.keys() & weights.keys()):

@@ -33,7 +33,9 @@ FOLDER = "the folder"  # used in place of a category for findings about the whol
 MANY = 5  # sizes and packs of a product share a picture; at most 3 do among 8,696 shirts of one shop
 
 
-def check_folder(root: Path, category: str | None, images: Path | None, workers: int, watch: Watch) -> dict[str, Findings]:
+def check_folder(
+    root: Path, category: str | None, images: Path | None, workers: int, watch: Watch
+) -> dict[str, Findings]:
     """Findings for each category, or for `category` only, and under FOLDER for the whole folder.
 
     `images` is an alternative to the folder images/. Pictures are decoded in `workers` processes.
@@ -70,7 +72,9 @@ def _categories(root: Path, about: Findings) -> list[str]:
     try:
         files = sorted(os.listdir(root / "image_splits"))
     except OSError as error:
-        raise UserError(f"cannot read {root / 'image_splits'} ({error.strerror}): give a Fashion IQ folder with --data") from error
+        raise UserError(
+            f"cannot read {root / 'image_splits'} ({error.strerror}): give a Fashion IQ folder with --data"
+        ) from error
     names = set()
     for file in files:
         match file.split("."):
@@ -80,7 +84,9 @@ def _categories(root: Path, about: Findings) -> list[str]:
                 except UserError as error:
                     about.found("splits of no category", f"{file}: {error}")
     if not names:
-        raise UserError(f"{root / 'image_splits'} has no split.CATEGORY.train.json: give a Fashion IQ folder with --data")
+        raise UserError(
+            f"{root / 'image_splits'} has no split.CATEGORY.train.json: give a Fashion IQ folder with --data"
+        )
     return sorted(names)
 
 
@@ -91,13 +97,18 @@ def _missing(coverage: dict[str, Any], name: str) -> dict[str, Any]:
     return missing if isinstance(missing, dict) else {}
 
 
-def _across(categories: Mapping[str, "_Category"], chosen: list[str], pictures: list[str], about: Findings) -> None:
+def _across(
+    categories: Mapping[str, "_Category"], chosen: list[str], pictures: list[str], about: Findings
+) -> None:
     """Report ids that several categories share, and picture files that belong to no category."""
     names = list(categories)
     for position, first in enumerate(names):
         for second in names[position + 1 :]:
             if first in chosen or second in chosen:
-                about.note(f"ids both in {first} and in {second}", sorted(categories[first].all_ids & categories[second].all_ids))
+                about.note(
+                    f"ids both in {first} and in {second}",
+                    sorted(categories[first].all_ids & categories[second].all_ids),
+                )
     if all(check.whole for check in categories.values()):
         folders = {folder for check in categories.values() for folder in (check.name, check.category)}
         ids = set().union(*(check.all_ids for check in categories.values()))
@@ -127,21 +138,31 @@ class _Category:
         paths = self._find(("captions",), f"cap.{self.name}.{{}}.json", needed=True)
         counts["pairs"] = [self._pairs(split, paths[split]) if split in paths else None for split in SPLITS]
         paths = self._find(LABEL_FOLDERS, f"asin2attr.{self.name}.{{}}.json")
-        counts["labels"] = [self._rows(paths[split], fault_of_labels) if split in paths else None for split in SPLITS]
+        counts["labels"] = [
+            self._rows(paths[split], fault_of_labels) if split in paths else None for split in SPLITS
+        ]
         paths = self._find(("titles",), f"{self.name}.{{}}.json")
-        counts["titles"] = [self._rows(paths[split], fault_of_title) if split in paths else None for split in SPLITS]
+        counts["titles"] = [
+            self._rows(paths[split], fault_of_title) if split in paths else None for split in SPLITS
+        ]
         counts["addresses"] = [self._addresses()]
         self.report.released = dict(released)
         for what, expected in released.items():
             for split, count, wanted in zip(SPLITS, counts[what], expected, strict=False):
                 if count not in (None, wanted):
                     where = f" of {split}" if len(expected) > 1 else ""
-                    self.report.found("counts that differ from the release", f"{count} {what}{where}, released {wanted}")
+                    self.report.found(
+                        "counts that differ from the release", f"{count} {what}{where}, released {wanted}"
+                    )
 
-    def pictures(self, folder: Path, names: list[str], missing: dict[str, Any], workers: int, watch: Watch) -> None:
+    def pictures(
+        self, folder: Path, names: list[str], missing: dict[str, Any], workers: int, watch: Watch
+    ) -> None:
         """Check the pictures of the products, in `folder` with the files `names` or in its subfolder."""
         found = self._find_pictures(folder, names)
-        self.report.counts["pictures"] = [sum(name in found for name in set(self.ids.get(split, ()))) for split in SPLITS]
+        self.report.counts["pictures"] = [
+            sum(name in found for name in set(self.ids.get(split, ()))) for split in SPLITS
+        ]
         if not found:
             return
         lacking = sorted(self.all_ids - found.keys())
@@ -154,7 +175,9 @@ class _Category:
                 self.report.found("products without a picture", name)
         looks: dict[str, Look] = {}
         with PictureReader(look_of, workers) as read:
-            for (name, path), look in zip(found.items(), watch(read(list(found.values())), len(found), self.category), strict=True):
+            for (name, path), look in zip(
+                found.items(), watch(read(list(found.values())), len(found), self.category), strict=True
+            ):
                 if isinstance(look, UnreadableImage):
                     self.report.found("pictures that cannot be read", f"{path.name}: {look}")
                 else:
@@ -198,7 +221,10 @@ class _Category:
                     self.report.found("ids several times in a split", f"{name} {times} times in {split}")
         for name, times in Counter(name for ids in self.ids.values() for name in set(ids)).items():
             if times > 1:
-                self.report.found("ids in several splits", f"{name} in {' and '.join(split for split, ids in self.ids.items() if name in ids)}")
+                self.report.found(
+                    "ids in several splits",
+                    f"{name} in {' and '.join(split for split, ids in self.ids.items() if name in ids)}",
+                )
 
     def _pairs(self, split: str, path: Path) -> int | None:
         rows = self.report.read(path, list)
@@ -239,7 +265,14 @@ class _Category:
 
     def _addresses(self) -> int | None:
         file = f"asin2url.{self.name}.txt"
-        path = next((self.root / folder / file for folder in ("image_url", ".") if os.path.lexists(self.root / folder / file)), None)
+        path = next(
+            (
+                self.root / folder / file
+                for folder in ("image_url", ".")
+                if os.path.lexists(self.root / folder / file)
+            ),
+            None,
+        )
         if path is None:
             return None
         try:
@@ -270,7 +303,12 @@ class _Category:
 def _named(folder: Path, names: list[str], ids: set[str]) -> dict[str, Path]:
     """Pictures named by an id; if an id has several, the first in the order of IMAGE_SUFFIXES."""
     present = set(names)
-    return {name: folder / (name + suffix) for name in sorted(ids) for suffix in reversed(IMAGE_SUFFIXES) if name + suffix in present}
+    return {
+        name: folder / (name + suffix)
+        for name in sorted(ids)
+        for suffix in reversed(IMAGE_SUFFIXES)
+        if name + suffix in present
+    }
 
 
 def _strays(names: list[str], ids: set[str], findings: Findings) -> None:

@@ -1,4 +1,7 @@
-"""Download of pictures. Files are validated before they are moved into place; failures are counted by reason."""
+"""Download of pictures.
+
+Files are validated before they are moved into place; failures are counted by reason.
+"""
 
 import asyncio
 import re
@@ -49,7 +52,9 @@ def read_addresses(path: Path) -> dict[str, list[str]]:
     An id on several lines has several addresses. Raises UserError if the file is missing, is not text, or
     contains no address.
     """
-    lines = read_text(path, "list of addresses", "download asin2url.CATEGORY.txt, or give another list with --urls").split("\n")
+    lines = read_text(
+        path, "list of addresses", "download asin2url.CATEGORY.txt, or give another list with --urls"
+    ).split("\n")
     addresses: dict[str, list[str]] = {}
     for line in lines:
         name, *address = line.split(maxsplit=1) or [""]
@@ -91,7 +96,11 @@ def download(
             tell(name, outcome)
 
     with _workplace(folder) as temporary, PictureReader(examine, _DECODERS) as reader:
-        before = {name: path for name, path in (_downloaded(folder) if there is None else there).items() if name in addresses}
+        before = {
+            name: path
+            for name, path in (_downloaded(folder) if there is None else there).items()
+            if name in addresses
+        }
         for (name, path), found in zip(before.items(), reader(list(before.values())), strict=True):
             if not isinstance(found, UnreadableImage):
                 known(name, Outcome("got", picture=path, checksum=found[1]))
@@ -152,7 +161,13 @@ class _Run:
     """The asynchronous part of `download`."""
 
     def __init__(
-        self, folder: Path, temporary: Path, limits: Limits, before: Mapping[str, Path], reader: PictureReader, known: Callable[[str, Outcome], None]
+        self,
+        folder: Path,
+        temporary: Path,
+        limits: Limits,
+        before: Mapping[str, Path],
+        reader: PictureReader,
+        known: Callable[[str, Outcome], None],
     ) -> None:
         self._folder, self._temporary, self._limits, self._before = folder, temporary, limits, before
         self._reader, self._known = reader, known
@@ -227,4 +242,7 @@ def coverage(splits: Mapping[str, Sequence[str]], outcomes: Mapping[str, Outcome
             count[outcome.reason] += 1
             count["duplicates"] += bool(outcome.picture) and first.setdefault(outcome.checksum, name) != name
         counts[split] = count
-    return {"splits": counts, "missing": {name: str(outcome) for name, outcome in outcomes.items() if not outcome.picture}}
+    return {
+        "splits": counts,
+        "missing": {name: str(outcome) for name, outcome in outcomes.items() if not outcome.picture},
+    }

@@ -60,9 +60,15 @@ class Findings:
 
 def fault_of_pair(row: Any) -> str:
     """Reason why a row of captions cannot be read; "" if it can."""
-    if not isinstance(row, dict) or not isinstance(row.get("candidate"), str) or not isinstance(row.get("captions"), list):
+    if (
+        not isinstance(row, dict)
+        or not isinstance(row.get("candidate"), str)
+        or not isinstance(row.get("captions"), list)
+    ):
         return f'expected {{"target", "candidate", "captions"}}, found {row!r}'[:200]
-    if not isinstance(row.get("target", ""), str) or not all(isinstance(text, str) for text in row["captions"]):
+    if not isinstance(row.get("target", ""), str) or not all(
+        isinstance(text, str) for text in row["captions"]
+    ):
         return f"expected target and captions as text, found {row!r}"[:200]
     return ""
 
@@ -73,12 +79,18 @@ def fault_of_labels(lists: Any) -> str:
         return "unusable label rows: not 6, 12 or 18 lists"
     if not all(isinstance(words, list) and all(isinstance(word, str) for word in words) for words in lists):
         return "unusable label rows: not lists of words"
-    return "label rows with 12 or 18 lists, which are merged when read" if len(lists) > ATTRIBUTE_LISTS else ""
+    return (
+        "label rows with 12 or 18 lists, which are merged when read" if len(lists) > ATTRIBUTE_LISTS else ""
+    )
 
 
 def fault_of_title(row: Any) -> str:
     """Kind of finding for a row of titles; "" if the row is valid. The title is optional."""
-    return "" if isinstance(row, dict) and isinstance(row.get("title") or "", str) else "title rows that cannot be read"
+    return (
+        ""
+        if isinstance(row, dict) and isinstance(row.get("title") or "", str)
+        else "title rows that cannot be read"
+    )
 
 
 def _printable(text: str) -> str:

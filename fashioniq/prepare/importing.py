@@ -56,7 +56,14 @@ class ImportReport:
 
 
 def import_catalog(
-    source: Source, out: Path, category: str, *, seed: int = 0, max_gigabytes: float = 20.0, workers: int = 0, tell: Progress = lambda *_: None
+    source: Source,
+    out: Path,
+    category: str,
+    *,
+    seed: int = 0,
+    max_gigabytes: float = 20.0,
+    workers: int = 0,
+    tell: Progress = lambda *_: None,
 ) -> ImportReport:
     """Import a retailer's products as a category of the Fashion IQ folder `out`.
 
@@ -71,10 +78,17 @@ def import_catalog(
         before = _made_before(out, category)
         folder, skipped = _folder(source.images, work, max_gigabytes * 1e9)
         pictures = Pictures(folder, None if source.picture else category) if folder else None
-        listings = listings_of_pictures(pictures) if pictures and not source.table else listings_of_table(source, rows, ids, pictures)
+        listings = (
+            listings_of_pictures(pictures)
+            if pictures and not source.table
+            else listings_of_table(source, rows, ids, pictures)
+        )
         wanted = [listing for listing in listings if not listing.reason]
         picked, failures = _download(wanted, downloads, tell) if downloads else _read(wanted, workers, tell)
-        listings = [listing if listing.reason else replace(listing, reason=failures.get(listing.id, "")) for listing in listings]
+        listings = [
+            listing if listing.reason else replace(listing, reason=failures.get(listing.id, ""))
+            for listing in listings
+        ]
         products = [listing for listing in listings if not listing.reason]
         reasons = _counts(listing.reason for listing in listings if listing.reason)
         _check_enough(len(products), reasons, source)
@@ -86,9 +100,15 @@ def import_catalog(
             sum(picked[product.id] != product.files[0] for product in products if product.files),
             differing=differing, downloads=downloads,
         )  # fmt: skip
-        dropped = [{**listing.place, "id": listing.id, "reason": listing.reason} for listing in listings if listing.reason]
+        dropped = [
+            {**listing.place, "id": listing.id, "reason": listing.reason}
+            for listing in listings
+            if listing.reason
+        ]
         dropped += [{"file": name, "reason": f"not unpacked: {reason}"} for name, reason in skipped.items()]
-        _write_about(work / "made", out, category, dropped, {**before, category: _about(source, seed, report)})
+        _write_about(
+            work / "made", out, category, dropped, {**before, category: _about(source, seed, report)}
+        )
         move_in(work, out)
     return report
 
@@ -97,11 +117,17 @@ def _made_before(out: Path, category: str) -> dict[str, Any]:
     """Categories described in catalog.json of an existing `out`; empty for a new folder."""
     if not out.exists():
         return {}
-    about = read_json(out / "catalog.json", "the catalog's description", dict) if (out / "catalog.json").is_file() else {}
+    about = (
+        read_json(out / "catalog.json", "the catalog's description", dict)
+        if (out / "catalog.json").is_file()
+        else {}
+    )
     if about.get("made_by") != MADE_BY or not isinstance(about.get("categories"), dict):
         raise UserError(f"{out} exists and was not made by `{MADE_BY}`: give a new folder")
     if category in about["categories"]:
-        raise UserError(f"{out} already has the category {category!r}: give a new folder, or remove this one first")
+        raise UserError(
+            f"{out} already has the category {category!r}: give a new folder, or remove this one first"
+        )
     return about["categories"]
 
 
@@ -116,22 +142,33 @@ def _folder(images: Path | None, work: Path, most_bytes: float) -> tuple[Path | 
     return work / "pictures", unpack(images, work / "pictures", most_bytes)
 
 
-def _read(listings: Sequence[Listing], workers: int, tell: Progress) -> tuple[dict[str, Path], dict[str, str]]:
+def _read(
+    listings: Sequence[Listing], workers: int, tell: Progress
+) -> tuple[dict[str, Path], dict[str, str]]:
     files = {listing.id: listing.files for listing in listings}
     picked, failures = first_readable(files, workers, lambda done, all: tell("pictures read", done, all))
     return picked, {id: f"unreadable picture: {reason}" for id, reason in failures.items()}
 
 
-def _download(listings: Sequence[Listing], folder: Path, tell: Progress) -> tuple[dict[str, Path], dict[str, str]]:
+def _download(
+    listings: Sequence[Listing], folder: Path, tell: Progress
+) -> tuple[dict[str, Path], dict[str, str]]:
     """Download the pictures; the result is that of `_read`.
 
     A file is named by the hash of its addresses, so that files of an earlier run are reused only for the same
     addresses.
     """
-    names = {listing.id: hashlib.sha256("|".join(listing.addresses).encode()).hexdigest()[:16] for listing in listings}
+    names = {
+        listing.id: hashlib.sha256("|".join(listing.addresses).encode()).hexdigest()[:16]
+        for listing in listings
+    }
     asked = {names[listing.id]: listing.addresses for listing in listings}
     done = count(1)
-    outcomes = download(asked, folder, tell=lambda *_: tell("pictures downloaded", next(done), len(asked))) if asked else {}
+    outcomes = (
+        download(asked, folder, tell=lambda *_: tell("pictures downloaded", next(done), len(asked)))
+        if asked
+        else {}
+    )
     picked: dict[str, Path] = {}
     failures: dict[str, str] = {}
     for id, name in names.items():
@@ -149,7 +186,11 @@ def _counts(reasons: Iterable[str]) -> dict[str, int]:
 
 def _check_enough(products: int, reasons: Mapping[str, int], source: Source) -> None:
     if not products and "no picture" in reasons:
-        expected = f"the files that {source.picture!r} names" if source.picture else f"{source.images}/<{source.id}>.jpg, .png, .jpeg or .webp"
+        expected = (
+            f"the files that {source.picture!r} names"
+            if source.picture
+            else f"{source.images}/<{source.id}>.jpg, .png, .jpeg or .webp"
+        )
         raise UserError(f"no row has a picture: expected {expected}, in this folder or a subfolder")
     if products < FEWEST_PRODUCTS:
         dropped = ", ".join(f"{number} with {reason}" for reason, number in reasons.items()) or "none"
@@ -171,11 +212,25 @@ def _about(source: Source, seed: int, report: ImportReport) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _write_about(made: Path, out: Path, category: str, dropped: list[dict[str, Any]], categories: dict[str, Any]) -> None:
-    earlier = read_json(out / "dropped.json", "the list of dropped products", dict) if (out / "dropped.json").exists() else {}
-    write_json(made / "dropped.json", {**earlier, category: [{key: _writable(value) for key, value in entry.items()} for entry in dropped]})
-    captions = CAPTIONS if any(about.get("differing_pairs", 1) for about in categories.values()) else NO_CAPTIONS
-    write_json(made / "catalog.json", {"made_by": MADE_BY, "pictures": "photographs", "captions": captions, "categories": categories})
+def _write_about(
+    made: Path, out: Path, category: str, dropped: list[dict[str, Any]], categories: dict[str, Any]
+) -> None:
+    earlier = (
+        read_json(out / "dropped.json", "the list of dropped products", dict)
+        if (out / "dropped.json").exists()
+        else {}
+    )
+    write_json(
+        made / "dropped.json",
+        {**earlier, category: [{key: _writable(value) for key, value in entry.items()} for entry in dropped]},
+    )
+    captions = (
+        CAPTIONS if any(about.get("differing_pairs", 1) for about in categories.values()) else NO_CAPTIONS
+    )
+    write_json(
+        made / "catalog.json",
+        {"made_by": MADE_BY, "pictures": "photographs", "captions": captions, "categories": categories},
+    )
 
 
 def _writable(value: Any) -> Any:

@@ -37,13 +37,19 @@ class Source:
     group: str | None = None
 
     def __post_init__(self) -> None:
-        given = [name for name in ("id", "title", "picture", "url", "where", "attributes", "group") if getattr(self, name) not in (None, (), [])]
+        given = [
+            name
+            for name in ("id", "title", "picture", "url", "where", "attributes", "group")
+            if getattr(self, name) not in (None, (), [])
+        ]
         if not self.table and given:
             raise UserError(f"--{given[0]} refers to a column: give the table with --table")
         if self.table and not self.id:
             raise UserError("--table needs --id, the column with the product ids")
         if (self.images is None) == (self.url is None):
-            raise UserError("expected either --images, a folder or archive of pictures, or --url, a column of --table")
+            raise UserError(
+                "expected either --images, a folder or archive of pictures, or --url, a column of --table"
+            )
         if self.picture and self.url:
             raise UserError("--picture refers to files in --images: it cannot be combined with --url")
 
@@ -74,12 +80,25 @@ def listings_of_pictures(pictures: Pictures) -> list[Listing]:
     for path, folder in pictures.files.items():
         name, title = "-".join([*filter(None, folder.split("/")), path.stem]), title_of(folder, path.stem)
         place = {"file": f"{folder}/{path.name}" if folder else path.name}
-        listings.append(Listing(place, name, _unfit(name, seen), title, name, values={}, labels=find_attributes(title), files=[path]))
+        listings.append(
+            Listing(
+                place,
+                name,
+                _unfit(name, seen),
+                title,
+                name,
+                values={},
+                labels=find_attributes(title),
+                files=[path],
+            )
+        )
         seen.add(name)
     return listings
 
 
-def listings_of_table(source: Source, rows: Sequence[Row], ids: Collection[str], pictures: Pictures | None) -> list[Listing]:
+def listings_of_table(
+    source: Source, rows: Sequence[Row], ids: Collection[str], pictures: Pictures | None
+) -> list[Listing]:
     """One product per row, with files among `pictures` or with addresses. `ids` are all ids in the table."""
     listings = []
     seen: set[str] = set()
@@ -90,10 +109,16 @@ def listings_of_table(source: Source, rows: Sequence[Row], ids: Collection[str],
         reason = row.reason or _unfit(name, seen)
         seen.add(name)
         if not reason and pictures:
-            files, reason = _files(name, row.values[source.picture] if source.picture else None, pictures, ids)
+            files, reason = _files(
+                name, row.values[source.picture] if source.picture else None, pictures, ids
+            )
         elif not reason:
             addresses, reason = _addresses(row.values[source.url or ""])
-        listings.append(_listing(source, row, name, files, addresses) if not reason else Listing({"line": row.line}, name, reason))
+        listings.append(
+            _listing(source, row, name, files, addresses)
+            if not reason
+            else Listing({"line": row.line}, name, reason)
+        )
     return listings
 
 
@@ -152,7 +177,11 @@ def _files(name: str, named: str | None, pictures: Pictures, ids: Collection[str
         clear = all(len(paths) < 2 for paths in found)
     if not files:
         return [], "no picture" + (f": {named}" if named else "")
-    return (files, "") if clear else ([], f"several pictures: {', '.join(str(path.relative_to(pictures.folder)) for path in files)}")
+    return (
+        (files, "")
+        if clear
+        else ([], f"several pictures: {', '.join(str(path.relative_to(pictures.folder)) for path in files)}")
+    )
 
 
 def _addresses(text: str) -> tuple[list[str], str]:
@@ -182,9 +211,22 @@ def _known(value: str) -> str:
 def _listing(source: Source, row: Row, name: str, files: list[Path], addresses: list[str]) -> Listing:
     title = _known(row.values[source.title]) if source.title else ""
     labels = find_attributes(title)
-    kept = {column: row.values.get(column, "") for column in (*source.attributes, *filter(None, (source.group,)), *TEXTS)}
+    kept = {
+        column: row.values.get(column, "")
+        for column in (*source.attributes, *filter(None, (source.group,)), *TEXTS)
+    }
     kept = {column: value for column, value in kept.items() if _known(value)}
     for value in (value for column in source.attributes for value in values_of(kept, column)):
         add_word(labels, *place_value(value))
     group = kept.get(source.group, "") if source.group else ""
-    return Listing({"line": row.line}, name, "", title, group or name, values=kept, labels=labels, files=files, addresses=addresses)
+    return Listing(
+        {"line": row.line},
+        name,
+        "",
+        title,
+        group or name,
+        values=kept,
+        labels=labels,
+        files=files,
+        addresses=addresses,
+    )

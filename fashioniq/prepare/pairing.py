@@ -42,7 +42,9 @@ def reference_pairs(titles: Sequence[str], per_target: int = 1) -> np.ndarray:
     rows = np.arange(len(titles))
     for share in _FREQUENT:
         search = _Search(weights, max(share * len(titles), 1), per_target)
-        rows = np.array([row for block in search.blocks(rows) for row in search.fill(references, block)], dtype=np.int64)
+        rows = np.array(
+            [row for block in search.blocks(rows) for row in search.fill(references, block)], dtype=np.int64
+        )
     return references
 
 
@@ -54,7 +56,9 @@ class _Search:
 
         titles_with = weights.getnnz(axis=0)
         rare = titles_with <= limit
-        has_word = csr_matrix((np.ones(weights.nnz, dtype=bool), weights.indices, weights.indptr), weights.shape)
+        has_word = csr_matrix(
+            (np.ones(weights.nnz, dtype=bool), weights.indices, weights.indptr), weights.shape
+        )
         self.per_target = per_target
         self.rare, self.frequent = weights[:, rare], weights[:, ~rare]
         self.has_rare = has_word[:, rare].T.tocsr().astype(weights.dtype)  # word × title

@@ -32,7 +32,9 @@ class Pictures:
         try:
             self.files = _find(folder, (category, file_name(category)) if category else ())
         except OSError as error:
-            raise UserError(f"cannot read the folder of pictures {error.filename or folder}: {error.strerror}") from error
+            raise UserError(
+                f"cannot read the folder of pictures {error.filename or folder}: {error.strerror}"
+            ) from error
         self._by_name: dict[str, list[Path]] = defaultdict(list)
         self._by_id: dict[str, list[Path]] = defaultdict(list)
         self._numbered: dict[str, list[tuple[int, Path]]] = defaultdict(list)
@@ -84,7 +86,9 @@ def _find(folder: Path, own: Container[str]) -> dict[Path, str]:
 
 def _look_into(folder: Path) -> tuple[list[Path], list[Path]]:
     """Folders and pictures in a folder, sorted by name."""
-    entries = sorted((path for path in folder.iterdir() if not is_hidden(path.name)), key=lambda path: path.name)
+    entries = sorted(
+        (path for path in folder.iterdir() if not is_hidden(path.name)), key=lambda path: path.name
+    )
     pictures = [path for path in entries if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file()]
     return [path for path in entries if path.is_dir()], pictures
 
@@ -95,7 +99,9 @@ def title_of(folder: str, stem: str) -> str:
     return words if any(char.isalpha() for char in words) else ""
 
 
-def first_readable(files: Mapping[str, Sequence[Path]], workers: int, tell: Callable[[int, int], None]) -> tuple[dict[str, Path], dict[str, str]]:
+def first_readable(
+    files: Mapping[str, Sequence[Path]], workers: int, tell: Callable[[int, int], None]
+) -> tuple[dict[str, Path], dict[str, str]]:
     """First readable picture of each product, and the reasons for products without one.
 
     `tell` is called with the number of products processed and the total.
@@ -116,7 +122,9 @@ def first_readable(files: Mapping[str, Sequence[Path]], workers: int, tell: Call
                     done += 1
                     tell(done, len(files))
             turn += 1
-            waiting = {name: paths for name, paths in waiting.items() if name not in picked and len(paths) > turn}
+            waiting = {
+                name: paths for name, paths in waiting.items() if name not in picked and len(paths) > turn
+            }
     return picked, {name: "; ".join(parts) for name, parts in reasons.items() if name not in picked}
 
 

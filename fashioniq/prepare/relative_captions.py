@@ -43,7 +43,10 @@ class _Fact:
     denied: bool = False
 
 
-_SAME, _DIFFERENT = ("looks the same", "very similar to this one"), ("looks different", "not quite like this one")
+_SAME, _DIFFERENT = (
+    ("looks the same", "very similar to this one"),
+    ("looks different", "not quite like this one"),
+)
 # user feedback has up to 8 words; values of more than 3 words are not used
 _USUAL_WORDS, _MOST_WORDS, _SPEAKABLE = 8, 12, 3
 
@@ -113,7 +116,9 @@ def _on_scale(family: str, before: dict[str, Group], after: dict[str, Group]) ->
     if family not in _SCALES or not before:
         return None
     verb, less, more, levels = _SCALES[family]
-    ranks = [{rank for rank, level in enumerate(levels) if words.keys() <= level} for words in (before, after)]
+    ranks = [
+        {rank for rank, level in enumerate(levels) if words.keys() <= level} for words in (before, after)
+    ]
     if not all(ranks) or ranks[0] == ranks[1]:
         return None
     return _Fact(verb, more if max(ranks[1]) > max(ranks[0]) else less)

@@ -44,10 +44,17 @@ def move_in(work: Path, out: Path) -> None:
     if not out.exists():
         made.rename(out)
         return
-    names = [str(path.relative_to(made)) for folder in made.iterdir() if folder.is_dir() for path in sorted(folder.iterdir())]
+    names = [
+        str(path.relative_to(made))
+        for folder in made.iterdir()
+        if folder.is_dir()
+        for path in sorted(folder.iterdir())
+    ]
     for name in names:
         if (out / name).exists():
-            raise UserError(f"{out / name} exists, but {out / LAST} does not list its category: remove it and run again")
+            raise UserError(
+                f"{out / name} exists, but {out / LAST} does not list its category: remove it and run again"
+            )
     if (out / _REPLACED).exists():
         shutil.copyfile(out / _REPLACED, work / _REPLACED)
     write_json(work / "moving.json", names)

@@ -52,7 +52,9 @@ def _present(path: Path, names: Sequence[str], needed: Sequence[str], wanted: Se
         if column not in names:
             raise UserError(f"{path} has no column {column!r}: found {', '.join(names) or 'an empty file'}")
         if names.count(column) > 1:
-            raise UserError(f"{path} has the column {column!r} {names.count(column)} times: rename all but one")
+            raise UserError(
+                f"{path} has the column {column!r} {names.count(column)} times: rename all but one"
+            )
     return list(dict.fromkeys([*needed, *(column for column in wanted if names.count(column) == 1)]))
 
 
@@ -74,7 +76,9 @@ def _read_csv(path: Path, needed: Sequence[str], wanted: Sequence[str]) -> Itera
                 yield Row(first, {}, f"unreadable row: {error}{lost}")
                 continue
             if len(fields) == len(names):
-                yield Row(first, {column: fields[position].strip() for column, position in position_of.items()})
+                yield Row(
+                    first, {column: fields[position].strip() for column, position in position_of.items()}
+                )
             elif fields:
                 yield Row(first, {}, f"unreadable row: expected {len(names)} fields, found {len(fields)}")
 
@@ -103,7 +107,11 @@ def _read_parquet(path: Path, needed: Sequence[str], wanted: Sequence[str]) -> I
     try:
         with ParquetFile(path) as file:
             schema = file.schema_arrow
-            flat = [name for name in wanted if schema.names.count(name) == 1 and not pyarrow.types.is_nested(schema.field(name).type)]
+            flat = [
+                name
+                for name in wanted
+                if schema.names.count(name) == 1 and not pyarrow.types.is_nested(schema.field(name).type)
+            ]
             columns = _present(path, schema.names, needed, flat)
             for column in columns:
                 if pyarrow.types.is_nested(kind := schema.field(column).type):
@@ -120,7 +128,9 @@ def _read_parquet(path: Path, needed: Sequence[str], wanted: Sequence[str]) -> I
     # the last two for dates that Python lacks
     except (pyarrow.ArrowException, ValueError, OverflowError) as error:
         reason = " ".join(str(error).split())[:160]
-        raise UserError(f"{path} is not valid Parquet ({reason}): download or create the file again") from error
+        raise UserError(
+            f"{path} is not valid Parquet ({reason}): download or create the file again"
+        ) from error
 
 
 def _read_json_lines(path: Path, needed: Sequence[str], wanted: Sequence[str]) -> Iterator[Row]:
@@ -133,7 +143,10 @@ def _read_json_lines(path: Path, needed: Sequence[str], wanted: Sequence[str]) -
             try:
                 row = _object(content)
                 names.update(dict.fromkeys(row))
-                values = {column: _flat(column, row.get(column)) for column in (*needed, *(name for name in wanted if name in row))}
+                values = {
+                    column: _flat(column, row.get(column))
+                    for column in (*needed, *(name for name in wanted if name in row))
+                }
             except ValueError as error:
                 dropped += 1
                 yield Row(line, {}, f"unreadable row: {error}")

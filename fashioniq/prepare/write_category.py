@@ -39,18 +39,36 @@ def divide(products: Sequence[Listing], seed: int) -> dict[str, list[Listing]]:
     return splits
 
 
-def write_category(folder: Path, category: str, splits: Mapping[str, Sequence[Listing]], pictures: Mapping[str, Path], seed: int) -> int:
+def write_category(
+    folder: Path,
+    category: str,
+    splits: Mapping[str, Sequence[Listing]],
+    pictures: Mapping[str, Path],
+    seed: int,
+) -> int:
     """Write the files of a category; return the number of pairs whose labels differ.
 
     If no labels differ, no captions are written, because they would all be the same.
     """
     name = file_name(category)
-    pairs = {split: list(zip(products, _references(products), strict=True)) for split, products in splits.items()}
-    differing = sum(can_tell_apart(reference.labels, target.labels) for split_pairs in pairs.values() for target, reference in split_pairs)
+    pairs = {
+        split: list(zip(products, _references(products), strict=True)) for split, products in splits.items()
+    }
+    differing = sum(
+        can_tell_apart(reference.labels, target.labels)
+        for split_pairs in pairs.values()
+        for target, reference in split_pairs
+    )
     for split, products in splits.items():
         titles = {product.id: {**product.values, "title": product.title} for product in products}
-        write_json(folder / "image_splits" / f"split.{name}.{split}.json", [product.id for product in products])
-        write_json(folder / "attributes" / f"asin2attr.{name}.{split}.json", {product.id: product.labels for product in products}, indent=None)
+        write_json(
+            folder / "image_splits" / f"split.{name}.{split}.json", [product.id for product in products]
+        )
+        write_json(
+            folder / "attributes" / f"asin2attr.{name}.{split}.json",
+            {product.id: product.labels for product in products},
+            indent=None,
+        )
         write_json(folder / "titles" / f"{name}.{split}.json", titles)
         if differing:
             captioned = [_captioned(target, reference, split, seed) for target, reference in pairs[split]]
@@ -63,8 +81,12 @@ def write_category(folder: Path, category: str, splits: Mapping[str, Sequence[Li
 
 
 def _captioned(target: Listing, reference: Listing, split: str, seed: int) -> dict[str, Any]:
-    captions = describe_difference(reference.labels, target.labels, _number(json.dumps([seed, reference.id, target.id])))
-    names = {"candidate": reference.id} if split == "test" else {"target": target.id, "candidate": reference.id}
+    captions = describe_difference(
+        reference.labels, target.labels, _number(json.dumps([seed, reference.id, target.id]))
+    )
+    names = (
+        {"candidate": reference.id} if split == "test" else {"target": target.id, "candidate": reference.id}
+    )
     return {**names, "captions": list(captions)}
 
 
@@ -78,8 +100,12 @@ def _references(products: Sequence[Listing]) -> list[Listing]:
         return [*products[1:], products[0]]
     references = []
     for own, positions in enumerate(reference_pairs(titles, _NEAREST).tolist()):
-        near = [products[position] for position in positions if position >= 0] or [products[(own + 1) % len(products)]]
-        references.append(next((other for other in near if can_tell_apart(other.labels, products[own].labels)), near[0]))
+        near = [products[position] for position in positions if position >= 0] or [
+            products[(own + 1) % len(products)]
+        ]
+        references.append(
+            next((other for other in near if can_tell_apart(other.labels, products[own].labels)), near[0])
+        )
     return references
 
 

@@ -86,7 +86,13 @@ class Cell(NamedTuple):
     predicted: list[str]
 
 
-_CELLS_PER_ROW, _SIDE, _GAP, _ROW, _TEXT = 3, 176, 14, 18, 128  # pixels: picture side, gap, line height, column width
+_CELLS_PER_ROW, _SIDE, _GAP, _ROW, _TEXT = (
+    3,
+    176,
+    14,
+    18,
+    128,
+)  # pixels: picture side, gap, line height, column width
 _HEAD = 44  # pixels: height of the title
 
 
@@ -116,7 +122,9 @@ def _draw_cell(sheet: Image.Image, draw: ImageDraw.ImageDraw, left: int, top: in
     draw.rectangle((left, top, left + _SIDE - 1, top + _SIDE - 1), outline=_LINE)
     found = set(cell.true) & set(cell.predicted)
     _list_words(draw, left + _SIDE + _GAP, top, "true", cell.true, marked=found, ink=_TEXT_INK)
-    _list_words(draw, left + _SIDE + 2 * _GAP + _TEXT, top, "predicted", cell.predicted, marked=found, ink=_SOFT)
+    _list_words(
+        draw, left + _SIDE + 2 * _GAP + _TEXT, top, "predicted", cell.predicted, marked=found, ink=_SOFT
+    )
 
 
 def _list_words(

@@ -56,9 +56,7 @@ def _letter(number: int) -> str:
 
 def _file(name: str, metrics: dict[str, Any]) -> dict[str, Any]:
     """Values of one dialog file for the template."""
-    rows = [
-        [str(row["round"]), *(rounded(key, row[key]) for key in MEASURES)] for row in metrics["rounds"]
-    ]
+    rows = [[str(row["round"]), *(rounded(key, row[key]) for key in MEASURES)] for row in metrics["rounds"]]
     return {"name": name, "metrics": metrics, "cut": metrics.get("cut", [0]), "rows": rows}
 
 
@@ -73,7 +71,9 @@ def _overview(named: Mapping[str, dict[str, Any]]) -> tuple[list[str], list[list
 
 
 def _round_figures(evaluated: Evaluated, letters: Sequence[str]) -> tuple[Plot, Bars]:
-    """Plot and histogram: for several files Hits@10 and final positions, for one its measures and three rounds."""
+    """Plot and histogram: for several files Hits@10 and final positions, for one its measures and three
+    rounds.
+    """
     gallery = evaluated[0][0]["gallery"]
     if len(evaluated) > 1:
         lettered = dict(zip(letters, evaluated, strict=True))
@@ -103,12 +103,12 @@ def _round_groups(
     kinds: list[set[str]] = []
     before = 0
     for number, (metrics, dialogs) in enumerate(evaluated):
-        for title, hint, selected in choose(dialogs, list(range(len(dialogs))), shown // len(evaluated), seed):
+        for title, hint, selected in choose(
+            dialogs, list(range(len(dialogs))), shown // len(evaluated), seed
+        ):
             for row in selected:
                 kinds.append({outcome(dialogs[row]), f"c{number}"})
-                article = dialog_article(
-                    before + row, dialogs[row], metrics["gallery"], products, kinds[-1]
-                )
+                article = dialog_article(before + row, dialogs[row], metrics["gallery"], products, kinds[-1])
                 groups.setdefault(title, Group(title, hint, [])).articles.append(article)
         before += len(dialogs)
     files = {f"c{number}": name for number, name in enumerate(names)}

@@ -76,7 +76,8 @@ def _columns(row: dict[str, Any]) -> list[tuple[str, dict[str, float], dict[str,
 def _header_and_sections(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[list[str]]]]:
     header = ["measure", *NAMES, *(column for column, *_ in _columns(rows[0]))]
     sections = [
-        [[label(name), *(row[key] for key in NAMES), *_cells(row, name)] for row in rows] for name in PAPER_MEASURES
+        [[label(name), *(row[key] for key in NAMES), *_cells(row, name)] for row in rows]
+        for name in PAPER_MEASURES
     ]
     return header, sections
 

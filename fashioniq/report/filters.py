@@ -21,7 +21,9 @@ class Question(NamedTuple):
 
 
 class Filters(NamedTuple):
-    """Rows of buttons, number of articles, and each combination of classes with whether it matches no article."""
+    """Rows of buttons, number of articles, and each combination of classes with whether it matches no
+    article.
+    """
 
     questions: list[Question]
     total: int
@@ -31,14 +33,18 @@ class Filters(NamedTuple):
 def article_filters(facets: Mapping[str, Mapping[str, str]], kinds: Sequence[set[str]]) -> Filters:
     """Filters of articles with the CSS classes `kinds`.
 
-    `facets` maps each question to its choices, {CSS class: label}. A question with a single choice among these
+    `facets` maps each question to its choices, {CSS class: label}. A question with a single choice among
+    these
     articles is left out.
     """
     asked = {text: choices for text, choices in facets.items() if len(set().union(*kinds) & {*choices}) > 1}
     questions = [
         Question(
             text,
-            [Choice(kind, label, sum(kind in classes for classes in kinds)) for kind, label in choices.items()],
+            [
+                Choice(kind, label, sum(kind in classes for classes in kinds))
+                for kind, label in choices.items()
+            ],
         )
         for text, choices in asked.items()
     ]
@@ -46,5 +52,7 @@ def article_filters(facets: Mapping[str, Mapping[str, str]], kinds: Sequence[set
         [kind for kind in picked if kind]
         for picked in product(*(["", *choices] for choices in asked.values()))
     ]
-    picked = [(wanted, not any({*wanted} <= classes for classes in kinds)) for wanted in combinations if wanted]
+    picked = [
+        (wanted, not any({*wanted} <= classes for classes in kinds)) for wanted in combinations if wanted
+    ]
     return Filters(questions, len(kinds), picked)

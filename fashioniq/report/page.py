@@ -17,7 +17,8 @@ def write_dialog_page(
 ) -> None:
     """Write the page of `metrics.json` and its dialogs.
 
-    A quarter of the dialogs shown are the best, a quarter the worst, the others drawn with `seed`; at most 120.
+    A quarter of the dialogs shown are the best, a quarter the worst, the others drawn with `seed`; at most
+    120.
     Products without a readable picture are shown as a card with their title.
     Raises UserError if the page cannot be written.
     """
@@ -71,8 +72,7 @@ def _dialog_groups(
     selected = [row for *_, rows in chosen for row in rows]
     names = sorted({dialogs[row].get("category", "") for row in selected})
     kinds = {
-        row: {outcome(dialogs[row]), f"c{names.index(dialogs[row].get('category', ''))}"}
-        for row in selected
+        row: {outcome(dialogs[row]), f"c{names.index(dialogs[row].get('category', ''))}"} for row in selected
     }
     groups = [
         Group(

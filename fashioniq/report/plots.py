@@ -46,7 +46,9 @@ class _Line(NamedTuple):
 def turn_plot(turns: Sequence[dict[str, Any]]) -> Plot:
     """Line plot of P, R@50 and R@10 in percent over the turns. A measure missing in any turn is left out."""
     styles = (("P", _FIRST, "o"), ("R@50", _THIRD, "s"), ("R@10", _SECOND, "^"))
-    return _line_plot([line for key, colour, marker in styles for line in _line(key, turns, colour=colour, marker=marker)])
+    return _line_plot(
+        [line for key, colour, marker in styles for line in _line(key, turns, colour=colour, marker=marker)]
+    )
 
 
 def versus_plot(first: Sequence[dict[str, Any]], second: Sequence[dict[str, Any]]) -> Plot:
@@ -123,7 +125,9 @@ def _line_plot(lines: Sequence[_Line], unit: str = "turn") -> Plot:
 
 
 class BarRow(NamedTuple):
-    """A range of positions, and per column the number of dialogs with the target there; `near`: in the top ten."""
+    """A range of positions, and per column the number of dialogs with the target there; `near`: in the top
+    ten.
+    """
 
     positions: str
     near: bool
@@ -139,7 +143,10 @@ class Bars(NamedTuple):
 
 
 def rank_histograms(columns: Mapping[str, Sequence[int]], gallery: int) -> Bars:
-    """Histogram of dialogs by position of the target, one column per name. Ranks start at 0, positions at 1."""
+    """Histogram of dialogs by position of the target, one column per name.
+
+    Ranks start at 0, positions at 1.
+    """
     last = max([gallery, *(rank + 1 for ranks in columns.values() for rank in ranks)])
     ends = [step for step in _RANK_STEPS if step < last] + [last]
     starts = [1, *(end + 1 for end in ends[:-1])]

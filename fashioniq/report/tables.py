@@ -68,10 +68,18 @@ def text_table(header: Sequence[str], sections: Sequence[Sequence[Sequence[str]]
 
 
 def print_table(
-    header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1, title: str = "", last: Sequence[str] | None = None
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    left: int = 1,
+    title: str = "",
+    last: Sequence[str] | None = None,
 ) -> None:
-    """Print a table. The first `left` columns are left-aligned, the others right; a line precedes the `last` row."""
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, title=title or None, title_justify="left")
+    """Print a table. The first `left` columns are left-aligned, the others right; a line precedes the `last`
+    row.
+    """
+    table = Table(
+        box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, title=title or None, title_justify="left"
+    )
     for number, name in enumerate(header):
         text = number < left
         table.add_column(name, justify="left" if text else "right", no_wrap=not text, overflow="fold")

@@ -41,11 +41,23 @@ _TITLE_SLEEVES = {
     "strapless": "Strapless", "straps": "Spaghetti Strap", "sleeveless": "Sleeveless",
     "short": "Short Sleeve", "three-quarter": "3/4 Sleeve", "long": "Long Sleeve",
 }  # fmt: skip
-_TITLE_NECKS = {"round": "Crew Neck", "v-neck": "V-Neck", "square": "Square Neck", "collar": "Collared", "turtleneck": "Turtleneck"}
+_TITLE_NECKS = {
+    "round": "Crew Neck",
+    "v-neck": "V-Neck",
+    "square": "Square Neck",
+    "collar": "Collared",
+    "turtleneck": "Turtleneck",
+}
 _TITLE_FITS = {"fitted": "Fitted", "straight": "Straight", "loose": "Loose Fit", "flared": "Flared"}
 
 
-def draw_sample(root: Path, products: int = 1200, size: int = 96, seed: int = 0, categories: Sequence[str] = ("dresses", "shirts", "tops")) -> None:
+def draw_sample(
+    root: Path,
+    products: int = 1200,
+    size: int = 96,
+    seed: int = 0,
+    categories: Sequence[str] = ("dresses", "shirts", "tops"),
+) -> None:
     """Write a Fashion IQ folder of drawn garments: `products` per category, pictures of `size`×`size` pixels.
 
     The sample is determined by the seed. A larger sample starts with the garments of a smaller one. An
@@ -67,12 +79,16 @@ def draw_sample(root: Path, products: int = 1200, size: int = 96, seed: int = 0,
 
 def _checked(products: int, size: int, categories: Sequence[str]) -> list[str]:
     if size < LEAST_SIZE:
-        raise UserError(f"expected a size of at least {LEAST_SIZE} pixels, so that details are visible, found {size}")
+        raise UserError(
+            f"expected a size of at least {LEAST_SIZE} pixels, so that details are visible, found {size}"
+        )
     if products < LEAST_PRODUCTS:
         raise UserError(f"expected at least {LEAST_PRODUCTS} products for three splits, found {products}")
     wanted = list(dict.fromkeys(canonical(name) for name in categories))
     if not wanted or any(name not in FILE_NAMES for name in wanted):
-        raise UserError(f"cannot draw {', '.join(wanted) or 'no category'}: choose from {', '.join(FILE_NAMES)}")
+        raise UserError(
+            f"cannot draw {', '.join(wanted) or 'no category'}: choose from {', '.join(FILE_NAMES)}"
+        )
     return wanted
 
 
@@ -115,13 +131,17 @@ def _write_category(root: Path, category: str, products: int, size: int, seed: i
         garment = random_garment(category, rng)
         splits[_ROUND[number % len(_ROUND)]][name] = garment
         titles[name] = title_of(garment, rng)
-        dialogues[name] = Dialogue(name, question_dialog(garment, random.Random(f"{seed} {category} {number} dialog")))
+        dialogues[name] = Dialogue(
+            name, question_dialog(garment, random.Random(f"{seed} {category} {number} dialog"))
+        )
         draw_garment(garment, size, rng).save(pictures / f"{name}.jpg", quality=90, subsampling=0)
     for split, garments in splits.items():
         write_json(root / "image_splits" / f"split.{file}.{split}.json", list(garments))
         labelled = {name: labels_of(garment) for name, garment in garments.items()}
         write_json(root / "attributes" / f"asin2attr.{file}.{split}.json", labelled, indent=None)
-        write_json(root / "titles" / f"{file}.{split}.json", {name: {"title": titles[name]} for name in garments})
+        write_json(
+            root / "titles" / f"{file}.{split}.json", {name: {"title": titles[name]} for name in garments}
+        )
         write_dialogues(root / "dialogues" / f"{file}.{split}.json", [dialogues[name] for name in garments])
         rows = _captioned_pairs(garments, titles, random.Random(f"{seed} {category} {split}"))
         if split == "test":  # test targets are not published, as in the released files
@@ -136,7 +156,13 @@ def _captioned_pairs(garments: dict[str, Garment], titles: dict[str, str], rng: 
     for position, (reference,) in enumerate(reference_pairs([titles[name] for name in names])):
         if reference >= 0:
             target, candidate = names[position], names[reference]
-            rows.append({"target": target, "candidate": candidate, "captions": two_captions(garments[target], garments[candidate], rng)})
+            rows.append(
+                {
+                    "target": target,
+                    "candidate": candidate,
+                    "captions": two_captions(garments[target], garments[candidate], rng),
+                }
+            )
     rng.shuffle(rows)
     return rows
 
@@ -162,7 +188,11 @@ def labels_of(garment: Garment) -> list[list[str]]:
 
 def title_of(garment: Garment, rng: random.Random) -> str:
     """Title in the style of a shop: a brand, some of the attributes, and typical additions."""
-    wearers = ("Men's", "Mens", "Women's", "") if garment.category == "shirts" else ("Women's", "Women's", "Womens", "Juniors", "")
+    wearers = (
+        ("Men's", "Mens", "Women's", "")
+        if garment.category == "shirts"
+        else ("Women's", "Women's", "Womens", "Juniors", "")
+    )
     colour = rng.choice(COLOUR_WORDS.get(garment.colour, (garment.colour,))).title()
     candidates = (
         (0.75, colour),
@@ -172,12 +202,23 @@ def title_of(garment: Garment, rng: random.Random) -> str:
         (0.5, _TITLE_NECKS.get(garment.neckline, "")),
         (0.3, _TITLE_FITS[garment.fit]),
         (0.3, garment.style.title()),
-        (0.7, {"regular": "", "knee": "Knee Length", "long": "Tunic Length"}.get(garment.length, garment.length.title())),
+        (
+            0.7,
+            {"regular": "", "knee": "Knee Length", "long": "Tunic Length"}.get(
+                garment.length, garment.length.title()
+            ),
+        ),
         (0.6, f"{garment.motif.title()} Print" if garment.motif else ""),
     )
     chosen = [text for share, text in candidates if rng.random() < share]
     words = [rng.choice(_BRANDS), rng.choice(wearers), *chosen, _title_noun(garment, rng)]
-    shown = {"belt": "with Belt", "pocket": "with Pocket", "pockets": "with Pockets", "bow": "with Bow", "ruffles": "with Ruffles"}
+    shown = {
+        "belt": "with Belt",
+        "pocket": "with Pocket",
+        "pockets": "with Pockets",
+        "bow": "with Bow",
+        "ruffles": "with Ruffles",
+    }
     extras = [text for name, text in shown.items() if name in garment.details and rng.random() < 0.5][:1]
     fitting = rng.choice(("X-Small", "Small", "Medium", "Large", "X-Large"))
     noise = (f"({fitting})", f", {colour}", f"- Style {rng.randint(1000, 9999)}", "New Arrival", "Plus Size")
@@ -187,9 +228,15 @@ def title_of(garment: Garment, rng: random.Random) -> str:
 
 def _title_noun(garment: Garment, rng: random.Random) -> str:
     if garment.category == "dresses":
-        return rng.choice(("Dress", "Dress", "Dress", "Sundress")) if garment.sleeves in ("straps", "sleeveless") else "Dress"
+        return (
+            rng.choice(("Dress", "Dress", "Dress", "Sundress"))
+            if garment.sleeves in ("straps", "sleeveless")
+            else "Dress"
+        )
     if garment.category == "shirts":
         if garment.neckline == "collar":
-            return {"buttons": "Button Down Shirt", "half buttons": "Polo Shirt"}.get(garment.closure, "Shirt")
+            return {"buttons": "Button Down Shirt", "half buttons": "Polo Shirt"}.get(
+                garment.closure, "Shirt"
+            )
         return "Graphic Tee" if garment.motif else rng.choice(("Shirt", "T-Shirt"))
     return rng.choice(("Top", "Top", "Blouse", "Tunic" if garment.length == "long" else "Tee"))

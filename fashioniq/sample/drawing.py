@@ -42,7 +42,12 @@ def draw_garment(garment: Garment, size: int, rng: random.Random) -> Image.Image
     side = size * OVERSAMPLING
     grey = rng.randint(226, 243)
     ground = (grey + rng.randint(-3, 3), grey + rng.randint(-3, 3), grey + rng.randint(-3, 3))
-    sheet = _Sheet(side, _Look.of(garment, rng), zoom=rng.uniform(0.94, 1.02), shift=(rng.uniform(-2.5, 2.5), rng.uniform(-1.5, 1.5)))
+    sheet = _Sheet(
+        side,
+        _Look.of(garment, rng),
+        zoom=rng.uniform(0.94, 1.02),
+        shift=(rng.uniform(-2.5, 2.5), rng.uniform(-1.5, 1.5)),
+    )
     cut = _cut_of(garment)
     _draw_cloth(sheet, garment, cut, rng)
     _draw_outline(sheet, garment, cut)
@@ -66,8 +71,12 @@ class _Look:
     def of(cls, garment: Garment, rng: random.Random) -> "_Look":
         shade = rng.uniform(-0.07, 0.04)
         towards = WHITE if shade > 0 else BLACK
-        main, second = (_blend(COLOURS[name], towards, abs(shade)) for name in (garment.colour, garment.second))
-        return cls(main, second, _blend(main, WHITE if sum(main) < 240 else BLACK, 0.42), _blend(main, WHITE, 0.45))
+        main, second = (
+            _blend(COLOURS[name], towards, abs(shade)) for name in (garment.colour, garment.second)
+        )
+        return cls(
+            main, second, _blend(main, WHITE if sum(main) < 240 else BLACK, 0.42), _blend(main, WHITE, 0.45)
+        )
 
 
 class _Sheet:
@@ -97,10 +106,14 @@ class _Sheet:
     def dot(self, x: float, y: float, radius: float, colour: Rgb) -> None:
         self._paint.ellipse(self._at([(x - radius, y - radius), (x + radius, y + radius)]), fill=colour)
 
-    def line(self, points: Iterable[Point], colour: Rgb | None = None, width: float = 1.0, close: bool = False) -> None:
+    def line(
+        self, points: Iterable[Point], colour: Rgb | None = None, width: float = 1.0, close: bool = False
+    ) -> None:
         places = self._at(points)
         thick = max(1, round(width * self._scale))
-        self._paint.line(places + places[:1] * close, fill=colour or self.look.line, width=thick, joint="curve")
+        self._paint.line(
+            places + places[:1] * close, fill=colour or self.look.line, width=thick, joint="curve"
+        )
 
 
 def _cut_of(garment: Garment) -> _Cut:
@@ -117,14 +130,32 @@ def _cut_of(garment: Garment) -> _Cut:
         flare = {"mini": 24.0, "knee": 27.0, "maxi": 30.0}[garment.length]
         hem = ({"fitted": 11.0, "straight": 15.5, "flared": flare}[garment.fit], hem_y)
         bell = (waist[0] + (flare - waist[0]) * 0.42, waist[1] + (hem_y - waist[1]) * 0.32)
-        side: tuple[Point, ...] = (waist, {"fitted": (13.0, 47.0), "straight": (14.0, 47.0), "flared": bell}[garment.fit], hem)
+        side: tuple[Point, ...] = (
+            waist,
+            {"fitted": (13.0, 47.0), "straight": (14.0, 47.0), "flared": bell}[garment.fit],
+            hem,
+        )
     else:
         hem_y = {"cropped": 50.0, "regular": 69.0, "long": 89.0}[garment.length]
         waist_y = 44.0 if garment.length == "cropped" else 50.0
         waist = ({"fitted": 14.5, "loose": 22.0, "flared": 14.0}[garment.fit], waist_y)
-        hem = ({"fitted": 17.0, "loose": 25.0, "flared": 22.0 if garment.length == "cropped" else 29.0}[garment.fit], hem_y)
+        hem = (
+            {"fitted": 17.0, "loose": 25.0, "flared": 22.0 if garment.length == "cropped" else 29.0}[
+                garment.fit
+            ],
+            hem_y,
+        )
         side = (waist, hem)
-    return _Cut(top, neck, shoulder, armpit, waist, hem=hem, side=side, bare=garment.sleeves in ("strapless", "straps"))
+    return _Cut(
+        top,
+        neck,
+        shoulder,
+        armpit,
+        waist,
+        hem=hem,
+        side=side,
+        bare=garment.sleeves in ("strapless", "straps"),
+    )
 
 
 def _both(half: Sequence[Point]) -> list[Point]:
@@ -138,7 +169,10 @@ def _mirror(points: Iterable[Point]) -> list[Point]:
 
 def _half_ellipse(x: float, y: float, wide: float, deep: float) -> list[Point]:
     """Lower half of an ellipse, from right to left."""
-    return [(x + wide * math.cos(step / 12 * math.pi), y + deep * math.sin(step / 12 * math.pi)) for step in range(13)]
+    return [
+        (x + wide * math.cos(step / 12 * math.pi), y + deep * math.sin(step / 12 * math.pi))
+        for step in range(13)
+    ]
 
 
 def _box(left: float, top: float, right: float, bottom: float) -> list[Point]:
@@ -165,7 +199,10 @@ def _sleeve(garment: Garment, cut: _Cut) -> list[Point]:
         wide = 4.2 * unit
         wrist = (outer[0] - right * 11 * unit, outer[1] - down * 11 * unit)
         inner_wrist = (wrist[0] - down * width * unit, wrist[1] + right * width * unit)
-        spread = [(outer[0] + down * wide, outer[1] - right * wide), (inner[0] - down * wide, inner[1] + right * wide)]
+        spread = [
+            (outer[0] + down * wide, outer[1] - right * wide),
+            (inner[0] - down * wide, inner[1] + right * wide),
+        ]
         shape = [cut.shoulder, wrist, *spread, inner_wrist, cut.armpit]
     return shape
 
@@ -197,7 +234,15 @@ def _draw_cloth(sheet: _Sheet, garment: Garment, cut: _Cut, rng: random.Random) 
         leaf = COLOURS["green"] if garment.colour != "green" else COLOURS["white"]
         for x, y in grid:
             if (x // 8 + y // 8) % 3:
-                _draw_flower(sheet, x * 1.3 + rng.uniform(-1, 1), y * 1.3 + rng.uniform(-1, 1), 2.0, second, heart=heart, leaf=leaf)
+                _draw_flower(
+                    sheet,
+                    x * 1.3 + rng.uniform(-1, 1),
+                    y * 1.3 + rng.uniform(-1, 1),
+                    2.0,
+                    second,
+                    heart=heart,
+                    leaf=leaf,
+                )
     elif garment.pattern == "chevron":
         for row in range(-1, 12):
             sheet.line([(x, row * 10 + (5.0 if x % 10 else 0.0)) for x in range(-60, 61, 5)], second, 3.4)
@@ -209,12 +254,17 @@ def _draw_cloth(sheet: _Sheet, garment: Garment, cut: _Cut, rng: random.Random) 
     elif garment.fabric == "satin":
         for x in (-0.45, 0.1, 0.5):
             middle = (x * cut.waist[0], cut.waist[1] + 4)
-            above, below = (x * cut.armpit[0] - 1.2, cut.armpit[1] - 3), (x * cut.hem[0] * 1.1, cut.hem[1] - 5)
+            above, below = (
+                (x * cut.armpit[0] - 1.2, cut.armpit[1] - 3),
+                (x * cut.hem[0] * 1.1, cut.hem[1] - 5),
+            )
             sheet.fill([above, middle, below, (middle[0] - 2.6, middle[1])], look.shine)
 
 
 def _draw_flower(sheet: _Sheet, x: float, y: float, petal: float, colour: Rgb, heart: Rgb, leaf: Rgb) -> None:
-    sheet.fill([(x + petal, y + petal), (x + petal * 2.9, y + petal * 1.2), (x + petal * 1.9, y + petal * 2.5)], leaf)
+    sheet.fill(
+        [(x + petal, y + petal), (x + petal * 2.9, y + petal * 1.2), (x + petal * 1.9, y + petal * 2.5)], leaf
+    )
     for number in range(5):
         angle = math.tau * number / 5 - math.pi / 2
         sheet.dot(x + petal * 1.15 * math.cos(angle), y + petal * 1.15 * math.sin(angle), petal, colour)
@@ -253,7 +303,9 @@ def _draw_hem(sheet: _Sheet, cut: _Cut, lace: bool) -> None:
     depth = 3.0 if lace else 6.0
     number = max(2, round(2 * cut.hem[0] / step))
     step = 2 * cut.hem[0] / number
-    colour = _blend(sheet.look.main, WHITE if sum(sheet.look.main) < 620 else (150, 120, 110), 0.6 if lace else 0.2)
+    colour = _blend(
+        sheet.look.main, WHITE if sum(sheet.look.main) < 620 else (150, 120, 110), 0.6 if lace else 0.2
+    )
     band = _box(-cut.hem[0], cut.hem[1] - depth, cut.hem[0], cut.hem[1] + 2)
     sheet.fill(band, colour)
     sheet.line(band[:2], width=0.8)
@@ -297,7 +349,12 @@ def _draw_neckline(sheet: _Sheet, garment: Garment, cut: _Cut) -> None:
         sheet.line(shape, width=1.1, close=True)
         sheet.line([(-neck * 0.9, top - 3), (neck * 0.9, top - 3)], width=0.7)
     if garment.neckline == "collar":
-        flap = [(neck * 0.62, top - 2.6), (neck * 1.25, top + 2), (neck * 1.1, top + neck * 1.35), (0.4, top + neck)]
+        flap = [
+            (neck * 0.62, top - 2.6),
+            (neck * 1.25, top + 2),
+            (neck * 1.1, top + neck * 1.35),
+            (0.4, top + neck),
+        ]
         for shape in (flap, _mirror(flap)):
             sheet.add(shape)
             sheet.fill(shape, edge if "trim" in garment.details else _blend(look.main, look.line, 0.18))
@@ -306,7 +363,12 @@ def _draw_neckline(sheet: _Sheet, garment: Garment, cut: _Cut) -> None:
 
 def _draw_front(sheet: _Sheet, garment: Garment, cut: _Cut) -> None:
     dress, look = garment.category == "dresses", sheet.look
-    depths = {"round": cut.neck, "v-neck": 16 if dress else 21, "square": 9 if dress else 12, "collar": cut.neck}
+    depths = {
+        "round": cut.neck,
+        "v-neck": 16 if dress else 21,
+        "square": 9 if dress else 12,
+        "collar": cut.neck,
+    }
     start = cut.top + depths.get(garment.neckline, 0)
     if cut.bare:
         start = cut.armpit[1] + (7 if garment.neckline == "v-neck" else -2)
@@ -318,7 +380,12 @@ def _draw_front(sheet: _Sheet, garment: Garment, cut: _Cut) -> None:
         for x in (-9.6, 3.4):
             _draw_pocket(sheet, _box(x, 43, x + 6.2, 50))
     if garment.motif:
-        _draw_motif(sheet, garment.motif, max(cut.armpit[1] + (6 if not dress else 4), start + 8), 7.0 if dress else 9.0)
+        _draw_motif(
+            sheet,
+            garment.motif,
+            max(cut.armpit[1] + (6 if not dress else 4), start + 8),
+            7.0 if dress else 9.0,
+        )
     if "belt" in garment.details:
         belt = look.second if garment.pattern != "color block" else look.line
         buckle = COLOURS["yellow" if garment.second != "yellow" else "black"]
@@ -369,12 +436,21 @@ def _draw_motif(sheet: _Sheet, motif: str, y: float, radius: float) -> None:
     if motif == "heart":
         for x in (-radius * 0.48, radius * 0.48):
             sheet.dot(x, y - radius * 0.3, radius * 0.54, colour)
-        sheet.fill([(-radius * 0.97, y - 0.08 * radius), (radius * 0.97, y - 0.08 * radius), (0, y + radius)], colour)
+        sheet.fill(
+            [(-radius * 0.97, y - 0.08 * radius), (radius * 0.97, y - 0.08 * radius), (0, y + radius)], colour
+        )
     elif motif == "star":
-        corners = [(radius * (1.1 if corner % 2 == 0 else 0.45), math.tau * corner / 10 - math.pi / 2) for corner in range(10)]
-        sheet.fill([(reach * math.cos(angle), y + reach * math.sin(angle)) for reach, angle in corners], colour)
+        corners = [
+            (radius * (1.1 if corner % 2 == 0 else 0.45), math.tau * corner / 10 - math.pi / 2)
+            for corner in range(10)
+        ]
+        sheet.fill(
+            [(reach * math.cos(angle), y + reach * math.sin(angle)) for reach, angle in corners], colour
+        )
     elif motif == "diamond":
-        sheet.fill([(0, y - radius * 1.2), (radius * 0.8, y), (0, y + radius * 1.2), (-radius * 0.8, y)], colour)
+        sheet.fill(
+            [(0, y - radius * 1.2), (radius * 0.8, y), (0, y + radius * 1.2), (-radius * 0.8, y)], colour
+        )
     elif motif == "circle":
         sheet.dot(0, y, radius, colour)
         sheet.dot(0, y, radius * 0.55, main)
@@ -382,7 +458,9 @@ def _draw_motif(sheet: _Sheet, motif: str, y: float, radius: float) -> None:
         for left, strokes in zip((-1.45, -0.45, 0.55), _HEY, strict=True):
             for x, down, to_x, to_down in strokes:
                 places = [(left + 0.8 * x, down - 1), (left + 0.8 * to_x, to_down - 1)]
-                sheet.line([(radius * 0.8 * across, y + radius * 0.6 * row) for across, row in places], colour, 1.9)
+                sheet.line(
+                    [(radius * 0.8 * across, y + radius * 0.6 * row) for across, row in places], colour, 1.9
+                )
 
 
 def _blend(colour: Rgb, other: Rgb, share: float) -> Rgb:

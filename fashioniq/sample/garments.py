@@ -11,12 +11,43 @@ COLOURS: dict[str, Rgb] = {
     "blue": (96, 168, 236), "red": (206, 28, 40), "pink": (248, 150, 190), "green": (34, 136, 70),
     "yellow": (250, 214, 44), "orange": (242, 124, 28), "purple": (124, 52, 158), "brown": (116, 70, 36),
 }  # fmt: skip
-COVERED_BY_SECOND = {"striped": 0.45, "plaid": 0.4, "polka dot": 0.2, "floral": 0.25, "chevron": 0.4, "color block": 0.5}
+COVERED_BY_SECOND = {
+    "striped": 0.45,
+    "plaid": 0.4,
+    "polka dot": 0.2,
+    "floral": 0.25,
+    "chevron": 0.4,
+    "color block": 0.5,
+}
 
 _PATTERNS = {
-    "dresses": {"solid": 42, "striped": 12, "floral": 17, "polka dot": 13, "plaid": 4, "chevron": 6, "color block": 6},
-    "shirts": {"solid": 42, "striped": 20, "floral": 5, "polka dot": 6, "plaid": 20, "chevron": 3, "color block": 4},
-    "tops": {"solid": 46, "striped": 16, "floral": 12, "polka dot": 10, "plaid": 4, "chevron": 6, "color block": 6},
+    "dresses": {
+        "solid": 42,
+        "striped": 12,
+        "floral": 17,
+        "polka dot": 13,
+        "plaid": 4,
+        "chevron": 6,
+        "color block": 6,
+    },
+    "shirts": {
+        "solid": 42,
+        "striped": 20,
+        "floral": 5,
+        "polka dot": 6,
+        "plaid": 20,
+        "chevron": 3,
+        "color block": 4,
+    },
+    "tops": {
+        "solid": 46,
+        "striped": 16,
+        "floral": 12,
+        "polka dot": 10,
+        "plaid": 4,
+        "chevron": 6,
+        "color block": 6,
+    },
 }
 _SLEEVES = {
     "dresses": {"strapless": 8, "straps": 16, "sleeveless": 30, "short": 20, "three-quarter": 8, "long": 18},
@@ -101,7 +132,9 @@ def random_garment(category: str, rng: random.Random) -> Garment:
     fabric = rng.choice(_FABRICS[category])
     if fabric == "lace":
         details.discard("ruffles")
-    styles = _fitting_styles(pattern, sleeves, neckline, length, fabric, closed=bool(closure), printed=bool(motif))
+    styles = _fitting_styles(
+        pattern, sleeves, neckline, length, fabric, closed=bool(closure), printed=bool(motif)
+    )
     return Garment(
         category,
         colour,
@@ -125,7 +158,10 @@ def _pick(weights: dict[str, int], rng: random.Random) -> str:
 
 def _random_closure(category: str, neckline: str, rng: random.Random) -> str:
     if category == "shirts":
-        shares = {"collar": {"buttons": 68, "half buttons": 22, "zipper": 10}, "round": {"half buttons": 40, "": 60}}.get(neckline, {"": 1})
+        shares = {
+            "collar": {"buttons": 68, "half buttons": 22, "zipper": 10},
+            "round": {"half buttons": 40, "": 60},
+        }.get(neckline, {"": 1})
     elif neckline == "turtleneck":
         shares = {"": 1}
     else:
@@ -133,7 +169,9 @@ def _random_closure(category: str, neckline: str, rng: random.Random) -> str:
     return _pick(shares, rng)
 
 
-def _fitting_styles(pattern: str, sleeves: str, neckline: str, length: str, fabric: str, closed: bool, printed: bool) -> list[str]:
+def _fitting_styles(
+    pattern: str, sleeves: str, neckline: str, length: str, fabric: str, closed: bool, printed: bool
+) -> list[str]:
     fitting = {
         "office": neckline == "collar" and not printed,
         "party": fabric == "satin" or sleeves == "strapless",

@@ -99,16 +99,33 @@ CLOSURE_CLAUSES: dict[str, tuple[Clause, ...]] = {
     "zipper": (("has", "a zipper"), ("has", "a zip front")),
 }
 _DETAIL_CLAUSES: dict[str, tuple[tuple[Clause, ...], Clause, str]] = {  # present, more of it, absent
-    "belt": ((("has", "a belt"), ("has", "a {second} belt"), ("is", "belted")), ("has", "a more defined waist"), "no belt"),
+    "belt": (
+        (("has", "a belt"), ("has", "a {second} belt"), ("is", "belted")),
+        ("has", "a more defined waist"),
+        "no belt",
+    ),
     "pocket": ((("has", "a pocket"), ("has", "a chest pocket")), ("has", "more pockets"), "no pocket"),
     "pockets": ((("has", "pockets"), ("has", "two pockets")), ("has", "more pockets"), "no pockets"),
     "bow": ((("has", "a bow"), ("has", "a {second} bow")), ("is", "more girly"), "no bow"),
     "ruffles": ((("has", "ruffles"), ("has", "a ruffled hem")), ("has", "more ruffles"), "no ruffles"),
     "trim": ((("has", "{second} trim"), ("has", "contrast trim")), ("has", "more contrast"), "no trim"),
-    "bell sleeves": ((("has", "bell sleeves"), ("has", "wide cuffs")), ("has", "wider sleeves"), "no bell sleeves"),
+    "bell sleeves": (
+        (("has", "bell sleeves"), ("has", "wide cuffs")),
+        ("has", "wider sleeves"),
+        "no bell sleeves",
+    ),
 }
 _IN_SECOND_COLOUR = {"belt", "bow", "trim"}
-_FORMAL = {"sporty": 0, "beach": 0, "casual": 1, "boho": 1, "vintage": 1, "office": 2, "party": 2, "elegant": 2}
+_FORMAL = {
+    "sporty": 0,
+    "beach": 0,
+    "casual": 1,
+    "boho": 1,
+    "vintage": 1,
+    "office": 2,
+    "party": 2,
+    "elegant": 2,
+}
 _SAME = ("has the same look", "looks the same", "is the same style and color")
 
 
@@ -121,7 +138,11 @@ def differences(target: Garment, candidate: Garment) -> list[Difference]:
         *_details(target, candidate), *_fabric(target, candidate),
     ]  # fmt: skip
     if found and (more := _FORMAL[target.style] - _FORMAL[candidate.style]):
-        said = (("is", "dressier"), ("is", "more formal")) if more > 0 else (("is", "more casual"), ("is", "less formal"))
+        said = (
+            (("is", "dressier"), ("is", "more formal"))
+            if more > 0
+            else (("is", "more casual"), ("is", "less formal"))
+        )
         found.append(Difference("style", 0.6, comparing=said))
     return found
 
@@ -163,7 +184,11 @@ def _chosen(found: Sequence[Difference], wanted: int, rng: random.Random) -> lis
 
 
 def _said(difference: Difference, speaker: Speaker, rng: random.Random) -> Clause:
-    forms = {difference.direct: speaker.direct, difference.comparing: speaker.comparing, difference.negated: speaker.negated}
+    forms = {
+        difference.direct: speaker.direct,
+        difference.comparing: speaker.comparing,
+        difference.negated: speaker.negated,
+    }
     forms = {clauses: share for clauses, share in forms.items() if clauses}
     clauses = rng.choices(list(forms), list(forms.values()))[0]
     return clauses[speaker.word % len(clauses)] if rng.random() < 0.6 else rng.choice(clauses)
@@ -187,7 +212,13 @@ def _joined(clauses: list[Clause], speaker: Speaker, rng: random.Random) -> str:
     for number, (next_verb, said) in enumerate(others):
         if next_verb == verb:
             text += f" and {said}"
-        elif verb == "is" and number == 0 and not _negates(clauses[0]) and not _negates((next_verb, said)) and rng.random() < 0.65:
+        elif (
+            verb == "is"
+            and number == 0
+            and not _negates(clauses[0])
+            and not _negates((next_verb, said))
+            and rng.random() < 0.65
+        ):
             text += f" with {said}"
         else:
             text += f" and {next_verb} {said}"
@@ -209,16 +240,31 @@ def _colour(target: Garment, candidate: Garment) -> list[Difference]:
         return [Difference("colour", 1.2, comparing=tuple(comparing))] if comparing else []
     names = COLOUR_WORDS.get(target.colour, (target.colour,))
     solid = target.pattern == "solid"
-    direct = [*(("is", name) for name in names), ("is", f"{names[0]} in color"), *([("is", f"solid {names[0]}")] if solid else [])]
-    if solid and target.colour in _BRIGHT and candidate.pattern == "solid" and candidate.colour not in {*_BRIGHT, "white"}:
+    direct = [
+        *(("is", name) for name in names),
+        ("is", f"{names[0]} in color"),
+        *([("is", f"solid {names[0]}")] if solid else []),
+    ]
+    if (
+        solid
+        and target.colour in _BRIGHT
+        and candidate.pattern == "solid"
+        and candidate.colour not in {*_BRIGHT, "white"}
+    ):
         comparing += [("is", "brighter"), ("is", "more colorful")]
-    comparing += [("is", f"{names[0]} instead of {candidate.colour}"), ("is", f"more {names[0]} than {candidate.colour}")]
+    comparing += [
+        ("is", f"{names[0]} instead of {candidate.colour}"),
+        ("is", f"more {names[0]} than {candidate.colour}"),
+    ]
     negated = (("is", f"not {candidate.colour}"),) if solid and target.second != candidate.colour else ()
     return [Difference("colour", 5.0, tuple(direct), tuple(comparing), negated)]
 
 
 def _lightness(garment: Garment) -> float:
-    main, second = (0.3 * red + 0.59 * green + 0.11 * blue for red, green, blue in (COLOURS[garment.colour], COLOURS[garment.second]))
+    main, second = (
+        0.3 * red + 0.59 * green + 0.11 * blue
+        for red, green, blue in (COLOURS[garment.colour], COLOURS[garment.second])
+    )
     covered = COVERED_BY_SECOND.get(garment.pattern, 0.0)
     return main * (1 - covered) + second * covered
 
@@ -231,14 +277,37 @@ def _pattern(target: Garment, candidate: Garment) -> list[Difference]:
         said = f"{target.second} {PATTERN_NOUNS[target.pattern]}"
         if target.pattern == "color block":
             said = f"{article(target.second)} {target.second} bottom"
-        return [Difference("pattern", 3.0, (("has", said),), (("has", f"{said} instead of {candidate.second}"),))]
+        return [
+            Difference("pattern", 3.0, (("has", said),), (("has", f"{said} instead of {candidate.second}"),))
+        ]
     noun = PATTERN_NOUNS.get(candidate.pattern, "")
-    negated = (("has", f"no {noun}"), ("is", f"not {candidate.pattern.replace('block', 'blocked')}")) if noun else (("is", "not plain"),)
+    negated = (
+        (("has", f"no {noun}"), ("is", f"not {candidate.pattern.replace('block', 'blocked')}"))
+        if noun
+        else (("is", "not plain"),)
+    )
     if plain and (target.motif or target.details & _IN_SECOND_COLOUR):
-        return [Difference("pattern", 2.6, (("is", "mostly one color"),), (("has", "less of a pattern"),), negated)]
+        return [
+            Difference(
+                "pattern", 2.6, (("is", "mostly one color"),), (("has", "less of a pattern"),), negated
+            )
+        ]
     if plain:
-        simpler = (("is", "plainer"), ("is", "simpler"), ("has", "a simpler design"), ("is", "plain instead of patterned"))
-        return [Difference("pattern", 3.6, (("is", "a solid color"), ("is", "plain"), ("is", "one color")), simpler, negated)]
+        simpler = (
+            ("is", "plainer"),
+            ("is", "simpler"),
+            ("has", "a simpler design"),
+            ("is", "plain instead of patterned"),
+        )
+        return [
+            Difference(
+                "pattern",
+                3.6,
+                (("is", "a solid color"), ("is", "plain"), ("is", "one color")),
+                simpler,
+                negated,
+            )
+        ]
     direct = filled(PATTERN_CLAUSES[target.pattern], target)
     if was_plain:
         comparing: tuple[Clause, ...] = (
@@ -253,7 +322,10 @@ def _pattern(target: Garment, candidate: Garment) -> list[Difference]:
 
 def filled(clauses: Sequence[Clause], garment: Garment) -> tuple[Clause, ...]:
     """Clauses with the second colour filled in."""
-    filled = ((verb, said.replace("a {second}", f"{article(garment.second)} {garment.second}")) for verb, said in clauses)
+    filled = (
+        (verb, said.replace("a {second}", f"{article(garment.second)} {garment.second}"))
+        for verb, said in clauses
+    )
     return tuple((verb, said.replace("{second}", garment.second)) for verb, said in filled)
 
 
@@ -265,7 +337,11 @@ def _sleeves(target: Garment, candidate: Garment) -> list[Difference]:
     if before:
         negated: tuple[Clause, ...] = (("has", f"no {candidate.sleeves} sleeves" if order else "no sleeves"),)
     else:
-        negated = (("has", "no straps"),) if candidate.sleeves == "straps" else (("is", f"not {candidate.sleeves}"),)
+        negated = (
+            (("has", "no straps"),)
+            if candidate.sleeves == "straps"
+            else (("is", f"not {candidate.sleeves}"),)
+        )
     if order > before:
         comparing = (("has", "longer sleeves"), ("has", "more sleeve"), ("is", "less revealing"))
     elif 0 < order < before:
@@ -282,9 +358,21 @@ def _length(target: Garment, candidate: Garment) -> list[Difference]:
     if not longer:
         return []
     word, what = "longer" if longer > 0 else "shorter", "skirt" if target.category == "dresses" else "body"
-    comparing = (("is", word), ("is", f"much {word}" if abs(longer) > 1 else word), ("has", f"a {word} {what}"))
+    comparing = (
+        ("is", word),
+        ("is", f"much {word}" if abs(longer) > 1 else word),
+        ("has", f"a {word} {what}"),
+    )
     negated = {"maxi": "long", "long": "long", "mini": "short", "cropped": "cropped"}.get(candidate.length)
-    return [Difference("length", 3.2, LENGTH_CLAUSES[target.length], comparing, (("is", f"not as {negated}"),) if negated else ())]
+    return [
+        Difference(
+            "length",
+            3.2,
+            LENGTH_CLAUSES[target.length],
+            comparing,
+            (("is", f"not as {negated}"),) if negated else (),
+        )
+    ]
 
 
 def _neckline(target: Garment, candidate: Garment) -> list[Difference]:
@@ -295,7 +383,11 @@ def _neckline(target: Garment, candidate: Garment) -> list[Difference]:
         lower = _NECK_DEPTH[target.neckline] > _NECK_DEPTH[candidate.neckline]
         words = ("lower", "deeper") if lower else ("higher", "higher")
         comparing = (("has", f"a {words[0]} neckline"), ("has", f"a {words[1]} neck"))
-    negated = (("has", f"no {candidate.neckline}"),) if candidate.neckline in ("collar", "turtleneck", "v-neck") else ()
+    negated = (
+        (("has", f"no {candidate.neckline}"),)
+        if candidate.neckline in ("collar", "turtleneck", "v-neck")
+        else ()
+    )
     return [Difference("neckline", 2.0, NECK_CLAUSES[target.neckline], comparing, negated)]
 
 
@@ -304,10 +396,22 @@ def _fit(target: Garment, candidate: Garment) -> list[Difference]:
     if not looser:
         return []
     if looser < 0:
-        said = (("is", "more fitted"), ("is", "tighter")) if target.fit == "fitted" else (("is", "less flowy"), ("is", "less flared"))
+        said = (
+            (("is", "more fitted"), ("is", "tighter"))
+            if target.fit == "fitted"
+            else (("is", "less flowy"), ("is", "less flared"))
+        )
     else:
-        said = (("is", "more flared"), ("is", "more flowy")) if target.fit == "flared" else (("is", "looser"), ("is", "less fitted"))
-    negated = (("is", f"not as {candidate.fit}"),) if (looser < 0 and candidate.fit != "straight") or candidate.fit == "fitted" else ()
+        said = (
+            (("is", "more flared"), ("is", "more flowy"))
+            if target.fit == "flared"
+            else (("is", "looser"), ("is", "less fitted"))
+        )
+    negated = (
+        (("is", f"not as {candidate.fit}"),)
+        if (looser < 0 and candidate.fit != "straight") or candidate.fit == "fitted"
+        else ()
+    )
     return [Difference("fit", 1.7, FIT_CLAUSES[target.fit], said, negated)]
 
 
@@ -315,7 +419,9 @@ def _closure(target: Garment, candidate: Garment) -> list[Difference]:
     if target.closure == candidate.closure:
         return []
     negated: tuple[Clause, ...] = ()
-    if candidate.closure and not (target.closure and "buttons" in candidate.closure and "buttons" in target.closure):
+    if candidate.closure and not (
+        target.closure and "buttons" in candidate.closure and "buttons" in target.closure
+    ):
         negated = (("has", "no zipper" if candidate.closure == "zipper" else "no buttons"),)
     if not target.closure:
         return [Difference("closure", 0.35, negated=negated)]
@@ -331,11 +437,22 @@ def _motif(target: Garment, candidate: Garment) -> list[Difference]:
     if not target.motif:
         plain = target.pattern == "solid"
         said = ("has", f"no {candidate.motif}" + " print" * (candidate.motif != "lettering"))
-        return [Difference("motif", 0.7, comparing=(("is", "less graphic"),) if plain else (), negated=(said, ("has", "no graphic")))]
+        return [
+            Difference(
+                "motif",
+                0.7,
+                comparing=(("is", "less graphic"),) if plain else (),
+                negated=(said, ("has", "no graphic")),
+            )
+        ]
     direct = [("has", "lettering"), ("has", "writing on the front"), ("has", f"{target.second} letters")]
     if target.motif != "lettering":
         thing = f"{target.second} {target.motif}"
-        direct = [("has", f"a {target.motif} on the front"), ("has", f"{article(thing)} {thing}"), ("has", f"a {target.motif} print")]
+        direct = [
+            ("has", f"a {target.motif} on the front"),
+            ("has", f"{article(thing)} {thing}"),
+            ("has", f"a {target.motif} print"),
+        ]
     comparing: tuple[Clause, ...] = (("is", "more graphic"), ("has", "more of a graphic"))
     if candidate.motif:
         comparing = (("has", f"{target.motif} print instead of {candidate.motif}"),)

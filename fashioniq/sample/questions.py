@@ -38,9 +38,14 @@ def question_dialog(garment: Garment, rng: random.Random) -> tuple[str, ...]:
     """A caption of one or two salient attributes, then ten rounds on other topics in random order."""
     clauses = _striking(garment)
     in_caption = rng.sample(list(clauses), min(len(clauses), 1 + (rng.random() < _TWO_ATTRIBUTES)))
-    caption = " and ".join(f"{verb} {said}" for verb, said in (rng.choice(clauses[name]) for name in in_caption))
+    caption = " and ".join(
+        f"{verb} {said}" for verb, said in (rng.choice(clauses[name]) for name in in_caption)
+    )
     asked = [topic for name, topic in topics_of(garment).items() if name not in in_caption]
-    rounds = (join_round(rng.choice(topic.questions), rng.choice(topic.answers)) for topic in rng.sample(asked, ROUNDS))
+    rounds = (
+        join_round(rng.choice(topic.questions), rng.choice(topic.answers))
+        for topic in rng.sample(asked, ROUNDS)
+    )
     return (f"a {NOUNS[garment.category]} that {caption}", *rounds)
 
 
@@ -48,11 +53,16 @@ def _striking(garment: Garment) -> dict[str, tuple[Clause, ...]]:
     """Clauses for the salient attributes of a garment, by topic."""
     clauses = {
         "colour": tuple(("is", name) for name in _colour_words(garment)),
-        "pattern": (("is", "plain"),) if garment.pattern == "solid" else filled(PATTERN_CLAUSES[garment.pattern], garment),
+        "pattern": (("is", "plain"),)
+        if garment.pattern == "solid"
+        else filled(PATTERN_CLAUSES[garment.pattern], garment),
         "sleeves": SLEEVE_CLAUSES[garment.sleeves],
         "length": LENGTH_CLAUSES[garment.length],
     }
-    return {name: tuple(clause for clause in some if clause[0] == "has" or not clause[1].startswith("a ")) for name, some in clauses.items()}
+    return {
+        name: tuple(clause for clause in some if clause[0] == "has" or not clause[1].startswith("a "))
+        for name, some in clauses.items()
+    }
 
 
 def topics_of(garment: Garment) -> dict[str, Topic]:
@@ -63,21 +73,33 @@ def topics_of(garment: Garment) -> dict[str, Topic]:
     topics = {
         "colour": Topic((f"what color is the {noun}?", "what is its main color?"), _colour_words(garment)),
         "second": Topic(
-            ("is there a second color?", "does it have another color?"), (f"yes, {garment.second}",) if two_coloured else ("no", "only one color")
+            ("is there a second color?", "does it have another color?"),
+            (f"yes, {garment.second}",) if two_coloured else ("no", "only one color"),
         ),
         "pattern": Topic(("what pattern does it have?", "is it plain or patterned?"), patterns),
-        "sleeves": Topic(("what are the sleeves like?", "does it have sleeves?"), _said(SLEEVE_CLAUSES[garment.sleeves])),
+        "sleeves": Topic(
+            ("what are the sleeves like?", "does it have sleeves?"), _said(SLEEVE_CLAUSES[garment.sleeves])
+        ),
         "neckline": Topic(
             ("what neckline does it have?", "what does the neck look like?"),
-            ("straight", "straight across") if garment.neckline == "straight" else _said(NECK_CLAUSES[garment.neckline]),
+            ("straight", "straight across")
+            if garment.neckline == "straight"
+            else _said(NECK_CLAUSES[garment.neckline]),
         ),
-        "length": Topic((f"how long is the {noun}?", "what length is it?"), _said(LENGTH_CLAUSES[garment.length])),
+        "length": Topic(
+            (f"how long is the {noun}?", "what length is it?"), _said(LENGTH_CLAUSES[garment.length])
+        ),
         "fit": Topic(("how does it fit?", "what cut does it have?"), _said(FIT_CLAUSES[garment.fit])),
         "closure": Topic(
             ("are there buttons or a zipper?", "does it have buttons or a zipper?"),
-            tuple(f"yes, {said}" for said in _said(CLOSURE_CLAUSES[garment.closure])) if garment.closure else ("no", "neither"),
+            tuple(f"yes, {said}" for said in _said(CLOSURE_CLAUSES[garment.closure]))
+            if garment.closure
+            else ("no", "neither"),
         ),
-        "motif": Topic(("is there a print on the front?", "does it have a graphic?"), (f"yes, {_print_of(garment)}",) if garment.motif else ("no",)),
+        "motif": Topic(
+            ("is there a print on the front?", "does it have a graphic?"),
+            (f"yes, {_print_of(garment)}",) if garment.motif else ("no",),
+        ),
         "fabric": Topic(("what is it made of?", "what fabric is it?"), (garment.fabric,)),
         "style": Topic(("what style is it?", "what would you wear it for?"), (garment.style,)),
     }
@@ -87,10 +109,15 @@ def topics_of(garment: Garment) -> dict[str, Topic]:
 
 def _detail(name: str, garment: Garment) -> Topic:
     thing = name if name in ("pockets", "ruffles", "trim", "bell sleeves") else f"a {name}"
-    questions = (f"does it have {thing}?", f"is there {thing}?" if thing[:2] == "a " or name == "trim" else f"are there {thing}?")
+    questions = (
+        f"does it have {thing}?",
+        f"is there {thing}?" if thing[:2] == "a " or name == "trim" else f"are there {thing}?",
+    )
     if name not in garment.details:
         return Topic(questions, ("no", f"no {name}"))
-    coloured = f"{garment.second} {name}" if name == "trim" else f"{article(garment.second)} {garment.second} {name}"
+    coloured = (
+        f"{garment.second} {name}" if name == "trim" else f"{article(garment.second)} {garment.second} {name}"
+    )
     in_second = name in _IN_SECOND_COLOUR and garment.pattern != "color block"
     return Topic(questions, ("yes", f"yes, {coloured if in_second else thing}"))
 

@@ -1,4 +1,6 @@
-"""ChatIR's system: a person describes an image and answers questions; a text encoder encodes the whole dialog."""
+"""ChatIR's system: a person describes an image and answers questions; a text encoder encodes the whole
+dialog.
+"""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -56,7 +58,10 @@ class RunData(NamedTuple):
 
 
 def run_data(run: Path, *, features: Path | None, data: Path | None, category: str | None) -> RunData:
-    """Data of a run of train-dialog-encoder; arguments take precedence. Raises UserError if they are missing."""
+    """Data of a run of train-dialog-encoder; arguments take precedence.
+
+    Raises UserError if they are missing.
+    """
     read_run(run, DialogEncoderRun)
     settings = settings_of(run)
     own = None if data else first_path(settings.get("features"))
@@ -68,7 +73,8 @@ def run_data(run: Path, *, features: Path | None, data: Path | None, category: s
 def load(
     run: Path, *, features: Path | None, split: str, device: str, data: Path | None, category: str | None
 ) -> System:
-    """Load the system of a run of train-dialog-encoder, which asks the question that splits the candidates best.
+    """Load the system of a run of train-dialog-encoder, which asks the question that splits the candidates
+    best.
 
     Without labels in the catalog it asks no questions. Without a category the gallery holds all images of the
     feature store. Raises UserError if a file is missing or does not match the run.
@@ -146,7 +152,11 @@ def _check(options: EvalChatIR) -> None:
     own = bool(options.query_vectors or options.gallery_vectors)
     if own == bool(options.encoder) or bool(options.query_vectors) != bool(options.gallery_vectors):
         raise UserError("give either --encoder, or both --query-vectors and --gallery-vectors")
-    if own and (unused := [name for name in ("weights", "features", "separator") if getattr(options, name) is not None]):
+    if own and (
+        unused := [
+            name for name in ("weights", "features", "separator") if getattr(options, name) is not None
+        ]
+    ):
         raise UserError(f"--{unused[0]} needs --encoder; it cannot be combined with --query-vectors")
     if own and len(options.query_vectors) != len(options.dialogues):
         counts = f"expected {len(options.dialogues)}, found {len(options.query_vectors)}"
@@ -178,7 +188,9 @@ def _retriever(
     if source.encoder is None:
         path, size = Path(options.query_vectors[number]), source.vectors_ND.shape[1]
         what = "dialogs × rounds × D of the gallery's vectors"
-        vectors_NTD = read_unit_vectors(path, (len(dialogues), rounds, size), what).to(source.vectors_ND.device)
+        vectors_NTD = read_unit_vectors(path, (len(dialogues), rounds, size), what).to(
+            source.vectors_ND.device
+        )
         return lambda rows: RecordedQueries(vectors_NTD[list(rows)]), {"query": f"vectors of {path}"}
     cut = []
     for round in range(rounds):
@@ -207,18 +219,24 @@ def _batches(
 
     def batch(rows: Sequence[int]) -> Batch:
         selected = [dialogues[row] for row in rows]
-        questions, answers = zip(*(zip(*recorded_rounds(dialogue), strict=True) for dialogue in selected), strict=True)
+        questions, answers = zip(
+            *(zip(*recorded_rounds(dialogue), strict=True) for dialogue in selected), strict=True
+        )
         offers = [Message(texts=texts) if any(texts) else Message() for texts in zip(*questions, strict=True)]
         user = RecordedReplies([Message(texts=texts) for texts in zip(*answers, strict=True)])
         system = System(retriever_of(rows), RecordedOffers(offers), gallery, cards=cards)
-        target_B = torch.tensor([position_of[dialogue.image] for dialogue in selected], device=gallery.vectors_ND.device)
+        target_B = torch.tensor(
+            [position_of[dialogue.image] for dialogue in selected], device=gallery.vectors_ND.device
+        )
         return Batch(system, user, target_B, Message())
 
     return batch
 
 
 def _questions(dialogues: Sequence[Dialogue]) -> dict[str, Any] | None:
-    """Repetition of questions and number of rounds without a question mark; None if each round is a complete query."""
+    """Repetition of questions and number of rounds without a question mark; None if each round is a complete
+    query.
+    """
     if dialogues[0].alone:
         return None
     asked = [[question for question, _ in map(split_round, one.rounds[1:]) if question] for one in dialogues]

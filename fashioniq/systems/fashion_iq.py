@@ -23,7 +23,7 @@ from fashioniq.loop.gallery import Gallery, NotFiniteError
 from fashioniq.loop.index import approximate
 from fashioniq.loop.messages import Message, User
 from fashioniq.loop.rollout import System, rollout
-from fashioniq.models.retriever import Listener
+from fashioniq.models.retriever import BaseRetriever
 from fashioniq.runs import RetrieverRun, read_run
 from fashioniq.systems.run_data import check_split, first_path, settings_of, store_of
 from fashioniq.systems.task import Batch, Task
@@ -38,7 +38,8 @@ def load(
 ) -> System:
     """Load the system of a run of train-retriever or train-composer.
 
-    No product is shown twice if the run was trained with --exclude-shown. Raises UserError if a file is missing or
+    No product is shown twice if the run was trained with --exclude-shown. Raises UserError if a file is
+    missing or
     does not match the run.
     """
     check_split(split)
@@ -110,7 +111,9 @@ def build(options: EvalDialogs) -> list[Task]:
     index = None
     if options.index:
         try:
-            found, index = approximate(gallery, options.index, _sample_queries(system, plan, options.batch_size))
+            found, index = approximate(
+                gallery, options.index, _sample_queries(system, plan, options.batch_size)
+            )
         except NotFiniteError as error:
             raise UserError(f"the queries are not finite numbers ({error}); {advice}") from error
         system = System(parts.retriever, system.asker, found, parts.vocabulary, cards)
@@ -212,7 +215,9 @@ def _simulated(options: EvalDialogs, parts: Parts) -> Plan:
         "errors": options.word_noise,
     }
     target_N = torch.arange(len(items), device=parts.device)
-    return Plan(target_N, first_N.to(parts.device), options.turns, user, words_NTL=None, facts=facts, first=first)
+    return Plan(
+        target_N, first_N.to(parts.device), options.turns, user, words_NTL=None, facts=facts, first=first
+    )
 
 
 def _first_candidates(options: EvalDialogs, items: Items) -> tuple[Tensor, dict[str, Any]]:
@@ -228,20 +233,28 @@ def _first_candidates(options: EvalDialogs, items: Items) -> tuple[Tensor, dict[
                 f"expected first candidates by target, found none in {path}; give the file of simulated "
                 "dialogs"
             )
-        if missing := [name for name in items.ids if str(first.get(name)) not in position_of or first[name] == name]:
+        if missing := [
+            name for name in items.ids if str(first.get(name)) not in position_of or first[name] == name
+        ]:
             what = f"no first candidate in this gallery for {len(missing)} targets, such as {missing[0]}"
             raise UserError(f"{path} has {what}; give the file of an evaluation of the same split")
     else:
-        step_N = torch.randint(1, len(items), (len(items),), generator=torch.Generator().manual_seed(options.seed))
+        step_N = torch.randint(
+            1, len(items), (len(items),), generator=torch.Generator().manual_seed(options.seed)
+        )
         pairs = zip(items.ids, step_N.tolist(), strict=True)
-        first = {name: items.ids[(position + step) % len(items)] for position, (name, step) in enumerate(pairs)}
+        first = {
+            name: items.ids[(position + step) % len(items)] for position, (name, step) in enumerate(pairs)
+        }
     origin = {"from": str(path)} if path else {"seed": options.seed}
     about = {"split": options.split, "category": canonical(options.category), **origin, "first": first}
     return torch.tensor([position_of[first[name]] for name in items.ids]), about
 
 
 def _recorded(options: EvalDialogs, parts: Parts) -> Plan:
-    """Plan of the captioned pairs of the split, one turn each: the candidate is shown, the captions are the feedback."""
+    """Plan of the captioned pairs of the split, one turn each: the candidate is shown, the captions are the
+    feedback.
+    """
     if options.first_candidates:
         raise UserError(
             "--first-candidates cannot be combined with --user human, which starts from the candidates of "

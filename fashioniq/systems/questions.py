@@ -54,7 +54,9 @@ def searched_by_text(settings: Asking, catalog: Catalog) -> tuple[Retriever, Gal
         )
     is_run = (Path(settings.encoder) / "model.json").is_file()
     own = features_folder(catalog.root, catalog.category, None)
-    features = settings.features or (own if is_run else own.with_name(f"{own.name}-{Path(settings.encoder).name}"))
+    features = settings.features or (
+        own if is_run else own.with_name(f"{own.name}-{Path(settings.encoder).name}")
+    )
     source = EncoderSource(settings.encoder, pick_device(settings.device), features=features)
     found = encode_search_space(source, catalog.ids(settings.split), catalog.images)
     assert found.encoder is not None, "only search_space_of_vectors returns no encoder"
@@ -69,26 +71,43 @@ def nothing_searched() -> tuple[Retriever, Gallery]:
 AskerOf = Callable[[Sequence[int]], Asker]  # numbers of dialogs in the file → their asker
 
 
-def asker_of(settings: Asking, catalog: Catalog | None, gallery: Gallery, recorded: Sequence[Dialogue] = (), answered: bool = False) -> AskerOf:
+def asker_of(
+    settings: Asking,
+    catalog: Catalog | None,
+    gallery: Gallery,
+    recorded: Sequence[Dialogue] = (),
+    answered: bool = False,
+) -> AskerOf:
     """Function that returns the asker of a batch of dialogs.
 
-    `answered` means that the answers come from the `recorded` dialogs too. Raises UserError if an option is missing
+    `answered` means that the answers come from the `recorded` dialogs too. Raises UserError if an option is
+    missing
     or there are too few questions.
     """
     if settings.questioner == "recorded":
-        if (recorded_rounds := min((len(dialogue.rounds) - 1 for dialogue in recorded), default=0)) < settings.rounds:
+        if (
+            recorded_rounds := min((len(dialogue.rounds) - 1 for dialogue in recorded), default=0)
+        ) < settings.rounds:
             raise UserError(
                 f"expected {settings.rounds} recorded rounds per dialog, found {recorded_rounds}; give "
                 "fewer --rounds"
             )
-        return lambda numbers: recorded_questions([recorded[number] for number in numbers], "" if answered else FALLBACK)
+        return lambda numbers: recorded_questions(
+            [recorded[number] for number in numbers], "" if answered else FALLBACK
+        )
     if settings.questioner in ("few-shot", "unanswered"):
         if (name := settings.language_model) is None:
             raise UserError(
                 f"--questioner {settings.questioner} needs a language model; give --language-model"
             )
-        model = endpoint(settings, name) if name.startswith(ENDPOINT) else LanguageModel(name, pick_device(settings.device))
-        asker: Asker = FewShot(model) if settings.questioner == "few-shot" else AllAtOnce(model, settings.rounds)
+        model = (
+            endpoint(settings, name)
+            if name.startswith(ENDPOINT)
+            else LanguageModel(name, pick_device(settings.device))
+        )
+        asker: Asker = (
+            FewShot(model) if settings.questioner == "few-shot" else AllAtOnce(model, settings.rounds)
+        )
         return lambda numbers: asker
     found = topics(catalog)
     assert catalog is not None, "topics raises UserError without a catalog"
@@ -104,14 +123,20 @@ def asker_of(settings: Asking, catalog: Catalog | None, gallery: Gallery, record
     return lambda numbers: aware
 
 
-def answers_of(settings: Asking, catalog: Catalog, found: Sequence[Topic], ids: Sequence[str]) -> Sequence[Known] | Sequence[Predicted]:
-    """Answers of each product: from its labels, or with --predictor the probabilities predicted from its features.
+def answers_of(
+    settings: Asking, catalog: Catalog, found: Sequence[Topic], ids: Sequence[str]
+) -> Sequence[Known] | Sequence[Predicted]:
+    """Answers of each product: from its labels, or with --predictor the probabilities predicted from its
+    features.
 
     Raises UserError if the features were computed by another predictor, or its words cover too few questions.
     """
     if settings.predictor is None:
         return known(found, [catalog.labels.get(name, [[]] * ATTRIBUTE_LISTS) for name in ids])
-    store, run = FeatureStore(settings.features or features_folder(catalog.root, catalog.category, None)), settings.predictor
+    store, run = (
+        FeatureStore(settings.features or features_folder(catalog.root, catalog.category, None)),
+        settings.predictor,
+    )
     words = read_run(run, PredictorRun).attribute_words
     if store.facts.weights != checksum(run / "weights.safetensors"):
         raise UserError(

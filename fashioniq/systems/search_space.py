@@ -1,4 +1,6 @@
-"""Search spaces: images and texts as vectors of CLIP, BLIP, a run of train-dialog-encoder, or the user's files."""
+"""Search spaces: images and texts as vectors of CLIP, BLIP, a run of train-dialog-encoder, or the user's
+files.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -47,7 +49,8 @@ class SearchSpace:
 class EncoderSource:
     """Encoder and origin of the pictures.
 
-    `encoder` is a run of train-dialog-encoder, or CLIP or BLIP by folder or Hugging Face name; `weights` replace those
+    `encoder` is a run of train-dialog-encoder, or CLIP or BLIP by folder or Hugging Face name; `weights`
+    replace those
     of BLIP. `features` is the feature store, `images` the folder of the pictures.
     """
 
@@ -87,14 +90,24 @@ def search_space_of_vectors(path: Path, space: Sequence[str], device: torch.devi
 
 
 def encode_search_space(source: EncoderSource, space: Sequence[str], images: dict[str, Path]) -> SearchSpace:
-    """Encode the images of a search space. Raises UserError if the encoder or its features cannot be loaded."""
+    """Encode the images of a search space.
+
+    Raises UserError if the encoder or its features cannot be loaded.
+    """
     if (Path(source.encoder) / "model.json").is_file():
         return _of_run(source, space)
     encoder = load_pretrained(source.encoder, source.weights).to(source.device)
     store = _filled_store(source, encoder, space, images)
     items = store.items(space)
-    facts = {"encoder": source.encoder, "model": encoder.kind, "weights": str(source.weights or "its own"), "limit": encoder.limit}
-    return SearchSpace(items.ids, unit(items.features_ND).to(source.device), encoder, facts | {"store": str(store.root)})
+    facts = {
+        "encoder": source.encoder,
+        "model": encoder.kind,
+        "weights": str(source.weights or "its own"),
+        "limit": encoder.limit,
+    }
+    return SearchSpace(
+        items.ids, unit(items.features_ND).to(source.device), encoder, facts | {"store": str(store.root)}
+    )
 
 
 def _of_run(source: EncoderSource, space: Sequence[str]) -> SearchSpace:
@@ -109,7 +122,12 @@ def _of_run(source: EncoderSource, space: Sequence[str]) -> SearchSpace:
     items = store.items(space)
     with torch.no_grad():
         vectors_ND = unit(encoder.embed_images(items.features_ND.to(source.device)))
-    facts = {"encoder": source.encoder, "model": "dialog encoder", "limit": encoder.limit, "store": str(store.root)}
+    facts = {
+        "encoder": source.encoder,
+        "model": "dialog encoder",
+        "limit": encoder.limit,
+        "store": str(store.root),
+    }
     return SearchSpace(items.ids, vectors_ND, encoder, facts, joined)
 
 
@@ -123,7 +141,11 @@ def read_unit_vectors(path: Path, shape: tuple[int | None, ...], layout: str) ->
     except (OSError, ValueError, EOFError) as error:
         raise UserError(f"expected a .npy array in {path}, found {error}; write the file again") from error
     wanted = " × ".join("D" if length is None else f"{length:,}" for length in shape)
-    if array.dtype.kind not in "fiu" or array.ndim != len(shape) or any(a not in (b, None) for b, a in zip(array.shape, shape, strict=True)):
+    if (
+        array.dtype.kind not in "fiu"
+        or array.ndim != len(shape)
+        or any(a not in (b, None) for b, a in zip(array.shape, shape, strict=True))
+    ):
         raise UserError(
             f"expected {wanted} numbers ({layout}), found {array.dtype} of shape {array.shape} in {path}; "
             "write the file again"
@@ -138,7 +160,9 @@ def read_unit_vectors(path: Path, shape: tuple[int | None, ...], layout: str) ->
     return torch.cat([unit(part) for part in vectors_ND.split(65536)]).view(array.shape)
 
 
-def _filled_store(source: EncoderSource, encoder: ImageText, space: Sequence[str], images: dict[str, Path]) -> FeatureStore:
+def _filled_store(
+    source: EncoderSource, encoder: ImageText, space: Sequence[str], images: dict[str, Path]
+) -> FeatureStore:
     """Feature store of the images, after adding those that are missing and have a picture."""
     facts = Contents(
         encoder=encoder.kind,
@@ -159,7 +183,14 @@ def _filled_store(source: EncoderSource, encoder: ImageText, space: Sequence[str
     extract = PictureSource(pictures, _pixels, source.workers, encode, source.batch_size, attributes_of=None)
     with Progress() as bar:
         task = bar.add_task(f"images: {encoder.kind}", total=None)
-        return fill_store(root, space, facts, extract, lambda count, of: bar.update(task, advance=count, total=of), update=bool(images))[0]
+        return fill_store(
+            root,
+            space,
+            facts,
+            extract,
+            lambda count, of: bar.update(task, advance=count, total=of),
+            update=bool(images),
+        )[0]
 
 
 class ImageVectors:

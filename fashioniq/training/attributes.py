@@ -38,14 +38,24 @@ class LabelledImages(Dataset[tuple[Tensor, Tensor]]):
     def __init__(self, photos: Sequence[Photo], labels_NA: np.ndarray, size: int, workers: int = 0) -> None:
         self.size = size
         keep = len(photos) * 3 * size * size <= KEPT
-        with PictureReader(partial(square_of_photo, size=size) if keep else box_is_possible, workers) as reader:
+        with PictureReader(
+            partial(square_of_photo, size=size) if keep else box_is_possible, workers
+        ) as reader:
             results = reader(photos)
-            opened: list[Any] = list(track(results, "opening photos", len(photos), transient=True, disable=not sys.stderr.isatty()))
+            opened: list[Any] = list(
+                track(results, "opening photos", len(photos), transient=True, disable=not sys.stderr.isatty())
+            )
         kept = [place for place, result in enumerate(opened) if not isinstance(result, UnreadableImage)]
-        failed = [(photo, result) for photo, result in zip(photos, opened, strict=True) if isinstance(result, UnreadableImage)]
+        failed = [
+            (photo, result)
+            for photo, result in zip(photos, opened, strict=True)
+            if isinstance(result, UnreadableImage)
+        ]
         self.failures = {str(photo.path): str(reason) for photo, reason in failed}
         self.odd_boxes = sum(not (opened[place][1] if keep else opened[place]) for place in kept)
-        self.squares_N3SS = torch.from_numpy(np.stack([opened[place][0] for place in kept])) if keep and kept else None
+        self.squares_N3SS = (
+            torch.from_numpy(np.stack([opened[place][0] for place in kept])) if keep and kept else None
+        )
         self.photos = [photos[place] for place in kept]
         self.labels_NA = labels_NA[kept] if self.failures else labels_NA
 
@@ -68,7 +78,9 @@ def augment(images_BCHW: Tensor) -> Tensor:
     batch = len(images_BCHW)
     scale_B2 = 0.9 + 0.2 * torch.rand(batch, 2, device=images_BCHW.device)
     scale_B2[:, 0] *= torch.randint(0, 2, (batch,), device=images_BCHW.device) * 2 - 1
-    theta_B23 = torch.cat([torch.diag_embed(scale_B2), 0.1 * torch.rand(batch, 2, 1, device=images_BCHW.device) - 0.05], 2)
+    theta_B23 = torch.cat(
+        [torch.diag_embed(scale_B2), 0.1 * torch.rand(batch, 2, 1, device=images_BCHW.device) - 0.05], 2
+    )
     grid_BHW2 = F.affine_grid(theta_B23, list(images_BCHW.shape), align_corners=False)
     return F.grid_sample(images_BCHW, grid_BHW2, padding_mode="border", align_corners=False)
 
@@ -150,4 +162,6 @@ class AttributeTraining(FusedTraining):
 def score(module: AttributeTraining, batches: DataLoader[Any], device: torch.device) -> np.ndarray:
     """Return the logits of all pictures, N×A, from the current weights."""
     module.eval().to(device)
-    return torch.cat([module.predict_step([part.to(device) for part in batch], 0).cpu() for batch in batches]).numpy()
+    return torch.cat(
+        [module.predict_step([part.to(device) for part in batch], 0).cpu() for batch in batches]
+    ).numpy()

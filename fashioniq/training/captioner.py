@@ -17,7 +17,9 @@ from fashioniq.models.decoding import BaseCaptioner
 from fashioniq.training.processes import FusedTraining, mean_over_processes
 
 
-def caption_examples(pairs: list[Pair], items: Items, vocabulary: Vocabulary, max_words: int) -> tuple[Tensor, Tensor, Tensor]:
+def caption_examples(
+    pairs: list[Pair], items: Items, vocabulary: Vocabulary, max_words: int
+) -> tuple[Tensor, Tensor, Tensor]:
     """Encode captioned pairs: positions of references N and targets N, and words with start and end,
     N×K×(L+2).
 
@@ -27,11 +29,19 @@ def caption_examples(pairs: list[Pair], items: Items, vocabulary: Vocabulary, ma
     captioned = [pair for pair in pairs if pair.target and pair.captions]
     words_RL = vocabulary.encode([text for pair in captioned for text in pair.captions], max_words)
     length_R = (words_RL != PAD).sum(1)
-    framed_RL = torch.cat([torch.full((len(words_RL), 1), START), words_RL, torch.full((len(words_RL), 1), PAD)], 1)
+    framed_RL = torch.cat(
+        [torch.full((len(words_RL), 1), START), words_RL, torch.full((len(words_RL), 1), PAD)], 1
+    )
     framed_RL[torch.arange(len(words_RL)), length_R + 1] = END
     most = max(len(pair.captions) for pair in captioned)
-    slot_R = torch.tensor([row * most + number for row, pair in enumerate(captioned) for number in range(len(pair.captions))])
-    words_NKL = torch.full((len(captioned) * most, framed_RL.shape[1]), PAD).index_copy(0, slot_R, framed_RL).unflatten(0, (-1, most))
+    slot_R = torch.tensor(
+        [row * most + number for row, pair in enumerate(captioned) for number in range(len(pair.captions))]
+    )
+    words_NKL = (
+        torch.full((len(captioned) * most, framed_RL.shape[1]), PAD)
+        .index_copy(0, slot_R, framed_RL)
+        .unflatten(0, (-1, most))
+    )
     reference_N = torch.tensor([position_of[pair.candidate] for pair in captioned])
     return reference_N, torch.tensor([position_of[str(pair.target)] for pair in captioned]), words_NKL
 
@@ -75,7 +85,9 @@ class CaptionerTraining(FusedTraining):
     def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
         reference_B, target_B, words_BKL = batch
         words_RL = words_BKL.flatten(0, 1)
-        logits_RLV = self.model(self._inputs("train", reference_B), self._inputs("train", target_B), words_RL[:, :-1])
+        logits_RLV = self.model(
+            self._inputs("train", reference_B), self._inputs("train", target_B), words_RL[:, :-1]
+        )
         next_RL = words_RL[:, 1:]
         loss = F.cross_entropy(logits_RLV.flatten(0, 1), next_RL.flatten(), ignore_index=PAD, reduction="sum")
         # ranks have different numbers of words
@@ -90,14 +102,20 @@ class CaptionerTraining(FusedTraining):
         self._captions += zip(number_B.tolist(), self.vocabulary.decode(words_BL), strict=True)
 
     def on_validation_epoch_end(self) -> None:
-        scores = bleu([text for _, text in self._captions], [self.val_captions[number] for number, _ in self._captions])
+        scores = bleu(
+            [text for _, text in self._captions], [self.val_captions[number] for number, _ in self._captions]
+        )
         self.log("val_BLEU-4", scores[3])
         self.log("val_BLEU-1", scores[0])
 
     def configure_optimizers(self) -> Any:
         rate = self.noam_factor * self.model.width**-0.5
-        optimizer = torch.optim.Adam(self.model.parameters(), lr=rate, betas=(0.9, 0.98), eps=1e-9, fused=self.can_fuse)
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min((step + 1) ** -0.5, (step + 1) * self.warmup**-1.5))
+        optimizer = torch.optim.Adam(
+            self.model.parameters(), lr=rate, betas=(0.9, 0.98), eps=1e-9, fused=self.can_fuse
+        )
+        schedule = torch.optim.lr_scheduler.LambdaLR(
+            optimizer, lambda step: min((step + 1) ** -0.5, (step + 1) * self.warmup**-1.5)
+        )
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def _inputs(self, split: str, item_B: Tensor) -> ItemInputs:

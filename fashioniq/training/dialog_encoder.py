@@ -22,7 +22,11 @@ from fashioniq.metrics.ranking import percentile, recall_at
 from fashioniq.models.dialog_encoder import TextTower
 from fashioniq.training.losses import TurnLoss, contrastive, recall_surrogate
 
-LOSSES: dict[str, tuple[TurnLoss, ...]] = {"recall": (recall_surrogate,), "contrastive": (contrastive,), "both": (recall_surrogate, contrastive)}
+LOSSES: dict[str, tuple[TurnLoss, ...]] = {
+    "recall": (recall_surrogate,),
+    "contrastive": (contrastive,),
+    "both": (recall_surrogate, contrastive),
+}
 _DECAY, _LEAST_RATE = 0.93, 1e-6  # decay of the learning rate per epoch, and its minimum
 
 
@@ -49,8 +53,15 @@ def embed_in_micro_batches(model: TextTower, texts: Sequence[str], size: int, de
     length share a micro-batch, for less padding.
     """
     order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
-    parts = [model.tokens([texts[place] for place in order[start : start + size]]).to(device) for start in range(0, len(texts), size)]
-    query_BD = torch.cat([checkpoint(model, part, use_reentrant=False) for part in parts] if len(parts) > 1 else [model(parts[0])])
+    parts = [
+        model.tokens([texts[place] for place in order[start : start + size]]).to(device)
+        for start in range(0, len(texts), size)
+    ]
+    query_BD = torch.cat(
+        [checkpoint(model, part, use_reentrant=False) for part in parts]
+        if len(parts) > 1
+        else [model(parts[0])]
+    )
     return query_BD[torch.tensor(order).argsort().to(device)]
 
 
@@ -102,8 +113,16 @@ class DialogEncoderTraining(pl.LightningModule):
     def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
         rows = batch[0].tolist()
         target_B = self._target["val"][rows].to(self.device)
-        texts = ([dialog_text(self.dialogues["val"][row], last, self.separator) for row in rows] for last in self.val_rounds)
-        rank_BT = [self._gallery.rank(embed_in_micro_batches(self.model, some, self.micro_batch, self.device), target_B) for some in texts]
+        texts = (
+            [dialog_text(self.dialogues["val"][row], last, self.separator) for row in rows]
+            for last in self.val_rounds
+        )
+        rank_BT = [
+            self._gallery.rank(
+                embed_in_micro_batches(self.model, some, self.micro_batch, self.device), target_B
+            )
+            for some in texts
+        ]
         self._ranks.append(torch.stack(rank_BT, 1))
 
     def on_validation_epoch_end(self) -> None:
@@ -111,9 +130,16 @@ class DialogEncoderTraining(pl.LightningModule):
         for place, last in enumerate(self.val_rounds):
             self.log(f"val_R@10_{last}", recall_at(rank_BT[:, place], 10))
         # P breaks ties of R@10
-        self.log("val_score", recall_at(rank_BT.flatten(), 10) + percentile(rank_BT.flatten(), len(self._gallery)) / 1000)
+        self.log(
+            "val_score",
+            recall_at(rank_BT.flatten(), 10) + percentile(rank_BT.flatten(), len(self._gallery)) / 1000,
+        )
 
     def configure_optimizers(self) -> Any:
-        optimizer = torch.optim.AdamW((weight for weight in self.model.parameters() if weight.requires_grad), lr=self.learning_rate)
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: max(_DECAY**epoch, _LEAST_RATE / self.learning_rate))
+        optimizer = torch.optim.AdamW(
+            (weight for weight in self.model.parameters() if weight.requires_grad), lr=self.learning_rate
+        )
+        schedule = torch.optim.lr_scheduler.LambdaLR(
+            optimizer, lambda epoch: max(_DECAY**epoch, _LEAST_RATE / self.learning_rate)
+        )
         return {"optimizer": optimizer, "lr_scheduler": schedule}

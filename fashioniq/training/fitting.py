@@ -22,7 +22,16 @@ from fashioniq.config.renamed import new_keys
 from fashioniq.files import UserError, cannot_write, write_text
 from fashioniq.loop.gallery import NotFiniteError
 from fashioniq.provenance import provenance, seconds
-from fashioniq.runs import DialogEncoderRun, PredictorRun, Run, described, load_weights, read_run, save_model, write_run
+from fashioniq.runs import (
+    DialogEncoderRun,
+    PredictorRun,
+    Run,
+    described,
+    load_weights,
+    read_run,
+    save_model,
+    write_run,
+)
 from fashioniq.training.processes import mean_over_processes, rank_and_count, shared_out
 
 # options that may differ when a run is resumed
@@ -40,8 +49,10 @@ def begin_run(run: Path, command: str, settings: Training) -> None:
     path = run / "config.yaml"
     if settings.resume:
         if not (run / "last.ckpt").exists():
-            raise UserError(f"nothing to resume: {run} has no last.ckpt, so no epoch was completed; "
-                            f"start again without --resume")
+            raise UserError(
+                f"nothing to resume: {run} has no last.ckpt, so no epoch was completed; "
+                f"start again without --resume"
+            )
         now, before = _flat(values), _flat(_defaults(type(settings))) | _flat(_read_config(path, command))
         scheduled = isinstance(settings, TrainAttributes) or getattr(settings, "schedule", "") == "cosine"
         may_change = MAY_CHANGE - STEPS if scheduled else MAY_CHANGE  # the schedule depends on the last step
@@ -52,8 +63,9 @@ def begin_run(run: Path, command: str, settings: Training) -> None:
                 f"--config {path}, or start another run with --run"
             )
     elif (run / "last.ckpt").exists() or (run / "model.json").exists():
-        raise UserError(f"{run} already has a run; continue it with --resume, choose another --run, or "
-                        f"remove the folder")
+        raise UserError(
+            f"{run} already has a run; continue it with --resume, choose another --run, or remove the folder"
+        )
     values |= {"resume": False, "run": str(run)}
     write_text(path, f"# fashioniq {command} --config {path}\n" + yaml.safe_dump(values, sort_keys=False))
 
@@ -66,7 +78,9 @@ def _plain(settings: Training) -> dict[str, Any]:
 def _defaults(kind: type[Training]) -> dict[str, Any]:
     """Default values of the options, for config.yaml files of earlier versions that lack some of them."""
     return {
-        one.name: one.default if one.default_factory is dataclasses.MISSING else dataclasses.asdict(one.default_factory())
+        one.name: one.default
+        if one.default_factory is dataclasses.MISSING
+        else dataclasses.asdict(one.default_factory())
         for one in dataclasses.fields(kind)
     }
 
@@ -75,7 +89,9 @@ def _flat(values: dict[str, Any]) -> dict[str, Any]:
     """Flatten options to full names, such as model.width."""
     flat: dict[str, Any] = {}
     for name, value in values.items():
-        flat |= {f"{name}.{key}": one for key, one in value.items()} if isinstance(value, dict) else {name: value}
+        flat |= (
+            {f"{name}.{key}": one for key, one in value.items()} if isinstance(value, dict) else {name: value}
+        )
     return flat
 
 
@@ -84,11 +100,14 @@ def _read_config(path: Path, command: str) -> dict[str, Any]:
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:
-        raise UserError(f"cannot resume: {path} is missing or damaged ({str(error).splitlines()[0]}); "
-                        f"start another run with --run") from error
+        raise UserError(
+            f"cannot resume: {path} is missing or damaged ({str(error).splitlines()[0]}); "
+            f"start another run with --run"
+        ) from error
     if not isinstance(values, dict):
-        raise UserError(f"cannot resume: {path} is damaged (it has no settings); start another run with "
-                        f"--run")
+        raise UserError(
+            f"cannot resume: {path} is damaged (it has no settings); start another run with --run"
+        )
     return new_keys("train-retriever" if values.get("model") == "composer" else command, command, values)
 
 
@@ -96,8 +115,10 @@ def _readable_checkpoint(path: Path) -> Path:
     try:
         torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # pickle, zipfile and torch raise different exceptions
-        raise UserError(f"cannot resume: {path} is damaged ({str(error).splitlines()[0][:120]}); start "
-                        f"another run with --run") from error
+        raise UserError(
+            f"cannot resume: {path} is damaged ({str(error).splitlines()[0][:120]}); start "
+            f"another run with --run"
+        ) from error
     return path
 
 
@@ -119,16 +140,28 @@ class Shuffled(Sampler[int]):
         return self.count // rank_and_count()[1]
 
     def __iter__(self) -> Iterator[int]:
-        order = torch.randperm(self.count, generator=torch.Generator().manual_seed(epoch_seed(self.seed, self.epoch)))
+        order = torch.randperm(
+            self.count, generator=torch.Generator().manual_seed(epoch_seed(self.seed, self.epoch))
+        )
         return iter(shared_out(order)[: len(self)].tolist())
 
 
 def loaders(
-    train: Dataset[Any], val: Dataset[Any], batch_size: int, seed: int, workers: int = 0, collate: Callable[[Any], Any] | None = None
+    train: Dataset[Any],
+    val: Dataset[Any],
+    batch_size: int,
+    seed: int,
+    workers: int = 0,
+    collate: Callable[[Any], Any] | None = None,
 ) -> tuple[DataLoader[Any], DataLoader[Any]]:
     """Data loaders of both splits: train is shuffled and uses `collate`. Partial last batches are kept."""
-    options: dict[str, Any] = {"batch_size": batch_size, "num_workers": workers, "persistent_workers": workers > 0}
-    return DataLoader(train, sampler=Shuffled(len(train), seed), collate_fn=collate, **options), DataLoader(val, **options)  # type: ignore[arg-type]
+    options: dict[str, Any] = {
+        "batch_size": batch_size,
+        "num_workers": workers,
+        "persistent_workers": workers > 0,
+    }
+    shuffled = Shuffled(len(train), seed)  # type: ignore[arg-type]
+    return DataLoader(train, sampler=shuffled, collate_fn=collate, **options), DataLoader(val, **options)
 
 
 def accelerator_of(device: str) -> str:
@@ -163,7 +196,9 @@ def fit(
         raise UserError(f"--devices is {settings.devices}: torch finds {torch.cuda.device_count()} GPUs here")
     about = described(facts)
     best = KeepBest(run, model, about, monitor=monitor, seed=settings.seed, patience=settings.patience)
-    last = ModelCheckpoint(run, filename="last", monitor=None, save_on_train_epoch_end=True, enable_version_counter=False)
+    last = ModelCheckpoint(
+        run, filename="last", monitor=None, save_on_train_epoch_end=True, enable_version_counter=False
+    )
     trainer = pl.Trainer(
         accelerator=accelerator,
         devices=settings.devices,
@@ -193,7 +228,9 @@ def fit(
             raise
     if trainer.interrupted:
         raise UserError(
-            f"interrupted; continue with --resume --run {run}" if (run / "last.ckpt").exists() else "interrupted before the first epoch was complete"
+            f"interrupted; continue with --resume --run {run}"
+            if (run / "last.ckpt").exists()
+            else "interrupted before the first epoch was complete"
         )
     if not trainer.is_global_zero:
         raise SystemExit(0)  # the first process prints the results
@@ -206,10 +243,21 @@ def fit(
 
 
 class KeepBest(pl.Callback):
-    """After every epoch a row in metrics.csv; where `monitor` has risen, the weights and description of the run."""
+    """After every epoch a row in metrics.csv; where `monitor` has risen, the weights and description of the
+    run.
+    """
 
-    def __init__(self, run: Path, model: nn.Module, about: Run, *, monitor: str, seed: int, patience: int) -> None:
-        self.run, self.model, self.about, self.monitor, self.seed, self.patience = run, model, about, monitor, seed, patience
+    def __init__(
+        self, run: Path, model: nn.Module, about: Run, *, monitor: str, seed: int, patience: int
+    ) -> None:
+        self.run, self.model, self.about, self.monitor, self.seed, self.patience = (
+            run,
+            model,
+            about,
+            monitor,
+            seed,
+            patience,
+        )
         self.best: dict[str, float] = {}
         self.trained = False  # set by this process only: resuming a complete run changes nothing
         self._earlier: dict[str, float] = {}  # seconds of earlier, interrupted processes
@@ -236,23 +284,31 @@ class KeepBest(pl.Callback):
             stopping.patience = self.patience
             trainer.should_stop = trainer.should_stop or stopping.wait_count >= self.patience
 
-    def on_train_batch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, batch_idx: int) -> None:
+    def on_train_batch_start(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, batch_idx: int
+    ) -> None:
         if batch_idx == 0:  # not earlier: random draws before the first batch differ in a resumed epoch
             pl.seed_everything(epoch_seed(self.seed, trainer.current_epoch), verbose=False)
             self._losses = []
 
-    def on_train_batch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int) -> None:
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
         self._losses.append(outputs["loss"].detach())
 
     def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self._loss = mean_over_processes(torch.stack(self._losses).mean()).item()
         if not math.isfinite(self._loss):
-            raise UserError(f"training diverged in epoch {trainer.current_epoch}: its loss is not "
-                            f"finite; lower the learning rate")
+            raise UserError(
+                f"training diverged in epoch {trainer.current_epoch}: its loss is not "
+                f"finite; lower the learning rate"
+            )
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         figures = {"epoch": float(trainer.current_epoch), "train_loss": self._loss}
-        figures |= {name: value.item() for name, value in trainer.callback_metrics.items() if name.startswith("val_")}
+        figures |= {
+            name: value.item() for name, value in trainer.callback_metrics.items() if name.startswith("val_")
+        }
         better = not self.best or figures[self.monitor] > self.best[self.monitor]
         self.best = figures if better else self.best
         if not trainer.is_global_zero:

@@ -33,13 +33,17 @@ def triplet_unsquared(query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, ma
     return (_hinge(distance_BTN, same_BN, margin).sum(-1) / others_B1).sum(1).mean()
 
 
-def cross_entropy(query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, temperature: float = 0.05) -> Tensor:
+def cross_entropy(
+    query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, temperature: float = 0.05
+) -> Tensor:
     """Cross-entropy of the target, with logits −‖q − v‖² / temperature over the images."""
     logits_BTN = -_square_distances(query_BTD, vectors_ND) / temperature
     own_B = same_BN.int().argmax(1)
     again_BN = same_BN.scatter(1, own_B.unsqueeze(1), False)
     log_share_BTN = logits_BTN.masked_fill(again_BN.unsqueeze(1), float("-inf")).log_softmax(-1)
-    return F.nll_loss(log_share_BTN.transpose(1, 2), own_B.unsqueeze(1).expand(-1, query_BTD.shape[1]), reduction="sum") / len(query_BTD)
+    return F.nll_loss(
+        log_share_BTN.transpose(1, 2), own_B.unsqueeze(1).expand(-1, query_BTD.shape[1]), reduction="sum"
+    ) / len(query_BTD)
 
 
 def contrastive(query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, temperature: float = 0.07) -> Tensor:
@@ -50,7 +54,9 @@ def contrastive(query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, temperat
     return cross_entropy(query_BTD, vectors_ND, same_BN, 2 * temperature)
 
 
-def recall_surrogate(query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, temperature: float = 0.01) -> Tensor:
+def recall_surrogate(
+    query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, temperature: float = 0.01
+) -> Tensor:
     """Smooth 1 − R@k, mean over k = 1, 2, 4, 8, 16, for unit vectors (Patel, Tolias and Matas 2022).
 
     The rank is 1 plus the sum over other images of sigmoid(similarity difference / temperature), and "rank
@@ -69,12 +75,20 @@ def recall_surrogate(query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, tem
 def _square_distances(query_BTD: Tensor, vectors_ND: Tensor) -> Tensor:
     with torch.autocast(query_BTD.device.type, enabled=False):  # bfloat16 rounding exceeds the margin
         query_BTD, vectors_ND = query_BTD.float(), vectors_ND.float()
-        return query_BTD.square().sum(-1, keepdim=True) - 2 * query_BTD @ vectors_ND.T + vectors_ND.square().sum(-1)
+        return (
+            query_BTD.square().sum(-1, keepdim=True)
+            - 2 * query_BTD @ vectors_ND.T
+            + vectors_ND.square().sum(-1)
+        )
 
 
 def _hinge(distance_BTN: Tensor, same_BN: Tensor, margin: float) -> Tensor:
     own_B11 = same_BN.int().argmax(1)[:, None, None].expand(-1, distance_BTN.shape[1], 1)
-    return (distance_BTN.gather(2, own_B11) - distance_BTN + margin).clamp(min=0).masked_fill(same_BN.unsqueeze(1), 0)
+    return (
+        (distance_BTN.gather(2, own_B11) - distance_BTN + margin)
+        .clamp(min=0)
+        .masked_fill(same_BN.unsqueeze(1), 0)
+    )
 
 
 TURN_LOSSES: dict[str, Callable[..., Tensor]] = {
@@ -86,5 +100,7 @@ TURN_LOSSES: dict[str, Callable[..., Tensor]] = {
 
 def turn_loss(name: str, margin: float | None = None, temperature: float | None = None) -> TurnLoss:
     """Return a loss by name. None keeps the default margin or temperature of the loss."""
-    given = {key: value for key, value in (("margin", margin), ("temperature", temperature)) if value is not None}
+    given = {
+        key: value for key, value in (("margin", margin), ("temperature", temperature)) if value is not None
+    }
     return partial(TURN_LOSSES[name], **given) if given else TURN_LOSSES[name]

@@ -14,7 +14,9 @@ from torch import Tensor, nn
 
 def rank_and_count() -> tuple[int, int]:
     """Return the rank of this process and the number of processes; (0, 1) without distribution."""
-    return (dist.get_rank(), dist.get_world_size()) if dist.is_available() and dist.is_initialized() else (0, 1)
+    return (
+        (dist.get_rank(), dist.get_world_size()) if dist.is_available() and dist.is_initialized() else (0, 1)
+    )
 
 
 def shared_out(whole_G: Tensor) -> Tensor:
@@ -54,7 +56,10 @@ class FusedTraining(pl.LightningModule):
         return self._trainer is None or self.trainer.precision != "16-mixed"
 
     def configure_gradient_clipping(
-        self, optimizer: Any, gradient_clip_val: int | float | None = None, gradient_clip_algorithm: str | None = None
+        self,
+        optimizer: Any,
+        gradient_clip_val: int | float | None = None,
+        gradient_clip_algorithm: str | None = None,
     ) -> None:
         if gradient_clip_val is not None:
             nn.utils.clip_grad_norm_(self.parameters(), gradient_clip_val)

@@ -29,7 +29,10 @@ from fashioniq.users.recorded import Recorded
 
 def random_others(item_B: Tensor, count: int) -> Tensor:
     """Draw for each position another one of 0 … count − 1, uniformly."""
-    return (item_B + shared_out(torch.randint(1, count, (len(item_B) * rank_and_count()[1],), device=item_B.device))) % count
+    return (
+        item_B
+        + shared_out(torch.randint(1, count, (len(item_B) * rank_and_count()[1],), device=item_B.device))
+    ) % count
 
 
 class Start(NamedTuple):
@@ -118,7 +121,12 @@ class RecordedTurns:
 
     def __init__(self, pairs: list[Pair], items: Items, vocabulary: Vocabulary, max_words: int) -> None:
         position_of = {name: position for position, name in enumerate(items.ids)}
-        rows = [(position_of[pair.target], position_of[pair.candidate], text) for pair in pairs if pair.target for text in pair.captions]
+        rows = [
+            (position_of[pair.target], position_of[pair.candidate], text)
+            for pair in pairs
+            if pair.target
+            for text in pair.captions
+        ]
         self.target_R, self.first_R = (torch.tensor([row[side] for row in rows]) for side in (0, 1))
         self.words_RL = vocabulary.encode([row[2] for row in rows], max_words)
 
@@ -205,8 +213,12 @@ class RetrieverTraining(FusedTraining):
     def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
         (row_B,) = batch
         gallery = self.galleries["train"]
-        vectors_ND = self.model.embed_images(gallery.items.features_ND) if self.negatives == "gallery" else None
-        first, *more = [self._loss_of_dialogs(gallery, vectors_ND, start) for start in self.source.train(row_B)]
+        vectors_ND = (
+            self.model.embed_images(gallery.items.features_ND) if self.negatives == "gallery" else None
+        )
+        first, *more = [
+            self._loss_of_dialogs(gallery, vectors_ND, start) for start in self.source.train(row_B)
+        ]
         return sum(more, first)
 
     def _loss_of_dialogs(self, gallery: Gallery, vectors_ND: Tensor | None, start: Start) -> Tensor:
@@ -228,7 +240,9 @@ class RetrieverTraining(FusedTraining):
     def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
         gallery = self.galleries["val"]
         target_B, first_B, user, turns = self.source.val(batch[0])
-        dialogs = rollout(System(self.model, self.asker, gallery), user, target_B, Message(item_B=first_B), turns)
+        dialogs = rollout(
+            System(self.model, self.asker, gallery), user, target_B, Message(item_B=first_B), turns
+        )
         self._ranks.append(dialogs.ranks)
 
     def on_validation_epoch_end(self) -> None:
@@ -238,7 +252,9 @@ class RetrieverTraining(FusedTraining):
             self.log(f"val_R@10_{turn}", recall_at(rank_BT[:, turn - 1], 10))
         last_B = rank_BT[:, -1]
         # P breaks ties of R@10
-        self.log("val_score", recall_at(last_B, 10) + percentile(last_B, len(self.source.items["val"])) / 1000)
+        self.log(
+            "val_score", recall_at(last_B, 10) + percentile(last_B, len(self.source.items["val"])) / 1000
+        )
 
     def configure_optimizers(self) -> Any:
         trainable = [weight for weight in self.model.parameters() if weight.requires_grad]
@@ -249,6 +265,16 @@ class RetrieverTraining(FusedTraining):
         rising = max(1, steps // 10)
 
         def share(step: int) -> float:
-            return (step + 1) / rising if step < rising else 0.5 + 0.5 * math.cos(math.pi * (step - rising) / max(1, steps - rising))
+            return (
+                (step + 1) / rising
+                if step < rising
+                else 0.5 + 0.5 * math.cos(math.pi * (step - rising) / max(1, steps - rising))
+            )
 
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": torch.optim.lr_scheduler.LambdaLR(optimizer, share), "interval": "step"}}
+        return {
+            "optimizer": optimizer,
+            "lr_scheduler": {
+                "scheduler": torch.optim.lr_scheduler.LambdaLR(optimizer, share),
+                "interval": "step",
+            },
+        }

@@ -29,13 +29,19 @@ class Labels:
     Targets are positions in `images`.
     """
 
-    def __init__(self, labels: Mapping[str, list[list[str]]], topics: Sequence[Topic], images: Sequence[str]) -> None:
+    def __init__(
+        self, labels: Mapping[str, list[list[str]]], topics: Sequence[Topic], images: Sequence[str]
+    ) -> None:
         self._labels, self._topics, self._images = labels, {topic.question: topic for topic in topics}, images
 
     def reply(self, target_B: Tensor, offer: Message, turn: int) -> Message:
         """Answer the questions offered."""
         asked = zip(target_B.tolist(), offer.texts or (), strict=True)
-        return Message(texts=[self.answer(self._labels.get(self._images[target]), question) for target, question in asked])
+        return Message(
+            texts=[
+                self.answer(self._labels.get(self._images[target]), question) for target, question in asked
+            ]
+        )
 
     def answer(self, lists: list[list[str]] | None, question: str) -> str:
         """Answer from the label of a product, six lists of words.
@@ -52,7 +58,11 @@ class Labels:
             return self._yes_or_no(lists, named, choice=" or " in asked)
         for pattern, example in _ASKED_FOR:
             if pattern.search(asked):
-                return self._topics[about].answer(lists) if (about := _about(example)) in self._topics else UNKNOWN
+                return (
+                    self._topics[about].answer(lists)
+                    if (about := _about(example)) in self._topics
+                    else UNKNOWN
+                )
         return UNKNOWN
 
     def _yes_or_no(self, lists: list[list[str]], named: list[str], choice: bool) -> str:

@@ -33,7 +33,11 @@ class WithCaption:
 
     def reply(self, target_B: Tensor, offer: Message, turn: int) -> Message:
         """Return the caption at the first turn, then the reply of the wrapped user."""
-        return self.user.reply(target_B, offer, turn) if turn else Message(texts=[self.captions[target] for target in target_B.tolist()])
+        return (
+            self.user.reply(target_B, offer, turn)
+            if turn
+            else Message(texts=[self.captions[target] for target in target_B.tolist()])
+        )
 
 
 class RecordedAnswers:
@@ -51,10 +55,15 @@ class RecordedAnswers:
 
     def reply(self, target_B: Tensor, offer: Message, turn: int) -> Message:
         """Answer the questions offered. Raises UserError for a question that was not recorded."""
-        keys = [(self.images[target], question) for target, question in zip(target_B.tolist(), offer.texts or (), strict=True)]
+        keys = [
+            (self.images[target], question)
+            for target, question in zip(target_B.tolist(), offer.texts or (), strict=True)
+        ]
         if missing := [key for key in keys if key not in self._answers]:
             raise UserError(
                 f"no recorded answer to {missing[0][1]!r} about {missing[0][0]}; recorded answers "
                 "need recorded questions"
             )
-        return Message(texts=[left.pop(0) if len(left) > 1 else left[0] for left in map(self._answers.__getitem__, keys)])
+        return Message(
+            texts=[left.pop(0) if len(left) > 1 else left[0] for left in map(self._answers.__getitem__, keys)]
+        )

@@ -33,15 +33,13 @@ class PicturesByName:
     def __getitem__(self, image: str) -> Image.Image:
         if image not in self._paths:
             raise UserError(
-                f"no picture of {image}; give the folder of the pictures with --images, or remove its "
-                "dialog"
+                f"no picture of {image}; give the folder of the pictures with --images, or remove its dialog"
             )
         try:
             return load_image(self._paths[image])
         except UnreadableImage as error:
             raise UserError(
-                f"cannot read the picture {self._paths[image]} ({error}); replace it, or remove its "
-                "dialog"
+                f"cannot read the picture {self._paths[image]} ({error}); replace it, or remove its dialog"
             ) from error
 
 
@@ -55,7 +53,9 @@ class Visual:
     def reply(self, target_B: Tensor, offer: Message, turn: int) -> Message:
         """Answer the questions offered."""
         pictures = [self.pictures[self.images[target]] for target in target_B.tolist()]
-        return Message(texts=[clean_answer(text) for text in self.model.answer(pictures, list(offer.texts or ()))])
+        return Message(
+            texts=[clean_answer(text) for text in self.model.answer(pictures, list(offer.texts or ()))]
+        )
 
 
 class RemoteModel:

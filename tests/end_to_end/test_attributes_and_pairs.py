@@ -15,7 +15,11 @@ ROWS = {
         "d": {"title": ""},
     },
     "val": {"e": {"title": "V neck dress"}, "f": {"title": "red dress"}, "g": {"title": "dress"}},
-    "test": {"h": {"description": "Of cotton."}, "i": {"title": "cotton dress"}, "j": {"title": "cotton dress"}},
+    "test": {
+        "h": {"description": "Of cotton."},
+        "i": {"title": "cotton dress"},
+        "j": {"title": "cotton dress"},
+    },
 }
 IDS = {"train": ["d", "c", "b", "a", "untitled"], "val": ["g", "f", "e"], "test": ["j", "i", "h"]}
 
@@ -54,13 +58,29 @@ def test_words_of_title_summary_and_description_become_labels_of_all_splits(proj
     assert labels(folder, "val")["e"] == [["dress"], [], [], [], ["v-neck"], []]
     assert labels(folder, "test")["h"] == [[], [], ["cotton"], [], [], []]
     cells = {line.split()[0]: line.split()[1:] for line in told.splitlines() if line.startswith(SPLITS)}
-    assert cells["train"] == ["5", "3", "2", "1", "1.7", "308"]  # of 312 words dress, red, lace and long sleeve
+    assert cells["train"] == [
+        "5",
+        "3",
+        "2",
+        "1",
+        "1.7",
+        "308",
+    ]  # of 312 words dress, red, lace and long sleeve
     assert "306 of 312 words were not found in any split" in told
 
 
 def test_a_vocabulary_of_the_user_and_columns_are_taken(project, capsys, folder):
-    (folder / "words.csv").write_text("word,type,synonyms\nrobe,garment,dress\nivory,colour,off white\nred,colour,scarlet\n")
-    code, _, _ = run(project, capsys, "extract-attributes", data=folder, vocabulary=folder / "words.csv", column=["colour=baseColour"])
+    (folder / "words.csv").write_text(
+        "word,type,synonyms\nrobe,garment,dress\nivory,colour,off white\nred,colour,scarlet\n"
+    )
+    code, _, _ = run(
+        project,
+        capsys,
+        "extract-attributes",
+        data=folder,
+        vocabulary=folder / "words.csv",
+        column=["colour=baseColour"],
+    )
     assert code == 0
     assert labels(folder, "train") == {
         "c": [[], [], [], [], [], []],
@@ -87,7 +107,11 @@ def test_of_a_folder_with_a_broken_file_no_labels_are_written(project, capsys, f
 
 @pytest.mark.parametrize(
     ("column", "told"),
-    [("baseColour", "TYPE=COLUMN"), ("size=baseColour", "TYPE=COLUMN"), ("colour=hue", "no product has a column 'hue'")],
+    [
+        ("baseColour", "TYPE=COLUMN"),
+        ("size=baseColour", "TYPE=COLUMN"),
+        ("colour=hue", "no product has a column 'hue'"),
+    ],
 )
 def test_a_column_that_is_malformed_or_missing_is_told(project, capsys, folder, column, told):
     code, _, error = run(project, capsys, "extract-attributes", data=folder, column=[column])
@@ -128,7 +152,10 @@ def test_a_page_script_in_the_place_of_a_title_is_left_out(project, capsys, fold
 
 
 def pairs(folder, split):
-    return [(row["target"], row["candidate"]) for row in json.loads((folder / f"pairs.dress.{split}.json").read_text())]
+    return [
+        (row["target"], row["candidate"])
+        for row in json.loads((folder / f"pairs.dress.{split}.json").read_text())
+    ]
 
 
 def test_every_title_is_paired_with_the_nearest_of_its_split_ties_by_id(project, capsys, folder):
@@ -137,12 +164,23 @@ def test_every_title_is_paired_with_the_nearest_of_its_split_ties_by_id(project,
     assert code == 0
     assert pairs(folder / "pairs", "train") == [("b", "a"), ("a", "b")]  # c shares no word, d has none
     assert pairs(folder / "pairs", "test") == [("j", "h"), ("i", "h"), ("h", "i")]
-    assert "dresses train: 2 pairs of 2 targets; 2 products have no title, 1 share no word with another" in told
+    assert (
+        "dresses train: 2 pairs of 2 targets; 2 products have no title, 1 share no word with another" in told
+    )
 
 
 def test_several_references_stand_nearest_first(project, capsys, folder):
-    assert run(project, capsys, "pair-references", data=folder, per_target=2, out=folder / "elsewhere")[0] == 0
-    assert pairs(folder / "elsewhere", "val") == [("g", "e"), ("g", "f"), ("f", "e"), ("f", "g"), ("e", "f"), ("e", "g")]
+    assert (
+        run(project, capsys, "pair-references", data=folder, per_target=2, out=folder / "elsewhere")[0] == 0
+    )
+    assert pairs(folder / "elsewhere", "val") == [
+        ("g", "e"),
+        ("g", "f"),
+        ("f", "e"),
+        ("f", "g"),
+        ("e", "f"),
+        ("e", "g"),
+    ]
     assert not (folder / "pairs").exists()
 
 
@@ -157,7 +195,10 @@ def test_compare_counts_captioned_references_among_the_first(project, capsys, fo
     write(folder / "titles/dress.test.json", ROWS["test"])
     said = ["is longer", "is red"]
     train = [("a", "b"), ("b", "a"), ("a", "c"), ("untitled", "a")]
-    write(folder / "captions/cap.dress.train.json", [{"target": target, "candidate": other, "captions": said} for target, other in train])
+    write(
+        folder / "captions/cap.dress.train.json",
+        [{"target": target, "candidate": other, "captions": said} for target, other in train],
+    )
     write(folder / "captions/cap.dress.val.json", [{"target": "g", "candidate": "f", "captions": said}])
     code, told, _ = run(project, capsys, "pair-references", data=folder, compare=True)
     assert code == 0
@@ -169,6 +210,12 @@ def test_compare_counts_captioned_references_among_the_first(project, capsys, fo
 
 def test_the_released_labels_are_found_again_in_the_released_titles(project, capsys, shared):
     options = {"data": shared / "fashioniq", "compare": True}
-    code, told, _ = run(project, capsys, "extract-attributes", vocabulary=shared / "word_vectors/deepfashion_list_attr_cloth.txt", **options)
+    code, told, _ = run(
+        project,
+        capsys,
+        "extract-attributes",
+        vocabulary=shared / "word_vectors/deepfashion_list_attr_cloth.txt",
+        **options,
+    )
     rows = {line.split()[0]: line.split()[1:] for line in told.splitlines()}
     assert code == 0 and float(rows["all"][3]) > 90 and float(rows["garment"][4]) > 75

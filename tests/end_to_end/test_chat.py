@@ -110,7 +110,9 @@ def test_every_kind_of_retriever_is_loaded_with_the_data_of_its_training(kind, r
             else ComposerConfig(composition="B", width=16)
         )
         model = (RNNRetriever if kind == "rnn" else Composer)(config, **of_data)
-        save_model(retriever, model, msgspec.structs.replace(facts, model=kind, sizes=config.sizes(**of_data)))
+        save_model(
+            retriever, model, msgspec.structs.replace(facts, model=kind, sizes=config.sizes(**of_data))
+        )
     system = fashioniq.load(str(retriever), split="val", device="cpu")
     assert isinstance(system.asker, BestItem)
     assert (

@@ -1,4 +1,6 @@
-"""`fashioniq eval-chatir`: recorded question dialogs against a search space, by vectors and by tiny CLIP and BLIP."""
+"""`fashioniq eval-chatir`: recorded question dialogs against a search space, by vectors and by tiny CLIP and
+BLIP.
+"""
 
 import csv
 import json
@@ -19,8 +21,13 @@ def read(path):
 
 def write_dialogues(path, names, rounds=3, ask="is it {}? yes"):
     words = ["red", "blue", "long", "the", "a"]
-    dialogs = [["a dress", *(ask.format(words[(number + turn) % 5]) for turn in range(rounds - 1))] for number in range(len(names))]
-    path.write_text(json.dumps([{"img": name, "dialog": dialog} for name, dialog in zip(names, dialogs, strict=True)]))
+    dialogs = [
+        ["a dress", *(ask.format(words[(number + turn) % 5]) for turn in range(rounds - 1))]
+        for number in range(len(names))
+    ]
+    path.write_text(
+        json.dumps([{"img": name, "dialog": dialog} for name, dialog in zip(names, dialogs, strict=True)])
+    )
     return path
 
 
@@ -29,12 +36,16 @@ def vectors(targets, gallery, rounds, size=16, seed=0):
     draw = np.random.default_rng(seed)
     gallery_ND = draw.normal(size=(gallery, size)).astype(np.float32)
     noise_QRD = draw.normal(size=(len(targets), rounds, size))
-    return (noise_QRD + gallery_ND[targets][:, None] * np.linspace(0.2, 1, rounds)[:, None]).astype(np.float32), gallery_ND
+    return (noise_QRD + gallery_ND[targets][:, None] * np.linspace(0.2, 1, rounds)[:, None]).astype(
+        np.float32
+    ), gallery_ND
 
 
 def naive(query_QRD, gallery_ND, targets):
     """Every measure in plain numpy: cosine similarity, ranks by counting what is more similar."""
-    unit_ND = gallery_ND.astype(np.float64) / np.linalg.norm(gallery_ND.astype(np.float64), axis=1, keepdims=True)
+    unit_ND = gallery_ND.astype(np.float64) / np.linalg.norm(
+        gallery_ND.astype(np.float64), axis=1, keepdims=True
+    )
     ranks = np.empty(query_QRD.shape[:2], int)
     for row, (query_RD, target) in enumerate(zip(query_QRD.astype(np.float64), targets, strict=True)):
         similarity_RN = query_RD / np.linalg.norm(query_RD, axis=1, keepdims=True) @ unit_ND.T
@@ -80,7 +91,14 @@ def evaluate(few, project):
 
     def evaluate(dialogues=("first",), name="out", **options):
         files = [few / f"{one}.json" for one in dialogues]
-        project.run("eval-chatir", dialogues=files, search_space=few / "space.json", out=few / name, workers=0, **options)
+        project.run(
+            "eval-chatir",
+            dialogues=files,
+            search_space=few / "space.json",
+            out=few / name,
+            workers=0,
+            **options,
+        )
         return few / name
 
     return evaluate
@@ -91,10 +109,18 @@ def refused(few, project, capsys):
     """The one line that an evaluation which has to fail tells."""
 
     def refused(**options):
-        options = {"dialogues": few / "first.json", "search_space": few / "space.json", "out": few / "out", "workers": 0, **options}
+        options = {
+            "dialogues": few / "first.json",
+            "search_space": few / "space.json",
+            "out": few / "out",
+            "workers": 0,
+            **options,
+        }
         assert main(project.arguments("eval-chatir", **options)) == 2
         error = capsys.readouterr().err
-        assert error.startswith("error: ") and error.count("\n") == 1 and not (few / "out/metrics.json").exists()
+        assert (
+            error.startswith("error: ") and error.count("\n") == 1 and not (few / "out/metrics.json").exists()
+        )
         return error
 
     return refused
@@ -115,10 +141,17 @@ def test_measures_of_released_dialogues_are_those_of_a_naive_computation(shared,
     project.run("eval-chatir", dialogues=tmp_path / "kept.json", search_space=space, out=tmp_path / "out", query_vectors=tmp_path / "Q.npy",
                 gallery_vectors=tmp_path / "G.npy")  # fmt: skip
     ranks, expected = naive(query_QRD, gallery_ND, targets)
-    found = [[turn["rank"] for turn in json.loads(line)["turns"]] for line in (tmp_path / "out/dialogs.jsonl").read_text().splitlines()]
-    assert np.abs(np.array(found) - ranks).max() <= 1 and (np.array(found) != ranks).mean() < 0.05  # float32 rounds: neighbours may change places
+    found = [
+        [turn["rank"] for turn in json.loads(line)["turns"]]
+        for line in (tmp_path / "out/dialogs.jsonl").read_text().splitlines()
+    ]
+    assert (
+        np.abs(np.array(found) - ranks).max() <= 1 and (np.array(found) != ranks).mean() < 0.05
+    )  # float32 rounds: neighbours may change places
     metrics = read(tmp_path / "out/metrics.json")
-    assert metrics["gallery"] == 50_000 and metrics["dialogs"] == len(kept) and len(metrics["rounds"]) == ROUNDS
+    assert (
+        metrics["gallery"] == 50_000 and metrics["dialogs"] == len(kept) and len(metrics["rounds"]) == ROUNDS
+    )
     assert_same(metrics["rounds"], expected, rel=1e-3)
 
 
@@ -128,7 +161,11 @@ def test_measures_of_vectors_are_those_of_a_naive_computation(few, evaluate):
     metrics, lines = read(out / "metrics.json"), (out / "dialogs.jsonl").read_text().splitlines()
     assert_same(metrics["rounds"], expected)
     assert [[turn["rank"] for turn in json.loads(line)["turns"]] for line in lines] == ranks.tolist()
-    assert metrics["questions"] == {"exact_repeats": 0, "unique_tokens": 4, "without_mark": 0}  # is it red; is it blue
+    assert metrics["questions"] == {
+        "exact_repeats": 0,
+        "unique_tokens": 4,
+        "without_mark": 0,
+    }  # is it red; is it blue
 
 
 def test_equally_similar_images_keep_the_order_of_the_search_space(few, evaluate):
@@ -138,24 +175,33 @@ def test_equally_similar_images_keep_the_order_of_the_search_space(few, evaluate
     np.save(few / "G.npy", gallery_ND * np.float32(2) ** (np.arange(40)[:, None] % 5))  # lengths play no part
     np.save(few / "Q.npy", np.broadcast_to(gallery_ND[0], (12, 3, 16)))
     out = evaluate(query_vectors=few / "Q.npy", gallery_vectors=few / "G.npy")
-    ranks = [[turn["rank"] for turn in json.loads(line)["turns"]] for line in (out / "dialogs.jsonl").read_text().splitlines()]
+    ranks = [
+        [turn["rank"] for turn in json.loads(line)["turns"]]
+        for line in (out / "dialogs.jsonl").read_text().splitlines()
+    ]
     assert ranks == [[place] * 3 for place in range(12)]
 
 
 def test_several_files_come_into_one_table_and_one_page(few, evaluate, capsys):
-    out = evaluate(("first", "second"), query_vectors=[few / "Q.npy"] * 2, gallery_vectors=few / "G.npy", images=few)
+    out = evaluate(
+        ("first", "second"), query_vectors=[few / "Q.npy"] * 2, gallery_vectors=few / "G.npy", images=few
+    )
     assert sorted(path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()) == [
         "first/dialogs.jsonl", "first/metrics.json", "first/run.trec", "report.html",
         "second/dialogs.jsonl", "second/metrics.json", "second/run.trec", "table.csv"]  # fmt: skip
     with open(out / "table.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [(row["dialogues"], row["round"]) for row in rows] == [(name, str(turn)) for name in ("first", "second") for turn in range(3)]
+    assert [(row["dialogues"], row["round"]) for row in rows] == [
+        (name, str(turn)) for name in ("first", "second") for turn in range(3)
+    ]
     assert float(rows[2]["Hits@10"]) == read(out / "first/metrics.json")["rounds"][2]["Hits@10"]
     told, page = capsys.readouterr().out, (out / "report.html").read_text()
     assert "first: 12 dialogs, search space 40 images" in told and "second: 12 dialogs" in told
     assert "A first" in page and "B second" in page and page.count("<svg") == 1 and "data:image/jpeg" in page
     assert "http" not in page.split("<body>")[1]
-    assert read(out / "second/metrics.json")["questions"]["exact_repeats"] == 1.0  # both questions are "what colour?"
+    assert (
+        read(out / "second/metrics.json")["questions"]["exact_repeats"] == 1.0
+    )  # both questions are "what colour?"
 
 
 def test_the_run_file_ranks_as_the_dialogs_say(few, evaluate):
@@ -170,7 +216,9 @@ def test_the_run_file_ranks_as_the_dialogs_say(few, evaluate):
         for turn, said in enumerate(dialog["turns"]):
             ranking = rankings[f"{dialog['target']}-{turn}"]
             assert ranking[said["rank"]][1] == dialog["target"] and ranking[0][1] == said["shown"]
-            assert [score for *_, score in ranking] == sorted((score for *_, score in ranking), reverse=True) and ranking[0][2] <= 1
+            assert [score for *_, score in ranking] == sorted(
+                (score for *_, score in ranking), reverse=True
+            ) and ranking[0][2] <= 1
         assert [name for _, name, _ in ranking[:10]] == dialog["top"]
 
 
@@ -179,17 +227,33 @@ def test_pictures_and_texts_go_all_the_way(kind, few, evaluate, request, capsys)
     folder = request.getfixturevalue(f"tiny_{kind}")
     out = evaluate(encoder=folder, images=few)
     metrics = read(out / "metrics.json")
-    assert (metrics["model"], metrics["gallery"], metrics["coverage"], metrics["limit"]) == (kind, 40, 1.0, 24)
-    texts = [[", ".join(one.rounds[: turn + 1]) for one in read_dialogues(few / "first.json")] for turn in range(3)]
+    assert (metrics["model"], metrics["gallery"], metrics["coverage"], metrics["limit"]) == (
+        kind,
+        40,
+        1.0,
+        24,
+    )
+    texts = [
+        [", ".join(one.rounds[: turn + 1]) for one in read_dialogues(few / "first.json")] for turn in range(3)
+    ]
     from fashioniq.models.text import load_text_encoder
 
     encoder = load_text_encoder(str(folder))
     assert metrics["cut"] == [sum(length > 24 for length in encoder.lengths(some)) for some in texts]
-    pictures_ND = encoder.encode_images([Image.open(few / name).convert("RGB") for name in read(few / "space.json")])
-    ranks, _ = naive(np.stack([encoder.encode(some).numpy() for some in texts], 1), pictures_ND.numpy(), range(12))
-    found = [[turn["rank"] for turn in json.loads(line)["turns"]] for line in (out / "dialogs.jsonl").read_text().splitlines()]
+    pictures_ND = encoder.encode_images(
+        [Image.open(few / name).convert("RGB") for name in read(few / "space.json")]
+    )
+    ranks, _ = naive(
+        np.stack([encoder.encode(some).numpy() for some in texts], 1), pictures_ND.numpy(), range(12)
+    )
+    found = [
+        [turn["rank"] for turn in json.loads(line)["turns"]]
+        for line in (out / "dialogs.jsonl").read_text().splitlines()
+    ]
     assert np.abs(np.array(found) - ranks).max() <= 1  # near-ties of few colours
-    again = evaluate(name="again", encoder=folder, features=metrics["store"])  # without pictures: the store has all
+    again = evaluate(
+        name="again", encoder=folder, features=metrics["store"]
+    )  # without pictures: the store has all
     assert read(again / "metrics.json")["rounds"] == metrics["rounds"]
 
 
@@ -197,16 +261,35 @@ def test_pictures_and_texts_go_all_the_way(kind, few, evaluate, request, capsys)
 def test_a_text_half_that_was_trained_on_is_saved_and_evaluated(kind, few, evaluate, project, request):
     folder = request.getfixturevalue(f"tiny_{kind}")
     before = read(evaluate(encoder=folder, images=few) / "metrics.json")
-    options = {"encoder": folder, "features": before["store"], "batch_size": 6, "epochs": 2, "learning_rate": 0.01, "device": "cpu"}
-    project.run("train-dialog-encoder", dialogues=few / "first.json", val_dialogues=few / "first.json", run=few / "run", **options)
+    options = {
+        "encoder": folder,
+        "features": before["store"],
+        "batch_size": 6,
+        "epochs": 2,
+        "learning_rate": 0.01,
+        "device": "cpu",
+    }
+    project.run(
+        "train-dialog-encoder",
+        dialogues=few / "first.json",
+        val_dialogues=few / "first.json",
+        run=few / "run",
+        **options,
+    )
     after = read(evaluate(name="trained", encoder=few / "run", features=before["store"]) / "metrics.json")
-    assert (after["model"], after["limit"], after["cut"]) == ("dialog encoder", before["limit"], before["cut"])
+    assert (after["model"], after["limit"], after["cut"]) == (
+        "dialog encoder",
+        before["limit"],
+        before["cut"],
+    )
     assert after["rounds"] != before["rounds"]
 
 
 def test_a_store_of_another_encoder_is_refused(few, evaluate, refused, tiny_clip, tiny_blip):
     store = read(evaluate(name="clip", encoder=tiny_clip, images=few) / "metrics.json")["store"]
-    assert f"the feature store {store} has a different encoder" in refused(encoder=tiny_blip, images=few, features=store)
+    assert f"the feature store {store} has a different encoder" in refused(
+        encoder=tiny_blip, images=few, features=store
+    )
 
 
 def test_pictures_that_are_missing_are_told_and_a_target_must_have_one(few, evaluate, refused, tiny_clip):
@@ -218,7 +301,9 @@ def test_pictures_that_are_missing_are_told_and_a_target_must_have_one(few, eval
     assert sorted(store["failures"]) == ["photos/0030.png", "photos/0031.png"]
     assert "95.00 % of the search space" in (few / "some/report.html").read_text()
     (few / "photos/0003.png").unlink()
-    assert "have no readable picture, such as photos/0003.png" in refused(encoder=tiny_clip, images=few, features=few / "other")
+    assert "have no readable picture, such as photos/0003.png" in refused(
+        encoder=tiny_clip, images=few, features=few / "other"
+    )
 
 
 def test_pictures_that_come_later_are_added(few, evaluate, tiny_clip):
@@ -229,8 +314,6 @@ def test_pictures_that_come_later_are_added(few, evaluate, tiny_clip):
     assert read(evaluate(encoder=tiny_clip, images=few) / "metrics.json")["gallery"] == 40
 
 
-
-
 @pytest.mark.parametrize(
     ("name", "change", "told"),
     [
@@ -238,8 +321,16 @@ def test_pictures_that_come_later_are_added(few, evaluate, tiny_clip):
         ("Q.npy", lambda q: q[:, :2], "expected 12 × 3 × 16 numbers"),
         ("Q.npy", lambda q: q[..., :8], "expected 12 × 3 × 16 numbers"),
         ("G.npy", lambda g: g[:39], "expected 40 × D numbers (images × D, in the order of the search space)"),
-        ("G.npy", lambda g: np.where(np.arange(40)[:, None] == 7, np.nan, g), "1 vectors are NaN, infinite or zero, the first in row 7"),
-        ("Q.npy", lambda q: q * (np.arange(3) != 1)[:, None], "12 vectors are NaN, infinite or zero, the first in row 1"),
+        (
+            "G.npy",
+            lambda g: np.where(np.arange(40)[:, None] == 7, np.nan, g),
+            "1 vectors are NaN, infinite or zero, the first in row 7",
+        ),
+        (
+            "Q.npy",
+            lambda q: q * (np.arange(3) != 1)[:, None],
+            "12 vectors are NaN, infinite or zero, the first in row 1",
+        ),
         ("G.npy", lambda g: g.astype(str), "found <U"),
     ],
 )
@@ -252,10 +343,19 @@ def test_vectors_that_do_not_fit_are_told(name, change, told, few, refused):
     ("options", "told"),
     [
         ({}, "give either --encoder, or both"),
-        ({"encoder": "clip", "query_vectors": "Q.npy", "gallery_vectors": "G.npy"}, "give either --encoder, or both"),
+        (
+            {"encoder": "clip", "query_vectors": "Q.npy", "gallery_vectors": "G.npy"},
+            "give either --encoder, or both",
+        ),
         ({"query_vectors": "Q.npy"}, "give either --encoder, or both"),
-        ({"query_vectors": "Q.npy", "gallery_vectors": "G.npy", "separator": " "}, "--separator needs --encoder"),
-        ({"query_vectors": ["Q.npy", "Q.npy"], "gallery_vectors": "G.npy"}, "for each of --dialogues: expected 1, found 2"),
+        (
+            {"query_vectors": "Q.npy", "gallery_vectors": "G.npy", "separator": " "},
+            "--separator needs --encoder",
+        ),
+        (
+            {"query_vectors": ["Q.npy", "Q.npy"], "gallery_vectors": "G.npy"},
+            "for each of --dialogues: expected 1, found 2",
+        ),
         ({"dialogues": []}, "no dialogs given"),
         ({"encoder": "nowhere/to/be/found", "images": "."}, "cannot load nowhere/to/be/found"),
     ],

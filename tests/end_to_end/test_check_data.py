@@ -42,7 +42,9 @@ def test_findings_are_a_line_each_with_three_examples_and_counted_at_the_end(che
     assert code == 1 and err == [] and out[-1] == "3 findings in dresses, shirts"
     lines = [line for line in out if line.startswith("  finding: ")]
     names = [path.stem for path in files]
-    assert lines[0].startswith("  finding: files that cannot be read: 1 (the file cap.dress.val.json is not valid JSON")
+    assert lines[0].startswith(
+        "  finding: files that cannot be read: 1 (the file cap.dress.val.json is not valid JSON"
+    )
     assert lines[1] == f"  finding: products without a picture: 5 ({'; '.join(names[:3])}; …)"
     assert lines[2].startswith(f"  finding: pictures that cannot be read: 1 ({files[5].name}: ")
     report = json.loads((tmp_path / "report.json").read_text())
@@ -59,7 +61,9 @@ def test_a_single_finding_is_spoken_of_as_one(check, catalog):
 def test_an_unusable_category_is_an_error_after_the_others_were_told_of(check, catalog, tmp_path):
     (catalog / "image_splits/split.shirt.train.json").unlink()
     code, out, err = check(data=catalog, report=tmp_path / "report.json")
-    assert code == 2 and len(err) == 1 and err[0].startswith("error: ") and "the train split of shirts" in err[0]
+    assert (
+        code == 2 and len(err) == 1 and err[0].startswith("error: ") and "the train split of shirts" in err[0]
+    )
     assert any(line.startswith("tops") for line in out) and (tmp_path / "report.json").exists()
     assert check(data=catalog, category="tops")[0] == 0
 

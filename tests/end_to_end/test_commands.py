@@ -44,7 +44,14 @@ SCRIPTS = {
     "data_prep/make_dialogues.py": "make-dialogues",
     "train_dialog_encoder.py": "train-dialog-encoder",
 }
-WITHOUT_SCRIPT = {"chat", "check-data", "compare", "fetch-spice", "results", "search"}  # what is no step of a training or an evaluation
+WITHOUT_SCRIPT = {
+    "chat",
+    "check-data",
+    "compare",
+    "fetch-spice",
+    "results",
+    "search",
+}  # what is no step of a training or an evaluation
 
 
 def read(path):
@@ -65,7 +72,12 @@ def evaluate(project, vector_runs, tmp_path):
     """Evaluate the retriever of own vectors; return the results' folder."""
 
     def evaluate(name="dialogs", run=vector_runs.retriever, **options):
-        common = {"data": vector_runs.catalog, "category": "dresses", "features": vector_runs.store, "beam": 1}
+        common = {
+            "data": vector_runs.catalog,
+            "category": "dresses",
+            "features": vector_runs.store,
+            "beam": 1,
+        }
         project.run("eval-dialogs", **{**common, "run": run, "out": tmp_path / name, **options})
         return tmp_path / name
 
@@ -85,21 +97,31 @@ def test_without_a_command_all_are_named(capsys):
 @pytest.mark.parametrize("kind", ["attributes", "attributes of dresses", "captioner", "retriever"])
 def test_a_run_holds_the_files_of_the_design(kind, runs, attribute_runs):
     first, second = attribute_runs
-    run = {"attributes": first, "attributes of dresses": second, "captioner": runs.captioner, "retriever": runs.retriever}[kind]
+    run = {
+        "attributes": first,
+        "attributes of dresses": second,
+        "captioner": runs.captioner,
+        "retriever": runs.retriever,
+    }[kind]
     files = {"config.yaml", "weights.safetensors", "model.json", "metrics.csv", "last.ckpt"}
     more = {"attributes.json", "curves.png", "contact_sheet.jpg"} if kind.startswith("attributes") else set()
     assert {path.name for path in run.iterdir()} == files | more
     facts = read(run / "model.json")
     assert facts["kind"] == ("attribute predictor" if kind.startswith("attributes") else kind)
     assert facts["category"] == ("all" if kind == "attributes" else "dresses")
-    assert facts["version"] and facts["metrics"]["train_loss"] == pytest.approx(losses_of(run)[int(facts["metrics"]["epoch"])])
+    assert facts["version"] and facts["metrics"]["train_loss"] == pytest.approx(
+        losses_of(run)[int(facts["metrics"]["epoch"])]
+    )
 
 
 @pytest.mark.parametrize("kind", ["captioner", "retriever"])
 def test_model_json_rebuilds_the_model(kind, runs, project):
     facts = read(getattr(runs, kind) / "model.json")
     assert facts["sizes"]["vocabulary"] == len(facts["words"])
-    assert facts["features"]["encoder"] == project.pictures["encoder"] and len(facts["data"]["fingerprint"]) == 16
+    assert (
+        facts["features"]["encoder"] == project.pictures["encoder"]
+        and len(facts["data"]["fingerprint"]) == 16
+    )
     assert facts["data"]["pictures"] == "drawn" and facts["data"]["captions"] == "drawn sample's grammar"
 
 
@@ -112,10 +134,21 @@ def test_the_second_stage_keeps_the_encoder_of_the_first(attribute_runs):
 
 def test_the_store_holds_the_whole_category(runs, project):
     facts, ids = read(runs.store / "store.json"), read(runs.store / "ids.json")
-    assert sorted(path.name for path in runs.store.iterdir()) == ["attributes.npy", "features.npy", "ids.json", "store.json"]
+    assert sorted(path.name for path in runs.store.iterdir()) == [
+        "attributes.npy",
+        "features.npy",
+        "ids.json",
+        "store.json",
+    ]
     assert len(ids) == facts["count"] == 60 and facts["failures"] == {}
-    assert np.load(runs.store / "features.npy").shape == (60, 256) and np.load(runs.store / "attributes.npy").shape == (60, 8)
-    assert facts["encoder"] == project.pictures["encoder"] and facts["image_size"] == 32 and facts["attributes"] == "predicted"
+    assert np.load(runs.store / "features.npy").shape == (60, 256) and np.load(
+        runs.store / "attributes.npy"
+    ).shape == (60, 8)
+    assert (
+        facts["encoder"] == project.pictures["encoder"]
+        and facts["image_size"] == 32
+        and facts["attributes"] == "predicted"
+    )
 
 
 def test_an_evaluation_holds_the_files_of_the_design(runs):
@@ -150,7 +183,10 @@ def test_every_item_of_the_split_is_the_target_once(vector_runs):
     assert sorted(dialog["target"] for dialog in dialogs) == sorted(test)
     for dialog in dialogs:
         assert len(dialog["turns"]) == 5
-        assert all(turn["shown"] in test and isinstance(turn["words"], str) and 0 <= turn["rank"] < 12 for turn in dialog["turns"])
+        assert all(
+            turn["shown"] in test and isinstance(turn["words"], str) and 0 <= turn["rank"] < 12
+            for turn in dialog["turns"]
+        )
 
 
 def test_dialogs_begin_with_the_first_candidates_and_never_with_the_target(vector_runs):
@@ -185,14 +221,21 @@ def test_the_report_shows_the_dialogs(runs):
 def test_own_vectors_without_attributes_go_all_the_way(vector_runs):
     assert np.load(vector_runs.store / "features.npy").shape == (60, 16)
     metrics = read(vector_runs.dialogs / "metrics.json")
-    assert metrics["features"] == "vectors of vectors.npy" and metrics["attributes"] is False and metrics["decoding"] == "greedy"
+    assert (
+        metrics["features"] == "vectors of vectors.npy"
+        and metrics["attributes"] is False
+        and metrics["decoding"] == "greedy"
+    )
 
 
 def test_metrics_and_models_end_with_their_provenance(vector_runs):
     facts, metrics = read(vector_runs.retriever / "model.json"), read(vector_runs.dialogs / "metrics.json")
     trained, evaluated = facts["provenance"], metrics["provenance"]
     assert list(facts)[-1] == list(metrics)[-1] == "provenance"
-    assert trained["command"].startswith("fashioniq train-retriever --") and f"--run {vector_runs.retriever}" in trained["command"]
+    assert (
+        trained["command"].startswith("fashioniq train-retriever --")
+        and f"--run {vector_runs.retriever}" in trained["command"]
+    )
     assert evaluated["command"].startswith("fashioniq eval-dialogs --")
     assert trained["data"] == evaluated["data"] == {"dresses": metrics["fingerprint"]}
     assert evaluated["retriever"] == trained
@@ -201,9 +244,14 @@ def test_metrics_and_models_end_with_their_provenance(vector_runs):
 def test_runs_of_earlier_versions_without_provenance_are_evaluated(evaluate, vector_runs, tmp_path):
     copytree(vector_runs.retriever, tmp_path / "old")
     facts = read(tmp_path / "old/model.json")
-    (tmp_path / "old/model.json").write_text(json.dumps({name: value for name, value in facts.items() if name != "provenance"}))
+    (tmp_path / "old/model.json").write_text(
+        json.dumps({name: value for name, value in facts.items() if name != "provenance"})
+    )
     metrics = read(evaluate(run=tmp_path / "old") / "metrics.json")
-    assert metrics["turns"] == read(vector_runs.dialogs / "metrics.json")["turns"] and "retriever" not in metrics["provenance"]
+    assert (
+        metrics["turns"] == read(vector_runs.dialogs / "metrics.json")["turns"]
+        and "retriever" not in metrics["provenance"]
+    )
 
 
 def test_first_candidates_can_be_given_back(evaluate):
@@ -214,7 +262,10 @@ def test_first_candidates_can_be_given_back(evaluate):
 
 
 def test_another_seed_begins_with_other_products(evaluate, vector_runs):
-    assert read(evaluate(seed=1) / "first_candidates.json")["first"] != read(vector_runs.dialogs / "first_candidates.json")["first"]
+    assert (
+        read(evaluate(seed=1) / "first_candidates.json")["first"]
+        != read(vector_runs.dialogs / "first_candidates.json")["first"]
+    )
 
 
 def test_the_same_evaluation_twice_is_the_same(evaluate, vector_runs, project):
@@ -228,23 +279,41 @@ def test_the_size_of_a_batch_changes_no_rank(evaluate, vector_runs):
 
 
 def test_a_shown_item_is_not_shown_again_with_exclude_shown(evaluate, vector_runs):
-    shown = [[turn["shown"] for turn in dialog["turns"]] for dialog in dialogs_of(evaluate(exclude_shown=True))]
+    shown = [
+        [turn["shown"] for turn in dialog["turns"]] for dialog in dialogs_of(evaluate(exclude_shown=True))
+    ]
     assert all(len(set(items)) == len(items) for items in shown)
     otherwise = [[turn["shown"] for turn in dialog["turns"]] for dialog in dialogs_of(vector_runs.dialogs)]
     assert any(len(set(items)) < len(items) for items in otherwise)
 
 
 def test_the_recorded_captions_of_val_are_a_turn_of_people(evaluate, vector_runs):
-    each, joined = evaluate("each", user="human", split="val"), evaluate("joined", user="human", split="val", captions="joined")
+    each, joined = (
+        evaluate("each", user="human", split="val"),
+        evaluate("joined", user="human", split="val", captions="joined"),
+    )
     pairs = read(vector_runs.catalog / "captions/cap.dress.val.json")
-    assert read(each / "metrics.json")["dialogs"] == 2 * len(pairs) and read(joined / "metrics.json")["dialogs"] == len(pairs)
+    assert read(each / "metrics.json")["dialogs"] == 2 * len(pairs) and read(joined / "metrics.json")[
+        "dialogs"
+    ] == len(pairs)
     assert read(each / "metrics.json")["user"] == "recorded captions, each"
-    assert [dialog["turns"][0]["shown"] for dialog in dialogs_of(joined)] == [pair["candidate"] for pair in pairs]
+    assert [dialog["turns"][0]["shown"] for dialog in dialogs_of(joined)] == [
+        pair["candidate"] for pair in pairs
+    ]
 
 
-def test_a_retriever_of_recorded_captions_marks_later_turns_as_the_one_it_learnt(evaluate, project, vector_runs, tmp_path):
+def test_a_retriever_of_recorded_captions_marks_later_turns_as_the_one_it_learnt(
+    evaluate, project, vector_runs, tmp_path
+):
     options = {**project.retriever, "dialogs": "recorded", "epochs": 1}
-    project.run("train-retriever", data=vector_runs.catalog, category="dresses", features=vector_runs.store, run=tmp_path / "run", **options)
+    project.run(
+        "train-retriever",
+        data=vector_runs.catalog,
+        category="dresses",
+        features=vector_runs.store,
+        run=tmp_path / "run",
+        **options,
+    )
     assert read(tmp_path / "run" / "model.json")["sizes"]["max_turns"] == 1
     told = evaluate(run=tmp_path / "run", user=vector_runs.captioner, turns=3)
     assert [turn["turn"] for turn in read(told / "metrics.json")["turns"]] == [1, 2, 3]
@@ -252,12 +321,16 @@ def test_a_retriever_of_recorded_captions_marks_later_turns_as_the_one_it_learnt
 
 @pytest.mark.parametrize("name", ["dress", "Dresses"])
 def test_another_name_of_the_category_is_accepted(name, evaluate, vector_runs, project):
-    assert project.content(evaluate(category=name) / "metrics.json") == project.content(vector_runs.dialogs / "metrics.json")
+    assert project.content(evaluate(category=name) / "metrics.json") == project.content(
+        vector_runs.dialogs / "metrics.json"
+    )
 
 
 @pytest.mark.parametrize("name", ["toptee", "tops&tees", "tops"])
 def test_tops_go_by_all_their_names(name, project, sample, tmp_path):
-    project.run("extract-features", data=sample, category=name, encoder="metadata", features=tmp_path / "store")
+    project.run(
+        "extract-features", data=sample, category=name, encoder="metadata", features=tmp_path / "store"
+    )
     assert read(tmp_path / "store" / "ids.json")[0].startswith("T")
 
 
@@ -272,14 +345,20 @@ def test_a_config_of_a_run_gives_the_same_run_again(project, vector_runs, tmp_pa
 
 
 def test_another_seed_gives_another_run(project, runs, tmp_path):
-    project.run("train-captioner", config=runs.captioner / "config.yaml", run=tmp_path / "run", seed=1, epochs=1)
+    project.run(
+        "train-captioner", config=runs.captioner / "config.yaml", run=tmp_path / "run", seed=1, epochs=1
+    )
     assert losses_of(tmp_path / "run")[0] != losses_of(runs.captioner)[0]
 
 
 def test_the_configs_of_the_project_are_accepted(project):
     for path in sorted((project.root / "configs").rglob("*.yaml")):
         script = path.read_text().splitlines()[0].split()[2]
-        settings = parse(SCRIPTS[script], ["--config", str(path), "--category", "dresses"] + (["--run", "r"] if "dialogs" in script else []))
+        settings = parse(
+            SCRIPTS[script],
+            ["--config", str(path), "--category", "dresses"]
+            + (["--run", "r"] if "dialogs" in script else []),
+        )
         assert type(settings) is COMMANDS[SCRIPTS[script]], path
         check(settings)
 
@@ -293,13 +372,19 @@ def test_extracting_a_finished_store_again_changes_nothing(project, vector_runs,
 
 
 def test_a_broken_picture_is_left_out_by_name(project, sample, tmp_path):
-    catalog = copytree(sample, tmp_path / "catalog", ignore=lambda folder, names: ["features", "shirt", "toptee"])
+    catalog = copytree(
+        sample, tmp_path / "catalog", ignore=lambda folder, names: ["features", "shirt", "toptee"]
+    )
     ids = read(catalog / "image_splits/split.dress.train.json")
     (catalog / f"images/dress/{ids[0]}.jpg").write_bytes(b"not a picture")
     (catalog / f"images/dress/{ids[1]}.jpg").unlink()
     project.run("extract-features", data=catalog, category="dresses", **project.pictures)
     facts = read(catalog / "features/dress/store.json")
-    assert facts["count"] == 58 and set(facts["failures"]) == {ids[0], ids[1]} and facts["attributes"] == "labels"
+    assert (
+        facts["count"] == 58
+        and set(facts["failures"]) == {ids[0], ids[1]}
+        and facts["attributes"] == "labels"
+    )
     assert facts["failures"][ids[1]] == "no picture"
 
 
@@ -346,5 +431,7 @@ def test_a_script_explains_its_command_from_any_directory(script, project, tmp_p
 
 def test_a_script_runs_in_a_process_of_its_own(project, tmp_path):
     script = project.root / "data_prep" / "draw_sample.py"
-    done = subprocess.run([sys.executable, script, "--help"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, script, "--help"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0 and "fashioniq draw-sample" in done.stdout, done.stderr

@@ -22,7 +22,12 @@ def read(path):
 def others(project, vector_runs, tmp_path_factory):
     """The evaluation of the shared runs without repeated products, and another that begins with other ones."""
     folder = tmp_path_factory.mktemp("others")
-    common = {**COMMON, "data": vector_runs.catalog, "features": vector_runs.store, "run": vector_runs.retriever}
+    common = {
+        **COMMON,
+        "data": vector_runs.catalog,
+        "features": vector_runs.store,
+        "run": vector_runs.retriever,
+    }
     project.run("eval-dialogs", **common, exclude_shown=True, out=folder / "new" / "dialogs")
     project.run("eval-dialogs", **common, seed=1, out=folder / "seed-1" / "dialogs")
     return folder
@@ -43,14 +48,18 @@ def compare(capsys, vector_runs):
 
 @pytest.fixture
 def changed(vector_runs, tmp_path):
-    """A copy of the shared evaluation with some of its metrics changed, or its dialogs passed through a function."""
+    """A copy of the shared evaluation with some of its metrics changed, or its dialogs passed through a
+    function.
+    """
 
     def changed(edit=lambda dialogs: dialogs, **metrics):
         folder = tmp_path / "changed"
         copytree(vector_runs.dialogs, folder)
         dialogs = edit([json.loads(line) for line in (folder / "dialogs.jsonl").read_text().splitlines()])
         (folder / "dialogs.jsonl").write_text("".join(json.dumps(dialog) + "\n" for dialog in dialogs))
-        (folder / "metrics.json").write_text(json.dumps({**read(folder / "metrics.json"), "dialogs": len(dialogs), **metrics}))
+        (folder / "metrics.json").write_text(
+            json.dumps({**read(folder / "metrics.json"), "dialogs": len(dialogs), **metrics})
+        )
         return folder
 
     return changed
@@ -59,32 +68,58 @@ def changed(vector_runs, tmp_path):
 def test_the_run_file_gives_other_tools_the_same_measures(vector_runs):
     run = list(ir_measures.read_trec_run(str(vector_runs.dialogs / "run.trec")))
     metrics = read(vector_runs.dialogs / "metrics.json")
-    targets = [json.loads(line)["target"] for line in (vector_runs.dialogs / "dialogs.jsonl").read_text().splitlines()]
+    targets = [
+        json.loads(line)["target"]
+        for line in (vector_runs.dialogs / "dialogs.jsonl").read_text().splitlines()
+    ]
     for turn in metrics["turns"]:
         wanted = [Qrel(f"{target}-{turn['turn']}", target, 1) for target in targets]
         theirs = ir_measures.calc_aggregate([RR, Success @ 1, Success @ 5, Success @ 10], wanted, run)
-        assert theirs == pytest.approx({RR: turn["MRR"], **{Success @ n: turn[f"R@{n}"] / 100 for n in (1, 5, 10)}})
+        assert theirs == pytest.approx(
+            {RR: turn["MRR"], **{Success @ n: turn[f"R@{n}"] / 100 for n in (1, 5, 10)}}
+        )
 
 
 def test_metrics_have_averages_and_success(vector_runs):
     metrics = read(vector_runs.dialogs / "metrics.json")
     assert metrics["average"]["MRR"] == pytest.approx(np.mean([turn["MRR"] for turn in metrics["turns"]]))
-    assert metrics["success"]["within"] == 5 and metrics["success"]["percent"] == pytest.approx(metrics["turns"][-1]["Hits@1"])
+    assert metrics["success"]["within"] == 5 and metrics["success"]["percent"] == pytest.approx(
+        metrics["turns"][-1]["Hits@1"]
+    )
 
 
 def test_a_comparison_prints_and_writes_one_table(compare, vector_runs, others, tmp_path):
-    code, told = compare(others / "new/dialogs", "--measure", "P", "--samples", "500", "--out", tmp_path / "out")
+    code, told = compare(
+        others / "new/dialogs", "--measure", "P", "--samples", "500", "--out", tmp_path / "out"
+    )
     assert code == 0 and "P after turn 5: dresses, test split, 12 dialogs, gallery 12" in told
     assert told.count("note:") == 1 and "the rule on products shown before (--exclude-shown)" in told
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"comparison.json", "comparison.csv", "comparison.tex", "compare.html"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "comparison.json",
+        "comparison.csv",
+        "comparison.tex",
+        "compare.html",
+    }
     comparison = read(tmp_path / "out/comparison.json")
     first, second = comparison["models"]
-    ours, theirs = (read(folder / "metrics.json")["turns"][-1]["P"] for folder in (vector_runs.dialogs, others / "new/dialogs"))
-    assert (first["mean"], second["mean"], second["difference"]) == pytest.approx((ours, theirs, theirs - ours))
-    assert second["interval"][0] <= second["difference"] <= second["interval"][1] and second["p"] == second["p_corrected"]
+    ours, theirs = (
+        read(folder / "metrics.json")["turns"][-1]["P"]
+        for folder in (vector_runs.dialogs, others / "new/dialogs")
+    )
+    assert (first["mean"], second["mean"], second["difference"]) == pytest.approx(
+        (ours, theirs, theirs - ours)
+    )
+    assert (
+        second["interval"][0] <= second["difference"] <= second["interval"][1]
+        and second["p"] == second["p_corrected"]
+    )
     with open(tmp_path / "out/comparison.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert float(rows[1]["p"]) == second["p"] and rows[0]["difference"] == "" and float(rows[1]["low"]) == second["interval"][0]
+    assert (
+        float(rows[1]["p"]) == second["p"]
+        and rows[0]["difference"] == ""
+        and float(rows[1]["low"]) == second["interval"][0]
+    )
     assert r"95 \% interval" in (tmp_path / "out/comparison.tex").read_text()
     page = (tmp_path / "out/compare.html").read_text()
     assert "data:image/jpeg" in page and f"{second['difference']:+.2f}" in page
@@ -110,11 +145,22 @@ def test_seeds_of_a_model_are_averaged_dialog_by_dialog(compare, vector_runs, ot
     model = read(tmp_path / "comparison.json")["models"][1]
     means = [read(others / name / "dialogs/metrics.json")["turns"][1]["MRR"] for name in ("new", "seed-1")]
     assert model["means"] == pytest.approx(means)
-    assert model["mean"] == pytest.approx(np.mean(means)) and model["deviation"] == pytest.approx(np.std(means, ddof=1))
+    assert model["mean"] == pytest.approx(np.mean(means)) and model["deviation"] == pytest.approx(
+        np.std(means, ddof=1)
+    )
 
 
 def test_several_models_are_corrected_and_have_a_page_each(compare, others, tmp_path):
-    code, _ = compare(others / "new/dialogs", others / "seed-1/dialogs", "--measure", "P", "--samples", "300", "--out", tmp_path)
+    code, _ = compare(
+        others / "new/dialogs",
+        others / "seed-1/dialogs",
+        "--measure",
+        "P",
+        "--samples",
+        "300",
+        "--out",
+        tmp_path,
+    )
     comparison = read(tmp_path / "comparison.json")
     p = [row["p"] for row in comparison["models"][1:]]
     assert code == 0 and [row["p_corrected"] for row in comparison["models"][1:]] == pytest.approx(
@@ -123,7 +169,9 @@ def test_several_models_are_corrected_and_have_a_page_each(compare, others, tmp_
 
 
 def test_the_evaluations_can_stand_in_a_config(vector_runs, others, tmp_path, capsys):
-    (tmp_path / "compare.yaml").write_text(f"runs: [{vector_runs.dialogs}, {others / 'new/dialogs'}]\nmeasure: P\nsamples: 100\n")
+    (tmp_path / "compare.yaml").write_text(
+        f"runs: [{vector_runs.dialogs}, {others / 'new/dialogs'}]\nmeasure: P\nsamples: 100\n"
+    )
     assert main(["compare", "--config", str(tmp_path / "compare.yaml")]) == 0
     assert "P after turn 5" in capsys.readouterr().out
 
@@ -142,7 +190,11 @@ def test_dialogs_in_another_order_are_the_same_dialogs(compare, changed):
 
 @pytest.mark.parametrize(
     ("metrics", "why"),
-    [({"category": "tops"}, "category is tops, not dresses"), ({"split": "val"}, "split is val"), ({"gallery": 13}, "gallery size is 13")],
+    [
+        ({"category": "tops"}, "category is tops, not dresses"),
+        ({"split": "val"}, "split is val"),
+        ({"gallery": 13}, "gallery size is 13"),
+    ],
 )
 def test_evaluations_of_other_data_are_refused(metrics, why, compare, changed):
     code, told = compare(changed(**metrics))
@@ -166,7 +218,11 @@ def test_other_targets_are_refused(compare, changed):
     ],
 )
 def test_mistakes_are_told_in_one_line(words, why, compare, vector_runs, others):
-    known = {"ITSELF": vector_runs.dialogs, "NEW": others / "new/dialogs", "NEW,": f"{others / 'new/dialogs'},"}
+    known = {
+        "ITSELF": vector_runs.dialogs,
+        "NEW": others / "new/dialogs",
+        "NEW,": f"{others / 'new/dialogs'},",
+    }
     code, told = compare(*[known.get(word, word) for word in words])
     assert code == (2 if why else 0)
     if why:
@@ -174,7 +230,14 @@ def test_mistakes_are_told_in_one_line(words, why, compare, vector_runs, others)
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{}\n", '{"target": "x"', '{"target": "x", "turns": []}\n' * 12, '{"target": "x", "turns": [{"rank": 1}]}\n' * 12]
+    "text",
+    [
+        "",
+        "{}\n",
+        '{"target": "x"',
+        '{"target": "x", "turns": []}\n' * 12,
+        '{"target": "x", "turns": [{"rank": 1}]}\n' * 12,
+    ],
 )
 def test_damaged_dialogs_are_told_in_one_line(text, compare, changed):
     folder = changed()
@@ -185,6 +248,16 @@ def test_damaged_dialogs_are_told_in_one_line(text, compare, changed):
 
 
 def test_a_comparison_outlives_its_catalog(changed, others, tmp_path):
-    code = main(["compare", str(changed(data="gone")), str(others / "new/dialogs"), "--samples", "100", "--out", str(tmp_path / "out")])
+    code = main(
+        [
+            "compare",
+            str(changed(data="gone")),
+            str(others / "new/dialogs"),
+            "--samples",
+            "100",
+            "--out",
+            str(tmp_path / "out"),
+        ]
+    )
     page = (tmp_path / "out/compare.html").read_text()
     assert code == 0 and "there is no folder gone" in page

@@ -18,9 +18,16 @@ def read(path):
 
 @pytest.fixture(scope="module")
 def recurrent(project, vector_runs, tmp_path_factory):
-    """The recurrent captioner, and the recurrent retrievers of two seeds that it spoke to, on the same vectors."""
+    """The recurrent captioner, and the recurrent retrievers of two seeds that it spoke to, on the same
+    vectors.
+    """
     folder = tmp_path_factory.mktemp("recurrent")
-    common = {"data": vector_runs.catalog, "category": "dresses", "features": vector_runs.store, "model.kind": "rnn"}
+    common = {
+        "data": vector_runs.catalog,
+        "category": "dresses",
+        "features": vector_runs.store,
+        "model.kind": "rnn",
+    }
     project.run("train-captioner", **common, run=folder / "captioner", **{**project.captioner, "epochs": 1})
     for seed in (0, 1):
         options = {**project.retriever, "epochs": 1, "captioner": folder / "captioner", "seed": seed}
@@ -30,9 +37,17 @@ def recurrent(project, vector_runs, tmp_path_factory):
 
 @pytest.fixture
 def options(project, vector_runs, recurrent, tmp_path):
-    """The options of a small cross: the transformer of the shared runs and two seeds of the recurrent retriever, with their own users."""
+    """The options of a small cross: the transformer of the shared runs and two seeds of the recurrent
+    retriever, with their own users.
+    """
     seeds = f"{recurrent / 'retriever-seed0'},{recurrent / 'retriever-seed1'}"
-    common = {"data": vector_runs.catalog, "category": "dresses", "features": vector_runs.store, "turns": 2, "beam": 1}
+    common = {
+        "data": vector_runs.catalog,
+        "category": "dresses",
+        "features": vector_runs.store,
+        "turns": 2,
+        "beam": 1,
+    }
     return {**common, "retrievers": [vector_runs.retriever, seeds], "out": tmp_path / "cross"}
 
 
@@ -63,26 +78,55 @@ def test_every_user_meets_every_retriever_and_the_first_products_are_the_same(pr
     assert (out / "table.txt").read_text() in told
     tables = {f"table.{kind}" for kind in ("txt", "csv", "tex", "json")}
     assert {path.name for path in out.iterdir()} == tables | {name.split("/")[0] for name in FOLDERS}
-    files = {"metrics.json", "dialogs.jsonl", "first_candidates.json", "run.trec", "report.html", "combination.json"}
+    files = {
+        "metrics.json",
+        "dialogs.jsonl",
+        "first_candidates.json",
+        "run.trec",
+        "report.html",
+        "combination.json",
+    }
     assert all({path.name for path in (out / name).iterdir()} == files for name in FOLDERS)
     assert len({(out / name / "first_candidates.json").read_bytes() for name in FOLDERS}) == 1
     table = read(out / "table.json")
     assert [(row["user"], row["retriever"], row["seeds"]) for row in table["rows"]] == [
         ("transformer", "transformer", 1), ("transformer", "rnn", 2), ("rnn", "transformer", 1), ("rnn", "rnn", 2)]  # fmt: skip
-    assert (table["split"], table["gallery"], table["decoding"], table["errors"]) == ("test", 12, "greedy", 0.0)
+    assert (table["split"], table["gallery"], table["decoding"], table["errors"]) == (
+        "test",
+        12,
+        "greedy",
+        0.0,
+    )
     with open(out / "table.csv", newline="") as file:
-        lines = {(line["user"], line["retriever"], line["turn"]): line for line in csv.DictReader(file) if line["measure"] == "P"}
-    for user, retriever, folders in (("transformer", "transformer", FOLDERS[:1]), ("rnn", "rnn", FOLDERS[-2:])):
+        lines = {
+            (line["user"], line["retriever"], line["turn"]): line
+            for line in csv.DictReader(file)
+            if line["measure"] == "P"
+        }
+    for user, retriever, folders in (
+        ("transformer", "transformer", FOLDERS[:1]),
+        ("rnn", "rnn", FOLDERS[-2:]),
+    ):
         means = [read(out / name / "metrics.json")["turns"][1]["P"] for name in folders]
         assert float(lines[user, retriever, "turn 2"]["mean"]) == pytest.approx(sum(means) / len(means))
 
 
 def test_a_combination_is_what_eval_dialogs_gives(project, options, vector_runs, recurrent, tmp_path):
-    project.run("cross", **{**options, "retrievers": [vector_runs.retriever], "users": [recurrent / "captioner"]}, word_noise=0.4)
-    alone = {name: value for name, value in options.items() if name != "retrievers"} | {"out": tmp_path / "alone"}
-    project.run("eval-dialogs", **alone, run=vector_runs.retriever, user=recurrent / "captioner", word_noise=0.4)
+    project.run(
+        "cross",
+        **{**options, "retrievers": [vector_runs.retriever], "users": [recurrent / "captioner"]},
+        word_noise=0.4,
+    )
+    alone = {name: value for name, value in options.items() if name != "retrievers"} | {
+        "out": tmp_path / "alone"
+    }
+    project.run(
+        "eval-dialogs", **alone, run=vector_runs.retriever, user=recurrent / "captioner", word_noise=0.4
+    )
     for name in ("dialogs.jsonl", "metrics.json", "run.trec"):
-        assert project.content(options["out"] / FOLDERS[3] / name) == project.content(tmp_path / "alone" / name)
+        assert project.content(options["out"] / FOLDERS[3] / name) == project.content(
+            tmp_path / "alone" / name
+        )
 
 
 def test_combinations_can_be_compared(project, options, capsys):
@@ -120,7 +164,9 @@ def test_other_settings_or_another_model_are_computed_again(project, options, co
     weights.write_bytes(other)
     project.run("cross", **options)
     weights.write_bytes(before)
-    assert counted == Counter(FOLDERS) + Counter(name for name in FOLDERS if name.endswith("rnn-retriever/seed-1"))
+    assert counted == Counter(FOLDERS) + Counter(
+        name for name in FOLDERS if name.endswith("rnn-retriever/seed-1")
+    )
     counted.clear()
     project.run("cross", **options, word_noise=0.2)
     assert counted == Counter(FOLDERS)
@@ -152,24 +198,40 @@ def test_mistakes_in_the_lists_are_told_before_anything_is_computed(refused, opt
 
 
 def test_seeds_meet_one_by_one_or_all_meet_the_only_run():
-    one, two, three = (cross.Model([Path(f"{count}-{seed}") for seed in range(count)], [], False, "rnn") for count in (1, 2, 3))
+    one, two, three = (
+        cross.Model([Path(f"{count}-{seed}") for seed in range(count)], [], False, "rnn")
+        for count in (1, 2, 3)
+    )
     assert cross._by_seed(two, two) == list(zip(two.runs, two.runs, strict=True))
     assert cross._by_seed(one, three) == [(one.runs[0], run) for run in three.runs]
-    assert cross._by_seed(three, one) == [(run, one.runs[0]) for run in three.runs] and cross._by_seed(one, one) == [(*one.runs, *one.runs)]
+    assert cross._by_seed(three, one) == [(run, one.runs[0]) for run in three.runs] and cross._by_seed(
+        one, one
+    ) == [(*one.runs, *one.runs)]
     with pytest.raises(UserError, match="2 seeds of 2-0 cannot be combined with 3 seeds of 3-0"):
         cross._by_seed(two, three)
 
 
 def test_attributes_meet_only_attributes_unless_there_are_none(project, options, runs, tmp_path):
-    project.run("train-captioner", data=runs.catalog, category="dresses", run=tmp_path / "blind", **{**project.captioner, "epochs": 1})
+    project.run(
+        "train-captioner",
+        data=runs.catalog,
+        category="dresses",
+        run=tmp_path / "blind",
+        **{**project.captioner, "epochs": 1},
+    )
     own = {**options, "features": runs.store, "retrievers": [runs.retriever]}
 
     def met(*users):
         project.run("cross", **own, users=list(users))
-        return [(row["attributes"], row["user"], row["runs"]) for row in read(own["out"] / "table.json")["rows"]]
+        return [
+            (row["attributes"], row["user"], row["runs"]) for row in read(own["out"] / "table.json")["rows"]
+        ]
 
     folder = own["out"] / "transformer-user-transformer-retriever"
-    seeing, alone = ("with", "transformer", [f"{folder}-attrs"]), ("retriever's", "transformer", [f"{folder}-attrs-of-retriever"])
+    seeing, alone = (
+        ("with", "transformer", [f"{folder}-attrs"]),
+        ("retriever's", "transformer", [f"{folder}-attrs-of-retriever"]),
+    )
     assert met(runs.captioner) == [seeing]
     assert met(tmp_path / "blind") == [alone]
     assert sorted(met(runs.captioner, tmp_path / "blind")) == sorted([seeing, alone])

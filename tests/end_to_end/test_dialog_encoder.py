@@ -14,28 +14,57 @@ from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError, write_json
 from fashioniq.trained import load_dialog_encoder
 
-TINY = {"model.width": 16, "model.heads": 2, "model.hidden": 32, "model.layers": 1, "batch_size": 12, "micro_batch": 5,
-        "epochs": 4, "learning_rate": 0.003, "device": "cpu"}
+TINY = {
+    "model.width": 16,
+    "model.heads": 2,
+    "model.hidden": 32,
+    "model.layers": 1,
+    "batch_size": 12,
+    "micro_batch": 5,
+    "epochs": 4,
+    "learning_rate": 0.003,
+    "device": "cpu",
+}
 COUNTS = {"train": 24, "val": 10}
 
 
 def write_store(folder, ids, seed=0):
     folder.mkdir(parents=True)
-    np.save(folder / "features.npy", np.random.default_rng(seed).normal(size=(len(ids), 8)).astype(np.float32))
+    np.save(
+        folder / "features.npy", np.random.default_rng(seed).normal(size=(len(ids), 8)).astype(np.float32)
+    )
     np.save(folder / "attributes.npy", np.zeros((len(ids), 8), np.int64))
     write_json(folder / "ids.json", ids)
-    facts = {"encoder": "own", "weights": str(seed), "image_size": 1, "dimensions": 8, "attribute_words": [], "count": len(ids), "failures": {}}
+    facts = {
+        "encoder": "own",
+        "weights": str(seed),
+        "image_size": 1,
+        "dimensions": 8,
+        "attribute_words": [],
+        "count": len(ids),
+        "failures": {},
+    }
     write_json(folder / "store.json", facts)
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """A folder as a drawn sample's, of dialogs and features alone; the features of one image of train are missing."""
+    """A folder as a drawn sample's, of dialogs and features alone; the features of one image of train are
+    missing.
+    """
     folder, rng = tmp_path_factory.mktemp("chat"), random.Random(0)
     for split, count in COUNTS.items():
-        rounds = [tuple(f"is it w{rng.randrange(9)}? w{rng.randrange(9)}" for _ in range(4)) for _ in range(count)]
-        write_dialogues(folder / f"dialogues/dress.{split}.json", [Dialogue(f"{split}{n}", some) for n, some in enumerate(rounds)])
-    write_store(folder / "features/dress", [f"{split}{n}" for split, count in COUNTS.items() for n in range(count)][1:])
+        rounds = [
+            tuple(f"is it w{rng.randrange(9)}? w{rng.randrange(9)}" for _ in range(4)) for _ in range(count)
+        ]
+        write_dialogues(
+            folder / f"dialogues/dress.{split}.json",
+            [Dialogue(f"{split}{n}", some) for n, some in enumerate(rounds)],
+        )
+    write_store(
+        folder / "features/dress",
+        [f"{split}{n}" for split, count in COUNTS.items() for n in range(count)][1:],
+    )
     return folder
 
 
@@ -71,7 +100,11 @@ def test_two_epochs_and_two_more_are_four(run, data, project, tmp_path):
 
 
 def test_another_seed_is_another_training_and_files_may_be_named_one_by_one(run, data, project, tmp_path):
-    files = {"dialogues": "dialogues/dress.train.json", "val_dialogues": "dialogues/dress.val.json", "features": "features/dress"}
+    files = {
+        "dialogues": "dialogues/dress.train.json",
+        "val_dialogues": "dialogues/dress.val.json",
+        "features": "features/dress",
+    }
     files = {option: data / path for option, path in files.items()}
     project.run("train-dialog-encoder", **files, run=tmp_path / "run", **{**TINY, "epochs": 1}, seed=3)
     assert rows_of(tmp_path / "run")[0]["train_loss"] != rows_of(run)[0]["train_loss"]
@@ -88,9 +121,13 @@ def test_what_is_not_said_or_does_not_fit_is_refused(data, project, tmp_path, ca
     given = {"data": data, "category": "dresses", "run": tmp_path / "run"}
     assert "--features" in refusal(capsys, project, data=data, run=tmp_path / "run")
     assert "leave it out" in refusal(capsys, project, **given, devices=2)
-    write_dialogues(tmp_path / "alone.json", [Dialogue(f"train{n}", ("a dress", "a red dress")) for n in range(1, 9)])
+    write_dialogues(
+        tmp_path / "alone.json", [Dialogue(f"train{n}", ("a dress", "a red dress")) for n in range(1, 9)]
+    )
     assert "--mask none" in refusal(capsys, project, **given, dialogues=tmp_path / "alone.json")
-    write_dialogues(tmp_path / "strange.json", [Dialogue(f"strange{n}", ("a dress", "red? no")) for n in range(8)])
+    write_dialogues(
+        tmp_path / "strange.json", [Dialogue(f"strange{n}", ("a dress", "red? no")) for n in range(8)]
+    )
     assert "0 of the dialogs" in refusal(capsys, project, **given, dialogues=tmp_path / "strange.json")
     assert not (tmp_path / "run").exists()
 

@@ -1,4 +1,6 @@
-"""`fashioniq download-images` against a server of a few pictures: stopped at any moment, it ends as one that was not."""
+"""`fashioniq download-images` against a server of a few pictures: stopped at any moment, it ends as one that
+was not.
+"""
 
 import io
 import json
@@ -21,7 +23,9 @@ DEAD, BROKEN, SMALL, UNKNOWN, SAME = 5, 12, 25, 33, (7, 34)
 
 def picture(number):
     side = 20 if number == SMALL else 48
-    pixels = np.random.default_rng(SAME[0] if number in SAME else number).integers(0, 255, (side, side, 3), dtype=np.uint8)
+    pixels = np.random.default_rng(SAME[0] if number in SAME else number).integers(
+        0, 255, (side, side, 3), dtype=np.uint8
+    )
     file = io.BytesIO()
     Image.fromarray(pixels).save(file, "PNG" if number % 3 == 0 else "JPEG")
     return file.getvalue()[: 500 if number == BROKEN else None]
@@ -72,8 +76,14 @@ def folder_of(server, tmp_path):
         for part in ("image_splits", "image_url"):
             (folder / part).mkdir(parents=True)
         for split, numbers in SPLITS.items():
-            (folder / "image_splits" / f"split.dress.{split}.json").write_text(json.dumps([f"B{number}" for number in numbers]))
-        lines = [f"B{number} \t http://127.0.0.1:{server.server_port}/{number}.jpg\n" for number in range(40) if number != UNKNOWN]
+            (folder / "image_splits" / f"split.dress.{split}.json").write_text(
+                json.dumps([f"B{number}" for number in numbers])
+            )
+        lines = [
+            f"B{number} \t http://127.0.0.1:{server.server_port}/{number}.jpg\n"
+            for number in range(40)
+            if number != UNKNOWN
+        ]
         (folder / "image_url" / "asin2url.dress.txt").write_text("".join(lines))
         return folder
 
@@ -89,11 +99,26 @@ def begin(server, wait_until):
         server.asked.clear()
         server.go_on.clear()
         server.whole = whole
-        command = [sys.executable, "-m", "fashioniq.cli", "download-images", "--data", str(folder), "--category", "dresses", "--connections", "4"]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        command = [
+            sys.executable,
+            "-m",
+            "fashioniq.cli",
+            "download-images",
+            "--data",
+            str(folder),
+            "--category",
+            "dresses",
+            "--connections",
+            "4",
+        ]
+        process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
         processes.append(process)
         part = folder / "images" / "dress" / ".downloading"
-        wait_until(lambda: len(server.asked) >= whole + 4 and list(part.iterdir()), lambda: process.poll() is None)
+        wait_until(
+            lambda: len(server.asked) >= whole + 4 and list(part.iterdir()), lambda: process.poll() is None
+        )
         return process
 
     yield begin
@@ -114,12 +139,18 @@ def run(folder, **options):
 
 
 def files_of(folder):
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
 
 
 def test_pictures_and_coverage_are_as_the_server_has_them(server, folder_of, capsys):
     folder = folder_of("whole")
-    (folder / "coverage.json").write_text(json.dumps({"shirt": {"splits": {}, "missing": {}}, "dress": "old"}))
+    (folder / "coverage.json").write_text(
+        json.dumps({"shirt": {"splits": {}, "missing": {}}, "dress": "old"})
+    )
     assert run(folder) == 0
     coverage = json.loads((folder / "coverage.json").read_text())
     nothing = {"dead": 0, "broken": 0, "too small": 0, "failed": 0, "no address": 0, "duplicates": 0}
@@ -133,7 +164,11 @@ def test_pictures_and_coverage_are_as_the_server_has_them(server, folder_of, cap
     assert missing.pop("B12").startswith("broken: ")
     assert missing == {"B5": "dead: 404", "B25": "too small: 20×20 pixels", "B33": "no address"}
     pictures = files_of(folder / "images" / "dress")
-    assert pictures == {f"B{n}.{'png' if n % 3 == 0 else 'jpg'}": picture(n) for n in range(40) if n not in (DEAD, BROKEN, SMALL, UNKNOWN)}
+    assert pictures == {
+        f"B{n}.{'png' if n % 3 == 0 else 'jpg'}": picture(n)
+        for n in range(40)
+        if n not in (DEAD, BROKEN, SMALL, UNKNOWN)
+    }
     told = capsys.readouterr().out
     assert "36 of 40 pictures of dresses are there" in told and str(folder / "coverage.json") in told
 
@@ -158,12 +193,20 @@ def test_a_killed_run_that_is_started_again_ends_as_one_that_was_not(server, fol
 def test_ctrl_c_ends_cleanly(server, folder_of, begin, wait_until):
     folder = folder_of("stopped")
     process = begin(folder, 10)
-    wait_until(lambda: len(list((folder / "images" / "dress").glob("B*"))) >= 8, lambda: process.poll() is None)
+    wait_until(
+        lambda: len(list((folder / "images" / "dress").glob("B*"))) >= 8, lambda: process.poll() is None
+    )
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: all processes get it
     _, errors = process.communicate()
     assert process.returncode == 130 and errors.strip() == "interrupted"
-    assert not (folder / "images" / "dress" / ".downloading").exists() and not (folder / "coverage.json").exists()
-    assert all(content == picture(int(name[1:].split(".")[0])) for name, content in files_of(folder / "images" / "dress").items())
+    assert (
+        not (folder / "images" / "dress" / ".downloading").exists()
+        and not (folder / "coverage.json").exists()
+    )
+    assert all(
+        content == picture(int(name[1:].split(".")[0]))
+        for name, content in files_of(folder / "images" / "dress").items()
+    )
 
 
 def test_pictures_of_an_older_layout_are_not_asked_for(server, folder_of):
@@ -190,7 +233,10 @@ def test_mistakes_are_told_in_one_line(server, folder_of, capsys, tmp_path):
     folder = folder_of("mistaken")
     (tmp_path / "other.txt").write_text("C1 \t http://127.0.0.1/1.jpg\n")
     (folder / "image_url" / "asin2url.dress.txt").unlink()
-    for options, what in [({}, "there is no list of addresses"), ({"urls": tmp_path / "other.txt"}, "no address of any product of dresses")]:
+    for options, what in [
+        ({}, "there is no list of addresses"),
+        ({"urls": tmp_path / "other.txt"}, "no address of any product of dresses"),
+    ]:
         assert run(folder, **options) == 2
         (line,) = capsys.readouterr().err.splitlines()
         assert what in line

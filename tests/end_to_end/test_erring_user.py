@@ -18,10 +18,19 @@ def words(project, vector_runs, tmp_path):
     """Evaluate with errors; return the metrics and the words of every target's first turn."""
 
     def words(name, **options):
-        common = {"data": vector_runs.catalog, "category": "dresses", "features": vector_runs.store, "turns": 2, "beam": 1, "out": tmp_path / name}
+        common = {
+            "data": vector_runs.catalog,
+            "category": "dresses",
+            "features": vector_runs.store,
+            "turns": 2,
+            "beam": 1,
+            "out": tmp_path / name,
+        }
         project.run("eval-dialogs", **{**common, "run": vector_runs.retriever, **options})
         dialogs = [json.loads(line) for line in (tmp_path / name / "dialogs.jsonl").read_text().splitlines()]
-        return json.loads(project.content(tmp_path / name / "metrics.json")), [[turn["words"] for turn in dialog["turns"]] for dialog in dialogs]
+        return json.loads(project.content(tmp_path / name / "metrics.json")), [
+            [turn["words"] for turn in dialog["turns"]] for dialog in dialogs
+        ]
 
     return words
 
@@ -33,7 +42,9 @@ def test_errors_are_named_and_heard_and_come_again(words, capsys):
     assert (plain["errors"], metrics["errors"], metrics["decoding"]) == (0.0, 0.5, "greedy")
     assert sum(one[0] != other[0] for one, other in zip(said, heard, strict=True)) >= len(said) // 2
     assert words("again", word_noise=0.5, batch_size=5) == (metrics, heard)
-    assert [dialog[0] for dialog in words("longer", word_noise=0.5, turns=3)[1]] == [dialog[0] for dialog in heard]
+    assert [dialog[0] for dialog in words("longer", word_noise=0.5, turns=3)[1]] == [
+        dialog[0] for dialog in heard
+    ]
     assert words("seed", word_noise=0.5, seed=1)[1] != heard
 
 
@@ -43,8 +54,15 @@ def test_recorded_captions_can_err_too(words):
     assert metrics["errors"] == 0.5 and len(said) == len(heard) and said != heard
 
 
-def test_training_with_errors_is_another_training_and_resumes_to_the_same_losses(project, vector_runs, tmp_path):
-    common = {"data": vector_runs.catalog, "category": "dresses", "features": vector_runs.store, "captioner": vector_runs.captioner}
+def test_training_with_errors_is_another_training_and_resumes_to_the_same_losses(
+    project, vector_runs, tmp_path
+):
+    common = {
+        "data": vector_runs.catalog,
+        "category": "dresses",
+        "features": vector_runs.store,
+        "captioner": vector_runs.captioner,
+    }
     options = {**project.retriever, **common}
     project.run("train-retriever", **options, run=tmp_path / "whole", word_noise=0.3)
     project.run("train-retriever", **{**options, "epochs": 1}, run=tmp_path / "parts", word_noise=0.3)
@@ -55,8 +73,25 @@ def test_training_with_errors_is_another_training_and_resumes_to_the_same_losses
     assert json.loads((tmp_path / "whole" / "model.json").read_text())["errors"] == 0.3
 
 
-@pytest.mark.parametrize(("option", "told"), [({"word_noise": 0.1}, "--word-noise 0.1"), ({"exclude_shown": True}, "--exclude-shown")])
-def test_training_without_a_captioner_has_no_words_to_err_in_and_no_second_turn(option, told, project, vector_runs, tmp_path, capsys):
-    options = {"data": vector_runs.catalog, "category": "dresses", "features": vector_runs.store, "run": tmp_path / "run"}
-    assert main(project.arguments("train-retriever", **{**project.retriever, **options, **option}, dialogs="recorded")) == 2
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [({"word_noise": 0.1}, "--word-noise 0.1"), ({"exclude_shown": True}, "--exclude-shown")],
+)
+def test_training_without_a_captioner_has_no_words_to_err_in_and_no_second_turn(
+    option, told, project, vector_runs, tmp_path, capsys
+):
+    options = {
+        "data": vector_runs.catalog,
+        "category": "dresses",
+        "features": vector_runs.store,
+        "run": tmp_path / "run",
+    }
+    assert (
+        main(
+            project.arguments(
+                "train-retriever", **{**project.retriever, **options, **option}, dialogs="recorded"
+            )
+        )
+        == 2
+    )
     assert told in capsys.readouterr().err and not (tmp_path / "run").exists()

@@ -1,6 +1,7 @@
 """A mistake of the user: one clear line, exit code 2, no traceback, no partial output.
 
-CASES is a table of commands that must fail: what is wrong, and what the line must say. Tests of their own follow for whatever else must hold.
+CASES is a table of commands that must fail: what is wrong, and what the line must say. Tests of their own
+follow for whatever else must hold.
 """
 
 import errno
@@ -36,7 +37,10 @@ def change(path, key, value):
 
 
 class Case(NamedTuple):
-    """A command that must fail. In texts and options, "{name}" is an attribute of the files given to `damage`."""
+    """A command that must fail.
+
+    In texts and options, "{name}" is an attribute of the files given to `damage`.
+    """
 
     name: str
     command: str  # of `commands`
@@ -51,7 +55,10 @@ def case(name, command, *expected, damage=lambda files: None, **options):
 
 def each(name, command, options, damage=lambda files: None):
     """A case for each of some impossible settings, whose line must name the option."""
-    return [case(f"{name}[{one}]", command, next(iter(one)).replace("_", "-"), damage=damage, **one) for one in options]
+    return [
+        case(f"{name}[{one}]", command, next(iter(one)).replace("_", "-"), damage=damage, **one)
+        for one in options
+    ]
 
 
 # what is done to the files of a case
@@ -73,7 +80,9 @@ def replace(path, text):
 
 def elsewhere(name, content):
     """Write a file beside the catalog."""
-    return lambda files: (files.tmp / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    return lambda files: (files.tmp / name).write_bytes(
+        content if isinstance(content, bytes) else content.encode()
+    )
 
 
 def half(*path):
@@ -93,7 +102,10 @@ def narrow(files):
 
 def other_weights(files):
     weights = load_file(files.retriever / "weights.safetensors")
-    save_file({name: tensor for name, tensor in weights.items() if name != "special"}, files.retriever / "weights.safetensors")
+    save_file(
+        {name: tensor for name, tensor in weights.items() if name != "special"},
+        files.retriever / "weights.safetensors",
+    )
 
 
 def first_and_one_id(files):
@@ -195,7 +207,8 @@ CASES = [
     case("an_evaluation_of_an_unknown_split_is_refused", "dialogs", "split", "nonsense", split="nonsense"),
     case("an_evaluation_on_an_unknown_device_is_refused", "dialogs", "device", "abacus", device="abacus"),
     case("recorded_captions_without_targets_cannot_be_evaluated", "dialogs", "use train or val", user="human", split="test"),
-    case("more_turns_than_products_cannot_all_show_another_one", "dialogs", "--turns", exclude_shown=True, turns=13),  # the gallery holds 12
+    # the gallery holds 12
+    case("more_turns_than_products_cannot_all_show_another_one", "dialogs", "--turns", exclude_shown=True, turns=13),
     case("first_candidates_of_another_gallery_are_refused", "dialogs", "no first candidate in this gallery for 12 targets", split="val",
          first_candidates="{dialogs}/first_candidates.json"),
     case("what_is_for_the_other_kind_of_user_is_refused[captions]", "dialogs", "--captions joined", captions="joined"),
@@ -211,7 +224,12 @@ class Files:
     """What the cases damage: copies, each made when first asked for."""
 
     def __init__(self, tmp, vector_runs, runs, attribute_runs, encoder):
-        self.tmp, self.dialogs, self.other_captioner, self.encoder = tmp, vector_runs.dialogs, runs.captioner, encoder
+        self.tmp, self.dialogs, self.other_captioner, self.encoder = (
+            tmp,
+            vector_runs.dialogs,
+            runs.captioner,
+            encoder,
+        )
         self._originals = {"store": vector_runs.store, "captioner": vector_runs.captioner, "retriever": vector_runs.retriever,
                            "first": attribute_runs[0], "catalog": vector_runs.catalog}  # fmt: skip
 
@@ -219,7 +237,9 @@ class Files:
         if name.startswith("_") or name not in self._originals:
             raise AttributeError(name)
         without = {"images", "features"} if name == "catalog" else set()
-        copy = copytree(self._originals[name], self.tmp / name, ignore=lambda folder, names: without & set(names))
+        copy = copytree(
+            self._originals[name], self.tmp / name, ignore=lambda folder, names: without & set(names)
+        )
         setattr(self, name, copy)
         return copy
 
@@ -234,16 +254,35 @@ def commands(files, project, vector_runs, sample):
     common = {"data": vector_runs.catalog, "category": "dresses", "features": vector_runs.store}
     run, out, store = files.tmp / "run", files.tmp / "out", files.tmp / "new"
     pictures = {"data": sample, "category": "dresses", "features": store, **project.pictures}
-    vectors = {"vectors": vector_runs.store.parent / "vectors.npy", "ids": vector_runs.store.parent / "ids.json"}
+    vectors = {
+        "vectors": vector_runs.store.parent / "vectors.npy",
+        "ids": vector_runs.store.parent / "ids.json",
+    }
     return {
-        "captioner": ("train-captioner", {**common, **project.captioner, "data": "{catalog}", "run": run}, run),
-        "retriever": ("train-retriever", {**common, **project.retriever, "captioner": vector_runs.captioner, "run": run}, run),
+        "captioner": (
+            "train-captioner",
+            {**common, **project.captioner, "data": "{catalog}", "run": run},
+            run,
+        ),
+        "retriever": (
+            "train-retriever",
+            {**common, **project.retriever, "captioner": vector_runs.captioner, "run": run},
+            run,
+        ),
         "dialogs": ("eval-dialogs", {**common, "run": vector_runs.retriever, "out": out}, out),
         "pictures": ("extract-features", pictures, store),
         "no pictures": ("extract-features", pictures, store / "store.json"),
         "vectors": ("import-features", {**common, **vectors, "features": store}, store),
-        "attributes": ("train-attributes", {"data": sample, "category": "dresses", "run": run, "min_count": 3, **project.pictures}, run),
-        "second attributes": ("train-attributes", {"data": sample, "category": "dresses", "run": run, "min_count": 3, "workers": 0}, run),
+        "attributes": (
+            "train-attributes",
+            {"data": sample, "category": "dresses", "run": run, "min_count": 3, **project.pictures},
+            run,
+        ),
+        "second attributes": (
+            "train-attributes",
+            {"data": sample, "category": "dresses", "run": run, "min_count": 3, "workers": 0},
+            run,
+        ),
     }
 
 
@@ -279,7 +318,9 @@ def refused(capsys, project):
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_mistake_is_refused_in_one_line_that_names_it(case, files, refused, project, vector_runs, sample, offline):
+def test_a_mistake_is_refused_in_one_line_that_names_it(
+    case, files, refused, project, vector_runs, sample, offline
+):
     case.damage(files)
 
     def filled(value):
@@ -310,7 +351,11 @@ class Attributes(dict):
 def test_an_unknown_command_names_those_that_there_are(capsys):
     assert main(["train"]) == 2
     printed = capsys.readouterr().err
-    assert printed.startswith("error: unknown command 'train'") and "train-captioner" in printed and printed.count("\n") == 1
+    assert (
+        printed.startswith("error: unknown command 'train'")
+        and "train-captioner" in printed
+        and printed.count("\n") == 1
+    )
 
 
 @pytest.fixture
@@ -332,14 +377,24 @@ def test_a_single_empty_caption_is_only_left_out(project, catalog, vector_runs, 
 def test_a_store_of_another_encoder_is_not_mixed(refused, vector_runs, tmp_path):
     store = copytree(vector_runs.store, tmp_path / "store")
     before = {path: path.read_bytes() for path in store.iterdir()}
-    printed = refused("extract-features", data=vector_runs.catalog, category="dresses", features=store, encoder="metadata")
+    printed = refused(
+        "extract-features", data=vector_runs.catalog, category="dresses", features=store, encoder="metadata"
+    )
     assert "a different encoder" in printed and "metadata" in printed and "--features" in printed
     assert {path: path.read_bytes() for path in store.iterdir()} == before
 
 
-def test_a_full_disk_leaves_a_store_that_the_same_command_completes(refused, project, vector_runs, tmp_path, monkeypatch):
+def test_a_full_disk_leaves_a_store_that_the_same_command_completes(
+    refused, project, vector_runs, tmp_path, monkeypatch
+):
     store, folder = tmp_path / "store", vector_runs.store.parent
-    options = {"data": vector_runs.catalog, "category": "dresses", "features": store, "vectors": folder / "vectors.npy", "ids": folder / "ids.json"}
+    options = {
+        "data": vector_runs.catalog,
+        "category": "dresses",
+        "features": store,
+        "vectors": folder / "vectors.npy",
+        "ids": folder / "ids.json",
+    }
 
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -372,7 +427,12 @@ def test_a_disk_that_fills_while_training_is_told_in_one_line(size, refused, pro
         told = refused("train-captioner", data=vector_runs.catalog, category="dresses", features=vector_runs.store, run=tmp_path / "run",
                        **{**project.captioner, "epochs": 1})  # fmt: skip
     assert str(tmp_path / "run") in told
-    assert not {path.name for path in (tmp_path / "run").iterdir()} - {"config.yaml", "metrics.csv", "model.json", "weights.safetensors"}
+    assert not {path.name for path in (tmp_path / "run").iterdir()} - {
+        "config.yaml",
+        "metrics.csv",
+        "model.json",
+        "weights.safetensors",
+    }
 
 
 def test_an_existing_run_is_not_written_over(refused, project, vector_runs):

@@ -1,4 +1,6 @@
-"""`fashioniq eval-captions` on the tiny runs, without Java so that it is quick, and `fashioniq fetch-spice` from a server of our own."""
+"""`fashioniq eval-captions` on the tiny runs, without Java so that it is quick, and `fashioniq fetch-spice`
+from a server of our own.
+"""
 
 import io
 import json
@@ -54,23 +56,42 @@ def test_an_evaluation_of_captions_holds_what_it_depends_on(evaluate, project, r
     assert {key: metrics[key] for key in wanted} == wanted and metrics["protocol"]
     rows = [(row["against"], row["who"]) for row in metrics["rows"]]
     assert rows[:3] == [("all", "captioner"), ("all", "most frequent"), ("all", "random pair")]
-    assert rows[3:] == [("one", "people"), ("one", "captioner"), ("one", "most frequent"), ("one", "random pair")]
+    assert rows[3:] == [
+        ("one", "people"),
+        ("one", "captioner"),
+        ("one", "most frequent"),
+        ("one", "random pair"),
+    ]
     told = capsys.readouterr().out
-    assert "METEOR not computed: there is no Java on the PATH" in told and "SPICE not computed: there is no Java" in told
+    assert (
+        "METEOR not computed: there is no Java on the PATH" in told
+        and "SPICE not computed: there is no Java" in told
+    )
     assert metrics["most_frequent"]["caption"] in told and "one reference only" in told
 
 
 def test_its_rows_are_the_scores_of_its_captions(evaluate):
     out = evaluate(beam=1, seed=3)
-    metrics, lines = read(out / "metrics.json"), [json.loads(line) for line in (out / "captions.jsonl").read_text().splitlines()]
+    metrics, lines = (
+        read(out / "metrics.json"),
+        [json.loads(line) for line in (out / "captions.jsonl").read_text().splitlines()],
+    )
     assert metrics["decoding"] == "greedy"
     scores = caption_scores([line["said"] for line in lines], [line["references"] for line in lines])
-    assert {name: row_of(metrics, "all", "captioner")[name] for name in METRICS} == {name: scores[name] for name in METRICS}
+    assert {name: row_of(metrics, "all", "captioner")[name] for name in METRICS} == {
+        name: scores[name] for name in METRICS
+    }
     assert sum(line["CIDEr"] for line in lines) / len(lines) == pytest.approx(scores["CIDEr"], abs=1e-3)
     both = [line["references"] for line in lines]
-    people = caption_scores([text for couple in both for text in couple], [[text] for couple in both for text in couple[::-1]])
-    assert {name: row_of(metrics, "one", "people")[name] for name in METRICS} == {name: people[name] for name in METRICS}
-    one = caption_scores([line["said"] for line in lines for _ in "12"], [[text] for couple in both for text in couple])
+    people = caption_scores(
+        [text for couple in both for text in couple], [[text] for couple in both for text in couple[::-1]]
+    )
+    assert {name: row_of(metrics, "one", "people")[name] for name in METRICS} == {
+        name: people[name] for name in METRICS
+    }
+    one = caption_scores(
+        [line["said"] for line in lines for _ in "12"], [[text] for couple in both for text in couple]
+    )
     assert row_of(metrics, "one", "captioner")["ROUGE-L"] == pytest.approx(one["ROUGE-L"])
     assert {row["captions"] for row in metrics["rows"]} == {len(lines), 2 * len(lines)}
 
@@ -79,13 +100,17 @@ def test_the_same_seed_gives_the_same_evaluation(evaluate, project):
     first, again, other = evaluate("first"), evaluate("again"), evaluate("other", seed=1, batch_size=3)
     assert project.content(first / "metrics.json") == project.content(again / "metrics.json")
     assert (first / "captions.jsonl").read_bytes() == (other / "captions.jsonl").read_bytes()
-    assert row_of(read(other / "metrics.json"), "all", "random pair") != row_of(read(first / "metrics.json"), "all", "random pair")
+    assert row_of(read(other / "metrics.json"), "all", "random pair") != row_of(
+        read(first / "metrics.json"), "all", "random pair"
+    )
 
 
 def test_without_a_captioner_people_and_floors_are_scored_on_all_pairs(project, sample, tmp_path):
     project.run("eval-captions", data=sample, category="tops", split="test", out=tmp_path / "people")
     metrics = read(tmp_path / "people" / "metrics.json")
-    assert metrics["pairs"] == len(read(sample / "captions/cap.toptee.test.json")) and "decoding" not in metrics
+    assert (
+        metrics["pairs"] == len(read(sample / "captions/cap.toptee.test.json")) and "decoding" not in metrics
+    )
     assert {row["who"] for row in metrics["rows"]} == {"people", "most frequent", "random pair"}
     assert [path.name for path in (tmp_path / "people").iterdir()] == ["metrics.json"]
 
@@ -103,7 +128,17 @@ def test_pairs_without_targets_cannot_be_captioned(runs, tmp_path, capsys):
     catalog = copytree(runs.catalog, tmp_path / "catalog", ignore=lambda folder, names: ["images"])
     path = catalog / "captions/cap.dress.test.json"
     path.write_text(json.dumps([{key: row[key] for key in ("candidate", "captions")} for row in read(path)]))
-    command = ["eval-captions", "--data", str(catalog), "--category", "dresses", "--run", str(runs.captioner), "--split", "test"]
+    command = [
+        "eval-captions",
+        "--data",
+        str(catalog),
+        "--category",
+        "dresses",
+        "--run",
+        str(runs.captioner),
+        "--split",
+        "test",
+    ]
     assert main(command) == 2
     assert "have no targets" in capsys.readouterr().err
 
@@ -112,13 +147,18 @@ def test_a_random_caption_is_never_of_the_pair_itself(sample):
     train = Catalog(sample, "dresses").pairs("train")
     few = [Pair("t", "c", (str(number), f"{number} again")) for number in range(3)]
     for seed in range(20):
-        assert all(text not in pair.captions for text, pair in zip(_random_captions(few, few, seed), few, strict=True))
+        assert all(
+            text not in pair.captions
+            for text, pair in zip(_random_captions(few, few, seed), few, strict=True)
+        )
     assert len(set(_random_captions(train, train, 0))) > len(train) / 4
 
 
 @pytest.fixture
 def server(http_server, monkeypatch, tmp_path):
-    """The answers, one after the other, of a server in the place of Stanford's: status, body and stated length."""
+    """The answers, one after the other, of a server in the place of Stanford's: status, body and stated
+    length.
+    """
     replies = []
 
     def reply(handler):
@@ -148,13 +188,17 @@ def test_the_jars_are_fetched_after_failures_that_pass(server, tmp_path, capsys)
     whole = archive()
     server += [(503, b"", 0), (200, whole[:100], len(whole)), (200, whole, len(whole))]
     assert main(["fetch-spice"]) == 0
-    assert {path.name: path.read_text() for path in (tmp_path / "jars").iterdir()} == {name: f"classes of {name}" for name in STANFORD_JARS}
+    assert {path.name: path.read_text() for path in (tmp_path / "jars").iterdir()} == {
+        name: f"classes of {name}" for name in STANFORD_JARS
+    }
     assert main(["fetch-spice"]) == 0 and not server
     told = capsys.readouterr().out
     assert "Java: not on the PATH" in told and told.count(f"Stanford's jars are in {tmp_path / 'jars'}") == 2
 
 
-DAMAGED = archive().replace(b"classes of stanford-corenlp-3.6.0-models", b"classes 0f stanford-corenlp-3.6.0-models")
+DAMAGED = archive().replace(
+    b"classes of stanford-corenlp-3.6.0-models", b"classes 0f stanford-corenlp-3.6.0-models"
+)
 
 
 @pytest.mark.parametrize(
@@ -163,15 +207,26 @@ DAMAGED = archive().replace(b"classes of stanford-corenlp-3.6.0-models", b"class
         ([(404, b"", 0)], "status 404"),
         ([(200, b"part", 100)] * 2, "could not download"),
         ([(200, b"not a zip archive", 17)], "expected a zip archive"),
-        ([(200, archive(STANFORD_JARS[:1]), len(archive(STANFORD_JARS[:1])))], f"does not contain {STANFORD_JARS[1]}"),
+        (
+            [(200, archive(STANFORD_JARS[:1]), len(archive(STANFORD_JARS[:1])))],
+            f"does not contain {STANFORD_JARS[1]}",
+        ),
         ([(200, DAMAGED, len(DAMAGED))], "expected a zip archive"),
     ],
 )
-def test_what_is_not_the_archive_is_refused_in_one_line_with_what_to_do(replies, told, server, tmp_path, capsys):
+def test_what_is_not_the_archive_is_refused_in_one_line_with_what_to_do(
+    replies, told, server, tmp_path, capsys
+):
     server += replies
     assert main(["fetch-spice", "--retries", "1"]) == 2
     error = capsys.readouterr().err
-    assert told in error and str(tmp_path / "jars") in error and "download the archive manually" in error and error.count("\n") == 1 and not server
+    assert (
+        told in error
+        and str(tmp_path / "jars") in error
+        and "download the archive manually" in error
+        and error.count("\n") == 1
+        and not server
+    )
     with pytest.raises(java_scorers.NotComputed):
         java_scorers.stanford_jars()
 

@@ -9,19 +9,36 @@ def options(vector_runs):
     return {"data": vector_runs.catalog, "category": "dresses", "features": vector_runs.store}
 
 
-def test_a_retriever_trained_so_says_so_when_it_is_evaluated_otherwise(project, vector_runs, tmp_path, capsys):
+def test_a_retriever_trained_so_says_so_when_it_is_evaluated_otherwise(
+    project, vector_runs, tmp_path, capsys
+):
     run, note = tmp_path / "run", "was trained with --exclude-shown"
     training = {**project.retriever, **options(vector_runs), "captioner": vector_runs.captioner, "run": run}
     project.run("train-retriever", **training, exclude_shown=True, **{"model.image_mlp_width": 8})
     assert json.loads((run / "model.json").read_text())["exclude_shown"] is True
     capsys.readouterr()
-    project.run("eval-dialogs", **options(vector_runs), run=run, beam=1, turns=2, exclude_shown=True, out=tmp_path / "once")
+    project.run(
+        "eval-dialogs",
+        **options(vector_runs),
+        run=run,
+        beam=1,
+        turns=2,
+        exclude_shown=True,
+        out=tmp_path / "once",
+    )
     assert note not in capsys.readouterr().out
     project.run("eval-dialogs", **options(vector_runs), run=run, beam=1, turns=2, out=tmp_path / "again")
     assert note in capsys.readouterr().out
 
 
-def test_more_turns_than_products_are_refused_before_anything_is_written(project, vector_runs, tmp_path, capsys):
-    training = {**project.retriever, **options(vector_runs), "captioner": vector_runs.captioner, "run": tmp_path / "run"}
+def test_more_turns_than_products_are_refused_before_anything_is_written(
+    project, vector_runs, tmp_path, capsys
+):
+    training = {
+        **project.retriever,
+        **options(vector_runs),
+        "captioner": vector_runs.captioner,
+        "run": tmp_path / "run",
+    }
     assert main(project.arguments("train-retriever", **training | {"turns": 500, "exclude_shown": True})) == 2
     assert "--exclude-shown with --turns 500" in capsys.readouterr().err and not (tmp_path / "run").exists()

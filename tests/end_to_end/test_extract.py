@@ -89,7 +89,9 @@ def test_killed_between_part_and_manifest_it_goes_on_to_the_same_bytes(catalog, 
     assert main(command(features=tmp_path / "whole")) == 0
     (tmp_path / "dies.py").write_text(DIES)
     dying = [sys.executable, tmp_path / "dies.py", catalog / "store", *command(workers=1)]
-    with open(tmp_path / "printed", "w") as file:  # a pipe would be held open by those that the dead have left behind
+    with open(
+        tmp_path / "printed", "w"
+    ) as file:  # a pipe would be held open by those that the dead have left behind
         subprocess.run(dying, stdout=file, check=True)
     ended = [line for line in (tmp_path / "printed").read_text().splitlines() if " -9 " in line]
     assert [line.split()[0] for line in ended] == ["000002.npz", "store.json"]
@@ -102,11 +104,17 @@ def test_killed_between_part_and_manifest_it_goes_on_to_the_same_bytes(catalog, 
 
 def test_a_second_run_does_nothing_and_says_so(catalog, command, capsys):
     assert main(command()) == 0
-    assert f"left out: {picture_of(catalog, 'val', 0).stem}: UnidentifiedImageError" in capsys.readouterr().out
+    assert (
+        f"left out: {picture_of(catalog, 'val', 0).stem}: UnidentifiedImageError" in capsys.readouterr().out
+    )
     before = {path: path.stat().st_mtime_ns for path in (catalog / "store").iterdir()}
     assert main(command()) == 0
     told = capsys.readouterr().out
-    assert told.startswith("nothing to do, the store is complete: 59 of 60 products") and "1 left out" in told and told.count("\n") == 1
+    assert (
+        told.startswith("nothing to do, the store is complete: 59 of 60 products")
+        and "1 left out" in told
+        and told.count("\n") == 1
+    )
     assert {path: path.stat().st_mtime_ns for path in (catalog / "store").iterdir()} == before
 
 
@@ -128,10 +136,15 @@ def test_an_update_adds_what_is_new_or_can_be_read_now(catalog, command, refused
     after = FeatureStore(catalog / "store")
     assert after.ids == [*before.ids, val[0], *val[3:]] and not after.facts.failures
     rows = np.load(catalog / "store" / "features.npy")
-    assert rows[: len(before.ids)].tobytes() == before.items(before.ids).features_ND.numpy().astype(rows.dtype).tobytes()
+    assert (
+        rows[: len(before.ids)].tobytes()
+        == before.items(before.ids).features_ND.numpy().astype(rows.dtype).tobytes()
+    )
     assert main(command(features=catalog / "at_once")) == 0
     at_once = FeatureStore(catalog / "at_once")
-    np.testing.assert_allclose(after.items(after.ids).features_ND, at_once.items(after.ids).features_ND, rtol=1e-2, atol=1e-2)
+    np.testing.assert_allclose(
+        after.items(after.ids).features_ND, at_once.items(after.ids).features_ND, rtol=1e-2, atol=1e-2
+    )
 
 
 def test_new_products_do_not_change_the_words_of_a_store(catalog, command):
@@ -183,11 +196,18 @@ def test_the_reason_of_each_product_that_was_left_out_is_kept(catalog, command):
     (catalog / "coverage.json").write_text(json.dumps({"dress": {"missing": {names[2]: "dead: 404"}}}))
     assert main(command(workers=1)) == 0
     failures = FeatureStore(catalog / "store").facts.failures
-    assert [failures[name] for name in names[:4]] == ["not a file", "no such file", "no picture (dead: 404)", "no picture"]
+    assert [failures[name] for name in names[:4]] == [
+        "not a file",
+        "no such file",
+        "no picture (dead: 404)",
+        "no picture",
+    ]
     assert len(failures) == 5
 
 
-def test_every_metric_carries_the_share_of_products_that_have_a_picture(project, runs, attribute_runs, tmp_path):
+def test_every_metric_carries_the_share_of_products_that_have_a_picture(
+    project, runs, attribute_runs, tmp_path
+):
     catalog, common = tmp_path / "catalog", {"data": tmp_path / "catalog", "category": "dresses"}
     copytree(runs.catalog, catalog, ignore=ignore_patterns("features"))
     test_ids = json.loads((catalog / "image_splits/split.dress.test.json").read_text())
@@ -199,6 +219,16 @@ def test_every_metric_carries_the_share_of_products_that_have_a_picture(project,
     project.run("extract-features", **common, predictor=attribute_runs[1], workers=0)
     failures = json.loads((catalog / "features/dress/store.json").read_text())["failures"]
     assert failures == {gone[0]: "no picture (dead: 404)", gone[1]: "no picture", gone[2]: "no picture"}
-    project.run("eval-dialogs", **common, run=runs.retriever, user=runs.captioner, out=tmp_path / "dialogs", turns=2, beam=1)
+    project.run(
+        "eval-dialogs",
+        **common,
+        run=runs.retriever,
+        user=runs.captioner,
+        out=tmp_path / "dialogs",
+        turns=2,
+        beam=1,
+    )
     metrics = json.loads((tmp_path / "dialogs/metrics.json").read_text())
-    assert metrics["gallery"] == len(test_ids) - 3 and metrics["coverage"] == pytest.approx(1 - 3 / len(test_ids))
+    assert metrics["gallery"] == len(test_ids) - 3 and metrics["coverage"] == pytest.approx(
+        1 - 3 / len(test_ids)
+    )

@@ -30,7 +30,8 @@ def picture(number):
 
 
 class Shop(BaseHTTPRequestHandler):
-    """Serves /<number>.jpg, /broken.jpg; nothing else. Keeps what was asked for; answers the first `answered` requests, the others
+    """Serves /<number>.jpg, /broken.jpg; nothing else. Keeps what was asked for; answers the first `answered`
+    requests, the others
     when `go_on` is set."""
 
     asked: typing.ClassVar[list[str]] = []
@@ -74,7 +75,9 @@ def table(tmp_path):
         with open(path, "w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(["sku", "name", "link"])
-            writer.writerows([f"s{number}", f"{COLOURS[number % 4]} shirt", link(number)] for number in range(PRODUCTS))
+            writer.writerows(
+                [f"s{number}", f"{COLOURS[number % 4]} shirt", link(number)] for number in range(PRODUCTS)
+            )
             writer.writerows(more)
         return path
 
@@ -95,7 +98,9 @@ def kill_when(wait_until):
     """Run a command in a process of its own, and kill it at the moment."""
 
     def kill_when(arguments, moment):
-        process = subprocess.Popen([sys.executable, "-m", "fashioniq.cli", *arguments], start_new_session=True)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "fashioniq.cli", *arguments], start_new_session=True
+        )
         try:
             wait_until(moment, lambda: process.poll() is None)
         finally:
@@ -111,12 +116,25 @@ def test_pictures_of_a_column_of_addresses(project, table, server, tmp_path, cap
     out = tmp_path / "catalog"
     assert main(command(project, table(lambda number: f"{server}/{number}.jpg", more), out, url="link")) == 0
     catalog, printed = Catalog(out, "shirts"), capsys.readouterr().out
-    assert len(catalog.images) == PRODUCTS + 1 and catalog.images["second"].read_bytes() == picture(7) == catalog.images["s7"].read_bytes()
-    dropped = {entry["id"]: entry["reason"] for entry in json.loads((out / "dropped.json").read_text())["shirts"]}
+    assert (
+        len(catalog.images) == PRODUCTS + 1
+        and catalog.images["second"].read_bytes() == picture(7) == catalog.images["s7"].read_bytes()
+    )
+    dropped = {
+        entry["id"]: entry["reason"] for entry in json.loads((out / "dropped.json").read_text())["shirts"]
+    }
     assert dropped.keys() == {"dead", "ftp", "file", "empty", "broken"}
-    assert dropped["dead"].startswith("not downloaded, dead: 404") and dropped["broken"].startswith("not downloaded, broken")
-    assert dropped["file"] == "address that is not http or https: file:///etc/passwd" and dropped["empty"] == "no address"
-    assert "2 × address that is not http or https" in printed and f"kept in {tmp_path / 'catalog.downloads' / 'shirt'}" in printed
+    assert dropped["dead"].startswith("not downloaded, dead: 404") and dropped["broken"].startswith(
+        "not downloaded, broken"
+    )
+    assert (
+        dropped["file"] == "address that is not http or https: file:///etc/passwd"
+        and dropped["empty"] == "no address"
+    )
+    assert (
+        "2 × address that is not http or https" in printed
+        and f"kept in {tmp_path / 'catalog.downloads' / 'shirt'}" in printed
+    )
 
 
 def test_an_import_killed_while_downloading_goes_on(project, table, server, tmp_path, kill_when):
@@ -146,7 +164,9 @@ def test_an_import_killed_while_unpacking_leaves_nothing_to_the_next(project, ta
 
 
 @pytest.mark.parametrize("moment", [0, 7, 14])  # none, some, and all but the last of its moves are done
-def test_a_category_whose_move_was_killed_is_taken_back_by_the_next_import(project, table, tmp_path, monkeypatch, forked, moment):
+def test_a_category_whose_move_was_killed_is_taken_back_by_the_next_import(
+    project, table, tmp_path, monkeypatch, forked, moment
+):
     (tmp_path / "img").mkdir()
     for number in range(PRODUCTS):
         (tmp_path / "img" / f"s{number}.jpg").write_bytes(picture(number))
@@ -174,7 +194,10 @@ def test_a_category_whose_move_was_killed_is_taken_back_by_the_next_import(proje
     assert killed.exitcode == -signal.SIGKILL
     with staging.staged(out):
         assert contents(out) == before
-    assert main(dresses) == 0 and len(Catalog(out, "dresses").images) == len(Catalog(out, "shirts").images) == PRODUCTS
+    assert (
+        main(dresses) == 0
+        and len(Catalog(out, "dresses").images) == len(Catalog(out, "shirts").images) == PRODUCTS
+    )
     assert not list(tmp_path.glob(".*"))
 
 
@@ -189,5 +212,19 @@ def test_what_cannot_be_captioned_is_told(project, tmp_path, capsys):
     (tmp_path / "img").mkdir()
     for number in range(PRODUCTS):
         (tmp_path / "img" / f"{number}.jpg").write_bytes(picture(number))
-    assert main(project.arguments("import-catalog", images=tmp_path / "img", data=tmp_path / "catalog", category="shirts", workers=1)) == 0
-    assert "for features and search only: there are no captions, because no attributes differ" in capsys.readouterr().out
+    assert (
+        main(
+            project.arguments(
+                "import-catalog",
+                images=tmp_path / "img",
+                data=tmp_path / "catalog",
+                category="shirts",
+                workers=1,
+            )
+        )
+        == 0
+    )
+    assert (
+        "for features and search only: there are no captions, because no attributes differ"
+        in capsys.readouterr().out
+    )

@@ -12,25 +12,45 @@ pytestmark = pytest.mark.skipif(faiss is None, reason="FAISS is not installed")
 
 @pytest.fixture
 def options(vector_runs, tmp_path):
-    common = {"data": vector_runs.catalog, "category": "dresses", "features": vector_runs.store, "run": vector_runs.retriever}
+    common = {
+        "data": vector_runs.catalog,
+        "category": "dresses",
+        "features": vector_runs.store,
+        "run": vector_runs.retriever,
+    }
     return {**common, "beam": 1, "out": tmp_path / "dialogs"}
 
 
-def test_an_index_that_finds_all_changes_no_dialog_and_its_recall_is_told_and_stored(project, vector_runs, options, capsys):
+def test_an_index_that_finds_all_changes_no_dialog_and_its_recall_is_told_and_stored(
+    project, vector_runs, options, capsys
+):
     project.run("eval-dialogs", **options, index="IVF2,Flat")
     for name in ("dialogs.jsonl", "run.trec"):
         assert (options["out"] / name).read_text() == (vector_runs.dialogs / name).read_text()
     facts = json.loads((options["out"] / "metrics.json").read_text())["index"]
-    assert (facts["index"], facts["nprobe"], facts["recall@10"], facts["queries"]) == ("IVF2,Flat", 2, 1.0, 60)
-    assert "index IVF2,Flat: nprobe 2, recall@10 1.000 on 60 queries" in " ".join(capsys.readouterr().out.split())
+    assert (facts["index"], facts["nprobe"], facts["recall@10"], facts["queries"]) == (
+        "IVF2,Flat",
+        2,
+        1.0,
+        60,
+    )
+    assert "index IVF2,Flat: nprobe 2, recall@10 1.000 on 60 queries" in " ".join(
+        capsys.readouterr().out.split()
+    )
     assert json.loads((vector_runs.dialogs / "metrics.json").read_text())["index"] is None
 
 
-UNFIT = {"nonsense": "FAISS cannot create the index", "IVF4096,Flat": "use fewer lists", "PCA1,Flat": "use another index"}
+UNFIT = {
+    "nonsense": "FAISS cannot create the index",
+    "IVF4096,Flat": "use fewer lists",
+    "PCA1,Flat": "use another index",
+}
 
 
 @pytest.mark.parametrize("index", UNFIT)
-def test_an_index_that_cannot_be_made_or_finds_too_little_is_one_line_and_2(project, options, index, capsys, monkeypatch):
+def test_an_index_that_cannot_be_made_or_finds_too_little_is_one_line_and_2(
+    project, options, index, capsys, monkeypatch
+):
     monkeypatch.setattr("fashioniq.loop.index.SPARE", 0)  # or it would find all of so few products
     assert main(project.arguments("eval-dialogs", **options, index=index)) == 2
     lines = capsys.readouterr().err.strip().splitlines()

@@ -36,7 +36,9 @@ class Counts:
         self.size = len(self.words)
 
     def encode(self, texts):
-        counts = torch.tensor([[tokenize(text).count(word) for word in self.words] for text in texts], dtype=torch.float32)
+        counts = torch.tensor(
+            [[tokenize(text).count(word) for word in self.words] for text in texts], dtype=torch.float32
+        )
         return unit(counts + 1e-3)
 
 
@@ -58,7 +60,12 @@ def counting(monkeypatch, sample):
 def make(project, sample, tmp_path):
     def run(**options):
         out = tmp_path / "made.json"
-        code = main(project.arguments("make-dialogues", **{"data": sample, "category": "dresses", "out": out, "batch_size": 5} | options))
+        code = main(
+            project.arguments(
+                "make-dialogues",
+                **{"data": sample, "category": "dresses", "out": out, "batch_size": 5} | options,
+            )
+        )
         return code, out
 
     return run
@@ -80,7 +87,9 @@ def test_every_attribute_questioner_makes_a_whole_file_of_true_answers(make, sam
     assert made["candidate-aware"] != made["in-order"] != made["shuffled"]
 
 
-def test_a_run_that_was_stopped_anywhere_goes_on_with_the_same_result(make, sample, tmp_path_factory, monkeypatch, counting, capsys):
+def test_a_run_that_was_stopped_anywhere_goes_on_with_the_same_result(
+    make, sample, tmp_path_factory, monkeypatch, counting, capsys
+):
     data = shutil.copytree(sample, tmp_path_factory.mktemp("copy") / "catalog")
     options = {"data": data, "questioner": "candidate-aware", "rounds": 3, **counting}
     _, out = make(**options)
@@ -96,12 +105,16 @@ def test_a_run_that_was_stopped_anywhere_goes_on_with_the_same_result(make, samp
 
     monkeypatch.setattr(make_dialogues, "rollout", stopped_at_the_second)
     assert make(**options)[0] == 130 and not out.exists()
-    (out.with_name("made.json.parts") / ".000000005-abcdefgh.json").write_text("[{")  # as a kill while writing leaves
+    (out.with_name("made.json.parts") / ".000000005-abcdefgh.json").write_text(
+        "[{"
+    )  # as a kill while writing leaves
     assert make(**options | {"rounds": 4})[0] == 2 and "--rounds" in capsys.readouterr().err
     labels = data / "attributes" / "asin2attr.dress.test.json"
     before = labels.read_bytes()
     labels.write_bytes(before.replace(b"black", b"white"))
-    assert make(**options)[0] == 2 and "other dialogues, labels, weights or features" in capsys.readouterr().err
+    assert (
+        make(**options)[0] == 2 and "other dialogues, labels, weights or features" in capsys.readouterr().err
+    )
     labels.write_bytes(before)
     assert make(**options)[0] == 0 and out.read_bytes() == whole
     assert begun == [0, 5, 5, 10]  # the first batch was not made again
@@ -121,15 +134,30 @@ def test_the_probabilities_of_a_predictor_say_what_candidates_would_answer(sampl
     """A head whose features are its logits: the first product is surely red, of the second nothing is known."""
     ids, words = Catalog(sample, "dresses").ids("test")[:2], ["red", "belt", "zipper"]
     run, store = tmp_path / "run", tmp_path / "store"
-    about = {"kind": "attribute predictor", "category": "dresses", "encoder": "x", "image_size": 8, "attribute_words": words}
+    about = {
+        "kind": "attribute predictor",
+        "category": "dresses",
+        "encoder": "x",
+        "image_size": 8,
+        "attribute_words": words,
+    }
     save_model(run, AttributePredictor(torch.nn.Identity(), 3, 3), described(about))
     save_file({"head.weight": torch.eye(3), "head.bias": torch.zeros(3)}, run / "weights.safetensors")
     store.mkdir()
     np.save(store / "features.npy", np.array([[50, -50, -50], [0, 0, 0]], np.float32))
     np.save(store / "attributes.npy", np.zeros((2, 8), np.int64))
-    facts = {"encoder": "x", "image_size": 8, "dimensions": 3, "attribute_words": words, "count": 2, "failures": {}}
+    facts = {
+        "encoder": "x",
+        "image_size": 8,
+        "dimensions": 3,
+        "attribute_words": words,
+        "count": 2,
+        "failures": {},
+    }
     (store / "ids.json").write_text(json.dumps(ids))
-    settings = config.MakeDialogues(data=sample, category="dresses", features=store, predictor=run, rounds=3, out=tmp_path / "out.json")
+    settings = config.MakeDialogues(
+        data=sample, category="dresses", features=store, predictor=run, rounds=3, out=tmp_path / "out.json"
+    )
     catalog = Catalog(sample, "dresses")
 
     def answers(weights):
@@ -137,7 +165,11 @@ def test_the_probabilities_of_a_predictor_say_what_candidates_would_answer(sampl
         return questions.answers_of(settings, catalog, questions.topics(catalog), ids)
 
     color, belt, zipper = answers(checksum(run / "weights.safetensors"))
-    assert color.question == "what color is it?" and belt.question == "does it have a belt?" and zipper.question == "does it have a zipper?"
+    assert (
+        color.question == "what color is it?"
+        and belt.question == "does it have a belt?"
+        and zipper.question == "does it have a zipper?"
+    )
     np.testing.assert_allclose(color.chances([0, 1]), [[1, 0], [0.5, 0.5]], atol=1e-6)
     np.testing.assert_allclose(belt.chances([0, 1]), [[0, 1], [0.5, 0.5]], atol=1e-6)
     with pytest.raises(UserError, match="extract them with --predictor"):
@@ -148,9 +180,17 @@ def test_the_probabilities_of_a_predictor_say_what_candidates_would_answer(sampl
 
 
 def test_recorded_dialogues_come_out_as_they_went_in(project, tmp_path):
-    content = [{"img": f"a/{number}.jpg", "dialog": ["red", "is it new? yes", "no mark"]} for number in range(7)]
+    content = [
+        {"img": f"a/{number}.jpg", "dialog": ["red", "is it new? yes", "no mark"]} for number in range(7)
+    ]
     (tmp_path / "in.json").write_text(json.dumps(content))
-    options = {"captions_from": tmp_path / "in.json", "questioner": "recorded", "answerer": "recorded", "rounds": 2, "batch_size": 3}
+    options = {
+        "captions_from": tmp_path / "in.json",
+        "questioner": "recorded",
+        "answerer": "recorded",
+        "rounds": 2,
+        "batch_size": 3,
+    }
     project.run("make-dialogues", out=tmp_path / "out.json", **options)
     assert json.loads((tmp_path / "out.json").read_text()) == content
 
@@ -169,14 +209,20 @@ class Words:
         return ["red?"] * len(questions)
 
 
-@pytest.mark.parametrize(("language", "visual", "answer"), [("gpt2", "blip2", "red"), ("endpoint:a", "endpoint:b", "unknown")])
+@pytest.mark.parametrize(
+    ("language", "visual", "answer"), [("gpt2", "blip2", "red"), ("endpoint:a", "endpoint:b", "unknown")]
+)
 def test_models_ask_and_answer_here_or_at_an_endpoint(make, monkeypatch, capsys, language, visual, answer):
     monkeypatch.setattr(questions, "LanguageModel", Words)
     monkeypatch.setattr(questions, "Endpoint", Words)
     monkeypatch.setattr(make_dialogues, "VisualQuestionAnswerer", Words)
-    code, out = make(questioner="few-shot", answerer="vqa", language_model=language, vqa_model=visual, rounds=2)
+    code, out = make(
+        questioner="few-shot", answerer="vqa", language_model=language, vqa_model=visual, rounds=2
+    )
     assert code == 0
-    assert {split_round(text)[1] for dialogue in read_dialogues(out) for text in dialogue.rounds[1:]} == {answer}
+    assert {split_round(text)[1] for dialogue in read_dialogues(out) for text in dialogue.rounds[1:]} == {
+        answer
+    }
     assert ("24 of 24 questions had no answer" in capsys.readouterr().out) == (answer == "unknown")
 
 
@@ -190,7 +236,10 @@ def test_models_ask_and_answer_here_or_at_an_endpoint(make, monkeypatch, capsys,
         ({"questioner": "recorded"}, "give --recorded"),
         ({"questioner": "in-order", "category": "shoes"}, "no category 'shoes'"),
         ({"questioner": "in-order", "captions_from": "nowhere.json"}, "nowhere.json"),
-        ({"questioner": "in-order", "answerer": "vqa", "vqa_model": "x", "images": "nowhere"}, "have no picture"),
+        (
+            {"questioner": "in-order", "answerer": "vqa", "vqa_model": "x", "images": "nowhere"},
+            "have no picture",
+        ),
     ],
 )
 def test_what_is_missing_is_told(make, capsys, options, told):
@@ -214,7 +263,11 @@ def test_a_person_answers_and_may_go_on_another_day(make, monkeypatch, capsys):
     answers = iter(f"color {number}" for number in range(10))
     code, out = make(**options)
     assert code == 0
-    assert [split_round(one.rounds[1])[1] for one in read_dialogues(out)] == ["red", "blue", *(f"color {number}" for number in range(10))]
+    assert [split_round(one.rounds[1])[1] for one in read_dialogues(out)] == [
+        "red",
+        "blue",
+        *(f"color {number}" for number in range(10)),
+    ]
 
 
 def test_a_chat_with_an_encoder_that_is_no_run_shows_what_is_found_after_every_answer(
@@ -222,13 +275,17 @@ def test_a_chat_with_an_encoder_that_is_no_run_shows_what_is_found_after_every_a
 ):
     catalog, prompts = Catalog(sample, "dresses"), []
     target = catalog.ids("test")[3]
-    lines = iter([" ".join(word for words in catalog.labels[target] for word in words), "red", "unknown", "quit"])
+    lines = iter(
+        [" ".join(word for words in catalog.labels[target] for word in words), "red", "unknown", "quit"]
+    )
     monkeypatch.setattr(builtins, "input", lambda prompt: prompts.append(prompt) or next(lines))
     log = tmp_path / "dialogs.jsonl"
     project.run("chat", data=sample, category="dresses", show=3, rounds=2, log=log, **counting)
     assert len(set(prompts)) == 4 and all(prompt.endswith("? > ") for prompt in prompts)
     tables = capsys.readouterr().out.split("attributes")[1:]
-    assert len(tables) == 4 and all(len(re.findall(r"^ +[123]  D", table, re.MULTILINE)) == 3 for table in tables)
+    assert len(tables) == 4 and all(
+        len(re.findall(r"^ +[123]  D", table, re.MULTILINE)) == 3 for table in tables
+    )
     found = tables[1].splitlines()[2]
     assert target in found and catalog.titles[target][:20] in found and catalog.labels[target][1][0] in found
     assert json.loads(log.read_text())["top"][0] == target

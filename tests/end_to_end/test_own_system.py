@@ -30,7 +30,9 @@ def test_it_is_evaluated_as_every_other_system(results):
     folder, printed = results
     metrics = json.loads((folder / "metrics.json").read_text())
     assert metrics["dialogs"] == metrics["gallery"] == len(TITLES) and len(metrics["turns"]) == 2
-    assert metrics["turns"][0]["R@1"] == 80 and metrics["turns"][1]["R@1"] == 100  # the first halves of a and b are equal
+    assert (
+        metrics["turns"][0]["R@1"] == 80 and metrics["turns"][1]["R@1"] == 100
+    )  # the first halves of a and b are equal
     dialogs = [json.loads(line) for line in (folder / "dialogs.jsonl").read_text().splitlines()]
     assert [dialog["target"] for dialog in dialogs] == list(TITLES)
     assert dialogs[0]["turns"][0]["offer"] == {} and dialogs[0]["turns"][0]["reply"] == {"text": "dress long"}

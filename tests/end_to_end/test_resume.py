@@ -26,11 +26,15 @@ def rows_of(run):
 
 def assert_same_run(project, run, other):
     assert rows_of(run) == rows_of(other) and len(rows_of(run)) == EPOCHS
-    assert len({row["train_loss"] for row in rows_of(run)}) == EPOCHS  # else nothing was learnt, and nothing is proved
+    assert (
+        len({row["train_loss"] for row in rows_of(run)}) == EPOCHS
+    )  # else nothing was learnt, and nothing is proved
     assert (run / "weights.safetensors").read_bytes() == (other / "weights.safetensors").read_bytes()
     assert project.content(run / "model.json") == project.content(other / "model.json")
     states = [torch.load(path / "last.ckpt", weights_only=True) for path in (run, other)]
-    assert all(torch.equal(tensor, states[1]["state_dict"][name]) for name, tensor in states[0]["state_dict"].items())
+    assert all(
+        torch.equal(tensor, states[1]["state_dict"][name]) for name, tensor in states[0]["state_dict"].items()
+    )
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +44,14 @@ def trainings(project, vector_runs, attribute_runs):
     own = {"features": vector_runs.store}
     return {
         "captioner": ("train-captioner", {**project.captioner, **common, **own}),
-        "retriever": ("train-retriever", {**project.retriever, **common, **own, "captioner": vector_runs.captioner}),
-        "attributes": ("train-attributes", {**common, "init_from": attribute_runs[0], "min_count": 3, "batch_size": 16, "workers": 0}),
+        "retriever": (
+            "train-retriever",
+            {**project.retriever, **common, **own, "captioner": vector_runs.captioner},
+        ),
+        "attributes": (
+            "train-attributes",
+            {**common, "init_from": attribute_runs[0], "min_count": 3, "batch_size": 16, "workers": 0},
+        ),
     }
 
 
@@ -90,7 +100,9 @@ def test_two_epochs_and_two_more_are_four(kind, trainings, whole, project, tmp_p
 
 
 @pytest.mark.parametrize("kind", ["captioner", "retriever", "attributes"])
-def test_a_training_that_died_within_an_epoch_goes_on_as_if_it_had_not(kind, trainings, whole, interrupted, project):
+def test_a_training_that_died_within_an_epoch_goes_on_as_if_it_had_not(
+    kind, trainings, whole, interrupted, project
+):
     run = interrupted(kind, epoch=2)
     assert len(rows_of(run)) == 2
     command, options = trainings[kind]
@@ -98,7 +110,9 @@ def test_a_training_that_died_within_an_epoch_goes_on_as_if_it_had_not(kind, tra
     assert_same_run(project, run, whole(kind))
 
 
-def test_a_training_that_died_twice_goes_on_as_if_it_had_not(trainings, whole, interrupted, project, monkeypatch):
+def test_a_training_that_died_twice_goes_on_as_if_it_had_not(
+    trainings, whole, interrupted, project, monkeypatch
+):
     run = interrupted("captioner", epoch=1)
     command, options = trainings["captioner"]
 
@@ -114,7 +128,9 @@ def test_a_training_that_died_twice_goes_on_as_if_it_had_not(trainings, whole, i
     assert_same_run(project, run, whole("captioner"))
 
 
-def test_a_death_between_the_best_weights_and_the_checkpoint_changes_nothing(trainings, whole, project, tmp_path, monkeypatch):
+def test_a_death_between_the_best_weights_and_the_checkpoint_changes_nothing(
+    trainings, whole, project, tmp_path, monkeypatch
+):
     command, options = trainings["captioner"]
     real = KeepBest.on_train_epoch_end
 
@@ -132,7 +148,9 @@ def test_a_death_between_the_best_weights_and_the_checkpoint_changes_nothing(tra
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
-def test_a_killed_process_resumes_to_the_same_losses(trainings, whole, project, tmp_path, monkeypatch, forked, wait_until):
+def test_a_killed_process_resumes_to_the_same_losses(
+    trainings, whole, project, tmp_path, monkeypatch, forked, wait_until
+):
     command, options = trainings["captioner"]
     run, within = tmp_path / "run", tmp_path / "within"
 
@@ -149,7 +167,9 @@ def test_a_killed_process_resumes_to_the_same_losses(trainings, whole, project, 
     process.join()
     assert len(rows_of(run)) == 1
     project.run(command, **options, run=run, resume=True)
-    assert [float(row["train_loss"]) for row in rows_of(run)] == pytest.approx([float(row["train_loss"]) for row in rows_of(whole("captioner"))])
+    assert [float(row["train_loss"]) for row in rows_of(run)] == pytest.approx(
+        [float(row["train_loss"]) for row in rows_of(whole("captioner"))]
+    )
 
 
 def test_the_config_of_a_run_resumes_it(trainings, whole, interrupted, project):
@@ -160,14 +180,24 @@ def test_the_config_of_a_run_resumes_it(trainings, whole, interrupted, project):
 
 def test_resuming_a_run_that_is_complete_changes_nothing(trainings, whole, project):
     run = whole("captioner")
-    before = [(run / name).read_bytes() for name in ("weights.safetensors", "model.json", "metrics.csv", "config.yaml")]
+    before = [
+        (run / name).read_bytes()
+        for name in ("weights.safetensors", "model.json", "metrics.csv", "config.yaml")
+    ]
     command, options = trainings["captioner"]
     project.run(command, **options, run=run, resume=True)
-    assert [(run / name).read_bytes() for name in ("weights.safetensors", "model.json", "metrics.csv", "config.yaml")] == before
+    assert [
+        (run / name).read_bytes()
+        for name in ("weights.safetensors", "model.json", "metrics.csv", "config.yaml")
+    ] == before
 
 
-def test_the_time_of_a_resumed_training_is_that_of_all_its_processes(trainings, interrupted, project, monkeypatch):
-    monkeypatch.setattr(fitting, "seconds", lambda: {"wall": 5000.0, "cpu": 3000.0})  # what the first process leaves in its checkpoint
+def test_the_time_of_a_resumed_training_is_that_of_all_its_processes(
+    trainings, interrupted, project, monkeypatch
+):
+    monkeypatch.setattr(
+        fitting, "seconds", lambda: {"wall": 5000.0, "cpu": 3000.0}
+    )  # what the first process leaves in its checkpoint
     run = interrupted("captioner", epoch=2)
     monkeypatch.undo()
     command, options = trainings["captioner"]
@@ -180,9 +210,14 @@ def test_a_resumed_run_keeps_the_best_weights_of_before(trainings, project, tmp_
     command, options = trainings["captioner"]
     project.run(command, **{**options, "epochs": 1}, run=tmp_path / "run")
     best = load_file(tmp_path / "run" / "weights.safetensors")
-    monkeypatch.setattr("fashioniq.training.captioner.bleu", lambda *_: [0.0, 0.0, 0.0, -1.0])  # every later epoch is worse
+    monkeypatch.setattr(
+        "fashioniq.training.captioner.bleu", lambda *_: [0.0, 0.0, 0.0, -1.0]
+    )  # every later epoch is worse
     project.run(command, **{**options, "epochs": 2}, run=tmp_path / "run", resume=True)
-    assert all(torch.equal(tensor, best[name]) for name, tensor in load_file(tmp_path / "run" / "weights.safetensors").items())
+    assert all(
+        torch.equal(tensor, best[name])
+        for name, tensor in load_file(tmp_path / "run" / "weights.safetensors").items()
+    )
 
 
 # what is refused
@@ -221,7 +256,9 @@ def test_an_existing_run_is_refused_without_resume(kind, trainings, whole, proje
 
 def test_nothing_is_resumed_where_there_is_no_run(trainings, project, tmp_path, capsys):
     command, options = trainings["captioner"]
-    assert "nothing to resume" in refusal(capsys, project, command, **options, run=tmp_path / "run", resume=True)
+    assert "nothing to resume" in refusal(
+        capsys, project, command, **options, run=tmp_path / "run", resume=True
+    )
     assert not (tmp_path / "run").exists()
 
 

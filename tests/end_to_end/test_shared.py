@@ -1,4 +1,7 @@
-"""Real data: the released captions and splits, and the photos of a shop. Skipped where the folder of real data is absent."""
+"""Real data: the released captions and splits, and the photos of a shop.
+
+Skipped where the folder of real data is absent.
+"""
 
 import csv
 import json
@@ -37,13 +40,23 @@ def few_dresses(released, tmp_path_factory):
     """Some released dresses: some pairs of each split and the products in them."""
     folder = tmp_path_factory.mktemp("released") / "fashioniq"
     for split, count in KEPT.items():
-        labels, titles = read(released / f"attributes/asin2attr.dress.{split}.json"), read(released / f"titles/dress.{split}.json")
+        labels, titles = (
+            read(released / f"attributes/asin2attr.dress.{split}.json"),
+            read(released / f"titles/dress.{split}.json"),
+        )
         rows = [row for row in read(released / f"captions/cap.dress.{split}.json")
                 if all(name in labels or name in titles for name in (row["candidate"], row.get("target", row["candidate"])))][:count]  # fmt: skip
-        ids = list(dict.fromkeys(name for row in rows for name in (row["candidate"], row.get("target", row["candidate"]))))
+        ids = list(
+            dict.fromkeys(
+                name for row in rows for name in (row["candidate"], row.get("target", row["candidate"]))
+            )
+        )
         write(folder / f"captions/cap.dress.{split}.json", rows)
         write(folder / f"image_splits/split.dress.{split}.json", ids)
-        write(folder / f"attributes/asin2attr.dress.{split}.json", {name: labels[name] for name in ids if name in labels})
+        write(
+            folder / f"attributes/asin2attr.dress.{split}.json",
+            {name: labels[name] for name in ids if name in labels},
+        )
         write(folder / f"titles/dress.{split}.json", {name: titles[name] for name in ids if name in titles})
     return folder
 
@@ -54,7 +67,14 @@ def dress_runs(few_dresses, project, tmp_path_factory):
     folder, common = tmp_path_factory.mktemp("runs"), {"data": few_dresses, "category": "dresses"}
     project.run("extract-features", **common, encoder="metadata", dimensions=32)
     project.run("train-captioner", **common, attrs=True, run=folder / "captioner", **project.captioner)
-    project.run("train-retriever", **common, attrs=True, captioner=folder / "captioner", run=folder / "retriever", **project.retriever)
+    project.run(
+        "train-retriever",
+        **common,
+        attrs=True,
+        captioner=folder / "captioner",
+        run=folder / "retriever",
+        **project.retriever,
+    )
     return folder
 
 
@@ -75,12 +95,20 @@ def test_released_captions_are_read_as_they_are(category, catalogs):
     catalog = catalogs[category]
     pairs = {split: catalog.pairs(split) for split in SPLITS}
     assert tuple(len(some) for some in pairs.values()) == PAIRS[category]
-    assert all(pair.target for pair in pairs["train"] + pairs["val"]) and not any(pair.target for pair in pairs["test"])
+    assert all(pair.target for pair in pairs["train"] + pairs["val"]) and not any(
+        pair.target for pair in pairs["test"]
+    )
     assert catalog.captions_origin == "human" and catalog.pictures_origin == "photographs"
 
 
 def test_captions_of_the_release_without_a_word_are_left_out(catalogs):
-    captions = [text for category in PAIRS for split in SPLITS for pair in catalogs[category].pairs(split) for text in pair.captions]
+    captions = [
+        text
+        for category in PAIRS
+        for split in SPLITS
+        for pair in catalogs[category].pairs(split)
+        for text in pair.captions
+    ]
     assert [text for text in captions if not tokenize(text)] == []
     assert len(captions) == 2 * sum(map(sum, PAIRS.values())) - WORDLESS_CAPTIONS
 
@@ -92,11 +120,30 @@ def test_released_labels_have_six_lists(category, catalogs):
 
 
 def test_released_dresses_go_all_the_way_by_their_metadata(few_dresses, dress_runs, project):
-    project.run("eval-dialogs", data=few_dresses, category="dresses", run=dress_runs / "retriever", out=dress_runs / "dialogs", turns=3, beam=2)
-    metrics, ids = read(dress_runs / "dialogs/metrics.json"), read(few_dresses / "image_splits/split.dress.test.json")
-    assert metrics["features"] == "metadata" and metrics["captions"] == "human" and metrics["user"] == str(dress_runs / "captioner")
+    project.run(
+        "eval-dialogs",
+        data=few_dresses,
+        category="dresses",
+        run=dress_runs / "retriever",
+        out=dress_runs / "dialogs",
+        turns=3,
+        beam=2,
+    )
+    metrics, ids = (
+        read(dress_runs / "dialogs/metrics.json"),
+        read(few_dresses / "image_splits/split.dress.test.json"),
+    )
+    assert (
+        metrics["features"] == "metadata"
+        and metrics["captions"] == "human"
+        and metrics["user"] == str(dress_runs / "captioner")
+    )
     assert metrics["gallery"] == metrics["dialogs"] == round(metrics["coverage"] * len(ids)) > 0.8 * len(ids)
-    said = [turn["words"] for line in (dress_runs / "dialogs/dialogs.jsonl").read_text().splitlines() for turn in json.loads(line)["turns"]]
+    said = [
+        turn["words"]
+        for line in (dress_runs / "dialogs/dialogs.jsonl").read_text().splitlines()
+        for turn in json.loads(line)["turns"]
+    ]
     assert all(1 <= len(words.split()) <= 8 for words in said)
 
 
@@ -130,13 +177,21 @@ def test_photos_of_a_shop_go_all_the_way_and_say_how_captions_were_made(shop, pr
     common = {"data": shop / "catalog", "category": "shirts"}
     project.run("extract-features", **common, **project.pictures)
     project.run("train-captioner", **common, run=shop / "captioner", **{**project.captioner, "epochs": 1})
-    project.run("train-retriever", **common, run=shop / "retriever", captioner=shop / "captioner", **{**project.retriever, "epochs": 1})
+    project.run(
+        "train-retriever",
+        **common,
+        run=shop / "retriever",
+        captioner=shop / "captioner",
+        **{**project.retriever, "epochs": 1},
+    )
     capsys.readouterr()
     project.run("eval-dialogs", **common, run=shop / "retriever", out=shop / "dialogs", turns=2, beam=1)
     origin = "made from attribute differences"
     assert origin in capsys.readouterr().out
     metrics = read(shop / "dialogs/metrics.json")
-    assert metrics["captions"] == origin and metrics["pictures"] == "photographs" and metrics["coverage"] == 1.0
+    assert (
+        metrics["captions"] == origin and metrics["pictures"] == "photographs" and metrics["coverage"] == 1.0
+    )
     assert metrics["gallery"] == len(Catalog(shop / "catalog", "shirts").ids("test")) > 50
     assert origin in (shop / "dialogs/report.html").read_text()
     assert read(shop / "captioner/model.json")["data"]["captions"] == origin

@@ -9,7 +9,12 @@ import pytest
 
 from fashioniq.cli import main
 
-CONVENTIONS = [{}, {"captions": "joined"}, {"captions": "both-orders", "exclude_candidate": True}, {"gallery": "val-split"}]
+CONVENTIONS = [
+    {},
+    {"captions": "joined"},
+    {"captions": "both-orders", "exclude_candidate": True},
+    {"gallery": "val-split"},
+]
 
 
 def read(path):
@@ -22,7 +27,9 @@ def ranks_of(out, category="dresses"):
 
 def measured(out, number=0):
     row = read(out / "metrics.json")["rows"][number]
-    return {name: row[name] for name in ("queries", "gallery", "R@1", "R@10", "R@50", "(R@10+R@50)/2", "P", "MRR")}
+    return {
+        name: row[name] for name in ("queries", "gallery", "R@1", "R@10", "R@50", "(R@10+R@50)/2", "P", "MRR")
+    }
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +63,9 @@ def write_queries(project, vector_runs):
     """Write the queries of the val split of dresses to a folder."""
 
     def write_queries(folder, **options):
-        project.run("write-queries", **{"data": vector_runs.catalog, "category": "dresses", "out": folder, **options})
+        project.run(
+            "write-queries", **{"data": vector_runs.catalog, "category": "dresses", "out": folder, **options}
+        )
 
     return write_queries
 
@@ -77,7 +86,12 @@ def refused(vector_runs, project, tmp_path, capsys):
 
 def test_a_composer_needs_no_captioner_and_says_what_it_heard(composer):
     facts = read(composer / "model.json")
-    assert (facts["model"], facts["sizes"]["composition"], facts["dialogs"], facts["user"]) == ("composer", "B", "recorded", None)
+    assert (facts["model"], facts["sizes"]["composition"], facts["dialogs"], facts["user"]) == (
+        "composer",
+        "B",
+        "recorded",
+        None,
+    )
     assert facts["data"]["coverage"] == {"train": 1.0, "val": 1.0}
 
 
@@ -88,7 +102,9 @@ def test_a_composer_needs_no_captioner_and_says_what_it_heard(composer):
         ({"model.composition": "D", "attrs": True}, "composition D uses no attributes: leave --attrs out"),
     ],
 )
-def test_attributes_that_contradict_the_composition_are_refused(options, told, vector_runs, project, tmp_path, capsys):
+def test_attributes_that_contradict_the_composition_are_refused(
+    options, told, vector_runs, project, tmp_path, capsys
+):
     options = {"run": tmp_path / "run", **options}
     arguments = project.arguments("train-composer", data=vector_runs.catalog, category="dresses", **options)
     assert main(arguments) == 2
@@ -97,24 +113,45 @@ def test_attributes_that_contradict_the_composition_are_refused(options, told, v
 
 
 @pytest.mark.parametrize("model", ["transformer", "rnn"])
-def test_the_retrievers_of_dialogs_learn_from_recorded_captions_too(model, project, vector_runs, evaluate, tmp_path):
+def test_the_retrievers_of_dialogs_learn_from_recorded_captions_too(
+    model, project, vector_runs, evaluate, tmp_path
+):
     options = {**project.retriever, "epochs": 1, "model.kind": model, "dialogs": "recorded"}
-    project.run("train-retriever", data=vector_runs.catalog, category="dresses", features=vector_runs.store, run=tmp_path / "run", **options)
+    project.run(
+        "train-retriever",
+        data=vector_runs.catalog,
+        category="dresses",
+        features=vector_runs.store,
+        run=tmp_path / "run",
+        **options,
+    )
     out = evaluate(run=tmp_path / "run", features=vector_runs.store)
     row = read(out / "metrics.json")["rows"][0]
-    assert row["model"] == model and row["R@10"] == pytest.approx(read(tmp_path / "run/model.json")["metrics"]["val_R@10_1"], abs=1e-4)
+    assert row["model"] == model and row["R@10"] == pytest.approx(
+        read(tmp_path / "run/model.json")["metrics"]["val_R@10_1"], abs=1e-4
+    )
 
 
 def test_an_evaluation_names_its_conventions_and_coverage(composer, evaluate, vector_runs, capsys):
     out = evaluate(run=composer, features=vector_runs.store)
-    assert sorted(path.name for path in out.iterdir()) == ["metrics.json", "ranks.dresses.jsonl", "run.dresses.trec", "table.csv", "table.tex"]
+    assert sorted(path.name for path in out.iterdir()) == [
+        "metrics.json",
+        "ranks.dresses.jsonl",
+        "run.dresses.trec",
+        "table.csv",
+        "table.tex",
+    ]
     metrics = read(out / "metrics.json")
     assert (metrics["split"], metrics["gallery"], metrics["captions"]) == ("val", "original", "each")
     wanted = {"category": "dresses", "model": "composer B", "attributes": False, "pairs": 12, "coverage_of_pairs": 1.0, "queries": 24,
               "gallery": 12, "coverage": 1.0, "captions_origin": "drawn sample's grammar", "features": "vectors of vectors.npy"}  # fmt: skip
     assert {key: metrics["rows"][0][key] for key in wanted} == wanted
     told = capsys.readouterr().out
-    assert "gallery original" in told and "the candidate stays in the gallery" in told and "each caption of a pair is a query" in told
+    assert (
+        "gallery original" in told
+        and "the candidate stays in the gallery" in told
+        and "each caption of a pair is a query" in told
+    )
     assert "100.0 % of the pairs" in told and str(out) in told
 
 
@@ -126,12 +163,21 @@ def test_our_own_run_file_as_predictions_is_measured_alike(options, composer, ev
     assert [row["rank"] for row in ranks_of(theirs)] == [row["rank"] for row in ranks_of(ours)]
 
 
-def test_a_dialog_retriever_has_the_figures_of_its_dialogs_with_people(project, vector_runs, evaluate, tmp_path):
-    common = {"data": vector_runs.catalog, "category": "dresses", "features": vector_runs.store, "run": vector_runs.retriever}
+def test_a_dialog_retriever_has_the_figures_of_its_dialogs_with_people(
+    project, vector_runs, evaluate, tmp_path
+):
+    common = {
+        "data": vector_runs.catalog,
+        "category": "dresses",
+        "features": vector_runs.store,
+        "run": vector_runs.retriever,
+    }
     project.run("eval-dialogs", **common, user="human", split="val", out=tmp_path / "dialogs")
     turn = read(tmp_path / "dialogs/metrics.json")["turns"][0]
     found = measured(evaluate(run=vector_runs.retriever, features=vector_runs.store))
-    assert {name: found[name] for name in ("R@1", "R@10", "P", "MRR")} == pytest.approx({name: turn[name] for name in ("R@1", "R@10", "P", "MRR")})
+    assert {name: found[name] for name in ("R@1", "R@10", "P", "MRR")} == pytest.approx(
+        {name: turn[name] for name in ("R@1", "R@10", "P", "MRR")}
+    )
 
 
 def write_vectors(path, queries, ids, size=5):
@@ -146,16 +192,23 @@ def write_vectors(path, queries, ids, size=5):
 def test_vectors_of_someone_else_are_ranked_as_by_hand(exclude, evaluate, write_queries, tmp_path):
     write_queries(tmp_path / "asked")
     listed = read(tmp_path / "asked/queries.dresses.json")
-    given = write_vectors(tmp_path / "v.npz", [*listed["queries"], "another"], [*listed["gallery"], "another"])
+    given = write_vectors(
+        tmp_path / "v.npz", [*listed["queries"], "another"], [*listed["gallery"], "another"]
+    )
     out = evaluate(predictions=tmp_path / "v.npz", **({"exclude_candidate": True} if exclude else {}))
     for row, vector in zip(ranks_of(out), given["query_vectors"], strict=False):
-        distance = {name: np.linalg.norm(vector - other) for name, other in zip(listed["gallery"], given["vectors"], strict=False)}
+        distance = {
+            name: np.linalg.norm(vector - other)
+            for name, other in zip(listed["gallery"], given["vectors"], strict=False)
+        }
         if exclude:
             del distance[row["candidate"]]
         assert row["rank"] == sorted(distance, key=distance.get).index(row["target"])
 
 
-def test_nothing_is_left_of_what_was_evaluated_into_the_folder_before(composer, evaluate, vector_runs, tmp_path):
+def test_nothing_is_left_of_what_was_evaluated_into_the_folder_before(
+    composer, evaluate, vector_runs, tmp_path
+):
     out = evaluate("both", run=composer, features=vector_runs.store)
     lines = (out / "run.dresses.trec").read_text().splitlines()
     rankings = {}
@@ -167,9 +220,18 @@ def test_nothing_is_left_of_what_was_evaluated_into_the_folder_before(composer, 
 
 def test_vectors_too_large_to_compare_are_told(vector_runs, refused, tmp_path):
     ids = read(vector_runs.store / "ids.json")
-    queries = [f"{pair['target']}-{pair['candidate']}-{n}" for pair in read(vector_runs.catalog / "captions/cap.dress.val.json") for n in (1, 2)]
+    queries = [
+        f"{pair['target']}-{pair['candidate']}-{n}"
+        for pair in read(vector_runs.catalog / "captions/cap.dress.val.json")
+        for n in (1, 2)
+    ]
     for largest, told in ((1e25, "too large to compare"), (1e300, "not finite")):
-        arrays = {"queries": queries, "ids": ids, "vectors": np.full((len(ids), 2), largest), "query_vectors": np.full((len(queries), 2), largest)}
+        arrays = {
+            "queries": queries,
+            "ids": ids,
+            "vectors": np.full((len(ids), 2), largest),
+            "query_vectors": np.full((len(queries), 2), largest),
+        }
         np.savez(tmp_path / "large.npz", **arrays)
         assert told in refused(predictions=tmp_path / "large.npz")
 
@@ -178,7 +240,9 @@ def test_vectors_for_some_products_cover_their_pairs_only(evaluate, write_querie
     write_queries(tmp_path)
     listed = read(tmp_path / "queries.dresses.json")
     lacking = read(sample / "captions/cap.dress.val.json")[0]["target"]
-    write_vectors(tmp_path / "v.npz", list(listed["queries"]), [name for name in listed["gallery"] if name != lacking])
+    write_vectors(
+        tmp_path / "v.npz", list(listed["queries"]), [name for name in listed["gallery"] if name != lacking]
+    )
     row = read(evaluate(predictions=tmp_path / "v.npz") / "metrics.json")["rows"][0]
     assert row["gallery"] == 11 and row["pairs"] < 12 and row["coverage_of_pairs"] == row["pairs"] / 12
 
@@ -193,11 +257,15 @@ def test_several_categories_give_a_table_with_their_mean(evaluate, write_queries
             rankings[name] = [other for other in listed["gallery"] if other != query["target"]]
             rankings[name].insert(place, query["target"])
         (tmp_path / f"{category}.json").write_text(json.dumps(rankings))
-    out = evaluate(category=categories, predictions=[tmp_path / f"{category}.json" for category in categories])
+    out = evaluate(
+        category=categories, predictions=[tmp_path / f"{category}.json" for category in categories]
+    )
     assert read(out / "metrics.json")["mean"]["R@1"] == pytest.approx(200 / 3)
     with open(out / "table.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [row["category"] for row in rows] == [*categories, "mean"] and [row["R@1"] for row in rows[:3]] == ["100.0", "100.0", "0.0"]
+    assert [row["category"] for row in rows] == [*categories, "mean"] and [
+        row["R@1"] for row in rows[:3]
+    ] == ["100.0", "100.0", "0.0"]
     assert "mean &  &  &  & 66.67 & 100.00" in (out / "table.tex").read_text()
     assert "66.67" in capsys.readouterr().out and not (out / "run.tops.trec").exists()
 
@@ -205,11 +273,15 @@ def test_several_categories_give_a_table_with_their_mean(evaluate, write_queries
 @pytest.fixture
 def few_pairs(sample, tmp_path):
     """The catalog with two captioned pairs of val, and test pairs without targets."""
-    catalog = copytree(sample, tmp_path / "catalog", ignore=lambda folder, names: {"images", "features"} & set(names))
+    catalog = copytree(
+        sample, tmp_path / "catalog", ignore=lambda folder, names: {"images", "features"} & set(names)
+    )
     for split, count in (("val", 2), ("test", 9)):
         path = catalog / f"captions/cap.dress.{split}.json"
         rows = read(path)[:count]
-        path.write_text(json.dumps([{key: row[key] for key in row if key != "target" or split == "val"} for row in rows]))
+        path.write_text(
+            json.dumps([{key: row[key] for key in row if key != "target" or split == "val"} for row in rows])
+        )
     return catalog
 
 
@@ -217,7 +289,11 @@ def test_the_gallery_of_the_val_split_holds_the_products_in_pairs_only(few_pairs
     for name in ("original", "val-split"):
         write_queries(tmp_path / name, data=few_pairs, gallery=name)
     original, pairs = (read(tmp_path / name / "queries.dresses.json") for name in ("original", "val-split"))
-    in_pairs = {row[side] for row in read(few_pairs / "captions/cap.dress.val.json") for side in ("target", "candidate")}
+    in_pairs = {
+        row[side]
+        for row in read(few_pairs / "captions/cap.dress.val.json")
+        for side in ("target", "candidate")
+    }
     assert set(pairs["gallery"]) == in_pairs and len(original["gallery"]) == 12 > len(in_pairs)
     assert list(pairs["queries"]) == list(original["queries"])
 
@@ -226,7 +302,9 @@ def test_short_rankings_tell_what_they_can(few_pairs, evaluate, write_queries, t
     write_queries(tmp_path, data=few_pairs)
     listed = read(tmp_path / "queries.dresses.json")
     names = list(listed["queries"])
-    rankings = {name: [listed["queries"][name]["target"]] for name in names[1:]} | {names[0]: [listed["queries"][names[0]]["candidate"]]}
+    rankings = {name: [listed["queries"][name]["target"]] for name in names[1:]} | {
+        names[0]: [listed["queries"][names[0]]["candidate"]]
+    }
     (tmp_path / "short.json").write_text(json.dumps(rankings))
     found = measured(evaluate(data=few_pairs, predictions=tmp_path / "short.json"))
     assert found["R@1"] == 75 and found["R@10"] is found["P"] is found["MRR"] is None
@@ -234,7 +312,9 @@ def test_short_rankings_tell_what_they_can(few_pairs, evaluate, write_queries, t
 
 
 def test_pairs_without_targets_are_refused(few_pairs, refused):
-    assert "have no targets, like the released test captions" in refused("write-queries", data=few_pairs, split="test")
+    assert "have no targets, like the released test captions" in refused(
+        "write-queries", data=few_pairs, split="test"
+    )
 
 
 def test_unanswered_queries_are_told(refused, tmp_path):
@@ -263,5 +343,8 @@ def test_a_run_of_another_store_is_refused(composer, runs, refused):
 
 def test_several_categories_need_a_folder_for_their_results(vector_runs, project, capsys):
     categories, files = ["dresses", "tops"], ["a.json", "b.json"]
-    assert main(project.arguments("score", data=vector_runs.catalog, category=categories, predictions=files)) == 2
+    assert (
+        main(project.arguments("score", data=vector_runs.catalog, category=categories, predictions=files))
+        == 2
+    )
     assert "several categories share one results folder: give it with --out" in capsys.readouterr().err

@@ -8,26 +8,53 @@ from fashioniq.runs import CaptionerRun, RetrieverRun, read_run
 
 
 def options(project, runs, folder, **others):
-    common = {"data": runs.catalog, "category": "dresses", "attrs": True, "captioner": runs.captioner, "init_from": runs.retriever, "run": folder}
+    common = {
+        "data": runs.catalog,
+        "category": "dresses",
+        "attrs": True,
+        "captioner": runs.captioner,
+        "init_from": runs.retriever,
+        "run": folder,
+    }
     return {**project.retriever, **common, "epochs": 1, **others}
 
 
 def test_a_started_retriever_goes_on_from_the_weights_of_the_other(project, runs, tmp_path):
     project.run("train-retriever", **options(project, runs, tmp_path / "same", learning_rate=0.0))
     project.run("train-retriever", **options(project, runs, tmp_path / "on", learning_rate=0.001))
-    before, same, on = (load_file(folder / "weights.safetensors") for folder in (runs.retriever, tmp_path / "same", tmp_path / "on"))
+    before, same, on = (
+        load_file(folder / "weights.safetensors")
+        for folder in (runs.retriever, tmp_path / "same", tmp_path / "on")
+    )
     assert all(torch.equal(same[name], tensor) for name, tensor in before.items())
     assert any(not torch.equal(on[name], tensor) for name, tensor in before.items())
 
 
 def test_a_start_of_other_sizes_is_refused_and_leaves_nothing(project, runs, tmp_path, capsys):
-    assert main(project.arguments("train-retriever", **options(project, runs, tmp_path / "run", **{"model.width": 16}))) == 2
+    assert (
+        main(
+            project.arguments(
+                "train-retriever", **options(project, runs, tmp_path / "run", **{"model.width": 16})
+            )
+        )
+        == 2
+    )
     assert "other sizes" in capsys.readouterr().err and not (tmp_path / "run").exists()
 
 
 def test_a_retriever_may_see_attributes_that_its_user_does_not(project, vector_runs, tmp_path):
     common = {"data": vector_runs.catalog, "category": "dresses", "features": vector_runs.store}
-    project.run("train-retriever", **project.retriever, **common, captioner=vector_runs.captioner, attrs=True, run=tmp_path / "run")
-    sizes = [read_run(run, kind).sizes for run, kind in ((tmp_path / "run", RetrieverRun), (vector_runs.captioner, CaptionerRun))]
+    project.run(
+        "train-retriever",
+        **project.retriever,
+        **common,
+        captioner=vector_runs.captioner,
+        attrs=True,
+        run=tmp_path / "run",
+    )
+    sizes = [
+        read_run(run, kind).sizes
+        for run, kind in ((tmp_path / "run", RetrieverRun), (vector_runs.captioner, CaptionerRun))
+    ]
     assert sizes[0]["attributes"] > 0 == sizes[1]["attributes"]
     project.run("eval-dialogs", **common, run=tmp_path / "run", beam=1, turns=2)

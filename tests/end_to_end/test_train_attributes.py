@@ -1,4 +1,6 @@
-"""The attribute predictor by its command: on DeepFashion's files, on a Fashion IQ folder, both stages, and after a death."""
+"""The attribute predictor by its command: on DeepFashion's files, on a Fashion IQ folder, both stages, and
+after a death.
+"""
 
 import csv
 import json
@@ -14,7 +16,14 @@ from fashioniq.cli import main
 from fashioniq.training.fitting import KeepBest
 
 WORDS = [("red", 1), ("blue", 1), ("wide", 3), ("polka dot", 1), ("never seen", 5)]
-TINY = {"encoder": "test_efficientnet", "weights": "none", "image_size": 32, "batch_size": 8, "workers": 0, "learning_rate": 0.003}
+TINY = {
+    "encoder": "test_efficientnet",
+    "weights": "none",
+    "image_size": 32,
+    "batch_size": 8,
+    "workers": 0,
+    "learning_rate": 0.003,
+}
 
 
 def draw(path, red, wide, dots):
@@ -32,19 +41,33 @@ def draw(path, red, wide, dots):
 
 @pytest.fixture(scope="module")
 def benchmark(tmp_path_factory):
-    """Forty drawn garments in DeepFashion's format: two pictures are missing, one box lies outside, some labels are unknown."""
+    """Forty drawn garments in DeepFashion's format: two pictures are missing, one box lies outside, some
+    labels are unknown.
+    """
     root = tmp_path_factory.mktemp("deepfashion")
     (root / "img/Drawn").mkdir(parents=True)
     rng = np.random.default_rng(0)
-    files = {name: [] for name in ("Anno/list_attr_img.txt", "Anno/list_bbox.txt", "Eval/list_eval_partition.txt")}
+    files = {
+        name: [] for name in ("Anno/list_attr_img.txt", "Anno/list_bbox.txt", "Eval/list_eval_partition.txt")
+    }
     for number in range(40):
         name = f"img/Drawn/img_{number:08}.jpg"
         red, wide, dots = (bool(value) for value in rng.integers(0, 2, 3))
         box = draw(root / name, red, wide, dots)
-        values = [1 if red else -1, -1 if red else 1, 1 if wide else -1, 0 if number % 7 == 0 else 1 if dots else -1, -1]
+        values = [
+            1 if red else -1,
+            -1 if red else 1,
+            1 if wide else -1,
+            0 if number % 7 == 0 else 1 if dots else -1,
+            -1,
+        ]
         files["Anno/list_attr_img.txt"].append(f"{name}  " + " ".join(f"{value:2}" for value in values))
-        files["Anno/list_bbox.txt"].append(f"{name}  " + " ".join(map(str, (99, 99, 120, 120) if number == 3 else box)))
-        files["Eval/list_eval_partition.txt"].append(f"{name}  {'train' if number < 26 else 'val' if number < 36 else 'test'}")
+        files["Anno/list_bbox.txt"].append(
+            f"{name}  " + " ".join(map(str, (99, 99, 120, 120) if number == 3 else box))
+        )
+        files["Eval/list_eval_partition.txt"].append(
+            f"{name}  {'train' if number < 26 else 'val' if number < 36 else 'test'}"
+        )
     files["Anno/list_attr_cloth.txt"] = [f"{word:20} {kind}" for word, kind in WORDS]
     for name, rows in files.items():
         (root / name).parent.mkdir(exist_ok=True)
@@ -76,11 +99,16 @@ def test_deepfashion_is_trained_on_and_what_is_not_there_is_told(project, option
     run = tmp_path / "run"
     project.run("train-attributes", **{**options, "epochs": 1}, run=run)
     told = capsys.readouterr().out
-    assert "train: 25 of 26 have labels and a picture" in told and "val: 9 of 10 have labels and a picture" in told
+    assert (
+        "train: 25 of 26 have labels and a picture" in told
+        and "val: 9 of 10 have labels and a picture" in told
+    )
     assert "img_00000005.jpg: no such file" in told and "1 have a box outside the picture" in told
     facts = json.loads((run / "model.json").read_text())
     assert facts["attribute_words"] == ["red", "blue", "wide", "polka dot"]  # never seen in training
-    assert facts["attribute_types"] == ["texture", "texture", "shape", "texture"] and facts["category"] == "all"
+    assert (
+        facts["attribute_types"] == ["texture", "texture", "shape", "texture"] and facts["category"] == "all"
+    )
     assert facts["coverage"] == {"train": 25 / 26, "val": 9 / 10}
     assert "recall@8" in told and "chance" in told and "worst" in told
 
@@ -88,7 +116,9 @@ def test_deepfashion_is_trained_on_and_what_is_not_there_is_told(project, option
 def test_a_run_holds_its_figures_its_curves_and_a_contact_sheet(first):
     figures = json.loads((first / "attributes.json").read_text())
     best = max(rows_of(first), key=lambda row: float(row["val_mAP"]))
-    assert figures["epoch"] == int(float(best["epoch"])) and figures["mAP"] == pytest.approx(float(best["val_mAP"]), abs=1e-3)
+    assert figures["epoch"] == int(float(best["epoch"])) and figures["mAP"] == pytest.approx(
+        float(best["val_mAP"]), abs=1e-3
+    )
     assert {row["type"]: row["mAP"] for row in figures["types"]} == pytest.approx(
         {kind: float(best[f"val_mAP_{kind}"]) for kind in ("shape", "texture")}, abs=1e-3
     )
@@ -100,17 +130,31 @@ def test_a_run_holds_its_figures_its_curves_and_a_contact_sheet(first):
             assert image.width > least
 
 
-def test_the_second_stage_keeps_the_encoder_and_begins_with_the_words_of_the_first(project, sample, first, tmp_path, capsys):
+def test_the_second_stage_keeps_the_encoder_and_begins_with_the_words_of_the_first(
+    project, sample, first, tmp_path, capsys
+):
     run = tmp_path / "run"
-    common = {"data": sample, "category": "dresses", "init_from": first, "min_count": 3, "epochs": 1, "workers": 0, "batch_size": 16}
+    common = {
+        "data": sample,
+        "category": "dresses",
+        "init_from": first,
+        "min_count": 3,
+        "epochs": 1,
+        "workers": 0,
+        "batch_size": 16,
+    }
     project.run("train-attributes", **common, learning_rate=0.0, run=run)
     words = [json.loads((path / "model.json").read_text())["attribute_words"] for path in (first, run)]
     shared = [word for word in words[1] if word in words[0]]
     assert shared and f"{len(shared)} of {len(words[1])} attribute words begin" in capsys.readouterr().out
     before, after = (load_file(path / "weights.safetensors") for path in (first, run))
-    assert all(torch.equal(tensor, after[name]) for name, tensor in before.items() if name.startswith("encoder."))
+    assert all(
+        torch.equal(tensor, after[name]) for name, tensor in before.items() if name.startswith("encoder.")
+    )
     for word in shared:
-        assert torch.equal(before["head.weight"][words[0].index(word)], after["head.weight"][words[1].index(word)])
+        assert torch.equal(
+            before["head.weight"][words[0].index(word)], after["head.weight"][words[1].index(word)]
+        )
 
 
 class Killed(Exception):
@@ -118,10 +162,20 @@ class Killed(Exception):
 
 
 @pytest.mark.parametrize("stage", ["first", "second"])
-def test_a_training_that_died_goes_on_to_the_same_losses(stage, project, options, sample, first, tmp_path, monkeypatch):
+def test_a_training_that_died_goes_on_to_the_same_losses(
+    stage, project, options, sample, first, tmp_path, monkeypatch
+):
     given, whole, run = options, first, tmp_path / "run"
     if stage == "second":
-        given = {"data": sample, "category": "dresses", "init_from": first, "min_count": 3, "epochs": 3, "workers": 0, "batch_size": 16}
+        given = {
+            "data": sample,
+            "category": "dresses",
+            "init_from": first,
+            "min_count": 3,
+            "epochs": 3,
+            "workers": 0,
+            "batch_size": 16,
+        }
         whole = tmp_path / "whole"
         project.run("train-attributes", **given, run=whole)
 
@@ -140,7 +194,9 @@ def test_a_training_that_died_goes_on_to_the_same_losses(stage, project, options
         assert (run / name).read_bytes() == (whole / name).read_bytes()
 
 
-def test_a_run_that_is_there_is_refused_before_any_picture_is_opened(project, options, first, monkeypatch, capsys):
+def test_a_run_that_is_there_is_refused_before_any_picture_is_opened(
+    project, options, first, monkeypatch, capsys
+):
     monkeypatch.setattr("fashioniq.commands.train_attributes._open", lambda *_: pytest.fail("opened"))
     assert main(project.arguments("train-attributes", **options, run=first)) == 2
     assert "already has a run" in capsys.readouterr().err
@@ -149,7 +205,9 @@ def test_a_run_that_is_there_is_refused_before_any_picture_is_opened(project, op
 @pytest.mark.parametrize("others", [{"category": "dresses"}, {"init_from": "runs/attributes"}], ids=str)
 def test_deepfashion_is_for_the_first_stage_alone(others, project, options, tmp_path, capsys):
     assert main(project.arguments("train-attributes", **options, **others, run=tmp_path / "run")) == 2
-    assert "--deepfashion is for the first stage" in capsys.readouterr().err and not (tmp_path / "run").exists()
+    assert (
+        "--deepfashion is for the first stage" in capsys.readouterr().err and not (tmp_path / "run").exists()
+    )
 
 
 def test_a_folder_without_pictures_is_refused(project, options, benchmark, tmp_path, capsys):
@@ -158,13 +216,18 @@ def test_a_folder_without_pictures_is_refused(project, options, benchmark, tmp_p
         (copy / name).mkdir(parents=True)
         for path in (benchmark / name).iterdir():
             (copy / name / path.name).write_bytes(path.read_bytes())
-    assert main(project.arguments("train-attributes", **{**options, "deepfashion": copy}, run=tmp_path / "run")) == 2
+    assert (
+        main(project.arguments("train-attributes", **{**options, "deepfashion": copy}, run=tmp_path / "run"))
+        == 2
+    )
     (line,) = capsys.readouterr().err.splitlines()
     assert "no train picture can be read" in line and "no such file" in line
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_photo_that_vanishes_during_training_is_named_and_the_training_can_be_resumed(project, sample, tmp_path, monkeypatch, capfd, workers):
+def test_a_photo_that_vanishes_during_training_is_named_and_the_training_can_be_resumed(
+    project, sample, tmp_path, monkeypatch, capfd, workers
+):
     catalog, run = tmp_path / "catalog", tmp_path / "run"
     shutil.copytree(sample, catalog, ignore=shutil.ignore_patterns("features"))
     name = json.loads((catalog / "image_splits/split.dress.train.json").read_text())[0]
@@ -176,8 +239,14 @@ def test_a_photo_that_vanishes_during_training_is_named_and_the_training_can_be_
 
     monkeypatch.setattr(KeepBest, "on_train_epoch_end", vanish)
     options = {**TINY, "learning_rate": 0.001, "workers": workers, "min_count": 3, "epochs": 3}
-    assert main(project.arguments("train-attributes", data=catalog, category="dresses", run=run, **options)) == 2
+    assert (
+        main(project.arguments("train-attributes", data=catalog, category="dresses", run=run, **options)) == 2
+    )
     printed = capfd.readouterr().err  # of all processes
     assert "Traceback" not in printed
-    assert printed.strip().splitlines()[-1].startswith("error: ") and str(picture) in printed and "--resume" in printed
+    assert (
+        printed.strip().splitlines()[-1].startswith("error: ")
+        and str(picture) in printed
+        and "--resume" in printed
+    )
     assert (run / "last.ckpt").exists()

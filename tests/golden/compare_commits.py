@@ -114,7 +114,9 @@ def _compare_lines(base: list[str], head: list[str]) -> tuple[str, list[str]]:
     """JSON lines may have more keys, in the same order otherwise."""
     if len(base) != len(head):
         return "DIFFERENT", [f"{len(base)} and {len(head)} lines"]
-    verdicts = [_compare_json("", json.loads(old), json.loads(new)) for old, new in zip(base, head, strict=True)]
+    verdicts = [
+        _compare_json("", json.loads(old), json.loads(new)) for old, new in zip(base, head, strict=True)
+    ]
     differing = [lines for verdict, lines in verdicts if verdict != "same"]
     return ("DIFFERENT", differing[0]) if differing else ("same", verdicts[0][1] if verdicts else [])
 

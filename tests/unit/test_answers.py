@@ -19,8 +19,22 @@ from fashioniq.users.recorded import RecordedAnswers
 from fashioniq.users.vision import PicturesByName, RemoteModel, Visual
 
 LABELS = {
-    "A": [["dress"], ["striped", "navy blue", "white"], ["cotton"], ["maxi", "flared"], ["long sleeve", "v-neck", "belt"], ["casual"]],
-    "B": [["dress"], ["solid", "red"], ["satin"], ["mini", "fitted"], ["sleeveless", "round neck", "half placket"], ["party"]],
+    "A": [
+        ["dress"],
+        ["striped", "navy blue", "white"],
+        ["cotton"],
+        ["maxi", "flared"],
+        ["long sleeve", "v-neck", "belt"],
+        ["casual"],
+    ],
+    "B": [
+        ["dress"],
+        ["solid", "red"],
+        ["satin"],
+        ["mini", "fitted"],
+        ["sleeveless", "round neck", "half placket"],
+        ["party"],
+    ],
     "C": [["dress"], ["solid", "black"], [], ["mini"], ["sleeveless"], ["party"]],
 }
 
@@ -60,15 +74,31 @@ def test_markup_and_control_characters_are_taken_out_and_long_text_is_cut_at_a_b
     assert clean("<b>light</b>\tblue \u200b<br/>") == "light blue"
     assert clean("\x1b[1m\n  red\nblue") == "[1m"
     assert clean("a 3 < 4 shirt") == "a 3 < 4 shirt"
-    assert clean("one two three", 8) == "one two" and clean("one two three", 7) == "one two" and clean("onetwothree", 5) == "onetw"
+    assert (
+        clean("one two three", 8) == "one two"
+        and clean("one two three", 7) == "one two"
+        and clean("onetwothree", 5) == "onetw"
+    )
     assert clean_answer("really? yes") == "really yes" and clean_answer(" \n") == UNKNOWN
 
 
 def test_recorded_answers_are_repeated_and_no_other_question_has_one():
-    user = RecordedAnswers([Dialogue("a", ("red", "short? no", "is it new? yes")), Dialogue("b", ("red", "short? yes", "is it new? no"))])
+    user = RecordedAnswers(
+        [
+            Dialogue("a", ("red", "short? no", "is it new? yes")),
+            Dialogue("b", ("red", "short? yes", "is it new? no")),
+        ]
+    )
     assert answers(user, [1, 0], ["short?", "is it new?"]) == ["yes", "yes"]
-    again = RecordedAnswers([Dialogue("a", ("red", "long? no", "with a belt", "long? a bit", "made of silk"))])
-    assert [answers(again, [0], [question])[0] for question in ("long?", "", "long?", "")] == ["no", "with a belt", "a bit", "made of silk"]
+    again = RecordedAnswers(
+        [Dialogue("a", ("red", "long? no", "with a belt", "long? a bit", "made of silk"))]
+    )
+    assert [answers(again, [0], [question])[0] for question in ("long?", "", "long?", "")] == [
+        "no",
+        "with a belt",
+        "a bit",
+        "made of silk",
+    ]
     with pytest.raises(UserError, match=r"'long\?' about a"):
         answers(user, [0], ["long?"])
 
@@ -108,11 +138,16 @@ class Echo:
         self.said, self.asked = said, []
 
     def answer(self, pictures, questions):
-        self.asked += [(picture.size, question) for picture, question in zip(pictures, questions, strict=True)]
+        self.asked += [
+            (picture.size, question) for picture, question in zip(pictures, questions, strict=True)
+        ]
         return [self.said] * len(questions)
 
     def complete(self, prompts, tokens, pictures):
-        self.asked += [(Image.open(io.BytesIO(picture)).size, prompt) for prompt, picture in zip(prompts, pictures, strict=True)]
+        self.asked += [
+            (Image.open(io.BytesIO(picture)).size, prompt)
+            for prompt, picture in zip(prompts, pictures, strict=True)
+        ]
         return [self.said] * len(prompts)
 
 
@@ -132,7 +167,9 @@ def test_models_see_the_picture_and_their_answers_are_cleaned(pictures):
     assert size == (512, 320) and prompt.endswith("what color?")
 
 
-@pytest.mark.parametrize(("image", "told"), [("b", "cannot read the picture .*b.jpg"), ("c", "no picture of c")])
+@pytest.mark.parametrize(
+    ("image", "told"), [("b", "cannot read the picture .*b.jpg"), ("c", "no picture of c")]
+)
 def test_a_picture_that_cannot_be_seen_is_told(pictures, image, told):
     with pytest.raises(UserError, match=told):
         answers(Visual(Echo(""), pictures, [image]), [0], ["what?"])

@@ -1,4 +1,6 @@
-"""Who asks: models' words become one question, and the candidate-aware one asks what an information gain by hand says."""
+"""Who asks: models' words become one question, and the candidate-aware one asks what an information gain by
+hand says.
+"""
 
 import math
 from statistics import mean
@@ -7,7 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from fashioniq.askers.attribute_questions import CandidateAware, Known, Predicted, information_gain, known, predicted
+from fashioniq.askers.attribute_questions import (
+    CandidateAware,
+    Known,
+    Predicted,
+    information_gain,
+    known,
+    predicted,
+)
 from fashioniq.askers.language_model import FALLBACK, LONGEST, AllAtOnce, FewShot, clean_question
 from fashioniq.askers.recorded import fixed_questions, recorded_questions
 from fashioniq.data.catalog import Catalog
@@ -27,15 +36,28 @@ EMPTY = Gallery(Items.without_attributes([], torch.zeros(0, 1)), torch.zeros(0, 
 
 def talk_of(*rounds):
     """One dialog with these rounds, each a caption or a question with its answer."""
-    turns = [Turn(Message(texts=[question] if question else None), Message(texts=[answer])) for question, answer in map(split_round, rounds)]
+    turns = [
+        Turn(Message(texts=[question] if question else None), Message(texts=[answer]))
+        for question, answer in map(split_round, rounds)
+    ]
     return Talk(1, None, tuple(turns), (torch.zeros(1, 1),) * len(turns))
 
 
 def converse(asker, user, begun, rounds, retriever=None, gallery=EMPTY):
     """The dialogues that come of an asker and a user of questions."""
     user = WithCaption(user, [dialogue.rounds[0] for dialogue in begun])
-    dialogs = rollout(System(retriever or NoSearch(), asker, gallery), user, torch.arange(len(begun)), Message(), 1 + rounds, rank=False)
-    return [Dialogue(dialogue.image, tuple(texts)) for dialogue, texts in zip(begun, dialogs.talk.rounds, strict=True)]
+    dialogs = rollout(
+        System(retriever or NoSearch(), asker, gallery),
+        user,
+        torch.arange(len(begun)),
+        Message(),
+        1 + rounds,
+        rank=False,
+    )
+    return [
+        Dialogue(dialogue.image, tuple(texts))
+        for dialogue, texts in zip(begun, dialogs.talk.rounds, strict=True)
+    ]
 
 
 class Model:
@@ -58,12 +80,21 @@ class Says:
 
 
 def test_recorded_questions_and_answers_give_the_recorded_dialogues_again():
-    recorded = [Dialogue("a", ("red", "short? no", "no mark here")), Dialogue("b", ("red", "new? yes", "is it? well? no"))]
+    recorded = [
+        Dialogue("a", ("red", "short? no", "no mark here")),
+        Dialogue("b", ("red", "new? yes", "is it? well? no")),
+    ]
     begun = [Dialogue(dialogue.image, dialogue.rounds[:1]) for dialogue in recorded]
     assert converse(recorded_questions(recorded), RecordedAnswers(recorded), begun, 2) == recorded
-    assert converse(recorded_questions(recorded[1:]), RecordedAnswers(recorded[1:]), begun[1:], 2) == recorded[1:]
+    assert (
+        converse(recorded_questions(recorded[1:]), RecordedAnswers(recorded[1:]), begun[1:], 2)
+        == recorded[1:]
+    )
     asked_of_another = converse(recorded_questions(recorded, FALLBACK), Says("yes"), begun, 2)
-    assert [one.rounds[1:] for one in asked_of_another] == [("short? yes", f"{FALLBACK} yes"), ("new? yes", "is it? well? yes")]
+    assert [one.rounds[1:] for one in asked_of_another] == [
+        ("short? yes", f"{FALLBACK} yes"),
+        ("new? yes", "is it? well? yes"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -107,18 +138,30 @@ def test_a_caption_of_several_lines_makes_no_turns_of_its_own():
 def test_all_questions_at_once_come_from_the_caption_alone():
     model = Model("Sure, here they are:\n1. is it new?\n2. is it long?\n")
     begun = [Dialogue("a", ("a red shirt",)), Dialogue("b", ("a red shirt",))]
-    on_one_line = converse(AllAtOnce(Model("1. is it new? 2. is it long? 3. red?"), 3), Says("yes"), begun[:1], 3)
+    on_one_line = converse(
+        AllAtOnce(Model("1. is it new? 2. is it long? 3. red?"), 3), Says("yes"), begun[:1], 3
+    )
     assert on_one_line[0].rounds[1:] == ("is it new? yes", "is it long? yes", "red? yes")
     made = converse(AllAtOnce(model, 3), Says("yes"), begun, 3)
     assert made[0].rounds[1:] == ("is it new? yes", "is it long? yes", f"{FALLBACK} yes")
-    assert made[1].rounds == made[0].rounds and len(model.prompts) == 2 and "a red shirt" in model.prompts[0] and " 3 " in model.prompts[0]
+    assert (
+        made[1].rounds == made[0].rounds
+        and len(model.prompts) == 2
+        and "a red shirt" in model.prompts[0]
+        and " 3 " in model.prompts[0]
+    )
 
 
 def test_questions_in_order_come_once_each_and_shuffled_ones_by_seed_and_dialog():
-    begun, questions = [Dialogue(str(number), ("red",)) for number in range(20)], [f"is it {word}?" for word in "abcdef"]
+    begun, questions = (
+        [Dialogue(str(number), ("red",)) for number in range(20)],
+        [f"is it {word}?" for word in "abcdef"],
+    )
 
     def asked(seed=None, numbers=range(20)):
-        made = converse(fixed_questions(questions, numbers, seed), Says("no"), [begun[number] for number in numbers], 6)
+        made = converse(
+            fixed_questions(questions, numbers, seed), Says("no"), [begun[number] for number in numbers], 6
+        )
         return [[split_round(text)[0] for text in dialogue.rounds[1:]] for dialogue in made]
 
     assert asked() == [questions] * 20
@@ -156,7 +199,11 @@ def test_information_gain_of_probabilities_takes_off_what_an_answer_would_not_te
 
 
 def test_probabilities_of_words_become_those_of_answers():
-    topics = [Topic("color?", ("red", "blue"), False), Topic("belt?", ("belt",), True), Topic("bow?", ("bow",), True)]
+    topics = [
+        Topic("color?", ("red", "blue"), False),
+        Topic("belt?", ("belt",), True),
+        Topic("bow?", ("bow",), True),
+    ]
     color, belt = predicted(topics, ["belt", "blue", "red"], np.array([[0.3, 0.5, 0.5], [0.0, 0.0, 0.0]]))
     np.testing.assert_allclose(color.chances([0, 1]), [[0.375, 0.375, 0.25], [0, 0, 1]])
     np.testing.assert_allclose(belt.chances([1, 0]), [[0, 1], [0.3, 0.7]])
@@ -179,13 +226,18 @@ def test_the_question_that_splits_the_candidates_best_comes_first_and_none_comes
         asked_by(asker, PLACES, *said)
 
 
-@pytest.mark.parametrize(("candidates", "question"), [(PLACES, "color?"), ([0, 1], "belt?"), ([0, 4], "fabric?"), ([], "fabric?")])
+@pytest.mark.parametrize(
+    ("candidates", "question"), [(PLACES, "color?"), ([0, 1], "belt?"), ([0, 4], "fabric?"), ([], "fabric?")]
+)
 def test_it_looks_at_the_current_candidates_and_takes_the_first_of_equals(candidates, question):
     assert asked_by(CandidateAware([FABRIC, BOW, BELT, COLOUR], 4), candidates) == question
 
 
 def test_uncertain_attributes_are_asked_for_later():
-    certain, uncertain = Predicted("sure?", np.array([[1.0, 0], [1, 0], [1, 0], [0, 1]])), Predicted("unsure?", np.full((4, 2), 0.5))
+    certain, uncertain = (
+        Predicted("sure?", np.array([[1.0, 0], [1, 0], [1, 0], [0, 1]])),
+        Predicted("unsure?", np.full((4, 2), 0.5)),
+    )
     assert asked_by(CandidateAware([uncertain, certain], 4), PLACES) == "sure?"
 
 
@@ -199,8 +251,12 @@ def test_the_candidates_are_nearest_to_all_that_was_said():
 
     seen, vectors_ND = [], torch.tensor([[0.0, 1.0], [1.0, 0.0], [0.8, 0.6], [0.0, -1.0], [-1.0, 0.0]])
     gallery = Gallery(Items.without_attributes(list("abcde"), vectors_ND), vectors_ND)
-    asker = CandidateAware([BELT, COLOUR], 2)  # of the nearest two, 1 and 2, the colors differ and so do the belts: equal, the first is asked
-    (made,) = converse(asker, Says("no"), [Dialogue("a", ("red",))], 2, TextRetriever(Encoder(), "; "), gallery)
+    asker = CandidateAware(
+        [BELT, COLOUR], 2
+    )  # of the nearest two, 1 and 2, the colors differ and so do the belts: equal, the first is asked
+    (made,) = converse(
+        asker, Says("no"), [Dialogue("a", ("red",))], 2, TextRetriever(Encoder(), "; "), gallery
+    )
     assert made.rounds == ("red", "belt? no", "color? no")
     assert seen == [["red"], ["red; belt? no"], ["red; belt? no; color? no"]]
 
@@ -215,23 +271,33 @@ def test_on_the_sample_it_finds_products_in_fewer_questions_than_the_fixed_order
 
     def oracle(dialogues):
         rounds = [[split_round(text) for text in said[1:]] for said in dialogues]
-        return [[n for n in range(len(ids)) if all(answer_of[question][n] == answer for question, answer in said)] for said in rounds]
+        return [
+            [n for n in range(len(ids)) if all(answer_of[question][n] == answer for question, answer in said)]
+            for said in rounds
+        ]
 
     class Oracle(CandidateAware):
         def offer(self, talk, gallery):
             if not talk.turns:
                 return Message()
-            return Message(texts=[self.best(*one) for one in zip(talk.questions, oracle(talk.rounds), strict=True)])
+            return Message(
+                texts=[self.best(*one) for one in zip(talk.questions, oracle(talk.rounds), strict=True)]
+            )
 
     def questions_until_found(asker):
         begun = [Dialogue(name, ("a dress",)) for name in ids]
         made = converse(asker, Labels(catalog.labels, topics, ids), begun, 10)
         left = [[len(oracle([dialogue.rounds[: count + 1]])[0]) for count in range(11)] for dialogue in made]
-        assert all(name in [ids[n] for n in oracle([dialogue.rounds])[0]] for name, dialogue in zip(ids, made, strict=True))
+        assert all(
+            name in [ids[n] for n in oracle([dialogue.rounds])[0]]
+            for name, dialogue in zip(ids, made, strict=True)
+        )
         assert all(len({split_round(text)[0] for text in dialogue.rounds[1:]}) == 10 for dialogue in made)
         return [next((count for count, many in enumerate(row) if many == 1), 11) for row in left], made
 
     aware, made = questions_until_found(Oracle(answers, 0))
     fixed, _ = questions_until_found(fixed_questions(list(answer_of), range(len(ids))))
-    assert mean(aware) < mean(fixed) - 0.5 and all(a <= f for a, f in zip(sorted(aware), sorted(fixed), strict=True))
+    assert mean(aware) < mean(fixed) - 0.5 and all(
+        a <= f for a, f in zip(sorted(aware), sorted(fixed), strict=True)
+    )
     assert questions_until_found(Oracle(answers, 0))[1] == made

@@ -1,4 +1,6 @@
-"""The benchmarks have tests of their own, which `make test` leaves out (`make bench-test`): here only what they import is looked up."""
+"""The benchmarks have tests of their own, which `make test` leaves out (`make bench-test`): here only what
+they import is looked up.
+"""
 
 import ast
 import importlib

@@ -24,7 +24,9 @@ def test_a_category_has_the_name_that_people_say_and_the_one_of_its_files(said, 
     assert from_file_name(file) == category
 
 
-@pytest.mark.parametrize("name", ["", "../dress", "a b", "-x", "dress.train", "dress/val", "dress\0", "röcke"])
+@pytest.mark.parametrize(
+    "name", ["", "../dress", "a b", "-x", "dress.train", "dress/val", "dress\0", "röcke"]
+)
 def test_what_cannot_name_a_file_is_refused(name):
     with pytest.raises(UserError, match="is not a valid category"):
         canonical(name)

@@ -14,7 +14,10 @@ def test_after_the_package_torchvision_timm_and_lightning_can_be_imported():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
-    for name in ("timm", "pytorch_lightning"):  # both import torchvision, which is the one that needs help: this process will do
+    for name in (
+        "timm",
+        "pytorch_lightning",
+    ):  # both import torchvision, which is the one that needs help: this process will do
         assert importlib.import_module(name).__version__
 
 

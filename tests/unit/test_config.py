@@ -58,7 +58,9 @@ def test_help_explains_every_option_of_every_command(capsys):
 def test_flags_that_are_not_given_have_the_defaults_of_the_dataclass():
     for command, kind in COMMANDS.items():
         required = {name: own for name, field, own in options_of(kind) if is_required(field)}
-        assert parse(command, minimal(command)) == kind(**{name: own("dresses") for name, own in required.items()})
+        assert parse(command, minimal(command)) == kind(
+            **{name: own("dresses") for name, own in required.items()}
+        )
 
 
 def test_a_required_option_that_is_missing_ends_with_2(capsys):
@@ -85,12 +87,18 @@ def test_flags_arrive_with_their_types():
     settings = parse("train-captioner", ["--category", "tops", *options])
     others = {"data": Path("here"), "attrs": True, "noam_factor": 0.5, "run": Path("there")}
     assert settings == TrainCaptioner(category="tops", model=CaptionerConfig(width=64), **others)
-    assert parse("import-catalog", [*minimal("import-catalog"), "--attributes", "colour", "fit"]).attributes == ["colour", "fit"]
+    assert parse(
+        "import-catalog", [*minimal("import-catalog"), "--attributes", "colour", "fit"]
+    ).attributes == ["colour", "fit"]
 
 
 def test_a_yaml_file_sets_options_and_flags_after_it_take_precedence(tmp_path):
-    (tmp_path / "a.yaml").write_text("category: shirts\nattrs: true\nmodel: {width: 32, heads: 4}\nlearning_rate: 1e-4\n")
-    settings = parse("train-retriever", ["--config", str(tmp_path / "a.yaml"), "--model.width", "64", "--no-attrs"])
+    (tmp_path / "a.yaml").write_text(
+        "category: shirts\nattrs: true\nmodel: {width: 32, heads: 4}\nlearning_rate: 1e-4\n"
+    )
+    settings = parse(
+        "train-retriever", ["--config", str(tmp_path / "a.yaml"), "--model.width", "64", "--no-attrs"]
+    )
     model = RetrieverConfig(width=64, heads=4)
     assert settings == TrainRetriever(category="shirts", attrs=False, model=model, learning_rate=1e-4)
 
@@ -136,9 +144,13 @@ def test_heads_must_divide_the_width_of_a_transformer(command):
 
 
 def test_a_margin_is_for_triplet_losses_and_a_temperature_for_cross_entropy():
-    with pytest.raises(UserError, match=r"--margin is 0.1, but cross-entropy has no margin: give --temperature instead"):
+    with pytest.raises(
+        UserError, match=r"--margin is 0.1, but cross-entropy has no margin: give --temperature instead"
+    ):
         check(TrainRetriever(category="dresses", loss="cross-entropy", margin=0.1))
-    with pytest.raises(UserError, match=r"--temperature is 0.1, but triplet has no temperature: give --margin instead"):
+    with pytest.raises(
+        UserError, match=r"--temperature is 0.1, but triplet has no temperature: give --margin instead"
+    ):
         check(TrainRetriever(category="dresses", temperature=0.1))
 
 
@@ -176,7 +188,9 @@ def test_a_mistake_of_the_user_is_one_line_and_2(tmp_path, capsys):
 
 
 def test_parsers_are_made_for_all_commands():
-    assert {parser_of(command).prog for command in COMMANDS} == {f"fashioniq {command}" for command in COMMANDS}
+    assert {parser_of(command).prog for command in COMMANDS} == {
+        f"fashioniq {command}" for command in COMMANDS
+    }
 
 
 def test_a_reader_that_has_read_enough_is_no_error(tmp_path):
@@ -184,7 +198,9 @@ def test_a_reader_that_has_read_enough_is_no_error(tmp_path):
     code = "import sys; from fashioniq.cli import main; sys.exit(main(['check-data', '--workers', '0', '--data', sys.argv[1]]))"
     (tmp_path / "image_splits").mkdir()
     (tmp_path / "image_splits/split.dress.train.json").write_text('["A", "B"]')
-    process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     process.stdout.close()
     assert process.wait() == 141
     assert process.stderr.read() == ""

@@ -34,12 +34,16 @@ def test_every_step_is_announced_with_its_number_and_time_before_it_runs(demo, m
     monkeypatch.setattr(demo, "main", lambda arguments: announced.append(capsys.readouterr().out) or 0)
     assert demo.run() == 0
     for number, (out, (what, time, command)) in enumerate(zip(announced, demo.STEPS, strict=True), 1):
-        assert re.search(rf"\[{number}/7\] {re.escape(what)} \(about {time}\): fashioniq {re.escape(command)}\n$", out)
+        assert re.search(
+            rf"\[{number}/7\] {re.escape(what)} \(about {time}\): fashioniq {re.escape(command)}\n$", out
+        )
 
 
 def test_the_demo_starts_from_nothing_and_stops_at_the_first_step_that_fails(demo, monkeypatch, tmp_path):
     (tmp_path / "demo/runs").mkdir(parents=True)
     run = []
-    monkeypatch.setattr(demo, "main", lambda arguments: run.append(arguments[0]) or (2 if len(run) == 3 else 0))
+    monkeypatch.setattr(
+        demo, "main", lambda arguments: run.append(arguments[0]) or (2 if len(run) == 3 else 0)
+    )
     assert demo.run() == 2 and len(run) == 3
     assert not (tmp_path / "demo").exists()

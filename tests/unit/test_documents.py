@@ -16,7 +16,9 @@ LINE = re.compile(r" {4,}(?:fashioniq|python (?P<script>[\w/]+\.py)) (?P<rest>.+
 
 
 def commands(page, scripts):
-    """Every whole command in a page's indented blocks: its name and its arguments; "…" stands for some that are told elsewhere."""
+    """Every whole command in a page's indented blocks: its name and its arguments; "…" stands for some that
+    are told elsewhere.
+    """
     text = re.sub(r"\\\n\s*", " ", page.read_text(encoding="utf-8"))
     for line in filter(None, map(LINE.fullmatch, text.splitlines())):
         words = shlex.split(line["rest"], comments=True)

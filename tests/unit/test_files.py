@@ -56,7 +56,9 @@ def test_an_interruption_leaves_the_old_file_and_nothing_else(tmp_path, error):
 
 def test_the_file_is_synced_before_it_takes_its_name_and_the_folder_after(tmp_path, monkeypatch):
     done, sync, replace = [], os.fsync, os.replace
-    monkeypatch.setattr(os, "fsync", lambda handle: done.append(stat.S_ISDIR(os.fstat(handle).st_mode)) or sync(handle))
+    monkeypatch.setattr(
+        os, "fsync", lambda handle: done.append(stat.S_ISDIR(os.fstat(handle).st_mode)) or sync(handle)
+    )
     monkeypatch.setattr(os, "replace", lambda *paths: done.append("renamed") or replace(*paths))
     write_text(tmp_path / "a.txt", "new")
     assert done == [False, "renamed", True]
@@ -69,7 +71,11 @@ def test_only_what_a_killed_run_left_is_removed(tmp_path):
     (tmp_path / "a.npy").write_text("old")
     for name in (".hidden", ".git-keep", "b-12345678.npy"):
         (tmp_path / name).write_text("")
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed), atomic_write(tmp_path / "a.npy") as temporary:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        pytest.raises(Killed),
+        atomic_write(tmp_path / "a.npy") as temporary,
+    ):
         patch.setattr(os, "unlink", lambda path: None)  # who is killed cannot tidy up
         temporary.write_text("half")
         raise Killed
@@ -108,7 +114,9 @@ def test_a_lock_that_is_waited_for_is_got_when_it_is_free(tmp_path):
 def test_a_process_that_is_killed_lets_go_of_its_folder(tmp_path):
     code = "import sys\nfrom pathlib import Path\nfrom fashioniq.files import locked\n"
     code += "with locked(Path(sys.argv[1])):\n    print('locked', flush=True)\n    sys.stdin.read()"
-    with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
         process.stdout.readline()
         with pytest.raises(UserError, match="another process"), locked(tmp_path):
             pass

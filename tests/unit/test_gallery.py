@@ -9,12 +9,19 @@ from fashioniq.data.items import Items
 from fashioniq.loop import gallery
 from fashioniq.loop.gallery import Gallery, NotFiniteError
 
-SEARCHES = [pytest.param("torch"), pytest.param("auto", marks=pytest.mark.skipif(gallery.faiss is None, reason="FAISS is not installed"))]
+SEARCHES = [
+    pytest.param("torch"),
+    pytest.param("auto", marks=pytest.mark.skipif(gallery.faiss is None, reason="FAISS is not installed")),
+]
 
 
 def gallery_of(vectors_ND, search="torch"):
     count = len(vectors_ND)
-    return Gallery(Items([str(n) for n in range(count)], torch.zeros(count, 1), torch.zeros(count, 8, dtype=torch.long)), vectors_ND, search)
+    return Gallery(
+        Items([str(n) for n in range(count)], torch.zeros(count, 1), torch.zeros(count, 8, dtype=torch.long)),
+        vectors_ND,
+        search,
+    )
 
 
 def distances(vectors_ND, query_BD):
@@ -52,7 +59,10 @@ def far_from_the_origin():
     return 1000 + 1e-3 * torch.randn(300, 24)
 
 
-@pytest.fixture(params=[random_vectors, unit_vectors, duplicated, all_equal, near_ties, far_from_the_origin], ids=lambda make: make.__name__)
+@pytest.fixture(
+    params=[random_vectors, unit_vectors, duplicated, all_equal, near_ties, far_from_the_origin],
+    ids=lambda make: make.__name__,
+)
 def case(request):
     torch.manual_seed(0)
     vectors_ND = request.param().contiguous()
@@ -66,7 +76,9 @@ def test_ranks_by_tiles_are_the_naive_ranks(case, queries, tile, monkeypatch):
     monkeypatch.setattr(gallery, "QUERIES", queries)
     monkeypatch.setattr(gallery, "TILE", tile)
     monkeypatch.setattr(gallery, "NUMBERS", 1200)
-    assert torch.equal(gallery_of(vectors_ND).rank(query_BD, target_B), naive_rank(vectors_ND, query_BD, target_B))
+    assert torch.equal(
+        gallery_of(vectors_ND).rank(query_BD, target_B), naive_rank(vectors_ND, query_BD, target_B)
+    )
 
 
 def test_the_order_of_the_gallery_changes_no_rank_but_that_of_ties():
@@ -74,7 +86,10 @@ def test_the_order_of_the_gallery_changes_no_rank_but_that_of_ties():
     vectors_ND, query_BD, target_B = torch.randn(200, 16), torch.randn(30, 16), torch.randint(200, (30,))
     order = torch.randperm(200)
     shuffled_B = order.argsort()[target_B]
-    assert torch.equal(gallery_of(vectors_ND).rank(query_BD, target_B), gallery_of(vectors_ND[order]).rank(query_BD, shuffled_B))
+    assert torch.equal(
+        gallery_of(vectors_ND).rank(query_BD, target_B),
+        gallery_of(vectors_ND[order]).rank(query_BD, shuffled_B),
+    )
 
 
 def test_items_as_near_rank_in_the_order_of_the_gallery():
@@ -90,9 +105,15 @@ def test_the_ranks_of_all_items_are_each_place_once(case):
 
 def test_a_query_in_columns_ranks_as_the_same_query_in_rows():
     torch.manual_seed(0)
-    vectors_ND, query_BD, target_B = torch.randn(500, 64).repeat(2, 1), torch.randn(50, 64), torch.arange(50) * 20
+    vectors_ND, query_BD, target_B = (
+        torch.randn(500, 64).repeat(2, 1),
+        torch.randn(50, 64),
+        torch.arange(50) * 20,
+    )
     in_columns_BD = query_BD.T.contiguous().T
-    assert torch.equal(gallery_of(vectors_ND).rank(in_columns_BD, target_B), naive_rank(vectors_ND, query_BD, target_B))
+    assert torch.equal(
+        gallery_of(vectors_ND).rank(in_columns_BD, target_B), naive_rank(vectors_ND, query_BD, target_B)
+    )
 
 
 def test_ranks_stay_exact_in_mixed_precision(case):
@@ -118,7 +139,9 @@ def test_the_nearest_of_a_narrow_gallery_is_found_by_queries_of_any_length(searc
     torch.manual_seed(0)
     vectors_ND = F.normalize(torch.randn(32) + 1e-3 * torch.randn(1500, 32), dim=1)
     query_BD = 1e4 * F.normalize(torch.randn(24, 32), dim=1)
-    assert torch.equal(gallery_of(vectors_ND, search).top(query_BD, 1)[1][:, 0], distances(vectors_ND, query_BD).argmin(1))
+    assert torch.equal(
+        gallery_of(vectors_ND, search).top(query_BD, 1)[1][:, 0], distances(vectors_ND, query_BD).argmin(1)
+    )
 
 
 @pytest.mark.parametrize("search", SEARCHES)
@@ -146,7 +169,9 @@ def test_the_best_item_has_rank_0_and_the_next_ones_follow(case, search):
     vectors_ND, query_BD, _ = case
     candidates = gallery_of(vectors_ND, search)
     _, item_BK = candidates.top(query_BD, 3)
-    assert torch.stack([candidates.rank(query_BD, item_B) for item_B in item_BK.unbind(1)], 1).tolist() == [[0, 1, 2]] * len(query_BD)
+    assert torch.stack([candidates.rank(query_BD, item_B) for item_B in item_BK.unbind(1)], 1).tolist() == [
+        [0, 1, 2]
+    ] * len(query_BD)
 
 
 @pytest.mark.parametrize("search", SEARCHES)
@@ -184,7 +209,11 @@ def test_a_gallery_with_a_vector_that_is_not_finite_is_refused():
 
 def test_products_are_of_full_float32_whatever_training_allows(monkeypatch):
     held, real = [], torch.addmm
-    monkeypatch.setattr(torch, "addmm", lambda *args, **options: held.append(torch.get_float32_matmul_precision()) or real(*args, **options))
+    monkeypatch.setattr(
+        torch,
+        "addmm",
+        lambda *args, **options: held.append(torch.get_float32_matmul_precision()) or real(*args, **options),
+    )
     torch.set_float32_matmul_precision("medium")
     try:
         gallery_of(torch.randn(9, 4)).rank(torch.randn(2, 4), torch.tensor([3, 5]))
@@ -195,7 +224,9 @@ def test_products_are_of_full_float32_whatever_training_allows(monkeypatch):
 
 
 @pytest.mark.parametrize("search", SEARCHES)
-def test_float16_of_a_memory_map_ranks_and_is_searched_as_the_same_vectors_in_memory(search, tmp_path, monkeypatch):
+def test_float16_of_a_memory_map_ranks_and_is_searched_as_the_same_vectors_in_memory(
+    search, tmp_path, monkeypatch
+):
     monkeypatch.setattr(gallery, "TILE", 500)
     monkeypatch.setattr(gallery, "SEARCHED", 900)
     torch.manual_seed(0)

@@ -17,7 +17,10 @@ def exact():
     torch.manual_seed(0)
     vectors_ND = torch.randn(200, 16).repeat_interleave(10, dim=0) + 0.5 * torch.randn(COUNT, 16)
     vectors_ND[1900:] = vectors_ND[:100]
-    return Gallery(Items([str(n) for n in range(COUNT)], torch.zeros(COUNT, 1), torch.zeros(COUNT, 8, dtype=torch.long)), vectors_ND)
+    return Gallery(
+        Items([str(n) for n in range(COUNT)], torch.zeros(COUNT, 1), torch.zeros(COUNT, 8, dtype=torch.long)),
+        vectors_ND,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -26,19 +29,29 @@ def query_QD(exact):
 
 
 def recall_by_hand(exact, found, query_QD):
-    """Of the ten nearest by exact search, the share that is found; no two items are as near but those that are there twice."""
+    """Of the ten nearest by exact search, the share that is found; no two items are as near but those that
+    are there twice.
+    """
     pairs = zip(exact.top(query_QD, 10)[1].tolist(), found.top(query_QD, 10)[1].tolist(), strict=True)
     twins = [({item % 1900 for item in nearest}, {item % 1900 for item in there}) for nearest, there in pairs]
     return sum(len(nearest & there) / len(nearest) for nearest, there in twins) / len(twins)
 
 
 @needs_faiss
-@pytest.mark.parametrize(("factory", "knob"), [("IVF64,Flat", "nprobe"), ("PCA8,IVF32,Flat", "nprobe"), ("HNSW16", "efSearch"), ("Flat", None)])
+@pytest.mark.parametrize(
+    ("factory", "knob"),
+    [("IVF64,Flat", "nprobe"), ("PCA8,IVF32,Flat", "nprobe"), ("HNSW16", "efSearch"), ("Flat", None)],
+)
 def test_an_index_is_searched_harder_until_its_recall_is_reached(exact, query_QD, factory, knob):
     least = 0.6 if "PCA" in factory else 0.95
     found, facts = approximate(exact, factory, query_QD, least)
     assert least <= facts["recall@10"] == pytest.approx(recall_by_hand(exact, found, query_QD), abs=0.03)
-    assert (facts["index"], facts["queries"], facts["vectors"], facts["least_recall"]) == (factory, 100, COUNT, least)
+    assert (facts["index"], facts["queries"], facts["vectors"], facts["least_recall"]) == (
+        factory,
+        100,
+        COUNT,
+        least,
+    )
     assert {"nprobe", "efSearch"} & set(facts) == ({knob} if knob else set())
 
 
@@ -52,7 +65,9 @@ def test_more_recall_takes_more_lists(exact, query_QD):
 def test_ranks_stay_exact_with_an_index_that_misses_items(exact, query_QD):
     found, facts = approximate(exact, "IVF64,Flat", query_QD, 0.1)
     target_Q = torch.arange(100) * 7
-    assert facts["recall@10"] < 1 and torch.equal(found.rank(query_QD, target_Q), exact.rank(query_QD, target_Q))
+    assert facts["recall@10"] < 1 and torch.equal(
+        found.rank(query_QD, target_Q), exact.rank(query_QD, target_Q)
+    )
 
 
 @needs_faiss
@@ -88,7 +103,9 @@ def test_an_index_of_float16_finds_what_that_of_the_same_vectors_in_float32_does
 
 @needs_faiss
 def test_an_index_of_too_little_recall_is_refused_unless_told_otherwise(exact, query_QD):
-    with pytest.raises(UserError, match=r"PCA2,Flat: expected a recall@10 of at least 0\.95, found 0\.\d+; use another index"):
+    with pytest.raises(
+        UserError, match=r"PCA2,Flat: expected a recall@10 of at least 0\.95, found 0\.\d+; use another index"
+    ):
         approximate(exact, "PCA2,Flat", query_QD)
     assert approximate(exact, "PCA2,Flat", query_QD, 0.05)[1]["recall@10"] < 0.95
 
@@ -101,7 +118,10 @@ def test_what_faiss_does_not_know_is_refused(exact, query_QD, factory):
 
 
 @needs_faiss
-@pytest.mark.parametrize(("factory", "told"), [("IVF4096,Flat", "at least 4096 products, found 2000"), ("PQ4x12", "cannot be trained on 2000")])
+@pytest.mark.parametrize(
+    ("factory", "told"),
+    [("IVF4096,Flat", "at least 4096 products, found 2000"), ("PQ4x12", "cannot be trained on 2000")],
+)
 def test_too_few_products_to_learn_an_index_from_are_refused(exact, query_QD, factory, told):
     with pytest.raises(UserError, match=told):
         approximate(exact, factory, query_QD)

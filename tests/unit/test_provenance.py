@@ -15,7 +15,11 @@ KEYS = ["command", "version", "commit", "data", "machine", "seconds", "peak_gb",
 @pytest.fixture
 def checkout(tmp_path, monkeypatch):
     """A git repository with one commit that stands for this one."""
-    for words in (["init", "-q"], ["add", "code.py"], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "first"]):
+    for words in (
+        ["init", "-q"],
+        ["add", "code.py"],
+        ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "first"],
+    ):
         (tmp_path / "code.py").write_text("1\n")
         try:
             subprocess.run(["git", "-C", tmp_path, *words], check=True, capture_output=True)
@@ -31,7 +35,9 @@ def test_provenance_is_small_json_with_these_keys():
     with running(["fashioniq", "train-captioner", "--run", "my runs/a"]):
         made = provenance({"dresses": "0123456789abcdef"})
     assert list(json.loads(json.dumps(made))) == KEYS and len(json.dumps(made)) < 1000
-    assert made["command"] == "fashioniq train-captioner --run 'my runs/a'" and made["data"] == {"dresses": "0123456789abcdef"}
+    assert made["command"] == "fashioniq train-captioner --run 'my runs/a'" and made["data"] == {
+        "dresses": "0123456789abcdef"
+    }
     assert set(made["machine"]) == {"cpu", "cores", "threads", "gpu", "platform", "python", "torch"}
     assert datetime.fromisoformat(made["date"]).utcoffset().total_seconds() == 0
     assert made["seconds"]["wall"] >= 0 and made["seconds"]["cpu"] >= 0
@@ -60,7 +66,9 @@ def test_the_provenance_of_an_evaluated_retriever_is_kept():
 
 
 def test_the_commit_is_that_of_the_checkout(checkout):
-    head = subprocess.run(["git", "-C", checkout, "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip()
+    head = subprocess.run(
+        ["git", "-C", checkout, "rev-parse", "HEAD"], capture_output=True, text=True
+    ).stdout.strip()
     assert git_commit() == head and len(head) == 40
 
 
@@ -79,7 +87,9 @@ def test_there_is_no_commit_outside_a_checkout(checkout, monkeypatch):
     assert git_commit() is None
 
 
-@pytest.mark.parametrize("failure", [FileNotFoundError, PermissionError, subprocess.TimeoutExpired(["git"], 1)])
+@pytest.mark.parametrize(
+    "failure", [FileNotFoundError, PermissionError, subprocess.TimeoutExpired(["git"], 1)]
+)
 def test_a_git_that_does_not_run_fails_nothing(failure, checkout, monkeypatch):
     def run(*_, **__):
         raise failure

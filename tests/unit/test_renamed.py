@@ -1,4 +1,6 @@
-"""Old names of options and commands still work for one release: in YAML files, as flags, and in runs to be resumed."""
+"""Old names of options and commands still work for one release: in YAML files, as flags, and in runs to be
+resumed.
+"""
 
 from pathlib import Path
 

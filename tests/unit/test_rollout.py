@@ -33,7 +33,9 @@ def gallery_of(items, retriever):
 
 def held(retriever, user, gallery, target_B, first_B, asker=None, rank=True):
     """A rollout of T turns that begins with items."""
-    return rollout(System(retriever, asker or BestItem(), gallery), user, target_B, Message(item_B=first_B), T, rank)
+    return rollout(
+        System(retriever, asker or BestItem(), gallery), user, target_B, Message(item_B=first_B), T, rank
+    )
 
 
 class Repeater:
@@ -52,7 +54,14 @@ def some_dialogs(target_B):
     items, retriever = some_items(), some_retriever().eval()
     user = Repeater(torch.randint(4, 30, (8, T, 8)))
     with torch.no_grad():
-        dialogs = held(retriever, user, gallery_of(items, retriever), target_B, torch.arange(8), BestItem(exclude_shown=True))
+        dialogs = held(
+            retriever,
+            user,
+            gallery_of(items, retriever),
+            target_B,
+            torch.arange(8),
+            BestItem(exclude_shown=True),
+        )
     return dialogs, user.heard
 
 
@@ -65,14 +74,22 @@ def test_a_dialog_tells_what_was_shown_said_asked_and_how_the_target_ranked():
     assert torch.equal(dialogs.shown_BT, torch.stack([item_B for *_, item_B in heard], 1))
     assert all(len(set(row)) == T for row in dialogs.shown_BT.tolist())  # none shown twice
     for turn in range(T):
-        assert torch.equal(dialogs.ranks[:, turn], candidates.rank(dialogs.query_BTD[:, turn], dialogs.target_B))
+        assert torch.equal(
+            dialogs.ranks[:, turn], candidates.rank(dialogs.query_BTD[:, turn], dialogs.target_B)
+        )
 
 
 def test_the_best_item_by_the_query_of_the_turn_before_is_shown_next():
     items, retriever = some_items(), some_retriever().eval()
     candidates = gallery_of(items, retriever)
     with torch.no_grad():
-        dialogs = held(retriever, Recorded.of_words(torch.randint(4, 30, (5, T, 8))), candidates, torch.arange(5), torch.arange(5) + 9)
+        dialogs = held(
+            retriever,
+            Recorded.of_words(torch.randint(4, 30, (5, T, 8))),
+            candidates,
+            torch.arange(5),
+            torch.arange(5) + 9,
+        )
     for turn in range(1, T):
         assert (candidates.rank(dialogs.query_BTD[:, turn - 1], dialogs.shown_BT[:, turn]) == 0).all()
 
@@ -97,13 +114,21 @@ def test_the_retriever_hears_of_the_item_that_is_shown():
 
 @pytest.mark.parametrize("beams", [1, 3])
 def test_training_gives_gradients_to_the_retriever_and_none_to_the_captioner(beams):
-    items, retriever, vocabulary = some_items(), some_retriever().train(), Vocabulary([f"word{n}" for n in range(26)])
+    items, retriever, vocabulary = (
+        some_items(),
+        some_retriever().train(),
+        Vocabulary([f"word{n}" for n in range(26)]),
+    )
     config = CaptionerConfig(width=16, heads=2, hidden=32, layers=1)
     captioner = Captioner(config, vocabulary=30, features=6, attributes=10)
     user = CaptionerUser(captioner, items, vocabulary, vocabulary, beams)
-    dialogs = held(retriever, user, gallery_of(items, retriever), torch.arange(5), torch.arange(5) + 5, rank=False)
+    dialogs = held(
+        retriever, user, gallery_of(items, retriever), torch.arange(5), torch.arange(5) + 5, rank=False
+    )
     (dialogs.query_BTD - retriever.embed_images(items.features_ND[:5]).unsqueeze(1)).square().sum().backward()
-    without = [name for name, weight in retriever.named_parameters() if weight.grad is None or not weight.grad.any()]
+    without = [
+        name for name, weight in retriever.named_parameters() if weight.grad is None or not weight.grad.any()
+    ]
     assert not without
     assert all(weight.grad is None and not weight.requires_grad for weight in captioner.parameters())
     assert not captioner.training and retriever.training
@@ -116,7 +141,14 @@ def test_training_and_evaluation_are_the_same_loop():
     for training in (True, False):
         retriever.train(training)
         with torch.set_grad_enabled(training):
-            made.append(held(retriever, Recorded.of_words(words_BTL), gallery_of(items, retriever), *torch.arange(10).view(2, 5)))
+            made.append(
+                held(
+                    retriever,
+                    Recorded.of_words(words_BTL),
+                    gallery_of(items, retriever),
+                    *torch.arange(10).view(2, 5),
+                )
+            )
     assert torch.equal(made[0].shown_BT, made[1].shown_BT) and torch.equal(made[0].ranks, made[1].ranks)
     torch.testing.assert_close(made[0].query_BTD.detach(), made[1].query_BTD)
 

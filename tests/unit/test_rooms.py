@@ -33,7 +33,13 @@ MAY_KNOW = {  # room: the rooms that its files may import, besides itself and th
 
 def known_rooms(path):
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        names = [node.module] if isinstance(node, ast.ImportFrom) else [one.name for one in node.names] if isinstance(node, ast.Import) else []
+        names = (
+            [node.module]
+            if isinstance(node, ast.ImportFrom)
+            else [one.name for one in node.names]
+            if isinstance(node, ast.Import)
+            else []
+        )
         for name in names:
             if name and name.startswith("fashioniq."):
                 yield name.split(".")[1]

@@ -12,12 +12,47 @@ from torch import nn
 from fashioniq import __version__
 from fashioniq.features.store import Identity
 from fashioniq.files import UserError, write_json
-from fashioniq.runs import KINDS, CaptionerRun, RetrieverRun, check_fits, described, load_weights, read_run, save_model
+from fashioniq.runs import (
+    KINDS,
+    CaptionerRun,
+    RetrieverRun,
+    check_fits,
+    described,
+    load_weights,
+    read_run,
+    save_model,
+)
 
-IDENTITY = {"encoder": "efficientnet-b0", "weights": "abc", "image_size": 64, "dimensions": 1280, "attribute_words": ["red"]}
-ORIGIN = {"folder": "d", "fingerprint": "f", "pictures": "photographs", "captions": "people", "coverage": {"train": 1.0, "val": 0.5}}
-SPEAKING = {"category": "tops", "attrs": True, "model": "transformer", "sizes": {"width": 4}, "words": ["red"], "features": IDENTITY, "data": ORIGIN}
-LEARNT = {"loss": "triplet", "negatives": "batch", "dialogs": "simulated", "errors": 0.0, "exclude_shown": False}
+IDENTITY = {
+    "encoder": "efficientnet-b0",
+    "weights": "abc",
+    "image_size": 64,
+    "dimensions": 1280,
+    "attribute_words": ["red"],
+}
+ORIGIN = {
+    "folder": "d",
+    "fingerprint": "f",
+    "pictures": "photographs",
+    "captions": "people",
+    "coverage": {"train": 1.0, "val": 0.5},
+}
+SPEAKING = {
+    "category": "tops",
+    "attrs": True,
+    "model": "transformer",
+    "sizes": {"width": 4},
+    "words": ["red"],
+    "features": IDENTITY,
+    "data": ORIGIN,
+}
+LEARNT = {
+    "loss": "triplet",
+    "negatives": "batch",
+    "dialogs": "simulated",
+    "errors": 0.0,
+    "exclude_shown": False,
+}
 FILES = {"dialogues": {"train": "t.json"}, "checksums": {"train": "c"}, "coverage": {"train": 0.5}}
 WRITTEN = {
     "captioner": {"kind": "captioner", **SPEAKING},
@@ -54,7 +89,9 @@ def model(seed=0):
 
 
 def same(one, other):
-    return all(torch.equal(a, b) for a, b in zip(one.state_dict().values(), other.state_dict().values(), strict=True))
+    return all(
+        torch.equal(a, b) for a, b in zip(one.state_dict().values(), other.state_dict().values(), strict=True)
+    )
 
 
 def test_a_model_comes_back_as_it_was_saved(tmp_path):
@@ -63,14 +100,21 @@ def test_a_model_comes_back_as_it_was_saved(tmp_path):
     load_weights(tmp_path / "run", loaded)
     assert same(saved, loaded)
     about = read_run(tmp_path / "run", CaptionerRun)
-    assert about == CAPTIONER and about.version == __version__ and about.features == Identity(**IDENTITY) and about.data.fingerprint == "f"
+    assert (
+        about == CAPTIONER
+        and about.version == __version__
+        and about.features == Identity(**IDENTITY)
+        and about.data.fingerprint == "f"
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_bytes_of_model_json_are_those_of_earlier_versions(tmp_path, kind):
     facts, metrics = WRITTEN[kind], {"epoch": 1.0, "val_loss": float("nan")}
     save_model(tmp_path, model(), msgspec.structs.replace(described(facts), metrics=metrics))
-    written = json.dumps({"version": __version__, **facts, "metrics": metrics}, indent=2, ensure_ascii=False) + "\n"
+    written = (
+        json.dumps({"version": __version__, **facts, "metrics": metrics}, indent=2, ensure_ascii=False) + "\n"
+    )
     assert (tmp_path / "model.json").read_text() == written
 
 
@@ -105,7 +149,9 @@ def test_a_description_with_an_unknown_key_is_not_written():
 
 def test_a_description_that_lacks_keys_is_refused_by_name(tmp_path):
     write_json(tmp_path / "model.json", {"kind": "captioner", "category": "tops"})
-    with pytest.raises(UserError, match="lacks attrs, data, features, model, sizes, words: train the captioner again"):
+    with pytest.raises(
+        UserError, match="lacks attrs, data, features, model, sizes, words: train the captioner again"
+    ):
         read_run(tmp_path, CaptionerRun)
 
 
@@ -115,7 +161,9 @@ def test_a_value_of_a_wrong_type_is_refused_with_its_place(tmp_path):
         read_run(tmp_path, CaptionerRun)
 
 
-@pytest.mark.parametrize("save", [lambda trap, path: path.write_bytes(pickle.dumps(trap)), torch.save], ids=["pickle", "torch"])
+@pytest.mark.parametrize(
+    "save", [lambda trap, path: path.write_bytes(pickle.dumps(trap)), torch.save], ids=["pickle", "torch"]
+)
 def test_a_pickle_is_never_loaded(tmp_path, save):
     opened, before = tmp_path / "opened", model()
     save(Trap(opened), tmp_path / "weights.safetensors")
@@ -147,7 +195,9 @@ def test_weights_of_another_model_are_refused_in_one_line(tmp_path):
 
 
 def test_what_is_missing_is_named(tmp_path):
-    with pytest.raises(UserError, match=r"expected a captioner in .*nowhere, found no such folder; train it first"):
+    with pytest.raises(
+        UserError, match=r"expected a captioner in .*nowhere, found no such folder; train it first"
+    ):
         read_run(tmp_path / "nowhere", CaptionerRun)
     with pytest.raises(UserError, match=r"there is no file .*model.json"):
         read_run(tmp_path, CaptionerRun)
@@ -172,7 +222,10 @@ def test_interrupted_saving_keeps_the_model_before(tmp_path, monkeypatch):
         save_model(tmp_path, model(1), CAPTIONER)
     loaded = model(1)
     load_weights(tmp_path, loaded)
-    assert same(loaded, model()) and sorted(path.name for path in tmp_path.iterdir()) == ["model.json", "weights.safetensors"]
+    assert same(loaded, model()) and sorted(path.name for path in tmp_path.iterdir()) == [
+        "model.json",
+        "weights.safetensors",
+    ]
 
 
 def test_weights_that_the_disk_has_no_room_for_are_told(tmp_path):
@@ -180,11 +233,14 @@ def test_weights_that_the_disk_has_no_room_for_are_told(tmp_path):
         "import resource, sys, torch; from pathlib import Path\n"
         "from fashioniq.runs import described, save_model; from fashioniq.files import UserError\n"
         f"about = described({WRITTEN['captioner']})\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))\n"  # no file may be longer: writing fails as on a full disk
+        # no file may be longer: writing fails as on a full disk
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))\n"
         "try: save_model(Path(sys.argv[1]), torch.nn.Linear(100, 100), about)\n"
         "except UserError as error: print(error)"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "run")], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "run")], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr[-300:]
     assert "weights.safetensors" in done.stdout and not list((tmp_path / "run").iterdir())
 
@@ -199,7 +255,10 @@ def test_a_run_fits_the_store_that_it_was_trained_on():
 
 @pytest.mark.parametrize("key", IDENTITY)
 def test_a_run_of_other_features_is_refused_by_name(key):
-    other = {**IDENTITY, key: ["another"] if key == "attribute_words" else 7 if isinstance(IDENTITY[key], int) else "another"}
+    other = {
+        **IDENTITY,
+        key: ["another"] if key == "attribute_words" else 7 if isinstance(IDENTITY[key], int) else "another",
+    }
     with pytest.raises(UserError, match=f"a different {key} than features/dress provides"):
         check_fits("run", retriever(category="dresses", features=other), "dresses", Store)
 

@@ -1,4 +1,6 @@
-"""The target cannot reach a retriever or an asker: in no system, by no field, and by no number that identifies the dialog."""
+"""The target cannot reach a retriever or an asker: in no system, by no field, and by no number that
+identifies the dialog.
+"""
 
 import ast
 from dataclasses import fields, is_dataclass
@@ -36,7 +38,9 @@ class Letters:
 
 
 class Script:
-    """Replies with lines fixed in advance for each dialog of the batch, whatever its target; keeps the offers."""
+    """Replies with lines fixed in advance for each dialog of the batch, whatever its target; keeps the
+    offers.
+    """
 
     def __init__(self, lines, words_BTL):
         self.lines, self.words_BTL, self.offers = lines, words_BTL, []
@@ -63,13 +67,19 @@ class Spy:
 def text_system(asker):
     torch.manual_seed(0)
     vectors_ND = torch.nn.functional.normalize(torch.rand(N, 26), dim=1)
-    return System(TextRetriever(Letters()), asker, Gallery(Items.without_attributes([str(n) for n in range(N)], vectors_ND), vectors_ND))
+    return System(
+        TextRetriever(Letters()),
+        asker,
+        Gallery(Items.without_attributes([str(n) for n in range(N)], vectors_ND), vectors_ND),
+    )
 
 
 def word_system(retriever, exclude_shown):
     torch.manual_seed(0)
     items = Items([str(n) for n in range(N)], torch.randn(N, 6), torch.randint(1, 10, (N, 8)))
-    return System(retriever.eval(), BestItem(exclude_shown), Gallery(items, retriever.embed_images(items.features_ND)))
+    return System(
+        retriever.eval(), BestItem(exclude_shown), Gallery(items, retriever.embed_images(items.features_ND))
+    )
 
 
 SIZES = {"vocabulary": 30, "features": 6, "attributes": 10}
@@ -80,7 +90,10 @@ def transformer(**options):
     return DialogRetriever(RetrieverConfig(width=16, heads=2, hidden=32, layers=1, **options), **SIZES)
 
 
-TOPICS = [Known(f"{word}?", [("yes", "no")[(n * step) % 7 < 3] for n in range(N)]) for step, word in enumerate(("red", "long", "new"), start=1)]
+TOPICS = [
+    Known(f"{word}?", [("yes", "no")[(n * step) % 7 < 3] for n in range(N)])
+    for step, word in enumerate(("red", "long", "new"), start=1)
+]
 SYSTEMS = {
     "fashion-iq transformer": lambda: word_system(transformer(), True),
     "fashion-iq both-ways": lambda: word_system(transformer(attention="both-ways"), False),
@@ -110,14 +123,22 @@ def spied(system, target_B, order):
 
 
 def leaves(thing):
-    """Every tensor, number and text that can be reached from an argument, without the gallery, which holds all items alike."""
+    """Every tensor, number and text that can be reached from an argument, without the gallery, which holds
+    all items alike.
+    """
     if isinstance(thing, Gallery):
         return []
     if isinstance(thing, (torch.Tensor, str, int, float, type(None))):
         return [thing]
     if is_dataclass(thing):
         thing = [getattr(thing, field.name) for field in fields(thing)]
-    parts = thing.values() if isinstance(thing, dict) else thing if isinstance(thing, (tuple, list)) else vars(thing).values()
+    parts = (
+        thing.values()
+        if isinstance(thing, dict)
+        else thing
+        if isinstance(thing, (tuple, list))
+        else vars(thing).values()
+    )
     return [leaf for part in parts for leaf in leaves(part)]
 
 
@@ -136,12 +157,16 @@ def test_whatever_the_target_retriever_and_asker_are_handed_the_same(system):
 
 
 def test_no_number_in_a_message_identifies_the_dialog(system):
-    """Dialogs in another order get the same messages: nothing that is offered depends on the place of a dialog in its batch."""
+    """Dialogs in another order get the same messages: nothing that is offered depends on the place of a
+    dialog in its batch.
+    """
     order = torch.tensor([3, 0, 7, 1, 6, 2, 5, 4])
     _, offers, dialogs = spied(system, torch.arange(10, 10 + B), torch.arange(B))
     _, offers_too, dialogs_too = spied(system, torch.arange(10, 10 + B)[order], order)
     for offer, other in zip(offers, offers_too, strict=True):
-        assert (offer.item_B is None) == (other.item_B is None) and (offer.texts is None) == (other.texts is None)
+        assert (offer.item_B is None) == (other.item_B is None) and (offer.texts is None) == (
+            other.texts is None
+        )
         if offer.item_B is not None:
             assert torch.equal(offer.item_B[order], other.item_B)
         if offer.texts is not None:

@@ -13,7 +13,9 @@ from fashioniq.users.noisy import NoisyUser, chances, corrupt, negation
 from fashioniq.users.recorded import Recorded
 
 SPEAKS = Vocabulary([f"word{n}" for n in range(16)])
-HEARS = Vocabulary([f"word{n}" for n in reversed(range(2, 16))])  # other ids, and two words that it never heard
+HEARS = Vocabulary(
+    [f"word{n}" for n in reversed(range(2, 16))]
+)  # other ids, and two words that it never heard
 
 
 @pytest.fixture
@@ -47,9 +49,15 @@ def test_the_captioner_tells_how_the_target_differs_from_the_offer(items, captio
 
 
 def test_words_arrive_in_the_vocabulary_of_the_listener(items, captioner):
-    said = SPEAKS.decode(CaptionerUser(captioner, items, SPEAKS, SPEAKS).reply(WANTED, Message(item_B=OFFERED), 0).words_BL)
-    heard_BL = CaptionerUser(captioner, items, SPEAKS, HEARS).reply(WANTED, Message(item_B=OFFERED), 0).words_BL
-    expected = [" ".join(word if word in HEARS else SPECIAL[UNKNOWN] for word in text.split()) for text in said]
+    said = SPEAKS.decode(
+        CaptionerUser(captioner, items, SPEAKS, SPEAKS).reply(WANTED, Message(item_B=OFFERED), 0).words_BL
+    )
+    heard_BL = (
+        CaptionerUser(captioner, items, SPEAKS, HEARS).reply(WANTED, Message(item_B=OFFERED), 0).words_BL
+    )
+    expected = [
+        " ".join(word if word in HEARS else SPECIAL[UNKNOWN] for word in text.split()) for text in said
+    ]
     assert HEARS.decode(heard_BL) == expected
 
 
@@ -64,7 +72,9 @@ def test_a_recorded_user_repeats_the_words_of_each_turn():
     words_BTL[0, 1, 4:] = PAD
     user = Recorded.of_words(words_BTL)
     for turn in (2, 0, 1):
-        assert torch.equal(user.reply(torch.arange(5), Message(item_B=torch.arange(5)), turn).words_BL, words_BTL[:, turn])
+        assert torch.equal(
+            user.reply(torch.arange(5), Message(item_B=torch.arange(5)), turn).words_BL, words_BTL[:, turn]
+        )
 
 
 # a user that errs
@@ -75,7 +85,9 @@ SAID = ["w1 w2 w3 w4", "w5", "", "w1 w2 w3 w4 w5 w6 w7 w0"]
 
 
 def said_with(errors, chance_BL, word=NOT):
-    return TALK.decode(corrupt(TALK.encode(SAID, 8), errors, torch.as_tensor(chance_BL).expand(len(SAID), 8), word))
+    return TALK.decode(
+        corrupt(TALK.encode(SAID, 8), errors, torch.as_tensor(chance_BL).expand(len(SAID), 8), word)
+    )
 
 
 @pytest.mark.parametrize(
@@ -117,8 +129,12 @@ def test_a_listener_without_negations_hears_drops_and_swaps_only():
 
 def test_each_kind_of_error_comes_as_often_as_it_should():
     rows, length, errors = 4000, 20, 0.06
-    words_BL = torch.nn.functional.pad(torch.arange(10, 10 + length), (0, length)).repeat(rows, 1)  # in order, with room for negations
-    heard_BL = corrupt(words_BL, errors, torch.rand(words_BL.shape, generator=torch.Generator().manual_seed(0)), NOT)
+    words_BL = torch.nn.functional.pad(torch.arange(10, 10 + length), (0, length)).repeat(
+        rows, 1
+    )  # in order, with room for negations
+    heard_BL = corrupt(
+        words_BL, errors, torch.rand(words_BL.shape, generator=torch.Generator().manual_seed(0)), NOT
+    )
     others = [[word for word in row if word > NOT] for row in heard_BL.tolist()]
     swapped = sum(later < word for row in others for word, later in pairwise(row))
     dropped = rows * length - sum(map(len, others))
@@ -145,6 +161,10 @@ def test_fixed_errors_belong_to_the_dialog_and_its_turn(parrot):
     user = NoisyUser(parrot, 0.5, TALK, chances(seed=0, turns=3, dialogs=50, words=8))
     all_BL = user.reply(torch.arange(50), Message(item_B=torch.zeros(50)), 1).words_BL
     some_B = torch.tensor([31, 4, 17])
-    assert torch.equal(user.reply(some_B, Message(item_B=torch.ones(3)), 1).words_BL, all_BL[some_B])  # whatever the batch and the offer
+    assert torch.equal(
+        user.reply(some_B, Message(item_B=torch.ones(3)), 1).words_BL, all_BL[some_B]
+    )  # whatever the batch and the offer
     assert not torch.equal(user.reply(torch.arange(50), Message(item_B=torch.zeros(50)), 2).words_BL, all_BL)
-    assert torch.equal(chances(0, 3, 50, 8)[:2], chances(0, 2, 50, 8)) and not torch.equal(chances(0, 1, 50, 8), chances(1, 1, 50, 8))
+    assert torch.equal(chances(0, 3, 50, 8)[:2], chances(0, 2, 50, 8)) and not torch.equal(
+        chances(0, 1, 50, 8), chances(1, 1, 50, 8)
+    )

@@ -1,4 +1,6 @@
-"""A sixth system, made outside the package: it echoes what the user says, and searches by TF-IDF of all words so far."""
+"""A sixth system, made outside the package: it echoes what the user says, and searches by TF-IDF of all words
+so far.
+"""
 
 import json
 from collections.abc import Sequence

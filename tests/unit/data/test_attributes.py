@@ -8,7 +8,10 @@ from fashioniq.data.attributes import find_attributes, label_matrix, label_vocab
 
 
 def labels(garment="", texture="", fabric="", shape="", part="", style=""):
-    return [[word.strip() for word in words.split(",") if word.strip()] for words in (garment, texture, fabric, shape, part, style)]
+    return [
+        [word.strip() for word in words.split(",") if word.strip()]
+        for words in (garment, texture, fabric, shape, part, style)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -34,12 +37,23 @@ def test_forms_with_hyphen_space_and_ending_are_one_word(text):
     assert find_attributes(text) == labels(part="v-neck")
 
 
-@pytest.mark.parametrize("text", ["long sleeve", "long-sleeved", "Long Sleeves", "longsleeve", "full sleeves", "full-sleeved"])
+@pytest.mark.parametrize(
+    "text", ["long sleeve", "long-sleeved", "Long Sleeves", "longsleeve", "full sleeves", "full-sleeved"]
+)
 def test_synonyms_are_one_word(text):
     assert find_attributes(text) == labels(part="long sleeve")
 
 
-@pytest.mark.parametrize(("text", "word"), [("dresses", "dress"), ("Tops", "top"), ("tshirts", "t-shirt"), ("blouses", "blouse"), ("tee", "t-shirt")])
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("dresses", "dress"),
+        ("Tops", "top"),
+        ("tshirts", "t-shirt"),
+        ("blouses", "blouse"),
+        ("tee", "t-shirt"),
+    ],
+)
 def test_plurals_of_garments_are_found(text, word):
     assert find_attributes(text) == labels(word)
 

@@ -6,7 +6,10 @@ from fashioniq.data.catalog import Catalog, Pair, categories_in
 from fashioniq.files import UserError
 
 SPLITS = {"train": ["A", "B", "C"], "val": ["D", "E"], "test": ["F", "G"]}
-PAIRS = [{"target": "A", "candidate": "B", "captions": ["is longer", "has sleeves"]}, {"target": "C", "candidate": "A", "captions": ["is red", ""]}]
+PAIRS = [
+    {"target": "A", "candidate": "B", "captions": ["is longer", "has sleeves"]},
+    {"target": "C", "candidate": "A", "captions": ["is red", ""]},
+]
 
 
 def put(root, files):
@@ -43,14 +46,24 @@ def test_a_folder_without_a_test_split_has_the_others(root):
 
 
 def test_empty_captions_are_left_out_and_pairs_that_have_no_other(root):
-    captions = [*PAIRS, {"target": "B", "candidate": "C", "captions": ["", "  ", "?!"]}, {"target": "B", "candidate": "A", "captions": [" blue\n"]}]
+    captions = [
+        *PAIRS,
+        {"target": "B", "candidate": "C", "captions": ["", "  ", "?!"]},
+        {"target": "B", "candidate": "A", "captions": [" blue\n"]},
+    ]
     put(root, {"captions/cap.toptee.train.json": captions})
     assert Catalog(root, "tops").pairs("train") == [
-        Pair("A", "B", ("is longer", "has sleeves")), Pair("C", "A", ("is red",)), Pair("B", "A", ("blue",))]
+        Pair("A", "B", ("is longer", "has sleeves")),
+        Pair("C", "A", ("is red",)),
+        Pair("B", "A", ("blue",)),
+    ]
 
 
 def test_released_test_captions_have_no_target(root):
-    put(root, {"captions/cap.toptee.test.json": [{"candidate": "F", "captions": ["is longer", "has sleeves"]}]})
+    put(
+        root,
+        {"captions/cap.toptee.test.json": [{"candidate": "F", "captions": ["is longer", "has sleeves"]}]},
+    )
     assert Catalog(root, "tops").pairs("test") == [Pair(None, "F", ("is longer", "has sleeves"))]
 
 
@@ -60,7 +73,10 @@ def test_released_test_captions_have_no_target(root):
         ([PAIRS[0], {"target": "A"}], r"entry 1: expected .*found .*target"),
         ([{"target": "A", "candidate": "B", "captions": "is longer"}], "entry 0: expected"),
         (["A"], "entry 0: expected"),
-        ([PAIRS[0], {"target": "A", "candidate": "X", "captions": ["is red"]}], "entry 1: 'X' is not in the train split"),
+        (
+            [PAIRS[0], {"target": "A", "candidate": "X", "captions": ["is red"]}],
+            "entry 1: 'X' is not in the train split",
+        ),
         ([{"target": "D", "candidate": "A", "captions": ["is red"]}], "'D' is not in the train split"),
         ([{"target": "A", "candidate": ["B"], "captions": ["is red"]}], "entry 0"),
         ([{"target": "A", "candidate": "B", "captions": ["", " "]}], "has no caption with words"),
@@ -78,7 +94,14 @@ def test_malformed_captions_are_told_with_file_and_entry(root, captions, message
 
 @pytest.mark.parametrize(
     ("ids", "message"),
-    [([], "empty"), (["A", "A"], "duplicates"), (["A", 7], "as strings"), (["A", ""], "as strings"), ([["A"]], "as strings"), ({"A": 1}, "a list")],
+    [
+        ([], "empty"),
+        (["A", "A"], "duplicates"),
+        (["A", 7], "as strings"),
+        (["A", ""], "as strings"),
+        ([["A"]], "as strings"),
+        ({"A": 1}, "a list"),
+    ],
 )
 def test_malformed_splits_are_told(root, ids, message):
     put(root, {"image_splits/split.toptee.train.json": ids})
@@ -104,8 +127,14 @@ MORE = [["top"], ["striped", "floral"], [], ["long"], ["sleeve"], []]
     ("lists", "expected"),
     [
         (SIX, SIX),
-        (SIX + MORE, [["top"], ["floral", "striped"], ["cotton"], ["long"], ["v-neck", "sleeve"], ["summer"]]),
-        (SIX + SIX + MORE, [["top"], ["floral", "striped"], ["cotton"], ["long"], ["v-neck", "sleeve"], ["summer"]]),
+        (
+            SIX + MORE,
+            [["top"], ["floral", "striped"], ["cotton"], ["long"], ["v-neck", "sleeve"], ["summer"]],
+        ),
+        (
+            SIX + SIX + MORE,
+            [["top"], ["floral", "striped"], ["cotton"], ["long"], ["v-neck", "sleeve"], ["summer"]],
+        ),
     ],
     ids=["6", "12", "18"],
 )
@@ -120,7 +149,11 @@ def test_labels_are_found_where_people_keep_them(root, folder):
     assert Catalog(root, "tops").labels == {"A": SIX, "D": SIX, "F": SIX}
 
 
-@pytest.mark.parametrize("lists", [[], SIX[:5], SIX + SIX[:1], "top", None, ["top", "floral", "", "", "", ""], [*SIX[:5], None]], ids=str)
+@pytest.mark.parametrize(
+    "lists",
+    [[], SIX[:5], SIX + SIX[:1], "top", None, ["top", "floral", "", "", "", ""], [*SIX[:5], None]],
+    ids=str,
+)
 def test_malformed_labels_are_told(root, lists):
     put(root, {"attributes/asin2attr.toptee.train.json": {"A": lists}})
     with pytest.raises(UserError, match="lists of words for A"):
@@ -134,10 +167,23 @@ def test_titles_are_read_and_missing_ones_left_out(root):
 
 
 def test_pictures_of_the_category_go_before_those_of_all(root):
-    put(root, {"images/A.jpg": "", "images/B.png": "", "images/toptee/A.png": "", "images/tops/C.webp": "", "images/X.jpg": "", "images/D.txt": ""})
+    put(
+        root,
+        {
+            "images/A.jpg": "",
+            "images/B.png": "",
+            "images/toptee/A.png": "",
+            "images/tops/C.webp": "",
+            "images/X.jpg": "",
+            "images/D.txt": "",
+        },
+    )
     images = Catalog(root, "tops").images
     assert {name: str(path.relative_to(root)) for name, path in images.items()} == {
-        "A": "images/toptee/A.png", "B": "images/B.png", "C": "images/tops/C.webp"}
+        "A": "images/toptee/A.png",
+        "B": "images/B.png",
+        "C": "images/tops/C.webp",
+    }
 
 
 def test_a_folder_without_pictures_labels_or_titles_has_none(root):
@@ -165,7 +211,15 @@ def test_pictures_are_photographs_and_captions_human_unless_the_catalog_says_oth
 
 def test_coverage_json_tells_why_a_product_has_no_picture(root):
     assert Catalog(root, "tops").picture_failures == {}
-    put(root, {"coverage.json": {"toptee": {"splits": {}, "missing": {"A": "dead: 404"}}, "dress": {"missing": {"B": "dead: 410"}}}})
+    put(
+        root,
+        {
+            "coverage.json": {
+                "toptee": {"splits": {}, "missing": {"A": "dead: 404"}},
+                "dress": {"missing": {"B": "dead: 410"}},
+            }
+        },
+    )
     assert Catalog(root, "tops").picture_failures == {"A": "dead: 404"}
 
 

@@ -42,7 +42,14 @@ def root(tmp_path):
             f"attributes/asin2attr.shoes.{split}.json": {ids[0]: SIX},
             f"titles/shoes.{split}.json": {ids[0]: {"title": "Red shoe"}, ids[1]: {}},
         })  # fmt: skip
-    put(root, {"image_url/asin2url.shoes.txt": "".join(f"{name}\thttp://shop/{name}.jpg\n" for ids in IDS.values() for name in ids)})
+    put(
+        root,
+        {
+            "image_url/asin2url.shoes.txt": "".join(
+                f"{name}\thttp://shop/{name}.jpg\n" for ids in IDS.values() for name in ids
+            )
+        },
+    )
     for seed, name in enumerate(name for ids in IDS.values() for name in ids):
         draw(root / "images" / f"{name}.jpg", seed)
     return root
@@ -51,7 +58,10 @@ def root(tmp_path):
 def state(root):
     """Every file with its content and time, every folder with its time."""
     return {
-        str(path): (path.lstat().st_mtime_ns, hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "")
+        str(path): (
+            path.lstat().st_mtime_ns,
+            hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "",
+        )
         for path in [root, *sorted(root.rglob("*"))]
     }
 
@@ -66,7 +76,11 @@ def look_through(root, category=None, images=None, workers=0):
 
 def findings(root, **options):
     """All kinds of findings of all categories with their examples."""
-    return {kind: examples for found in look_through(root, **options).values() for kind, examples in found.findings.items()}
+    return {
+        kind: examples
+        for found in look_through(root, **options).values()
+        for kind, examples in found.findings.items()
+    }
 
 
 def test_a_clean_folder_is_counted_and_has_no_finding(root):
@@ -74,7 +88,9 @@ def test_a_clean_folder_is_counted_and_has_no_finding(root):
     assert [found.findings for found in told.values()] == [{}, {}]
     assert told["shoes"].counts == {
         "products": [6, 3, 3], "pairs": [1, 1, 1], "labels": [1, 1, 1], "titles": [2, 2, 2], "addresses": [12], "pictures": [6, 3, 3]}  # fmt: skip
-    assert told["shoes"].notes == {"test pairs without a target, as released": ["cap.shoes.test.json entry 0"]}
+    assert told["shoes"].notes == {
+        "test pairs without a target, as released": ["cap.shoes.test.json entry 0"]
+    }
 
 
 TRAIN, VAL, TEST = (f"image_splits/split.shoes.{split}.json" for split in IDS)
@@ -211,7 +227,10 @@ def test_coverage_of_another_form_excuses_nothing(root, coverage):
 
 @pytest.mark.parametrize(
     ("names", "kind"),
-    [("AB", "pictures shared by 2 to 4 products"), ("ABCDE", "pictures shared by 5 products or more, likely a logo or placeholder")],
+    [
+        ("AB", "pictures shared by 2 to 4 products"),
+        ("ABCDE", "pictures shared by 5 products or more, likely a logo or placeholder"),
+    ],
 )
 def test_a_picture_of_several_products_is_told(root, names, kind):
     for name in names:
@@ -220,10 +239,21 @@ def test_a_picture_of_several_products_is_told(root, names, kind):
 
 
 def test_pictures_are_found_where_the_catalog_finds_them(root):
-    put(root, {"images/shoes/A.png": "x", "images/shoes/B.webp": "x", "images/C.png": "x", "images/D.png": "x", "images/A.webp": "x"})
+    put(
+        root,
+        {
+            "images/shoes/A.png": "x",
+            "images/shoes/B.webp": "x",
+            "images/C.png": "x",
+            "images/D.png": "x",
+            "images/A.webp": "x",
+        },
+    )
     (root / "images/D.jpg").unlink()
     unreadable = {example.partition(":")[0] for example in findings(root)["pictures that cannot be read"]}
-    seen_by_catalog = {path.name for path in Catalog(root, "shoes").images.values() if path.read_bytes() == b"x"}
+    seen_by_catalog = {
+        path.name for path in Catalog(root, "shoes").images.values() if path.read_bytes() == b"x"
+    }
     assert unreadable == seen_by_catalog == {"A.png", "B.webp", "D.png"}
 
 
@@ -242,7 +272,14 @@ def test_workers_find_what_is_found_without_them(root):
 
 
 def test_hidden_files_are_nobodys_business(root):
-    put(root, {"images/.DS_Store": "", "captions/._cap.shoes.train.json": "", "image_splits/.split.shoes.train.json": ""})
+    put(
+        root,
+        {
+            "images/.DS_Store": "",
+            "captions/._cap.shoes.train.json": "",
+            "image_splits/.split.shoes.train.json": "",
+        },
+    )
     assert findings(root) == {}
 
 
@@ -255,7 +292,9 @@ def test_ids_of_two_categories_are_a_note_and_their_pictures_nobodys_fault(root)
     other_category(root, "boots", {**IDS, "test": ["J", "K", "M"]})
     draw(root / "images/M.jpg", 99)
     told = look_through(root)
-    assert told[FOLDER].notes == {"ids both in boots and in shoes": [name for ids in IDS.values() for name in ids][:-1]}
+    assert told[FOLDER].notes == {
+        "ids both in boots and in shoes": [name for ids in IDS.values() for name in ids][:-1]
+    }
     assert [found.findings for found in told.values()] == [{}, {}, {}]
 
 
@@ -274,7 +313,9 @@ def test_a_category_whose_train_split_cannot_be_read_is_unusable_and_others_are_
     put(root, {TRAIN: content, "captions/cap.boots.train.json": [pair("M", "X")]})
     told = look_through(root)
     assert "train split of shoes" in told["shoes"].unusable and not told["boots"].unusable
-    assert told["boots"].findings == {"pairs with ids outside of their split": ["cap.boots.train.json entry 0: X"]}
+    assert told["boots"].findings == {
+        "pairs with ids outside of their split": ["cap.boots.train.json entry 0: X"]
+    }
 
 
 def test_a_category_without_a_train_split_is_unusable(root):
@@ -308,7 +349,10 @@ def test_counts_are_compared_with_the_release_where_the_folder_was_not_made_here
         "1 pairs of train, released 5985", "1 pairs of val, released 2017", "1 pairs of test, released 2024"]}  # fmt: skip
     assert not told["shoes"].findings
     put(root, {"image_url/asin2url.dress.txt": "M\thttp://shop/m.jpg\n"})
-    assert "1 addresses, released 19087" in look_through(root)["dresses"].findings["counts that differ from the release"]
+    assert (
+        "1 addresses, released 19087"
+        in look_through(root)["dresses"].findings["counts that differ from the release"]
+    )
     put(root, {"catalog.json": {"made_by": "fashioniq import-catalog"}})
     assert not look_through(root)["dresses"].findings
 

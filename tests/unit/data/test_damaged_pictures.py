@@ -1,4 +1,6 @@
-"""Thousands of damaged pictures, and the worst of whole ones: each is read or refused with a reason, in bounded time and memory."""
+"""Thousands of damaged pictures, and the worst of whole ones: each is read or refused with a reason, in
+bounded time and memory.
+"""
 
 import io
 import random
@@ -65,7 +67,9 @@ def png(width, height, depth=8, colour=2, data=b"\0" * 100, before=b""):
 
 
 def damaged(content, chance):
-    """A copy with bytes flipped, cut, repeated, or with a header's checksum mended so that its lie is believed."""
+    """A copy with bytes flipped, cut, repeated, or with a header's checksum mended so that its lie is
+    believed.
+    """
     content = bytearray(content)
     way = chance.randrange(5)
     if way == 0:
@@ -78,7 +82,9 @@ def damaged(content, chance):
         content[at:at] = content[chance.randrange(len(content)) :]
     else:
         for _ in range(chance.choice((1, 1, 4, 64))):
-            content[chance.randrange(len(content) if way == 3 else min(64, len(content)))] = chance.randrange(256)
+            content[chance.randrange(len(content) if way == 3 else min(64, len(content)))] = chance.randrange(
+                256
+            )
     if content[:4] == b"\x89PNG" and chance.random() < 0.7:
         mend_checksums(content)
     return bytes(content)
@@ -102,7 +108,10 @@ def pictures(tmp_path_factory):
     for name, content in whole_pictures().items():
         for number in range(200):
             stem, _, suffix = name.partition(".")
-            path = folder / f"{stem}-{number:03}.{suffix if number % 8 else chance.choice(('jpg', 'png', 'webp', 'gif'))}"
+            path = (
+                folder
+                / f"{stem}-{number:03}.{suffix if number % 8 else chance.choice(('jpg', 'png', 'webp', 'gif'))}"
+            )
             path.write_bytes(damaged(content, chance))
             paths.append(path)
     return paths
@@ -155,7 +164,10 @@ CLAIMS = {
     "profile.png": (png(9, 9, before=chunk(b"iCCP", b"a\0\0" + zlib.compress(b"a" * 10**8))), "ValueError: "),
     "more.png": (png(9, 9, data=b"\0" * 10**8), None),
     "less.png": (png(5000, 5000), "OSError: "),
-    "canvas.webp": (b"RIFF\x16\0\0\0WEBPVP8X\x0a\0\0\0\x02\0\0\0\xfe\x3f\0\xfe\x3f\0", "more than 50,000,000 pixels"),
+    "canvas.webp": (
+        b"RIFF\x16\0\0\0WEBPVP8X\x0a\0\0\0\x02\0\0\0\xfe\x3f\0\xfe\x3f\0",
+        "more than 50,000,000 pixels",
+    ),
 }
 
 
@@ -181,7 +193,9 @@ def plain_png(side, depth, colour, pixel):
 
 
 def moving_webp(side):
-    """Two frames of one colour each: a small picture whose header claims a larger one, as no pixel of one colour takes a bit."""
+    """Two frames of one colour each: a small picture whose header claims a larger one, as no pixel of one
+    colour takes a bit.
+    """
 
     def frame(colour):
         small = encoded(Image.new("RGBA", (8, 8), colour), "WEBP", lossless=True, method=0, quality=0)
@@ -205,12 +219,17 @@ LARGE = {
 }
 
 
-@pytest.mark.parametrize(("kind", "colour"), [("clear.png", (255, 155, 155)), ("16bit.png", (11, 11, 11)), ("moving.webp", (255, 0, 0))])
+@pytest.mark.parametrize(
+    ("kind", "colour"),
+    [("clear.png", (255, 155, 155)), ("16bit.png", (11, 11, 11)), ("moving.webp", (255, 0, 0))],
+)
 def test_the_pictures_that_are_made_large_by_hand_are_whole(tmp_path, kind, colour):
     (tmp_path / kind).write_bytes(LARGE[kind](90))
     with Image.open(tmp_path / kind) as image:
         assert image.size == (90, 90) and getattr(image, "n_frames", 1) == (2 if kind == "moving.webp" else 1)
-    assert np.array_equal(load_square(tmp_path / kind, 8), np.broadcast_to(np.uint8(colour)[:, None, None], (3, 8, 8)))
+    assert np.array_equal(
+        load_square(tmp_path / kind, 8), np.broadcast_to(np.uint8(colour)[:, None, None], (3, 8, 8))
+    )
 
 
 @pytest.mark.parametrize("kind", LARGE)

@@ -56,7 +56,10 @@ def test_visdial_numbers_become_texts_and_file_names(saved):
     read = read_dialogues(path)
     assert read[0] == Dialogue("000000185565.jpg", ("a cat", "is it black? yes", "is it asleep? can't tell"))
     named = in_search_space(read, ["unlabeled2017/000000000007.jpg", "unlabeled2017/000000185565.jpg"], path)
-    assert [one.image for one in named] == ["unlabeled2017/000000185565.jpg", "unlabeled2017/000000000007.jpg"]
+    assert [one.image for one in named] == [
+        "unlabeled2017/000000185565.jpg",
+        "unlabeled2017/000000000007.jpg",
+    ]
 
 
 def test_plugir_rounds_are_queries_of_their_own(saved):
@@ -95,9 +98,15 @@ def without(content, key):
         ([*CHATIR, {"img": "a/3.jpg", "dialog": []}], "entry 2: expected"),
         ([*CHATIR, {"img": "a/3.jpg", "dialog": ["a cow", 7]}], "entry 2: expected"),
         ([*CHATIR, "a cow"], "entry 2: expected"),
-        ([*CHATIR, {"img": "a/3.jpg", "dialog": ["a cow", "big? yes"]}], "as in the first, found 2 in dialog 2 (a/3.jpg)"),
+        (
+            [*CHATIR, {"img": "a/3.jpg", "dialog": ["a cow", "big? yes"]}],
+            "as in the first, found 2 in dialog 2 (a/3.jpg)",
+        ),
         ([*CHATIR, CHATIR[0]], "has dialogs for 1 image more than once, for example a/1.jpg"),
-        (without(VISDIAL, "answer"), "(KeyError: 'answer'); dialogs of the test split lack their last answer"),
+        (
+            without(VISDIAL, "answer"),
+            "(KeyError: 'answer'); dialogs of the test split lack their last answer",
+        ),
         (without(VISDIAL, "question"), "dialog 1: not in VisDial v1.0 format"),
     ],
     ids=lambda value: str(value)[-40:],
@@ -111,10 +120,15 @@ def test_what_is_wrong_with_a_file_is_told(content, told, saved):
 def test_a_target_outside_the_search_space_is_told(saved):
     path = saved(CHATIR)
     with pytest.raises(UserError, match=r"lacks the images of 1 of the 2 dialogs .* for example a/2.jpg"):
-        in_search_space(read_dialogues(path), ["a/1.jpg", "b/2.jpg", "c/2.jpg"], path)  # two files called 2.jpg: neither is meant
+        in_search_space(
+            read_dialogues(path), ["a/1.jpg", "b/2.jpg", "c/2.jpg"], path
+        )  # two files called 2.jpg: neither is meant
     with pytest.raises(UserError, match=r"for example a/2.jpg"):
         in_search_space(read_dialogues(path), ["a/1.jpg", "b/2.jpg"], path)  # of another folder
-    assert [one.image for one in in_search_space(read_dialogues(path), ["1.jpg", "x\\a\\2.jpg"], path)] == ["1.jpg", "x\\a\\2.jpg"]
+    assert [one.image for one in in_search_space(read_dialogues(path), ["1.jpg", "x\\a\\2.jpg"], path)] == [
+        "1.jpg",
+        "x\\a\\2.jpg",
+    ]
 
 
 @pytest.mark.parametrize(("content", "told"), [
@@ -136,4 +150,8 @@ def test_the_released_dialogues_are_read(shared):
     assert len(space) == 50_000
     for path in sorted((folder / "dialogues").glob("*.json")):
         read = in_search_space(read_dialogues(path), space, path)
-        assert len(read) == 2064 and {len(one.rounds) for one in read} == {11} and not any(one.alone for one in read)
+        assert (
+            len(read) == 2064
+            and {len(one.rounds) for one in read} == {11}
+            and not any(one.alone for one in read)
+        )

@@ -8,11 +8,17 @@ from fashioniq.prepare.relative_captions import can_tell_apart, describe_differe
 
 
 def labels(garment="", texture="", fabric="", shape="", part="", style=""):
-    return [[word.strip() for word in words.split(",") if word.strip()] for words in (garment, texture, fabric, shape, part, style)]
+    return [
+        [word.strip() for word in words.split(",") if word.strip()]
+        for words in (garment, texture, fabric, shape, part, style)
+    ]
 
 
 def test_captions_tell_what_the_target_has():
-    said = {describe_difference(labels("shirt", "red"), labels("shirt", "navy blue", part="long sleeve"), seed) for seed in range(60)}
+    said = {
+        describe_difference(labels("shirt", "red"), labels("shirt", "navy blue", part="long sleeve"), seed)
+        for seed in range(60)
+    }
     captions = {caption for pair in said for caption in pair}
     assert "is navy blue and has long sleeves" in captions
     assert "is navy blue instead of red" in captions
@@ -21,7 +27,11 @@ def test_captions_tell_what_the_target_has():
 
 
 def test_a_denied_word_is_one_that_the_target_lacks():
-    captions = {caption for seed in range(20) for caption in describe_difference(labels(part="pockets"), labels(), seed)}
+    captions = {
+        caption
+        for seed in range(20)
+        for caption in describe_difference(labels(part="pockets"), labels(), seed)
+    }
     assert captions == {"has no pockets", "without pockets"}
 
 
@@ -43,7 +53,11 @@ def test_captions_are_true_by_the_labels():
         for caption in describe_difference(candidate, target, seed):
             claimed, denied = claims(caption)
             assert all(word in flat(target) for word in claimed), (caption, target)
-            assert all(word not in flat(target) and word in flat(candidate) for word in denied), (caption, candidate, target)
+            assert all(word not in flat(target) and word in flat(candidate) for word in denied), (
+                caption,
+                candidate,
+                target,
+            )
 
 
 def test_captions_are_short_lower_case_and_differ_in_their_way_of_speaking():
@@ -71,11 +85,18 @@ def test_equal_labels_are_said_to_look_the_same():
 
 
 def test_labels_too_long_to_say_are_not_called_the_same():
-    assert describe_difference(labels(style="a very long value of a column"), labels(), 0)[0] == "looks different"
+    assert (
+        describe_difference(labels(style="a very long value of a column"), labels(), 0)[0]
+        == "looks different"
+    )
 
 
 def test_words_of_another_vocabulary_are_spoken_of_by_their_type():
-    captions = {caption for seed in range(20) for caption in describe_difference(labels(), labels(fabric="bamboo"), seed)}
+    captions = {
+        caption
+        for seed in range(20)
+        for caption in describe_difference(labels(), labels(fabric="bamboo"), seed)
+    }
     assert captions == {"is made of bamboo", "made of bamboo"}
 
 

@@ -22,7 +22,9 @@ from fashioniq.prepare import fetching
 from fashioniq.prepare.downloading import TEMPORARY, Outcome, coverage, download, read_addresses
 from fashioniq.prepare.fetching import Limits
 
-QUICK = Limits(connections=16, per_host=16, retries=2, timeout=60.0, max_bytes=50_000)  # pauses are short; a busy machine has its time
+QUICK = Limits(
+    connections=16, per_host=16, retries=2, timeout=60.0, max_bytes=50_000
+)  # pauses are short; a busy machine has its time
 
 
 def picture(seed=0, size=40, kind="JPEG"):
@@ -69,7 +71,9 @@ def endless(content, pause):
 
 
 def together(count, page):
-    """`page` to each request once `count` of them have been waiting at the same time, and a little later, so that more could come."""
+    """`page` to each request once `count` of them have been waiting at the same time, and a little later, so
+    that more could come.
+    """
 
     def waiting(handler, number):
         if handler.server.at_work >= count:
@@ -110,7 +114,12 @@ def web(monkeypatch):
     monkeypatch.setattr(http, "PAUSE", 0.01)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads, server.handle_error = True, lambda *_: None  # the downloader may go away
-    server.pages, server.asked, server.lock, server.closing = {}, Counter(), threading.Lock(), threading.Event()
+    server.pages, server.asked, server.lock, server.closing = (
+        {},
+        Counter(),
+        threading.Lock(),
+        threading.Event(),
+    )
     server.at_work, server.most_at_work, server.enough = 0, 0, threading.Event()
     server.address = lambda path: f"http://127.0.0.1:{server.server_port}{path}"
     thread = threading.Thread(target=server.serve_forever, args=[0.05])
@@ -165,7 +174,9 @@ def test_every_answer_is_handled_and_named(web, tmp_path):
         "/to-ftp": answer(status=302, Location="ftp://127.0.0.1/a.jpg"),
         "/endless": endless(b"x" * 10_000, 0.0),
         "/large": answer(b"x" * 50_001),
-        "/packed": answer(gzip.compress(bytes(10**6)), Content_Encoding="gzip"),  # which would be unpacked by the client
+        "/packed": answer(
+            gzip.compress(bytes(10**6)), Content_Encoding="gzip"
+        ),  # which would be unpacked by the client
         "/tiny": answer(picture(2, 10)),
         "/png.jpg": answer(picture(3, kind="PNG")),
         "/cut": answer(good[:100], length=len(good)),
@@ -174,7 +185,12 @@ def test_every_answer_is_handled_and_named(web, tmp_path):
         "/429-once": after(1, answer(status=429, Retry_After="0"), answer(picture(4, kind="WEBP"))),
     }
     addresses = {path[1:].removesuffix(".jpg"): [web.address(path)] for path in [*web.pages, "/404"]}
-    addresses |= {"none": [], "file": ["file:///etc/passwd"], "word": ["nowhere"], "odd-port": ["http://127.0.0.1:a/"]}
+    addresses |= {
+        "none": [],
+        "file": ["file:///etc/passwd"],
+        "word": ["nowhere"],
+        "odd-port": ["http://127.0.0.1:a/"],
+    }
     outcomes = download(addresses, tmp_path / "images", QUICK)
     assert told(outcomes) == {
         "good": "got",
@@ -204,16 +220,36 @@ def test_every_answer_is_handled_and_named(web, tmp_path):
     }
     assert "truncated" in told(outcomes)["truncated"]
     assert told(outcomes)["packed"].startswith("broken: ") and "larger" not in told(outcomes)["packed"]
-    got = {"good": ".jpg", "500-twice": ".jpg", "moved": ".jpg", "moved-again": ".jpg", "png": ".png", "cut-once": ".jpg", "429-once": ".webp"}
+    got = {
+        "good": ".jpg",
+        "500-twice": ".jpg",
+        "moved": ".jpg",
+        "moved-again": ".jpg",
+        "png": ".png",
+        "cut-once": ".jpg",
+        "429-once": ".webp",
+    }
     assert names(tmp_path / "images") == sorted(name + suffix for name, suffix in got.items())
     assert (tmp_path / "images" / "moved.jpg").read_bytes() == good
-    asked = {"/500-twice": 3, "/503": 3, "/cut": 3, "/404": 1, "/410": 1, "/html": 1, "/empty": 1, "/large": 1, "/tiny": 1}
+    asked = {
+        "/500-twice": 3,
+        "/503": 3,
+        "/cut": 3,
+        "/404": 1,
+        "/410": 1,
+        "/html": 1,
+        "/empty": 1,
+        "/large": 1,
+        "/tiny": 1,
+    }
     assert {path: web.asked[path] for path in asked} == asked
 
 
 def test_what_does_not_come_in_time_is_given_up(web, tmp_path):
     web.pages = {"/never": never, "/trickle": endless(b"x", 0.05)}
-    outcomes = download({path[1:]: [web.address(path)] for path in web.pages}, tmp_path, replace(QUICK, timeout=2.0))
+    outcomes = download(
+        {path[1:]: [web.address(path)] for path in web.pages}, tmp_path, replace(QUICK, timeout=2.0)
+    )
     assert told(outcomes) == {
         "never": "failed: no answer from 127.0.0.1: none within 2 seconds",
         "trickle": "failed: not whole within 2 seconds",
@@ -236,8 +272,13 @@ def test_each_further_attempt_comes_after_a_longer_pause(web, tmp_path, monkeypa
         answer(status=503)(handler, number)
 
     web.pages["/busy"] = busy
-    assert told(download({"busy": [web.address("/busy")]}, tmp_path, Limits(retries=3))) == {"busy": "failed: 503"}
-    assert all(later - earlier > pause for (earlier, later), pause in zip(pairwise(when), (0.1, 0.2, 0.4), strict=True))
+    assert told(download({"busy": [web.address("/busy")]}, tmp_path, Limits(retries=3))) == {
+        "busy": "failed: 503"
+    }
+    assert all(
+        later - earlier > pause
+        for (earlier, later), pause in zip(pairwise(when), (0.1, 0.2, 0.4), strict=True)
+    )
 
 
 def test_the_first_sound_picture_of_several_addresses_is_taken(web, tmp_path, two):
@@ -280,12 +321,19 @@ def test_only_what_is_missing_or_broken_is_asked_for(web, tmp_path, two):
     (tmp_path / TEMPORARY / "b").write_bytes(b"of a run that was killed")
     outcomes = download({**two, "c": [web.address("/c.jpg")]}, tmp_path, QUICK)
     assert set(told(outcomes).values()) == {"got"} and web.asked == {"/b.jpg": 1, "/c.jpg": 1}
-    assert names(tmp_path) == ["a.png", "b.jpg", "c.png", "other.jpg"] and (tmp_path / "b.jpg").read_bytes() == picture(1)
+    assert names(tmp_path) == ["a.png", "b.jpg", "c.png", "other.jpg"] and (
+        tmp_path / "b.jpg"
+    ).read_bytes() == picture(1)
 
 
 def test_pictures_that_lie_elsewhere_are_not_asked_for(web, tmp_path, two):
     (tmp_path / "older.jpg").write_bytes(picture(5))
-    outcomes = download(two, tmp_path / "images", QUICK, there={"a": tmp_path / "older.jpg", "not asked": tmp_path / "none.jpg"})
+    outcomes = download(
+        two,
+        tmp_path / "images",
+        QUICK,
+        there={"a": tmp_path / "older.jpg", "not asked": tmp_path / "none.jpg"},
+    )
     assert outcomes["a"].picture == tmp_path / "older.jpg" and names(tmp_path / "images") == ["b.jpg"]
 
 
@@ -302,7 +350,11 @@ def test_a_server_that_asks_for_a_rest_gets_it(web, tmp_path, two, as_date):
 
     def limited(handler, number):
         when.append(time.time())
-        page = answer(picture()) if number > 1 else answer(status=429, Retry_After=formatdate(time.time() + 2, usegmt=True) if as_date else "1")
+        page = (
+            answer(picture())
+            if number > 1
+            else answer(status=429, Retry_After=formatdate(time.time() + 2, usegmt=True) if as_date else "1")
+        )
         page(handler, number)
 
     def note(handler, number):
@@ -315,18 +367,35 @@ def test_a_server_that_asks_for_a_rest_gets_it(web, tmp_path, two, as_date):
     assert when[1] - when[0] > 0.9  # whichever address came next
 
 
-@pytest.mark.parametrize(("value", "seconds"), [("7", 7), ("86400", 120), ("-3", 0), ("", 0), ("soon", 0), ("nan", 0), ("9" * 5000, 0)])
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [("7", 7), ("86400", 120), ("-3", 0), ("", 0), ("soon", 0), ("nan", 0), ("9" * 5000, 0)],
+)
 def test_the_rest_that_a_server_asks_for_is_within_reason(value, seconds):
     assert http.asked_rest(value) == seconds
 
 
 def test_no_odd_address_stops_a_run(web, tmp_path, two):
-    odd = ["http://xn--/", "http://127.0.0.1:99999/", "http://127.0.0.1:a/", "http://[::1", "http:///x", "http://\ud800/", "//a/b", ""]
+    odd = [
+        "http://xn--/",
+        "http://127.0.0.1:99999/",
+        "http://127.0.0.1:a/",
+        "http://[::1",
+        "http:///x",
+        "http://\ud800/",
+        "//a/b",
+        "",
+    ]
     outcomes = download({str(place): [address] for place, address in enumerate(odd)} | two, tmp_path, QUICK)
-    assert {outcomes[str(place)].reason for place in range(len(odd))} == {"dead"} and names(tmp_path) == ["a.jpg", "b.jpg"]
+    assert {outcomes[str(place)].reason for place in range(len(odd))} == {"dead"} and names(tmp_path) == [
+        "a.jpg",
+        "b.jpg",
+    ]
 
 
-@pytest.mark.parametrize(("variable", "value"), [("ALL_PROXY", "odd://127.0.0.1"), ("SSL_CERT_FILE", "/nowhere/certificates.pem")])
+@pytest.mark.parametrize(
+    ("variable", "value"), [("ALL_PROXY", "odd://127.0.0.1"), ("SSL_CERT_FILE", "/nowhere/certificates.pem")]
+)
 def test_an_environment_that_cannot_be_used_is_told(tmp_path, two, monkeypatch, variable, value):
     monkeypatch.setenv(variable, value)
     with pytest.raises(UserError, match=variable):
@@ -341,12 +410,17 @@ def test_a_host_that_stays_silent_is_given_up(web, tmp_path, nobody, two, monkey
     monkeypatch.setattr(fetching._Host, "silent", lambda host, why: attempts.append(why) or silent(host, why))
     outcomes = download({**gone, **two}, tmp_path, Limits(connections=2, retries=20))
     assert len(attempts) < 200  # not 21 for each of 1,000 addresses
-    assert {told(outcomes)[name] for name in gone} == {"failed: no answer from 127.0.0.1: All connection attempts failed"}
+    assert {told(outcomes)[name] for name in gone} == {
+        "failed: no answer from 127.0.0.1: All connection attempts failed"
+    }
     assert names(tmp_path) == ["a.jpg", "b.jpg"]
 
 
 def test_without_a_network_one_line_says_so(web, tmp_path, nobody):
-    with pytest.raises(UserError, match=r"^no picture could be downloaded: no answer from 127.0.0.1: .*check the network[^\n]*$"):
+    with pytest.raises(
+        UserError,
+        match=r"^no picture could be downloaded: no answer from 127.0.0.1: .*check the network[^\n]*$",
+    ):
         download({"a": [nobody], "none": []}, tmp_path / "images", QUICK)
     assert names(tmp_path / "images") == []
 
@@ -362,7 +436,9 @@ def test_a_disk_that_cannot_be_written_is_told(web, tmp_path, two, monkeypatch, 
         raise OSError(number, "the disk")
 
     monkeypatch.setattr(fetching, "open", broken, raising=False)
-    with pytest.raises(UserError, match="no space left" if number == errno.ENOSPC else "cannot write .*: the disk"):
+    with pytest.raises(
+        UserError, match="no space left" if number == errno.ENOSPC else "cannot write .*: the disk"
+    ):
         download(two, tmp_path, QUICK)
     assert names(tmp_path) == []
 
@@ -408,10 +484,16 @@ def test_lists_of_addresses_are_read_as_published(tmp_path):
     path = tmp_path / "asin2url.dress.txt"
     text = "\ufeffA1 \t http://a/1.jpg\r\n\nB2\thttp://b/2%2B.jpg?x=1 \nNONE \t \nA1 http://a/other.jpg\nA1 http://a/1.jpg"
     path.write_text(text, encoding="utf-8")
-    assert read_addresses(path) == {"A1": ["http://a/1.jpg", "http://a/other.jpg"], "B2": ["http://b/2%2B.jpg?x=1"]}
+    assert read_addresses(path) == {
+        "A1": ["http://a/1.jpg", "http://a/other.jpg"],
+        "B2": ["http://b/2%2B.jpg?x=1"],
+    }
 
 
-@pytest.mark.parametrize(("content", "what"), [(b"", "no address"), (b"A1,http://a/1.jpg\n", "no address.*A1,http"), (b"\xff\xd8\xff\xe0", "UTF-8")])
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [(b"", "no address"), (b"A1,http://a/1.jpg\n", "no address.*A1,http"), (b"\xff\xd8\xff\xe0", "UTF-8")],
+)
 def test_what_is_no_list_of_addresses_is_refused(tmp_path, content, what):
     (tmp_path / "list.txt").write_bytes(content)
     with pytest.raises(UserError, match=what):
@@ -420,7 +502,10 @@ def test_what_is_no_list_of_addresses_is_refused(tmp_path, content, what):
         read_addresses(tmp_path / "none.txt")
 
 
-@pytest.mark.parametrize(("category", "ids", "addresses"), [("dress", 19087, 18026), ("shirt", 31728, 31070), ("toptee", 26869, 26534)])
+@pytest.mark.parametrize(
+    ("category", "ids", "addresses"),
+    [("dress", 19087, 18026), ("shirt", 31728, 31070), ("toptee", 26869, 26534)],
+)
 def test_the_published_lists_are_read_whole(shared, category, ids, addresses):
     read = read_addresses(shared / "fashioniq" / "image_url" / f"asin2url.{category}.txt")
     assert len(read) == ids and all(len(several) == 1 for several in read.values())

@@ -8,7 +8,13 @@ import torch
 from fashioniq.features.store import FeatureStore, Identity
 from fashioniq.files import UserError
 
-IDENTITY = {"encoder": "efficientnet-b0", "weights": "abc", "image_size": 64, "dimensions": 3, "attribute_words": ["red", "blue"]}
+IDENTITY = {
+    "encoder": "efficientnet-b0",
+    "weights": "abc",
+    "image_size": 64,
+    "dimensions": 3,
+    "attribute_words": ["red", "blue"],
+}
 FILES = ["attributes.npy", "features.npy", "ids.json", "store.json"]
 
 
@@ -19,7 +25,9 @@ def root(tmp_path):
     np.save(tmp_path / "features.npy", np.sqrt(numbers[:, None] + [[0.5, 1.5, 2.5]]).astype(np.float16))
     np.save(tmp_path / "attributes.npy", numbers[:, None] * np.eye(1, 8, dtype=np.int64))
     (tmp_path / "ids.json").write_text('["P0", "P1", "P2", "P3"]')
-    (tmp_path / "store.json").write_text(json.dumps({**IDENTITY, "attributes": "labels", "count": 4, "failures": {"P9": "no picture"}}))
+    (tmp_path / "store.json").write_text(
+        json.dumps({**IDENTITY, "attributes": "labels", "count": 4, "failures": {"P9": "no picture"}})
+    )
     return tmp_path
 
 
@@ -27,9 +35,19 @@ def test_a_store_gives_what_lies_in_it(root):
     store = FeatureStore(root)
     items = store.items(["P3", "P9", "nobody", "P1"])
     assert items.ids == ["P3", "P1"] and len(items) == 2
-    torch.testing.assert_close(items.features_ND, torch.tensor([[3.5, 4.5, 5.5], [1.5, 2.5, 3.5]]).sqrt(), rtol=1e-3, atol=0)
-    assert items.attributes_NA.tolist() == [[3] + [0] * 7, [1] + [0] * 7] and items.features_ND.dtype == torch.float32
-    assert (store.size, store.attribute_words, "P2" in store, "P9" in store) == (3, ["red", "blue"], True, False)
+    torch.testing.assert_close(
+        items.features_ND, torch.tensor([[3.5, 4.5, 5.5], [1.5, 2.5, 3.5]]).sqrt(), rtol=1e-3, atol=0
+    )
+    assert (
+        items.attributes_NA.tolist() == [[3] + [0] * 7, [1] + [0] * 7]
+        and items.features_ND.dtype == torch.float32
+    )
+    assert (store.size, store.attribute_words, "P2" in store, "P9" in store) == (
+        3,
+        ["red", "blue"],
+        True,
+        False,
+    )
     assert store.identity == Identity(**IDENTITY)
 
 
@@ -40,12 +58,16 @@ def test_a_damaged_store_is_refused(root, name, damage):
     before = path.read_bytes()
     path.unlink()
     if damage != "missing":
-        path.write_bytes({"empty": b"", "truncated": before[: len(before) // 2], "html": b"<html>404</html>"}[damage])
+        path.write_bytes(
+            {"empty": b"", "truncated": before[: len(before) // 2], "html": b"<html>404</html>"}[damage]
+        )
     with pytest.raises(UserError):
         FeatureStore(root)
 
 
-@pytest.mark.parametrize("names", [["P0", "P1", "P2"], ["P0", "P1", "P2", "P3", "P4"]], ids=["shorter", "longer"])
+@pytest.mark.parametrize(
+    "names", [["P0", "P1", "P2"], ["P0", "P1", "P2", "P3", "P4"]], ids=["shorter", "longer"]
+)
 def test_files_of_another_length_are_refused(root, names):
     (root / "ids.json").write_text(json.dumps(names))
     with pytest.raises(UserError, match="differ in length"):

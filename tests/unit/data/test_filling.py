@@ -15,7 +15,14 @@ from fashioniq.features.writer import Part, fill_store, words_to_keep
 from fashioniq.files import UserError, locked
 
 IDS = [f"P{n:02}" for n in range(10)]
-FACTS = {"encoder": "b0", "weights": "abc", "image_size": 64, "dimensions": 3, "attribute_words": ["red", "blue"], "attributes": "labels"}
+FACTS = {
+    "encoder": "b0",
+    "weights": "abc",
+    "image_size": 64,
+    "dimensions": 3,
+    "attribute_words": ["red", "blue"],
+    "attributes": "labels",
+}
 FILES = ["attributes.npy", "features.npy", "ids.json", "store.json"]
 
 
@@ -45,7 +52,9 @@ class Encoder:
             numbers = np.array([int(name[1:]) for name in there], dtype=np.int64)
             vectors_ND = np.sqrt(numbers[:, None] + [[0.5, 1.5, 2.5]]).astype(np.float16)
             attributes_NA = numbers[:, None] % 3 * np.eye(1, 8, dtype=np.int64)
-            yield Part(there, vectors_ND, attributes_NA, {name: "no picture" for name in ids if name in self.without})
+            yield Part(
+                there, vectors_ND, attributes_NA, {name: "no picture" for name in ids if name in self.without}
+            )
 
 
 def fill(root, ids=IDS, extract=None, facts=FACTS, update=False):
@@ -79,7 +88,9 @@ def test_a_store_has_a_row_of_each_product_and_a_reason_for_each_other(tmp_path)
     assert (store.root / "store.json").read_text() == json.dumps(written, indent=2, ensure_ascii=False) + "\n"
     items = store.items(store.ids)
     numbers = np.array([int(name[1:]) for name in items.ids])
-    np.testing.assert_array_equal(items.features_ND, np.sqrt(numbers[:, None] + [[0.5, 1.5, 2.5]]).astype(np.float16))
+    np.testing.assert_array_equal(
+        items.features_ND, np.sqrt(numbers[:, None] + [[0.5, 1.5, 2.5]]).astype(np.float16)
+    )
     np.testing.assert_array_equal(items.attributes_NA[:, 0], numbers % 3)
 
 
@@ -159,7 +170,9 @@ def changes_of(monkeypatch, run):
     return len(steps)
 
 
-def test_killed_between_any_two_changes_of_the_disk_it_goes_on_to_the_same_bytes(tmp_path, monkeypatch, whole):
+def test_killed_between_any_two_changes_of_the_disk_it_goes_on_to_the_same_bytes(
+    tmp_path, monkeypatch, whole
+):
     steps = changes_of(monkeypatch, lambda: fill(tmp_path / "counted"))
     assert steps > 8  # a plan, three parts, four files, and what is removed
     for step in range(steps):
@@ -189,7 +202,9 @@ def test_killed_at_any_change_while_adding_the_store_is_the_old_or_the_new_one(t
         store = FeatureStore(root)
         seen.add(len(store.ids))
         assert store.ids in (["P00", "P01", "P02", "P04"], [name for name in IDS if name != "P03"])
-        assert store.items(IDS[:5]).features_ND.equal(old.features_ND) and len(store.items(IDS)) == len(store.ids)
+        assert store.items(IDS[:5]).features_ND.equal(old.features_ND) and len(store.items(IDS)) == len(
+            store.ids
+        )
         fill(root, update=True)
         assert content(root) == added
     assert seen == {4, 9}
@@ -242,7 +257,9 @@ def test_where_nothing_can_be_added_the_rows_are_not_written_again(tmp_path, who
     times = {name: os.stat(tmp_path / "dress" / name).st_mtime_ns for name in FILES}
     fill(tmp_path / "dress", update=True)
     assert content(tmp_path / "dress") == whole
-    assert [name for name in FILES if os.stat(tmp_path / "dress" / name).st_mtime_ns != times[name]] == ["store.json"]
+    assert [name for name in FILES if os.stat(tmp_path / "dress" / name).st_mtime_ns != times[name]] == [
+        "store.json"
+    ]
 
 
 def test_products_that_a_finished_store_lacks_are_told(tmp_path):
@@ -289,7 +306,10 @@ def test_the_words_of_a_store_are_kept_when_it_is_completed_or_added_to(tmp_path
         fill(tmp_path, extract=Encoder(dies_at=5))
     assert words_to_keep(tmp_path, update=False) == ["red", "blue"]
     fill(tmp_path)
-    assert words_to_keep(tmp_path, update=False) is None and words_to_keep(tmp_path, update=True) == ["red", "blue"]
+    assert words_to_keep(tmp_path, update=False) is None and words_to_keep(tmp_path, update=True) == [
+        "red",
+        "blue",
+    ]
 
 
 def test_two_do_not_fill_a_store_at_a_time(tmp_path):
@@ -334,7 +354,11 @@ def test_a_full_disk_is_told_and_leaves_no_half_of_a_file(tmp_path, monkeypatch,
     assert content(tmp_path / "dress") == whole
 
 
-@pytest.mark.parametrize("damage", [b"", b"PK\3\4 and no more", b"<html>404</html>", None], ids=["empty", "start", "html", "truncated"])
+@pytest.mark.parametrize(
+    "damage",
+    [b"", b"PK\3\4 and no more", b"<html>404</html>", None],
+    ids=["empty", "start", "html", "truncated"],
+)
 def test_a_damaged_part_is_told(tmp_path, damage):
     with pytest.raises(Killed):
         fill(tmp_path, extract=Encoder(dies_at=9))

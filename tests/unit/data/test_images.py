@@ -70,7 +70,9 @@ def test_what_is_transparent_is_white(tmp_path, mode):
 
 
 def test_half_transparent_is_half_white(tmp_path):
-    assert_close(load_image(saved(tmp_path / "a.png", Image.new("RGBA", (10, 10), (0, 0, 0, 128)))), (127, 127, 127), 1)
+    assert_close(
+        load_image(saved(tmp_path / "a.png", Image.new("RGBA", (10, 10), (0, 0, 0, 128)))), (127, 127, 127), 1
+    )
 
 
 def test_16_bits_of_grey_keep_their_shades(tmp_path):
@@ -84,7 +86,9 @@ def test_one_bit_pictures_are_read(tmp_path):
     assert_close(load_image(saved(tmp_path / "a.png", Image.new("1", (10, 10), 1))), (255, 255, 255), 0)
 
 
-@pytest.mark.parametrize(("mark", "corner"), [(1, (2, 2)), (2, (37, 2)), (3, (37, 17)), (6, (17, 2)), (8, (2, 37))])
+@pytest.mark.parametrize(
+    ("mark", "corner"), [(1, (2, 2)), (2, (37, 2)), (3, (37, 17)), (6, (17, 2)), (8, (2, 37))]
+)
 def test_pictures_are_turned_upright_by_their_exif_mark(tmp_path, mark, corner):
     image = Image.new("RGB", (40, 20), "white")
     image.paste((0, 0, 0), (0, 0, 6, 6))  # black in the corner where the camera's sensor begins
@@ -105,7 +109,11 @@ def test_a_truncated_picture_is_refused(tmp_path, suffix):
     assert str(tmp_path) not in str(caught.value) and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("content", [b"", b"<!DOCTYPE html><html>404</html>", b"\xff\xd8\xff", b"GIF89a"], ids=["empty", "html", "start", "gif"])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"<!DOCTYPE html><html>404</html>", b"\xff\xd8\xff", b"GIF89a"],
+    ids=["empty", "html", "start", "gif"],
+)
 def test_what_is_no_picture_is_refused(tmp_path, content):
     path = tmp_path / "a.jpg"
     path.write_bytes(content)
@@ -124,7 +132,12 @@ def png_that_claims(width, height):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"\0" * 100)) + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", header)
+        + chunk(b"IDAT", zlib.compress(b"\0" * 100))
+        + chunk(b"IEND", b"")
+    )
 
 
 @pytest.mark.parametrize("size", [(10_000, 9_000), (60_000, 60_000)])
@@ -208,11 +221,24 @@ def test_pictures_are_read_in_their_order(workers):
 def test_what_cannot_be_read_is_told_in_its_place(tmp_path, workers):
     image = saved(tmp_path / "a.png", blue(8, 8))
     read = told([tmp_path / "none.png", image, tmp_path], workers, read=partial(load_square, size=1))
-    assert (read[0], read[2]) == ("no such file", "not a file") and re.findall("[0-9]+", read[1]) == ["20", "40", "200"]
+    assert (read[0], read[2]) == ("no such file", "not a file") and re.findall("[0-9]+", read[1]) == [
+        "20",
+        "40",
+        "200",
+    ]
 
 
 def test_a_picture_that_hangs_or_kills_its_process_costs_that_picture_alone():
-    read = told(["1", "__import__('signal').pause()", "2", "__import__('os').kill(__import__('os').getpid(), 9)", "3"], seconds=2.0)
+    read = told(
+        [
+            "1",
+            "__import__('signal').pause()",
+            "2",
+            "__import__('os').kill(__import__('os').getpid(), 9)",
+            "3",
+        ],
+        seconds=2.0,
+    )
     assert read == ["1", "not decoded within 2 seconds", "2", "its decoder died (exit code -9)", "3"]
 
 
@@ -227,7 +253,9 @@ def test_no_process_is_left_when_reading_is_broken_off():
 
 
 def one_of_many_scans(side, scans):
-    """A JPEG of a few kilobytes whose last progressive scan is repeated: each makes the decoder go through all of the picture."""
+    """A JPEG of a few kilobytes whose last progressive scan is repeated: each makes the decoder go through
+    all of the picture.
+    """
     file = io.BytesIO()
     Image.new("L", (side, side), 90).save(file, "JPEG", progressive=True)
     content = file.getvalue()

@@ -33,7 +33,12 @@ class Shop:
     """A retailer's CSV and pictures."""
 
     def __init__(self, folder):
-        self.csv, self.images, self.out, self.folder = folder / "shop.csv", folder / "img", folder / "made" / "catalog", folder
+        self.csv, self.images, self.out, self.folder = (
+            folder / "shop.csv",
+            folder / "img",
+            folder / "made" / "catalog",
+            folder,
+        )
         self.images.mkdir()
         self.out.parent.mkdir()
 
@@ -53,7 +58,14 @@ class Shop:
 
     def run(self, category="shirts", **other):
         out, seed = other.pop("out", self.out), other.pop("seed", 0)
-        source = {"table": self.csv, "images": self.images, "id": "sku", "title": "name", "attributes": ("colour", "use"), **other}
+        source = {
+            "table": self.csv,
+            "images": self.images,
+            "id": "sku",
+            "title": "name",
+            "attributes": ("colour", "use"),
+            **other,
+        }
         return import_catalog(Source(**source), out, category, seed=seed)
 
     def refused(self, match, **other):
@@ -63,7 +75,10 @@ class Shop:
         assert list(self.out.parent.iterdir()) == []
 
     def dropped(self, category="shirts"):
-        return {entry["id"]: entry["reason"] for entry in json.loads((self.out / "dropped.json").read_text())[category]}
+        return {
+            entry["id"]: entry["reason"]
+            for entry in json.loads((self.out / "dropped.json").read_text())[category]
+        }
 
 
 def test_the_catalog_reads_an_imported_folder(shop):
@@ -74,7 +89,10 @@ def test_the_catalog_reads_an_imported_folder(shop):
     assert catalog.labels["s001"] == [["shirt"], ["striped", "navy blue"], ["cotton"], [], [], ["casual"]]
     assert catalog.titles["s001"] == "striped cotton shirt"
     assert catalog.images["s001"] == shop.out / "images" / "shirt" / "s001.jpg"
-    assert catalog.pictures_origin == "photographs" and catalog.captions_origin == "made from attribute differences"
+    assert (
+        catalog.pictures_origin == "photographs"
+        and catalog.captions_origin == "made from attribute differences"
+    )
     assert catalog.about["made_by"] == "fashioniq import-catalog"
     assert catalog.about["categories"]["shirts"]["source"] == "shop.csv"
 
@@ -103,8 +121,12 @@ def test_products_without_words_in_their_titles_still_have_pairs(shop):
 
 def test_splits_are_disjoint_about_60_20_20_and_stable_when_products_are_added(shop):
     before = splits_of(shop.write([row(number) for number in range(300)]).run, shop.out)
-    after = splits_of(shop.write([row(number) for number in (*range(300, 330), *range(300))]).run, shop.folder / "later")
-    assert {split: len(ids) for split, ids in before.items()} == pytest.approx({"train": 180, "val": 60, "test": 60}, abs=25)
+    after = splits_of(
+        shop.write([row(number) for number in (*range(300, 330), *range(300))]).run, shop.folder / "later"
+    )
+    assert {split: len(ids) for split, ids in before.items()} == pytest.approx(
+        {"train": 180, "val": 60, "test": 60}, abs=25
+    )
     assert sum(map(len, before.values())) == len(set().union(*before.values())) == 300
     assert all(before[split] <= after[split] for split in SPLITS)
 
@@ -133,7 +155,9 @@ def test_no_value_is_no_group_and_no_title(shop):
 def test_several_values_of_a_column_are_as_many_attributes(shop):
     shop.write([row(number, colour="navy blue|Red") for number in range(40)]).run()
     lists = Catalog(shop.out, "shirts").labels["s000"]
-    assert {"navy blue", "red"} <= {word for words in lists for word in words} and not any("|" in word for words in lists for word in words)
+    assert {"navy blue", "red"} <= {word for words in lists for word in words} and not any(
+        "|" in word for words in lists for word in words
+    )
 
 
 def test_an_accent_may_be_written_in_two_ways(shop):
@@ -206,14 +230,21 @@ def test_the_first_picture_that_can_be_read_stands_for_the_product(shop):
     (shop.images / "s003_1.jpg").write_bytes(b"")
     report = shop.run()
     images = Catalog(shop.out, "shirts").images
-    assert images["s000"].read_bytes() == (shop.images / "s000_2.png").read_bytes() and images["s000"].name == "s000.png"
+    assert (
+        images["s000"].read_bytes() == (shop.images / "s000_2.png").read_bytes()
+        and images["s000"].name == "s000.png"
+    )
     assert [images[name].name for name in ("s001", "s002")] == ["s001.jpg", "s002.webp"]
     assert report.replaced == 1 and report.dropped == {"unreadable picture": 1}
-    assert shop.dropped()["s003"].startswith("unreadable picture: s003.jpg: ") and shop.dropped()["s003"].endswith("s003_1.jpg: empty file")
+    assert shop.dropped()["s003"].startswith("unreadable picture: s003.jpg: ") and shop.dropped()[
+        "s003"
+    ].endswith("s003_1.jpg: empty file")
 
 
 def test_a_numbered_picture_is_not_taken_from_the_product_of_that_id(shop):
-    shop.write([*(row(number) for number in range(40)), row(1, sku="s000_1", kind="dress"), row(2, sku="s000_1_2")])
+    shop.write(
+        [*(row(number) for number in range(40)), row(1, sku="s000_1", kind="dress"), row(2, sku="s000_1_2")]
+    )
     (shop.images / "s000.jpg").write_bytes(b"broken")
     assert shop.run(where="kind=shirt").dropped == {"unreadable picture": 1}
     assert shop.dropped().keys() == {"s000"}
@@ -227,7 +258,10 @@ def test_a_column_names_the_pictures(shop):
         shop.picture("a.png", str(number))
     (shop.images / "p0.jpg").write_bytes(b"broken")
     (shop.images / "p1.jpg").unlink()
-    shop.write([*rows, row(41, use="a.png"), row(42, use="../shop.csv|/etc/x.jpg"), row(43, use="NA")], pictures=False)
+    shop.write(
+        [*rows, row(41, use="a.png"), row(42, use="../shop.csv|/etc/x.jpg"), row(43, use="NA")],
+        pictures=False,
+    )
     report = shop.run(picture="use", attributes=["colour"])
     images = Catalog(shop.out, "shirts").images
     assert report.kept == 40 and report.replaced == 1
@@ -277,12 +311,17 @@ def test_another_kind_of_table_gives_the_same_folder(shop, suffix):
     table = shop.folder / f"shop{suffix}"
     if suffix == ".parquet":
         pyarrow = pytest.importorskip("pyarrow")
-        pytest.importorskip("pyarrow.parquet").write_table(pyarrow.Table.from_pylist([{**each, "use": int(each["use"])} for each in rows]), table)
+        pytest.importorskip("pyarrow.parquet").write_table(
+            pyarrow.Table.from_pylist([{**each, "use": int(each["use"])} for each in rows]), table
+        )
     else:
         table.write_text("".join(json.dumps({**each, "use": int(each["use"])}) + "\n" for each in rows))
     shop.run(table=table, out=shop.folder / "other")
     first, other = contents(shop.out), contents(shop.folder / "other")
-    assert first.pop("catalog.json") == other.pop("catalog.json").replace(table.name.encode(), b"shop.csv") and first == other
+    assert (
+        first.pop("catalog.json") == other.pop("catalog.json").replace(table.name.encode(), b"shop.csv")
+        and first == other
+    )
 
 
 def test_the_values_of_columns_are_kept_with_the_titles(shop):
@@ -303,10 +342,23 @@ def test_pictures_without_a_table_are_products_with_titles_of_their_words(shop):
     (shop.images / "red-dress" / "broken.jpg").write_bytes(b"x")
     report = import_catalog(Source(images=shop.images), shop.out, "dresses")
     catalog = Catalog(shop.out, "dresses")
-    assert report.kept == 41 == len(catalog.images) and report.dropped == {"repeated id": 1, "unreadable picture": 1}
+    assert report.kept == 41 == len(catalog.images) and report.dropped == {
+        "repeated id": 1,
+        "unreadable picture": 1,
+    }
     assert catalog.titles["green-dress-deep"] == "green dress deep"
-    assert catalog.titles["red-dress-IMG_3"] == "red dress IMG 3" and catalog.labels["blue dress-3"] == [["dress"], ["blue"], [], [], [], []]
-    assert {entry["file"] for entry in json.loads((shop.out / "dropped.json").read_text())["dresses"]} == {"blue dress/7.png", "red-dress/broken.jpg"}
+    assert catalog.titles["red-dress-IMG_3"] == "red dress IMG 3" and catalog.labels["blue dress-3"] == [
+        ["dress"],
+        ["blue"],
+        [],
+        [],
+        [],
+        [],
+    ]
+    assert {entry["file"] for entry in json.loads((shop.out / "dropped.json").read_text())["dresses"]} == {
+        "blue dress/7.png",
+        "red-dress/broken.jpg",
+    }
     assert any("red" in caption for pair in catalog.pairs("train") for caption in pair.captions)
 
 
@@ -316,7 +368,10 @@ def test_products_that_no_label_tells_apart_have_no_captions_and_are_told(shop):
     report = import_catalog(Source(images=shop.images), shop.out, "dresses")
     catalog = Catalog(shop.out, "dresses")
     assert report.differing == 0 and len(catalog.images) == 40 and catalog.titles == {}
-    assert catalog.captions_origin == "none: no label tells two products apart" and not (shop.out / "captions").exists()
+    assert (
+        catalog.captions_origin == "none: no label tells two products apart"
+        and not (shop.out / "captions").exists()
+    )
     shop.write([row(number) for number in range(40)]).run("shirts")
     assert Catalog(shop.out, "shirts").captions_origin == "made from attribute differences"
 
@@ -348,11 +403,15 @@ def test_parts_that_do_not_go_together_are_refused(source, told):
 
 def test_a_tar_of_pictures_is_refused_with_what_to_do(shop):
     (shop.folder / "all.tar.gz").touch()
-    shop.write([row(number) for number in range(40)]).refused("unpack it and give the folder, or create a .zip", images=shop.folder / "all.tar.gz")
+    shop.write([row(number) for number in range(40)]).refused(
+        "unpack it and give the folder, or create a .zip", images=shop.folder / "all.tar.gz"
+    )
 
 
 def test_a_file_that_is_no_archive_is_refused_as_pictures(shop):
-    shop.write([row(number) for number in range(40)]).refused("shop.csv is neither a folder nor a .zip archive", images=shop.csv)
+    shop.write([row(number) for number in range(40)]).refused(
+        "shop.csv is neither a folder nor a .zip archive", images=shop.csv
+    )
 
 
 def test_pictures_are_linked_or_copied_where_they_cannot_be(shop, monkeypatch):
@@ -365,20 +424,32 @@ def test_pictures_are_linked_or_copied_where_they_cannot_be(shop, monkeypatch):
     monkeypatch.setattr(layout.os, "link", no_links)
     shop.run(out=shop.folder / "copied")
     copy = shop.folder / "copied/images/shirt/s000.jpg"
-    assert copy.read_bytes() == (shop.images / "s000.jpg").read_bytes() and not os.path.samefile(copy, shop.images / "s000.jpg")
+    assert copy.read_bytes() == (shop.images / "s000.jpg").read_bytes() and not os.path.samefile(
+        copy, shop.images / "s000.jpg"
+    )
 
 
 def test_dropped_rows_are_listed_with_their_reason(shop):
     rows = [row(number) for number in range(40)]
     shop.write(rows)
     unsafe = ["../s001", "..", "a/b", "a\\b", ".hidden", "x" * 300]
-    shop.write([*rows, rows[0], row(1, sku=" "), *(row(1, sku=name) for name in unsafe), row(777), row(778)], pictures=False)
+    shop.write(
+        [*rows, rows[0], row(1, sku=" "), *(row(1, sku=name) for name in unsafe), row(777), row(778)],
+        pictures=False,
+    )
     (shop.images / "s778.jpg").write_bytes(b"")
     with open(shop.csv, "a", encoding="utf-8") as file:
         file.write("shirt,s005,too,many,fields,in,this\nshirt,s006\n")
     report = shop.run()
     assert report.offered == 52 and report.kept == 40
-    assert report.dropped == {"repeated id": 1, "empty id": 1, "unsafe id": 6, "no picture": 1, "unreadable picture": 1, "unreadable row": 2}
+    assert report.dropped == {
+        "repeated id": 1,
+        "empty id": 1,
+        "unsafe id": 6,
+        "no picture": 1,
+        "unreadable picture": 1,
+        "unreadable row": 2,
+    }
     dropped = json.loads((shop.out / "dropped.json").read_text())["shirts"]
     assert [entry["id"] for entry in dropped[2:8]] == unsafe
     assert dropped[-1] == {"line": 53, "id": "", "reason": "unreadable row: expected 6 fields, found 2"}
@@ -483,9 +554,14 @@ def test_a_csv_in_another_encoding_is_told(shop):
     shop.refused("not UTF-8")
 
 
-@pytest.mark.parametrize("column", [{"id": "asin"}, {"title": "asin"}, {"attributes": ["asin"]}, {"group": "asin"}, {"where": "asin=1"}])
+@pytest.mark.parametrize(
+    "column",
+    [{"id": "asin"}, {"title": "asin"}, {"attributes": ["asin"]}, {"group": "asin"}, {"where": "asin=1"}],
+)
 def test_a_missing_column_is_told_with_those_that_there_are(shop, column):
-    shop.write([row(number) for number in range(40)]).refused("no column 'asin': found kind, sku, name, colour, use, style_code", **column)
+    shop.write([row(number) for number in range(40)]).refused(
+        "no column 'asin': found kind, sku, name, colour, use, style_code", **column
+    )
 
 
 def test_an_empty_csv_is_told(shop):
@@ -509,7 +585,9 @@ def test_a_csv_with_a_header_only_is_told(shop):
 
 
 def test_no_row_with_a_picture_is_told(shop):
-    shop.write([row(number) for number in range(40)], pictures=False).refused("no row has a picture: expected .*img/<sku>.jpg")
+    shop.write([row(number) for number in range(40)], pictures=False).refused(
+        "no row has a picture: expected .*img/<sku>.jpg"
+    )
 
 
 def test_fewer_than_ten_products_are_told(shop):
@@ -517,7 +595,9 @@ def test_fewer_than_ten_products_are_told(shop):
 
 
 def test_a_split_too_small_for_a_pair_is_told(shop):
-    shop.write([row(number, style_code="one") for number in range(40)]).refused("at least 2 products in the .* split, found 0", group="style_code")
+    shop.write([row(number, style_code="one") for number in range(40)]).refused(
+        "at least 2 products in the .* split, found 0", group="style_code"
+    )
 
 
 @pytest.mark.parametrize("where", ["kind", "=shirt", "", " = "])

@@ -58,7 +58,11 @@ def test_vectors_do_not_depend_on_who_else_is_asked_for(tmp_path):
     np.testing.assert_allclose(one[0], other[-1], atol=1e-6)
 
 
-@pytest.mark.parametrize("titles", [{}, {"P0": "one title"}, {name: "dress" for name in TITLES}], ids=["none", "one", "all the same"])
+@pytest.mark.parametrize(
+    "titles",
+    [{}, {"P0": "one title"}, {name: "dress" for name in TITLES}],
+    ids=["none", "one", "all the same"],
+)
 def test_a_catalog_of_too_few_words_is_told(tmp_path, titles):
     with pytest.raises(UserError, match="title"):
         metadata_vectors(catalog(tmp_path, titles), ["P0"], 4)

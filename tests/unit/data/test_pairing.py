@@ -19,21 +19,32 @@ def few_words(count=60):
 def like_real_ones(count=150):
     """Titles of a few frequent and many rare words, some of them equal, and some without a word."""
     rng = np.random.default_rng(1)
-    drawn = [" ".join(f"w{int(word)}" for word in rng.zipf(1.3, rng.integers(0, 9)) if word < 10**6) for _ in range(count)]
+    drawn = [
+        " ".join(f"w{int(word)}" for word in rng.zipf(1.3, rng.integers(0, 9)) if word < 10**6)
+        for _ in range(count)
+    ]
     return [drawn[rng.integers(count)] if rng.random() < 0.1 else title for title in drawn]
 
 
 @cache
 def naive_references(titles, per_target):
-    """By exact arithmetic over each two titles: the largest sums of the target's weights over shared words, ties by position."""
+    """By exact arithmetic over each two titles: the largest sums of the target's weights over shared words,
+    ties by position.
+    """
     split = [title.split() for title in titles]
     titles_with = {word: sum(word in words for words in split) for words in split for word in words}
     idf = {word: math.log((1 + len(titles)) / (1 + count)) + 1 for word, count in titles_with.items()}
     references = np.full((len(titles), per_target), -1)
     for target, own in enumerate(split):
         weight = {word: Fraction(round(own.count(word) * idf[word] * 2**20), 2**20) for word in own}
-        sums = {other: sum(weight[word] for word in weight.keys() & set(words)) for other, words in enumerate(split) if other != target}
-        best = sorted((other for other in sums if sums[other] > 0), key=lambda other: (-sums[other], other))[:per_target]
+        sums = {
+            other: sum(weight[word] for word in weight.keys() & set(words))
+            for other, words in enumerate(split)
+            if other != target
+        }
+        best = sorted((other for other in sums if sums[other] > 0), key=lambda other: (-sums[other], other))[
+            :per_target
+        ]
         references[target, : len(best)] = best
     return references
 
@@ -43,7 +54,9 @@ def naive_references(titles, per_target):
 @pytest.mark.parametrize("shares", [(1.0,), (0.01, 0.05, 0.2, 1.0), pairing._FREQUENT])
 def test_references_are_those_of_comparing_each_two_titles(monkeypatch, titles, per_target, shares):
     monkeypatch.setattr(pairing, "_FREQUENT", shares)
-    np.testing.assert_array_equal(reference_pairs(titles(), per_target), naive_references(tuple(titles()), per_target))
+    np.testing.assert_array_equal(
+        reference_pairs(titles(), per_target), naive_references(tuple(titles()), per_target)
+    )
 
 
 @pytest.mark.parametrize("block", [1, 500])
@@ -68,7 +81,12 @@ def test_of_equal_ones_the_earlier_is_taken():
 
 
 def test_who_shares_no_word_has_no_reference():
-    assert reference_pairs(["red dress", "dress", "blue", ""], per_target=2).tolist() == [[1, -1], [0, -1], [-1, -1], [-1, -1]]
+    assert reference_pairs(["red dress", "dress", "blue", ""], per_target=2).tolist() == [
+        [1, -1],
+        [0, -1],
+        [-1, -1],
+        [-1, -1],
+    ]
 
 
 def test_titles_without_any_word_have_no_references():

@@ -6,11 +6,18 @@ import pytest
 from fashioniq.data.rankings import read_rankings, read_vectors
 from fashioniq.files import UserError
 
-GOOD = {"queries": np.array(["q1", "q2"]), "query_vectors": np.eye(2), "ids": np.array(["a", "b", "c"]), "vectors": np.ones((3, 2))}
+GOOD = {
+    "queries": np.array(["q1", "q2"]),
+    "query_vectors": np.eye(2),
+    "ids": np.array(["a", "b", "c"]),
+    "vectors": np.ones((3, 2)),
+}
 
 
 def test_a_run_file_is_sorted_by_score_then_by_rank(tmp_path):
-    (tmp_path / "run.trec").write_text("q1 Q0 a 1 0.5 me\nq2 Q0 a 1 1 me\n\nq1 Q0 b 3 2.5 me\nq1 Q0 c 2 2.5 me\n")
+    (tmp_path / "run.trec").write_text(
+        "q1 Q0 a 1 0.5 me\nq2 Q0 a 1 1 me\n\nq1 Q0 b 3 2.5 me\nq1 Q0 c 2 2.5 me\n"
+    )
     assert read_rankings(tmp_path / "run.trec") == {"q1": ["c", "b", "a"], "q2": ["a"]}
 
 
@@ -35,7 +42,11 @@ def test_a_malformed_file_is_told(name, text, told, tmp_path):
     (tmp_path / name).write_text(text)
     with pytest.raises(UserError) as caught:
         read_rankings(tmp_path / name)
-    assert told in str(caught.value) and str(tmp_path / name) in str(caught.value) and "\n" not in str(caught.value)
+    assert (
+        told in str(caught.value)
+        and str(tmp_path / name) in str(caught.value)
+        and "\n" not in str(caught.value)
+    )
 
 
 @pytest.mark.parametrize("name", ["none.trec", "none.json", "none.npz"])
@@ -47,7 +58,10 @@ def test_a_missing_file_is_told(name, tmp_path):
 def test_vectors_come_with_their_names(tmp_path):
     np.savez(tmp_path / "v.npz", **GOOD)
     given = read_vectors(tmp_path / "v.npz")
-    assert (given.queries, given.ids) == (["q1", "q2"], ["a", "b", "c"]) and given.query_vectors_QD.dtype == np.float32
+    assert (given.queries, given.ids) == (
+        ["q1", "q2"],
+        ["a", "b", "c"],
+    ) and given.query_vectors_QD.dtype == np.float32
 
 
 @pytest.mark.parametrize(
@@ -62,7 +76,9 @@ def test_vectors_come_with_their_names(tmp_path):
     ],
 )
 def test_malformed_vectors_are_told(change, told, tmp_path):
-    np.savez(tmp_path / "v.npz", **{name: rows for name, rows in {**GOOD, **change}.items() if rows is not None})
+    np.savez(
+        tmp_path / "v.npz", **{name: rows for name, rows in {**GOOD, **change}.items() if rows is not None}
+    )
     with pytest.raises(UserError, match=told):
         read_vectors(tmp_path / "v.npz")
 

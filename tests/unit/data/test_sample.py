@@ -22,7 +22,14 @@ COMPARING = re.compile(
     r"wider|barer|dressier|shinier|lacier)\b"
 )
 NEGATING = re.compile(r"\b(no|not)\b")
-SLEEVES = {"strapless": 0, "spaghetti straps": 0, "sleeveless": 0, "short sleeve": 1, "three quarter sleeve": 2, "long sleeve": 3}
+SLEEVES = {
+    "strapless": 0,
+    "spaghetti straps": 0,
+    "sleeveless": 0,
+    "short sleeve": 1,
+    "three quarter sleeve": 2,
+    "long sleeve": 3,
+}
 LENGTHS = {"mini": 0, "knee length": 1, "maxi": 2, "cropped": 0, "regular": 1, "long": 2}
 MEANS = {  # what a caption says: a label that the target then has
     "striped|stripes": "striped", "plaid|checked|checks": "plaid", "floral|flowers": "floral", "dots|dotted": "polka dot",
@@ -43,7 +50,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def files_of(root: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+    return {
+        str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()
+    }
 
 
 def drawn_pairs(category: str, number: int = 400):
@@ -52,12 +61,20 @@ def drawn_pairs(category: str, number: int = 400):
         rng = random.Random(seed)
         target, candidate = random_garment(category, rng), random_garment(category, rng)
         if seed % 2:
-            candidate = replace(candidate, colour=target.colour, second=target.second, pattern=target.pattern, sleeves=target.sleeves)
+            candidate = replace(
+                candidate,
+                colour=target.colour,
+                second=target.second,
+                pattern=target.pattern,
+                sleeves=target.sleeves,
+            )
         yield target, candidate, two_captions(target, candidate, rng)
 
 
 def positive_part(caption: str) -> str:
-    """What a caption says of the target itself: without negations and without what the candidate had or is measured by."""
+    """What a caption says of the target itself: without negations and without what the candidate had or is
+    measured by.
+    """
     caption = re.sub(r" (instead of|than) .*", "", caption)
     return re.sub(r"\b(no|not|more|less) (as )?[\w-]+( \w+)?", "", caption)
 
@@ -79,7 +96,12 @@ def test_layout_is_read_by_catalog(root: Path, category: str) -> None:
 
 def test_catalog_json_tells_how_the_sample_was_made(root: Path) -> None:
     about = json.loads((root / "catalog.json").read_text())
-    assert (about["made_by"], about["seed"], about["products"], about["size"]) == ("fashioniq draw-sample", 3, 40, 96)
+    assert (about["made_by"], about["seed"], about["products"], about["size"]) == (
+        "fashioniq draw-sample",
+        3,
+        40,
+        96,
+    )
 
 
 def test_test_captions_have_no_target(root: Path) -> None:
@@ -118,7 +140,9 @@ def test_every_picture_opens_and_shows_a_garment_on_a_light_ground(root: Path) -
         for path in Catalog(root, category).images.values():
             with Image.open(path) as picture:
                 assert picture.size == (96, 96) and picture.mode == "RGB"
-                assert all(min(picture.getpixel(corner)) > 210 for corner in ((1, 1), (94, 1), (1, 94), (94, 94)))
+                assert all(
+                    min(picture.getpixel(corner)) > 210 for corner in ((1, 1), (94, 1), (1, 94), (94, 94))
+                )
                 assert len(picture.getcolors(96 * 96)) > 20
 
 
@@ -126,7 +150,9 @@ def test_picture_keeps_its_drawing_at_another_size() -> None:
     garment = random_garment("dresses", random.Random(1))
     small, large = (draw_garment(garment, size, random.Random(2)) for size in (96, 192))
     shrunk = large.resize((96, 96), Image.Resampling.BOX)
-    apart = sum(abs(one - two) for one, two in zip(small.tobytes(), shrunk.tobytes(), strict=True)) / len(small.tobytes())
+    apart = sum(abs(one - two) for one, two in zip(small.tobytes(), shrunk.tobytes(), strict=True)) / len(
+        small.tobytes()
+    )
     assert large.size == (192, 192) and apart < 6
 
 
@@ -149,7 +175,9 @@ def test_every_part_of_a_garment_is_seen(part: str) -> None:
 
 @pytest.mark.parametrize("category", CATEGORIES)
 def test_nearly_all_products_differ(category: str) -> None:
-    drawn = [labels_of(random_garment(category, random.Random(f"0 {category} {number}"))) for number in range(1200)]
+    drawn = [
+        labels_of(random_garment(category, random.Random(f"0 {category} {number}"))) for number in range(1200)
+    ]
     assert len({json.dumps(words) for words in drawn}) > 1150
 
 
@@ -158,7 +186,19 @@ def test_labels_have_the_words_of_titles(root: Path) -> None:
         catalog = Catalog(root, category)
         for name, title in catalog.titles.items():
             said = {word.lower() for lists in catalog.labels[name] for word in lists}
-            for word in ("Striped", "Plaid", "Floral", "Polka Dot", "V-Neck", "Maxi", "Mini", "Cropped", "Satin", "Linen", "Sleeveless"):
+            for word in (
+                "Striped",
+                "Plaid",
+                "Floral",
+                "Polka Dot",
+                "V-Neck",
+                "Maxi",
+                "Mini",
+                "Cropped",
+                "Satin",
+                "Linen",
+                "Sleeveless",
+            ):
                 assert word not in title or word.lower() in said, title
             assert any(word.endswith(colour) or word == "navy blue" for word in said for colour in COLOURS)
 
@@ -187,7 +227,8 @@ def test_comparisons_are_true_of_the_pair(category: str) -> None:
     tried = 0
     for target, candidate, captions in drawn_pairs(category):
         (sleeves, length), (sleeves_before, length_before) = (
-            (SLEEVES[words[4][0]], LENGTHS[words[3][0]]) for words in (labels_of(target), labels_of(candidate))
+            (SLEEVES[words[4][0]], LENGTHS[words[3][0]])
+            for words in (labels_of(target), labels_of(candidate))
         )
         for caption in captions:
             checks = {
@@ -202,7 +243,9 @@ def test_comparisons_are_true_of_the_pair(category: str) -> None:
 
 
 def test_captions_are_short_lower_case_and_never_empty() -> None:
-    captions = [caption for category in CATEGORIES for _, _, both in drawn_pairs(category) for caption in both]
+    captions = [
+        caption for category in CATEGORIES for _, _, both in drawn_pairs(category) for caption in both
+    ]
     lengths = [len(caption.split()) for caption in captions]
     assert all(caption == caption.lower() == " ".join(caption.split()) for caption in captions)
     assert min(lengths) >= 1 and max(lengths) <= 12
@@ -211,7 +254,9 @@ def test_captions_are_short_lower_case_and_never_empty() -> None:
 
 
 def test_shares_of_the_forms_are_near_those_of_fashion_iq() -> None:
-    captions = [caption for category in CATEGORIES for _, _, both in drawn_pairs(category) for caption in both]
+    captions = [
+        caption for category in CATEGORIES for _, _, both in drawn_pairs(category) for caption in both
+    ]
 
     def share(pattern: re.Pattern[str]) -> float:
         return sum(bool(pattern.search(caption)) for caption in captions) / len(captions)

@@ -1,4 +1,6 @@
-"""Question dialogs of the drawn sample: ten topics each, answers that are true, files that follow from the seed."""
+"""Question dialogs of the drawn sample: ten topics each, answers that are true, files that follow from the
+seed.
+"""
 
 import random
 import re
@@ -27,7 +29,9 @@ TRUE_IF = {  # what is said, and the garment that it is true of
     r"\bletters$": lambda garment: garment.motif == "lettering",
     r"\? (satin|linen|denim)$": lambda garment: garment.fabric in ("satin", "linen", "denim"),
 }
-ABOUT = {name: name for name in ("ruffles", "pockets", "trim", "bell sleeves")} | {f"a {name}": name for name in ("belt", "bow", "pocket")}
+ABOUT = {name: name for name in ("ruffles", "pockets", "trim", "bell sleeves")} | {
+    f"a {name}": name for name in ("belt", "bow", "pocket")
+}
 
 
 def drawn(category, number=300):
@@ -56,7 +60,11 @@ def test_details_are_confirmed_where_they_are_there_and_denied_where_not(categor
         for question, answer in map(split_round, rounds[1:]):
             for asked in (name for thing, name in ABOUT.items() if question.endswith(f" {thing}?")):
                 there = asked in garment.details
-                assert answer.split(",")[0].split()[0] == ("yes" if there else "no"), (question, answer, garment)
+                assert answer.split(",")[0].split()[0] == ("yes" if there else "no"), (
+                    question,
+                    answer,
+                    garment,
+                )
                 answers[there] += 1
     assert min(answers.values()) > 20
 
@@ -66,10 +74,18 @@ def test_a_dialog_is_a_caption_and_ten_questions_on_ten_topics_that_it_does_not_
     for garment, (caption, *rounds) in drawn(category):
         assert re.fullmatch(r"an? \w+ that (is|has) [\w' -]+", caption)
         questions = [split_round(text)[0] for text in rounds]
-        topics = [name for question in questions for name, topic in topics_of(garment).items() if question in topic.questions]
+        topics = [
+            name
+            for question in questions
+            for name, topic in topics_of(garment).items()
+            if question in topic.questions
+        ]
         assert len(rounds) == 10 == len(set(topics)) and len(topics) == 10
         colours = [text for text in rounds if "color is" in text or "main color" in text]
-        assert not (colours and split_round(colours[0])[1] in caption.removesuffix("s").split(" that is ")[-1].split(" and ")), (caption, colours)
+        assert not (
+            colours
+            and split_round(colours[0])[1] in caption.removesuffix("s").split(" that is ")[-1].split(" and ")
+        ), (caption, colours)
 
 
 def test_questions_come_in_another_order_in_every_dialog():
@@ -81,6 +97,8 @@ def test_the_files_hold_a_dialog_of_every_product_and_a_larger_sample_the_same_o
     for products in (30, 40):
         draw_sample(tmp_path / str(products), products=products, seed=5, categories=["tops"])
     for split in ("train", "val", "test"):
-        small, large = (read_dialogues(tmp_path / size / "dialogues" / f"toptee.{split}.json") for size in ("30", "40"))
+        small, large = (
+            read_dialogues(tmp_path / size / "dialogues" / f"toptee.{split}.json") for size in ("30", "40")
+        )
         assert [dialogue.image for dialogue in large] == Catalog(tmp_path / "40", "tops").ids(split)
         assert large[: len(small)] == small and not any(dialogue.alone for dialogue in large)

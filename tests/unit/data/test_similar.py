@@ -18,12 +18,19 @@ def look(tmp_path, image, **options):
 
 
 def plain_looks(hashes, colours):
-    return [Look(np.uint64(bits), np.full(192, colour, dtype=np.uint8)) for bits, colour in zip(hashes, colours, strict=True)]
+    return [
+        Look(np.uint64(bits), np.full(192, colour, dtype=np.uint8))
+        for bits, colour in zip(hashes, colours, strict=True)
+    ]
 
 
 def test_a_copy_is_found_when_it_was_resized_and_compressed_again(tmp_path):
     one = [photo(1), photo(1).resize((112, 112)), photo(1).resize((300, 340))]
-    looks = [look(tmp_path, photo(2)), *(look(tmp_path, image, quality=50) for image in one), look(tmp_path, photo(3))]
+    looks = [
+        look(tmp_path, photo(2)),
+        *(look(tmp_path, image, quality=50) for image in one),
+        look(tmp_path, photo(3)),
+    ]
     assert copies(looks) == [[1, 2, 3]]
 
 
@@ -32,7 +39,9 @@ def test_the_same_cut_in_another_colour_is_no_copy(tmp_path):
     red.paste((180, 30, 30), (30, 20, 70, 80))
     blue.paste((30, 30, 180), (30, 20, 70, 80))
     looks = [look(tmp_path, red), look(tmp_path, blue)]
-    assert np.bitwise_count(looks[0].hash ^ looks[1].hash) <= similar.MOST_BITS  # the hash alone would take them for one
+    assert (
+        np.bitwise_count(looks[0].hash ^ looks[1].hash) <= similar.MOST_BITS
+    )  # the hash alone would take them for one
     assert copies(looks) == []
 
 
@@ -42,7 +51,9 @@ def test_another_cut_in_the_same_colours_is_no_copy():
 
 
 def test_a_copy_of_a_copy_is_of_the_group():
-    assert copies(plain_looks([0b11111111, 0b0, 0b1111, 0b11111 << 50], [7, 7, 7, 7])) == [[0, 1, 2]]  # 2 is near both others
+    assert copies(plain_looks([0b11111111, 0b0, 0b1111, 0b11111 << 50], [7, 7, 7, 7])) == [
+        [0, 1, 2]
+    ]  # 2 is near both others
 
 
 def test_groups_do_not_depend_on_the_order():
@@ -50,7 +61,11 @@ def test_groups_do_not_depend_on_the_order():
     looks = plain_looks(random.integers(0, 256, 200, dtype=np.uint64), random.integers(0, 200, 200))
     order = random.permutation(len(looks))
     again = copies([looks[place] for place in order])
-    assert {frozenset(order[group].tolist()) for group in again} == {frozenset(group) for group in copies(looks)} != set()
+    assert (
+        {frozenset(order[group].tolist()) for group in again}
+        == {frozenset(group) for group in copies(looks)}
+        != set()
+    )
 
 
 def test_grouping_equals_comparing_every_pair():

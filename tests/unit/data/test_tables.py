@@ -45,7 +45,9 @@ def refused(match, path, *needed):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name, delimiter", [("a.csv", ","), ("a.csv", ";"), ("a.csv", "\t"), ("a.tsv", "\t"), ("A.CSV", ",")])
+@pytest.mark.parametrize(
+    "name, delimiter", [("a.csv", ","), ("a.csv", ";"), ("a.csv", "\t"), ("a.tsv", "\t"), ("A.CSV", ",")]
+)
 def test_fields_are_apart_by_the_delimiter_that_gives_the_columns(table, name, delimiter):
     lines = [["id", "name", "price"], ["1", '"red; or, so"', "2,5" if delimiter == ";" else "2.5"]]
     path = table(name, "\ufeff" + "\n".join(delimiter.join(line) for line in lines))
@@ -57,18 +59,40 @@ def test_a_missing_column_is_told_with_the_columns_of_the_likeliest_delimiter(ta
 
 
 def test_the_same_products_are_read_of_every_kind_of_table(table, parquet):
-    rows = [{"id": 7, "name": "ä shirt", "price": 2.5, "on": True}, {"id": 8, "name": None, "price": 3.0, "on": False}]
+    rows = [
+        {"id": 7, "name": "ä shirt", "price": 2.5, "on": True},
+        {"id": 8, "name": None, "price": 3.0, "on": False},
+    ]
     expected = [("7", "ä shirt", "2.5", "true"), ("8", "", "3", "false")]
     lines = table("a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    assert values(table("a.csv", "id,name,price,on\n7, ä shirt ,2.5,true\n8,,3,false\n"), "id", "name", "price", "on") == expected
+    assert (
+        values(
+            table("a.csv", "id,name,price,on\n7, ä shirt ,2.5,true\n8,,3,false\n"),
+            "id",
+            "name",
+            "price",
+            "on",
+        )
+        == expected
+    )
     assert values(lines, "id", "name", "price", "on") == expected
-    assert values(parquet(**{key: [row[key] for row in rows] for key in rows[0]}), "id", "name", "price", "on") == expected
+    assert (
+        values(parquet(**{key: [row[key] for row in rows] for key in rows[0]}), "id", "name", "price", "on")
+        == expected
+    )
 
 
 def test_columns_that_are_wanted_are_read_where_they_are(table, parquet):
-    assert values(table("a.csv", "id,summary\n1,x\n"), "id", wanted=("summary", "description")) == [("1", "x")]
-    assert values(table("a.jsonl", '{"id": 1, "summary": "x"}\n{"id": 2}\n'), "id", wanted=("summary",)) == [("1", "x"), ("2",)]
-    assert values(parquet(id=["1"], summary=[["a", "list"]], description=["y"]), "id", wanted=("summary", "description")) == [("1", "y")]
+    assert values(table("a.csv", "id,summary\n1,x\n"), "id", wanted=("summary", "description")) == [
+        ("1", "x")
+    ]
+    assert values(table("a.jsonl", '{"id": 1, "summary": "x"}\n{"id": 2}\n'), "id", wanted=("summary",)) == [
+        ("1", "x"),
+        ("2",),
+    ]
+    assert values(
+        parquet(id=["1"], summary=[["a", "list"]], description=["y"]), "id", wanted=("summary", "description")
+    ) == [("1", "y")]
 
 
 def test_unreadable_rows_of_a_csv_are_told_by_the_line_where_they_begin(table):
@@ -82,11 +106,23 @@ def test_unreadable_rows_of_a_csv_are_told_by_the_line_where_they_begin(table):
 
 
 def test_malformed_json_lines_are_told_by_their_numbers(table):
-    lines = [b'{"id": 1}', b'{"id": ', b"", b"[1]", b'{"id": [1]}', b'{"id": "\xff"}', b'{"id": "\\ud800"}', b"[" * 100_000, b'{"id": 9, "x": {}}']
+    lines = [
+        b'{"id": 1}',
+        b'{"id": ',
+        b"",
+        b"[1]",
+        b'{"id": [1]}',
+        b'{"id": "\xff"}',
+        b'{"id": "\\ud800"}',
+        b"[" * 100_000,
+        b'{"id": 9, "x": {}}',
+    ]
     path = table("a.ndjson", b"\n".join(lines))
     assert values(path, "id") == [("1",), ("9",)]
     told = reasons(path, "id")
-    assert list(told) == [2, 4, 5, 6, 7, 8] and all(reason.startswith("unreadable row: ") for reason in told.values())
+    assert list(told) == [2, 4, 5, 6, 7, 8] and all(
+        reason.startswith("unreadable row: ") for reason in told.values()
+    )
     assert told[5] == "unreadable row: 'id' holds a list"
 
 
@@ -108,7 +144,9 @@ def test_rows_of_parquet_are_counted_across_row_groups(parquet):
 @pytest.mark.parametrize("nested", [[["red"], []], [{"a": 1}, {"a": 2}]])
 def test_a_nested_column_of_parquet_is_refused_only_where_it_is_needed(parquet, nested):
     path = parquet(id=["1", "2"], colours=nested)
-    refused("expected text, numbers or dates in the column 'colours', found (list|struct)", path, "id", "colours")
+    refused(
+        "expected text, numbers or dates in the column 'colours', found (list|struct)", path, "id", "colours"
+    )
     assert values(path, "id") == [("1",), ("2",)]
 
 
@@ -129,7 +167,13 @@ def test_a_column_that_is_there_twice_is_refused(table):
     refused("has the column 'name' 2 times", table("a.csv", "id,name,name\n1,x,y\n"), "id", "name")
 
 
-@pytest.mark.parametrize("name, told", [("none.csv", "there is no file"), ("a.xlsx", r"expected a table with the suffix \.csv, \.tsv, \.parquet")])
+@pytest.mark.parametrize(
+    "name, told",
+    [
+        ("none.csv", "there is no file"),
+        ("a.xlsx", r"expected a table with the suffix \.csv, \.tsv, \.parquet"),
+    ],
+)
 def test_a_table_that_is_not_there_or_of_another_kind_is_refused(table, name, told):
     table("a.xlsx", "id\n1\n")
     refused(told, table("a.xlsx", "").parent / name, "id")

@@ -12,7 +12,9 @@ def catalog(tmp_path):
     for folder in ("image_splits", "titles"):
         (tmp_path / folder).mkdir()
     (tmp_path / "image_splits/split.dress.train.json").write_text('["b", "a", "c"]')
-    (tmp_path / "titles/dress.train.json").write_text(json.dumps({"a": {"title": "A"}, "b": {"title": "B"}, "z": {"title": "Z"}}))
+    (tmp_path / "titles/dress.train.json").write_text(
+        json.dumps({"a": {"title": "A"}, "b": {"title": "B"}, "z": {"title": "Z"}})
+    )
     return Catalog(tmp_path, "dresses")
 
 
@@ -30,7 +32,10 @@ def test_a_missing_file_or_a_row_that_is_none_is_told(catalog):
 
 
 def test_any_of_the_texts_may_be_missing():
-    assert text_of({"title": "Red dress", "summary": None, "description": ["Long.", "Of lace."]}) == "Red dress | Long. | Of lace."
+    assert (
+        text_of({"title": "Red dress", "summary": None, "description": ["Long.", "Of lace."]})
+        == "Red dress | Long. | Of lace."
+    )
     assert text_of({"description": "Of lace."}) == "Of lace."
     assert text_of({"title": 7, "summary": {"no": "text"}}) == ""
 

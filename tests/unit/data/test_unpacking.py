@@ -38,15 +38,30 @@ def refused(match, path, folder, most=1e6):
 
 def test_pictures_are_unpacked_in_their_folders_and_nothing_else_is(tmp_path, folder):
     pictures = [("1.jpg", b"one"), ("./red/2.PNG", b"two"), ("red/deep/3.webp", b"3" * 3_000_000)]
-    others = [("notes.txt", b"x"), ("red/._2.png", b"x"), ("__MACOSX/1.jpg", b"x"), (".git/1.jpg", b"x"), ("4.svg", b"x")]
+    others = [
+        ("notes.txt", b"x"),
+        ("red/._2.png", b"x"),
+        ("__MACOSX/1.jpg", b"x"),
+        (".git/1.jpg", b"x"),
+        ("4.svg", b"x"),
+    ]
     assert unpack(pack(tmp_path / "a.zip", pictures + others), folder, 1e7) == {}
     assert files(folder) == {"1.jpg": b"one", "red/2.PNG": b"two", "red/deep/3.webp": b"3" * 3_000_000}
 
 
 def test_no_member_leaves_the_folder(tmp_path, folder):
-    skipped = unpack(pack(tmp_path / "a.zip", [*((name, b"x") for name in OUTSIDE), ("C:\\out.jpg", b"x"), ("1.jpg", b"one")]), folder, 1e6)
+    skipped = unpack(
+        pack(
+            tmp_path / "a.zip",
+            [*((name, b"x") for name in OUTSIDE), ("C:\\out.jpg", b"x"), ("1.jpg", b"one")],
+        ),
+        folder,
+        1e6,
+    )
     assert files(folder.parent) == {"into/1.jpg": b"one"}
-    assert [skipped[name] for name in OUTSIDE] == ["its path leaves the folder"] * len(OUTSIDE) and len(skipped) == len(OUTSIDE) + 1
+    assert [skipped[name] for name in OUTSIDE] == ["its path leaves the folder"] * len(OUTSIDE) and len(
+        skipped
+    ) == len(OUTSIDE) + 1
 
 
 def test_links_of_a_zip_are_skipped(tmp_path, folder):
@@ -60,14 +75,22 @@ def test_links_of_a_zip_are_skipped(tmp_path, folder):
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_of_members_of_one_name_the_first_is_taken(tmp_path, folder):
-    members = [("1.jpg", b"one"), ("1.jpg", b"two"), ("1.jpg/2.jpg", b"in a file"), ("3.jpg/4.jpg", b"four"), ("3.jpg", b"is a folder")]
+    members = [
+        ("1.jpg", b"one"),
+        ("1.jpg", b"two"),
+        ("1.jpg/2.jpg", b"in a file"),
+        ("3.jpg/4.jpg", b"four"),
+        ("3.jpg", b"is a folder"),
+    ]
     assert set(unpack(pack(tmp_path / "a.zip", members), folder, 1e6)) == {"1.jpg", "1.jpg/2.jpg", "3.jpg"}
     assert files(folder) == {"1.jpg": b"one", "3.jpg/4.jpg": b"four"}
 
 
 def test_names_that_no_file_can_have_are_skipped(tmp_path, folder):
     names = ["a\x01.jpg", "a" * 300 + ".jpg", 'a"b.jpg', "a/" * 1500 + "b.jpg"]
-    assert set(unpack(pack(tmp_path / "a.zip", [(name, b"x") for name in names]), folder, 1e6)) == {name[:200] for name in names}
+    assert set(unpack(pack(tmp_path / "a.zip", [(name, b"x") for name in names]), folder, 1e6)) == {
+        name[:200] for name in names
+    }
     assert files(folder) == {}
 
 
@@ -81,7 +104,9 @@ def test_more_than_the_limit_is_not_unpacked(tmp_path, folder):
 def test_a_zip_that_claims_little_and_holds_much_is_refused(tmp_path, folder):
     path = pack(tmp_path / "a.zip", [("1.jpg", bytes(30_000_000))])
     content = path.read_bytes()
-    assert content.count((30_000_000).to_bytes(4, "little")) == 2  # in front of the member, and in the directory
+    assert (
+        content.count((30_000_000).to_bytes(4, "little")) == 2
+    )  # in front of the member, and in the directory
     path.write_bytes(content.replace((30_000_000).to_bytes(4, "little"), (10).to_bytes(4, "little")))
     refused("is damaged", path, folder)
     assert sum(map(len, files(folder).values())) <= 10
@@ -89,13 +114,19 @@ def test_a_zip_that_claims_little_and_holds_much_is_refused(tmp_path, folder):
 
 def test_more_members_than_the_limit_are_refused(tmp_path, folder, monkeypatch):
     monkeypatch.setattr(unpacking, "MOST_MEMBERS", 3)
-    refused("more than 3 members", pack(tmp_path / "a.zip", [(f"{number}.txt", b"") for number in range(4)]), folder)
+    refused(
+        "more than 3 members",
+        pack(tmp_path / "a.zip", [(f"{number}.txt", b"") for number in range(4)]),
+        folder,
+    )
 
 
 def test_an_archive_cut_short_anywhere_is_refused(tmp_path, folder):
     path = pack(tmp_path / "a.zip", [(f"{number}.jpg", bytes(range(256)) * 2) for number in range(20)])
     content = path.read_bytes()
-    for number, size in enumerate([0, 1, len(content) // 3, len(content) // 2, 10 * 1024, len(content) - 30, len(content) - 1]):
+    for number, size in enumerate(
+        [0, 1, len(content) // 3, len(content) // 2, 10 * 1024, len(content) - 30, len(content) - 1]
+    ):
         path.write_bytes(content[: min(size, len(content) - 1)])
         (folder / str(number)).mkdir()
         refused("is damaged", path, folder / str(number))
@@ -145,6 +176,8 @@ def test_a_full_disk_is_told_as_such(tmp_path, folder, monkeypatch):
     refused("no space left", pack(tmp_path / "a.zip", [("1.jpg", b"x")]), folder)
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", ".x", "a/b", "a\\b", "a:b", "a\n", "\udcff", "é" * 101, "__MACOSX"])
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", ".x", "a/b", "a\\b", "a:b", "a\n", "\udcff", "é" * 101, "__MACOSX"]
+)
 def test_unsafe_names(name):
     assert not is_safe(name) and is_safe("é 1-2_3.jpg")

@@ -70,7 +70,14 @@ def test_without_a_list_of_garments_our_own_are_found(tmp_path):
 
 
 def test_a_csv_brings_words_synonyms_and_types(own):
-    assert find_attributes("Marine tees with DAISIES", own) == [["t-shirt"], ["navy blue", "daisy"], [], [], [], []]
+    assert find_attributes("Marine tees with DAISIES", own) == [
+        ["t-shirt"],
+        ["navy blue", "daisy"],
+        [],
+        [],
+        [],
+        [],
+    ]
     assert find_attributes("tee-shirt", own)[0] == ["t-shirt"]
 
 
@@ -81,12 +88,21 @@ def test_of_the_words_of_a_csv_the_longest_is_taken(own):
 
 def test_a_word_may_stand_in_two_lists(tmp_path):
     (tmp_path / "words.csv").write_text("word,type\njersey,garment\njersey,fabric\n")
-    assert find_attributes("jersey", read_vocabulary(tmp_path / "words.csv")) == [["jersey"], [], ["jersey"], [], [], []]
+    assert find_attributes("jersey", read_vocabulary(tmp_path / "words.csv")) == [
+        ["jersey"],
+        [],
+        ["jersey"],
+        [],
+        [],
+        [],
+    ]
 
 
 def test_forms_of_many_words_are_found(tmp_path):
     (tmp_path / "words.csv").write_text("word,type\nas light as a feather,style\n")
-    assert found("as light as a feather", read_vocabulary(tmp_path / "words.csv")) == {"as light as a feather"}
+    assert found("as light as a feather", read_vocabulary(tmp_path / "words.csv")) == {
+        "as light as a feather"
+    }
 
 
 @pytest.mark.parametrize(
@@ -97,7 +113,10 @@ def test_forms_of_many_words_are_found(tmp_path):
         ("word,type\n", "no word below its header"),
         ("word,type\nred,colour\nlace,cloth\n", "line 3: expected a type, one of garment, texture"),
         ("word,type\n--,colour\n", "line 2: expected a word"),
-        ("word,type,synonyms\nred,colour,scarlet\nruby,colour,Scarlet\n", "line 3: 'scarlet' already means 'red' in line 2"),
+        (
+            "word,type,synonyms\nred,colour,scarlet\nruby,colour,Scarlet\n",
+            "line 3: 'scarlet' already means 'red' in line 2",
+        ),
         ("word,type\nred,colour\nred,colour\n", "line 3: 'red' already means 'red' in line 2"),
         ("word,type\nred,colour,scarlet,more\n", "line 2: expected as many fields"),
         ("word,type\nred\n", "line 2: expected as many fields"),
@@ -114,7 +133,10 @@ def test_malformed_csv_is_told_with_its_line(tmp_path, text, told):
     ("text", "told"),
     [
         ("2\nattribute_name attribute_type\nprint 1\n", "expected 2 rows according to line 1, found 1"),
-        ("1\nattribute_name attribute_type\nprint 6\n", "line 3: expected a new word and its type from 1 to 5, found 'print 6'"),
+        (
+            "1\nattribute_name attribute_type\nprint 6\n",
+            "line 3: expected a new word and its type from 1 to 5, found 'print 6'",
+        ),
         ("1\nattribute_name attribute_type\n\nprint\n", "line 4: expected a new word and its type"),
     ],
 )
@@ -133,7 +155,14 @@ def test_a_file_that_is_missing_or_no_text_is_told(tmp_path):
 
 
 def test_colour_and_print_are_textures():
-    assert [type_number(name) for name in ("garment", "Colour", "color", "print", " style ", "size")] == [0, 1, 1, 1, 5, None]
+    assert [type_number(name) for name in ("garment", "Colour", "color", "print", " style ", "size")] == [
+        0,
+        1,
+        1,
+        1,
+        5,
+        None,
+    ]
 
 
 def test_the_released_words_are_read(shared):

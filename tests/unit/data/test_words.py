@@ -35,7 +35,11 @@ def test_special_ids_are_the_first():
 
 def test_texts_are_cut_and_padded_to_the_length():
     vocabulary = Vocabulary(["red", "blue"])
-    assert vocabulary.encode(["Red", "", "blue red odd blue red"], 4).tolist() == [[4, 0, 0, 0], [0, 0, 0, 0], [5, 4, UNKNOWN, 5]]
+    assert vocabulary.encode(["Red", "", "blue red odd blue red"], 4).tolist() == [
+        [4, 0, 0, 0],
+        [0, 0, 0, 0],
+        [5, 4, UNKNOWN, 5],
+    ]
 
 
 def test_texts_come_back_as_tokenised():
@@ -46,7 +50,11 @@ def test_texts_come_back_as_tokenised():
 
 def test_nothing_is_read_behind_the_first_end_or_padding():
     vocabulary = Vocabulary(["red", "blue"])
-    assert vocabulary.decode(torch.tensor([[START, 4, END, 5], [5, 4, PAD, 4], [END, 4, 4, 4]])) == ["red", "blue red", ""]
+    assert vocabulary.decode(torch.tensor([[START, 4, END, 5], [5, 4, PAD, 4], [END, 4, 4, 4]])) == [
+        "red",
+        "blue red",
+        "",
+    ]
 
 
 def test_a_word_is_translated_into_the_same_word_of_another_vocabulary():
@@ -56,20 +64,30 @@ def test_a_word_is_translated_into_the_same_word_of_another_vocabulary():
     assert hears.decode(translation[speaks.encode(["blue red", "red"], 3)]) == ["blue red", "red"]
 
 
-VECTORS = {"red": [1.0, 2.0, 3.0], "v-neck": [-1.0, 0.5, 2e-3], "three": [2.0, 0.0, 4.0], "quarter": [0.0, 2.0, 2.0], "other": [9.0, 9.0, 9.0]}
+VECTORS = {
+    "red": [1.0, 2.0, 3.0],
+    "v-neck": [-1.0, 0.5, 2e-3],
+    "three": [2.0, 0.0, 4.0],
+    "quarter": [0.0, 2.0, 2.0],
+    "other": [9.0, 9.0, 9.0],
+}
 
 
 def text_of(vectors, end=""):
     return "".join(f"{word} {' '.join(map(str, vector))}{end}\n" for word, vector in vectors.items())
 
 
-@pytest.mark.parametrize(("header", "end"), [("", ""), ("5 3\n", ""), ("5 3\n", " ")], ids=["GloVe", "gensim", "word2vec"])
+@pytest.mark.parametrize(
+    ("header", "end"), [("", ""), ("5 3\n", ""), ("5 3\n", " ")], ids=["GloVe", "gensim", "word2vec"]
+)
 def test_word_vectors_of_both_formats_are_put_in_the_rows_of_their_words(tmp_path, header, end):
     path = tmp_path / "vectors.txt"
     path.write_text(header + text_of(VECTORS, end))
     table, lacking = load_word_vectors(path, Vocabulary(["blue", "v-neck", "red"]))
     assert lacking == ["blue"] and table.dtype == torch.float32
-    np.testing.assert_allclose(table[[0, 1, 2, 3, 5, 6]], [[0] * 3] * 4 + [VECTORS["v-neck"], VECTORS["red"]], rtol=1e-6)
+    np.testing.assert_allclose(
+        table[[0, 1, 2, 3, 5, 6]], [[0] * 3] * 4 + [VECTORS["v-neck"], VECTORS["red"]], rtol=1e-6
+    )
 
 
 def test_the_binary_format_gives_the_same_table(tmp_path):
@@ -80,17 +98,23 @@ def test_the_binary_format_gives_the_same_table(tmp_path):
     vectors.save_word2vec_format(str(tmp_path / "vectors.bin"), binary=True)
     (tmp_path / "vectors.txt").write_text(text_of(VECTORS))
     vocabulary = Vocabulary(["blue", "v-neck", "red"])
-    (binary, lacking), (text, lacking_too) = (load_word_vectors(tmp_path / f"vectors.{suffix}", vocabulary) for suffix in ("bin", "txt"))
+    (binary, lacking), (text, lacking_too) = (
+        load_word_vectors(tmp_path / f"vectors.{suffix}", vocabulary) for suffix in ("bin", "txt")
+    )
     assert torch.equal(binary, text) and lacking == lacking_too
 
 
 def test_words_without_a_vector_are_the_mean_of_their_parts_or_else_random_and_all_different(tmp_path):
     (tmp_path / "vectors.txt").write_text(text_of(VECTORS))
-    table, lacking = load_word_vectors(tmp_path / "vectors.txt", Vocabulary(["three-quarter", "teal", "fuchsia", "red"]))
+    table, lacking = load_word_vectors(
+        tmp_path / "vectors.txt", Vocabulary(["three-quarter", "teal", "fuchsia", "red"])
+    )
     assert lacking == ["three-quarter", "teal", "fuchsia"]
     np.testing.assert_allclose(table[4], [1.0, 1.0, 3.0])
     assert (table[5] != table[6]).all() and table[5].any()
-    again, _ = load_word_vectors(tmp_path / "vectors.txt", Vocabulary(["three-quarter", "teal", "fuchsia", "red"]))
+    again, _ = load_word_vectors(
+        tmp_path / "vectors.txt", Vocabulary(["three-quarter", "teal", "fuchsia", "red"])
+    )
     assert torch.equal(table, again)
 
 

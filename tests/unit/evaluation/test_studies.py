@@ -15,15 +15,40 @@ from fashioniq.files import UserError
 
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS = {"ours": [50.0, 62.0, 74.0], "theirs": [40.0, 44.0, 42.0], "one seed": [70.0]}
-MACHINE = {"cpu": "a CPU", "cores": 2, "threads": 1, "gpu": None, "platform": "Linux x86_64", "python": "3.11", "torch": "2.13"}
+MACHINE = {
+    "cpu": "a CPU",
+    "cores": 2,
+    "threads": 1,
+    "gpu": None,
+    "platform": "Linux x86_64",
+    "python": "3.11",
+    "torch": "2.13",
+}
 
 
 def run_file(recall, cpu, **other):
-    made = {"commit": "0123456789" * 4, "machine": MACHINE, "seconds": {"wall": 9.0, "cpu": 5.0}, "date": "2026-11-22T04:00:00+00:00"}
+    made = {
+        "commit": "0123456789" * 4,
+        "machine": MACHINE,
+        "seconds": {"wall": 9.0, "cpu": 5.0},
+        "date": "2026-11-22T04:00:00+00:00",
+    }
     trained = {**made, "seconds": {"wall": 999.0, "cpu": cpu}, "peak_gb": {"process": 1.25, "gpu": None}}
     turns = [{"turn": turn, "R@10": recall / (3 - turn), "P": 90.0, "mean_rank": recall} for turn in (1, 2)]
-    facts = {"protocol": "Fashion IQ dialogs", "category": "dresses", "split": "test", "gallery": 240, "dialogs": 240, "coverage": 1.0}
-    return {**facts, "turns": turns, **other, "provenance": {**made, "peak_gb": {"process": 0.75, "gpu": None}, "retriever": trained}}
+    facts = {
+        "protocol": "Fashion IQ dialogs",
+        "category": "dresses",
+        "split": "test",
+        "gallery": 240,
+        "dialogs": 240,
+        "coverage": 1.0,
+    }
+    return {
+        **facts,
+        "turns": turns,
+        **other,
+        "provenance": {**made, "peak_gb": {"process": 0.75, "gpu": None}, "retriever": trained},
+    }
 
 
 @pytest.fixture
@@ -34,11 +59,26 @@ def study(tmp_path):
     for label, values in SEEDS.items():
         for seed, value in enumerate(values):
             (folder / f"{label}-{seed}.json").write_text(json.dumps(run_file(value, 60.0 * (seed + 1))))
-    table = {"name": "own", "title": "Own user", "reference": "theirs", "columns": ["P turn 1", "R@10 turn 2"]}
-    table["rows"] = {label: [f"{label}-{seed}.json" for seed in range(len(values))] for label, values in SEEDS.items()}
-    content = {"title": "Tiny", "question": "Which?", "commands": "make demo", "tables": [table], "prose": "Ours: [[own | ours | R@10 turn 2]]."}
+    table = {
+        "name": "own",
+        "title": "Own user",
+        "reference": "theirs",
+        "columns": ["P turn 1", "R@10 turn 2"],
+    }
+    table["rows"] = {
+        label: [f"{label}-{seed}.json" for seed in range(len(values))] for label, values in SEEDS.items()
+    }
+    content = {
+        "title": "Tiny",
+        "question": "Which?",
+        "commands": "make demo",
+        "tables": [table],
+        "prose": "Ours: [[own | ours | R@10 turn 2]].",
+    }
     (folder / "study.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
-    (tmp_path / "results" / "overview.md").write_text("# All\n\nCosts [[tiny | own | ours | minutes]] min, [[tiny | own | ours | GB]] GB.\n")
+    (tmp_path / "results" / "overview.md").write_text(
+        "# All\n\nCosts [[tiny | own | ours | minutes]] min, [[tiny | own | ours | GB]] GB.\n"
+    )
     return folder
 
 
@@ -47,7 +87,17 @@ def build(study, tmp_path):
     """Run `fashioniq results` on the study; return the exit code."""
 
     def build(*options):
-        return main(["results", "build", "--results", str(tmp_path / "results"), "--docs", str(tmp_path / "docs"), *options])
+        return main(
+            [
+                "results",
+                "build",
+                "--results",
+                str(tmp_path / "results"),
+                "--docs",
+                str(tmp_path / "docs"),
+                *options,
+            ]
+        )
 
     return build
 
@@ -68,7 +118,12 @@ def error(capsys):
 
 
 def test_the_pages_of_this_repository_are_what_its_run_files_give():
-    assert main(["results", "build", "--check", "--results", str(ROOT / "results"), "--docs", str(ROOT / "docs")]) == 0
+    assert (
+        main(
+            ["results", "build", "--check", "--results", str(ROOT / "results"), "--docs", str(ROOT / "docs")]
+        )
+        == 0
+    )
 
 
 def test_run_files_of_this_repository_are_small_and_have_their_provenance():
@@ -76,7 +131,11 @@ def test_run_files_of_this_repository_are_small_and_have_their_provenance():
     assert paths
     for path in paths:
         made = json.loads(path.read_text())["provenance"]
-        assert path.stat().st_size < 20_000 and made["command"].startswith("fashioniq ") and not made["commit"].endswith("-dirty"), path
+        assert (
+            path.stat().st_size < 20_000
+            and made["command"].startswith("fashioniq ")
+            and not made["commit"].endswith("-dirty")
+        ), path
 
 
 def test_an_edited_number_of_a_run_file_is_noticed(tmp_path):
@@ -86,7 +145,20 @@ def test_an_edited_number_of_a_run_file_is_noticed(tmp_path):
     content = json.loads(path.read_text())
     content["turns"][-1]["R@10"] += 1
     path.write_text(json.dumps(content))
-    assert main(["results", "build", "--check", "--results", str(tmp_path / "results"), "--docs", str(tmp_path / "docs")]) == 1
+    assert (
+        main(
+            [
+                "results",
+                "build",
+                "--check",
+                "--results",
+                str(tmp_path / "results"),
+                "--docs",
+                str(tmp_path / "docs"),
+            ]
+        )
+        == 1
+    )
 
 
 def test_the_overview_fits_on_a_page():
@@ -119,20 +191,40 @@ def test_a_page_of_a_study_that_went_is_noticed_and_removed(build, study, tmp_pa
     (tmp_path / "docs/results/notes.md").write_text("typed by hand\n")
     assert build("--check") == 1
     assert build() == 0 and build("--check") == 0
-    assert {path.name for path in (tmp_path / "docs/results").iterdir()} == {"notes.md", "other.md", "overview.svg"}
+    assert {path.name for path in (tmp_path / "docs/results").iterdir()} == {
+        "notes.md",
+        "other.md",
+        "overview.svg",
+    }
 
 
 def test_a_row_has_mean_deviation_worst_seeds_minutes_and_memory(build, tmp_path):
     build()
-    (row,) = [line for line in (tmp_path / "docs/results/tiny.md").read_text().splitlines() if line.startswith("| ours")]
+    (row,) = [
+        line
+        for line in (tmp_path / "docs/results/tiny.md").read_text().splitlines()
+        if line.startswith("| ours")
+    ]
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     p = stats.ttest_ind(SEEDS["ours"], SEEDS["theirs"], equal_var=False).pvalue
-    assert cells == ["ours", "90.0 ± 0.0 (90.0)", "62.0 ± 12.0 (50.0)", f"+20.0 (p {p:.3f})", "3", "2.0 ± 1.0", "1.25"]
+    assert cells == [
+        "ours",
+        "90.0 ± 0.0 (90.0)",
+        "62.0 ± 12.0 (50.0)",
+        f"+20.0 (p {p:.3f})",
+        "3",
+        "2.0 ± 1.0",
+        "1.25",
+    ]
 
 
 def test_a_row_of_one_seed_has_no_deviation_and_no_test(build, tmp_path):
     build()
-    (row,) = [line for line in (tmp_path / "docs/results/tiny.md").read_text().splitlines() if line.startswith("| one seed")]
+    (row,) = [
+        line
+        for line in (tmp_path / "docs/results/tiny.md").read_text().splitlines()
+        if line.startswith("| one seed")
+    ]
     assert "70.0 " in row and "±" not in row and "+28.0 (no test)" in row
 
 
@@ -146,12 +238,20 @@ def test_figures_of_the_prose_are_filled_in(build, tmp_path):
 def test_the_origin_names_machine_commit_and_date(build, tmp_path):
     build()
     page = (tmp_path / "docs/results/tiny.md").read_text()
-    assert "a CPU, 2 cores, torch 2.13 on 1 threads, no GPU" in page and "0123456789." in page and "2026-11-22" in page
+    assert (
+        "a CPU, 2 cores, torch 2.13 on 1 threads, no GPU" in page
+        and "0123456789." in page
+        and "2026-11-22" in page
+    )
 
 
 def test_run_files_without_provenance_have_no_costs(build, study, tmp_path):
     for path in study.glob("*.json"):
-        path.write_text(json.dumps({key: value for key, value in json.loads(path.read_text()).items() if key != "provenance"}))
+        path.write_text(
+            json.dumps(
+                {key: value for key, value in json.loads(path.read_text()).items() if key != "provenance"}
+            )
+        )
     assert build() == 0
     assert "Machines: unknown" in (tmp_path / "docs/results/tiny.md").read_text()
 
@@ -165,7 +265,9 @@ def test_the_worst_mean_rank_is_the_highest():
 
 def test_rows_of_other_galleries_are_not_put_into_one_table(study):
     (study / "ours-1.json").write_text(json.dumps(run_file(62.0, 1.0, gallery=999)))
-    with pytest.raises(UserError, match=r"expected one gallery in table own, found 999, but 240 in ours-0.json"):
+    with pytest.raises(
+        UserError, match=r"expected one gallery in table own, found 999, but 240 in ours-0.json"
+    ):
         read_study(study / "study.yaml")
 
 

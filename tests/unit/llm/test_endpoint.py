@@ -22,7 +22,9 @@ def said(text):
 
 @pytest.fixture
 def serve(http_server, monkeypatch):
-    """Start a server that answers by `replies`, a function of a request's number and body, and keeps what it was asked."""
+    """Start a server that answers by `replies`, a function of a request's number and body, and keeps what it
+    was asked.
+    """
 
     def start(replies):
         def reply(handler):
@@ -53,10 +55,17 @@ def test_prompts_are_answered_in_their_order_and_asked_once(serve, tmp_path):
     server = serve(lambda number, body: said("to " + body["messages"][0]["content"]))
     prompts = [f"prompt {number}" for number in range(9)]
     endpoint = Endpoint("small", tmp_path)
-    assert endpoint.complete([*prompts, prompts[0]], 7) == [f"to {prompt}" for prompt in [*prompts, prompts[0]]]
+    assert endpoint.complete([*prompts, prompts[0]], 7) == [
+        f"to {prompt}" for prompt in [*prompts, prompts[0]]
+    ]
     assert len(server.asked) == 9
     path, body = server.asked[0]
-    assert path == "/v1/chat/completions" and body["model"] == "small" and body["max_tokens"] == 7 and body["temperature"] == 0
+    assert (
+        path == "/v1/chat/completions"
+        and body["model"] == "small"
+        and body["max_tokens"] == 7
+        and body["temperature"] == 0
+    )
     assert server.headers[0]["authorization"] == f"Bearer {KEY}"
 
 
@@ -89,7 +98,18 @@ def test_a_busy_server_is_asked_again_after_the_rest_that_it_asks_for(serve, tmp
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{", b"[]", b"null", b'{"choices": []}', b'{"choices": [{"message": null}]}', b"<html>no</html>", b"\xff\xfe", b"[" * 100_000]
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b'{"choices": []}',
+        b'{"choices": [{"message": null}]}',
+        b"<html>no</html>",
+        b"\xff\xfe",
+        b"[" * 100_000,
+    ],
 )
 def test_a_malformed_answer_is_asked_for_again_and_told_in_one_line(serve, tmp_path, content):
     server = serve(lambda number, body: (200, {}, content))
@@ -146,7 +166,10 @@ def test_the_name_of_a_kept_answer_is_that_of_earlier_versions(serve, tmp_path):
     serve(lambda number, body: said("yes"))
     Endpoint("small", tmp_path).complete(["a"], 5, [b"x"])
     (kept,) = tmp_path.rglob("*.json")
-    assert kept.relative_to(tmp_path).as_posix() == "40/40f78fda504cca264a14d37934ca8c366906acb6ba2a8b598dc9155d50698c81.json"
+    assert (
+        kept.relative_to(tmp_path).as_posix()
+        == "40/40f78fda504cca264a14d37934ca8c366906acb6ba2a8b598dc9155d50698c81.json"
+    )
     assert kept.read_text() == '{\n  "model": "small",\n  "text": "yes"\n}\n'
 
 
@@ -171,7 +194,10 @@ def test_silence_is_empty_and_kept(serve, tmp_path, content):
 
 @pytest.mark.parametrize("status", [301, 400, 401, 404])
 def test_a_refusal_ends_at_once_and_what_was_answered_before_stays(serve, tmp_path, status):
-    answers = {"a": said("yes"), "b": (status, {"Location": "http://127.0.0.1:9/"}, f"bad key {KEY}".encode())}
+    answers = {
+        "a": said("yes"),
+        "b": (status, {"Location": "http://127.0.0.1:9/"}, f"bad key {KEY}".encode()),
+    }
     server = serve(lambda number, body: answers[body["messages"][0]["content"]])
     with pytest.raises(UserError, match=f"refused the request with status {status}") as caught:
         Endpoint("small", tmp_path, connections=1).complete(["a", "b"], 5)

@@ -8,22 +8,47 @@ from fashioniq.files import UserError
 from fashioniq.llm.local import LanguageModel, VisualQuestionAnswerer
 
 transformers = pytest.importorskip("transformers", reason="the extra chat is not installed")
-WORDS = ["<pad>", "</s>", "<unk>", "<image>", "Question", "Answer", ":", "?", "what", "color", "is", "it", "red", "blue", "a", "dress", "yes", "no"]
+WORDS = [
+    "<pad>",
+    "</s>",
+    "<unk>",
+    "<image>",
+    "Question",
+    "Answer",
+    ":",
+    "?",
+    "what",
+    "color",
+    "is",
+    "it",
+    "red",
+    "blue",
+    "a",
+    "dress",
+    "yes",
+    "no",
+]
 
 
 def tokenizer(**options):
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     made = Tokenizer(models.WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token="<unk>"))
-    made.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation()])
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=made, unk_token="<unk>", eos_token="</s>", model_max_length=64, **options)
+    made.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation()]
+    )
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=made, unk_token="<unk>", eos_token="</s>", model_max_length=64, **options
+    )
 
 
 @pytest.fixture(scope="module")
 def causal(tmp_path_factory):
     folder = tmp_path_factory.mktemp("gpt2")
     torch.manual_seed(0)
-    config = transformers.GPT2Config(vocab_size=len(WORDS), n_positions=64, n_embd=16, n_layer=1, n_head=2, bos_token_id=1, eos_token_id=1)
+    config = transformers.GPT2Config(
+        vocab_size=len(WORDS), n_positions=64, n_embd=16, n_layer=1, n_head=2, bos_token_id=1, eos_token_id=1
+    )
     transformers.GPT2LMHeadModel(config).save_pretrained(folder)
     tokenizer().save_pretrained(folder)  # no padding token, as GPT-2's has none
     return folder
@@ -34,7 +59,10 @@ def test_a_language_model_goes_on_with_each_prompt_whatever_stands_beside_it(cau
     prompts = ["question : what color is it ?", "a red dress", "yes"]
     together = model.complete(prompts, 6)
     assert together == [model.complete([prompt], 6)[0] for prompt in prompts] == model.complete(prompts, 6)
-    read, plain = transformers.AutoTokenizer.from_pretrained(causal), transformers.GPT2LMHeadModel.from_pretrained(causal).eval()
+    read, plain = (
+        transformers.AutoTokenizer.from_pretrained(causal),
+        transformers.GPT2LMHeadModel.from_pretrained(causal).eval(),
+    )
     for prompt, text in zip(prompts, together, strict=True):
         ids = read(prompt)["input_ids"]
         for _ in range(6):
@@ -64,7 +92,9 @@ def blip2(tmp_path_factory):
     )  # fmt: skip
     transformers.Blip2ForConditionalGeneration(config).save_pretrained(folder)
     images = transformers.BlipImageProcessor(size={"height": 28, "width": 28})
-    transformers.Blip2Processor(images, tokenizer(pad_token="<pad>"), num_query_tokens=4).save_pretrained(folder)
+    transformers.Blip2Processor(images, tokenizer(pad_token="<pad>"), num_query_tokens=4).save_pretrained(
+        folder
+    )
     return folder
 
 
@@ -73,9 +103,17 @@ def blip(tmp_path_factory):
     folder = tmp_path_factory.mktemp("blip")
     torch.manual_seed(0)
     small = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
-    text = {**small, "vocab_size": len(WORDS), "encoder_hidden_size": 16, "max_position_embeddings": 64, "is_decoder": True}
+    text = {
+        **small,
+        "vocab_size": len(WORDS),
+        "encoder_hidden_size": 16,
+        "max_position_embeddings": 64,
+        "is_decoder": True,
+    }
     ids = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 1, "sep_token_id": 1}
-    config = transformers.BlipConfig(text_config={**text, **ids}, vision_config={**small, "image_size": 28, "patch_size": 14})
+    config = transformers.BlipConfig(
+        text_config={**text, **ids}, vision_config={**small, "image_size": 28, "patch_size": 14}
+    )
     transformers.BlipForQuestionAnswering(config).save_pretrained(folder)
     images = transformers.BlipImageProcessor(size={"height": 28, "width": 28})
     transformers.BlipProcessor(images, tokenizer(pad_token="<pad>")).save_pretrained(folder)
@@ -88,7 +126,10 @@ def test_a_visual_model_answers_each_question_on_its_picture_whatever_stands_bes
     pictures = [Image.new("RGB", (40, 60), color) for color in ("red", "navy", "red")]
     questions = ["what color is it?", "belt?", "yes?"]
     answers = model.answer(pictures, questions, tokens=5)
-    assert answers == [model.answer([picture], [question], tokens=5)[0] for picture, question in zip(pictures, questions, strict=True)]
+    assert answers == [
+        model.answer([picture], [question], tokens=5)[0]
+        for picture, question in zip(pictures, questions, strict=True)
+    ]
     assert len(answers) == 3
     if kind == "blip2":  # a model that goes on with the prompt gives it back first
         assert all(answers) and not any(answer.startswith("Question") for answer in answers)

@@ -6,7 +6,8 @@ from fashioniq.metrics.attributes import average_precision, mean_by_type, preval
 
 LABELS_NA = np.array([[1, 0, 0], [0, 1, 0], [1, 1, 0]], dtype=np.int8)
 SCORES_NA = np.array([[0.9, 0.8, 0.0], [0.5, 0.7, 0.0], [0.4, 0.1, 0.0]], dtype=np.float32)
-# first word: hits at places 1 and 3, (1 + 2/3) / 2; second: at 2 and 3, (1/2 + 2/3) / 2; the third is nowhere and does not count
+# first word: hits at places 1 and 3, (1 + 2/3) / 2; second: at 2 and 3, (1/2 + 2/3) / 2; the third is nowhere
+# and does not count
 BY_HAND = [100 * 5 / 6, 100 * 7 / 12, np.nan]
 
 
@@ -15,7 +16,9 @@ def test_average_precision_by_hand():
 
 
 def test_equal_scores_say_no_more_than_chance():
-    assert average_precision(np.zeros((3, 3)), LABELS_NA) == pytest.approx([200 / 3, 200 / 3, np.nan], nan_ok=True)
+    assert average_precision(np.zeros((3, 3)), LABELS_NA) == pytest.approx(
+        [200 / 3, 200 / 3, np.nan], nan_ok=True
+    )
     assert prevalence(LABELS_NA) == pytest.approx([200 / 3, 200 / 3, 0])
 
 
@@ -25,9 +28,14 @@ def test_unknown_labels_are_as_if_the_picture_were_not_there():
     precision_A, chance_A = average_precision(scores_NA, labels_NA), prevalence(labels_NA)
     for column in range(4):
         known = labels_NA[:, column] != -1
-        assert precision_A[column] == pytest.approx(100 * average_precision_score(labels_NA[known, column], scores_NA[known, column]))
+        assert precision_A[column] == pytest.approx(
+            100 * average_precision_score(labels_NA[known, column], scores_NA[known, column])
+        )
         assert chance_A[column] == pytest.approx(100 * labels_NA[known, column].mean())
-    assert np.isnan(prevalence(np.full((2, 1), -1))).all() and np.isnan(average_precision(np.zeros((2, 1)), np.full((2, 1), -1))).all()
+    assert (
+        np.isnan(prevalence(np.full((2, 1), -1))).all()
+        and np.isnan(average_precision(np.zeros((2, 1)), np.full((2, 1), -1))).all()
+    )
 
 
 def test_recall_counts_the_true_words_among_the_best():
@@ -40,16 +48,24 @@ def test_recall_counts_the_true_words_among_the_best():
 def test_random_scores_have_the_precision_of_chance():
     rng = np.random.default_rng(0)
     labels_NA = (rng.random((4000, 20)) < 0.1).astype(np.int8)
-    assert np.mean(average_precision(rng.normal(size=labels_NA.shape), labels_NA)) == pytest.approx(np.mean(prevalence(labels_NA)), abs=0.6)
+    assert np.mean(average_precision(rng.normal(size=labels_NA.shape), labels_NA)) == pytest.approx(
+        np.mean(prevalence(labels_NA)), abs=0.6
+    )
 
 
 def test_types_are_means_of_their_measured_words():
-    assert mean_by_type(np.array([1.0, 3.0, np.nan, np.nan]), ["part", "part", "part", "style"]) == {"part": 2.0}
+    assert mean_by_type(np.array([1.0, 3.0, np.nan, np.nan]), ["part", "part", "part", "style"]) == {
+        "part": 2.0
+    }
 
 
 def test_a_summary_tells_of_all_words_of_types_and_of_each_word():
     told = summary(["x", "y", "z"], ["part", "style", "part"], [7, 8, 9], SCORES_NA, LABELS_NA)
-    assert told["mAP"] == pytest.approx((BY_HAND[0] + BY_HAND[1]) / 2) and told["chance"] == pytest.approx(200 / 3) and told["recall@8"] == 100
+    assert (
+        told["mAP"] == pytest.approx((BY_HAND[0] + BY_HAND[1]) / 2)
+        and told["chance"] == pytest.approx(200 / 3)
+        and told["recall@8"] == 100
+    )
     assert told["types"] == [
         {"type": "part", "words": 1, "mAP": pytest.approx(BY_HAND[0]), "chance": pytest.approx(200 / 3)},
         {"type": "style", "words": 1, "mAP": pytest.approx(BY_HAND[1]), "chance": pytest.approx(200 / 3)},

@@ -26,7 +26,9 @@ def quick(monkeypatch):
 
 
 def test_the_same_words_score_100():
-    assert bleu(["is longer and has sleeves"], [["has no sleeves", "is longer and has sleeves"]]) == pytest.approx([100] * 4, abs=1e-4)
+    assert bleu(
+        ["is longer and has sleeves"], [["has no sleeves", "is longer and has sleeves"]]
+    ) == pytest.approx([100] * 4, abs=1e-4)
 
 
 def test_scores_by_hand():
@@ -45,11 +47,15 @@ def test_the_closest_length_of_several_counts():
 
 
 def test_words_are_counted_over_all_captions():
-    assert bleu(["red", "is long and wide"], [["blue"], ["is long and wide"]])[0] == pytest.approx(80, rel=1e-4)
+    assert bleu(["red", "is long and wide"], [["blue"], ["is long and wide"]])[0] == pytest.approx(
+        80, rel=1e-4
+    )
 
 
 def test_case_and_punctuation_do_not_count():
-    assert bleu(["Is longer, and has sleeves!"], [["is longer and has sleeves."]])[3] == pytest.approx(100, rel=1e-4)
+    assert bleu(["Is longer, and has sleeves!"], [["is longer and has sleeves."]])[3] == pytest.approx(
+        100, rel=1e-4
+    )
 
 
 def test_as_many_captions_as_references_are_needed():
@@ -63,10 +69,15 @@ def test_scores_are_those_of_the_coco_tools(shared, quick):
     references = defaultdict(list)
     for row in json.loads((folder / "ms_vision_evaluation/image_caption_gt.json").read_text())["annotations"]:
         references[row["image_id"]].append(row["caption"])
-    said = {row["image_id"]: row["caption"] for row in json.loads((folder / "ms_vision_evaluation/image_caption_prediction.json").read_text())}
+    said = {
+        row["image_id"]: row["caption"]
+        for row in json.loads((folder / "ms_vision_evaluation/image_caption_prediction.json").read_text())
+    }
     scores = caption_scores(list(said.values()), [references[name] for name in said])
     for name in METRICS[:6]:
-        assert scores[name] == pytest.approx(expected[name.replace("BLEU-", "Bleu_").replace("-", "_")], abs=5e-4), name
+        assert scores[name] == pytest.approx(
+            expected[name.replace("BLEU-", "Bleu_").replace("-", "_")], abs=5e-4
+        ), name
 
 
 def test_without_java_the_scores_are_there_and_the_others_have_a_reason(no_java):
@@ -84,16 +95,22 @@ def test_rouge_by_hand(no_java):
 
 def test_bleu_by_hand_on_the_scale_of_the_tools(no_java):
     scores = caption_scores(["the red dress is long"], [["the blue dress is long"]])
-    assert [scores[f"BLEU-{n}"] for n in (1, 2, 3)] == pytest.approx([0.8, math.sqrt(0.8 / 2), (0.8 / 2 / 3) ** (1 / 3)])
+    assert [scores[f"BLEU-{n}"] for n in (1, 2, 3)] == pytest.approx(
+        [0.8, math.sqrt(0.8 / 2), (0.8 / 2 / 3) ** (1 / 3)]
+    )
 
 
 def test_cider_by_hand(no_java):
-    """Of two captions one is its reference, the other shares nothing; captions of one word have unigrams only, a quarter of the score."""
+    """Of two captions one is its reference, the other shares nothing; captions of one word have unigrams
+    only, a quarter of the score.
+    """
     scores = caption_scores(["red", "blue"], [["red"], ["green"]])
     assert scores["CIDEr"] == pytest.approx(10 / 4 / 2)
 
 
-@pytest.mark.parametrize(("said", "references"), [(["red"], [["red"]]), (["red", "blue"], [["."], ["!", "."]])])
+@pytest.mark.parametrize(
+    ("said", "references"), [(["red"], [["red"]]), (["red", "blue"], [["."], ["!", "."]])]
+)
 def test_cider_that_has_no_weights_is_not_computed(said, references, no_java):
     assert caption_scores(said, references)["CIDEr"].startswith("not computed: its weights")
 
@@ -104,13 +121,19 @@ def test_captions_without_words_score_nothing(no_java):
 
 
 def test_several_systems_score_as_each_by_itself(no_java):
-    systems = [(["is red", "is blue"], [["is red"], ["blue"]]), (["is blue", "is blue"], [["is red", "is blue"], ["blue"]])]
+    systems = [
+        (["is red", "is blue"], [["is red"], ["blue"]]),
+        (["is blue", "is blue"], [["is red", "is blue"], ["blue"]]),
+    ]
     for together, (said, references) in zip(score_systems(systems), systems, strict=True):
         assert {**together.corpus, "tokeniser": together.tokeniser} == caption_scores(said, references)
         assert sum(together.each["CIDEr"]) / 2 == pytest.approx(together.corpus["CIDEr"])
 
 
-@pytest.mark.parametrize(("said", "references"), [([], []), (["red"], []), (["red"], [["red"], ["red"]]), (["red"], [[]]), (["red"], ["red"])])
+@pytest.mark.parametrize(
+    ("said", "references"),
+    [([], []), (["red"], []), (["red"], [["red"], ["red"]]), (["red"], [[]]), (["red"], ["red"])],
+)
 def test_what_cannot_be_scored_is_refused(said, references):
     with pytest.raises(ValueError, match="references"):
         caption_scores(said, references)

@@ -14,7 +14,12 @@ def test_hits_are_cumulative_and_recalls_are_not():
     assert [row["round"] for row in table] == [0, 1, 2, 3]
     assert [row["Hits@10"] for row in table] == [0, 50, 50, 100]
     assert [row["R@10"] for row in table] == [0, 50, 0, 100]
-    assert [row["R@1"] for row in table] == [0, 0, 0, 50] and [row["R@50"] for row in table] == [50, 50, 50, 100]
+    assert [row["R@1"] for row in table] == [0, 0, 0, 50] and [row["R@50"] for row in table] == [
+        50,
+        50,
+        50,
+        100,
+    ]
 
 
 def test_the_average_target_rank_counts_from_1_and_goes_on_after_a_hit():
@@ -24,7 +29,11 @@ def test_the_average_target_rank_counts_from_1_and_goes_on_after_a_hit():
 
 def test_bri_is_the_integral_of_the_best_log_rank():
     first = [(math.log(21) + math.log(5)) / 2, math.log(5), math.log(5) / 2]  # best ranks 20, 4, 4, 0
-    second = [(math.log(100) + math.log(61)) / 2, (math.log(61) + math.log(11)) / 2, (math.log(11) + math.log(10)) / 2]
+    second = [
+        (math.log(100) + math.log(61)) / 2,
+        (math.log(61) + math.log(11)) / 2,
+        (math.log(11) + math.log(10)) / 2,
+    ]
     found = best_log_rank_integral(RANK_QR)
     assert found[:, 0].isnan().all()
     for row, steps in zip(found.tolist(), (first, second), strict=True):

@@ -65,8 +65,13 @@ def test_spice_runs_its_program_once_a_system_with_the_jars_it_needs(program, ja
     assert spice([SYSTEM, SYSTEM]) == [0.223, 0.223]
     asked = (jars / "asked").read_text()
     assert asked.count("SpiceScorer") == 2 and all(str(jars / name) in asked for name in STANFORD_JARS)
-    assert "--add-opens java.base/java.lang=ALL-UNNAMED" in asked and "--add-opens java.sql/java.sql=ALL-UNNAMED" in asked
-    assert '{"image_id": 0, "test": "a dress", "refs": ["the dress", "a gown"]}' in (jars / "given").read_text()
+    assert (
+        "--add-opens java.base/java.lang=ALL-UNNAMED" in asked
+        and "--add-opens java.sql/java.sql=ALL-UNNAMED" in asked
+    )
+    assert (
+        '{"image_id": 0, "test": "a dress", "refs": ["the dress", "a gown"]}' in (jars / "given").read_text()
+    )
 
 
 def test_a_spice_without_a_score_is_not_computed(program, jars):
@@ -85,7 +90,10 @@ def test_wrong_answers_of_meteor_are_not_believed(script, program):
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        ('Exception in thread "main" java.lang.OutOfMemoryError: heap\n  at Meteor.main', "java.lang.OutOfMemoryError: heap"),
+        (
+            'Exception in thread "main" java.lang.OutOfMemoryError: heap\n  at Meteor.main',
+            "java.lang.OutOfMemoryError: heap",
+        ),
         ("Error: could not score\njava.io.IOException: no model", "java.io.IOException: no model"),
         ("Error: no such\njarfile", "Error: no such jarfile"),
     ],

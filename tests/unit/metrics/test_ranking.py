@@ -65,9 +65,15 @@ def test_the_table_agrees_with_a_naive_computation(rank_BT):
 def test_the_table_agrees_with_ir_measures(distance_BTN):
     rank_BT = (distance_BTN < distance_BTN[:, :, :1]).sum(2)
     for number, turn in enumerate(turn_table(rank_BT, GALLERY)):
-        run = [ScoredDoc(str(q), str(n), -d) for q, row in enumerate(distance_BTN[:, number].tolist()) for n, d in enumerate(row)]
+        run = [
+            ScoredDoc(str(q), str(n), -d)
+            for q, row in enumerate(distance_BTN[:, number].tolist())
+            for n, d in enumerate(row)
+        ]
         wanted = [Qrel(str(q), "0", 1) for q in range(len(rank_BT))]
-        theirs = ir_measures.calc_aggregate([RR, Success @ 1, Success @ 5, Success @ 10, Success @ 50], wanted, run)
+        theirs = ir_measures.calc_aggregate(
+            [RR, Success @ 1, Success @ 5, Success @ 10, Success @ 50], wanted, run
+        )
         ours = {RR: turn["MRR"], **{Success @ n: turn[f"R@{n}"] / 100 for n in (1, 5, 10, 50)}}
         assert theirs == pytest.approx(ours)
 

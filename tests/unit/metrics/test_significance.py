@@ -30,13 +30,18 @@ def test_intervals_hold_the_true_difference_about_as_often_as_they_say(rng):
 
 def test_p_agrees_with_all_sign_flips(rng):
     difference = rng.normal(0.5, 1, 10)
-    every = [abs(np.dot(signs, difference)) >= abs(difference.sum()) - 1e-9 for signs in itertools.product((-1, 1), repeat=10)]
+    every = [
+        abs(np.dot(signs, difference)) >= abs(difference.sum()) - 1e-9
+        for signs in itertools.product((-1, 1), repeat=10)
+    ]
     assert randomisation_p(difference, 20_000, seed=0) == pytest.approx(np.mean(every), abs=0.01)
 
 
 def test_p_agrees_with_scipy(rng):
     difference = rng.choice([-100.0, 0, 0, 100, 100], 40)
-    theirs = stats.permutation_test((difference,), np.mean, permutation_type="samples", n_resamples=SAMPLES, vectorized=True, rng=1)
+    theirs = stats.permutation_test(
+        (difference,), np.mean, permutation_type="samples", n_resamples=SAMPLES, vectorized=True, rng=1
+    )
     assert randomisation_p(difference, SAMPLES, seed=0) == pytest.approx(theirs.pvalue, abs=0.03)
 
 
@@ -58,8 +63,16 @@ def test_the_direction_does_not_change_p(rng):
 
 def test_the_seed_makes_the_result(rng):
     difference = rng.normal(0.2, 1, 50)
-    assert bootstrap_interval(difference, SAMPLES, 3) == bootstrap_interval(difference, SAMPLES, 3) != bootstrap_interval(difference, SAMPLES, 4)
-    assert randomisation_p(difference, SAMPLES, 3) == randomisation_p(difference, SAMPLES, 3) != randomisation_p(difference, SAMPLES, 4)
+    assert (
+        bootstrap_interval(difference, SAMPLES, 3)
+        == bootstrap_interval(difference, SAMPLES, 3)
+        != bootstrap_interval(difference, SAMPLES, 4)
+    )
+    assert (
+        randomisation_p(difference, SAMPLES, 3)
+        == randomisation_p(difference, SAMPLES, 3)
+        != randomisation_p(difference, SAMPLES, 4)
+    )
 
 
 def test_holm_by_hand():

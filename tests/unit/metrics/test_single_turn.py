@@ -10,7 +10,16 @@ def of(ranks, depths, gallery=100):
 
 def test_whole_rankings_are_measured_by_hand():
     found = of([0, 9, 10, 60], [100] * 4)
-    assert found == pytest.approx({"R@1": 25, "R@10": 50, "R@50": 75, BOTH: 62.5, "P": 100 - 79 / 4, "MRR": (1 + 1 / 10 + 1 / 11 + 1 / 61) / 4})
+    assert found == pytest.approx(
+        {
+            "R@1": 25,
+            "R@10": 50,
+            "R@50": 75,
+            BOTH: 62.5,
+            "P": 100 - 79 / 4,
+            "MRR": (1 + 1 / 10 + 1 / 11 + 1 / 61) / 4,
+        }
+    )
 
 
 def test_what_a_short_ranking_without_its_target_cannot_tell_is_none():

@@ -43,7 +43,9 @@ def test_java_finds_the_same_words():
 @pytest.mark.parametrize("name", ["reference captions", "human relative captions"])
 def test_both_agree_on_999_of_1000_real_captions(name, shared):
     if name == "reference captions":
-        rows = json.loads((shared / "caption_metrics/ms_vision_evaluation/image_caption_gt.json").read_text())["annotations"]
+        rows = json.loads(
+            (shared / "caption_metrics/ms_vision_evaluation/image_caption_gt.json").read_text()
+        )["annotations"]
         texts = [row["caption"] for row in rows]
     else:
         files = sorted((shared / "fashioniq/captions").glob("cap.*.json"))

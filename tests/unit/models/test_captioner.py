@@ -60,7 +60,9 @@ def test_cached_decoding_is_the_argmax_of_teacher_forcing(captioner):
     model, (reference, target) = captioner(), pairs(40)
     words_BL = model.greedy(reference, target)
     assert torch.equal(words_BL, one_by_one_without_cache(model, reference, target))
-    assert (words_BL[:, -1] == PAD).any() and len(words_BL.unique(dim=0)) > 5  # short ones are among them, and different ones
+    assert (words_BL[:, -1] == PAD).any() and len(
+        words_BL.unique(dim=0)
+    ) > 5  # short ones are among them, and different ones
 
 
 def test_one_beam_is_greedy(captioner):
@@ -74,7 +76,9 @@ def all_captions(words, longest):
 
 
 def exhaustive(model, reference, target):
-    """The caption with the best mean log-probability a word, of all there are; the end counts as a word, but not after the last place."""
+    """The caption with the best mean log-probability a word, of all there are; the end counts as a word, but
+    not after the last place.
+    """
     best, best_score = None, float("-inf")
     for said in all_captions(range(len(SPECIAL), model.out.out_features), model.max_words):
         forced = torch.tensor([[START, *said]])
@@ -90,7 +94,9 @@ def exhaustive(model, reference, target):
 def test_enough_beams_find_the_best_of_all_captions(captioner, seed):
     model = captioner(vocabulary=len(SPECIAL) + 3, seed=seed, end=2.0, max_words=3, layers=1)
     reference, target = looks(3, seed), looks(3, seed + 10)
-    rows = [[ItemInputs(*(x[row : row + 1] for x in items)) for items in (reference, target)] for row in range(3)]
+    rows = [
+        [ItemInputs(*(x[row : row + 1] for x in items)) for items in (reference, target)] for row in range(3)
+    ]
     expected = [exhaustive(model, *pair) for pair in rows]
     assert model.beam(reference, target, 400).tolist() == expected
 
@@ -105,7 +111,14 @@ def decodings():
 @pytest.mark.parametrize("decode", decodings())
 def test_a_row_alone_says_what_it_says_in_a_batch(captioner, decode):
     model, (reference, target) = captioner(), pairs(12)
-    alone = [decode(model, ItemInputs(*(x[row : row + 1] for x in reference)), ItemInputs(*(x[row : row + 1] for x in target))) for row in range(12)]
+    alone = [
+        decode(
+            model,
+            ItemInputs(*(x[row : row + 1] for x in reference)),
+            ItemInputs(*(x[row : row + 1] for x in target)),
+        )
+        for row in range(12)
+    ]
     assert torch.equal(decode(model, reference, target), torch.cat(alone))
 
 
@@ -123,7 +136,10 @@ def test_padding_of_words_and_attributes_changes_no_score(captioner):
     words_BL = torch.randint(4, 20, (6, 5))
     scores_BLV = model(reference, target, words_BL)
     longer_BL = torch.nn.functional.pad(words_BL, (0, 3), value=PAD)
-    more_attributes = [ItemInputs(x.features_BD, torch.nn.functional.pad(x.attributes_BA, (0, 4))) for x in (reference, target)]
+    more_attributes = [
+        ItemInputs(x.features_BD, torch.nn.functional.pad(x.attributes_BA, (0, 4)))
+        for x in (reference, target)
+    ]
     torch.testing.assert_close(model(*more_attributes, longer_BL)[:, :5], scores_BLV, atol=1e-5, rtol=1e-4)
 
 
@@ -133,7 +149,10 @@ def test_the_order_of_attributes_changes_nothing_but_whose_they_are_does(caption
     scores_BLV = model(reference, target, words_BL)
     turned = [ItemInputs(x.features_BD, x.attributes_BA.flip(1)) for x in (reference, target)]
     torch.testing.assert_close(model(*turned, words_BL), scores_BLV, atol=1e-5, rtol=1e-4)
-    swapped = reference._replace(attributes_BA=target.attributes_BA), target._replace(attributes_BA=reference.attributes_BA)
+    swapped = (
+        reference._replace(attributes_BA=target.attributes_BA),
+        target._replace(attributes_BA=reference.attributes_BA),
+    )
     assert not torch.allclose(model(*swapped, words_BL), scores_BLV, atol=1e-3)
 
 
@@ -141,7 +160,9 @@ def test_only_the_difference_of_the_features_is_seen(captioner):
     model, (reference, target) = captioner(), pairs(6)
     moved = [x._replace(features_BD=x.features_BD + 5) for x in (reference, target)]
     words_BL = torch.randint(4, 20, (6, 5))
-    torch.testing.assert_close(model(*moved, words_BL), model(reference, target, words_BL), atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(
+        model(*moved, words_BL), model(reference, target, words_BL), atol=1e-4, rtol=1e-4
+    )
 
 
 @pytest.mark.parametrize(("kind", "end"), [("transformer", 5.0), ("rnn", 0.0)])
@@ -152,12 +173,16 @@ def test_captions_that_end_leave_and_the_others_say_what_they_say_alone(kind, en
         if "image" in name or "attribute" in name or "memory.out" in name:
             weight.data *= 5
     rows, advance = [], model.advance
-    monkeypatch.setattr(model, "advance", lambda last_R, *rest: rows.append(len(last_R)) or advance(last_R, *rest))
+    monkeypatch.setattr(
+        model, "advance", lambda last_R, *rest: rows.append(len(last_R)) or advance(last_R, *rest)
+    )
     words_BL = model.beam(reference, target, 4)
     assert {1, model.max_words} <= set((words_BL != PAD).sum(1).tolist())  # of very different lengths
     assert rows[0] == 40 and rows[1] > 40 and rows[-1] < max(rows)
     for row in range(0, 40, 8):
-        alone_BL = model.beam(*(ItemInputs(*(x[row : row + 1] for x in looks)) for looks in (reference, target)), 4)
+        alone_BL = model.beam(
+            *(ItemInputs(*(x[row : row + 1] for x in looks)) for looks in (reference, target)), 4
+        )
         assert torch.equal(alone_BL[0], words_BL[row])
     rows.clear()
     lengths_B = (model.greedy(reference, target) != PAD).sum(1)
@@ -168,7 +193,9 @@ def test_two_captions_of_a_pair_score_as_each_of_them_alone(captioner):
     model, (reference, target) = captioner(), pairs(6)
     words_RL = torch.randint(4, 20, (12, 5))
     twice = [ItemInputs(*(x.repeat_interleave(2, 0) for x in looks)) for looks in (reference, target)]
-    torch.testing.assert_close(model(reference, target, words_RL), model(*twice, words_RL), atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(
+        model(reference, target, words_RL), model(*twice, words_RL), atol=1e-5, rtol=1e-4
+    )
 
 
 def test_without_attributes_they_are_not_looked_at(captioner):

@@ -84,7 +84,9 @@ def test_a_closed_gate_leaves_what_is_seen_and_an_open_one_adds_the_caption(comp
 
 def test_the_order_of_words_counts():
     model, said = make("D"), turn()
-    assert not torch.allclose(query(model, said._replace(words_BL=said.words_BL.flip(1))), query(model, said), rtol=1e-3)
+    assert not torch.allclose(
+        query(model, said._replace(words_BL=said.words_BL.flip(1))), query(model, said), rtol=1e-3
+    )
 
 
 def test_without_words_or_attributes_there_is_a_query():
@@ -112,7 +114,9 @@ def test_20_pairs_are_learnt_by_heart(composition):
     said, targets_BD = Turn(words_BL, attributes_BA, torch.randn(20, 30)), torch.randn(20, 30)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     for _ in range(60):
-        loss = triplet(query(model, said).unsqueeze(1), model.embed_images(targets_BD), torch.eye(20, dtype=torch.bool))
+        loss = triplet(
+            query(model, said).unsqueeze(1), model.embed_images(targets_BD), torch.eye(20, dtype=torch.bool)
+        )
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

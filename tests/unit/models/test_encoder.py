@@ -8,7 +8,14 @@ from torch import nn
 
 from fashioniq.features.pictures import Encoding
 from fashioniq.models.attributes import AttributePredictor, top_attributes
-from fashioniq.models.encoder import convert_efficientnet_pytorch, create_encoder, encoder_mean_std, encoder_size, normalise, prepare_inference
+from fashioniq.models.encoder import (
+    convert_efficientnet_pytorch,
+    create_encoder,
+    encoder_mean_std,
+    encoder_size,
+    normalise,
+    prepare_inference,
+)
 
 
 @pytest.fixture(scope="module")
@@ -50,19 +57,27 @@ def test_prepared_for_inference_it_gives_the_same_features(released_weights):
 
 
 def shirts(count, size):
-    """Pictures of rectangles on white in their colour, striped or plain, uint8; and what they are, as 12 answers of yes or no."""
+    """Pictures of rectangles on white in their colour, striped or plain, uint8; and what they are, as 12
+    answers of yes or no.
+    """
     colours_BC, striped_B = torch.randint(0, 230, (count, 3)), torch.randint(2, (count,))
     rows_H = torch.arange(size) % 8 < 4
     images_BCHW = torch.full((count, 3, size, size), 255)
-    cloth_BCH = torch.where(rows_H & (striped_B[:, None, None] > 0), colours_BC[:, :, None] // 2, colours_BC[:, :, None])
+    cloth_BCH = torch.where(
+        rows_H & (striped_B[:, None, None] > 0), colours_BC[:, :, None] // 2, colours_BC[:, :, None]
+    )
     images_BCHW[:, :, 4:-4, size // 4 : -size // 4] = cloth_BCH[:, :, 4:-4, None]
     bright_BA = (colours_BC[:, :, None] > torch.tensor([60, 120, 180])).flatten(1)
     yellow_B, pink_B = bright_BA[:, 1] & bright_BA[:, 4], bright_BA[:, 1] & bright_BA[:, 7]
-    return images_BCHW.to(torch.uint8), torch.cat([bright_BA, torch.stack([striped_B > 0, yellow_B, pink_B], 1)], 1).float()
+    return images_BCHW.to(torch.uint8), torch.cat(
+        [bright_BA, torch.stack([striped_B > 0, yellow_B, pink_B], 1)], 1
+    ).float()
 
 
 def test_the_fast_path_gives_features_and_attributes_of_float32():
-    """With the bounds that the project sets itself, of a small network that has learnt something: random ones double any difference."""
+    """With the bounds that the project sets itself, of a small network that has learnt something: random ones
+    double any difference.
+    """
     torch.manual_seed(0)
     encoder = create_encoder("test_efficientnet")
     model = AttributePredictor(encoder, encoder_size(encoder), 12)
@@ -75,7 +90,9 @@ def test_the_fast_path_gives_features_and_attributes_of_float32():
     images_BCHW, _ = shirts(100, 48)
     with torch.no_grad():
         expected_BD, logits_BA = model.eval()(prepare(images_BCHW))
-    features_BD, attributes_BK = Encoding(model, encoder, torch.device("cpu"), bfloat16=True)(list(images_BCHW.numpy()))
+    features_BD, attributes_BK = Encoding(model, encoder, torch.device("cpu"), bfloat16=True)(
+        list(images_BCHW.numpy())
+    )
     assert torch.cosine_similarity(features_BD.float(), expected_BD).min() >= 0.999
     assert (attributes_BK == top_attributes(logits_BA)).float().mean() >= 0.95
 
@@ -91,15 +108,22 @@ def test_the_order_of_the_file_does_not_matter(released_weights):
     encoder = create_encoder("efficientnet-b0")
     converted = convert_efficientnet_pytorch(dict(reversed(released_weights.items())), encoder)
     expected = convert_efficientnet_pytorch(released_weights, encoder)
-    assert converted.keys() == expected.keys() and all(torch.equal(converted[name], expected[name]) for name in expected)
+    assert converted.keys() == expected.keys() and all(
+        torch.equal(converted[name], expected[name]) for name in expected
+    )
 
 
 def test_weights_of_another_size_are_refused(released_weights):
     with pytest.raises(ValueError, match=r"_conv|_bn|_blocks|tensors"):
         convert_efficientnet_pytorch(released_weights, create_encoder("efficientnet-b1"))
     with pytest.raises(ValueError, match=r"_conv|_bn|_blocks|tensors"):
-        convert_efficientnet_pytorch(EfficientNet.from_name("efficientnet-b1").state_dict(), create_encoder("efficientnet-b0"))
-    wider = {name: tensor.repeat(2, *[1] * (tensor.ndim - 1)) if tensor.ndim else tensor for name, tensor in released_weights.items()}
+        convert_efficientnet_pytorch(
+            EfficientNet.from_name("efficientnet-b1").state_dict(), create_encoder("efficientnet-b0")
+        )
+    wider = {
+        name: tensor.repeat(2, *[1] * (tensor.ndim - 1)) if tensor.ndim else tensor
+        for name, tensor in released_weights.items()
+    }
     with pytest.raises(ValueError, match=r"_conv_stem.weight"):
         convert_efficientnet_pytorch(wider, create_encoder("efficientnet-b0"))
 
@@ -127,7 +151,9 @@ def test_mean_and_deviation_are_those_of_the_weights():
 
 
 def test_normalised_pixels_have_the_mean_and_deviation_of_the_weights():
-    pixels = normalise((0.5, 0.25, 0.0), (0.5, 0.25, 1.0))(torch.tensor([255, 0, 255], dtype=torch.uint8).view(1, 3, 1, 1))
+    pixels = normalise((0.5, 0.25, 0.0), (0.5, 0.25, 1.0))(
+        torch.tensor([255, 0, 255], dtype=torch.uint8).view(1, 3, 1, 1)
+    )
     torch.testing.assert_close(pixels.flatten(), torch.tensor([1.0, -1.0, 1.0]))
 
 

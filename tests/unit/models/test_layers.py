@@ -30,7 +30,9 @@ def test_an_encoder_does_not_see_padding():
     x_BLD, mask_BL = padded_memory()
     other_BLD = torch.where(mask_BL.unsqueeze(-1), x_BLD, 100.0)
     torch.testing.assert_close(encoder(x_BLD, mask_BL)[mask_BL], encoder(other_BLD, mask_BL)[mask_BL])
-    torch.testing.assert_close(encoder(x_BLD, mask_BL)[1, :3], encoder(x_BLD[1:, :3], None)[0], atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(
+        encoder(x_BLD, mask_BL)[1, :3], encoder(x_BLD[1:, :3], None)[0], atol=1e-5, rtol=1e-5
+    )
 
 
 def test_a_decoder_with_its_cache_is_the_decoder_over_all_words():
@@ -59,7 +61,9 @@ def test_captions_of_a_pair_side_by_side_are_those_captions_alone():
     x_RLD, (memory_BLD, mask_BL) = torch.randn(6, 4, 16), padded_memory()
     together_RLD = decoder(x_RLD, decoder.start(memory_BLD, mask_BL))
     pair_R = torch.arange(2).repeat_interleave(3)
-    torch.testing.assert_close(together_RLD, decoder(x_RLD, decoder.start(memory_BLD[pair_R], mask_BL[pair_R])))
+    torch.testing.assert_close(
+        together_RLD, decoder(x_RLD, decoder.start(memory_BLD[pair_R], mask_BL[pair_R]))
+    )
 
 
 def test_beams_that_fork_and_end_go_on_as_the_words_of_their_ancestors():
@@ -67,9 +71,13 @@ def test_beams_that_fork_and_end_go_on_as_the_words_of_their_ancestors():
     memory_BLD, mask_BL = padded_memory()
     first_RD, second_RD, third_RD = torch.randn(2, 16), torch.randn(4, 16), torch.randn(3, 16)
     _, state = decoder.step(first_RD, decoder.start(memory_BLD, mask_BL))
-    state = state.select(torch.tensor([0, 0, 1, 1]), BeamSlots(torch.tensor([0, 1, 3, 5]), 2, 3))  # two of three beams of each pair
+    state = state.select(
+        torch.tensor([0, 0, 1, 1]), BeamSlots(torch.tensor([0, 1, 3, 5]), 2, 3)
+    )  # two of three beams of each pair
     _, state = decoder.step(second_RD, state)
-    state = state.select(torch.tensor([1, 0, 1]), BeamSlots(torch.tensor([0, 1, 2]), 2, 3))  # the second pair has ended, a beam has forked
+    state = state.select(
+        torch.tensor([1, 0, 1]), BeamSlots(torch.tensor([0, 1, 2]), 2, 3)
+    )  # the second pair has ended, a beam has forked
     found_RD, _ = decoder.step(third_RD, state)
     for row, parent in enumerate([1, 0, 1]):
         words_BLD = torch.stack([first_RD[0], second_RD[parent], third_RD[row]]).unsqueeze(0)

@@ -22,8 +22,17 @@ def make(kind, attributes=12, image_mlp_width=0, **sizes):
     given = {"vocabulary": 30, "features": 6, "attributes": attributes, **sizes}
     if kind == "rnn":
         given.pop("max_turns", None)  # a recurrent network has no turn embedding
-        return RNNRetriever(RetrieverConfig(kind="rnn", width=16, image_mlp_width=image_mlp_width), **given).eval()
-    own = {"width": 16, "heads": 2, "hidden": 32, "layers": 2, "attention": kind, "image_mlp_width": image_mlp_width}
+        return RNNRetriever(
+            RetrieverConfig(kind="rnn", width=16, image_mlp_width=image_mlp_width), **given
+        ).eval()
+    own = {
+        "width": 16,
+        "heads": 2,
+        "hidden": 32,
+        "layers": 2,
+        "attention": kind,
+        "image_mlp_width": image_mlp_width,
+    }
     return DialogRetriever(RetrieverConfig(**own), **given).eval()
 
 
@@ -68,20 +77,26 @@ def assert_same(one, other):
     torch.testing.assert_close(one, other, atol=1e-5 * scale, rtol=1e-4)
 
 
-@pytest.mark.parametrize("sizes", [{}, {"attributes": 0}, {"word_vector_size": 10}, {"image_mlp_width": 5}], ids=str)
+@pytest.mark.parametrize(
+    "sizes", [{}, {"attributes": 0}, {"word_vector_size": 10}, {"image_mlp_width": 5}], ids=str
+)
 def test_padding_of_words_and_attributes_changes_nothing(retriever, sizes):
     model = retriever(**sizes)
     dialog = [turn._replace(words_BL=turn.words_BL[:, :6].clone()) for turn in turns()]
     longer = [turn._replace(words_BL=torch.nn.functional.pad(turn.words_BL, (0, 2))) for turn in dialog]
     assert_same(queries(model, dialog), queries(model, longer))
-    more = [turn._replace(attributes_BA=torch.nn.functional.pad(turn.attributes_BA, (0, 5))) for turn in dialog]
+    more = [
+        turn._replace(attributes_BA=torch.nn.functional.pad(turn.attributes_BA, (0, 5))) for turn in dialog
+    ]
     assert_same(queries(model, dialog), queries(model, more))
 
 
 @pytest.mark.parametrize("sizes", [{}, {"word_vector_size": 10}], ids=str)
 def test_a_row_alone_is_the_row_in_a_batch(retriever, sizes):
     model = retriever(**sizes)
-    alone = [queries(model, [Turn(*(x[row : row + 1] for x in turn)) for turn in turns()]) for row in range(5)]
+    alone = [
+        queries(model, [Turn(*(x[row : row + 1] for x in turn)) for turn in turns()]) for row in range(5)
+    ]
     assert_same(queries(model, turns()), torch.cat(alone))
 
 
@@ -96,12 +111,16 @@ def test_words_attributes_and_image_all_reach_the_query(retriever):
     model, (turn, other, _) = retriever(), turns()
     query_BD = queries(model, [turn])
     for field in Turn._fields:
-        assert not torch.allclose(queries(model, [turn._replace(**{field: getattr(other, field)})]), query_BD, rtol=1e-3), field
+        assert not torch.allclose(
+            queries(model, [turn._replace(**{field: getattr(other, field)})]), query_BD, rtol=1e-3
+        ), field
 
 
 def test_the_order_of_words_counts(retriever):
     model, (turn, *_) = retriever(), turns()
-    assert not torch.allclose(queries(model, [turn._replace(words_BL=turn.words_BL.flip(1))]), queries(model, [turn]), rtol=1e-3)
+    assert not torch.allclose(
+        queries(model, [turn._replace(words_BL=turn.words_BL.flip(1))]), queries(model, [turn]), rtol=1e-3
+    )
 
 
 def test_a_state_can_be_gone_on_from_twice(retriever):
@@ -119,14 +138,30 @@ def test_dialogs_may_be_longer_than_training_knew(retriever):
 
 def test_words_beyond_the_eighth_are_heard_in_any_order():
     model, (turn, *_) = make("both-ways"), turns()
-    with_words = [turn._replace(words_BL=torch.cat([turn.words_BL, torch.tensor([[*more]] * 5)], 1)) for more in ((7, 5, 6), (6, 7, 5))]
+    with_words = [
+        turn._replace(words_BL=torch.cat([turn.words_BL, torch.tensor([[*more]] * 5)], 1))
+        for more in ((7, 5, 6), (6, 7, 5))
+    ]
     first, second = (queries(model, [longer]) for longer in with_words)
     torch.testing.assert_close(first, second)
     assert not torch.allclose(first, queries(model, [turn]))
 
 
 def test_a_turn_without_words_or_attributes_has_a_query(retriever):
-    assert queries(retriever(), [Turn(torch.zeros(2, 8, dtype=torch.long), torch.zeros(2, 8, dtype=torch.long), torch.randn(2, 6))]).isfinite().all()
+    assert (
+        queries(
+            retriever(),
+            [
+                Turn(
+                    torch.zeros(2, 8, dtype=torch.long),
+                    torch.zeros(2, 8, dtype=torch.long),
+                    torch.randn(2, 6),
+                )
+            ],
+        )
+        .isfinite()
+        .all()
+    )
 
 
 def test_embedded_images_have_unit_length_and_are_linear_before(retriever):
@@ -169,5 +204,7 @@ def test_both_attentions_are_one_in_the_first_turn():
 def test_a_bent_image_embedding_parts_features_of_one_line_and_a_straight_one_does_not(retriever):
     features_ND = torch.randn(6).expand(2, 6) * torch.tensor([[1.0], [3.0]])
     straight, bent = (retriever(image_mlp_width=hidden).embed_images(features_ND) for hidden in (0, 16))
-    assert torch.allclose(straight[0], straight[1], atol=1e-6) and not torch.allclose(bent[0], bent[1], atol=1e-2)
+    assert torch.allclose(straight[0], straight[1], atol=1e-6) and not torch.allclose(
+        bent[0], bent[1], atol=1e-2
+    )
     assert torch.allclose(bent.norm(dim=1), torch.ones(2))

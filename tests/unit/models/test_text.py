@@ -31,7 +31,11 @@ def encoder(request, tiny_clip, tiny_blip):
 
 def test_texts_and_images_are_vectors_of_unit_length_in_one_space(encoder):
     texts, pictures = encoder.encode(TEXTS), encoder.encode_images(images(2))
-    assert texts.shape == (3, encoder.size) and pictures.shape == (2, encoder.size) and texts.dtype == torch.float32
+    assert (
+        texts.shape == (3, encoder.size)
+        and pictures.shape == (2, encoder.size)
+        and texts.dtype == torch.float32
+    )
     for vectors in (texts, pictures):
         assert torch.allclose(vectors.norm(dim=1), torch.ones(len(vectors)))
     assert not torch.allclose(texts[0], texts[1], atol=1e-3)
@@ -53,7 +57,10 @@ def test_nothing_gives_no_vectors(encoder):
 
 
 def test_vectors_are_those_of_the_models_own_scores(tiny_clip, tiny_blip):
-    for folder, model_class in ((tiny_clip, transformers.CLIPModel), (tiny_blip, transformers.BlipForImageTextRetrieval)):
+    for folder, model_class in (
+        (tiny_clip, transformers.CLIPModel),
+        (tiny_blip, transformers.BlipForImageTextRetrieval),
+    ):
         encoder, model = load_text_encoder(str(folder)), model_class.from_pretrained(folder).eval()
         inputs = transformers.AutoTokenizer.from_pretrained(folder)(TEXTS, padding=True, return_tensors="pt")
         inputs = {name: inputs[name] for name in ("input_ids", "attention_mask")}
@@ -65,14 +72,21 @@ def test_vectors_are_those_of_the_models_own_scores(tiny_clip, tiny_blip):
             else:
                 inputs["pixel_values"] = inputs["pixel_values"][[0, 1, 1]]
                 expected = model(**inputs, use_itm_head=False).itm_score.T[:, :2]
-        assert torch.allclose(cosines(encoder.encode(TEXTS), encoder.encode_images(images(2))), expected, atol=1e-5)
+        assert torch.allclose(
+            cosines(encoder.encode(TEXTS), encoder.encode_images(images(2))), expected, atol=1e-5
+        )
 
 
 def test_other_images_weights_have_another_fingerprint(tiny_blip, tmp_path):
     encoder = load_text_encoder(str(tiny_blip))
-    changed = {name: tensor + (0.5 if name == "text_proj.bias" else 0) for name, tensor in encoder._model.state_dict().items()}
+    changed = {
+        name: tensor + (0.5 if name == "text_proj.bias" else 0)
+        for name, tensor in encoder._model.state_dict().items()
+    }
     same_images = load_text_encoder(str(tiny_blip), changed)
-    assert same_images.fingerprint() == encoder.fingerprint() and not torch.allclose(same_images.encode(TEXTS), encoder.encode(TEXTS))
+    assert same_images.fingerprint() == encoder.fingerprint() and not torch.allclose(
+        same_images.encode(TEXTS), encoder.encode(TEXTS)
+    )
     changed["vision_proj.bias"] = changed["vision_proj.bias"] + 0.5
     assert load_text_encoder(str(tiny_blip), changed).fingerprint() != encoder.fingerprint()
 
@@ -88,14 +102,21 @@ def of_blips_own_code(name):
         name = name.replace(ours, theirs)
     block = re.fullmatch(r"vision_model\.encoder\.layers\.(\d+)\.(.+)", name)
     if block:
-        rest = block[2].replace("layer_norm", "norm").replace("self_attn.projection", "attn.proj").replace("self_attn.qkv", "attn.qkv")
+        rest = (
+            block[2]
+            .replace("layer_norm", "norm")
+            .replace("self_attn.projection", "attn.proj")
+            .replace("self_attn.qkv", "attn.qkv")
+        )
         name = f"visual_encoder.blocks.{block[1]}.{rest}"
     return name
 
 
 def test_weights_of_blips_own_code_and_of_another_image_size_are_put_in(tiny_blip, tiny_blip_of_size):
     trained = tiny_blip_of_size(48).state_dict()
-    theirs = {of_blips_own_code(name): tensor for name, tensor in trained.items()} | {"text_encoder.embeddings.position_ids": torch.arange(24)}
+    theirs = {of_blips_own_code(name): tensor for name, tensor in trained.items()} | {
+        "text_encoder.embeddings.position_ids": torch.arange(24)
+    }
     assert not any(name.startswith("vision_model") for name in theirs)
     assert blip_names(theirs).keys() >= trained.keys()
     encoder = load_text_encoder(str(tiny_blip), theirs)
@@ -106,8 +127,12 @@ def test_weights_of_blips_own_code_and_of_another_image_size_are_put_in(tiny_bli
 
 def test_weights_that_lack_text_or_do_not_fit_are_refused(tiny_blip, tiny_blip_of_size):
     own = dict(tiny_blip_of_size(32).state_dict())
-    with pytest.raises(ValueError, match=r"1 tensors of the text encoder are missing, such as text_proj.bias"):
-        load_text_encoder(str(tiny_blip), {name: tensor for name, tensor in own.items() if name != "text_proj.bias"})
+    with pytest.raises(
+        ValueError, match=r"1 tensors of the text encoder are missing, such as text_proj.bias"
+    ):
+        load_text_encoder(
+            str(tiny_blip), {name: tensor for name, tensor in own.items() if name != "text_proj.bias"}
+        )
     with pytest.raises(ValueError, match=r"text_proj.bias: expected shape \(8,\), found \(9,\)"):
         load_text_encoder(str(tiny_blip), own | {"text_proj.bias": torch.zeros(9)})
 
@@ -118,7 +143,10 @@ class Spelling:
     size, limit = 26, 1000
 
     def encode(self, texts):
-        return torch.tensor([[text.count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts], dtype=torch.float32)
+        return torch.tensor(
+            [[text.count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts],
+            dtype=torch.float32,
+        )
 
     def lengths(self, texts):
         return [len(text) for text in texts]

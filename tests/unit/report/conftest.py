@@ -22,7 +22,8 @@ FRAMES = """<!doctype html><body>
   document.body.append(line);
 });</script>
 """
-# Pictures are backgrounds: their size comes from loading the same address. Articles count as shown where they have a box.
+# Pictures are backgrounds: their size comes from loading the same address. Articles count as shown where they
+# have a box.
 LOOK = """<script>addEventListener("load", async () => {
   const all = (selector) => [...document.querySelectorAll(selector)];
   const size = (tile) => new Promise(done => {
@@ -54,7 +55,9 @@ LOOK = """<script>addEventListener("load", async () => {
 
 @dataclass(frozen=True)
 class Seen:
-    """What a browser of one width found: widths of the pictures shown, and per filter how many articles it promises and leaves."""
+    """What a browser of one width found: widths of the pictures shown, and per filter how many articles it
+    promises and leaves.
+    """
 
     width: int
     pictures: list[int]
@@ -67,17 +70,27 @@ class Seen:
 
 @pytest.fixture
 def browse(tmp_path_factory):
-    """Open a page as a desktop and as a phone show it. Its console must be looked at without the script that measures: both are done."""
+    """Open a page as a desktop and as a phone show it.
+
+    Its console must be looked at without the script that measures: both are done.
+    """
     if BROWSER is None:
         pytest.skip("needs chromium")
 
     def open_in_browser(path):
-        command = [BROWSER, *OPTIONS.split(), f"--user-data-dir={tmp_path_factory.mktemp('browser')}", path.as_uri()]
+        command = [
+            BROWSER,
+            *OPTIONS.split(),
+            f"--user-data-dir={tmp_path_factory.mktemp('browser')}",
+            path.as_uri(),
+        ]
         return subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
 
     def browse(path):
         complaints = [line for line in open_in_browser(path).stderr.splitlines() if "CONSOLE" in line]
-        text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", path.read_text(encoding="utf-8"))
+        text = re.sub(
+            r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", path.read_text(encoding="utf-8")
+        )
         folder = tmp_path_factory.mktemp("frames")
         (folder / "page.html").write_text(text.replace("</body>", LOOK + "</body>"), encoding="utf-8")
         (folder / "frames.html").write_text(FRAMES.replace("PAGE", "page.html"), encoding="utf-8")

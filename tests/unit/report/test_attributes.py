@@ -6,7 +6,9 @@ from fashioniq.report.attributes import Cell, ten_of, write_contact_sheet, write
 
 
 def rows_of(epochs, *types):
-    figures = {"train_loss": 0.3, "val_loss": 0.2, "val_mAP": 50.0} | {f"val_mAP_{kind}": 40.0 for kind in types}
+    figures = {"train_loss": 0.3, "val_loss": 0.2, "val_mAP": 50.0} | {
+        f"val_mAP_{kind}": 40.0 for kind in types
+    }
     return [{"epoch": float(epoch), **figures} for epoch in range(epochs)]
 
 
@@ -43,7 +45,9 @@ def test_words_both_true_and_predicted_are_marked(tmp_path):
 
 @pytest.mark.parametrize("count", [1, 2, 3, 24])
 def test_pictures_of_any_shape_and_words_of_any_length_have_their_place(tmp_path, count):
-    cells = [Cell(Image.new("RGB", (8 + number, 400), "red"), ["word " * 30] * 20, []) for number in range(count)]
+    cells = [
+        Cell(Image.new("RGB", (8 + number, 400), "red"), ["word " * 30] * 20, []) for number in range(count)
+    ]
     write_contact_sheet(tmp_path / "sheet.jpg", "title " * 100, cells)
     with Image.open(tmp_path / "sheet.jpg") as image:
         red = np.asarray(image.convert("RGB")).astype(int)
@@ -52,7 +56,9 @@ def test_pictures_of_any_shape_and_words_of_any_length_have_their_place(tmp_path
 
 
 def test_the_ten_best_and_worst_have_no_word_in_common():
-    words = [{"word": number, "AP": float(number)} for number in range(30)] + [{"word": "unmeasured", "AP": None}]
+    words = [{"word": number, "AP": float(number)} for number in range(30)] + [
+        {"word": "unmeasured", "AP": None}
+    ]
     best, worst = ([word["word"] for word in part] for part in ten_of(words))
     assert best == list(range(29, 19, -1)) and worst == list(range(10))
     best, worst = ([word["word"] for word in part] for part in ten_of(words[:5]))

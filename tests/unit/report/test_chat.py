@@ -31,8 +31,14 @@ class Balanced(HTMLParser):
 
 def evaluated(name, **facts):
     words = ["a <b>dress</b>", "is it long? yes", "is it red? no"]
-    turns = [[{"shown": "7.jpg", "words": text, "rank": rank} for text, rank in zip(words, ranks, strict=True)] for ranks in RANKS]
-    dialogs = [{"target": f"{number}.jpg", "turns": said, "top": ["7.jpg", f"{number}.jpg"]} for number, said in enumerate(turns)]
+    turns = [
+        [{"shown": "7.jpg", "words": text, "rank": rank} for text, rank in zip(words, ranks, strict=True)]
+        for ranks in RANKS
+    ]
+    dialogs = [
+        {"target": f"{number}.jpg", "turns": said, "top": ["7.jpg", f"{number}.jpg"]}
+        for number, said in enumerate(turns)
+    ]
     asked = {"exact_repeats": 0.25, "unique_tokens": 9.5, "without_mark": 0}
     metrics = {"protocol": "ChatIR", "name": name, "gallery": 100, "coverage": 1.0, "dialogs": 3, "query": "rounds joined by ', '",
                "rounds": round_table(torch.tensor(RANKS), 100), "questions": asked}  # fmt: skip
@@ -61,10 +67,23 @@ def test_one_file_is_told_from_caption_to_last_round(written):
 
 def test_several_files_stand_in_one_table_one_plot_and_one_filter(written):
     text = written(evaluated("people"), evaluated("Chat<b>GPT"))
-    assert '<th scope="row">A people</th><td>33.33</td><td>66.67</td><td>66.67</td>' in text and '<th scope="row">B Chat&lt;b&gt;GPT</th>' in text
-    assert "Chat<b>" not in text and text.count("<svg") == 1 and re.findall(r"<legend>([^<]+)</legend>", text) == ["Target", "File"]
+    assert (
+        '<th scope="row">A people</th><td>33.33</td><td>66.67</td><td>66.67</td>' in text
+        and '<th scope="row">B Chat&lt;b&gt;GPT</th>' in text
+    )
+    assert (
+        "Chat<b>" not in text
+        and text.count("<svg") == 1
+        and re.findall(r"<legend>([^<]+)</legend>", text) == ["Target", "File"]
+    )
 
 
 def test_what_bends_the_figures_is_noted(written):
-    text = written(evaluated("PlugIR", cut=[0, 0, 2], limit=77, query="each round alone", questions=None, coverage=0.5))
-    assert "2 of 3 dialogs are truncated" in text and "a separate query" in text and "50.00 % of the search space" in text
+    text = written(
+        evaluated("PlugIR", cut=[0, 0, 2], limit=77, query="each round alone", questions=None, coverage=0.5)
+    )
+    assert (
+        "2 of 3 dialogs are truncated" in text
+        and "a separate query" in text
+        and "50.00 % of the search space" in text
+    )

@@ -16,16 +16,28 @@ SECOND = [(40, 90), (40, 10), (9, 9), (99, 5), (3, 1)]
 
 def _dialogs(ranks: list[tuple[int, ...]], words: str) -> list[dict]:
     return [
-        {"target": f"B{number}", "turns": [{"shown": IDS[5 + place], "words": words, "rank": rank} for place, rank in enumerate(row)]}
+        {
+            "target": f"B{number}",
+            "turns": [
+                {"shown": IDS[5 + place], "words": words, "rank": rank} for place, rank in enumerate(row)
+            ],
+        }
         for number, row in enumerate(ranks)
     ]
 
 
 def _metrics(ranks: list[tuple[int, ...]]) -> dict:
-    return {"category": "dresses", "split": "test", "gallery": 100, "turns": turn_table(torch.tensor(ranks), 100)}
+    return {
+        "category": "dresses",
+        "split": "test",
+        "gallery": 100,
+        "turns": turn_table(torch.tensor(ranks), 100),
+    }
 
 
-def _write(tmp_path: Path, images: dict[str, Path], turn: int = 2, notes: tuple[str, ...] = (), **options: int) -> str:
+def _write(
+    tmp_path: Path, images: dict[str, Path], turn: int = 2, notes: tuple[str, ...] = (), **options: int
+) -> str:
     path = tmp_path / "compare.html"
     write_compare_page(
         path, ("rnn <old>", "transformer"), (_metrics(FIRST), _metrics(SECOND)), (_dialogs(FIRST, "is navy"), _dialogs(SECOND, "is <b>red</b>")),
@@ -45,7 +57,12 @@ def images(tmp_path: Path) -> dict[str, Path]:
 def test_both_runs_stand_beside_each_other(tmp_path: Path) -> None:
     text = _write(tmp_path, {})
     assert "A ranked the target higher in 2 dialogs, B in 2, both equally in 1." in text
-    assert "rnn &lt;old&gt;" in text and "B is better &amp; sure." in text and "is &lt;b&gt;red&lt;/b&gt;" in text and "a dress &amp; belt" in text
+    assert (
+        "rnn &lt;old&gt;" in text
+        and "B is better &amp; sure." in text
+        and "is &lt;b&gt;red&lt;/b&gt;" in text
+        and "a dress &amp; belt" in text
+    )
     assert '<h4 id="d0">a dress &amp; belt</h4>' in text
     first = text[text.index('<h4 id="d0">') :].split("</article>")[0]
     assert re.findall(r"<b>(\d+\w\w)</b> of 100", first) == ["41st", "41st", "1st", "91st"]
@@ -68,7 +85,9 @@ def test_notes_stand_at_the_head(tmp_path: Path) -> None:
     assert "other users &lt;2&gt;" in text and "<b>No pictures.</b>" in text
 
 
-def test_nothing_is_fetched_and_each_picture_is_embedded_once(tmp_path: Path, images: dict[str, Path]) -> None:
+def test_nothing_is_fetched_and_each_picture_is_embedded_once(
+    tmp_path: Path, images: dict[str, Path]
+) -> None:
     text = _write(tmp_path, images)
     assert "<script" not in text and "http://" not in text and "https://" not in text
     assert text.count("data:image/jpeg") == 7
@@ -79,10 +98,20 @@ def test_the_page_is_the_same_each_time(tmp_path: Path, images: dict[str, Path])
     assert _write(tmp_path, images, dialogs_shown=3) != _write(tmp_path, images, dialogs_shown=3, seed=1)
 
 
-def test_a_browser_shows_every_picture_without_complaint(tmp_path: Path, images: dict[str, Path], browse) -> None:
+def test_a_browser_shows_every_picture_without_complaint(
+    tmp_path: Path, images: dict[str, Path], browse
+) -> None:
     _write(tmp_path, images)
     for seen in browse(tmp_path / "compare.html"):
         assert seen.complaints == [] and seen.too_wide == 0
         assert len(seen.pictures) == 5 * (1 + 4) and min(seen.pictures) >= 80
         assert seen.unnamed == 0 and seen.mouse_only == 0
-        assert seen.filtered == {"wa": [2, 2], "wb": [2, 2], "same": [1, 1], "both": [2, 2], "onlya": [1, 1], "onlyb": [1, 1], "neither": [1, 1]}
+        assert seen.filtered == {
+            "wa": [2, 2],
+            "wb": [2, 2],
+            "same": [1, 1],
+            "both": [2, 2],
+            "onlya": [1, 1],
+            "onlyb": [1, 1],
+            "neither": [1, 1],
+        }

@@ -27,7 +27,10 @@ def metrics_of(*rank_BT):
 
 @pytest.fixture
 def rows():
-    far, near = metrics_of([100, 0], [1, 1]), metrics_of([0, 0], [1, 0])  # near is perfect but for one second place
+    far, near = (
+        metrics_of([100, 0], [1, 1]),
+        metrics_of([0, 0], [1, 0]),
+    )  # near is perfect but for one second place
     return [cross_row("with", "rnn", "rnn", [far]), cross_row("without", "transformer", "rnn", [far, near])]
 
 
@@ -44,7 +47,11 @@ def test_the_table_for_papers_has_the_same_cells(rows):
 def test_the_table_for_spreadsheets_has_every_measure_unrounded(rows):
     lines = list(csv.DictReader(cross_csv(rows).splitlines()))
     assert len(lines) == 2 * 3 * len(rows[0]["average"])
-    (line,) = [line for line in lines if (line["measure"], line["user"], line["turn"]) == ("MRR", "transformer", "mean")]
+    (line,) = [
+        line
+        for line in lines
+        if (line["measure"], line["user"], line["turn"]) == ("MRR", "transformer", "mean")
+    ]
     means = [(1 / 101 + 1 / 2) / 4 + (1 + 1 / 2) / 4, (1 + 1 / 2) / 4 + 1 / 2]
     assert float(line["mean"]) == pytest.approx(sum(means) / 2) and line["seeds"] == "2"
     assert float(line["deviation"]) == pytest.approx(abs(means[0] - means[1]) / 2**0.5)

@@ -12,7 +12,10 @@ from fashioniq.report.plots import rank_histograms, turn_plot
 from fashioniq.report.products import ItemCards
 
 IDS = [f"B{number}" for number in range(14)]
-TURNS = [{"turn": turn, "P": 60.0 + 8 * turn, "R@10": 12.0 * turn, "R@50": 18.0 * turn, "mean_rank": 90.0 / turn} for turn in (1, 2, 3)]
+TURNS = [
+    {"turn": turn, "P": 60.0 + 8 * turn, "R@10": 12.0 * turn, "R@50": 18.0 * turn, "mean_rank": 90.0 / turn}
+    for turn in (1, 2, 3)
+]
 METRICS = {
     "protocol": "Fashion IQ dialogs", "data": "a/folder", "category": "dresses", "split": "test", "gallery": 240, "coverage": 0.98,
     "pictures": "drawn", "captions": "drawn sample's grammar", "decoding": "beam 5", "seed": 0, "user": "runs/user", "turns": TURNS,
@@ -67,7 +70,9 @@ def images(tmp_path: Path) -> dict[str, Path]:
     return paths
 
 
-def _write(tmp_path: Path, images: dict[str, Path], dialogs: list[dict], metrics: dict | None = None, **options: int) -> str:
+def _write(
+    tmp_path: Path, images: dict[str, Path], dialogs: list[dict], metrics: dict | None = None, **options: int
+) -> str:
     path = tmp_path / "report.html"
     titles = {name: f"dress {name}" for name in IDS} | {"B2": "<script>alert(1)</script> & more"}
     attributes = {name: ["navy", "striped"] for name in IDS} | {"B2": ["<too>"]}
@@ -77,15 +82,30 @@ def _write(tmp_path: Path, images: dict[str, Path], dialogs: list[dict], metrics
 
 def test_the_page_has_its_sections(tmp_path: Path, images: dict[str, Path]) -> None:
     text = _write(tmp_path, images, [_dialog("B1", (111, 40, 2))])
-    for part in ('id="turns"', 'id="dialogs"', 'id="facts"', "112th</b> of 240", "41st</b>", "up 71", "3rd of 240", "98.0 %", "a new fact"):
+    for part in (
+        'id="turns"',
+        'id="dialogs"',
+        'id="facts"',
+        "112th</b> of 240",
+        "41st</b>",
+        "up 71",
+        "3rd of 240",
+        "98.0 %",
+        "a new fact",
+    ):
         assert part in text
     assert text.count("<svg") == 1
     assert "navy · striped" in text
-    assert "90.00</td>" in text and "30.00</td>" in text and "start at 0" in text  # mean ranks as in the metrics
+    assert (
+        "90.00</td>" in text and "30.00</td>" in text and "start at 0" in text
+    )  # mean ranks as in the metrics
 
 
 def test_averages_and_success_are_told(tmp_path: Path) -> None:
-    more = {"average": {"P": 76.0, "R@10": 24.0, "R@50": 36.0, "mean_rank": 55.0}, "success": {"within": 3, "percent": 41.0, "mean_turns": 2.2}}
+    more = {
+        "average": {"P": 76.0, "R@10": 24.0, "R@50": 36.0, "mean_rank": 55.0},
+        "success": {"within": 3, "percent": 41.0, "mean_turns": 2.2},
+    }
     text = _write(tmp_path, {}, [_dialog("B1", (111, 40, 2))], METRICS | more)
     assert '<th scope="row">mean</th><td>76.00</td><td>24.00</td>' in text
     assert "<dd>41.00<small> %</small></dd>" in text and "at turn 2.20 on average" in text
@@ -133,9 +153,15 @@ def test_a_page_without_any_picture_says_so(tmp_path: Path) -> None:
     assert "data:image" not in text and "<b>No pictures.</b>" in text and "dress B3" in text
 
 
-def test_origins_of_pictures_and_captions_are_noted_unless_photographs_and_human(tmp_path: Path, images: dict[str, Path]) -> None:
+def test_origins_of_pictures_and_captions_are_noted_unless_photographs_and_human(
+    tmp_path: Path, images: dict[str, Path]
+) -> None:
     text = _write(tmp_path, images, [_dialog("B1", (3, 2, 1))])
-    assert "Pictures: drawn." in text and "Captions: drawn sample&#39;s grammar." in text and "User: runs/user." in text
+    assert (
+        "Pictures: drawn." in text
+        and "Captions: drawn sample&#39;s grammar." in text
+        and "User: runs/user." in text
+    )
     human = METRICS | {"pictures": "photographs", "captions": "human"}
     text = _write(tmp_path, images, [_dialog("B1", (3, 2, 1))], human)
     assert "They are" not in text and "does not record" not in text
@@ -164,11 +190,17 @@ def test_what_all_dialogs_have_in_common_is_no_filter(tmp_path: Path) -> None:
 
 
 def test_several_categories_can_be_told_apart(tmp_path: Path) -> None:
-    dialogs = [_dialog("B1", (9,)) | {"category": "tops"}, _dialog("B2", (9,)) | {"category": "dresses"}, _dialog("B3", (99,)) | {"category": "tops"}]
+    dialogs = [
+        _dialog("B1", (9,)) | {"category": "tops"},
+        _dialog("B2", (9,)) | {"category": "dresses"},
+        _dialog("B3", (99,)) | {"category": "tops"},
+    ]
     text = _write(tmp_path, {}, dialogs)
     assert re.findall(r"<legend>([^<]+)</legend>", text) == ["Target", "Category"]
     assert "<span>tops <b>2</b></span>" in text and "<span>dresses <b>1</b></span>" in text
-    assert ":has([value=never]:checked):has([value=c0]:checked) .nothing" in text  # no dress was never in the top 10
+    assert (
+        ":has([value=never]:checked):has([value=c0]:checked) .nothing" in text
+    )  # no dress was never in the top 10
 
 
 def test_a_page_without_dialogs_or_turns_is_still_a_page(tmp_path: Path) -> None:
@@ -176,7 +208,9 @@ def test_a_page_without_dialogs_or_turns_is_still_a_page(tmp_path: Path) -> None
     assert "There are no dialogs to show." in text and not _Reader(text).open
 
 
-def test_a_page_stays_small_by_leaving_pictures_out(tmp_path: Path, images: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_stays_small_by_leaving_pictures_out(
+    tmp_path: Path, images: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(products, "PICTURE_BYTES", 3000)
     text = _write(tmp_path, images, [_dialog("B1", (3, 2, 1))])
     assert 0 < sum(len(picture) for picture in re.findall(r"base64,([^)]+)", text)) <= 3000
@@ -198,12 +232,17 @@ def test_the_page_is_whole_or_absent(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_page_of_many_rich_pictures_is_under_10_megabytes(tmp_path: Path) -> None:
     Image.effect_noise((128, 128), 120).convert("RGB").save(tmp_path / "noise.png")
     ids = [f"N{number}" for number in range(700)]
-    turns = [[{"shown": name, "words": "word " * 100, "rank": 7} for name in ids[start : start + 6]] for start in range(0, 700, 6)]
+    turns = [
+        [{"shown": name, "words": "word " * 100, "rank": 7} for name in ids[start : start + 6]]
+        for start in range(0, 700, 6)
+    ]
     dialogs = [{"target": ids[0], "turns": one} for one in turns]
     path = tmp_path / "report.html"
     looks = ItemCards(dict.fromkeys(ids, tmp_path / "noise.png"), {name: "title " * 60 for name in ids}, {})
     write_dialog_page(path, METRICS, dialogs, looks, dialogs_shown=10_000)
-    assert 5_000_000 < path.stat().st_size < 10_000_000 and "pictures were left out" in path.read_text(encoding="utf-8")
+    assert 5_000_000 < path.stat().st_size < 10_000_000 and "pictures were left out" in path.read_text(
+        encoding="utf-8"
+    )
 
 
 def test_plots_are_the_same_each_time_and_take_the_pages_colours() -> None:
@@ -221,8 +260,16 @@ def test_the_histogram_counts_every_dialog_once(tmp_path: Path) -> None:
         ("1", 2, 7), ("2–5", 1, 0), ("6–10", 2, 0), ("11–50", 1, 0), ("51–100", 0, 0), ("101–240", 1, 0)]  # fmt: skip
     assert [row.near for row in bars.rows] == [True, True, True, False, False, False]
     assert [row.counts for row in rank_histograms({"turn 1": [0]}, 1).rows] == [[1]]
-    text = _write(tmp_path, {}, [_dialog("B1", (0,)), _dialog("B1", (0,)), _dialog("B1", (20,))], METRICS | {"turns": TURNS[:1]})
-    assert '<span class="bar" style="--share:0.500">1</span>' in text and '<span class="bar" style="--share:1.000">2</span>' in text
+    text = _write(
+        tmp_path,
+        {},
+        [_dialog("B1", (0,)), _dialog("B1", (0,)), _dialog("B1", (20,))],
+        METRICS | {"turns": TURNS[:1]},
+    )
+    assert (
+        '<span class="bar" style="--share:0.500">1</span>' in text
+        and '<span class="bar" style="--share:1.000">2</span>' in text
+    )
 
 
 def test_the_target_is_marked_where_it_is_shown(tmp_path: Path) -> None:
@@ -230,9 +277,13 @@ def test_the_target_is_marked_where_it_is_shown(tmp_path: Path) -> None:
     assert re.findall(r'<div class="seen( hit)?">', text) == ["", " hit", ""]
 
 
-def test_a_browser_shows_every_picture_without_complaint(tmp_path: Path, images: dict[str, Path], browse) -> None:
+def test_a_browser_shows_every_picture_without_complaint(
+    tmp_path: Path, images: dict[str, Path], browse
+) -> None:
     ranks = [(30, 20, 2), (9, 3, 0), (99, 80, 70), (100, 90, 8)] * 2
-    dialogs = [_dialog("B1", one) | {"category": ("tops", "dresses")[number % 2]} for number, one in enumerate(ranks)]
+    dialogs = [
+        _dialog("B1", one) | {"category": ("tops", "dresses")[number % 2]} for number, one in enumerate(ranks)
+    ]
     _write(tmp_path, images, dialogs)
     for seen in browse(tmp_path / "report.html"):
         assert seen.complaints == [] and seen.too_wide == 0

@@ -16,8 +16,13 @@ from fashioniq.report.products import ItemCards
 
 TEXTS = Path(__file__).parent / "texts"
 IDS = [f"B{number}" for number in range(14)]
-CARDS = ItemCards({}, {name: f"dress {name} & belt" for name in IDS}, {name: ["navy", "striped"] for name in IDS[::2]})
-FIRST, SECOND = [(40, 0, 3), (40, 20, 20), (9, 9, 9), (99, 50, 7)], [(40, 90, 9), (40, 10, 2), (9, 9, 9), (99, 5, 6)]
+CARDS = ItemCards(
+    {}, {name: f"dress {name} & belt" for name in IDS}, {name: ["navy", "striped"] for name in IDS[::2]}
+)
+FIRST, SECOND = (
+    [(40, 0, 3), (40, 20, 20), (9, 9, 9), (99, 50, 7)],
+    [(40, 90, 9), (40, 10, 2), (9, 9, 9), (99, 5, 6)],
+)
 
 
 class _Text(HTMLParser):
@@ -50,7 +55,10 @@ def _dialogs(ranks: list[tuple[int, ...]]) -> list[dict]:
     return [
         {
             "target": IDS[number],
-            "turns": [{"shown": IDS[place], "words": "is <b>navy</b>", "rank": rank} for place, rank in enumerate(row, start=2)],
+            "turns": [
+                {"shown": IDS[place], "words": "is <b>navy</b>", "rank": rank}
+                for place, rank in enumerate(row, start=2)
+            ],
             "top": IDS[:3],
         }
         for number, row in enumerate(ranks)
@@ -60,8 +68,20 @@ def _dialogs(ranks: list[tuple[int, ...]]) -> list[dict]:
 def _metrics(ranks: list[tuple[int, ...]]) -> dict:
     rank_BT = torch.tensor(ranks)
     table = turn_table(rank_BT, 1200)
-    facts = {"protocol": "Fashion IQ dialogs", "category": "dresses", "split": "test", "gallery": 1200, "coverage": 0.98}
-    origin = {"pictures": "drawn", "captions": "a grammar's", "user": "runs/user", "exclude_shown": True, "index": None}
+    facts = {
+        "protocol": "Fashion IQ dialogs",
+        "category": "dresses",
+        "split": "test",
+        "gallery": 1200,
+        "coverage": 0.98,
+    }
+    origin = {
+        "pictures": "drawn",
+        "captions": "a grammar's",
+        "user": "runs/user",
+        "exclude_shown": True,
+        "index": None,
+    }
     return {**facts, **origin, "turns": table, "average": average(table), "success": success(rank_BT)}
 
 
@@ -90,7 +110,9 @@ def _write_chat(path: Path) -> None:
 
 def _write_chats(path: Path) -> None:
     cut = {"cut": [0, 0, 2], "limit": 77, "query": "each round alone", "questions": None}
-    write_chat_page(path, [_evaluated("people", FIRST, coverage=0.5), _evaluated("PlugIR", SECOND, **cut)], CARDS)
+    write_chat_page(
+        path, [_evaluated("people", FIRST, coverage=0.5), _evaluated("PlugIR", SECOND, **cut)], CARDS
+    )
 
 
 @pytest.mark.parametrize("write", [_write_dialogs, _write_compare, _write_chat, _write_chats])

@@ -28,7 +28,9 @@ def labels_of(shares, count=200, seed=0):
 
 def module_of(head_only=False, labels_NA=None):
     torch.manual_seed(0)
-    encoder = nn.Sequential(nn.Conv2d(3, 6, 3, stride=2), nn.BatchNorm2d(6), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    encoder = nn.Sequential(
+        nn.Conv2d(3, 6, 3, stride=2), nn.BatchNorm2d(6), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
+    )
     model = AttributePredictor(encoder, 6, 3)
     model.answer_always(chance_logits(np.eye(3, dtype=np.int8) if labels_NA is None else labels_NA))
     mean_std = ((0.5,) * 3, (0.5,) * 3)
@@ -82,12 +84,19 @@ def test_photos_that_fit_into_memory_are_decoded_once_and_equal_those_decoded_ag
     for name in ("a", "b"):
         Image.effect_noise((30, 20), 80).save(tmp_path / f"{name}.png")
     (tmp_path / "c.png").write_text("<html>")
-    photos = [Photo(tmp_path / f"{name}.png", box) for name, box in (("a", (2, 2, 25, 18)), ("c", None), ("b", (90, 90, 99, 99)))]
+    photos = [
+        Photo(tmp_path / f"{name}.png", box)
+        for name, box in (("a", (2, 2, 25, 18)), ("c", None), ("b", (90, 90, 99, 99)))
+    ]
     labels_NA = np.arange(6, dtype=np.int8).reshape(3, 2)
     in_memory = LabelledImages(photos, labels_NA, 16)
     monkeypatch.setattr("fashioniq.training.attributes.KEPT", 3 * 3 * 16 * 16 - 1)
     again = LabelledImages(photos, labels_NA, 16)
-    assert again.squares_N3SS is None and list(again.failures) == list(in_memory.failures) and again.odd_boxes == in_memory.odd_boxes == 1
+    assert (
+        again.squares_N3SS is None
+        and list(again.failures) == list(in_memory.failures)
+        and again.odd_boxes == in_memory.odd_boxes == 1
+    )
     for (picture, labels_A), (other, other_A) in zip(in_memory, again, strict=True):
         assert torch.equal(picture, other) and torch.equal(labels_A, other_A)
     for name in ("a", "b"):
@@ -130,7 +139,9 @@ def test_the_first_loss_is_the_entropy_of_the_labels():
     images = torch.randint(0, 256, (len(labels_NA), 3, 16, 16), dtype=torch.uint8)
     share = labels_NA.mean(0)
     entropy = -(share * np.log(share) + (1 - share) * np.log(1 - share)).mean()
-    assert module.training_step([images, torch.from_numpy(labels_NA)], 0).item() == pytest.approx(entropy, abs=1e-5)
+    assert module.training_step([images, torch.from_numpy(labels_NA)], 0).item() == pytest.approx(
+        entropy, abs=1e-5
+    )
 
 
 def test_no_other_answer_to_all_pictures_is_better_than_the_first():
@@ -167,18 +178,29 @@ def test_the_second_stage_trains_the_last_layer_alone(head_only):
     with torch.no_grad():
         module.model.head.weight.normal_()  # as a first stage leaves it
     before = {name: tensor.clone() for name, tensor in module.model.state_dict().items()}
-    optimizer = torch.optim.SGD([weight for weight in module.model.parameters() if weight.requires_grad], lr=0.1)
+    optimizer = torch.optim.SGD(
+        [weight for weight in module.model.parameters() if weight.requires_grad], lr=0.1
+    )
     module.training_step(colours(), 0).backward()
     optimizer.step()
-    changed = {name.split(".")[0] for name, tensor in module.model.state_dict().items() if not torch.equal(tensor, before[name])}
-    assert changed == ({"head"} if head_only else {"head", "encoder"})  # running statistics are among the encoder's tensors
+    changed = {
+        name.split(".")[0]
+        for name, tensor in module.model.state_dict().items()
+        if not torch.equal(tensor, before[name])
+    }
+    assert changed == (
+        {"head"} if head_only else {"head", "encoder"}
+    )  # running statistics are among the encoder's tensors
 
 
 def test_a_last_batch_of_one_picture_is_learnt_from_without_its_statistics():
     module = module_of().train()
     before = module.model.encoder[1].running_mean.clone()
     module.training_step([part[:1] for part in colours()], 0).backward()
-    assert torch.equal(module.model.encoder[1].running_mean, before) and module.model.head.bias.grad.abs().sum() > 0
+    assert (
+        torch.equal(module.model.encoder[1].running_mean, before)
+        and module.model.head.bias.grad.abs().sum() > 0
+    )
     module.training_step(colours(), 0)
     assert not torch.equal(module.model.encoder[1].running_mean, before)
 
@@ -198,7 +220,12 @@ def test_the_predictor_learns_colours(monkeypatch):
     assert {name: value for name, value in logged.items() if name != "val_loss"} == pytest.approx(
         {"val_mAP": 100, "val_mAP_texture": 100, "val_mAP_style": 100, "val_recall@8": 100}
     )
-    assert top_attributes(torch.from_numpy(score(module, [colours()], torch.device("cpu"))), 1).flatten().tolist() == [1, 2, 3] * 8
+    assert (
+        top_attributes(torch.from_numpy(score(module, [colours()], torch.device("cpu"))), 1)
+        .flatten()
+        .tolist()
+        == [1, 2, 3] * 8
+    )
 
 
 def test_shuffled_labels_teach_nothing_of_other_pictures(monkeypatch):
@@ -216,4 +243,6 @@ def test_scores_come_in_the_order_of_the_pictures_whatever_the_batches():
     images_BCHW, labels_BA = colours()
     parts = list(zip(images_BCHW.split(5), labels_BA.split(5), strict=True))
     whole_NA = score(module, [(images_BCHW, labels_BA)], torch.device("cpu"))
-    assert whole_NA.shape == (24, 3) and score(module, parts, torch.device("cpu")) == pytest.approx(whole_NA, abs=1e-5)
+    assert whole_NA.shape == (24, 3) and score(module, parts, torch.device("cpu")) == pytest.approx(
+        whole_NA, abs=1e-5
+    )

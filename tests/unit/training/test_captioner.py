@@ -8,7 +8,10 @@ from fashioniq.models.captioner import Captioner
 from fashioniq.models.configs import CaptionerConfig
 from fashioniq.training.captioner import CaptionerTraining, caption_examples, put_together
 
-SHAPES, COLOURS = ("longer", "much shorter", "more formal", "darker with sleeves"), ("red", "blue", "green", "black", "white")
+SHAPES, COLOURS = (
+    ("longer", "much shorter", "more formal", "darker with sleeves"),
+    ("red", "blue", "green", "black", "white"),
+)
 CAPTIONS = [f"is {shape} and {colour}" for shape in SHAPES for colour in COLOURS]
 
 
@@ -17,7 +20,9 @@ def training(captions, attributes=0):
     torch.manual_seed(0)
     vocabulary = Vocabulary.of(captions, at_least=1)
     products = 2 * len(captions)
-    items = Items([f"P{n}" for n in range(products)], torch.randn(products, 16), torch.randint(1, 10, (products, 8)))
+    items = Items(
+        [f"P{n}" for n in range(products)], torch.randn(products, 16), torch.randint(1, 10, (products, 8))
+    )
     pairs = [Pair(f"P{2 * n}", f"P{2 * n + 1}", (text,)) for n, text in enumerate(captions)]
     config = CaptionerConfig(width=48, heads=4, hidden=96, layers=2, dropout=0.0)
     model = Captioner(config, vocabulary=len(vocabulary), features=16, attributes=attributes)
@@ -30,10 +35,17 @@ def training(captions, attributes=0):
 def test_the_captions_of_a_pair_are_framed_by_start_and_end_and_padded_where_other_pairs_have_more():
     vocabulary = Vocabulary(["red", "blue"])
     items = Items(["A", "B"], torch.zeros(2, 1), torch.zeros(2, 8, dtype=torch.long))
-    pairs = [Pair("A", "B", ("red", "blue odd red blue")), Pair(None, "A", ("red",)), Pair("B", "A", ("blue",))]
+    pairs = [
+        Pair("A", "B", ("red", "blue odd red blue")),
+        Pair(None, "A", ("red",)),
+        Pair("B", "A", ("blue",)),
+    ]
     reference_N, target_N, words_NKL = caption_examples(pairs, items, vocabulary, 3)
     assert (reference_N.tolist(), target_N.tolist()) == ([1, 0], [0, 1])
-    first, second = [[START, 4, END, PAD, PAD], [START, 5, UNKNOWN, 4, END]], [[START, 5, END, PAD, PAD], [PAD] * 5]
+    first, second = (
+        [[START, 4, END, PAD, PAD], [START, 5, UNKNOWN, 4, END]],
+        [[START, 5, END, PAD, PAD], [PAD] * 5],
+    )
     assert words_NKL.tolist() == [first, second]
     _, _, trimmed_BKL = put_together([(reference_N[1], target_N[1], words_NKL[1])])
     assert trimmed_BKL.tolist() == [[[START, 5, END]]]
@@ -49,8 +61,15 @@ def test_the_loss_is_the_cross_entropy_of_the_next_words_of_each_caption_without
     for caption_NL in words_NKL.unbind(1):
         looks = [items.inputs(place_N) for place_N in (reference_N, target_N)]
         log_NLV = model(*looks, caption_NL[:, :-1]).log_softmax(-1)
-        said += [log_NLV[row, place, word] for row, words in enumerate(caption_NL.tolist()) for place, word in enumerate(words[1:]) if word != PAD]
-    torch.testing.assert_close(module.training_step([reference_N, target_N, words_NKL], 0), -torch.stack(said).mean())
+        said += [
+            log_NLV[row, place, word]
+            for row, words in enumerate(caption_NL.tolist())
+            for place, word in enumerate(words[1:])
+            if word != PAD
+        ]
+    torch.testing.assert_close(
+        module.training_step([reference_N, target_N, words_NKL], 0), -torch.stack(said).mean()
+    )
 
 
 @pytest.mark.parametrize("attributes", [0, 10])

@@ -14,7 +14,13 @@ from fashioniq.data.words import Vocabulary
 from fashioniq.models.configs import DialogEncoderConfig
 from fashioniq.models.dialog_encoder import DialogEncoder, TextHalf
 from fashioniq.training import dialog_encoder
-from fashioniq.training.dialog_encoder import LOSSES, DialogEncoderTraining, embed_in_micro_batches, partial_text, without_caption
+from fashioniq.training.dialog_encoder import (
+    LOSSES,
+    DialogEncoderTraining,
+    embed_in_micro_batches,
+    partial_text,
+    without_caption,
+)
 from fashioniq.training.losses import contrastive, recall_surrogate
 
 VOCABULARY = Vocabulary([f"w{n}" for n in range(40)])
@@ -46,7 +52,13 @@ def training(count, texts=None, losses="both", rounds=1, mask="none", **options)
     texts = texts or some_texts(count)
     dialogues = [Dialogue(str(place), (text,) * rounds) for place, text in enumerate(texts)]
     items = Items([str(place) for place in range(count)], torch.randn(count, 12), torch.zeros(count, 0))
-    settings = {"mask": mask, "mask_share": 0.2, "separator": " ", "micro_batch": 512, "learning_rate": 3e-3} | options
+    settings = {
+        "mask": mask,
+        "mask_share": 0.2,
+        "separator": " ",
+        "micro_batch": 512,
+        "learning_rate": 3e-3,
+    } | options
     both, products = {"train": dialogues, "val": dialogues}, {"train": items, "val": items}
     return DialogEncoderTraining(encoder(), both, products, losses=LOSSES[losses], **settings)
 
@@ -63,7 +75,9 @@ def test_the_recall_surrogate_is_the_naive_one_and_another_dialog_of_the_same_im
     total = 0.0
     for b, query_D in enumerate(query_BTD[:, 0]):
         others = [n for n in range(6) if not same_BN[b, n]]
-        rank = 1 + sum(torch.sigmoid((query_D @ vectors_ND[n] - query_D @ vectors_ND[b]) / 0.01) for n in others)
+        rank = 1 + sum(
+            torch.sigmoid((query_D @ vectors_ND[n] - query_D @ vectors_ND[b]) / 0.01) for n in others
+        )
         total += sum(1 - torch.sigmoid(k - rank).item() for k in (1, 2, 4, 8, 16)) / 5
     assert recall_surrogate(query_BTD, vectors_ND, same_BN).item() == pytest.approx(total / 6, rel=1e-5)
 
@@ -111,12 +125,16 @@ def test_every_round_is_as_likely_and_a_fifth_lack_the_caption():
     counts = Counter(text.count(" | ") + (not text.startswith(CAPTION)) for text in texts)
     assert all(abs(counts[last] - 1000) < 120 for last in range(4)) and len(counts) == 4
     assert sum(not text.startswith(CAPTION) for text in texts) == pytest.approx(4000 * 0.75 * 0.2, abs=90)
-    assert {partial_text(Dialogue("image", ROUNDS), "none", 0.2, " | ") for _ in range(100)} == {" | ".join(ROUNDS[:n]) for n in (1, 2, 3, 4)}
+    assert {partial_text(Dialogue("image", ROUNDS), "none", 0.2, " | ") for _ in range(100)} == {
+        " | ".join(ROUNDS[:n]) for n in (1, 2, 3, 4)
+    }
 
 
 def test_rounds_that_are_whole_queries_are_heard_alone():
     random.seed(0)
-    assert {partial_text(Dialogue("image", ROUNDS, alone=True), "none", 0.2, ", ") for _ in range(100)} == set(ROUNDS)
+    assert {
+        partial_text(Dialogue("image", ROUNDS, alone=True), "none", 0.2, ", ") for _ in range(100)
+    } == set(ROUNDS)
 
 
 # the gradient
@@ -157,7 +175,10 @@ def test_a_micro_batch_that_is_computed_again_drops_the_same_activations(monkeyp
 
 def test_vectors_come_in_the_order_of_the_texts_however_they_are_split():
     model, texts = encoder().eval(), some_texts(9)
-    torch.testing.assert_close(embed_in_micro_batches(model, texts, 2, torch.device("cpu")), torch.cat([model.encode([text]) for text in texts]))
+    torch.testing.assert_close(
+        embed_in_micro_batches(model, texts, 2, torch.device("cpu")),
+        torch.cat([model.encode([text]) for text in texts]),
+    )
 
 
 def test_the_learning_rate_falls_by_7_percent_an_epoch_to_one_in_a_million():
@@ -167,7 +188,11 @@ def test_the_learning_rate_falls_by_7_percent_an_epoch_to_one_in_a_million():
         rates.append(configured["lr_scheduler"].get_last_lr()[0])
         configured["optimizer"].step()
         configured["lr_scheduler"].step()
-    assert rates[:3] == pytest.approx([5e-5, 5e-5 * 0.93, 5e-5 * 0.93**2]) and rates[-1] == pytest.approx(1e-6) and min(rates) == rates[-1]
+    assert (
+        rates[:3] == pytest.approx([5e-5, 5e-5 * 0.93, 5e-5 * 0.93**2])
+        and rates[-1] == pytest.approx(1e-6)
+        and min(rates) == rates[-1]
+    )
 
 
 # that it learns
@@ -203,7 +228,12 @@ def test_validation_measures_the_caption_the_middle_and_the_end_whatever_the_bat
                 module.validation_step([rows], number)
             module.on_validation_epoch_end()
             logged.append(figures)
-    assert logged[0] == logged[1] and set(logged[0]) == {"val_R@10_0", "val_R@10_2", "val_R@10_4", "val_score"}
+    assert logged[0] == logged[1] and set(logged[0]) == {
+        "val_R@10_0",
+        "val_R@10_2",
+        "val_R@10_4",
+        "val_score",
+    }
 
 
 # the text half of a pretrained model
@@ -227,19 +257,29 @@ def tiny(kind):
 
     torch.manual_seed(0)
     sizes = {"hidden_size": 16, "intermediate_size": 32, "num_attention_heads": 2, "num_hidden_layers": 1}
-    text, vision = {"vocab_size": 60, "max_position_embeddings": 24, **sizes}, {"image_size": 32, "patch_size": 16, **sizes}
+    text, vision = (
+        {"vocab_size": 60, "max_position_embeddings": 24, **sizes},
+        {"image_size": 32, "patch_size": 16, **sizes},
+    )
     processor = SimpleNamespace()
     if kind == "clip":
-        config = transformers.CLIPConfig(text_config={**text, "eos_token_id": 2}, vision_config=vision, projection_dim=12)
+        config = transformers.CLIPConfig(
+            text_config={**text, "eos_token_id": 2}, vision_config=vision, projection_dim=12
+        )
         return CLIP(transformers.CLIPModel(config), Tokenizer(), processor)
-    config = transformers.BlipConfig(text_config={**text, "encoder_hidden_size": 16}, vision_config=vision, image_text_hidden_size=12)
+    config = transformers.BlipConfig(
+        text_config={**text, "encoder_hidden_size": 16}, vision_config=vision, image_text_hidden_size=12
+    )
     return BLIP(transformers.BlipForImageTextRetrieval(config), Tokenizer(), processor)
 
 
 @pytest.mark.parametrize("kind", ["clip", "blip"])
 def test_a_step_moves_the_text_half_and_leaves_the_images(kind):
     whole = tiny(kind)
-    before, images = {name: tensor.clone() for name, tensor in whole._model.state_dict().items()}, whole.fingerprint()
+    before, images = (
+        {name: tensor.clone() for name, tensor in whole._model.state_dict().items()},
+        whole.fingerprint(),
+    )
     module = training(20, losses="contrastive", micro_batch=8, learning_rate=1e-3)
     module.model = TextHalf(whole)
     assert module.model.embed_images(torch.full((1, 12), 2.0)).norm().item() == pytest.approx(1)
@@ -249,6 +289,10 @@ def test_a_step_moves_the_text_half_and_leaves_the_images(kind):
     module.eval()
     assert whole.fingerprint() == images and not torch.allclose(whole.encode(some_texts(20)), first)
     torch.testing.assert_close(module.model.encode(some_texts(20)), whole.encode(some_texts(20)))
-    moved = {name.split(".")[0] for name, tensor in whole._model.state_dict().items() if not torch.equal(tensor, before[name])}
+    moved = {
+        name.split(".")[0]
+        for name, tensor in whole._model.state_dict().items()
+        if not torch.equal(tensor, before[name])
+    }
     assert moved == set(whole.text_names)
     assert all(name.split(".")[0] in whole.text_names for name in module.model.state_dict())

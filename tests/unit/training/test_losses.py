@@ -18,7 +18,9 @@ def naive(query_BTD, target_BD, same_BB, margin, power):
         others = [target for c, target in enumerate(target_BD) if not same_BB[b, c]]
         for query in dialog:
             near = (query - target_BD[b]).norm() ** power
-            total += sum(max(0.0, (near - (query - other).norm() ** power + margin).item()) for other in others) / max(1, len(others))
+            total += sum(
+                max(0.0, (near - (query - other).norm() ** power + margin).item()) for other in others
+            ) / max(1, len(others))
     return total / len(query_BTD)
 
 
@@ -27,14 +29,17 @@ TWO_TARGETS = torch.tensor([[1.0, 0.0], [0.0, 0.5]])
 
 
 def test_the_triplet_loss_by_hand():
-    # first dialog: 1 − 0.25 + 0.1, then 0 − 1.25 + 0.1, clamped to 0; second: 0 − 1.25 + 0.1, clamped; then 0.5 − 1.25 + 0.1, clamped
+    # first dialog: 1 − 0.25 + 0.1, then 0 − 1.25 + 0.1, clamped to 0; second: 0 − 1.25 + 0.1, clamped; then
+    # 0.5 − 1.25 + 0.1, clamped
     assert triplet(TWO_DIALOGS, TWO_TARGETS, itself(2)).item() == pytest.approx(0.85 / 2)
 
 
 def test_the_unsquared_loss_by_hand():
     far = math.sqrt(1.25)
     turns = [1 - 0.5 + 10, 0 - far + 10, 0 - far + 10, math.sqrt(0.5) - far + 10]
-    assert triplet_unsquared(TWO_DIALOGS, TWO_TARGETS, itself(2)).item() == pytest.approx(sum(turns) / 2, rel=1e-5)
+    assert triplet_unsquared(TWO_DIALOGS, TWO_TARGETS, itself(2)).item() == pytest.approx(
+        sum(turns) / 2, rel=1e-5
+    )
 
 
 @pytest.mark.parametrize(("loss", "margin", "power"), [(triplet, 0.1, 2), (triplet_unsquared, 10.0, 1)])
@@ -43,14 +48,18 @@ def test_the_loss_is_that_of_loops_over_dialogs_turns_and_other_targets(loss, ma
     query_BTD, target_BD, same_BB = torch.randn(7, 3, 5), torch.randn(7, 5), itself(7)
     same_BB[1, 4] = same_BB[4, 1] = True
     target_BD[4] = target_BD[1]
-    assert loss(query_BTD, target_BD, same_BB).item() == pytest.approx(naive(query_BTD, target_BD, same_BB, margin, power), rel=1e-4)
+    assert loss(query_BTD, target_BD, same_BB).item() == pytest.approx(
+        naive(query_BTD, target_BD, same_BB, margin, power), rel=1e-4
+    )
 
 
 @pytest.mark.parametrize(("loss", "margin"), LOSSES)
 @pytest.mark.parametrize("batch", [2, 9])
 def test_at_equal_distances_the_loss_is_the_margin_of_every_turn(loss, margin, batch):
     target_BD = torch.nn.functional.normalize(torch.randn(batch, 8), dim=1)
-    assert loss(torch.zeros(batch, 5, 8), target_BD, itself(batch)).item() == pytest.approx(5 * margin, rel=1e-4)
+    assert loss(torch.zeros(batch, 5, 8), target_BD, itself(batch)).item() == pytest.approx(
+        5 * margin, rel=1e-4
+    )
 
 
 @pytest.mark.parametrize(("loss", "margin"), LOSSES)
@@ -60,7 +69,9 @@ def test_a_negative_that_is_the_target_does_not_count(loss, margin):
     target_BD[1] = target_BD[0]  # two dialogs want the same
     same_BB = torch.tensor([[True, True, False], [True, True, False], [False, False, True]])
     value = loss(query_BTD, target_BD, same_BB)
-    assert value.item() == pytest.approx(naive(query_BTD, target_BD, same_BB, margin, 2 if loss is triplet else 1), rel=1e-4)
+    assert value.item() == pytest.approx(
+        naive(query_BTD, target_BD, same_BB, margin, 2 if loss is triplet else 1), rel=1e-4
+    )
     assert value.item() != pytest.approx(loss(query_BTD, target_BD, itself(3)).item(), rel=1e-4)
     assert loss(query_BTD[:2], target_BD[:2], same_BB[:2, :2]) == 0
 
@@ -71,7 +82,9 @@ def test_cross_entropy_is_that_of_the_share_of_the_target_among_the_images():
     same_BN = own_B.unsqueeze(1) == torch.arange(9)
     weights_BTN = (-(query_BTD.unsqueeze(2) - vectors_ND).square().sum(-1) / 0.5).double().exp()
     shares_BT = weights_BTN[torch.arange(4), :, own_B] / weights_BTN.sum(-1)
-    assert cross_entropy(query_BTD, vectors_ND, same_BN, 0.5).item() == pytest.approx(-shares_BT.log().sum(1).mean().item(), rel=1e-4)
+    assert cross_entropy(query_BTD, vectors_ND, same_BN, 0.5).item() == pytest.approx(
+        -shares_BT.log().sum(1).mean().item(), rel=1e-4
+    )
     at_start = cross_entropy(torch.zeros(4, 3, 5), torch.nn.functional.normalize(vectors_ND, dim=1), same_BN)
     assert at_start.item() == pytest.approx(3 * math.log(9), rel=1e-4)  # chance
 
@@ -83,7 +96,9 @@ def test_a_target_that_is_twice_among_the_images_is_no_negative_of_itself():
     same_BN = torch.tensor([[True, False, False, True], [False, True, False, False]])
     for loss in (triplet, cross_entropy):
         only_first = loss(query_BTD[:1], vectors_ND[:3], same_BN[:1, :3])
-        assert loss(query_BTD[:1], vectors_ND, same_BN[:1]).item() == pytest.approx(only_first.item(), rel=1e-4)
+        assert loss(query_BTD[:1], vectors_ND, same_BN[:1]).item() == pytest.approx(
+            only_first.item(), rel=1e-4
+        )
 
 
 def test_a_batch_of_one_dialog_has_no_loss():
@@ -94,13 +109,18 @@ def test_a_batch_of_one_dialog_has_no_loss():
 def test_the_order_of_a_batch_changes_nothing():
     query_BTD, target_BD, order = torch.randn(6, 3, 5), torch.randn(6, 5), torch.randperm(6)
     for loss in TURN_LOSSES.values():
-        torch.testing.assert_close(loss(query_BTD[order], target_BD[order], itself(6)), loss(query_BTD, target_BD, itself(6)))
+        torch.testing.assert_close(
+            loss(query_BTD[order], target_BD[order], itself(6)), loss(query_BTD, target_BD, itself(6))
+        )
 
 
 def test_the_loss_falls_as_queries_near_their_targets():
     torch.manual_seed(0)
     target_BD = torch.randn(20, 5)
-    values = [triplet(share * target_BD.unsqueeze(1), target_BD, itself(20)).item() for share in (-1.0, 0.0, 0.5, 1.0)]
+    values = [
+        triplet(share * target_BD.unsqueeze(1), target_BD, itself(20)).item()
+        for share in (-1.0, 0.0, 0.5, 1.0)
+    ]
     assert values == sorted(values, reverse=True) and values[-1] < 0.1 * values[0]
 
 

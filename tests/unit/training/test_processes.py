@@ -26,7 +26,14 @@ VOCABULARY = Vocabulary(WORDS)
 PAIRS = [Pair(str(n), str((n + 5) % N), (" ".join(WORDS[: 1 + n % 7]), WORDS[n])) for n in range(N)]
 SIZES = {"width": 16, "heads": 2, "hidden": 32, "layers": 1}
 FEATURES = {"encoder": "none", "weights": "none", "image_size": None, "dimensions": 12, "attribute_words": []}
-COMMON = {"category": "dresses", "attrs": True, "model": "transformer", "sizes": {}, "words": [], "features": FEATURES}
+COMMON = {
+    "category": "dresses",
+    "attrs": True,
+    "model": "transformer",
+    "sizes": {},
+    "words": [],
+    "features": FEATURES,
+}
 FACTS = {
     "captioner": {"kind": "captioner", **COMMON, "data": {}},
     "retriever": {"kind": "retriever", **COMMON, "data": {}, "user": None},
@@ -46,7 +53,10 @@ def train(run, kind, loss="triplet", word_noise=0.0, batch=8, devices=1, strateg
         own = {"vocabulary": VOCABULARY, "val_captions": said, "noam_factor": 1.0, "warmup": 40, "beam": 1}
         module = CaptionerTraining(model, train=items, val=items, **own)
         reference_N, target_N, words_NKL = caption_examples(PAIRS, items, VOCABULARY, 8)
-        data = TensorDataset(reference_N, target_N, words_NKL), TensorDataset(reference_N, target_N, torch.arange(N))
+        data = (
+            TensorDataset(reference_N, target_N, words_NKL),
+            TensorDataset(reference_N, target_N, torch.arange(N)),
+        )
         batches = loaders(*data, batch // devices, 0, collate=put_together)
     else:
         settings, monitor = TrainRetriever(**common), "val_score"
@@ -54,17 +64,33 @@ def train(run, kind, loss="triplet", word_noise=0.0, batch=8, devices=1, strateg
         recorded, both = RecordedTurns(PAIRS, items, VOCABULARY, 8), {"train": items, "val": items}
         own = {"turns": 2, "beams": 1, "seed": 0, "word_noise": word_noise}
         source = BothDialogs(recorded, captioner, VOCABULARY, both, **own)
-        learning = {"loss": turn_loss(loss), "negatives": "batch", "learning_rate": 1e-3, "schedule": "constant"}
+        learning = {
+            "loss": turn_loss(loss),
+            "negatives": "batch",
+            "learning_rate": 1e-3,
+            "schedule": "constant",
+        }
         module = RetrieverTraining(model, source, BestItem(), **learning)
         data = TensorDataset(torch.arange(N))
         batches = loaders(data, data, batch // devices, 0)
-    fit(module, model, batches, run=run, settings=settings, facts=FACTS[kind], monitor=monitor, strategy=strategy)
+    fit(
+        module,
+        model,
+        batches,
+        run=run,
+        settings=settings,
+        facts=FACTS[kind],
+        monitor=monitor,
+        strategy=strategy,
+    )
     with open(run / "metrics.csv", newline="") as file:
         return [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
 
 
 @pytest.mark.parametrize(
-    ("kind", "options"), [("captioner", {}), ("retriever", {}), ("retriever", {"loss": "cross-entropy", "word_noise": 0.3})], ids=str
+    ("kind", "options"),
+    [("captioner", {}), ("retriever", {}), ("retriever", {"loss": "cross-entropy", "word_noise": 0.3})],
+    ids=str,
 )
 def test_two_processes_get_the_losses_of_one_with_the_same_batch(kind, options, tmp_path):
     alone = train(tmp_path / "one", kind, **options)

@@ -44,7 +44,12 @@ def training(turns=2, beams=1, source=None, asker=BestItem(), **options):  # noq
     model = retriever()
     captioner = Captioner(CaptionerConfig(**SIZES), vocabulary=len(VOCABULARY), features=12, attributes=10)
     source = source or SimulatedDialogs(captioner, VOCABULARY, ITEMS, turns=turns, beams=beams, seed=0)
-    settings = {"loss": triplet, "negatives": "batch", "learning_rate": 1e-3, "schedule": "constant"} | options
+    settings = {
+        "loss": triplet,
+        "negatives": "batch",
+        "learning_rate": 1e-3,
+        "schedule": "constant",
+    } | options
     return RetrieverTraining(model, source, asker, **settings), captioner
 
 
@@ -65,7 +70,9 @@ def recorded_dialogs(model, items, words_BTL):
 
 def recorded_loss(model, items, words_BTL):
     target_BD = model.embed_images(items.features_ND[:20])
-    return triplet(recorded_dialogs(model, items, words_BTL).query_BTD, target_BD, torch.eye(20, dtype=torch.bool))
+    return triplet(
+        recorded_dialogs(model, items, words_BTL).query_BTD, target_BD, torch.eye(20, dtype=torch.bool)
+    )
 
 
 def test_the_retriever_learns_20_recorded_dialogs_by_their_words():
@@ -98,7 +105,9 @@ def test_a_step_moves_the_retriever_and_leaves_the_captioner(loss, negatives, be
     value = module.training_step([torch.arange(12)], 0)
     value.backward()
     optimizer.step()
-    assert value > 0 and all(weight.grad is not None and weight.grad.isfinite().all() for weight in module.model.parameters())
+    assert value > 0 and all(
+        weight.grad is not None and weight.grad.isfinite().all() for weight in module.model.parameters()
+    )
     assert all(torch.equal(tensor, before[name]) for name, tensor in captioner.state_dict().items())
 
 
@@ -106,20 +115,29 @@ def test_a_step_moves_the_retriever_and_leaves_the_captioner(loss, negatives, be
 def test_training_shows_a_product_again_unless_told_not_to(monkeypatch, exclude_shown):
     module, _ = training(turns=12, asker=BestItem(exclude_shown))
     shown, step = [], module.model.step
-    monkeypatch.setattr(module.model, "step", lambda state, turn: shown.append(turn.image_BD) or step(state, turn))
+    monkeypatch.setattr(
+        module.model, "step", lambda state, turn: shown.append(turn.image_BD) or step(state, turn)
+    )
     module.on_train_epoch_start()
     module.training_step([torch.arange(12)], 0)
     different = [len(image_TD.unique(dim=0)) for image_TD in torch.stack(shown, 1)]
     assert set(different) == {12} if exclude_shown else min(different) < 12
 
 
-PAIRS = [Pair("5", "7", ("word1 word2", "word3")), Pair("2", "9", ("word4",)), Pair(None, "3", ("word5",)), Pair("5", "8", ("word6",))]
+PAIRS = [
+    Pair("5", "7", ("word1 word2", "word3")),
+    Pair("2", "9", ("word4",)),
+    Pair(None, "3", ("word5",)),
+    Pair("5", "8", ("word6",)),
+]
 SAID = {(5, 7, "word1 word2"), (5, 7, "word3"), (5, 8, "word6"), (2, 9, "word4")}
 
 
 def test_recorded_turns_are_the_captions_with_their_targets_and_candidates_each_as_often():
     torch.manual_seed(0)
-    target_B, first_B, people, turns = RecordedTurns(PAIRS, some_items(30), VOCABULARY, 8).draw(4000, torch.device("cpu"))
+    target_B, first_B, people, turns = RecordedTurns(PAIRS, some_items(30), VOCABULARY, 8).draw(
+        4000, torch.device("cpu")
+    )
     words = VOCABULARY.decode(people.reply(target_B, Message(item_B=first_B), 0).words_BL)
     drawn = list(zip(target_B.tolist(), first_B.tolist(), words, strict=True))
     assert set(drawn) == SAID and turns == 1
@@ -132,7 +150,9 @@ def test_a_step_hears_recorded_turns_beside_the_simulated_dialogs(monkeypatch):
     source = BothDialogs(recorded, simulated.captioner, VOCABULARY, ITEMS, turns=2, beams=1, seed=0)
     module, _ = training(source=source)
     heard, step = [], module.model.step
-    monkeypatch.setattr(module.model, "step", lambda state, turn: heard.append(turn.words_BL) or step(state, turn))
+    monkeypatch.setattr(
+        module.model, "step", lambda state, turn: heard.append(turn.words_BL) or step(state, turn)
+    )
     module.on_train_epoch_start()
     module.training_step([torch.tensor([2, 6])], 0)
     assert len(heard) == 2 + 1 and set(VOCABULARY.decode(heard[2])) <= {words for *_, words in SAID}
@@ -156,7 +176,9 @@ def test_without_a_captioner_the_recorded_captions_alone_are_heard_each_once_and
 
 def test_the_captioner_is_no_part_of_what_is_trained_and_saved():
     module, captioner = training()
-    trained = {id(weight) for group in module.configure_optimizers().param_groups for weight in group["params"]}
+    trained = {
+        id(weight) for group in module.configure_optimizers().param_groups for weight in group["params"]
+    }
     assert trained == {id(weight) for weight in module.model.parameters()}
     assert not trained & {id(weight) for weight in captioner.parameters()}
     assert all(name.startswith("model.") for name in module.state_dict())
@@ -165,7 +187,9 @@ def test_the_captioner_is_no_part_of_what_is_trained_and_saved():
 def test_frozen_word_vectors_are_not_trained():
     module, _ = training()
     module.model = retriever(word_vector_size=5)
-    trained = {id(weight) for group in module.configure_optimizers().param_groups for weight in group["params"]}
+    trained = {
+        id(weight) for group in module.configure_optimizers().param_groups for weight in group["params"]
+    }
     assert id(module.model.word[0].weight) not in trained and id(module.model.word[1].weight) in trained
 
 
@@ -180,7 +204,9 @@ def test_the_gallery_of_an_epoch_is_the_one_that_it_begins_with():
     module, _ = training()
     module.on_train_epoch_start()
     gallery = module.galleries["train"]
-    torch.testing.assert_close(gallery.vectors_ND, module.model.embed_images(ITEMS["train"].features_ND).detach())
+    torch.testing.assert_close(
+        gallery.vectors_ND, module.model.embed_images(ITEMS["train"].features_ND).detach()
+    )
     assert not gallery.vectors_ND.requires_grad
 
 
@@ -197,5 +223,11 @@ def test_validation_measures_every_target_in_the_same_dialogs_each_time(monkeypa
             module.validation_step([target_B], number)
         module.on_validation_epoch_end()
         logged.append(figures)
-    assert logged[0] == logged[1] and set(logged[0]) == {"val_P_1", "val_R@10_1", "val_P_3", "val_R@10_3", "val_score"}
+    assert logged[0] == logged[1] and set(logged[0]) == {
+        "val_P_1",
+        "val_R@10_1",
+        "val_P_3",
+        "val_R@10_3",
+        "val_score",
+    }
     assert all(0 <= value <= 100 for value in logged[0].values())
