@@ -10,8 +10,10 @@ from fashioniq.loop.messages import Message, Talk
 
 
 class Recorded:
-    """Asker for one batch that offers at turn n the n-th of a list of messages. Raises UserError after the
-    last."""
+    """Asker for one batch that offers at turn n the n-th of a list of messages.
+
+    Raises UserError after the last.
+    """
 
     def __init__(self, offers: Sequence[Message]) -> None:
         self.offers = offers
@@ -23,8 +25,7 @@ class Recorded:
 
 
 def recorded_questions(dialogues: Sequence[Dialogue], unmarked: str = "") -> Recorded:
-    """Create an asker from dialogs of equal length; rounds without a question mark get the question
-    `unmarked`."""
+    """Create an asker from dialogs of equal length; rounds without a question mark get `unmarked`."""
     return _questions([[split_round(text)[0] or unmarked for text in dialogue.rounds[1:]] for dialogue in dialogues])
 
 

@@ -1,2 +1,1 @@
-"""Language models: local ones with `transformers`, and any OpenAI-compatible server, with a cache of
-answers."""
+"""Language models: local ones by `transformers`, and OpenAI-compatible servers with a cache."""

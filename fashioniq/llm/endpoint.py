@@ -36,8 +36,10 @@ class Endpoint:
         self._connections = connections
 
     def complete(self, prompts: Sequence[str], tokens: int, pictures: Sequence[bytes] | None = None) -> list[str]:
-        """Return the model's answer to each prompt and its JPEG picture, if given. `tokens` limits their
-        length."""
+        """Return the model's answer to each prompt and its JPEG picture, if given.
+
+        `tokens` limits their length.
+        """
         bodies = [self._body(prompt, tokens, pictures[number] if pictures else None) for number, prompt in enumerate(prompts)]
         paths = {name: self.cache / name[:2] / f"{name}.json" for name in map(_name, bodies)}
         missing = {_name(body): body for body in bodies if not paths[_name(body)].exists()}
@@ -71,8 +73,10 @@ class Endpoint:
                 await asyncio.gather(*tasks, return_exceptions=True)
 
     def _client(self) -> Any:
-        """Create an `openai.AsyncOpenAI` client. The address is required, since the default of the library
-        is OpenAI."""
+        """Create an `openai.AsyncOpenAI` client.
+
+        The address is required, since the default of the library is OpenAI.
+        """
         openai, base, key = _openai(), _base(), _key()
         headers = {"User-Agent": USER_AGENT}
         # Redirects could take the key to another server, and a compressed answer could unpack to any size.
@@ -108,14 +112,15 @@ class Endpoint:
 
 
 class _Limited(httpx.AsyncClient):
-    """httpx client that limits attempts to `seconds`, and rejects too large, compressed or malformed
-    answers."""
+    """httpx client that limits attempts to `seconds`, and rejects large, compressed or malformed answers."""
 
     seconds = 60.0
 
     async def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
-        """Send a request, and read the JSON body. Raises httpx.RequestError, which the `openai` client
-        retries."""
+        """Send a request, and read the JSON body.
+
+        Raises httpx.RequestError, which the `openai` client retries.
+        """
         try:
             async with asyncio.timeout(self.seconds):
                 response = await super().send(request, **{**options, "stream": True})

@@ -25,8 +25,10 @@ class LanguageModel:
 
     @torch.inference_mode()
     def complete(self, prompts: Sequence[str], tokens: int) -> list[str]:
-        """Continue each prompt by at most `tokens` tokens. Raises UserError if a prompt is too long for
-        the model."""
+        """Continue each prompt by at most `tokens` tokens.
+
+        Raises UserError if a prompt is too long for the model.
+        """
         inputs = self._tokenizer(list(prompts), padding=True, return_tensors="pt").to(self._model.device)
         length = inputs["input_ids"].shape[1]
         if length + tokens > self._limit:

@@ -27,8 +27,7 @@ class Message(NamedTuple):
     pictures: Sequence[Image] | None = None
 
     def plain(self, ids: Sequence[str], batch: int) -> list[dict[str, str]]:
-        """Return the logged parts for each of the `batch` dialogs: the item's id, and the text if not
-        empty."""
+        """Return the logged parts for each of the `batch` dialogs: id of the item, and text if not empty."""
         items = [{"item": ids[item]} for item in self.item_B.tolist()] if self.item_B is not None else [{}] * batch
         texts = [{"text": text} if text else {} for text in self.texts] if self.texts is not None else [{}] * batch
         return [{**item, **text} for item, text in zip(items, texts, strict=True)]
@@ -48,8 +47,10 @@ class Turn(NamedTuple):
 
     @property
     def attributes_BA(self) -> Tensor:
-        """Attribute ids of the products offered, padded with 0. Raises ValueError if there are no
-        products."""
+        """Attribute ids of the products offered, padded with 0.
+
+        Raises ValueError if there are no products.
+        """
         return self._offered.attributes_BA
 
     @property

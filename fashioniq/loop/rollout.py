@@ -59,8 +59,7 @@ class System(Generic[S]):
         return any(word in self.vocabulary for word in words) if self.vocabulary else bool(words)
 
     def top(self, talk: Talk[S], count: int = 10) -> list[list[Product]]:
-        """Return the nearest products of each dialog, nearest first; before the first turn, typical
-        products."""
+        """Return the nearest products of each dialog in order; before the first turn, typical ones."""
         return self.nearest(talk.queries[-1] if talk.queries else self.gallery.mean_1D.expand(talk.batch, -1), count)
 
     def nearest(self, query_BD: Tensor, count: int = 10) -> list[list[Product]]:
@@ -104,8 +103,7 @@ class Dialogs:
         return torch.stack(self.talk.queries, 1)
 
     def texts(self, ids: Sequence[str], vocabulary: Vocabulary | None) -> list[list[dict[str, Any]]]:
-        """Return the turns of each dialog for the log: parts of offer and reply, and `words`, the turn as
-        one text."""
+        """Return the turns of each dialog for the log: offer, reply, and `words`, the turn as one text."""
         columns = []
         for turn in self.talk.turns:
             replies, words = turn.reply.texts, turn.rounds

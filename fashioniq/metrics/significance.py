@@ -13,8 +13,7 @@ _AT_A_TIME = 500  # resamples per batch
 
 
 def bootstrap_interval(difference_N: NDArray[np.float64], samples: int, seed: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Bootstrap percentile interval of the mean of N ≥ 2 paired differences (Efron 1979; Sakai 2006 for
-    retrieval)."""
+    """Bootstrap percentile interval of the mean of N ≥ 2 paired differences (Efron 1979; Sakai 2006)."""
     found = stats.bootstrap(
         (difference_N,), np.mean, n_resamples=samples, batch=_AT_A_TIME, confidence_level=confidence, method="percentile",
         rng=np.random.default_rng(seed),

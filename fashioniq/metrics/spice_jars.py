@@ -60,8 +60,10 @@ def _writable_folder() -> Path:
 
 
 def _download(file: IO[bytes], retries: int, folder: Path) -> None:
-    """Download the archive to `file`. Raises UserError, with instructions for a manual download, if that
-    fails."""
+    """Download the archive to `file`.
+
+    Raises UserError, with instructions for a manual download, if that fails.
+    """
     policy = Policy(retries, timeout=_SECONDS, silence=_SILENCE, max_bytes=_MAX_BYTES)
     try:
         asyncio.run(_fetch(file, policy, folder))

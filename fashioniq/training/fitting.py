@@ -207,8 +207,7 @@ def fit(
 
 
 class KeepBest(pl.Callback):
-    """Callback that appends a row to metrics.csv after every epoch, and saves the model if `monitor`
-    improved."""
+    """Callback that logs every epoch to metrics.csv, and saves the model if `monitor` improved."""
 
     def __init__(
         self, run: Path, model: nn.Module, facts: dict[str, Any], *, monitor: str, seed: int, patience: int

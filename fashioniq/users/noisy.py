@@ -53,8 +53,8 @@ def corrupt(words_BL: Tensor, noise: float, chance_BL: Tensor, negation: int | N
     swapped_BL = word_mask_BL & (chance_BL >= kind) & (chance_BL < 2 * kind)
     negated_BL = word_mask_BL & (chance_BL >= 2 * kind) & (chance_BL < noise)
     dropped_BL[:, 0] &= (word_mask_BL & ~dropped_BL).any(1)
-    # Words are reordered by a stable sort of their positions. Positions are integers, so ±1.5 puts a swapped word
-    # between its neighbor and the word beyond it. Every word has two slots with the same position, one for its
+    # Words are reordered by a stable sort of positions. Positions are integers, so ±1.5 puts a swapped word
+    # between its neighbor and the word beyond it. Every word has two slots of equal position, one for its
     # negation and one for itself, so a negation moves with its word. Empty slots sort last.
     position_L = torch.arange(words_BL.shape[1], device=words_BL.device)
     last_BL = position_L == word_mask_BL.sum(1, keepdim=True) - 1
