@@ -273,7 +273,7 @@ def tables(rows: list[Row]) -> str:
 
 
 def plot(rows: list[Row], path: Path) -> None:
-    """Plot growth as SVG: seconds (top) and memory beyond the prepared data (bottom), a column per variable."""
+    """Plot growth as SVG: seconds (top) and memory beyond the data (bottom), one column per variable."""
     import matplotlib
     from matplotlib.figure import Figure
 

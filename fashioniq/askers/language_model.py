@@ -47,8 +47,7 @@ class Completer(Protocol):
 
 
 class FewShot:
-    """Language model that continues the dialog after two example dialogs, as in ChatIR with another
-    wording."""
+    """Language model prompted with two example dialogs, as in ChatIR but with another wording."""
 
     def __init__(self, model: Completer) -> None:
         self.model = model
@@ -61,8 +60,7 @@ class FewShot:
 
 
 class AllAtOnce:
-    """Language model that generates all questions at once from the caption (ChatIR, section 4,
-    "unanswered")."""
+    """Language model that asks all questions at once from the caption (ChatIR, section 4, "unanswered")."""
 
     def __init__(self, model: Completer, count: int) -> None:
         self.model, self.count = model, count
@@ -84,8 +82,7 @@ class AllAtOnce:
 
 
 def clean_question(text: str) -> str:
-    """Return the first question in a model's output, without number or label, or FALLBACK if there is
-    none."""
+    """Return the first question in a model's output, without number or label, or else FALLBACK."""
     return (_questions(text) or [FALLBACK])[0]
 
 

@@ -10,8 +10,10 @@ from fashioniq.loop.messages import Message, Talk
 
 
 class Recorded:
-    """Asker for one batch that offers at turn n the n-th of a list of messages. Raises UserError after the
-    last."""
+    """Asker for one batch that offers at turn n the n-th of a list of messages.
+
+    Raises UserError after the last.
+    """
 
     def __init__(self, offers: Sequence[Message]) -> None:
         self.offers = offers

@@ -1,5 +1,4 @@
-"""Vectors of all candidates: exact ranks, and nearest-neighbor search by FAISS, torch or an approximate
-index."""
+"""Gallery vectors: exact ranks, and nearest-neighbor search by FAISS, torch or an approximate index."""
 
 from __future__ import annotations
 
@@ -171,8 +170,7 @@ class Gallery:
         return distance_BK, item_BK
 
     def _nearest(self, query_BD: Tensor, wanted: int) -> tuple[Tensor, Tensor]:
-        """Candidates with their distances, unordered, which are guaranteed to include the `wanted` nearest
-        items."""
+        """Candidates with their distances, unordered; they always include the `wanted` nearest items."""
         count = min(len(self), wanted + SPARE)
         item_BK = self._candidates(query_BD, count)
         distance_BK = self._exact_rows(query_BD, item_BK)

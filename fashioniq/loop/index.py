@@ -55,8 +55,7 @@ def approximate(
 
 
 def _made(gallery: Gallery, factory: str) -> tuple[Any, str | None, list[int]]:
-    """Train and fill an index; return it, its parameter that trades speed for recall, and the values to
-    try."""
+    """Train and fill an index; return it, and its speed–recall parameter with the values to try."""
     if faiss is None:
         raise UserError(
             "--index needs FAISS; install faiss-cpu or faiss-gpu, or omit --index for exact search"

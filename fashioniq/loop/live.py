@@ -51,8 +51,7 @@ class Live(Generic[S]):
         return [text for turn in self.talk.turns for text in turn.reply.texts or ()]
 
     def products(self, count: int = 10) -> list[Product]:
-        """Return the nearest products, nearest first; the product offered replaces the last one if it is
-        missing."""
+        """Return the nearest products in order; the product offered replaces the last one if missing."""
         found = self.system.nearest(self.query_1D, count)[0]
         if self.offer.item_B is not None and self.offered not in [product.id for product in found]:
             vector_1D = self.system.gallery.vectors_ND[self.offer.item_B].float()

@@ -56,8 +56,10 @@ class Turn(NamedTuple):
 
     @property
     def attributes_BA(self) -> Tensor:
-        """Attribute ids of the products offered, padded with 0. Raises ValueError if there are no
-        products."""
+        """Attribute ids of the products offered, padded with 0.
+
+        Raises ValueError if there are no products.
+        """
         return self._offered.attributes_BA
 
     @property

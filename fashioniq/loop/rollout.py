@@ -108,8 +108,7 @@ class Dialogs:
         return torch.stack(self.talk.queries, 1)
 
     def texts(self, ids: Sequence[str], vocabulary: Vocabulary | None) -> list[list[dict[str, Any]]]:
-        """Return the turns of each dialog for the log: parts of offer and reply, and `words`, the turn as
-        one text."""
+        """Return the turns of each dialog for the log: offer, reply, and `words`, the turn as one text."""
         columns = []
         for turn in self.talk.turns:
             replies, words = turn.reply.texts, turn.rounds

@@ -59,8 +59,7 @@ def score_systems(systems: Sequence[System]) -> list[Scores]:
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> list[float]:
-    """Corpus BLEU-1 to BLEU-4 in percent on words of the models' tokenizer, for validation during
-    training."""
+    """Corpus BLEU-1 to BLEU-4 in percent with the models' tokenizer, for validation in training."""
     texts = [" ".join(tokenize(hypothesis)) for hypothesis in hypotheses]
     return [
         100 * score

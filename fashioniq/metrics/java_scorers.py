@@ -104,8 +104,10 @@ def _spice(system: System, classes: str) -> float:
 
 
 def stanford_jars() -> list[Path]:
-    """Return the paths of the two Stanford jars for SPICE. Raises NotComputed if no `stanford_folders` has
-    both."""
+    """Return the paths of the two Stanford jars for SPICE.
+
+    Raises NotComputed if no `stanford_folders` has both.
+    """
     for folder in stanford_folders():
         if all((folder / name).is_file() for name in STANFORD_JARS):
             return [folder / name for name in STANFORD_JARS]
@@ -113,7 +115,6 @@ def stanford_jars() -> list[Path]:
 
 
 def stanford_folders() -> list[Path]:
-    """Folders that may have the jars: pycocoevalcap's, where its own downloader saves them, and the user's
-    cache."""
+    """Folders for the jars: pycocoevalcap's, where its own downloader saves them, and the user's cache."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return [PACKAGE / "spice" / "lib", cache / "fashioniq" / "spice"]

@@ -92,8 +92,10 @@ MEASURES = {one.name: one for one in _DECLARED}
 
 
 def measure(name: str) -> Measure:
-    """Return the measure P, MRR, mean_rank, median_rank, ATR, BRI, R@N or Hits@N. Raises ValueError for
-    others."""
+    """Return the measure P, MRR, mean_rank, median_rank, ATR, BRI, R@N or Hits@N.
+
+    Raises ValueError for others.
+    """
     kind, _, digits = name.partition("@")
     if name in MEASURES:
         return MEASURES[name]

@@ -113,8 +113,10 @@ _WRITTEN = {
 
 
 def _scan(text: str) -> Iterable[str]:
-    """Split a line into words and punctuation. Only a number with a fraction, such as 1 3/4, contains a
-    blank."""
+    """Split a line into words and punctuation.
+
+    Only a number with a fraction, such as 1 3/4, contains a blank.
+    """
     text = re.sub(r"(?<![\w/.,-])(\d{1,4}) (?=\d{1,4}/\d)", "\\1\xa0", text).translate(_PLAIN)
     for piece in text.split(" "):
         yield from _scan_piece(piece)

@@ -1,5 +1,4 @@
-"""Attribute predictor: a linear layer from the image feature to one score per attribute word (Fashion IQ,
-section 3.2)."""
+"""Attribute predictor: a linear layer on the image feature, one score per word (Fashion IQ, section 3.2)."""
 
 from collections.abc import Sequence
 

@@ -1,5 +1,7 @@
-"""Model sizes: options of the training commands, and `sizes` in model.json. This file does not import
-torch."""
+"""Model sizes: options of the training commands, and `sizes` in model.json.
+
+This file does not import torch.
+"""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -19,8 +21,10 @@ _IN_CODE = {name: key for key, name in _ON_DISK.items()}
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
-    """Sizes set by options. Sizes that follow from the data (vocabulary, features, …) are arguments of the
-    model."""
+    """Sizes set by options.
+
+    Sizes that follow from the data (vocabulary, features, …) are arguments of the model.
+    """
 
     KEYS: ClassVar[dict[str, tuple[str, ...]]]  # kind → keys of `sizes` in model.json, in their order
     EARLIER: ClassVar[dict[str, Any]] = {}  # defaults for keys that runs of earlier versions lack
@@ -28,8 +32,7 @@ class ModelConfig:
     kind: ClassVar[str]
 
     def sizes(self, **of_data: int) -> dict[str, Any]:
-        """Return `sizes` for model.json: the options and the sizes of the data that this kind of model
-        uses."""
+        """Return `sizes` for model.json: options and sizes of the data for this kind of model."""
         known = {_ON_DISK.get(name, name): value for name, value in asdict(self).items()} | of_data
         return {key: known[key] for key in self.KEYS[self.kind]}
 

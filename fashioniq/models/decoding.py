@@ -11,8 +11,7 @@ from fashioniq.models.layers import BeamSlots
 
 
 class DecodingState(Protocol):
-    """Decoder cache: each pair, encoded once, and the previous words of every caption or beam, one per
-    row."""
+    """Decoder cache: encoded pairs, and the previous words of every caption or beam, one per row."""
 
     def select(self, parent_R: Tensor, slots: BeamSlots) -> Self:
         """Return the state whose row r continues row parent_R[r]; `slots` maps rows to beams of the pairs."""
@@ -34,8 +33,7 @@ class BaseCaptioner(nn.Module):
         raise NotImplementedError
 
     def advance(self, last_R: Tensor, place: int, state: Any) -> tuple[Tensor, Any]:
-        """Feed the words last_R at position `place`; return the logits of the next word, R×V, and the new
-        state."""
+        """Process the words last_R at position `place`; return the next logits, R×V, and the new state."""
         raise NotImplementedError
 
     def forward(self, reference: ItemInputs, target: ItemInputs, words_RL: Tensor) -> Tensor:

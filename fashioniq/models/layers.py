@@ -209,8 +209,7 @@ class Decoder(nn.Module):
         self.norm = nn.LayerNorm(width)
 
     def start(self, memory_BLD: Tensor, memory_mask_BL: Tensor) -> DecoderState:
-        """Return the state before the first word, with one row per pair; memory keys are computed here,
-        once."""
+        """Return the state before the first word, one row per pair, with cached keys of the memory."""
         memory = [layer.memory.key_value(memory_BLD) for layer in self.layers]  # type: ignore[union-attr,operator]
         slots = BeamSlots.full(len(memory_BLD), 1, memory_BLD.device)
         return DecoderState(memory, memory_mask_BL, slots, [None] * len(memory), memory_mask_BL[:, :0])
@@ -238,8 +237,7 @@ class Decoder(nn.Module):
 
 
 def small_embedding(count: int, width: int, padding: int | None = None) -> nn.Embedding:
-    """Embedding whose rows have about unit length at the start, so that all kinds of tokens have equal
-    weight."""
+    """Embedding with rows of about unit length, so that all kinds of tokens start with equal weight."""
     embedding = nn.Embedding(count, width, padding_idx=padding)
     nn.init.normal_(embedding.weight, std=width**-0.5)
     if padding is not None:

@@ -48,8 +48,7 @@ class LinearPlusMLP(nn.Module):
 
 
 class BaseRetriever(nn.Module):
-    """Base class of retrievers: the image embedding of size `width`, and the caption length limit
-    `max_words`."""
+    """Base class of retrievers: image embedding of size `width`, captions of at most `max_words` words."""
 
     def __init__(self, config: RetrieverConfig | ComposerConfig, *, features: int, max_words: int) -> None:
         super().__init__()

@@ -99,8 +99,7 @@ class RecurrentState(NamedTuple):
 
 
 class RNNCaptioner(BaseCaptioner):
-    """(reference, target) → words, by an LSTM with attention to the image difference and both products'
-    attributes."""
+    """(reference, target) → words, by an LSTM that attends to the image difference and all attributes."""
 
     def __init__(self, config: CaptionerConfig, *, vocabulary: int, features: int, attributes: int) -> None:
         width = config.width

@@ -144,8 +144,10 @@ class ImageText:
         return unit(self._images(pixels_BCHW.to(self._model.device)))
 
     def fingerprint(self) -> str:
-        """Hash of the weights of the image half. Models that differ only in the text half share image
-        vectors."""
+        """Hash of the weights of the image half.
+
+        Models that differ only in the text half share image vectors.
+        """
         digest = hashlib.sha256()
         for module in self._image_half():
             for name, tensor in sorted(module.state_dict().items()):
@@ -302,6 +304,8 @@ def _load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
 
 
 def unit(vectors_ND: Tensor) -> Tensor:
-    """Scale vectors to unit length. The division is in float64, so that equal directions give equal
-    vectors."""
+    """Scale vectors to unit length.
+
+    The division is in float64, so that equal directions give equal vectors.
+    """
     return F.normalize(vectors_ND.double(), dim=-1).float()

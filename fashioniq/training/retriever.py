@@ -36,8 +36,7 @@ def random_others(item_B: Tensor, count: int) -> Tensor:
 
 
 class Start(NamedTuple):
-    """Dialogs to simulate: positions of targets and first items, B each, the user, and the number of
-    turns."""
+    """Dialogs to simulate: positions of targets and first items (B each), user, and number of turns."""
 
     target_B: Tensor
     first_B: Tensor

@@ -44,8 +44,7 @@ class PicturesByName:
 
 
 class Visual:
-    """User whose answers come from a visual model and the target's picture; targets are positions in
-    `images`."""
+    """User that answers by a visual model on the target's picture; targets are positions in `images`."""
 
     def __init__(self, model: VisualModel, pictures: PicturesByName, images: Sequence[str]) -> None:
         self.model, self.pictures, self.images = model, pictures, images
