@@ -76,8 +76,9 @@ def provenance(
 ) -> dict[str, Any]:
     """Value of `provenance` in metrics.json or model.json.
 
-    `data` maps the name of a category or file to its fingerprint, `retriever` is the provenance of the evaluated
-    model, `earlier` the seconds of interrupted runs that this one continued. Memory is in GB of 10⁹ bytes.
+    `data` maps the name of a category or file to its fingerprint, `retriever` is the provenance of the
+    evaluated model, `earlier` the seconds of interrupted runs that this one continued. Memory is in GB of 10⁹
+    bytes.
     """
     spent = seconds()
     made = {"retriever": dict(retriever)} if retriever else {}
@@ -95,7 +96,10 @@ def provenance(
 
 
 def machine() -> dict[str, Any]:
-    """CPU, cores available to this process, threads of torch, GPU in use, platform and versions; no host name."""
+    """CPU, cores available to this process, threads of torch, GPU in use, platform and versions.
+
+    The host name is left out.
+    """
     import torch  # here, so that --help does not import it
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -125,7 +129,8 @@ def git_commit() -> str | None:
     """Commit of this checkout, with "-dirty" after edits of tracked files; None without a checkout or git."""
     if not (ROOT / ".git").exists():  # an installed package; a checkout around it belongs to another project
         return None
-    own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}  # git hooks set these to another repository
+    # git hooks set these to another repository
+    own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude=*", "--abbrev=40"]
     try:
         described = subprocess.run(

@@ -1,7 +1,8 @@
 """Model of a run on disk: weights as safetensors, its description as model.json; nothing is unpickled.
 
-The classes below define model.json for reading and writing: their fields are its keys, in this order. Keys of later
-versions are ignored; a key with the default UNSET may be absent. `provenance` is absent in runs of earlier versions.
+The classes below define model.json for reading and writing: their fields are its keys, in this order. Keys of
+later versions are ignored; a key with the default UNSET may be absent. `provenance` is absent in runs of
+earlier versions.
 """
 
 from collections.abc import Mapping
@@ -62,7 +63,10 @@ class CaptionerRun(_WithWords, kw_only=True):
 
 
 class RetrieverRun(_WithWords, kw_only=True):
-    """model.json of a retriever. `user` is the run of its captioner, None if it was trained with recorded captions."""
+    """model.json of a retriever.
+
+    `user` is the run of its captioner, None if it was trained with recorded captions.
+    """
 
     KIND: ClassVar[str] = "retriever"
     user: str | None
@@ -177,7 +181,8 @@ def load_weights(run: Path, model: nn.Module) -> None:
 
 
 def check_fits(run: Path, about: CaptionerRun | RetrieverRun, category: str, store: FeatureStore) -> None:
-    """Raise UserError if a run was trained on another category or on other features than those of the store."""
+    """Raise UserError if a run was trained on another category or on other features than those of the store.
+    """
     if canonical(about.category) != canonical(category):
         raise UserError(
             f"{run} was trained on {about.category}, not on {category}; give a run of this category"

@@ -11,14 +11,18 @@ OVERVIEW = "overview.md"
 
 
 def run(settings: Results) -> int:
-    """Render the pages from the run files; with --check compare them only, and return 1 if one is out of date."""
+    """Render the pages from the run files.
+
+    With --check compare them only, and return 1 if one is out of date.
+    """
     if settings.action != ["build"]:
         raise UserError(
             f"expected `fashioniq results build`, found {' '.join(settings.action) or 'no action'}; give "
             "build"
         )
     pages = _pages(settings.results, settings.docs)
-    obsolete = {path for path in (settings.docs / "results").glob("*.md") if path not in pages and _is_generated(path)}  # pages of removed studies
+    # pages of removed studies
+    obsolete = {path for path in (settings.docs / "results").glob("*.md") if path not in pages and _is_generated(path)}
     if settings.check:
         differing = [path for path, text in pages.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
         for path in sorted([*differing, *obsolete]):

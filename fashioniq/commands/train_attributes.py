@@ -31,7 +31,8 @@ ON_SHEET = 24  # pictures on the contact sheet
 
 
 def run(settings: TrainAttributes) -> None:
-    """Train a stage of the attribute predictor, and write it with its measures, curves and a contact sheet."""
+    """Train a stage of the attribute predictor, and write it with its measures, curves and a contact sheet.
+    """
     _check(settings)
     first = read_run(settings.init_from, PredictorRun) if settings.init_from else None
     if first:  # so that config.yaml tells what was used
@@ -54,7 +55,8 @@ def run(settings: TrainAttributes) -> None:
         "attribute_types": data.types,
         "pictures": origin,
         "data": {"fingerprints": fingerprints},
-        "coverage": {"train": len(train) / data.train.asked, "val": len(val) / data.val.asked},  # share with labels and a readable picture
+        # share with labels and a readable picture
+        "coverage": {"train": len(train) / data.train.asked, "val": len(val) / data.val.asked},
     }
     pl.seed_everything(settings.seed, verbose=False)
     module = AttributeTraining(
@@ -70,7 +72,8 @@ def run(settings: TrainAttributes) -> None:
     try:
         best = fit(module, model, batches, run=folder, settings=settings, facts=facts, monitor="val_mAP")
     except UnreadableImage as error:
-        reason = str(error).strip().rpartition("UnreadableImage: ")[-1]  # in a worker process, the traceback precedes it
+        # in a worker process, the traceback precedes it
+        reason = str(error).strip().rpartition("UnreadableImage: ")[-1]
         raise UserError(
             f"a picture became unreadable during training, {reason}; restore it and continue with --resume"
         ) from error
@@ -95,7 +98,8 @@ def _read_data(settings: TrainAttributes) -> tuple[LabelledSplits, str, dict[str
     if settings.deepfashion:
         return read_deepfashion(settings.deepfashion).carried_by(settings.min_count), "photographs", {}
     names = [settings.category] if settings.category else categories_in(settings.data)
-    catalogs = [Catalog(settings.data, name) for name in names] or [Catalog(settings.data, "dresses")]  # raises UserError that names the missing file
+    # raises UserError that names the missing file
+    catalogs = [Catalog(settings.data, name) for name in names] or [Catalog(settings.data, "dresses")]
     fingerprints = {canonical(catalog.category): catalog.fingerprint() for catalog in catalogs}
     return labelled_products(catalogs, settings.min_count), catalogs[0].pictures_origin, fingerprints
 
@@ -118,7 +122,10 @@ def _open(split: str, data: Labelled, settings: TrainAttributes) -> LabelledImag
 
 
 def _begin_model(settings: TrainAttributes, first: PredictorRun | None, data: LabelledSplits) -> AttributePredictor:
-    """Model before the first step. Words of the first stage keep their weights; others start at their frequency."""
+    """Model before the first step.
+
+    Words of the first stage keep their weights; others start at their frequency.
+    """
     if not first:
         encoder, _ = load_encoder(settings.encoder, settings.weights, settings.image_size)
     else:
@@ -157,8 +164,10 @@ def _write(folder: Path, facts: dict[str, Any], figures: dict[str, Any], scores_
 
 def _print_measures(folder: Path, figures: dict[str, Any], pictures: int) -> None:
     print(
-        f"attribute predictor of epoch {figures['epoch']} in {folder}: mean average precision {figures['mAP']:.1f} (chance {figures['chance']:.1f}), "
-        f"recall@{TOP} {figures[f'recall@{TOP}']:.1f}, {len(figures['words'])} words, {pictures} pictures of val"
+        f"attribute predictor of epoch {figures['epoch']} in {folder}: mean average precision "
+        f"{figures['mAP']:.1f} (chance {figures['chance']:.1f}), "
+        f"recall@{TOP} {figures[f'recall@{TOP}']:.1f}, {len(figures['words'])} words, {pictures} pictures "
+        "of val"
     )
     types = [[row["type"], str(row["words"]), f"{row['mAP']:.1f}", f"{row['chance']:.1f}"] for row in figures["types"]]
     print_table(["type", "words", "mAP", "chance"], types)

@@ -78,7 +78,10 @@ def run(settings: TrainDialogEncoder) -> None:
 
 
 def _model(settings: TrainDialogEncoder, store: FeatureStore, dialogues: list[Dialogue]) -> tuple[TextTower, dict[str, Any]]:
-    """Model to train and its metadata. Raises UserError if the features are not those of the given CLIP or BLIP."""
+    """Model to train and its metadata.
+
+    Raises UserError if the features are not those of the given CLIP or BLIP.
+    """
     if settings.encoder == "transformer":
         vocabulary = Vocabulary.of((text for dialogue in dialogues for text in dialogue.rounds), settings.min_count)
         sizes = settings.model.sizes(features=store.size)

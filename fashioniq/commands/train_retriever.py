@@ -86,7 +86,10 @@ def _source(
 def _user(
     settings: TrainRetriever, store: FeatureStore, pairs: dict[str, list[Pair]]
 ) -> tuple[Speaker | None, Vocabulary, Path | None]:
-    """Captioner, vocabulary and run; without a captioner for recorded captions, the words of the training split."""
+    """Captioner, vocabulary and run.
+
+    For recorded captions there is no captioner, and the vocabulary has the words of the training split.
+    """
     if settings.dialogs == "recorded":
         if settings.word_noise:
             raise UserError(

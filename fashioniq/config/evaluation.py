@@ -59,7 +59,10 @@ class SimulatedDialogs:
 
 @dataclass(kw_only=True)
 class EvalDialogs(Evaluation, SimulatedDialogs):
-    """Evaluate a retriever in dialogs, one per product of a split as the target; write measures, ranks and a page."""
+    """Evaluate a retriever in dialogs, one per product of a split as the target.
+
+    Write measures, ranks and a page.
+    """
 
     run: Path | None = option(None, "run of train-retriever (required)")
     user: str | None = option(
@@ -96,7 +99,9 @@ class Cross(SimulatedDialogs):
 
 @dataclass(kw_only=True)
 class EvalCaptions:
-    """Score a captioner, people and two baselines against human captions: BLEU, ROUGE-L, CIDEr, METEOR, SPICE."""
+    """Score a captioner, people and two baselines against human captions: BLEU, ROUGE-L, CIDEr, METEOR,
+    SPICE.
+    """
 
     data: Path = option(Path("data/fashioniq"), DATA)
     category: str = required(CATEGORY)
@@ -149,7 +154,10 @@ class EvalSingleTurn(SingleTurn):
 
 @dataclass(kw_only=True)
 class Score(SingleTurn):
-    """Score rankings or vectors of another system on single-turn retrieval; write-queries lists the queries."""
+    """Score rankings or vectors of another system on single-turn retrieval.
+
+    The command write-queries lists the queries.
+    """
 
     predictions: list[str] = option(
         [],
@@ -172,7 +180,8 @@ class WriteQueries(SingleTurn):
 
 @dataclass(kw_only=True)
 class Compare:
-    """Test differences between dialog evaluations for significance: paired bootstrap and randomisation tests."""
+    """Test differences between dialog evaluations for significance: paired bootstrap and randomisation tests.
+    """
 
     runs: list[str] = option(
         [],

@@ -30,7 +30,8 @@ class HelpFormatter(DefaultHelpFormatter):
 
 
 class Parser(ArgumentParser):
-    """Parser that reports a mistake in one line with exit code 2, and accepts YAML files of earlier versions."""
+    """Parser that reports a mistake in one line with exit code 2, and accepts YAML files of earlier versions.
+    """
 
     commands = ("", "")  # the command given, and the one that runs
 
@@ -62,7 +63,10 @@ class Several(Action):
 
 
 def parser_of(command: str, kind: type, given: str | None = None) -> Parser:
-    """Parser of a command with the settings `kind`; `given` is the name of an earlier version, if different."""
+    """Parser of a command with the settings `kind`.
+
+    `given` is the name of an earlier version, if different.
+    """
     description = " ".join((kind.__doc__ or "").split())
     parser = Parser(
         prog=f"fashioniq {command}", description=description, formatter_class=HelpFormatter, print_config=None
@@ -75,7 +79,10 @@ def parser_of(command: str, kind: type, given: str | None = None) -> Parser:
 
 
 def parse(command: str, kind: type, arguments: Sequence[str], given: str | None = None) -> Any:
-    """Settings of a command. Exits with code 2 on an unknown or malformed argument; notes old flags on stderr."""
+    """Settings of a command.
+
+    Exits with code 2 on an unknown or malformed argument; notes old flags on stderr.
+    """
     parser = parser_of(command, kind, given)
     try:
         flags, notice = new_flags(given or command, command, arguments)

@@ -42,7 +42,10 @@ class Training:
 
 @dataclass(kw_only=True)
 class TrainAttributes(Training):
-    """Train the attribute predictor: all layers on all categories or DeepFashion; with --init-from the last layer."""
+    """Train the attribute predictor: all layers on all categories or DeepFashion.
+
+    With --init-from, train only the last layer.
+    """
 
     deepfashion: Path | None = option(
         None,
@@ -97,7 +100,8 @@ class RetrieverTrainingSettings(Training):
     )
     loss: Literal["triplet", "triplet-unsquared", "cross-entropy"] = option(
         "triplet",
-        "loss: triplet on squared distances (Guo 2018), triplet on distances (released code), or cross-entropy",
+        "loss: triplet on squared distances (Guo 2018), triplet on distances (released code), or "
+        "cross-entropy",
     )
     margin: float | None = option(None, "margin of the triplet losses (default: 0.1, unsquared 10)", least=0)
     temperature: float | None = option(None, "temperature of cross-entropy (default: 0.05)", least=0)
@@ -107,7 +111,8 @@ class RetrieverTrainingSettings(Training):
     learning_rate: float = option(1e-3, "Adam learning rate; the maximum of the schedule", least=0)
     schedule: Literal["constant", "cosine"] = option(
         "constant",
-        "learning rate schedule: constant, or linear warmup over a tenth of the steps and cosine decay to zero",
+        "learning rate schedule: constant, or linear warmup over a tenth of the steps and cosine decay to "
+        "zero",
     )
     batch_size: int = option(128, "dialogs per step and device", least=1)
 
@@ -125,7 +130,9 @@ class RetrieverTrainingSettings(Training):
 
 @dataclass(kw_only=True)
 class TrainRetriever(RetrieverTrainingSettings):
-    """Train a dialog retriever in simulated dialogs with a frozen captioner, on recorded captions, or on both."""
+    """Train a dialog retriever in simulated dialogs with a frozen captioner, on recorded captions, or on
+    both.
+    """
 
     model: RetrieverConfig = section(RetrieverConfig, "sizes of the retriever")
     captioner: Path | None = option(
@@ -133,7 +140,8 @@ class TrainRetriever(RetrieverTrainingSettings):
     )
     dialogs: Literal["simulated", "recorded", "both"] = option(
         "simulated",
-        "training dialogs: simulated by the captioner, recorded captions as dialogs of one turn (no captioner "
+        "training dialogs: simulated by the captioner, recorded captions as dialogs of one turn (no "
+        "captioner "
         "needed), or both",
     )
     turns: int = option(5, "turns per dialog", least=1)
@@ -155,7 +163,10 @@ class TrainComposer(RetrieverTrainingSettings):
 
 @dataclass(kw_only=True)
 class TrainDialogEncoder(Training):
-    """Train the text encoder that retrieves images from question dialogs (ChatIR's F); image features are frozen."""
+    """Train the text encoder that retrieves images from question dialogs (ChatIR's F).
+
+    Image features are frozen.
+    """
 
     category: str | None = option(None, CATEGORY + "; sets the default files in DATA")
     dialogues: Path | None = option(

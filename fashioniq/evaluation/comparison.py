@@ -1,4 +1,6 @@
-"""Significance of differences between evaluations: bootstrap intervals and randomisation tests, paired by target."""
+"""Significance of differences between evaluations: bootstrap intervals and randomisation tests, paired by
+target.
+"""
 
 import statistics
 from dataclasses import dataclass
@@ -22,7 +24,9 @@ HEADER = ("model", "mean", "± seeds", "difference", "95 % interval", "p", "p co
 
 @dataclass(frozen=True)
 class _Model:
-    """Evaluations of the seeds of one model: the measure per dialog, averaged over seeds, and the mean per seed."""
+    """Evaluations of the seeds of one model: the measure per dialog, averaged over seeds, and the mean per
+    seed.
+    """
 
     name: str
     seeds: list[Evaluation]
@@ -31,7 +35,10 @@ class _Model:
 
 
 def compare(settings: Compare) -> None:
-    """Print a table that compares all models with the first; with --out write it and pages of paired dialogs."""
+    """Print a table that compares all models with the first.
+
+    With --out write it and pages of paired dialogs.
+    """
     groups = [[read_evaluation(Path(folder)) for folder in named.split(",") if folder] for named in settings.runs]
     if len(groups) < 2 or not all(groups):
         raise UserError(
@@ -124,7 +131,8 @@ def _cells(row: dict[str, Any], decimals: int) -> list[str]:
 
 def _print_comparison(comparison: dict[str, Any]) -> None:
     print(
-        f"{comparison['measure']} after turn {comparison['turn']}: {comparison['category']}, {comparison['split']} split, "
+        f"{comparison['measure']} after turn {comparison['turn']}: {comparison['category']}, "
+        f"{comparison['split']} split, "
         f"{comparison['dialogs']} dialogs, gallery {comparison['gallery']}"
     )
     decimals = measure(comparison["measure"]).decimals
@@ -136,7 +144,8 @@ def _print_comparison(comparison: dict[str, Any]) -> None:
 
 def _method(comparison: dict[str, Any]) -> str:
     return (
-        f"difference to {comparison['models'][0]['model']} over {comparison['targets']} targets, averaged over seeds; paired bootstrap "
+        f"difference to {comparison['models'][0]['model']} over {comparison['targets']} targets, averaged "
+        "over seeds; paired bootstrap "
         f"and paired\nrandomisation test, {comparison['samples']:,} samples each; p corrected by Holm for "
         f"{len(comparison['models']) - 1} comparison(s)"
     )
@@ -154,7 +163,8 @@ def _write(out: Path, comparison: dict[str, Any], models: list[_Model], seed: in
     for number, other in enumerate(models[1:], 1):
         row = rows[number]
         finding = (
-            f"{comparison['measure']} after turn {comparison['turn']}: A {rows[0]['mean']:.{decimals}f}, B {row['mean']:.{decimals}f}; "
+            f"{comparison['measure']} after turn {comparison['turn']}: A {rows[0]['mean']:.{decimals}f}, B "
+            f"{row['mean']:.{decimals}f}; "
             f"B minus A {row['difference']:+.{decimals}f}, {_interval(row, decimals)}"
         )
         several = any(len(model.seeds) > 1 for model in (first, other))

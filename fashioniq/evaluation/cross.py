@@ -18,7 +18,8 @@ from fashioniq.report.cross_table import cross_csv, cross_latex, cross_row, cros
 from fashioniq.runs import CaptionerRun, RetrieverRun, check_fits, read_run
 from fashioniq.systems import fashion_iq
 
-_ATTRIBUTES = {(True, True): "with", (False, False): "without", (True, False): "user's", (False, True): "retriever's"}  # keys: user, retriever
+# keys: user, retriever
+_ATTRIBUTES = {(True, True): "with", (False, False): "without", (True, False): "user's", (False, True): "retriever's"}
 _FOLDERS = {"with": "-attrs", "without": "", "user's": "-attrs-of-user", "retriever's": "-attrs-of-retriever"}
 R = TypeVar("R", CaptionerRun, RetrieverRun)
 MARK = "combination.json"  # origin of a finished combination; written last
@@ -38,8 +39,8 @@ class Model:
 def run_cross(settings: Cross) -> None:
     """Evaluate the combinations that are not finished, and write table.txt, .csv, .tex and .json.
 
-    Users and retrievers are combined if both use attributes or neither does; one without such a partner is combined
-    with all.
+    Users and retrievers are combined if both use attributes or neither does; one without such a partner is
+    combined with all.
     """
     if not settings.retrievers:
         raise UserError("no retrievers given; give --retrievers RUN RUN …")
@@ -145,7 +146,10 @@ def _origin(settings: Cross, store: FeatureStore) -> dict[str, Any]:
 
 
 def _combination(settings: Cross, user: Path, retriever: Path, origin: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Metrics of a user with a retriever; read from the folder if they were computed there with the same settings."""
+    """Metrics of a user with a retriever.
+
+    Read from the folder if they were computed there with the same settings.
+    """
     own_origin = {**origin, "user": _checksums(user), "retriever": _checksums(retriever)}
     if (folder / MARK).exists() and read_json(folder / MARK, "the combination's origin") == own_origin:
         print(f"{folder} is up to date")
@@ -175,9 +179,11 @@ def _text(about: dict[str, Any], rows: Sequence[dict[str, Any]]) -> str:
     decoding = about["decoding"] + (f", word noise {100 * about['errors']:g} %" if about["errors"] else "")
     shown = "; no product is shown twice" if about["exclude_shown"] else ""
     return (
-        f"{about['category']}, {about['split']} split: {about['dialogs']} dialogs in each row, gallery {about['gallery']}, "
+        f"{about['category']}, {about['split']} split: {about['dialogs']} dialogs in each row, gallery "
+        f"{about['gallery']}, "
         f"{100 * about['coverage']:.1f} % of the split have features\n"
-        f"features: {about['features']}; users: {decoding}; pictures: {about['pictures']}; captions: {about['captions']}{shown}\n\n"
+        f"features: {about['features']}; users: {decoding}; pictures: {about['pictures']}; captions: "
+        f"{about['captions']}{shown}\n\n"
         f"{cross_text(rows)}\n"
     )
 

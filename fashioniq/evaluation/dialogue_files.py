@@ -73,7 +73,8 @@ def _begun(settings: MakeDialogues, catalog: Catalog | None) -> list[Dialogue]:
     begun = [Dialogue(name, (catalog.titles[name],)) for name in catalog.ids(settings.split) if name in catalog.titles]
     if not begun:
         raise UserError(
-            f"expected titles of {settings.split} products of {catalog.category}, found none in {settings.data}; "
+            f"expected titles of {settings.split} products of {catalog.category}, found none in "
+            f"{settings.data}; "
             "give captions with --captions-from"
         )
     return begun

@@ -15,13 +15,16 @@ from fashioniq.files import UserError
 from fashioniq.report.tables import rounded
 
 MARK = "<!-- Made by `fashioniq results build` from results/; edits here are lost. -->"
-FIGURE = re.compile(r"\[\[(.+?)\]\]")  # [[study | table | row | column]]; the study is optional on its own page
+# [[study | table | row | column]]; the study is optional on its own page
+FIGURE = re.compile(r"\[\[(.+?)\]\]")
 CELLS = (
-    "Cells are mean ± sample standard deviation over the seeds, and the worst seed in parentheses; a single seed has its value alone. "
+    "Cells are mean ± sample standard deviation over the seeds, and the worst seed in parentheses; a "
+    "single seed has its value alone. "
     "Minutes are CPU time of the training; peak memory is that of training or evaluation."
 )
 TEST = (
-    "Differences are between means over the seeds; p is Welch's t-test over the seeds, two-sided, corrected by Holm within a table. "
+    "Differences are between means over the seeds; p is Welch's t-test over the seeds, two-sided, "
+    "corrected by Holm within a table. "
     "With three seeds, such a test finds large differences only."
 )
 LINE = 110  # maximum characters per line
@@ -109,14 +112,15 @@ def _origin(study: Study) -> list[str]:
     told = [
         CELLS,
         TEST if any(table.reference for table in study.tables) else "",
-        f"Run files: results/{study.name}/. Commits: {', '.join(commits) or 'unknown'}. Dates: {days or 'unknown'}.",
+        f"Run files: results/{study.name}/. Commits: {', '.join(commits) or 'unknown'}. Dates: "
+        f"{days or 'unknown'}.",
         f"Machines: {'; '.join(machines) or 'unknown'}.",
     ]
     return [_wrapped(text) for text in told if text]
 
 
 def _reflowed(block: str) -> str:
-    """A paragraph or a list in lines of one length, which figures have broken; tables, code and headings as they are."""
+    """Wrap paragraphs and lists after values were filled in; tables, code and headings are unchanged."""
     if block.startswith(("|", "#", "!", "    ")):
         return block
     return "\n".join(_wrapped(" ".join(part.split()), "  " if part.startswith("- ") else "") for part in re.split(r"\n(?=- )", block))
@@ -133,7 +137,10 @@ def _machine(made: Mapping[str, dict[str, str]]) -> str:
 
 
 def _filled(text: str, studies: Mapping[str, Study], own: str | None) -> str:
-    """Text with each [[…]] replaced by a value of the run files. Raises UserError if there is no such value."""
+    """Text with each [[…]] replaced by a value of the run files.
+
+    Raises UserError if there is no such value.
+    """
 
     def figure(match: re.Match[str]) -> str:
         names = [part.strip() for part in match[1].split("|")]

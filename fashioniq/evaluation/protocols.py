@@ -17,15 +17,16 @@ from fashioniq.report.tables import RANKS_COUNT, csv_table, label, print_table, 
 from fashioniq.systems.task import Task
 
 COLUMNS = ("turn", "P", "R@1", "R@5", "R@10", "R@50", "Hits@10", "MRR", "mean_rank", "median_rank")
-Evaluated = Sequence[tuple[dict[str, Any], list[dict[str, Any]]]]  # metrics.json and dialogs.jsonl of each task
+# metrics.json and dialogs.jsonl of each task
+Evaluated = Sequence[tuple[dict[str, Any], list[dict[str, Any]]]]
 
 
 @dataclass(frozen=True)
 class Protocol:
     """Measures of dialogs and the format of their results.
 
-    `first_turn` is the number of the first turn in names and tables. `score` formats a squared distance for run.trec.
-    `replaced` are files of earlier results that are removed before new ones are computed.
+    `first_turn` is the number of the first turn in names and tables. `score` formats a squared distance for
+    run.trec. `replaced` are files of earlier results that are removed before new ones are computed.
     """
 
     first_turn: int
@@ -37,7 +38,9 @@ class Protocol:
 
 
 def _turn_metrics(task: Task, rank_NT: Tensor, gallery: int) -> dict[str, Any]:
-    """Measures after every turn, their average, and the share of dialogs that found their target (Fashion IQ)."""
+    """Measures after every turn, their average, and the share of dialogs that found their target (Fashion
+    IQ).
+    """
     table = turn_table(rank_NT, gallery)
     measured = {"turns": table, "average": average(table), "success": success(rank_NT)}
     return {"protocol": task.protocol, "gallery": gallery, "dialogs": len(rank_NT), **task.facts, **measured}

@@ -110,14 +110,17 @@ def check_comparable(evaluations: Sequence[Evaluation]) -> list[str]:
                 notes.append(f"the {name} of {other.folder} differs from {first.folder}: {theirs}, not {ours}")
         if differ := sum(ours != theirs for ours, theirs in zip(first.first_shown, other.first_shown, strict=True)):
             notes.append(
-                f"{differ} of {len(first.dialogs)} dialogs in {other.folder} begin with other products than in {first.folder}; "
+                f"{differ} of {len(first.dialogs)} dialogs in {other.folder} begin with other products than "
+                f"in {first.folder}; "
                 f"evaluate it with --first-candidates {first.folder / 'first_candidates.json'}"
             )
     return notes
 
 
 def item_cards(metrics: dict[str, Any]) -> tuple[ItemCards, list[str]]:
-    """Pictures, titles and attributes of an evaluation's products, and a note if the catalog or store is missing."""
+    """Pictures, titles and attributes of an evaluation's products, and a note if the catalog or store is
+    missing.
+    """
     images: dict[str, Path] = {}
     titles: dict[str, str] = {}
     attributes: dict[str, list[str]] = {}

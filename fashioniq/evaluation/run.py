@@ -33,8 +33,8 @@ class DialogRun:
 def evaluate(tasks: Sequence[Task], out: Path, batch_size: int) -> list[dict[str, Any]]:
     """Run all dialogs, write all results to `out`, and return the content of each metrics.json.
 
-    Each of several tasks has its own folder in `out`; they share one table and one page. Files metrics.json are
-    written last.
+    Each of several tasks has its own folder in `out`; they share one table and one page. Files metrics.json
+    are written last.
     """
     protocol = PROTOCOLS[tasks[0].protocol]
     folders = [out / task.name if len(tasks) > 1 else out for task in tasks]
@@ -89,7 +89,10 @@ def run_dialogs(task: Task, protocol: Protocol, batch_size: int) -> DialogRun:
 def _records(
     dialogs: Dialogs, tops: Sequence[tuple[Tensor, Tensor]], gallery: Gallery, texts: list[list[dict[str, Any]]]
 ) -> Iterator[dict[str, Any]]:
-    """Lines of dialogs.jsonl. `shown` is the product offered or, without one, the best product after the turn."""
+    """Lines of dialogs.jsonl.
+
+    `shown` is the product offered or, without one, the best product after the turn.
+    """
     ids = gallery.items.ids
     best_BT = torch.stack([item_BK[:, 0] for _, item_BK in tops], 1).tolist()
     last_BK = tops[-1][1][:, :TOP].tolist()

@@ -67,7 +67,8 @@ def check_categories(settings: SingleTurn, *per_category: str) -> None:
 def evaluate(
     settings: EvalSingleTurn | Score, searcher_of: Callable[[int, Catalog], Searcher], beside: Path
 ) -> None:
-    """Search for the queries of all categories, print measures per category and their mean, and write all results.
+    """Search for the queries of all categories, print measures per category and their mean, and write all
+    results.
 
     The output folder is --out, by default a folder in `beside`. Raises UserError if a vector is not finite.
     """
@@ -123,7 +124,8 @@ def task_of(settings: SingleTurn, catalog: Catalog, known: set[str]) -> Task:
     there = [pair for pair in pairs if pair.candidate in known and pair.target in known]
     if not there:
         raise UserError(
-            f"no {settings.split} pair of {catalog.category} has features or predictions for both of its products; "
+            f"no {settings.split} pair of {catalog.category} has features or predictions for both of its "
+            "products; "
             "check that they are of this category"
         )
     everything = catalog.ids(settings.split)
@@ -144,7 +146,9 @@ def task_of(settings: SingleTurn, catalog: Catalog, known: set[str]) -> Task:
 
 
 def _write_answers(out: Path, task: Task, answers: Answers) -> None:
-    """Write each query with the rank of its target, null if unknown, and rankings computed here as a TREC run."""
+    """Write each query with the rank of its target, null if unknown, and rankings computed here as a TREC
+    run.
+    """
     records = [
         {**asdict(query), "rank": rank}
         for query, rank in zip(task.queries, answers.known_ranks(), strict=True)
@@ -195,19 +199,22 @@ def coverage_line(category: str, facts: dict[str, Any]) -> str:
 def _print(metrics: dict[str, Any]) -> None:
     gallery, captions = metrics["gallery"], metrics["captions"]
     print(
-        f"single turn, {metrics['split']} split; gallery {gallery}: {GALLERIES[gallery]}; the candidate {metrics['candidate']}"
+        f"single turn, {metrics['split']} split; gallery {gallery}: {GALLERIES[gallery]}; the candidate "
+        f"{metrics['candidate']}"
     )
     print(f"captions {captions}: {CAPTIONS[captions]}")
     header = [name.replace("+", "\n+") for name in ("category", *COUNTS, *MEASURES)]
     print_table(header, [_cells(row) for row in _rows(metrics)])
     for row in metrics["rows"]:
         made = (
-            f"; features: {row['features']}, pictures: {row['pictures']}, first {row['words']} words of a text"
+            f"; features: {row['features']}, pictures: {row['pictures']}, first {row['words']} words of a "
+            "text"
             if "features" in row
             else ""
         )
         print(
-            f"{coverage_line(row['category'], row)}; {row['model']} of {row['answers']}{made}; captions: {row['captions_origin']}"
+            f"{coverage_line(row['category'], row)}; {row['model']} of {row['answers']}{made}; captions: "
+            f"{row['captions_origin']}"
         )
     if any(row[name] is None for row in metrics["rows"] for name in MEASURES):
         print("–: the rankings are too short for this measure")

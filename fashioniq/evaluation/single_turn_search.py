@@ -25,9 +25,11 @@ IN_RUN_FILE = 50  # items of each ranking in the run file: enough for R@50
 
 @dataclass(frozen=True)
 class Answers:
-    """0-based rank of the target of each query, length of each ranking, and the first products with their scores.
+    """0-based rank of the target of each query, length of each ranking, and the first products with their
+    scores.
 
-    A rank equal to the length means that the ranking lacks the target. `top` is None for rankings of another system.
+    A rank equal to the length means that the ranking lacks the target. `top` is None for rankings of another
+    system.
     """
 
     rank_Q: Tensor
@@ -63,7 +65,10 @@ def query_vectors(
 
 
 def search(gallery: Gallery, query_QD: Tensor, queries: Sequence[Query], exclude_candidate: bool, batch_size: int) -> Answers:
-    """Exact ranks in the gallery, and the first products; `exclude_candidate` removes the query's candidate."""
+    """Exact ranks in the gallery, and the first products.
+
+    `exclude_candidate` removes the query's candidate.
+    """
     ids, device = gallery.items.ids, query_QD.device
     position_of = gallery.items.positions
     target_Q, candidate_Q = (torch.tensor([position_of[getattr(q, side)] for q in queries], device=device) for side in ("target", "candidate"))
@@ -82,7 +87,10 @@ def search(gallery: Gallery, query_QD: Tensor, queries: Sequence[Query], exclude
 
 
 def search_vectors(given: Vectors, ids: Sequence[str], queries: Sequence[Query], exclude_candidate: bool, batch_size: int, path: Path) -> Answers:
-    """Search with the vectors of another system, by Euclidean distance. Raises UserError if a query has none."""
+    """Search with the vectors of another system, by Euclidean distance.
+
+    Raises UserError if a query has none.
+    """
     _check_all_answered(given.queries, queries, path)
     row_of_query, row_of_id = ({name: row for row, name in enumerate(names)} for names in (given.queries, given.ids))
     vectors_ND = torch.from_numpy(given.vectors_ND[[row_of_id[name] for name in ids]])

@@ -93,7 +93,9 @@ class Table:
         )
 
     def against_reference(self, column: str) -> dict[str, tuple[float, float | None]]:
-        """For each label, the difference of its mean to the reference row, and the p-value; None for a single seed.
+        """For each label, the difference of its mean to the reference row, and the p-value.
+
+        The p-value is None for a single seed.
 
         Welch's t-test over the seeds, two-sided, corrected by Holm over the rows of the table.
         """

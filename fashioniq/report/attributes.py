@@ -86,7 +86,8 @@ class Cell(NamedTuple):
     predicted: list[str]
 
 
-_CELLS_PER_ROW, _SIDE, _GAP, _ROW, _TEXT = 3, 176, 14, 18, 128  # pixels: picture side, gap, line height, column width
+# pixels: picture side, gap, line height, column width
+_CELLS_PER_ROW, _SIDE, _GAP, _ROW, _TEXT = 3, 176, 14, 18, 128
 _HEAD = 44  # pixels: height of the title
 
 

@@ -73,7 +73,9 @@ def _overview(named: Mapping[str, dict[str, Any]]) -> tuple[list[str], list[list
 
 
 def _round_figures(evaluated: Evaluated, letters: Sequence[str]) -> tuple[Plot, Bars]:
-    """Plot and histogram: for several files Hits@10 and final positions, for one its measures and three rounds."""
+    """Plot and histogram: for several files Hits@10 and final positions, for one its measures and three
+    rounds.
+    """
     gallery = evaluated[0][0]["gallery"]
     if len(evaluated) > 1:
         lettered = dict(zip(letters, evaluated, strict=True))

@@ -21,7 +21,9 @@ class Question(NamedTuple):
 
 
 class Filters(NamedTuple):
-    """Rows of buttons, number of articles, and each combination of classes with whether it matches no article."""
+    """Rows of buttons, number of articles, and each combination of classes with whether it matches no
+    article.
+    """
 
     questions: list[Question]
     total: int
@@ -31,8 +33,8 @@ class Filters(NamedTuple):
 def article_filters(facets: Mapping[str, Mapping[str, str]], kinds: Sequence[set[str]]) -> Filters:
     """Filters of articles with the CSS classes `kinds`.
 
-    `facets` maps each question to its choices, {CSS class: label}. A question with a single choice among these
-    articles is left out.
+    `facets` maps each question to its choices, {CSS class: label}. A question with a single choice among
+    these articles is left out.
     """
     asked = {text: choices for text, choices in facets.items() if len(set().union(*kinds) & {*choices}) > 1}
     questions = [

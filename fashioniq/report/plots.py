@@ -123,7 +123,10 @@ def _line_plot(lines: Sequence[_Line], unit: str = "turn") -> Plot:
 
 
 class BarRow(NamedTuple):
-    """A range of positions, and per column the number of dialogs with the target there; `near`: in the top ten."""
+    """A range of positions, and per column the number of dialogs with the target there.
+
+    `near` means a range within the top ten.
+    """
 
     positions: str
     near: bool
@@ -139,7 +142,10 @@ class Bars(NamedTuple):
 
 
 def rank_histograms(columns: Mapping[str, Sequence[int]], gallery: int) -> Bars:
-    """Histogram of dialogs by position of the target, one column per name. Ranks start at 0, positions at 1."""
+    """Histogram of dialogs by position of the target, one column per name.
+
+    Ranks start at 0, positions at 1.
+    """
     last = max([gallery, *(rank + 1 for ranks in columns.values() for rank in ranks)])
     ends = [step for step in _RANK_STEPS if step < last] + [last]
     starts = [1, *(end + 1 for end in ends[:-1])]

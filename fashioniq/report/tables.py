@@ -60,7 +60,10 @@ def csv_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 
 def text_table(header: Sequence[str], sections: Sequence[Sequence[Sequence[str]]], left: int = 1) -> str:
-    """Table as plain text with an empty line before each section; the first `left` columns are left-aligned."""
+    """Table as plain text with an empty line before each section.
+
+    The first `left` columns are left-aligned.
+    """
     # The header is passed as a row, since tabulate would widen its columns.
     rows = [header, *(row for section in sections for row in (SEPARATING_LINE, *section))]
     alignment = ["left"] * left + ["right"] * (len(header) - left)
@@ -70,7 +73,10 @@ def text_table(header: Sequence[str], sections: Sequence[Sequence[Sequence[str]]
 def print_table(
     header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1, title: str = "", last: Sequence[str] | None = None
 ) -> None:
-    """Print a table. The first `left` columns are left-aligned, the others right; a line precedes the `last` row."""
+    """Print a table.
+
+    The first `left` columns are left-aligned, the others right; a line precedes the `last` row.
+    """
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, title=title or None, title_justify="left")
     for number, name in enumerate(header):
         text = number < left

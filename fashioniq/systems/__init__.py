@@ -1,8 +1,9 @@
 """Dialog systems, one kind per file.
 
-The module of a system has a function `build(options) -> list[Task]`, which returns the dialogs of its evaluation.
-A module outside this package also has a dataclass `Options`; the options of the package's own systems are in
-`fashioniq.config.SYSTEMS`. A module for trained runs also has `load`, which returns the System of a run.
+The module of a system has a function `build(options) -> list[Task]`, which returns the dialogs of its
+evaluation. A module outside this package also has a dataclass `Options`; the options of the package's own
+systems are in `fashioniq.config.SYSTEMS`. A module for trained runs also has `load`, which returns the System
+of a run.
 """
 
 import importlib
@@ -53,8 +54,9 @@ def load(
         talk = system.hear(talk, system.offer(talk), Message(texts=["is navy with longer sleeves"]))
         print(system.top(talk, 5))
 
-    The gallery holds the products of `split` that have features. The data folder, the category and the feature
-    store default to those used in training. Raises UserError if a file is missing or does not match the run.
+    The gallery holds the products of `split` that have features. The data folder, the category and the
+    feature store default to those used in training. Raises UserError if a file is missing or does not match
+    the run.
     """
     run = Path(run)
     if not run.is_dir():

@@ -1,4 +1,7 @@
-"""ChatIR's system: a person describes an image and answers questions; a text encoder encodes the whole dialog."""
+"""ChatIR's system: a person describes an image and answers questions.
+
+A text encoder encodes the whole dialog.
+"""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -56,7 +59,10 @@ class RunData(NamedTuple):
 
 
 def run_data(run: Path, *, features: Path | None, data: Path | None, category: str | None) -> RunData:
-    """Data of a run of train-dialog-encoder; arguments take precedence. Raises UserError if they are missing."""
+    """Data of a run of train-dialog-encoder; arguments take precedence.
+
+    Raises UserError if they are missing.
+    """
     read_run(run, DialogEncoderRun)
     settings = settings_of(run)
     own = None if data else first_path(settings.get("features"))
@@ -68,7 +74,8 @@ def run_data(run: Path, *, features: Path | None, data: Path | None, category: s
 def load(
     run: Path, *, features: Path | None, split: str, device: str, data: Path | None, category: str | None
 ) -> System:
-    """Load the system of a run of train-dialog-encoder, which asks the question that splits the candidates best.
+    """Load the system of a run of train-dialog-encoder, which asks the question that splits the candidates
+    best.
 
     Without labels in the catalog it asks no questions. Without a category the gallery holds all images of the
     feature store. Raises UserError if a file is missing or does not match the run.
@@ -218,7 +225,10 @@ def _batches(
 
 
 def _questions(dialogues: Sequence[Dialogue]) -> dict[str, Any] | None:
-    """Repetition of questions and number of rounds without a question mark; None if each round is a complete query."""
+    """Repetition of questions and number of rounds without a question mark.
+
+    The result is None if each round is a complete query.
+    """
     if dialogues[0].alone:
         return None
     asked = [[question for question, _ in map(split_round, one.rounds[1:]) if question] for one in dialogues]

@@ -38,8 +38,8 @@ def load(
 ) -> System:
     """Load the system of a run of train-retriever or train-composer.
 
-    No product is shown twice if the run was trained with --exclude-shown. Raises UserError if a file is missing or
-    does not match the run.
+    No product is shown twice if the run was trained with --exclude-shown. Raises UserError if a file is
+    missing or does not match the run.
     """
     check_split(split)
     about, settings = read_run(run, RetrieverRun), settings_of(run)
@@ -241,7 +241,9 @@ def _first_candidates(options: EvalDialogs, items: Items) -> tuple[Tensor, dict[
 
 
 def _recorded(options: EvalDialogs, parts: Parts) -> Plan:
-    """Plan of the captioned pairs of the split, one turn each: the candidate is shown, the captions are the feedback."""
+    """Plan of the captioned pairs of the split, one turn each: the candidate is shown, the captions are the
+    feedback.
+    """
     if options.first_candidates:
         raise UserError(
             "--first-candidates cannot be combined with --user human, which starts from the candidates of "

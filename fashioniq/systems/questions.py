@@ -50,7 +50,8 @@ def searched_by_text(settings: Asking, catalog: Catalog) -> tuple[Retriever, Gal
     """Text retriever and gallery of the split's products. Raises UserError without --encoder."""
     if settings.encoder is None:
         raise UserError(
-            "candidate-aware questions need --encoder; give a run of train-dialog-encoder, or CLIP or BLIP by name"
+            "candidate-aware questions need --encoder; give a run of train-dialog-encoder, or CLIP or BLIP "
+            "by name"
         )
     is_run = (Path(settings.encoder) / "model.json").is_file()
     own = features_folder(catalog.root, catalog.category, None)
@@ -72,8 +73,8 @@ AskerOf = Callable[[Sequence[int]], Asker]  # numbers of dialogs in the file →
 def asker_of(settings: Asking, catalog: Catalog | None, gallery: Gallery, recorded: Sequence[Dialogue] = (), answered: bool = False) -> AskerOf:
     """Function that returns the asker of a batch of dialogs.
 
-    `answered` means that the answers come from the `recorded` dialogs too. Raises UserError if an option is missing
-    or there are too few questions.
+    `answered` means that the answers come from the `recorded` dialogs too. Raises UserError if an option is
+    missing or there are too few questions.
     """
     if settings.questioner == "recorded":
         if (recorded_rounds := min((len(dialogue.rounds) - 1 for dialogue in recorded), default=0)) < settings.rounds:
@@ -105,7 +106,8 @@ def asker_of(settings: Asking, catalog: Catalog | None, gallery: Gallery, record
 
 
 def answers_of(settings: Asking, catalog: Catalog, found: Sequence[Topic], ids: Sequence[str]) -> Sequence[Known] | Sequence[Predicted]:
-    """Answers of each product: from its labels, or with --predictor the probabilities predicted from its features.
+    """Answers of each product: from its labels, or with --predictor the probabilities predicted from its
+    features.
 
     Raises UserError if the features were computed by another predictor, or its words cover too few questions.
     """

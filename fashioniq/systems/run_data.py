@@ -11,7 +11,10 @@ from fashioniq.files import UserError
 
 
 def settings_of(run: Path) -> dict[str, Any]:
-    """Options in the config.yaml of a run; empty if there is no such file. Raises UserError if it is damaged."""
+    """Options in the config.yaml of a run; empty if there is no such file.
+
+    Raises UserError if it is damaged.
+    """
     path = run / "config.yaml"
     try:
         settings = yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else {}
@@ -32,7 +35,10 @@ def first_path(*paths: Any) -> Path | None:
 
 
 def store_of(run: Path, data: Path | None, category: str | None, features: Path | None) -> FeatureStore:
-    """Feature store `features`, by default that of the category in `data`. Raises UserError if there is none."""
+    """Feature store `features`, by default that of the category in `data`.
+
+    Raises UserError if there is none.
+    """
     if features is None and (data is None or category is None):
         raise UserError(
             f"expected the path of the feature store in {run / 'config.yaml'}, found none; give --features"

@@ -1,4 +1,6 @@
-"""Search spaces: images and texts as vectors of CLIP, BLIP, a run of train-dialog-encoder, or the user's files."""
+"""Search spaces: images and texts as vectors of CLIP, BLIP, a run of train-dialog-encoder, or the user's
+files.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -47,8 +49,8 @@ class SearchSpace:
 class EncoderSource:
     """Encoder and origin of the pictures.
 
-    `encoder` is a run of train-dialog-encoder, or CLIP or BLIP by folder or Hugging Face name; `weights` replace those
-    of BLIP. `features` is the feature store, `images` the folder of the pictures.
+    `encoder` is a run of train-dialog-encoder, or CLIP or BLIP by folder or Hugging Face name; `weights`
+    replace those of BLIP. `features` is the feature store, `images` the folder of the pictures.
     """
 
     encoder: str
@@ -87,7 +89,10 @@ def search_space_of_vectors(path: Path, space: Sequence[str], device: torch.devi
 
 
 def encode_search_space(source: EncoderSource, space: Sequence[str], images: dict[str, Path]) -> SearchSpace:
-    """Encode the images of a search space. Raises UserError if the encoder or its features cannot be loaded."""
+    """Encode the images of a search space.
+
+    Raises UserError if the encoder or its features cannot be loaded.
+    """
     if (Path(source.encoder) / "model.json").is_file():
         return _of_run(source, space)
     encoder = load_pretrained(source.encoder, source.weights).to(source.device)
@@ -100,7 +105,8 @@ def encode_search_space(source: EncoderSource, space: Sequence[str], images: dic
 def _of_run(source: EncoderSource, space: Sequence[str]) -> SearchSpace:
     if source.features is None or source.weights:
         raise UserError(
-            f"{source.encoder} is a run of train-dialog-encoder: it needs the images' feature store in --features "
+            f"{source.encoder} is a run of train-dialog-encoder: it needs the images' feature store in "
+            "--features "
             "and cannot be combined with --weights"
         )
     store = FeatureStore(source.features)

@@ -34,7 +34,10 @@ def print_products(products: Sequence[Product], marked: str | None = None, dista
 
 
 class View:
-    """View with `count` products; their pictures are drawn in the terminal or, if it cannot, written to `page`."""
+    """View with `count` products.
+
+    Their pictures are drawn in the terminal or, if it cannot, written to `page`.
+    """
 
     def __init__(self, count: int, page: Path) -> None:
         self.count, self.page = count, page
