@@ -1,15 +1,16 @@
-# make demo: all steps on the drawn sample catalog · make test: the tests · make check: ruff, mypy, and whether docs/results is up to date
-# make bench: speed against the plain way, about an hour; STAGE=ranks for one stage, BENCH='--threads 1' for other options
-# make bench-test: the tests of the benchmarks, which are no part of make test
+# make demo: all steps on the sample catalog · make test: the tests
+# make check: ruff, mypy, and whether docs/results is up to date
+# make bench: speed compared with plain implementations, about an hour; STAGE=ranks for one stage, BENCH='--threads 1' for options
+# make bench-test: the tests of the benchmarks, which make test leaves out
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 FAISS := $(shell nvidia-smi >/dev/null 2>&1 && echo gpu || echo cpu)
 DEMO := demo
 
-# models this small are as fast on one core, and two threads that wait for each other are slow where the machine is busy
+# small models are as fast on one core; on a busy machine two threads are slower
 demo test bench-test: export OMP_NUM_THREADS ?= 1
-# both workers and all processes that they start use what the first one has compiled
+# bytecode is cached, so that workers and their subprocesses compile each module once
 test: export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: demo test check bench bench-test clean
@@ -25,7 +26,7 @@ demo: $(VENV)/ready
 	$(BIN)/python run_demo.py
 	@echo; echo 'Next, search the sample catalog yourself: $(BIN)/fashioniq chat --run demo/runs/retriever'
 
-# two workers, as CI has two cores; the tests of a file stay together, and so does what they share
+# two workers, as CI has two cores; the tests of a file share fixtures and run in one worker
 test: $(VENV)/ready
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 

@@ -4,7 +4,7 @@ import shutil
 
 from fashioniq.cli import main
 
-# what a step does, the time it takes on two slow cores without a GPU, its command
+# description, time on two slow cores without a GPU, command
 STEPS = [
     ("draw a sample catalog of 3,600 garments", "20 s", "draw-sample --data demo/catalog"),
     (

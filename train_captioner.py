@@ -1,4 +1,4 @@
-"""The command `fashioniq train-captioner` as a script."""
+"""Script for the command `fashioniq train-captioner`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The command `fashioniq train-composer` as a script."""
+"""Script for the command `fashioniq train-composer`."""
 
 import sys
 

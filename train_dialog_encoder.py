@@ -1,4 +1,4 @@
-"""The command `fashioniq train-dialog-encoder` as a script."""
+"""Script for the command `fashioniq train-dialog-encoder`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The command `fashioniq train-retriever` as a script."""
+"""Script for the command `fashioniq train-retriever`."""
 
 import sys
 

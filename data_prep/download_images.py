@@ -1,4 +1,4 @@
-"""The command `fashioniq download-images` as a script."""
+"""Script for the command `fashioniq download-images`."""
 
 import sys
 

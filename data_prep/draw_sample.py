@@ -1,4 +1,4 @@
-"""The command `fashioniq draw-sample` as a script."""
+"""Script for the command `fashioniq draw-sample`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The command `fashioniq extract-attributes` as a script."""
+"""Script for the command `fashioniq extract-attributes`."""
 
 import sys
 

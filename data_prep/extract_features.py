@@ -1,4 +1,4 @@
-"""The command `fashioniq extract-features` as a script."""
+"""Script for the command `fashioniq extract-features`."""
 
 import sys
 

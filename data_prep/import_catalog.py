@@ -1,4 +1,4 @@
-"""The command `fashioniq import-catalog` as a script."""
+"""Script for the command `fashioniq import-catalog`."""
 
 import sys
 

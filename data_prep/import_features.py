@@ -1,4 +1,4 @@
-"""The command `fashioniq import-features` as a script."""
+"""Script for the command `fashioniq import-features`."""
 
 import sys
 

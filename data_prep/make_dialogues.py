@@ -1,4 +1,4 @@
-"""The command `fashioniq make-dialogues` as a script."""
+"""Script for the command `fashioniq make-dialogues`."""
 
 import sys
 

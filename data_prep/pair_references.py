@@ -1,4 +1,4 @@
-"""The command `fashioniq pair-references` as a script."""
+"""Script for the command `fashioniq pair-references`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The command `fashioniq train-attributes` as a script."""
+"""Script for the command `fashioniq train-attributes`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The command `fashioniq eval-captions` as a script."""
+"""Script for the command `fashioniq eval-captions`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The command `fashioniq eval-chatir` as a script."""
+"""Script for the command `fashioniq eval-chatir`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The command `fashioniq cross` as a script."""
+"""Script for the command `fashioniq cross`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The command `fashioniq eval-dialogs` as a script."""
+"""Script for the command `fashioniq eval-dialogs`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The command `fashioniq score` as a script."""
+"""Script for the command `fashioniq score`."""
 
 import sys
 

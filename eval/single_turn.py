@@ -1,4 +1,4 @@
-"""The command `fashioniq eval-single-turn` as a script."""
+"""Script for the command `fashioniq eval-single-turn`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The command `fashioniq write-queries` as a script."""
+"""Script for the command `fashioniq write-queries`."""
 
 import sys
 

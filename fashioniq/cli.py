@@ -3,6 +3,7 @@
 import importlib
 import logging
 import os
+import re
 import sys
 import warnings
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from fashioniq.config import parser, renamed
 from fashioniq.files import UserError
 from fashioniq.provenance import running
 
+FIRST_PART = r"[:;]|\.(?: |$)"  # a summary in the overview ends here
 COMMANDS: dict[str, type] = {
     "draw-sample": config.DrawSample,
     "import-catalog": config.ImportCatalog,
@@ -71,7 +73,8 @@ def _options_of_system(arguments: Sequence[str]) -> type:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return the exit code: 0, 1 for findings of check-data, or 2 after a user's mistake."""
+    """Run a command and return the exit code: 0, 1 for findings of check-data, or 2 after a user's mistake.
+    """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_overview())
@@ -105,16 +108,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _module_of(command: str, settings: Any) -> str:
-    """Module of the command with these settings, by default of the given command (options of an own system)."""
+    """Module of the command with these settings, by default of the given command (options of an own system).
+    """
     name = next((name for name, kind in COMMANDS.items() if kind is type(settings)), command)
     return f"fashioniq.commands.{name.replace('-', '_')}"
 
 
 def _overview() -> str:
     summaries = {name: " ".join((kind.__doc__ or "").split()) for name, kind in COMMANDS.items()}
-    lines = [
-        f"  {name:20} {text.split(':')[0].split(';')[0].rstrip('.')}" for name, text in summaries.items()
-    ]
+    lines = [f"  {name:20} {re.split(FIRST_PART, text)[0]}" for name, text in summaries.items()]
     return "\n".join(["usage: fashioniq COMMAND [options]; see fashioniq COMMAND --help", "", *lines])
 
 

@@ -5,5 +5,8 @@ from fashioniq.evaluation.comparison import compare
 
 
 def run(settings: Compare) -> None:
-    """Print a table that compares all models with the first; with --out write it and pages of paired dialogs."""
+    """Print a table that compares all models with the first.
+
+    With --out write it and pages of paired dialogs.
+    """
     compare(settings)

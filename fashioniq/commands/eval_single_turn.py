@@ -22,7 +22,8 @@ def run(settings: EvalSingleTurn) -> None:
     check_categories(settings, "run")
     if not settings.run:
         raise UserError(
-            "no retriever given; give --run RUN for each category; `fashioniq score` reads files of other systems"
+            "no retriever given; give --run RUN for each category; `fashioniq score` reads files of other "
+            "systems"
         )
     evaluate(settings, partial(_of_run, settings), Path(settings.run[0]))
 
@@ -37,7 +38,8 @@ def _of_run(settings: EvalSingleTurn, number: int, catalog: Catalog) -> Searcher
     retriever.to(device)
     if facts.data.fingerprint != catalog.fingerprint():
         print(
-            f"note: the splits or captions of {catalog.category} differ from those that {folder} was trained on"
+            f"note: the splits or captions of {catalog.category} differ from those that {folder} was "
+            "trained on"
         )
     max_words = retriever.max_words * (1 if settings.captions == "each" else 2)
 

@@ -31,7 +31,8 @@ ON_SHEET = 24  # pictures on the contact sheet
 
 
 def run(settings: TrainAttributes) -> None:
-    """Train a stage of the attribute predictor, and write it with its measures, curves and a contact sheet."""
+    """Train a stage of the attribute predictor, and write it with its measures, curves and a contact sheet.
+    """
     _check(settings)
     first = read_run(settings.init_from, PredictorRun) if settings.init_from else None
     if first:  # so that config.yaml tells what was used
@@ -181,8 +182,10 @@ def _write(
 
 def _print_measures(folder: Path, figures: dict[str, Any], pictures: int) -> None:
     print(
-        f"attribute predictor of epoch {figures['epoch']} in {folder}: mean average precision {figures['mAP']:.1f} (chance {figures['chance']:.1f}), "
-        f"recall@{TOP} {figures[f'recall@{TOP}']:.1f}, {len(figures['words'])} words, {pictures} pictures of val"
+        f"attribute predictor of epoch {figures['epoch']} in {folder}: mean average precision "
+        f"{figures['mAP']:.1f} (chance {figures['chance']:.1f}), "
+        f"recall@{TOP} {figures[f'recall@{TOP}']:.1f}, {len(figures['words'])} words, {pictures} pictures "
+        "of val"
     )
     types = [
         [row["type"], str(row["words"]), f"{row['mAP']:.1f}", f"{row['chance']:.1f}"]

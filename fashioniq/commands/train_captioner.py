@@ -69,7 +69,8 @@ def run(settings: TrainCaptioner) -> None:
     batches = loaders(TensorDataset(*train), val, pairs_a_step, settings.seed, collate=put_together)
     best = fit(module, model, batches, run=folder, settings=settings, facts=facts, monitor="val_BLEU-4")
     print(
-        f"captioner of epoch {best['epoch']:.0f} in {folder}: BLEU-4 {best['val_BLEU-4']:.1f} on {len(pairs['val'])} pairs of val "
+        f"captioner of epoch {best['epoch']:.0f} in {folder}: BLEU-4 {best['val_BLEU-4']:.1f} on "
+        f"{len(pairs['val'])} pairs of val "
         f"({100 * coverage['val']:.1f} %), beam {settings.beam}, captions: {catalog.captions_origin}"
     )
 

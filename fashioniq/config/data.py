@@ -9,7 +9,8 @@ from fashioniq.config.fields import CATEGORY, DATA, DECODERS, DEVICE, FEATURES, 
 
 @dataclass(kw_only=True)
 class DrawSample:
-    """Draw the sample catalog: garments, captions, attributes and titles in Fashion IQ's layout, from a seed."""
+    """Draw the sample catalog: garments, captions, attributes and titles in Fashion IQ's layout, from a seed.
+    """
 
     data: Path = option(Path("data/sample"), "output folder")
     products: int = option(1200, "products per category; there are three", least=1)
@@ -19,7 +20,10 @@ class DrawSample:
 
 @dataclass(kw_only=True)
 class ImportCatalog:
-    """Convert a retailer's table and pictures to a Fashion IQ folder; captions are generated from attributes."""
+    """Convert a retailer's table and pictures to a Fashion IQ folder.
+
+    Captions are generated from attributes.
+    """
 
     table: Path | None = option(
         None,
@@ -58,7 +62,8 @@ class DownloadImages:
     category: str = required(CATEGORY)
     urls: Path | None = option(
         None,
-        "list of addresses, one ID <tab> URL per line (default: asin2url.CATEGORY.txt in DATA/image_url or DATA)",
+        "list of addresses, one ID <tab> URL per line (default: asin2url.CATEGORY.txt in DATA/image_url or "
+        "DATA)",
     )
     connections: int = option(32, "parallel downloads", least=1)
     per_host: int = option(16, "parallel downloads from one host", least=1)
@@ -100,7 +105,8 @@ class ExtractAttributes:
 
 @dataclass(kw_only=True)
 class PairReferences:
-    """Pair each product with one of its split that shares rare title words, as pairs for people to caption."""
+    """Pair each product with one of its split that shares rare title words, as pairs for people to caption.
+    """
 
     data: Path = option(Path("data/fashioniq"), DATA)
     category: str = required(CATEGORY)
@@ -113,7 +119,10 @@ class PairReferences:
 
 @dataclass(kw_only=True)
 class ExtractFeatures:
-    """Compute image vectors and top attributes of all products; the same command resumes an interrupted run."""
+    """Compute image vectors and top attributes of all products.
+
+    The same command resumes an interrupted run.
+    """
 
     data: Path = option(Path("data/fashioniq"), DATA)
     category: str = required(CATEGORY)
@@ -139,7 +148,8 @@ class ExtractFeatures:
     )
     update: bool = option(
         False,
-        "add missing products and newly readable pictures to a complete store; replaced pictures are not detected",
+        "add missing products and newly readable pictures to a complete store; replaced pictures are not "
+        "detected",
     )
     device: str = option("auto", DEVICE)
 

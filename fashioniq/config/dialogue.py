@@ -10,7 +10,8 @@ from fashioniq.config.fields import CATEGORY, DATA, DECODERS, DEVICE, option, re
 
 @dataclass(kw_only=True)
 class EvalChatIR(Evaluation):
-    """Rank the images of a search space after every round of recorded question dialogs (ChatIR's protocol)."""
+    """Rank the images of a search space after every round of recorded question dialogs (ChatIR's protocol).
+    """
 
     system: Literal["chatir", "plugir"] = option(
         "chatir", "system: chatir, or plugir for files whose rounds are whole queries"
@@ -22,7 +23,8 @@ class EvalChatIR(Evaluation):
     search_space: Path = required("search space: JSON list of the names of all images that are searched")
     images: Path | None = option(
         None,
-        "folder that the image names are relative to; names without a suffix may be .jpg, .jpeg, .png or .webp",
+        "folder that the image names are relative to; names without a suffix may be .jpg, .jpeg, .png or "
+        ".webp",
     )
     encoder: str | None = option(
         None,
@@ -36,7 +38,8 @@ class EvalChatIR(Evaluation):
     )
     features: Path | None = option(
         None,
-        "feature store of the images; missing images are added (default: IMAGES/features/CHECKSUM of the weights)",
+        "feature store of the images; missing images are added (default: IMAGES/features/CHECKSUM of the "
+        "weights)",
     )
     query_vectors: list[str] = option(
         [], "query vectors instead of --encoder: a .npy file, dialogs × rounds × D, for each of --dialogues"
@@ -120,7 +123,8 @@ class MakeDialogues(Asking):
     )
     answerer: Literal["labels", "vqa", "recorded", "person"] = option(
         "labels",
-        "source of the answers: attribute labels, a visual question answering model, recorded answers, or a person",
+        "source of the answers: attribute labels, a visual question answering model, recorded answers, or "
+        "a person",
     )
     vqa_model: str | None = option(
         None,

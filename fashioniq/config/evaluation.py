@@ -153,7 +153,10 @@ class EvalSingleTurn(SingleTurn):
 
 @dataclass(kw_only=True)
 class Score(SingleTurn):
-    """Score rankings or vectors of another system on single-turn retrieval; write-queries lists the queries."""
+    """Score rankings or vectors of another system on single-turn retrieval.
+
+    The command write-queries lists the queries.
+    """
 
     predictions: list[str] = option(
         [],
@@ -176,7 +179,8 @@ class WriteQueries(SingleTurn):
 
 @dataclass(kw_only=True)
 class Compare:
-    """Test differences between dialog evaluations for significance: paired bootstrap and randomisation tests."""
+    """Test differences between dialog evaluations for significance: paired bootstrap and randomisation tests.
+    """
 
     runs: list[str] = option(
         [],

@@ -34,7 +34,8 @@ class HelpFormatter(DefaultHelpFormatter):
 
 
 class Parser(ArgumentParser):
-    """Parser that reports a mistake in one line with exit code 2, and accepts YAML files of earlier versions."""
+    """Parser that reports a mistake in one line with exit code 2, and accepts YAML files of earlier versions.
+    """
 
     commands = ("", "")  # the command given, and the one that runs
 
@@ -66,7 +67,10 @@ class Several(Action):
 
 
 def parser_of(command: str, kind: type, given: str | None = None) -> Parser:
-    """Parser of a command with the settings `kind`; `given` is the name of an earlier version, if different."""
+    """Parser of a command with the settings `kind`.
+
+    `given` is the name of an earlier version, if different.
+    """
     description = " ".join((kind.__doc__ or "").split())
     parser = Parser(
         prog=f"fashioniq {command}", description=description, formatter_class=HelpFormatter, print_config=None

@@ -101,7 +101,8 @@ class RetrieverTrainingSettings(Training):
     )
     loss: Literal["triplet", "triplet-unsquared", "cross-entropy"] = option(
         "triplet",
-        "loss: triplet on squared distances (Guo 2018), triplet on distances (released code), or cross-entropy",
+        "loss: triplet on squared distances (Guo 2018), triplet on distances (released code), or "
+        "cross-entropy",
     )
     margin: float | None = option(None, "margin of the triplet losses (default: 0.1, unsquared 10)", least=0)
     temperature: float | None = option(None, "temperature of cross-entropy (default: 0.05)", least=0)
@@ -111,7 +112,8 @@ class RetrieverTrainingSettings(Training):
     learning_rate: float = option(1e-3, "Adam learning rate; the maximum of the schedule", least=0)
     schedule: Literal["constant", "cosine"] = option(
         "constant",
-        "learning rate schedule: constant, or linear warmup over a tenth of the steps and cosine decay to zero",
+        "learning rate schedule: constant, or linear warmup over a tenth of the steps and cosine decay to "
+        "zero",
     )
     batch_size: int = option(128, "dialogs per step and device", least=1)
 
@@ -139,7 +141,8 @@ class TrainRetriever(RetrieverTrainingSettings):
     )
     dialogs: Literal["simulated", "recorded", "both"] = option(
         "simulated",
-        "training dialogs: simulated by the captioner, recorded captions as dialogs of one turn (no captioner "
+        "training dialogs: simulated by the captioner, recorded captions as dialogs of one turn (no "
+        "captioner "
         "needed), or both",
     )
     turns: int = option(5, "turns per dialog", least=1)

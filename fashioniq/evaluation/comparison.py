@@ -152,7 +152,8 @@ def _cells(row: dict[str, Any], decimals: int) -> list[str]:
 
 def _print_comparison(comparison: dict[str, Any]) -> None:
     print(
-        f"{comparison['measure']} after turn {comparison['turn']}: {comparison['category']}, {comparison['split']} split, "
+        f"{comparison['measure']} after turn {comparison['turn']}: {comparison['category']}, "
+        f"{comparison['split']} split, "
         f"{comparison['dialogs']} dialogs, gallery {comparison['gallery']}"
     )
     decimals = measure(comparison["measure"]).decimals
@@ -164,7 +165,8 @@ def _print_comparison(comparison: dict[str, Any]) -> None:
 
 def _method(comparison: dict[str, Any]) -> str:
     return (
-        f"difference to {comparison['models'][0]['model']} over {comparison['targets']} targets, averaged over seeds; paired bootstrap "
+        f"difference to {comparison['models'][0]['model']} over {comparison['targets']} targets, averaged "
+        "over seeds; paired bootstrap "
         f"and paired\nrandomisation test, {comparison['samples']:,} samples each; p corrected by Holm for "
         f"{len(comparison['models']) - 1} comparison(s)"
     )
@@ -184,7 +186,8 @@ def _write(out: Path, comparison: dict[str, Any], models: list[_Model], seed: in
     for number, other in enumerate(models[1:], 1):
         row = rows[number]
         finding = (
-            f"{comparison['measure']} after turn {comparison['turn']}: A {rows[0]['mean']:.{decimals}f}, B {row['mean']:.{decimals}f}; "
+            f"{comparison['measure']} after turn {comparison['turn']}: A {rows[0]['mean']:.{decimals}f}, B "
+            f"{row['mean']:.{decimals}f}; "
             f"B minus A {row['difference']:+.{decimals}f}, {_interval(row, decimals)}"
         )
         several = any(len(model.seeds) > 1 for model in (first, other))

@@ -209,9 +209,11 @@ def _text(about: dict[str, Any], rows: Sequence[dict[str, Any]]) -> str:
     decoding = about["decoding"] + (f", word noise {100 * about['errors']:g} %" if about["errors"] else "")
     shown = "; no product is shown twice" if about["exclude_shown"] else ""
     return (
-        f"{about['category']}, {about['split']} split: {about['dialogs']} dialogs in each row, gallery {about['gallery']}, "
+        f"{about['category']}, {about['split']} split: {about['dialogs']} dialogs in each row, gallery "
+        f"{about['gallery']}, "
         f"{100 * about['coverage']:.1f} % of the split have features\n"
-        f"features: {about['features']}; users: {decoding}; pictures: {about['pictures']}; captions: {about['captions']}{shown}\n\n"
+        f"features: {about['features']}; users: {decoding}; pictures: {about['pictures']}; captions: "
+        f"{about['captions']}{shown}\n\n"
         f"{cross_text(rows)}\n"
     )
 

@@ -86,7 +86,8 @@ def _begun(settings: MakeDialogues, catalog: Catalog | None) -> list[Dialogue]:
     ]
     if not begun:
         raise UserError(
-            f"expected titles of {settings.split} products of {catalog.category}, found none in {settings.data}; "
+            f"expected titles of {settings.split} products of {catalog.category}, found none in "
+            f"{settings.data}; "
             "give captions with --captions-from"
         )
     return begun

@@ -19,11 +19,13 @@ FIGURE = re.compile(
     r"\[\[(.+?)\]\]"
 )  # [[study | table | row | column]]; the study is optional on its own page
 CELLS = (
-    "Cells are mean ± sample standard deviation over the seeds, and the worst seed in parentheses; a single seed has its value alone. "
+    "Cells are mean ± sample standard deviation over the seeds, and the worst seed in parentheses; a "
+    "single seed has its value alone. "
     "Minutes are CPU time of the training; peak memory is that of training or evaluation."
 )
 TEST = (
-    "Differences are between means over the seeds; p is Welch's t-test over the seeds, two-sided, corrected by Holm within a table. "
+    "Differences are between means over the seeds; p is Welch's t-test over the seeds, two-sided, "
+    "corrected by Holm within a table. "
     "With three seeds, such a test finds large differences only."
 )
 LINE = 110  # maximum characters per line
@@ -156,7 +158,8 @@ def _origin(study: Study) -> list[str]:
     told = [
         CELLS,
         TEST if any(table.reference for table in study.tables) else "",
-        f"Run files: results/{study.name}/. Commits: {', '.join(commits) or 'unknown'}. Dates: {days or 'unknown'}.",
+        f"Run files: results/{study.name}/. Commits: {', '.join(commits) or 'unknown'}. Dates: "
+        f"{days or 'unknown'}.",
         f"Machines: {'; '.join(machines) or 'unknown'}.",
     ]
     return [_wrapped(text) for text in told if text]

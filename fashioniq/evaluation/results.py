@@ -123,7 +123,8 @@ def check_comparable(evaluations: Sequence[Evaluation]) -> list[str]:
             ours != theirs for ours, theirs in zip(first.first_shown, other.first_shown, strict=True)
         ):
             notes.append(
-                f"{differ} of {len(first.dialogs)} dialogs in {other.folder} begin with other products than in {first.folder}; "
+                f"{differ} of {len(first.dialogs)} dialogs in {other.folder} begin with other products than "
+                f"in {first.folder}; "
                 f"evaluate it with --first-candidates {first.folder / 'first_candidates.json'}"
             )
     return notes

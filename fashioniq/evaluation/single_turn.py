@@ -126,7 +126,8 @@ def task_of(settings: SingleTurn, catalog: Catalog, known: set[str]) -> Task:
     there = [pair for pair in pairs if pair.candidate in known and pair.target in known]
     if not there:
         raise UserError(
-            f"no {settings.split} pair of {catalog.category} has features or predictions for both of its products; "
+            f"no {settings.split} pair of {catalog.category} has features or predictions for both of its "
+            "products; "
             "check that they are of this category"
         )
     everything = catalog.ids(settings.split)
@@ -200,19 +201,22 @@ def coverage_line(category: str, facts: dict[str, Any]) -> str:
 def _print(metrics: dict[str, Any]) -> None:
     gallery, captions = metrics["gallery"], metrics["captions"]
     print(
-        f"single turn, {metrics['split']} split; gallery {gallery}: {GALLERIES[gallery]}; the candidate {metrics['candidate']}"
+        f"single turn, {metrics['split']} split; gallery {gallery}: {GALLERIES[gallery]}; the candidate "
+        f"{metrics['candidate']}"
     )
     print(f"captions {captions}: {CAPTIONS[captions]}")
     header = [name.replace("+", "\n+") for name in ("category", *COUNTS, *MEASURES)]
     print_table(header, [_cells(row) for row in _rows(metrics)])
     for row in metrics["rows"]:
         made = (
-            f"; features: {row['features']}, pictures: {row['pictures']}, first {row['words']} words of a text"
+            f"; features: {row['features']}, pictures: {row['pictures']}, first {row['words']} words of a "
+            "text"
             if "features" in row
             else ""
         )
         print(
-            f"{coverage_line(row['category'], row)}; {row['model']} of {row['answers']}{made}; captions: {row['captions_origin']}"
+            f"{coverage_line(row['category'], row)}; {row['model']} of {row['answers']}{made}; captions: "
+            f"{row['captions_origin']}"
         )
     if any(row[name] is None for row in metrics["rows"] for name in MEASURES):
         print("–: the rankings are too short for this measure")

@@ -23,7 +23,10 @@ class ShownTurn(NamedTuple):
 
 
 class DialogArticle(NamedTuple):
-    """One dialog; `classes` are used by the filters, `found` is the first turn before the last with rank 0."""
+    """One dialog.
+
+    `classes` are used by the filters, `found` is the first turn before the last with rank 0.
+    """
 
     number: int
     classes: set[str]

@@ -60,7 +60,10 @@ def csv_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 
 def text_table(header: Sequence[str], sections: Sequence[Sequence[Sequence[str]]], left: int = 1) -> str:
-    """Table as plain text with an empty line before each section; the first `left` columns are left-aligned."""
+    """Table as plain text with an empty line before each section.
+
+    The first `left` columns are left-aligned.
+    """
     # The header is passed as a row, since tabulate would widen its columns.
     rows = [header, *(row for section in sections for row in (SEPARATING_LINE, *section))]
     alignment = ["left"] * left + ["right"] * (len(header) - left)

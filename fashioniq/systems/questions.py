@@ -50,7 +50,8 @@ def searched_by_text(settings: Asking, catalog: Catalog) -> tuple[Retriever, Gal
     """Text retriever and gallery of the split's products. Raises UserError without --encoder."""
     if settings.encoder is None:
         raise UserError(
-            "candidate-aware questions need --encoder; give a run of train-dialog-encoder, or CLIP or BLIP by name"
+            "candidate-aware questions need --encoder; give a run of train-dialog-encoder, or CLIP or BLIP "
+            "by name"
         )
     is_run = (Path(settings.encoder) / "model.json").is_file()
     own = features_folder(catalog.root, catalog.category, None)

@@ -113,7 +113,8 @@ def encode_search_space(source: EncoderSource, space: Sequence[str], images: dic
 def _of_run(source: EncoderSource, space: Sequence[str]) -> SearchSpace:
     if source.features is None or source.weights:
         raise UserError(
-            f"{source.encoder} is a run of train-dialog-encoder: it needs the images' feature store in --features "
+            f"{source.encoder} is a run of train-dialog-encoder: it needs the images' feature store in "
+            "--features "
             "and cannot be combined with --weights"
         )
     store = FeatureStore(source.features)
