@@ -73,8 +73,7 @@ def _options_of_system(arguments: Sequence[str]) -> type:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return the exit code: 0, 1 for findings of check-data, or 2 after a user's mistake.
-    """
+    """Run a command and return the exit code: 0, 1 for findings of check-data, or 2 after a user's mistake."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_overview())
@@ -108,8 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _module_of(command: str, settings: Any) -> str:
-    """Module of the command with these settings, by default of the given command (options of an own system).
-    """
+    """Module of the command with these settings, by default of the given command (options of an own system)."""
     name = next((name for name, kind in COMMANDS.items() if kind is type(settings)), command)
     return f"fashioniq.commands.{name.replace('-', '_')}"
 

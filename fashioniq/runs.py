@@ -182,8 +182,7 @@ def load_weights(run: Path, model: nn.Module) -> None:
 
 
 def check_fits(run: Path, about: CaptionerRun | RetrieverRun, category: str, store: FeatureStore) -> None:
-    """Raise UserError if a run was trained on another category or on other features than those of the store.
-    """
+    """Raise UserError if a run was trained on another category or on other features than those of the store."""
     if canonical(about.category) != canonical(category):
         raise UserError(
             f"{run} was trained on {about.category}, not on {category}; give a run of this category"

@@ -5,6 +5,7 @@ sample.
 import gc
 import json
 import multiprocessing
+import multiprocessing.forkserver
 import os
 import pickle
 import shutil
@@ -184,8 +185,13 @@ def forked():
     """
     processes = []
 
+    def run(function, *arguments):
+        # the server that starts the parent's processes is not a child of this process
+        multiprocessing.forkserver._forkserver.__init__()
+        function(*arguments)
+
     def start(function, *arguments):
-        process = multiprocessing.get_context("fork").Process(target=function, args=arguments)
+        process = multiprocessing.get_context("fork").Process(target=run, args=(function, *arguments))
         process.start()
         processes.append(process)
         return process

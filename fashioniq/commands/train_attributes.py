@@ -31,8 +31,7 @@ ON_SHEET = 24  # pictures on the contact sheet
 
 
 def run(settings: TrainAttributes) -> None:
-    """Train a stage of the attribute predictor, and write it with its measures, curves and a contact sheet.
-    """
+    """Train a stage of the attribute predictor, and write it with its measures, curves and a contact sheet."""
     _check(settings)
     first = read_run(settings.init_from, PredictorRun) if settings.init_from else None
     if first:  # so that config.yaml tells what was used
@@ -176,7 +175,8 @@ def _write(
             continue
         best_K = np.argsort(-scores_NA[row], kind="stable")[:TOP]
         cells.append(Cell(image, words[val.labels_NA[row] == YES].tolist(), words[best_K].tolist()))
-    title = f"Attributes of {facts['category']}, epoch {figures['epoch']}: {len(cells)} of {len(val)} pictures of val ({facts['pictures']})"
+    counted = f"{len(cells)} of {len(val)} pictures of val ({facts['pictures']})"
+    title = f"Attributes of {facts['category']}, epoch {figures['epoch']}: {counted}"
     write_contact_sheet(folder / "contact_sheet.jpg", f"{title}; ✓ predicted correctly", cells)
 
 

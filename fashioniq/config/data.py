@@ -9,8 +9,7 @@ from fashioniq.config.fields import CATEGORY, DATA, DECODERS, DEVICE, FEATURES, 
 
 @dataclass(kw_only=True)
 class DrawSample:
-    """Draw the sample catalog: garments, captions, attributes and titles in Fashion IQ's layout, from a seed.
-    """
+    """Draw the sample catalog: garments, captions, attributes and titles in Fashion IQ's layout, from a seed."""
 
     data: Path = option(Path("data/sample"), "output folder")
     products: int = option(1200, "products per category; there are three", least=1)
@@ -105,8 +104,7 @@ class ExtractAttributes:
 
 @dataclass(kw_only=True)
 class PairReferences:
-    """Pair each product with one of its split that shares rare title words, as pairs for people to caption.
-    """
+    """Pair each product with one of its split that shares rare title words, as pairs for people to caption."""
 
     data: Path = option(Path("data/fashioniq"), DATA)
     category: str = required(CATEGORY)

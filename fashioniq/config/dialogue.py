@@ -10,8 +10,7 @@ from fashioniq.config.fields import CATEGORY, DATA, DECODERS, DEVICE, option, re
 
 @dataclass(kw_only=True)
 class EvalChatIR(Evaluation):
-    """Rank the images of a search space after every round of recorded question dialogs (ChatIR's protocol).
-    """
+    """Rank the images of a search space after every round of recorded question dialogs (ChatIR's protocol)."""
 
     system: Literal["chatir", "plugir"] = option(
         "chatir", "system: chatir, or plugir for files whose rounds are whole queries"

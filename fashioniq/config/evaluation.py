@@ -179,8 +179,7 @@ class WriteQueries(SingleTurn):
 
 @dataclass(kw_only=True)
 class Compare:
-    """Test differences between dialog evaluations for significance: paired bootstrap and randomisation tests.
-    """
+    """Test differences between dialog evaluations for significance: paired bootstrap and randomisation tests."""
 
     runs: list[str] = option(
         [],

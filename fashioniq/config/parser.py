@@ -34,8 +34,7 @@ class HelpFormatter(DefaultHelpFormatter):
 
 
 class Parser(ArgumentParser):
-    """Parser that reports a mistake in one line with exit code 2, and accepts YAML files of earlier versions.
-    """
+    """Parser that reports a mistake in one line with exit code 2, and accepts YAML files of earlier versions."""
 
     commands = ("", "")  # the command given, and the one that runs
 

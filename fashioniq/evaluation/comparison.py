@@ -191,7 +191,7 @@ def _write(out: Path, comparison: dict[str, Any], models: list[_Model], seed: in
             f"B minus A {row['difference']:+.{decimals}f}, {_interval(row, decimals)}"
         )
         several = any(len(model.seeds) > 1 for model in (first, other))
-        note = "The means are over several seeds; the dialogs, plots and tables below show the first seed of each model."
+        note = "Means are over several seeds; dialogs, plots and tables show the first seed of each model."
         notes = [*([note] if several else []), *missing, *comparison["notes"]]
         ours, theirs = first.seeds[0], other.seeds[0]
         write_compare_page(
@@ -214,4 +214,5 @@ def _page(number: int) -> str:
 
 def _interval(row: dict[str, Any], decimals: int) -> str:
     low, high = row["interval"]
-    return f"95 % interval {low:+.{decimals}f} to {high:+.{decimals}f}, p {row['p']:.4f} ({row['p_corrected']:.4f} corrected)."
+    interval = f"95 % interval {low:+.{decimals}f} to {high:+.{decimals}f}"
+    return f"{interval}, p {row['p']:.4f} ({row['p_corrected']:.4f} corrected)."

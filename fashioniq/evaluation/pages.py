@@ -184,7 +184,8 @@ def _wrapped(text: str, indent: str = "") -> str:
 def _machine(made: Mapping[str, dict[str, str]]) -> str:
     about = made["machine"]
     gpu = f", {about['gpu']}" if about.get("gpu") else ", no GPU"
-    return f"{about['cpu']}, {about['cores']} cores, torch {about['torch']} on {about['threads']} threads{gpu}, {about['platform']}"
+    threads = f"torch {about['torch']} on {about['threads']} threads"
+    return f"{about['cpu']}, {about['cores']} cores, {threads}{gpu}, {about['platform']}"
 
 
 def _filled(text: str, studies: Mapping[str, Study], own: str | None) -> str:

@@ -195,7 +195,8 @@ def _cells(row: dict[str, Any]) -> list[str]:
 
 def coverage_line(category: str, facts: dict[str, Any]) -> str:
     """Line about the share of pairs and of the gallery that are covered."""
-    return f"{category}: {100 * facts['coverage_of_pairs']:.1f} % of the pairs and {100 * facts['coverage']:.1f} % of the gallery are covered"
+    pairs, gallery = 100 * facts["coverage_of_pairs"], 100 * facts["coverage"]
+    return f"{category}: {pairs:.1f} % of the pairs and {gallery:.1f} % of the gallery are covered"
 
 
 def _print(metrics: dict[str, Any]) -> None:

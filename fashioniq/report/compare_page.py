@@ -80,8 +80,7 @@ def _end(dialog: dict) -> int:
 
 
 def _lead(pair: tuple[dict, dict]) -> float:
-    """Lead of A over B: log ratio of the positions, so that 40th to 1st counts more than 4,000th to 3,000th.
-    """
+    """Lead of A over B: log ratio of the positions, so that 40th to 1st counts more than 4,000th to 3,000th."""
     return math.log((_end(pair[1]) + 1) / (_end(pair[0]) + 1))
 
 

@@ -1,5 +1,4 @@
-"""PlugIR's released dialogs: each round is a complete query, rewritten by a language model (Lee et al. 2024).
-"""
+"""PlugIR's released dialogs: each round is a complete query, rewritten by a language model (Lee et al. 2024)."""
 
 from dataclasses import replace
 

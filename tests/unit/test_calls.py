@@ -15,6 +15,9 @@ VARIADIC = {"zip", "add_row", "_model", "print"}  # take any number of values of
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_a_call_has_at_most_five_positional_arguments(path):
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Call) and sum(not isinstance(one, ast.Starred) for one in node.args) > MAX_POSITIONAL:
+        if (
+            isinstance(node, ast.Call)
+            and sum(not isinstance(one, ast.Starred) for one in node.args) > MAX_POSITIONAL
+        ):
             name = ast.unparse(node.func).rpartition(".")[2]
             assert name in VARIADIC, f"{path}:{node.lineno}: {name} has {len(node.args)}"
