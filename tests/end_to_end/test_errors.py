@@ -145,7 +145,7 @@ CASES = [
          damage=lambda files: change(files.store / "store.json", "attribute_words", [])),
     case("an_extraction_without_pictures_says_so", "no pictures", "no picture", data="{catalog}"),
     case("ids_must_be_as_many_as_vectors", "vectors", "1 ids", "60 rows", ids="{tmp}/ids.json", damage=first_and_one_id),
-    case("vectors_that_are_not_finite_are_refused", "vectors", "not finite", vectors="{tmp}/nan.npy", damage=not_finite),
+    case("vectors_that_are_not_finite_are_refused", "vectors", "expected finite numbers", vectors="{tmp}/nan.npy", damage=not_finite),
     # weights of an encoder
     case("imagenet_weights_without_a_network_name_the_ways_out", "pictures", "could not be downloaded", "--weights FILE", "--weights none",
          weights="imagenet"),
@@ -159,9 +159,9 @@ CASES = [
          weights="{captioner}/weights.safetensors"),
     *[case(f"an_attribute_training_without_its_weights_leaves_no_run[{weights}]", "attributes", weights="imagenet" if "." not in weights else weights)
       for weights in ("imagenet", "none.pth")],
-    case("an_attribute_training_whose_first_stage_is_damaged_leaves_no_run", "second attributes", "is damaged", start="{first}",
+    case("an_attribute_training_whose_first_stage_is_damaged_leaves_no_run", "second attributes", "is damaged", init_from="{first}",
          damage=half("first", "weights.safetensors")),
-    case("labels_that_no_product_carries_often_enough_are_told", "attributes", "--at-least", at_least=999, category=None),
+    case("labels_that_no_product_carries_often_enough_are_told", "attributes", "--min-count", min_count=999, category=None),
     # runs
     case("a_missing_run_is_named[captioner]", "retriever", "there is no run {tmp}/none", captioner="{tmp}/none"),
     case("a_missing_run_is_named[run]", "dialogs", "there is no run {tmp}/none", run="{tmp}/none"),
@@ -240,9 +240,9 @@ def commands(files, project, vector_runs, sample):
         "dialogs": ("eval-dialogs", {**common, "run": vector_runs.retriever, "out": out}, out),
         "pictures": ("extract-features", pictures, store),
         "no pictures": ("extract-features", pictures, store / "store.json"),
-        "vectors": ("extract-features", {**common, **vectors, "features": store}, store),
-        "attributes": ("train-attributes", {"data": sample, "category": "dresses", "run": run, "at_least": 3, **project.pictures}, run),
-        "second attributes": ("train-attributes", {"data": sample, "category": "dresses", "run": run, "at_least": 3, "workers": 0}, run),
+        "vectors": ("import-features", {**common, **vectors, "features": store}, store),
+        "attributes": ("train-attributes", {"data": sample, "category": "dresses", "run": run, "min_count": 3, **project.pictures}, run),
+        "second attributes": ("train-attributes", {"data": sample, "category": "dresses", "run": run, "min_count": 3, "workers": 0}, run),
     }
 
 

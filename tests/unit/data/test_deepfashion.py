@@ -147,7 +147,7 @@ def test_rare_words_are_left_out_with_their_columns():
     kept = splits.carried_by(1)
     assert kept.words == ["x", "z"] and kept.types == ["shape", "style"] and kept.val.labels_NA.tolist() == [[YES, YES], [UNKNOWN, YES]]
     assert splits.carried_by(2).words == ["z"]
-    with pytest.raises(UserError, match="--at-least"):
+    with pytest.raises(UserError, match="--min-count"):
         splits.carried_by(3)
 
 
