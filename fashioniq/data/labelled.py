@@ -39,9 +39,7 @@ class LabelledSplits:
         """Keep only the words of at least `at_least` training photos. Raises UserError if there are none."""
         kept = np.flatnonzero((self.train.labels_NA == YES).sum(0) >= at_least)
         if not len(kept):
-            raise UserError(
-                f"no attribute word is carried by {at_least} training photos: give a lower --min-count"
-            )
+            raise UserError(f"no attribute word has {at_least} training photos: give a lower --min-count")
         if len(kept) == len(self.words):
             return self
         train, val = (replace(split, labels_NA=split.labels_NA[:, kept]) for split in (self.train, self.val))
@@ -67,8 +65,8 @@ def labelled_products(catalogs: Sequence[Catalog], at_least: int) -> LabelledSpl
     words = label_vocabulary(labels, asked["train"], at_least)
     if not words:
         raise UserError(
-            f"no attribute word is carried by {at_least} training products in {root}: "
-            "there must be attributes/asin2attr.*.json; give a lower --min-count"
+            f"no attribute word has {at_least} training products in {root}: "
+            "add attributes/asin2attr.*.json, or give a lower --min-count"
         )
 
     def labelled(split: str) -> Labelled:

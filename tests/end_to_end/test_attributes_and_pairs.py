@@ -187,7 +187,7 @@ def test_several_references_stand_nearest_first(project, capsys, folder):
 def test_a_split_of_one_title_cannot_be_paired(project, capsys, folder):
     write(folder / "titles/dress.val.json", {"e": {"title": "dress"}})
     code, _, error = run(project, capsys, "pair-references", data=folder)
-    assert code == 2 and "1 products of the val split" in error
+    assert code == 2 and "in the val split of dresses, found 1" in error
     assert not (folder / "pairs").exists()
 
 

@@ -170,7 +170,7 @@ def test_pictures_and_coverage_are_as_the_server_has_them(server, folder_of, cap
         if n not in (DEAD, BROKEN, SMALL, UNKNOWN)
     }
     told = capsys.readouterr().out
-    assert "36 of 40 pictures of dresses are there" in told and str(folder / "coverage.json") in told
+    assert "36 of 40 pictures of dresses are available" in told and str(folder / "coverage.json") in told
 
 
 @pytest.mark.parametrize("whole", [0, 20])

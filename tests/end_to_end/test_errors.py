@@ -157,7 +157,7 @@ CASES = [
          damage=lambda files: change(files.store / "store.json", "attribute_words", [])),
     case("an_extraction_without_pictures_says_so", "no pictures", "no picture", data="{catalog}"),
     case("ids_must_be_as_many_as_vectors", "vectors", "1 ids", "60 rows", ids="{tmp}/ids.json", damage=first_and_one_id),
-    case("vectors_that_are_not_finite_are_refused", "vectors", "not finite", vectors="{tmp}/nan.npy", damage=not_finite),
+    case("vectors_that_are_not_finite_are_refused", "vectors", "expected finite numbers", vectors="{tmp}/nan.npy", damage=not_finite),
     # weights of an encoder
     case("imagenet_weights_without_a_network_name_the_ways_out", "pictures", "could not be downloaded", "--weights FILE", "--weights none",
          weights="imagenet"),
@@ -273,16 +273,8 @@ def commands(files, project, vector_runs, sample):
         "pictures": ("extract-features", pictures, store),
         "no pictures": ("extract-features", pictures, store / "store.json"),
         "vectors": ("import-features", {**common, **vectors, "features": store}, store),
-        "attributes": (
-            "train-attributes",
-            {"data": sample, "category": "dresses", "run": run, "min_count": 3, **project.pictures},
-            run,
-        ),
-        "second attributes": (
-            "train-attributes",
-            {"data": sample, "category": "dresses", "run": run, "min_count": 3, "workers": 0},
-            run,
-        ),
+        "attributes": ("train-attributes", {"data": sample, "category": "dresses", "run": run, "min_count": 3, **project.pictures}, run),
+        "second attributes": ("train-attributes", {"data": sample, "category": "dresses", "run": run, "min_count": 3, "workers": 0}, run),
     }
 
 

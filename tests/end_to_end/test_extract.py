@@ -161,7 +161,7 @@ def test_new_products_do_not_change_the_words_of_a_store(catalog, command):
 
 
 def test_only_pictures_can_be_added(refused):
-    assert "--update needs pictures" in refused(update=True, encoder="metadata")
+    assert "--update cannot be combined" in refused(update=True, encoder="metadata")
 
 
 def test_pictures_that_vanish_are_not_recorded_as_missing(catalog, command, refused, tmp_path, monkeypatch):

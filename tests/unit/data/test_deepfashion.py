@@ -215,7 +215,7 @@ def test_rare_words_are_left_out_with_their_columns():
         and kept.val.labels_NA.tolist() == [[YES, YES], [UNKNOWN, YES]]
     )
     assert splits.carried_by(2).words == ["z"]
-    with pytest.raises(UserError, match="--at-least"):
+    with pytest.raises(UserError, match="--min-count"):
         splits.carried_by(3)
 
 
