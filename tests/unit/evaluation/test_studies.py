@@ -13,7 +13,7 @@ from fashioniq.cli import main
 from fashioniq.evaluation.studies import Seeds, read_study
 from fashioniq.files import UserError
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 SEEDS = {"ours": [50.0, 62.0, 74.0], "theirs": [40.0, 44.0, 42.0], "one seed": [70.0]}
 MACHINE = {
     "cpu": "a CPU",
