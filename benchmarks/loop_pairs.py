@@ -50,7 +50,9 @@ def run(checkout: Path) -> tuple[float, float]:
     environment = {**os.environ, "PYTHONPATH": str(checkout.resolve()), "OMP_NUM_THREADS": "1"}
     code = f"import runpy; runpy.run_path({str(Path(__file__).resolve())!r})['measure']()"
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, cwd=checkout, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(
+        command, cwd=checkout, env=environment, stdout=subprocess.PIPE, text=True, check=True
+    )
     seconds, loss = json.loads(done.stdout.splitlines()[-1])
     return seconds, loss
 

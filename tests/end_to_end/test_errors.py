@@ -273,8 +273,16 @@ def commands(files, project, vector_runs, sample):
         "pictures": ("extract-features", pictures, store),
         "no pictures": ("extract-features", pictures, store / "store.json"),
         "vectors": ("import-features", {**common, **vectors, "features": store}, store),
-        "attributes": ("train-attributes", {"data": sample, "category": "dresses", "run": run, "min_count": 3, **project.pictures}, run),
-        "second attributes": ("train-attributes", {"data": sample, "category": "dresses", "run": run, "min_count": 3, "workers": 0}, run),
+        "attributes": (
+            "train-attributes",
+            {"data": sample, "category": "dresses", "run": run, "min_count": 3, **project.pictures},
+            run,
+        ),
+        "second attributes": (
+            "train-attributes",
+            {"data": sample, "category": "dresses", "run": run, "min_count": 3, "workers": 0},
+            run,
+        ),
     }
 
 

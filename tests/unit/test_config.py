@@ -144,9 +144,13 @@ def test_heads_must_divide_the_width_of_a_transformer(command):
 
 
 def test_a_margin_is_for_triplet_losses_and_a_temperature_for_cross_entropy():
-    with pytest.raises(UserError, match=r"--margin is 0.1, but cross-entropy has no margin; give --temperature instead"):
+    with pytest.raises(
+        UserError, match=r"--margin is 0.1, but cross-entropy has no margin; give --temperature instead"
+    ):
         check(TrainRetriever(category="dresses", loss="cross-entropy", margin=0.1))
-    with pytest.raises(UserError, match=r"--temperature is 0.1, but triplet has no temperature; give --margin instead"):
+    with pytest.raises(
+        UserError, match=r"--temperature is 0.1, but triplet has no temperature; give --margin instead"
+    ):
         check(TrainRetriever(category="dresses", temperature=0.1))
 
 
