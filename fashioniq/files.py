@@ -90,7 +90,7 @@ def locked(folder: Path, wait: bool = False) -> Iterator[None]:
             lock.acquire()
         except Timeout as error:
             raise UserError(
-                f"another process is filling {folder}: wait until it is done, or stop it"
+                f"another process is writing to {folder}: wait until it has finished, or stop it"
             ) from error
         except OSError:
             pass

@@ -26,8 +26,8 @@ def run(settings: TrainDialogEncoder) -> None:
     """Train the text encoder on the dialogs whose images have features."""
     if (devices := settings.devices * settings.num_nodes) > 1:
         raise UserError(
-            f"expected one device, found --devices times --num-nodes = {devices}; all negatives must be on "
-            "one device"
+            "expected one device, since all negatives must be on the same device, "
+            f"found --devices times --num-nodes = {devices}; leave them out"
         )
     store = FeatureStore(_path(settings, "features"))
     paths = {"train": _path(settings, "dialogues"), "val": _path(settings, "val_dialogues")}
@@ -127,8 +127,8 @@ def _with_features(dialogues: list[Dialogue], store: FeatureStore, path: Path) -
     ]
     if len(found) < 2:
         raise UserError(
-            f"expected features for at least two dialogs of {path}, found {len(found)} in {store.root}; use "
-            "their store"
+            f"expected features for at least two dialogs of {path}, found {len(found)} in {store.root}; "
+            "give the features of their images with --features"
         )
     print(f"{path}: {len(found)} of {len(dialogues)} dialogs have image features")
     return in_search_space(found, store.ids, path)

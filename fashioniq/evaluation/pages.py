@@ -105,7 +105,7 @@ def _table_parts(table: Table) -> list[str]:
     for row in table.rows:
         cells = [row.label, *(_cell(row.seeds(column), column) for column in table.columns)]
         if against:
-            cells.append(_difference(*against[row.label]) if row.label in against else "reference")
+            cells.append(_difference(judged, *against[row.label]) if row.label in against else "reference")
         minutes, peak = row.minutes, row.peak_gb
         rows.append(
             [
@@ -224,8 +224,9 @@ def _cell(seeds: Seeds, column: str, worst: bool = True) -> str:
     )
 
 
-def _difference(difference: float, p: float | None) -> str:
-    return f"{difference:+.1f} ({_p(p)})"
+def _difference(column: str, difference: float, p: float | None) -> str:
+    sign = "+" if difference >= 0 else ""
+    return f"{sign}{rounded(column.split()[0], difference)} ({_p(p)})"
 
 
 def _p(p: float | None) -> str:

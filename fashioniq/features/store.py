@@ -58,7 +58,7 @@ class FeatureStore:
         self.root = Path(root)
         growing = (self.root / PLAN).exists()
         if not (self.root / "store.json").exists():
-            state = "missing: make it with `fashioniq extract-features`"
+            state = "missing: create it with `fashioniq extract-features`"
             if growing:
                 state = "unfinished: run the same `fashioniq extract-features` again to complete it"
             raise UserError(f"the feature store {self.root} is {state}")
@@ -101,7 +101,7 @@ class FeatureStore:
         there = [name for name in ids if name in self._position_of]
         if not there:
             raise UserError(
-                f"the feature store {self.root} has none of the {len(ids)} products asked for: "
+                f"the feature store {self.root} has none of the {len(ids)} requested products: "
                 "extract this category's features"
             )
         places = [self._position_of[name] for name in there]

@@ -114,7 +114,8 @@ def _settle(root: Path, ids: Sequence[str], facts: Contents) -> Plan | None:
         plan = msgspec.convert(content, Plan)
     except msgspec.ValidationError as error:
         raise UserError(
-            f"{root / PLAN} is of another version: remove {root / 'parts'} and run the same command again"
+            f"{root / PLAN} was written by another version: remove {root / 'parts'} "
+            "and run the same command again"
         ) from error
     if strange := set(plan.asked) - set(ids):
         raise UserError(
@@ -179,10 +180,8 @@ def _join_parts(root: Path, before: int, parts: dict[Path, list[str]], facts: Co
         rows += [path] if text["ids"] else []
     if not ids:
         _forget(root)  # else the same failures would be found again
-        raise UserError(
-            f"not one of {len(failures)} products could be read; the first: "
-            f"{next(iter(failures.items()), 'none was asked for')}"
-        )
+        name, reason = next(iter(failures.items()), ("none", "no product was requested"))
+        raise UserError(f"none of the {len(failures)} products could be read; the first: {name} ({reason})")
     if rows:
         for name in ("features", "attributes"):
             _join_rows(root / f"{name}.npy", before, len(ids), (_read_part(path, name) for path in rows))

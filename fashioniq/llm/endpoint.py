@@ -124,7 +124,8 @@ class Endpoint:
     def _unanswered(self, host: str, why: str) -> UserError:
         attempts = "1 attempt" if self.retries == 0 else f"at most {1 + self.retries} attempts"
         return UserError(
-            f"{host} gave no answer in {attempts} ({why}): run the same command again, answers are kept"
+            f"no answer from {host} in {attempts} ({why}); run the same command again, "
+            "earlier answers are cached"
         )
 
 
@@ -148,7 +149,7 @@ class _Limited(httpx.AsyncClient):
         except TimeoutError as error:
             raise _Unusable(f"not complete within {self.seconds:g} seconds", request=request) from error
         if response.is_success and not _is_answer(content):
-            raise _Unusable("an answer of another form", request=request)
+            raise _Unusable("malformed answer", request=request)
         kept = {
             name: value
             for name, value in response.headers.items()

@@ -35,8 +35,8 @@ class LanguageModel:
         length = inputs["input_ids"].shape[1]
         if length + tokens > self._limit:
             raise UserError(
-                f"{self._name} reads {self._limit} tokens, a prompt with its answer has {length + tokens}: "
-                "name a model that reads more"
+                f"{self._name} is limited to {self._limit} tokens, but a prompt and its answer need "
+                f"{length + tokens}; choose a model with a longer context"
             )
         ids_BL = self._model.generate(
             **inputs, max_new_tokens=tokens, do_sample=False, pad_token_id=self._tokenizer.pad_token_id

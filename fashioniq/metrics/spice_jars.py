@@ -115,7 +115,7 @@ def _unpack(file: IO[bytes], folder: Path) -> None:
                     shutil.copyfileobj(packed, unpacked)
     except BadZipFile as error:
         raise UserError(
-            f"what came from {URL} is no whole zip archive ({error}): try again, or {_by_hand(folder)}"
+            f"{URL}: expected a zip archive, found a damaged file ({error}); try again, or {_by_hand(folder)}"
         ) from error
 
 

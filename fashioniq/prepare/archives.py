@@ -28,7 +28,7 @@ def is_archive(path: Path) -> bool:
     if path.name.lower().endswith(_TARS):
         raise UserError(
             f"expected a folder or a .zip of pictures, found the tar archive {path}: "
-            "unpack it and give the folder, or make a .zip"
+            "unpack it and give the folder, or create a .zip"
         )
     return path.name.lower().endswith(".zip")
 
@@ -52,7 +52,7 @@ def unpack(archive: Path, folder: Path, most_bytes: float) -> dict[str, str]:
     """Unpack the pictures of a .zip into `folder`; return the names of skipped members with the reasons.
 
     The limits apply to the unpacked bytes, not to the sizes that the archive states. Raises UserError for an
-    archive that is broken or encrypted, unpacks to more than `most_bytes`, or has more than MOST_MEMBERS
+    archive that is damaged or encrypted, unpacks to more than `most_bytes`, or has more than MOST_MEMBERS
     members.
     """
     try:
@@ -64,7 +64,7 @@ def unpack(archive: Path, folder: Path, most_bytes: float) -> dict[str, str]:
         ) from error
     except _BROKEN as error:
         raise UserError(
-            f"{archive} is broken ({error or type(error).__name__}): get or make it again"
+            f"{archive} is damaged ({error or type(error).__name__}): download or create it again"
         ) from error
     except OSError as error:
         raise UserError(f"cannot read {archive}: {error.strerror}") from error
@@ -96,7 +96,8 @@ def _check(member: ZipInfo, archive: Path) -> None:
         raise UserError(f"{archive} is encrypted: unpack it and give the folder")
     if member.compress_type not in (ZIP_STORED, ZIP_DEFLATED):  # others unpack a block at once, however large
         raise UserError(
-            f"{archive} is compressed in an unusual way ({member.filename!r}): unpack it and give the folder"
+            f"{archive} uses an unsupported compression method ({member.filename!r}): "
+            "unpack it and give the folder"
         )
 
 

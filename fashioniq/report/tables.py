@@ -80,8 +80,13 @@ def print_table(
     """Print a table. The first `left` columns are left-aligned, the others right; a line precedes the `last`
     row.
     """
+    terminal = Console()
     table = Table(
-        box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, title=title or None, title_justify="left"
+        box=SIMPLE_HEAD.substitute(terminal.options),  # ASCII where the output is not UTF-8
+        padding=(0, 1, 0, 0),
+        show_edge=False,
+        title=title or None,
+        title_justify="left",
     )
     for number, name in enumerate(header):
         text = number < left
@@ -91,10 +96,17 @@ def print_table(
     if last is not None:
         table.add_section()
         table.add_row(*last)
-    console = Console(markup=False, emoji=False, highlight=False)
-    if not console.is_terminal:
-        console.width = WIDE  # in a file, long lines are not broken
-    console.print(table)
+    written = io.StringIO()
+    Console(
+        file=written,
+        force_terminal=terminal.is_terminal,
+        width=terminal.width if terminal.is_terminal else WIDE,  # in a file, long lines are not broken
+        markup=False,
+        emoji=False,
+        highlight=False,
+    ).print(table)
+    # A console that writes to a closed pipe exits with code 1; print raises BrokenPipeError.
+    print(written.getvalue(), end="")
 
 
 def latex_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:

@@ -371,7 +371,7 @@ def test_files_that_do_not_fit_the_search_space_are_told(few, refused):
     write_dialogues(few / "first.json", [*names[:11], "photos/9999.png"])
     assert "lacks the images of 1 of the 12 dialogs" in refused(**vectors)
     (few / "space.json").write_text(json.dumps([*names, names[3]]))
-    assert "more than once, as photos/0003.png" in refused(**vectors)
+    assert "more than once, for example photos/0003.png" in refused(**vectors)
 
 
 def test_an_encoder_that_makes_no_numbers_is_told(few, refused, tiny_clip, monkeypatch):

@@ -128,7 +128,7 @@ def test_a_comparison_prints_and_writes_one_table(compare, vector_runs, others, 
 def test_only_dialogs_of_a_catalog_are_compared(changed, capsys):
     folder = changed(protocol="ChatIR")
     assert main(["compare", str(folder), str(folder / "..")]) == 2
-    assert "holds an evaluation of ChatIR" in capsys.readouterr().err
+    assert "expected Fashion IQ dialogs, found ChatIR" in capsys.readouterr().err
 
 
 def test_the_same_comparison_twice_is_the_same(compare, others, tmp_path):
@@ -209,9 +209,9 @@ def test_other_targets_are_refused(compare, changed):
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ([], "two evaluations at least"),
-        (["ITSELF"], "named twice"),
-        (["nowhere"], "nowhere holds no evaluation"),
+        ([], "expected at least two folders of eval-dialogs"),
+        (["ITSELF"], "listed twice; give each folder once"),
+        (["nowhere"], "expected metrics.json of eval-dialogs in nowhere, found none"),
         (["NEW", "--measure", "R@ten"], "unknown measure 'R@ten'"),
         (["NEW", "--turn", "6"], "has 5 turns"),
         (["NEW,"], None),

@@ -121,7 +121,7 @@ def test_pairs_with_one_caption_leave_no_people_to_compare(project, sample, tmp_
     path.write_text(json.dumps([{**row, "captions": row["captions"][:1]} for row in read(path)]))
     project.run("eval-captions", data=catalog, category="dresses", out=tmp_path / "people")
     assert {row["against"] for row in read(tmp_path / "people" / "metrics.json")["rows"]} == {"all"}
-    assert "people's agreement is not computed" in capsys.readouterr().out
+    assert "human agreement is not computed" in capsys.readouterr().out
 
 
 def test_pairs_without_targets_cannot_be_captioned(runs, tmp_path, capsys):

@@ -41,4 +41,7 @@ def test_more_turns_than_products_are_refused_before_anything_is_written(
         "run": tmp_path / "run",
     }
     assert main(project.arguments("train-retriever", **training | {"turns": 500, "exclude_shown": True})) == 2
-    assert "--exclude-shown with --turns 500" in capsys.readouterr().err and not (tmp_path / "run").exists()
+    assert (
+        "--exclude-shown needs a product for each of the --turns 500, found" in capsys.readouterr().err
+        and not (tmp_path / "run").exists()
+    )

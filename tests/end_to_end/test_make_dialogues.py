@@ -113,7 +113,8 @@ def test_a_run_that_was_stopped_anywhere_goes_on_with_the_same_result(
     before = labels.read_bytes()
     labels.write_bytes(before.replace(b"black", b"white"))
     assert (
-        make(**options)[0] == 2 and "other dialogues, labels, weights or features" in capsys.readouterr().err
+        make(**options)[0] == 2
+        and "different dialogs, labels, weights or features" in capsys.readouterr().err
     )
     labels.write_bytes(before)
     assert make(**options)[0] == 0 and out.read_bytes() == whole
@@ -223,7 +224,7 @@ def test_models_ask_and_answer_here_or_at_an_endpoint(make, monkeypatch, capsys,
     assert {split_round(text)[1] for dialogue in read_dialogues(out) for text in dialogue.rounds[1:]} == {
         answer
     }
-    assert ("24 of 24 questions had no answer" in capsys.readouterr().out) == (answer == "unknown")
+    assert ("24 of 24 questions have no answer" in capsys.readouterr().out) == (answer == "unknown")
 
 
 @pytest.mark.parametrize(

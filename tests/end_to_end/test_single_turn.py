@@ -98,8 +98,8 @@ def test_a_composer_needs_no_captioner_and_says_what_it_heard(composer):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"model.composition": "F"}, "composition F uses attributes: give --attrs"),
-        ({"model.composition": "D", "attrs": True}, "composition D uses no attributes: leave --attrs out"),
+        ({"model.composition": "F"}, "composition F uses attributes; give --attrs"),
+        ({"model.composition": "D", "attrs": True}, "composition D uses no attributes; leave --attrs out"),
     ],
 )
 def test_attributes_that_contradict_the_composition_are_refused(
@@ -225,7 +225,7 @@ def test_vectors_too_large_to_compare_are_told(vector_runs, refused, tmp_path):
         for pair in read(vector_runs.catalog / "captions/cap.dress.val.json")
         for n in (1, 2)
     ]
-    for largest, told in ((1e25, "too large to compare"), (1e300, "not finite")):
+    for largest, told in ((1e25, "too large to compare"), (1e300, "expected finite numbers")):
         arrays = {
             "queries": queries,
             "ids": ids,
@@ -347,4 +347,4 @@ def test_several_categories_need_a_folder_for_their_results(vector_runs, project
         main(project.arguments("score", data=vector_runs.catalog, category=categories, predictions=files))
         == 2
     )
-    assert "several categories share one results folder: give it with --out" in capsys.readouterr().err
+    assert "several categories need an output folder; give --out" in capsys.readouterr().err

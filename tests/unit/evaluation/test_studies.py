@@ -209,11 +209,11 @@ def test_a_row_has_mean_deviation_worst_seeds_minutes_and_memory(build, tmp_path
     p = stats.ttest_ind(SEEDS["ours"], SEEDS["theirs"], equal_var=False).pvalue
     assert cells == [
         "ours",
-        "90.0 ± 0.0 (90.0)",
-        "62.0 ± 12.0 (50.0)",
-        f"+20.0 (p {p:.3f})",
+        "90.00 ± 0.00 (90.00)",
+        "62.00 ± 12.00 (50.00)",
+        f"+20.00 (p {p:.3f})",
         "3",
-        "2.0 ± 1.0",
+        "2.00 ± 1.00",
         "1.25",
     ]
 
@@ -225,12 +225,12 @@ def test_a_row_of_one_seed_has_no_deviation_and_no_test(build, tmp_path):
         for line in (tmp_path / "docs/results/tiny.md").read_text().splitlines()
         if line.startswith("| one seed")
     ]
-    assert "70.0 " in row and "±" not in row and "+28.0 (no test)" in row
+    assert " 70.00 " in row and "±" not in row and "+28.00 (no test)" in row
 
 
 def test_figures_of_the_prose_are_filled_in(build, tmp_path):
     build()
-    assert "Ours: 62.0 ± 12.0." in (tmp_path / "docs/results/tiny.md").read_text()
+    assert "Ours: 62.00 ± 12.00." in (tmp_path / "docs/results/tiny.md").read_text()
     assert "Costs 2.0 min, 1.25 GB." in (tmp_path / "docs/results.md").read_text()
     assert "62.0</text>" in (tmp_path / "docs/results/overview.svg").read_text()
 
