@@ -79,8 +79,8 @@ def provenance(
     """Value of `provenance` in metrics.json or model.json.
 
     `data` maps the name of a category or file to its fingerprint, `retriever` is the provenance of the
-    evaluated
-    model, `earlier` the seconds of interrupted runs that this one continued. Memory is in GB of 10⁹ bytes.
+    evaluated model, `earlier` the seconds of interrupted runs that this one continued. Memory is in GB of
+    10⁹ bytes.
     """
     spent = seconds()
     made = {"retriever": dict(retriever)} if retriever else {}

@@ -1,9 +1,8 @@
 """Model of a run on disk: weights as safetensors, its description as model.json; nothing is unpickled.
 
-The classes below define model.json for reading and writing: their fields are its keys, in this order. Keys of
-later
-versions are ignored; a key with the default UNSET may be absent. `provenance` is absent in runs of earlier
-versions.
+The classes below define model.json for reading and writing: their fields are its keys, in this order.
+Keys of later versions are ignored; a key with the default UNSET may be absent. `provenance` is absent in
+runs of earlier versions.
 """
 
 from collections.abc import Mapping
@@ -124,6 +123,12 @@ Run = CaptionerRun | RetrieverRun | DialogEncoderRun | PredictorRun
 KINDS: dict[str, type[Any]] = {
     kind.KIND: kind for kind in (CaptionerRun, RetrieverRun, DialogEncoderRun, PredictorRun)
 }
+TRAINED_BY = {
+    "captioner": "train-captioner",
+    "retriever": "train-retriever",
+    "dialog encoder": "train-dialog-encoder",
+    "attribute predictor": "train-attributes",
+}
 R = TypeVar("R", bound=Run)
 
 
@@ -151,16 +156,22 @@ def write_run(run: Path, about: Run) -> None:
     write_json(run / "model.json", msgspec.to_builtins(about))
 
 
+def _a(name: str) -> str:
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
 def read_run(run: Path, kind: type[R]) -> R:
     """Read model.json of a run. Raises UserError if it is missing, incomplete or of another kind."""
     run, name = Path(run), kind.KIND
     if not run.is_dir():
         raise UserError(
-            f"expected a {name} in {run}, found no such folder; train it first, or correct the path"
+            f"expected {_a(name)} in {run}, found no such folder; train it first with `fashioniq "
+            f"{TRAINED_BY[name]}`, or correct the path"
         )
     content = read_json(run / "model.json", f"the {name} of the run", dict)
     if content.get("kind") != name:
-        raise UserError(f"expected a {name}, found a {content.get('kind')} in {run}; give another run")
+        found = _a(str(content.get("kind")))
+        raise UserError(f"expected {_a(name)}, found {found} in {run}; give a run of {TRAINED_BY[name]}")
     return typed(content, kind, run / "model.json", f"train the {name} again")
 
 

@@ -1,12 +1,11 @@
 """One category of a Fashion IQ folder: splits, captions, attribute labels, titles and pictures.
 
-image_splits/split.dress.train.json     ["B0084Y8XIU", …]
-captions/cap.dress.train.json           [{"target": …, "candidate": …, "captions": [first, second]}, …]
-attributes/asin2attr.dress.train.json   {id: [garment, texture, fabric, shape, part, style]}, lists of words
-titles/dress.train.json                 {id: {"title": …}}
-images/<id>.jpg or images/dress/<id>.jpg
-catalog.json                            origin of pictures and captions, in folders made by this package
-coverage.json                           pictures that could not be downloaded, written by download-images
+image_splits/split.dress.train.json     ["B0084Y8XIU", …] captions/cap.dress.train.json
+[{"target": …, "candidate": …, "captions": [first, second]}, …] attributes/asin2attr.dress.train.json
+{id: [garment, texture, fabric, shape, part, style]}, lists of words titles/dress.train.json
+{id: {"title": …}} images/<id>.jpg or images/dress/<id>.jpg catalog.json                            origin
+of pictures and captions, in folders made by this package coverage.json                           pictures
+that could not be downloaded, written by download-images
 """
 
 import hashlib
@@ -54,7 +53,7 @@ class Catalog:
         if not self.root.is_dir():
             raise UserError(
                 f"there is no folder {self.root}: give a Fashion IQ folder with --data, "
-                "or make one with `fashioniq draw-sample`"
+                "import your catalog with `fashioniq import-catalog`, or draw a sample with `fashioniq draw-sample`"
             )
         if not self._split_file("train").exists() and self.category not in (
             known := categories_in(self.root)

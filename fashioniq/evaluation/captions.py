@@ -131,11 +131,9 @@ def _random_captions(pairs: list[Pair], train: list[Pair], seed: int) -> list[st
 def _score(pairs: list[Pair], captions_of: dict[str, list[str]]) -> tuple[list[dict[str, Any]], Scores]:
     """Rows of both tables, and the scores of the first row.
 
-    One table scores captions against all captions of a pair, the other against one of them, for pairs with
-    several.
-    A human caption can only be scored against the other caption of its pair; for comparison, all captions in
-    the
-    second table have the same references, each equally often.
+    One table scores captions against all captions of a pair, the other against one of them, for pairs
+    with several. A human caption can only be scored against the other caption of its pair; for
+    comparison, all captions in the second table have the same references, each equally often.
     """
     systems: dict[tuple[str, str], System] = {
         ("all", name): (said, [pair.captions for pair in pairs]) for name, said in captions_of.items()

@@ -56,9 +56,8 @@ class Model:
 def run_cross(settings: Cross) -> None:
     """Evaluate the combinations that are not finished, and write table.txt, .csv, .tex and .json.
 
-    Users and retrievers are combined if both use attributes or neither does; one without such a partner is
-    combined
-    with all.
+    Users and retrievers are combined if both use attributes or neither does; one without such a partner
+    is combined with all.
     """
     if not settings.retrievers:
         raise UserError("no retrievers given; give --retrievers RUN RUN …")

@@ -26,9 +26,8 @@ Evaluated = Sequence[
 class Protocol:
     """Measures of dialogs and the format of their results.
 
-    `first_turn` is the number of the first turn in names and tables. `score` formats a squared distance for
-    run.trec.
-    `replaced` are files of earlier results that are removed before new ones are computed.
+    `first_turn` is the number of the first turn in names and tables. `score` formats a squared distance
+    for run.trec. `replaced` are files of earlier results that are removed before new ones are computed.
     """
 
     first_turn: int

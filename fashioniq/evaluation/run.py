@@ -33,9 +33,8 @@ class DialogRun:
 def evaluate(tasks: Sequence[Task], out: Path, batch_size: int) -> list[dict[str, Any]]:
     """Run all dialogs, write all results to `out`, and return the content of each metrics.json.
 
-    Each of several tasks has its own folder in `out`; they share one table and one page. Files metrics.json
-    are
-    written last.
+    Each of several tasks has its own folder in `out`; they share one table and one page. Files
+    metrics.json are written last.
     """
     protocol = PROTOCOLS[tasks[0].protocol]
     folders = [out / task.name if len(tasks) > 1 else out for task in tasks]

@@ -42,11 +42,9 @@ def write_compare_page(
 ) -> None:
     """Write the page of two runs, A and B, whose dialogs have the same targets in the same order.
 
-    The runs are compared after `turn`, counted from 1; `finding` is the result in one sentence. A third of
-    the
-    dialogs have the largest lead of A, a third the largest lead of B; the others are drawn with `seed`.
-    Raises
-    UserError if the page cannot be written.
+    The runs are compared after `turn`, counted from 1; `finding` is the result in one sentence. A third
+    of the dialogs have the largest lead of A, a third the largest lead of B; the others are drawn with
+    `seed`. Raises UserError if the page cannot be written.
     """
     products = Products(cards)
     pairs = [(_until(first, turn), _until(second, turn)) for first, second in zip(*dialogs, strict=True)]

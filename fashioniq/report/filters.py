@@ -34,8 +34,7 @@ def article_filters(facets: Mapping[str, Mapping[str, str]], kinds: Sequence[set
     """Filters of articles with the CSS classes `kinds`.
 
     `facets` maps each question to its choices, {CSS class: label}. A question with a single choice among
-    these
-    articles is left out.
+    these articles is left out.
     """
     asked = {text: choices for text, choices in facets.items() if len(set().union(*kinds) & {*choices}) > 1}
     questions = [

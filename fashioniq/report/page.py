@@ -17,10 +17,9 @@ def write_dialog_page(
 ) -> None:
     """Write the page of `metrics.json` and its dialogs.
 
-    A quarter of the dialogs shown are the best, a quarter the worst, the others drawn with `seed`; at most
-    120.
-    Products without a readable picture are shown as a card with their title.
-    Raises UserError if the page cannot be written.
+    A quarter of the dialogs shown are the best, a quarter the worst, the others drawn with `seed`; at
+    most 120. Products without a readable picture are shown as a card with their title. Raises UserError
+    if the page cannot be written.
     """
     products = Products(cards)
     groups, filters = _dialog_groups(

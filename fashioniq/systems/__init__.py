@@ -1,9 +1,9 @@
 """Dialog systems, one kind per file.
 
 The module of a system has a function `build(options) -> list[Task]`, which returns the dialogs of its
-evaluation.
-A module outside this package also has a dataclass `Options`; the options of the package's own systems are in
-`fashioniq.config.SYSTEMS`. A module for trained runs also has `load`, which returns the System of a run.
+evaluation. A module outside this package also has a dataclass `Options`; the options of the package's own
+systems are in `fashioniq.config.SYSTEMS`. A module for trained runs also has `load`, which returns the
+System of a run.
 """
 
 import importlib
@@ -55,15 +55,18 @@ def load(
         print(system.top(talk, 5))
 
     The gallery holds the products of `split` that have features. The data folder, the category and the
-    feature
-    store default to those used in training. Raises UserError if a file is missing or does not match the run.
+    feature store default to those used in training. Raises UserError if a file is missing or does not
+    match the run.
     """
     run = Path(run)
     if not run.is_dir():
         raise UserError(f"expected a trained run in {run}, found no such folder; give the folder of a run")
     kind = read_json(run / "model.json", "the model of the run", dict).get("kind")
     if kind not in FACTORIES:
-        raise UserError(f"expected a {' or a '.join(FACTORIES)}, found a {kind} in {run}; give another run")
+        raise UserError(
+            f"expected a {' or a '.join(FACTORIES)}, found a {kind} in {run}; give a run of "
+            "train-retriever, train-composer or train-dialog-encoder"
+        )
     return FACTORIES[kind](
         run,
         features=None if features is None else Path(features),

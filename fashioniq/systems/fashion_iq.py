@@ -39,8 +39,7 @@ def load(
     """Load the system of a run of train-retriever or train-composer.
 
     No product is shown twice if the run was trained with --exclude-shown. Raises UserError if a file is
-    missing or
-    does not match the run.
+    missing or does not match the run.
     """
     check_split(split)
     about, settings = read_run(run, RetrieverRun), settings_of(run)

@@ -81,9 +81,8 @@ def asker_of(
 ) -> AskerOf:
     """Function that returns the asker of a batch of dialogs.
 
-    `answered` means that the answers come from the `recorded` dialogs too. Raises UserError if an option is
-    missing
-    or there are too few questions.
+    `answered` means that the answers come from the `recorded` dialogs too. Raises UserError if an option
+    is missing or there are too few questions.
     """
     if settings.questioner == "recorded":
         if (

@@ -50,8 +50,7 @@ class EncoderSource:
     """Encoder and origin of the pictures.
 
     `encoder` is a run of train-dialog-encoder, or CLIP or BLIP by folder or Hugging Face name; `weights`
-    replace those
-    of BLIP. `features` is the feature store, `images` the folder of the pictures.
+    replace those of BLIP. `features` is the feature store, `images` the folder of the pictures.
     """
 
     encoder: str

@@ -27,11 +27,9 @@ class Task:
     """`count` dialogs of `turns` turns; `batch(rows)` returns those with the given numbers, 0 ≤ row < count.
 
     `facts` are written to metrics.json. `data` maps each file or category to its fingerprint, for the
-    provenance;
-    `retriever` is the provenance of the evaluated model. `files` are further results by file name. Set
-    `repeated`
-    if a product can be the target of several dialogs. `advice` completes the error for queries that are not
-    finite.
+    provenance; `retriever` is the provenance of the evaluated model. `files` are further results by file
+    name. Set `repeated` if a product can be the target of several dialogs. `advice` completes the error
+    for queries that are not finite.
     """
 
     name: str

@@ -19,7 +19,7 @@ def commands(page, scripts):
     """Every whole command in a page's indented blocks: its name and its arguments; "…" stands for some that
     are told elsewhere.
     """
-    text = re.sub(r"\\\n\s*", " ", page.read_text(encoding="utf-8"))
+    text = re.sub(r"\\\n\s*", " ", page.read_text(encoding="utf-8")).replace("$s", "0")  # the seed of a loop
     for line in filter(None, map(LINE.fullmatch, text.splitlines())):
         words = shlex.split(line["rest"], comments=True)
         if line["script"]:
