@@ -164,7 +164,12 @@ def write_json(path: Path, content: Any, indent: int | None = 2) -> None:
 
 def write_jsonl(path: Path, records: Iterable[Any]) -> None:
     """Write a file with one JSON record per line atomically."""
-    write_text(path, "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records))
+    write_text(path, "".join(json_line(record) + "\n" for record in records))
+
+
+def json_line(record: Any) -> str:
+    """JSON of a record on one line; msgspec structs are objects."""
+    return json.dumps(record, ensure_ascii=False, default=msgspec.to_builtins)
 
 
 @contextmanager

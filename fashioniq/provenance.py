@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
 
 from fashioniq import __version__
 
@@ -26,6 +28,36 @@ except ImportError:  # Windows
 ROOT = Path(__file__).resolve().parent.parent
 GIGA = 1e9
 GIT_SECONDS = 10  # time limit of a call of git
+
+
+class Machine(msgspec.Struct, kw_only=True):
+    """CPU, cores available to this process, threads of torch, GPU in use, platform and versions."""
+
+    cpu: str
+    cores: int | None
+    threads: int
+    gpu: str | None
+    platform: str
+    python: str
+    torch: str
+
+
+class Provenance(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """`provenance` in metrics.json and model.json. Memory is in GB of 10⁹ bytes.
+
+    `data` maps the name of a category or file to its fingerprint; `retriever` is the provenance of the
+    evaluated model. A key may be absent in files of earlier versions.
+    """
+
+    command: str | UnsetType = UNSET
+    version: str | UnsetType = UNSET
+    commit: str | UnsetType | None = UNSET
+    data: dict[str, str] | UnsetType = UNSET
+    machine: Machine | UnsetType = UNSET
+    seconds: dict[str, float] = {}
+    peak_gb: dict[str, float | None] = {}
+    date: str | UnsetType = UNSET
+    retriever: "Provenance | UnsetType" = UNSET
 
 
 def _cpu_seconds() -> float:
@@ -73,46 +105,41 @@ def seconds() -> dict[str, float]:
 
 def provenance(
     data: Mapping[str, str],
-    retriever: Mapping[str, Any] | None = None,
+    retriever: Provenance | None = None,
     earlier: Mapping[str, float] | None = None,
-) -> dict[str, Any]:
-    """Value of `provenance` in metrics.json or model.json.
+) -> Provenance:
+    """Provenance of a result of the running command.
 
-    `data` maps the name of a category or file to its fingerprint, `retriever` is the provenance of the
-    evaluated model, `earlier` the seconds of interrupted runs that this one continued. Memory is in GB of
-    10⁹ bytes.
+    `earlier` are the seconds of interrupted runs that this one continued.
     """
     spent = seconds()
-    made = {"retriever": dict(retriever)} if retriever else {}
-    return {
-        "command": shlex.join(_now().words),
-        "version": __version__,
-        "commit": git_commit(),
-        "data": dict(data),
-        "machine": machine(),
-        "seconds": {name: round(value + (earlier or {}).get(name, 0.0), 1) for name, value in spent.items()},
-        "peak_gb": peak_memory(),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        **made,
-    }
+    return Provenance(
+        command=shlex.join(_now().words),
+        version=__version__,
+        commit=git_commit(),
+        data=dict(data),
+        machine=machine(),
+        seconds={name: round(value + (earlier or {}).get(name, 0.0), 1) for name, value in spent.items()},
+        peak_gb=peak_memory(),
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        retriever=retriever or UNSET,
+    )
 
 
-def machine() -> dict[str, Any]:
-    """CPU, cores available to this process, threads of torch, GPU in use, platform and versions; no host
-    name.
-    """
+def machine() -> Machine:
+    """Machine that this process runs on; no host name."""
     import torch  # here, so that --help does not import it
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return {
-        "cpu": _cpu_model(),
-        "cores": cores,
-        "threads": torch.get_num_threads(),
-        "gpu": torch.cuda.get_device_name() if torch.cuda.is_initialized() else None,
-        "platform": f"{platform.system()} {platform.machine()}",
-        "python": platform.python_version(),
-        "torch": str(torch.__version__),
-    }
+    return Machine(
+        cpu=_cpu_model(),
+        cores=cores,
+        threads=torch.get_num_threads(),
+        gpu=torch.cuda.get_device_name() if torch.cuda.is_initialized() else None,
+        platform=f"{platform.system()} {platform.machine()}",
+        python=platform.python_version(),
+        torch=str(torch.__version__),
+    )
 
 
 def peak_memory() -> dict[str, float | None]:

@@ -19,9 +19,9 @@ from fashioniq import __version__
 from fashioniq.categories import canonical
 from fashioniq.features.store import FeatureStore, Identity
 from fashioniq.files import UserError, atomic_write, read_json, typed, write_json
+from fashioniq.provenance import Provenance
 
 Figures = dict[str, float]  # of the best epoch, by name
-Optional = dict[str, Any] | UnsetType
 
 
 class CatalogOrigin(msgspec.Struct, kw_only=True):
@@ -59,7 +59,7 @@ class CaptionerRun(_WithWords, kw_only=True):
 
     KIND: ClassVar[str] = "captioner"
     metrics: Figures | UnsetType = UNSET
-    provenance: Optional = UNSET
+    provenance: Provenance | UnsetType = UNSET
 
 
 class RetrieverRun(_WithWords, kw_only=True):
@@ -76,7 +76,7 @@ class RetrieverRun(_WithWords, kw_only=True):
     errors: float = 0.0
     exclude_shown: bool = False
     metrics: Figures | UnsetType = UNSET
-    provenance: Optional = UNSET
+    provenance: Provenance | UnsetType = UNSET
 
 
 class DialogEncoderRun(msgspec.Struct, kw_only=True):
@@ -98,7 +98,7 @@ class DialogEncoderRun(msgspec.Struct, kw_only=True):
     mask: str = ""
     data: DialoguesOrigin
     metrics: Figures | UnsetType = UNSET
-    provenance: Optional = UNSET
+    provenance: Provenance | UnsetType = UNSET
 
 
 class PredictorRun(msgspec.Struct, kw_only=True):
@@ -113,10 +113,10 @@ class PredictorRun(msgspec.Struct, kw_only=True):
     attribute_words: list[str]
     attribute_types: list[Any] | UnsetType = UNSET
     pictures: str | UnsetType = UNSET
-    data: Optional = UNSET
+    data: dict[str, Any] | UnsetType = UNSET
     coverage: dict[str, float] | UnsetType = UNSET
     metrics: Figures | UnsetType = UNSET
-    provenance: Optional = UNSET
+    provenance: Provenance | UnsetType = UNSET
 
 
 Run = CaptionerRun | RetrieverRun | DialogEncoderRun | PredictorRun

@@ -1,6 +1,5 @@
 """`fashioniq chat`."""
 
-import json
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from fashioniq.askers.limited import Limited
 from fashioniq.config import Chat
 from fashioniq.data.catalog import Catalog
 from fashioniq.features.cards import cards_of
-from fashioniq.files import UserError, append_line, locked
+from fashioniq.files import UserError, append_line, json_line, locked
 from fashioniq.loop.gallery import NotFiniteError
 from fashioniq.loop.live import Live
 from fashioniq.loop.rollout import System
@@ -46,7 +45,7 @@ def run(settings: Chat) -> None:
     if chosen:
         print(f"You chose {chosen}  {system.cards.titles.get(chosen, '')}".rstrip())
     if chosen or live.said:
-        append_line(log, json.dumps(live.chosen(chosen), ensure_ascii=False))
+        append_line(log, json_line(live.chosen(chosen)))
         print(f"Chat ended; the dialog is in {log}")
     else:
         print("Chat ended.")

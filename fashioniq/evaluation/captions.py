@@ -12,6 +12,7 @@ from rich.progress import track
 from fashioniq.categories import canonical
 from fashioniq.config import EvalCaptions
 from fashioniq.data.catalog import Catalog, Pair
+from fashioniq.data.evaluations import CaptionMetrics, MostFrequent
 from fashioniq.data.words import tokenize
 from fashioniq.features.selection import pairs_with_features
 from fashioniq.features.store import open_store
@@ -45,23 +46,23 @@ def evaluate_captions(settings: EvalCaptions) -> None:
     captions_of |= {FREQUENT: [frequent] * len(pairs), RANDOM: _random_captions(pairs, train, settings.seed)}
     print("scoring; METEOR and SPICE may take several minutes", flush=True)
     rows, first = _score(pairs, captions_of)
-    metrics = {
-        "protocol": "relative captions, scorers of the COCO caption tools",
-        "data": str(catalog.root),
-        "category": canonical(settings.category),
-        "split": settings.split,
-        "pairs": len(pairs),
-        "coverage_of_pairs": len(pairs) / len(catalog.pairs(settings.split)),
-        "captions": catalog.captions_origin,
-        "fingerprint": catalog.fingerprint(),
+    metrics = CaptionMetrics(
+        protocol=CaptionMetrics.PROTOCOL,
+        data=str(catalog.root),
+        category=canonical(settings.category),
+        split=settings.split,
+        pairs=len(pairs),
+        coverage_of_pairs=len(pairs) / len(catalog.pairs(settings.split)),
+        captions=catalog.captions_origin,
+        fingerprint=catalog.fingerprint(),
         **facts,
-        "tokeniser": first.tokeniser,
-        "scale": "0 to 1, CIDEr 0 to 10",
-        "most_frequent": {"caption": frequent, "times": times},
-        "seed": settings.seed,
-        "rows": rows,
-        "provenance": provenance({canonical(settings.category): catalog.fingerprint()}),
-    }
+        tokeniser=first.tokeniser,
+        scale="0 to 1, CIDEr 0 to 10",
+        most_frequent=MostFrequent(frequent, times),
+        seed=settings.seed,
+        rows=rows,
+        provenance=provenance({canonical(settings.category): catalog.fingerprint()}),
+    )
     out = (
         settings.out
         or (settings.run or Path("runs") / f"people-{canonical(settings.category)}")
@@ -70,7 +71,7 @@ def evaluate_captions(settings: EvalCaptions) -> None:
     discard(out, "metrics.json", "captions.jsonl")
     if said:
         write_jsonl(out / "captions.jsonl", _lines(pairs, said, first))
-    write_json(out / "metrics.json", metrics)
+    write_json(out / "metrics.json", metrics.plain())
     _print_scores(metrics)
     print(f"results in {out}")
 
@@ -172,16 +173,16 @@ def _lines(pairs: list[Pair], said: list[str], scores: Scores) -> list[dict[str,
     ]
 
 
-def _print_scores(metrics: dict[str, Any]) -> None:
+def _print_scores(metrics: CaptionMetrics) -> None:
     print(
-        f"{metrics['category']}, {metrics['split']} split: {metrics['pairs']} pairs, "
-        f"{100 * metrics['coverage_of_pairs']:.1f} % of all; scores in percent"
+        f"{metrics.category}, {metrics.split} split: {metrics.pairs} pairs, "
+        f"{100 * metrics.coverage_of_pairs:.1f} % of all; scores in percent"
     )
     for against, title in (
         ("all", "against all captions of the pair"),
         ("one", "against one caption of the pair"),
     ):
-        rows = [row for row in metrics["rows"] if row["against"] == against]
+        rows = [row for row in metrics.rows if row["against"] == against]
         if not rows:
             print("no pair has two captions; human agreement is not computed")
             continue
@@ -194,22 +195,22 @@ def _print_scores(metrics: dict[str, Any]) -> None:
         ]
         print_table(["", *METRICS], cells, title=f"{title}, {rows[0]['captions']} scored")
     for name, reason in {
-        name: row[name] for row in metrics["rows"] for name in METRICS if isinstance(row[name], str)
+        name: row[name] for row in metrics.rows for name in METRICS if isinstance(row[name], str)
     }.items():
         print(f"{name} {reason}")
-    made = "" if metrics["captions"] == "human" else f" (here not human but {metrics['captions']})"
+    made = "" if metrics.captions == "human" else f" (here not human but {metrics.captions})"
     print(
         f"people: each caption against the other one of its pair{made}; one reference only, compare within "
         "this table"
     )
-    frequent = metrics["most_frequent"]
+    frequent = metrics.most_frequent
     print(
-        f"most frequent: {frequent['caption']!r}, {frequent['times']} times in train; "
+        f"most frequent: {frequent.caption!r}, {frequent.times} times in train; "
         "random pair: a caption of another pair of train"
     )
     origin = (
-        f"features: {metrics['features']}; pictures: {metrics['pictures']}; {metrics['decoding']}; "
-        if "run" in metrics
+        f"features: {metrics.features}; pictures: {metrics.pictures}; {metrics.decoding}; "
+        if metrics.run
         else ""
     )
-    print(f"{origin}captions: {metrics['captions']}; tokeniser: {metrics['tokeniser']}")
+    print(f"{origin}captions: {metrics.captions}; tokeniser: {metrics.tokeniser}")

@@ -64,7 +64,10 @@ def compare(settings: Compare) -> None:
     comparison = {
         "measure": settings.measure,
         "turn": turn,
-        **{key: evaluations[0].metrics.get(key) for key in ("protocol", "category", "split", "gallery")},
+        **{
+            key: getattr(evaluations[0].metrics, key) or None
+            for key in ("protocol", "category", "split", "gallery")
+        },
         "dialogs": len(targets),
         "targets": len(set(targets)),
         "samples": settings.samples,
@@ -81,10 +84,7 @@ def compare(settings: Compare) -> None:
 def _model(name: str, seeds: list[Evaluation], measured: str, turn: int) -> _Model:
     try:
         value_SB = np.stack(
-            [
-                per_dialog(measured, one.rank_BT[:, :turn], one.metrics["gallery"])[:, -1].numpy()
-                for one in seeds
-            ]
+            [per_dialog(measured, one.rank_BT[:, :turn], one.metrics.gallery)[:, -1].numpy() for one in seeds]
         )
     except ValueError as error:
         raise UserError(f"--measure: {error}") from error

@@ -10,6 +10,7 @@ from fashioniq import __version__
 from fashioniq.categories import canonical
 from fashioniq.config import Cross, EvalDialogs, SimulatedDialogs
 from fashioniq.data.catalog import Catalog
+from fashioniq.data.evaluations import TurnMetrics, read_metrics
 from fashioniq.evaluation.run import evaluate
 from fashioniq.features.store import FeatureStore, open_store
 from fashioniq.files import UserError, checksum, locked, read_json, write_json, write_text
@@ -90,8 +91,9 @@ def run_cross(settings: Cross) -> None:
             ]
             row = cross_row(attributes, user.name, retriever.name, evaluations)
             rows.append({**row, "runs": [str(place) for place in folders]})
-            captions |= {one["captions"] for one in evaluations}
-        about = {key: evaluations[0][key] for key in _SAME} | {"captions": " and ".join(sorted(captions))}
+            captions |= {one.captions or "unknown" for one in evaluations}
+        first = evaluations[0].plain()
+        about = {key: first[key] for key in _SAME} | {"captions": " and ".join(sorted(captions))}
         text = _text(about, rows) + _legend(users, "user") + _legend(retrievers, "retriever")
         write_text(out / "table.txt", text)
         write_text(out / "table.csv", cross_csv(rows))
@@ -173,18 +175,20 @@ def _origin(settings: Cross, store: FeatureStore) -> dict[str, Any]:
 
 def _combination(
     settings: Cross, user: Path, retriever: Path, origin: dict[str, Any], folder: Path
-) -> dict[str, Any]:
+) -> TurnMetrics:
     """Metrics of a user with a retriever; read from the folder if they were computed there with the same
     settings.
     """
     own_origin = {**origin, "user": _checksums(user), "retriever": _checksums(retriever)}
     if (folder / MARK).exists() and read_json(folder / MARK, "the combination's origin") == own_origin:
         print(f"{folder} is up to date")
-        return read_json(folder / "metrics.json", "the evaluation's metrics", dict)
+        repair = f"remove {folder / MARK} to evaluate it again"
+        return read_metrics(folder / "metrics.json", "the evaluation's metrics", TurnMetrics, repair)
     (folder / MARK).unlink(missing_ok=True)  # else an interruption could mix the results of two combinations
     restart_clock()
     (metrics,) = evaluate(fashion_iq.build(_one(settings, user, retriever)), folder, settings.batch_size)
     write_json(folder / MARK, own_origin)
+    assert isinstance(metrics, TurnMetrics), "fashion_iq's tasks are of this protocol"
     return metrics
 
 

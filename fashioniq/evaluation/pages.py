@@ -10,8 +10,9 @@ from html import escape
 
 from tabulate import tabulate
 
-from fashioniq.evaluation.studies import Row, Seeds, Study, Table, distinct
+from fashioniq.evaluation.studies import Row, Seeds, Study, Table, distinct, evaluations, trainings
 from fashioniq.files import UserError
+from fashioniq.provenance import Machine
 from fashioniq.report.tables import rounded
 
 MARK = "<!-- Made by `fashioniq results build` from results/; edits here are lost. -->"
@@ -144,16 +145,12 @@ def _conditions(table: Table) -> str:
 
 
 def _origin(study: Study) -> list[str]:
-    made = [run.get("provenance") or {} for run in study.runs]
-    made += [one["retriever"] for one in made if "retriever" in one]
-    machines = distinct([_machine(one) for one in made if "machine" in one])
+    made = [one for source in (evaluations, trainings) for run in study.runs for one in source(run)]
+    machines = distinct([_machine(one.machine) for one in made if one.machine])
     commits = distinct(
-        [
-            one.get("commit") and one["commit"][:10] + ("-dirty" if one["commit"].endswith("-dirty") else "")
-            for one in made
-        ]
+        [one.commit[:10] + ("-dirty" if one.commit.endswith("-dirty") else "") for one in made if one.commit]
     )
-    dates = sorted(distinct([one.get("date", "")[:10] or None for one in made]))
+    dates = sorted(distinct([one.date[:10] for one in made if one.date]))
     days = " to ".join(distinct([*dates[:1], *dates[-1:]]))
     told = [
         CELLS,
@@ -181,11 +178,9 @@ def _wrapped(text: str, indent: str = "") -> str:
     return textwrap.fill(text, LINE, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
-def _machine(made: Mapping[str, dict[str, str]]) -> str:
-    about = made["machine"]
-    gpu = f", {about['gpu']}" if about.get("gpu") else ", no GPU"
-    threads = f"torch {about['torch']} on {about['threads']} threads"
-    return f"{about['cpu']}, {about['cores']} cores, {threads}{gpu}, {about['platform']}"
+def _machine(machine: Machine) -> str:
+    threads = f"torch {machine.torch} on {machine.threads} threads"
+    return f"{machine.cpu}, {machine.cores} cores, {threads}, {machine.gpu or 'no GPU'}, {machine.platform}"
 
 
 def _filled(text: str, studies: Mapping[str, Study], own: str | None) -> str:

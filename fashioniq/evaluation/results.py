@@ -1,22 +1,21 @@
 """Results of `eval-dialogs` read from a folder, and checks whether evaluations can be compared."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
+import msgspec
 import torch
 from torch import Tensor
 
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import Catalog
+from fashioniq.data.evaluations import LoggedDialog, TurnMetrics, read_dialogs, read_metrics
 from fashioniq.features.cards import attribute_words
 from fashioniq.features.store import FeatureStore
-from fashioniq.files import UserError, read_json
+from fashioniq.files import UserError
 
-PROTOCOL = "Fashion IQ dialogs"
 _SAME = {"category": "category", "split": "split", "gallery": "gallery size"}
 _BETTER_SAME = {
     "user": "user",
@@ -34,23 +33,23 @@ class Evaluation:
     """Metrics of one folder, and its dialogs, sorted by target."""
 
     folder: Path
-    metrics: dict[str, Any]
-    dialogs: list[dict[str, Any]]
+    metrics: TurnMetrics
+    dialogs: list[LoggedDialog]
 
     @property
     def targets(self) -> list[str]:
         """Target of each dialog."""
-        return [dialog["target"] for dialog in self.dialogs]
+        return [dialog.target or "" for dialog in self.dialogs]
 
     @property
     def first_shown(self) -> list[str]:
         """Product shown in the first turn of each dialog."""
-        return [dialog["turns"][0]["shown"] for dialog in self.dialogs]
+        return [dialog.turns[0].shown or "" for dialog in self.dialogs]
 
     @cached_property
     def rank_BT(self) -> Tensor:
         """0-based rank of each dialog's target after each turn, B×T."""
-        return torch.tensor([[turn["rank"] for turn in dialog["turns"]] for dialog in self.dialogs])
+        return torch.tensor([dialog.ranks for dialog in self.dialogs])
 
 
 def read_evaluation(folder: Path) -> Evaluation:
@@ -60,28 +59,24 @@ def read_evaluation(folder: Path) -> Evaluation:
             f"expected metrics.json of eval-dialogs in {folder}, found none; give a folder such as "
             "RUN/dialogs-test"
         )
-    metrics = read_json(folder / "metrics.json", "the evaluation's metrics", dict)
-    if (protocol := metrics.get("protocol")) != PROTOCOL:
-        raise UserError(
-            f"expected {PROTOCOL}, found {protocol} in {folder}; give a folder of eval-dialogs such as "
-            "RUN/dialogs-test"
-        )
+    repair = "give a folder of eval-dialogs such as RUN/dialogs-test"
+    metrics = read_metrics(folder / "metrics.json", "the evaluation's metrics", TurnMetrics, repair)
     path = folder / "dialogs.jsonl"
     try:
-        dialogs = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        dialogs = read_dialogs(path)
         # The sort is stable: dialogs with the same target keep their order.
-        evaluation = Evaluation(folder, metrics, sorted(dialogs, key=lambda dialog: dialog["target"]))
+        evaluation = Evaluation(folder, metrics, sorted(dialogs, key=lambda dialog: dialog.target or ""))
         complete = (
             evaluation.rank_BT.ndim == 2
-            and len(dialogs) == metrics["dialogs"]
-            and bool(evaluation.first_shown)
-            and "gallery" in metrics
+            and len(dialogs) == metrics.dialogs
+            and all(evaluation.targets)
+            and all(evaluation.first_shown)
         )
-    except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
+    except (OSError, ValueError, IndexError, msgspec.MsgspecError) as error:
         raise UserError(f"{path} is missing or damaged ({error!r:.120}); run eval-dialogs again") from error
     if not complete:
         raise UserError(
-            f"expected the {metrics['dialogs']} dialogs of metrics.json, found others in {path}; run "
+            f"expected the {metrics.dialogs} dialogs of metrics.json, found others in {path}; run "
             "eval-dialogs again"
         )
     return evaluation
@@ -96,8 +91,8 @@ def check_comparable(evaluations: Sequence[Evaluation]) -> list[str]:
     notes = []
     for other in others:
         for key, name in _SAME.items():
-            if first.metrics.get(key) != other.metrics.get(key):
-                ours, theirs = first.metrics.get(key), other.metrics.get(key)
+            ours, theirs = (getattr(one.metrics, key) or None for one in (first, other))
+            if ours != theirs:
                 raise UserError(
                     f"{other.folder} cannot be compared with {first.folder}: the {name} is {theirs}, not "
                     f"{ours}"
@@ -114,7 +109,7 @@ def check_comparable(evaluations: Sequence[Evaluation]) -> list[str]:
                 "products"
             )
         for key, name in _BETTER_SAME.items():
-            ours, theirs = (one.metrics.get(key) or "none" for one in (first, other))
+            ours, theirs = (getattr(one.metrics, key) or "none" for one in (first, other))
             if ours != theirs:
                 notes.append(
                     f"the {name} of {other.folder} differs from {first.folder}: {theirs}, not {ours}"
@@ -130,7 +125,7 @@ def check_comparable(evaluations: Sequence[Evaluation]) -> list[str]:
     return notes
 
 
-def item_cards(metrics: dict[str, Any]) -> tuple[ItemCards, list[str]]:
+def item_cards(metrics: TurnMetrics) -> tuple[ItemCards, list[str]]:
     """Pictures, titles and attributes of an evaluation's products, and a note if the catalog or store is
     missing.
     """
@@ -138,11 +133,10 @@ def item_cards(metrics: dict[str, Any]) -> tuple[ItemCards, list[str]]:
     titles: dict[str, str] = {}
     attributes: dict[str, list[str]] = {}
     try:
-        catalog = Catalog(Path(metrics["data"]), metrics["category"])
+        catalog = Catalog(Path(metrics.data or ""), metrics.category or "")
         images, titles = catalog.images, catalog.titles
-        attributes = attribute_words(
-            FeatureStore(Path(metrics.get("store", ""))), catalog.ids(metrics["split"])
-        )
+        store = FeatureStore(Path(metrics.store or ""))
+        attributes = attribute_words(store, catalog.ids(metrics.split or ""))
     except UserError as error:
         return ItemCards(images, titles, attributes), [f"Pictures or attributes are missing: {error}"]
     return ItemCards(images, titles, attributes), []

@@ -3,16 +3,16 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from rich.progress import track
 from torch import Tensor
 
+from fashioniq.data.evaluations import LoggedDialog, RoundMetrics, TurnMetrics
 from fashioniq.evaluation.protocols import PROTOCOLS, Protocol
 from fashioniq.files import UserError, discard, write_json, write_jsonl, write_text
-from fashioniq.loop.gallery import Gallery, NotFiniteError
-from fashioniq.loop.rollout import Dialogs, rollout
+from fashioniq.loop.gallery import NotFiniteError
+from fashioniq.loop.rollout import Dialogs, System, rollout
 from fashioniq.provenance import provenance
 from fashioniq.systems.task import Task
 
@@ -22,16 +22,16 @@ TOP = 10  # items of the last ranking in dialogs.jsonl
 
 @dataclass(frozen=True)
 class DialogRun:
-    """Finished dialogs of a task: 0-based ranks N×T, and the lines of dialogs.jsonl and of run.trec."""
+    """Finished dialogs of a task: 0-based ranks N×T, the lines of dialogs.jsonl, and those of run.trec."""
 
     rank_NT: Tensor
     gallery: int
-    records: list[dict[str, Any]]
+    dialogs: list[LoggedDialog]
     rankings: list[str]
 
 
-def evaluate(tasks: Sequence[Task], out: Path, batch_size: int) -> list[dict[str, Any]]:
-    """Run all dialogs, write all results to `out`, and return the content of each metrics.json.
+def evaluate(tasks: Sequence[Task], out: Path, batch_size: int) -> list[TurnMetrics | RoundMetrics]:
+    """Run all dialogs, write all results to `out`, and return each metrics.json.
 
     Each of several tasks has its own folder in `out`; they share one table and one page. Files
     metrics.json are written last.
@@ -43,22 +43,22 @@ def evaluate(tasks: Sequence[Task], out: Path, batch_size: int) -> list[dict[str
     for task, folder in zip(tasks, folders, strict=True):
         done = run_dialogs(task, protocol, batch_size)
         metrics = protocol.metrics(task, done.rank_NT, done.gallery)
-        metrics["provenance"] = provenance(task.data, retriever=task.retriever)
-        write_jsonl(folder / "dialogs.jsonl", done.records)
+        metrics.provenance = provenance(task.data, retriever=task.retriever)
+        write_jsonl(folder / "dialogs.jsonl", done.dialogs)
         write_text(folder / "run.trec", "".join(line + "\n" for line in done.rankings))
         for name, content in task.files.items():
             write_json(folder / name, content)
-        evaluated.append((metrics, done.records))
+        evaluated.append((metrics, done.dialogs))
     protocol.write_report(out, evaluated, tasks[0].cards)
     for (metrics, _), folder in zip(evaluated, folders, strict=True):
-        write_json(folder / "metrics.json", metrics)
+        write_json(folder / "metrics.json", metrics.plain())
     return [metrics for metrics, _ in evaluated]
 
 
-def print_results(evaluated: Sequence[dict[str, Any]], out: Path) -> None:
+def print_results(evaluated: Sequence[TurnMetrics | RoundMetrics], out: Path) -> None:
     """Print the measures and the folder of the results."""
     for metrics in evaluated:
-        PROTOCOLS[metrics["protocol"]].print(metrics)
+        PROTOCOLS[metrics.protocol].print(metrics)
     print(f"results in {out}; dialogs in {out / 'report.html'}")
 
 
@@ -66,7 +66,7 @@ def print_results(evaluated: Sequence[dict[str, Any]], out: Path) -> None:
 def run_dialogs(task: Task, protocol: Protocol, batch_size: int) -> DialogRun:
     """Run the dialogs of a task batch by batch. Raises UserError if a query is not finite."""
     ranks: list[Tensor] = []
-    records: list[dict[str, Any]] = []
+    logged: list[LoggedDialog] = []
     rankings: list[str] = []
     size = 0
     try:
@@ -76,9 +76,7 @@ def run_dialogs(task: Task, protocol: Protocol, batch_size: int) -> DialogRun:
             numbers = range(start, start + len(target_B)) if task.repeated else None
             tops = [system.gallery.top(query_BD, DEPTH) for query_BD in dialogs.talk.queries]
             ranks.append(dialogs.ranks.cpu())
-            records += _records(
-                dialogs, tops, system.gallery, dialogs.texts(system.gallery.items.ids, system.vocabulary)
-            )
+            logged += _logged(dialogs, tops, system)
             rankings += _rankings(
                 protocol, dialogs.target_B.tolist(), tops, system.gallery.items.ids, numbers
             )
@@ -87,29 +85,23 @@ def run_dialogs(task: Task, protocol: Protocol, batch_size: int) -> DialogRun:
         raise UserError(
             f"{task.name}: the queries are not finite numbers ({error}); {task.advice}"
         ) from error
-    return DialogRun(torch.cat(ranks), size, records, rankings)
+    return DialogRun(torch.cat(ranks), size, logged, rankings)
 
 
-def _records(
-    dialogs: Dialogs,
-    tops: Sequence[tuple[Tensor, Tensor]],
-    gallery: Gallery,
-    texts: list[list[dict[str, Any]]],
-) -> Iterator[dict[str, Any]]:
-    """Lines of dialogs.jsonl.
-
-    `shown` is the product offered or, without one, the best product after the turn.
-    """
-    ids = gallery.items.ids
+def _logged(
+    dialogs: Dialogs, tops: Sequence[tuple[Tensor, Tensor]], system: System
+) -> Iterator[LoggedDialog]:
+    """Lines of dialogs.jsonl."""
+    ids = system.gallery.items.ids
     best_BT = torch.stack([item_BK[:, 0] for _, item_BK in tops], 1).tolist()
     last_BK = tops[-1][1][:, :TOP].tolist()
-    for row, target in enumerate(dialogs.target_B.tolist()):
-        ranks = dialogs.ranks[row].tolist()
-        turns = [
-            {"shown": said["offer"].get("item", ids[best]), "words": said.pop("words"), "rank": rank, **said}
-            for best, said, rank in zip(best_BT[row], texts[row], ranks, strict=True)
-        ]
-        yield {"target": ids[target], "turns": turns, "top": [ids[item] for item in last_BK[row]]}
+    turns_B = dialogs.logged(ids, system.vocabulary)
+    for target, turns, best_T, last_K in zip(
+        dialogs.target_B.tolist(), turns_B, best_BT, last_BK, strict=True
+    ):
+        for turn, best in zip(turns, best_T, strict=True):
+            turn.shown = (turn.offer and turn.offer.item) or ids[best]
+        yield LoggedDialog(target=ids[target], turns=turns, top=[ids[item] for item in last_K])
 
 
 def _rankings(

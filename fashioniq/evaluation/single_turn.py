@@ -9,6 +9,7 @@ from typing import Any
 from fashioniq.categories import canonical
 from fashioniq.config import EvalSingleTurn, Score, SingleTurn
 from fashioniq.data.catalog import Catalog
+from fashioniq.data.evaluations import SingleTurnMetrics
 from fashioniq.data.queries import Query, queries_of
 from fashioniq.evaluation.single_turn_search import Answers
 from fashioniq.features.selection import pairs_with_targets
@@ -89,19 +90,17 @@ def evaluate(
         answered.append((task, answers))
         values = measures(answers.rank_Q, answers.depth_Q, len(task.ids) - settings.exclude_candidate)
         rows.append({"category": task.category, **searcher.facts, **task.facts, **values})
-    metrics = {
-        "protocol": "single-turn retrieval",
-        "data": str(settings.data),
-        "split": settings.split,
-        "gallery": settings.gallery,
-        "captions": settings.captions,
-        "candidate": "passed over" if settings.exclude_candidate else "stays in the gallery",
-        "rows": rows,
-        "mean": {name: mean([row[name] for row in rows]) for name in MEASURES},
-        "provenance": provenance(
-            {canonical(catalog.category): catalog.fingerprint() for catalog in catalogs}
-        ),
-    }
+    metrics = SingleTurnMetrics(
+        protocol=SingleTurnMetrics.PROTOCOL,
+        data=str(settings.data),
+        split=settings.split,
+        gallery=settings.gallery,
+        captions=settings.captions,
+        candidate="passed over" if settings.exclude_candidate else "stays in the gallery",
+        rows=rows,
+        mean={name: mean([row[name] for row in rows]) for name in MEASURES},
+        provenance=provenance({canonical(one.category): one.fingerprint() for one in catalogs}),
+    )
     candidate = "-without-candidate" if settings.exclude_candidate else ""
     name = f"single-turn-{settings.split}-{settings.gallery}-{settings.captions}{candidate}"
     out = settings.out or beside / name
@@ -168,20 +167,20 @@ def _write_answers(out: Path, task: Task, answers: Answers) -> None:
         write_text(out / f"run.{task.category}.trec", "\n".join(lines) + "\n")
 
 
-def _write_tables(out: Path, metrics: dict[str, Any]) -> None:
+def _write_tables(out: Path, metrics: SingleTurnMetrics) -> None:
     header = ("category", *COUNTS, *MEASURES)
     write_text(
         out / "table.csv", csv_table(header, [[row.get(name) for name in header] for row in _rows(metrics)])
     )
     write_text(out / "table.tex", latex_table(header, [_cells(row) for row in _rows(metrics)]))
-    write_json(out / "metrics.json", metrics)
+    write_json(out / "metrics.json", metrics.plain())
 
 
-def _rows(metrics: dict[str, Any]) -> list[dict[str, Any]]:
+def _rows(metrics: SingleTurnMetrics) -> list[dict[str, Any]]:
     """Rows of the categories, and of their mean if there are several."""
     return [
-        *metrics["rows"],
-        *([{"category": "mean", **metrics["mean"]}] if len(metrics["rows"]) > 1 else []),
+        *metrics.rows,
+        *([{"category": "mean", **metrics.mean}] if len(metrics.rows) > 1 else []),
     ]
 
 
@@ -199,16 +198,16 @@ def coverage_line(category: str, facts: dict[str, Any]) -> str:
     return f"{category}: {pairs:.1f} % of the pairs and {gallery:.1f} % of the gallery are covered"
 
 
-def _print(metrics: dict[str, Any]) -> None:
-    gallery, captions = metrics["gallery"], metrics["captions"]
+def _print(metrics: SingleTurnMetrics) -> None:
+    gallery, captions = metrics.gallery, metrics.captions
     print(
-        f"single turn, {metrics['split']} split; gallery {gallery}: {GALLERIES[gallery]}; the candidate "
-        f"{metrics['candidate']}"
+        f"single turn, {metrics.split} split; gallery {gallery}: {GALLERIES[gallery]}; the candidate "
+        f"{metrics.candidate}"
     )
     print(f"captions {captions}: {CAPTIONS[captions]}")
     header = [name.replace("+", "\n+") for name in ("category", *COUNTS, *MEASURES)]
     print_table(header, [_cells(row) for row in _rows(metrics)])
-    for row in metrics["rows"]:
+    for row in metrics.rows:
         made = (
             f"; features: {row['features']}, pictures: {row['pictures']}, first {row['words']} words of a "
             "text"
@@ -219,5 +218,5 @@ def _print(metrics: dict[str, Any]) -> None:
             f"{coverage_line(row['category'], row)}; {row['model']} of {row['answers']}{made}; captions: "
             f"{row['captions_origin']}"
         )
-    if any(row[name] is None for row in metrics["rows"] for name in MEASURES):
+    if any(row[name] is None for row in metrics.rows for name in MEASURES):
         print("–: the rankings are too short for this measure")

@@ -10,13 +10,16 @@ from typing import Any
 import yaml
 from scipy import stats
 
-from fashioniq.files import UserError, read_json
+from fashioniq.data.evaluations import Metrics, read_metrics
+from fashioniq.files import UserError
 from fashioniq.metrics.significance import holm
+from fashioniq.provenance import Provenance
 
 COLUMN = re.compile(r"(?P<measure>\S+)(?: (?P<unit>turn|round) (?P<number>\d+))?")
 SAME = ("protocol", "category", "split", "gallery", "dialogs", "fingerprint")  # equal in all rows of a table
 LOWER_IS_BETTER = {"mean_rank", "median_rank", "BRI", "ATR"}
 STUDY_KEYS = {"title", "question", "commands", "tables", "prose"}
+REPAIR = "copy the metrics.json of an evaluation again"
 TABLE_KEYS = {"name", "title", "reference", "columns", "rows"}
 
 
@@ -45,10 +48,10 @@ class Seeds:
 
 @dataclass(frozen=True)
 class Row:
-    """Row of a table: its label, and the content of one metrics.json per seed."""
+    """Row of a table: its label, and one metrics.json per seed."""
 
     label: str
-    runs: tuple[dict[str, Any], ...]
+    runs: tuple[Metrics, ...]
 
     def seeds(self, column: str) -> Seeds:
         """Values of a column such as "R@10 turn 5" or "BRI". Raises UserError if a run file lacks it."""
@@ -57,19 +60,16 @@ class Row:
     @property
     def minutes(self) -> Seeds | None:
         """CPU minutes of training, one value per seed; None if a run file does not record them."""
-        spent = [_provenance(run).get("retriever", {}).get("seconds", {}).get("cpu") for run in self.runs]
-        return (
-            None if None in spent else Seeds(tuple(seconds / 60 for seconds in spent), lower_is_better=True)
-        )
+        spent = [
+            made.seconds["cpu"] / 60 for run in self.runs for made in trainings(run) if "cpu" in made.seconds
+        ]
+        return Seeds(tuple(spent), lower_is_better=True) if len(spent) == len(self.runs) else None
 
     @property
     def peak_gb(self) -> float | None:
         """Highest peak memory of training and evaluation in GB, of the process or its GPU."""
-        made = [one for run in self.runs for one in (_provenance(run), _provenance(run).get("retriever", {}))]
-        return max(
-            (size for one in made for size in one.get("peak_gb", {}).values() if size is not None),
-            default=None,
-        )
+        made = [one for run in self.runs for one in (*evaluations(run), *trainings(run))]
+        return max((size for one in made for size in one.peak_gb.values() if size is not None), default=None)
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Table:
     @property
     def facts(self) -> dict[str, Any]:
         """Metadata of all rows: the content of the first run file."""
-        return self.rows[0].runs[0]
+        return self.rows[0].runs[0].plain()
 
     def row(self, label: str) -> Row:
         """Row with this label. Raises UserError if there is none."""
@@ -138,8 +138,8 @@ class Study:
         )
 
     @property
-    def runs(self) -> Iterator[dict[str, Any]]:
-        """Content of each run file."""
+    def runs(self) -> Iterator[Metrics]:
+        """Each run file."""
         return (run for table in self.tables for row in table.rows for run in row.runs)
 
 
@@ -173,11 +173,11 @@ def read_study(path: Path) -> Study:
 def _table(content: Any, path: Path) -> Table:
     _check_keys(content, TABLE_KEYS, path)
     rows = tuple(
-        Row(label, tuple(read_json(path.parent / name, "the run file", dict) for name in names))
+        Row(label, tuple(read_metrics(path.parent / name, "the run file", Metrics, REPAIR) for name in names))
         for label, names in content["rows"].items()
     )
     runs = {
-        name: run
+        name: run.plain()
         for row, names in zip(rows, content["rows"].values(), strict=True)
         for name, run in zip(names, row.runs, strict=True)
     }
@@ -207,17 +207,17 @@ def _check_keys(content: Any, keys: set[str], path: Path) -> None:
         )
 
 
-def _value(run: dict[str, Any], column: str) -> float:
+def _value(run: Metrics, column: str) -> float:
     """Measure of a turn or round, or of all dialogs: the mean over categories (single-turn) or BRI."""
-    parts = COLUMN.fullmatch(column)
+    content, parts = run.plain(), COLUMN.fullmatch(column)
     if parts and parts["unit"]:
         found = [
             row.get(parts["measure"])
-            for row in run.get(f"{parts['unit']}s", ())
+            for row in content.get(f"{parts['unit']}s", ())
             if row[parts["unit"]] == int(parts["number"])
         ]
     else:
-        found = [run[part].get(column) for part in ("mean",) if part in run] or [run.get(column)]
+        found = [content["mean"].get(column) if "mean" in content else content.get(column)]
     if len(found) != 1 or not isinstance(found[0], int | float):
         raise UserError(
             f"expected a number for the column {column!r}, found none in a run file of the study; correct "
@@ -226,8 +226,14 @@ def _value(run: dict[str, Any], column: str) -> float:
     return float(found[0])
 
 
-def _provenance(run: dict[str, Any]) -> dict[str, Any]:
-    return run.get("provenance") or {}
+def evaluations(run: Metrics) -> list[Provenance]:
+    """Provenance of an evaluation, if it is recorded."""
+    return [run.provenance] if run.provenance else []
+
+
+def trainings(run: Metrics) -> list[Provenance]:
+    """Provenance of the evaluated model, if it is recorded."""
+    return [made.retriever for made in evaluations(run) if made.retriever]
 
 
 def distinct(values: Sequence[Any]) -> list[Any]:

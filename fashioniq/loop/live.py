@@ -1,12 +1,13 @@
 """Live dialog with one person, turn by turn, on the same System as `rollout`, but without a target."""
 
 from dataclasses import dataclass
-from typing import Any, Generic
+from typing import Generic
 
 import torch
 from torch import Tensor
 
 from fashioniq.data.cards import Product
+from fashioniq.data.evaluations import LoggedDialog, LoggedTurn
 from fashioniq.data.sanitize import clean
 from fashioniq.files import UserError
 from fashioniq.loop.messages import Message, S, Talk
@@ -87,11 +88,11 @@ class Live(Generic[S]):
         """Return the dialog before the last step, or the dialog itself if there is none."""
         return self.before or self
 
-    def chosen(self, item: str | None) -> dict[str, Any]:
-        """Return the dialog as a record of dialogs.jsonl, with the id of the product chosen, or None."""
+    def chosen(self, item: str | None) -> LoggedDialog:
+        """Return the dialog as a line of dialogs.jsonl, with the id of the product chosen, or None."""
         ids, top = self.system.gallery.items.ids, self.system.nearest(self.query_1D, LOGGED)[0]
         turns = [
-            {"offer": turn.offer.plain(ids, 1)[0], "reply": turn.reply.plain(ids, 1)[0], "rank": None}
+            LoggedTurn(offer=turn.offer.logged(ids, 1)[0], reply=turn.reply.logged(ids, 1)[0])
             for turn in self.talk.turns
         ]
-        return {"target": item, "turns": turns, "top": [product.id for product in top]}
+        return LoggedDialog(target=item, turns=turns, top=[product.id for product in top])

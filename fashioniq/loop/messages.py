@@ -11,6 +11,7 @@ from PIL.Image import Image
 from torch import Tensor
 
 from fashioniq.data.dialogues import join_round
+from fashioniq.data.evaluations import LoggedMessage
 from fashioniq.data.items import ItemInputs
 from fashioniq.loop.gallery import Gallery
 
@@ -26,20 +27,12 @@ class Message(NamedTuple):
     # pictures outside the gallery: generated, or uploaded by a person
     pictures: Sequence[Image] | None = None
 
-    def plain(self, ids: Sequence[str], batch: int) -> list[dict[str, str]]:
+    def logged(self, ids: Sequence[str], batch: int) -> list[LoggedMessage]:
         """Return the logged parts for each of the `batch` dialogs: the item's id, and the text if not
         empty."""
-        items = (
-            [{"item": ids[item]} for item in self.item_B.tolist()]
-            if self.item_B is not None
-            else [{}] * batch
-        )
-        texts = (
-            [{"text": text} if text else {} for text in self.texts]
-            if self.texts is not None
-            else [{}] * batch
-        )
-        return [{**item, **text} for item, text in zip(items, texts, strict=True)]
+        items = [None] * batch if self.item_B is None else [ids[item] for item in self.item_B.tolist()]
+        texts = [None] * batch if self.texts is None else self.texts
+        return [LoggedMessage(item=item, text=text or None) for item, text in zip(items, texts, strict=True)]
 
 
 class Turn(NamedTuple):

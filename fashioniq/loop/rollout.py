@@ -6,12 +6,13 @@ the same System turn by turn.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic
+from typing import Generic
 
 import torch
 from torch import Tensor
 
 from fashioniq.data.cards import ItemCards, Product
+from fashioniq.data.evaluations import LoggedTurn
 from fashioniq.data.words import Vocabulary, tokenize
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Asker, Message, Retriever, S, Talk, Turn, User
@@ -107,19 +108,19 @@ class Dialogs:
         """Queries after every turn, B×T×D."""
         return torch.stack(self.talk.queries, 1)
 
-    def texts(self, ids: Sequence[str], vocabulary: Vocabulary | None) -> list[list[dict[str, Any]]]:
-        """Return the turns of each dialog for the log: offer, reply, and `words`, the turn as one text."""
+    def logged(self, ids: Sequence[str], vocabulary: Vocabulary | None) -> list[list[LoggedTurn]]:
+        """Return the turns of each dialog for the log, without the products shown."""
         columns = []
-        for turn in self.talk.turns:
+        for turn, rank_B in zip(self.talk.turns, self.ranks.T.tolist(), strict=True):
             replies, words = turn.reply.texts, turn.rounds
             if replies is None and turn.reply.words_BL is not None and vocabulary:
                 replies = words = vocabulary.decode(turn.reply.words_BL)
-            offers = turn.offer.plain(ids, len(self.target_B))
-            answers = turn.reply._replace(texts=replies).plain(ids, len(self.target_B))
+            offers = turn.offer.logged(ids, len(self.target_B))
+            answers = turn.reply._replace(texts=replies).logged(ids, len(self.target_B))
             columns.append(
                 [
-                    {"words": text, "offer": offer, "reply": reply}
-                    for text, offer, reply in zip(words, offers, answers, strict=True)
+                    LoggedTurn(words=text, rank=rank, offer=offer, reply=reply)
+                    for text, rank, offer, reply in zip(words, rank_B, offers, answers, strict=True)
                 ]
             )
         return [list(turns) for turns in zip(*columns, strict=True)]

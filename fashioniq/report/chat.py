@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fashioniq.data.evaluations import LoggedDialog, RoundMetrics
 from fashioniq.metrics.chat import HITS, MEASURES
 from fashioniq.report.dialogs import MAX_DIALOGS, OUTCOMES, Group, choose, dialog_article, outcome
 from fashioniq.report.filters import Filters, article_filters
@@ -13,8 +14,7 @@ from fashioniq.report.products import ItemCards, Products
 from fashioniq.report.tables import rounded
 from fashioniq.report.templates import write_page
 
-# metrics.json and the lines of dialogs.jsonl of each file
-Evaluated = Sequence[tuple[dict[str, Any], list[dict[str, Any]]]]
+Evaluated = Sequence[tuple[RoundMetrics, list[LoggedDialog]]]  # of each file
 
 
 def write_chat_page(
@@ -29,13 +29,13 @@ def write_chat_page(
     letters = [_letter(number) for number in range(len(evaluated))]
     several = len(evaluated) > 1
     all_metrics = [metrics for metrics, _ in evaluated]
-    names = [f"{letter} {metrics['name']}" for letter, metrics in zip(letters, all_metrics, strict=True)]
+    names = [f"{letter} {metrics.name}" for letter, metrics in zip(letters, all_metrics, strict=True)]
     groups, filters = _round_groups(evaluated, names, products, min(dialogs_shown, MAX_DIALOGS), seed)
     plot, bars = _round_figures(evaluated, letters)
     write_page(
         path,
         "chat.html",
-        title="Chat-based image retrieval: " + ", ".join(metrics["name"] for metrics in all_metrics),
+        title="Chat-based image retrieval: " + ", ".join(metrics.name for metrics in all_metrics),
         files=[_file(name, metrics) for name, metrics in zip(names, all_metrics, strict=True)],
         several=several,
         hits=HITS,
@@ -54,19 +54,19 @@ def _letter(number: int) -> str:
     return chr(ord("A") + number) if number < 26 else str(number + 1)
 
 
-def _file(name: str, metrics: dict[str, Any]) -> dict[str, Any]:
+def _file(name: str, metrics: RoundMetrics) -> dict[str, Any]:
     """Values of one dialog file for the template."""
-    rows = [[str(row["round"]), *(rounded(key, row[key]) for key in MEASURES)] for row in metrics["rounds"]]
-    return {"name": name, "metrics": metrics, "cut": metrics.get("cut", [0]), "rows": rows}
+    rows = [[str(row["round"]), *(rounded(key, row[key]) for key in MEASURES)] for row in metrics.rounds]
+    return {"name": name, "metrics": metrics, "cut": metrics.cut or [0], "rows": rows}
 
 
-def _overview(named: Mapping[str, dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
+def _overview(named: Mapping[str, RoundMetrics]) -> tuple[list[str], list[list[str]]]:
     """Header and rows of the table of all files: Hits@10 after each round, and BRI."""
-    longest = max((metrics["rounds"] for metrics in named.values()), key=len)
+    longest = max((metrics.rounds for metrics in named.values()), key=len)
     rows = []
     for name, metrics in named.items():
-        hits = [rounded(HITS, row[HITS]) for row in metrics["rounds"]]
-        rows.append([name, *hits, *["–"] * (len(longest) - len(hits)), rounded("BRI", metrics["BRI"])])
+        hits = [rounded(HITS, row[HITS]) for row in metrics.rounds]
+        rows.append([name, *hits, *["–"] * (len(longest) - len(hits)), rounded("BRI", metrics.BRI)])
     return ["file", *(str(row["round"]) for row in longest), "BRI"], rows
 
 
@@ -74,22 +74,20 @@ def _round_figures(evaluated: Evaluated, letters: Sequence[str]) -> tuple[Plot, 
     """Plot and histogram: for several files Hits@10 and final positions, for one its measures and three
     rounds.
     """
-    gallery = evaluated[0][0]["gallery"]
+    gallery = evaluated[0][0].gallery
+    lines: dict[str, list[Any]]  # of measures that every round has
     if len(evaluated) > 1:
         lettered = dict(zip(letters, evaluated, strict=True))
-        lines = {
-            letter: [row[HITS] for row in metrics["rounds"]] for letter, (metrics, _) in lettered.items()
-        }
+        lines = {letter: [row[HITS] for row in metrics.rounds] for letter, (metrics, _) in lettered.items()}
         final_ranks = {
-            letter: [dialog["turns"][-1]["rank"] for dialog in dialogs]
-            for letter, (_, dialogs) in lettered.items()
+            letter: [dialog.ranks[-1] for dialog in dialogs] for letter, (_, dialogs) in lettered.items()
         }
         return rounds_plot(lines), rank_histograms(final_ranks, gallery)
     ((metrics, dialogs),) = evaluated
-    last = len(metrics["rounds"]) - 1
-    lines = {key: [row[key] for row in metrics["rounds"]] for key in (HITS, "R@10", "R@1")}
+    last = len(metrics.rounds) - 1
+    lines = {key: [row[key] for row in metrics.rounds] for key in (HITS, "R@10", "R@1")}
     by_round = {
-        f"round {number}": [dialog["turns"][number]["rank"] for dialog in dialogs]
+        f"round {number}": [dialog.ranks[number] for dialog in dialogs]
         for number in sorted({0, (last + 1) // 2, last})
     }
     return rounds_plot(lines), rank_histograms(by_round, gallery)
@@ -108,7 +106,7 @@ def _round_groups(
         ):
             for row in selected:
                 kinds.append({outcome(dialogs[row]), f"c{number}"})
-                article = dialog_article(before + row, dialogs[row], metrics["gallery"], products, kinds[-1])
+                article = dialog_article(before + row, dialogs[row], metrics.gallery, products, kinds[-1])
                 groups.setdefault(title, Group(title, hint, [])).articles.append(article)
         before += len(dialogs)
     files = {f"c{number}": name for number, name in enumerate(names)}

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
+from fashioniq.data.evaluations import LoggedDialog, TurnMetrics
 from fashioniq.report.dialogs import TOP, Group, ShownTurn, shown_turns
 from fashioniq.report.filters import Filters, article_filters
 from fashioniq.report.plots import rank_histograms, versus_plot
@@ -16,6 +19,9 @@ from fashioniq.report.templates import write_page
 _VERSUS_MEASURES = ("P", "R@10", "R@50", "MRR", "mean_rank")
 _WINNER = {"wa": "A", "wb": "B", "same": "equal"}
 _NEAR = {"both": "both", "onlya": "only A", "onlyb": "only B", "neither": "neither"}
+
+
+Pair = tuple[LoggedDialog, LoggedDialog]
 
 
 class PairArticle(NamedTuple):
@@ -31,8 +37,8 @@ class PairArticle(NamedTuple):
 def write_compare_page(
     path: Path,
     names: tuple[str, str],
-    metrics: tuple[dict, dict],
-    dialogs: tuple[list[dict], list[dict]],
+    metrics: tuple[TurnMetrics, TurnMetrics],
+    dialogs: tuple[list[LoggedDialog], list[LoggedDialog]],
     turn: int,
     finding: str,
     notes: Sequence[str],
@@ -69,40 +75,36 @@ def write_compare_page(
     )
 
 
-def _until(dialog: dict, turn: int) -> dict[str, Any]:
-    return {"target": dialog["target"], "turns": dialog["turns"][:turn]}
+def _until(dialog: LoggedDialog, turn: int) -> LoggedDialog:
+    return msgspec.structs.replace(dialog, turns=dialog.turns[:turn])
 
 
-def _end(dialog: dict) -> int:
-    return dialog["turns"][-1]["rank"]
-
-
-def _lead(pair: tuple[dict, dict]) -> float:
+def _lead(pair: Pair) -> float:
     """Lead of A over B: log ratio of the positions, so that 40th to 1st counts more than 4,000th to 3,000th."""
-    return math.log((_end(pair[1]) + 1) / (_end(pair[0]) + 1))
+    return math.log((pair[1].ranks[-1] + 1) / (pair[0].ranks[-1] + 1))
 
 
 def _versus_figures(
-    metrics: tuple[dict, dict], pairs: Sequence[tuple[dict, dict]], turn: int
+    metrics: tuple[TurnMetrics, TurnMetrics], pairs: Sequence[Pair], turn: int
 ) -> dict[str, Any]:
-    first, second = (run["turns"][:turn] for run in metrics)
+    first, second = (run.turns[:turn] for run in metrics)
     keys = [key for key in _VERSUS_MEASURES if all(key in row for row in [*first, *second])]
     rows = [
         [str(ours["turn"]), *(rounded(key, row[key]) for key in keys for row in (ours, theirs))]
         for ours, theirs in zip(first, second, strict=True)
     ]
-    ends = {run: [_end(pair[number]) for pair in pairs] for number, run in enumerate("AB")}
+    ends = {run: [pair[number].ranks[-1] for pair in pairs] for number, run in enumerate("AB")}
     return {
         "header": ["turn", *(f"{label(key)} {run}" for key in keys for run in "AB")],
         "rows": rows,
         "ranks_count": RANKS_COUNT,
         "plot": versus_plot(first, second),
-        "bars": rank_histograms(ends, metrics[0]["gallery"]),
+        "bars": rank_histograms(ends, metrics[0].gallery),
     }
 
 
 def _pair_groups(
-    pairs: Sequence[tuple[dict, dict]], products: Products, shown: int, seed: int
+    pairs: Sequence[Pair], products: Products, shown: int, seed: int
 ) -> tuple[list[Group], Filters]:
     """Articles of the selected pairs, and their filters."""
     chosen = _choose_pairs(pairs, shown, seed)
@@ -116,9 +118,7 @@ def _pair_groups(
     return groups, article_filters(facets, list(kinds.values()))
 
 
-def _choose_pairs(
-    pairs: Sequence[tuple[dict, dict]], shown: int, seed: int
-) -> list[tuple[str, str, list[int]]]:
+def _choose_pairs(pairs: Sequence[Pair], shown: int, seed: int) -> list[tuple[str, str, list[int]]]:
     """Title, hint and rows of the dialogs where A leads, where B leads, and of random ones; none twice."""
     few = min(shown, len(pairs)) // 3
     leads = [_lead(pair) for pair in pairs]
@@ -135,13 +135,13 @@ def _choose_pairs(
     ]
 
 
-def _kinds(pair: tuple[dict, dict]) -> set[str]:
-    ours, theirs = (_end(dialog) < TOP for dialog in pair)
+def _kinds(pair: Pair) -> set[str]:
+    ours, theirs = (dialog.ranks[-1] < TOP for dialog in pair)
     lead = _lead(pair)
     near = "both" if ours and theirs else "onlya" if ours else "onlyb" if theirs else "neither"
     return {near, "wa" if lead > 0 else "wb" if lead < 0 else "same"}
 
 
-def _pair_article(row: int, pair: tuple[dict, dict], products: Products, kinds: set[str]) -> PairArticle:
-    target = products.card(pair[0]["target"])
+def _pair_article(row: int, pair: Pair, products: Products, kinds: set[str]) -> PairArticle:
+    target = products.card(pair[0].target or "")
     return PairArticle(row, kinds, target, shown_turns(pair[0], products), shown_turns(pair[1], products))

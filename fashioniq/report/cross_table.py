@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from statistics import fmean, stdev
 from typing import Any
 
+from fashioniq.data.evaluations import TurnMetrics
 from fashioniq.report.tables import csv_table, label, latex_table, rounded, text_table
 
 PAPER_MEASURES = ("P", "R@10", "R@50")  # measures of the paper's table; the CSV file has all
@@ -11,11 +12,11 @@ NAMES = ("attributes", "user", "retriever")
 
 
 def cross_row(
-    attributes: str, user: str, retriever: str, evaluations: Sequence[dict[str, Any]]
+    attributes: str, user: str, retriever: str, evaluations: Sequence[TurnMetrics]
 ) -> dict[str, Any]:
     """Mean and standard deviation of every measure over seeds, per turn and averaged over turns.
 
-    `evaluations` holds one metrics.json per seed.
+    `evaluations` has one element per seed.
     """
     return {
         **dict(zip(NAMES, (attributes, user, retriever), strict=True)),
@@ -26,17 +27,17 @@ def cross_row(
 
 
 def _over_seeds(
-    evaluations: Sequence[dict[str, Any]], statistic: Callable[[list[float]], float]
+    evaluations: Sequence[TurnMetrics], statistic: Callable[[list[float]], float]
 ) -> dict[str, Any]:
-    measures = list(evaluations[0]["average"])
+    measures = list(evaluations[0].average or {})
 
-    def over_seeds(seeds: Sequence[dict[str, float]]) -> dict[str, float]:
+    def over_seeds(seeds: Sequence[Any]) -> dict[str, float]:
         return {name: statistic([one[name] for one in seeds]) for name in measures}
 
-    by_turn = zip(*(one["turns"] for one in evaluations), strict=True)
+    by_turn = zip(*(one.turns for one in evaluations), strict=True)
     return {
         "turns": [{"turn": turns[0]["turn"], **over_seeds(turns)} for turns in by_turn],
-        "average": over_seeds([one["average"] for one in evaluations]),
+        "average": over_seeds([one.average or {} for one in evaluations]),
     }
 
 

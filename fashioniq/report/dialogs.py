@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from fashioniq.data.evaluations import LoggedDialog
 from fashioniq.report.products import Card, Products
 
 TOP = 10
@@ -45,45 +46,42 @@ class Group(NamedTuple):
     articles: list[Any]
 
 
-def outcome(dialog: dict[str, Any]) -> str:
+def outcome(dialog: LoggedDialog) -> str:
     """Best result of a dialog at any turn: first (the target ranked first), ten (in the top ten) or never."""
-    best = min(turn["rank"] for turn in dialog["turns"])
+    best = min(dialog.ranks)
     return "first" if best == 0 else "ten" if best < TOP else "never"
 
 
-def shown_turns(dialog: dict[str, Any], products: Products) -> list[ShownTurn]:
-    """Turns of a dialog, which is a line of dialogs.jsonl."""
-    ranks = [turn["rank"] for turn in dialog["turns"]]
-    ups = [None, *(before - rank for before, rank in pairwise(ranks))]
+def shown_turns(dialog: LoggedDialog, products: Products) -> list[ShownTurn]:
+    """Turns of a dialog whose target is known."""
+    ups = [None, *(before - rank for before, rank in pairwise(dialog.ranks))]
     return [
-        ShownTurn(
-            products.card(turn["shown"]), turn["shown"] == dialog["target"], turn["words"], turn["rank"], up
-        )
-        for turn, up in zip(dialog["turns"], ups, strict=True)
+        ShownTurn(products.card(turn.shown or ""), turn.shown == dialog.target, turn.words or "", rank, up)
+        for turn, rank, up in zip(dialog.turns, dialog.ranks, ups, strict=True)
     ]
 
 
 def dialog_article(
-    number: int, dialog: dict[str, Any], gallery: int, products: Products, classes: set[str]
+    number: int, dialog: LoggedDialog, gallery: int, products: Products, classes: set[str]
 ) -> DialogArticle:
-    """Article of a dialog, which is a line of dialogs.jsonl; `number` is unique on its page, from 0."""
-    found = next((number for number, turn in enumerate(dialog["turns"][:-1]) if turn["rank"] == 0), None)
-    turns, target = shown_turns(dialog, products), products.card(dialog["target"])
-    top = [(products.card(name), name == dialog["target"]) for name in dialog.get("top", [])]
+    """Article of a dialog whose target is known; `number` is unique on its page, from 0."""
+    found = next((number for number, rank in enumerate(dialog.ranks[:-1]) if rank == 0), None)
+    turns, target = shown_turns(dialog, products), products.card(dialog.target or "")
+    top = [(products.card(name), name == dialog.target) for name in dialog.top]
     return DialogArticle(
         number=number, classes=classes, gallery=gallery, target=target, turns=turns, top=top, found=found
     )
 
 
 def choose(
-    dialogs: Sequence[dict], candidates: list[int], shown: int, seed: int
+    dialogs: Sequence[LoggedDialog], candidates: list[int], shown: int, seed: int
 ) -> list[tuple[str, str, list[int]]]:
     """Title, hint and rows of the best, the worst and random dialogs among `candidates`; none twice."""
     shown = max(0, min(shown, len(candidates)))
     few = shown // 4
     ordered = sorted(
         candidates,
-        key=lambda row: (dialogs[row]["turns"][-1]["rank"], -dialogs[row]["turns"][0]["rank"]),
+        key=lambda row: (dialogs[row].ranks[-1], -dialogs[row].ranks[0]),
     )
     best, worst = ordered[:few], ordered[len(ordered) - few :][::-1]
     rest = [row for row in candidates if row not in {*best, *worst}]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from fashioniq.data.evaluations import LoggedDialog, Metrics, TurnMetrics
 from fashioniq.report.dialogs import MAX_DIALOGS, OUTCOMES, Group, choose, dialog_article, outcome
 from fashioniq.report.filters import Filters, article_filters
 from fashioniq.report.plots import rank_histograms, turn_plot
@@ -13,9 +14,14 @@ from fashioniq.report.templates import write_page
 
 
 def write_dialog_page(
-    path: Path, metrics: dict, dialogs: list[dict], cards: ItemCards, dialogs_shown: int = 24, seed: int = 0
+    path: Path,
+    metrics: TurnMetrics,
+    dialogs: list[LoggedDialog],
+    cards: ItemCards,
+    dialogs_shown: int = 24,
+    seed: int = 0,
 ) -> None:
-    """Write the page of `metrics.json` and its dialogs.
+    """Write the page of an evaluation and its dialogs.
 
     A quarter of the dialogs shown are the best, a quarter the worst, the others drawn with `seed`; at
     most 120. Products without a readable picture are shown as a card with their title. Raises UserError
@@ -23,18 +29,16 @@ def write_dialog_page(
     """
     products = Products(cards)
     groups, filters = _dialog_groups(
-        dialogs, metrics["gallery"], products, min(dialogs_shown, MAX_DIALOGS), seed
+        dialogs, metrics.gallery, products, min(dialogs_shown, MAX_DIALOGS), seed
     )
-    turns = metrics.get("turns") or []
     write_page(
         path,
         "dialogs.html",
-        title=f"{metrics.get('protocol', 'Dialogs')}: {metrics.get('category', 'all categories')}, "
-        f"{metrics.get('split', 'all splits')}",
+        title=f"{metrics.protocol}: {metrics.category or 'all categories'}, {metrics.split or 'all splits'}",
         metrics=metrics,
         number=len(dialogs),
-        turns=turns,
-        **_turn_figures(metrics, turns, [dialog for dialog in dialogs if dialog["turns"]]),
+        turns=metrics.turns,
+        **_turn_figures(metrics, [dialog for dialog in dialogs if dialog.turns]),
         groups=groups,
         filters=filters,
         products=products,
@@ -42,15 +46,14 @@ def write_dialog_page(
     )
 
 
-def _turn_figures(metrics: dict, turns: Sequence[dict], dialogs: Sequence[dict]) -> dict[str, Any]:
+def _turn_figures(metrics: TurnMetrics, dialogs: Sequence[LoggedDialog]) -> dict[str, Any]:
     """Table, plot and histogram by turn; empty without turns."""
-    if not turns:
+    if not (turns := metrics.turns):
         return {}
     keys = [key for key, value in turns[0].items() if isinstance(value, int | float)]
-    mean = metrics.get("average") if len(turns) > 1 else None
-    ranks = [[turn["rank"] for turn in dialog["turns"]] for dialog in dialogs]
+    mean = metrics.average if len(turns) > 1 else None
     columns = {
-        f"turn {turn['turn']}": [row[number] for row in ranks if number < len(row)]
+        f"turn {turn['turn']}": [dialog.ranks[number] for dialog in dialogs if number < len(dialog.ranks)]
         for number, turn in enumerate(turns)
     }
     return {
@@ -59,20 +62,18 @@ def _turn_figures(metrics: dict, turns: Sequence[dict], dialogs: Sequence[dict])
         "mean": ["mean", *(rounded(key, mean.get(key)) for key in keys[1:])] if mean else None,
         "ranks_count": RANKS_COUNT,
         "plot": turn_plot(turns),
-        "bars": rank_histograms(columns, metrics["gallery"]) if dialogs else None,
+        "bars": rank_histograms(columns, metrics.gallery) if dialogs else None,
     }
 
 
 def _dialog_groups(
-    dialogs: Sequence[dict], gallery: int, products: Products, shown: int, seed: int
+    dialogs: Sequence[LoggedDialog], gallery: int, products: Products, shown: int, seed: int
 ) -> tuple[list[Group], Filters]:
     """Articles of the selected dialogs, and their filters."""
-    chosen = choose(dialogs, [row for row, dialog in enumerate(dialogs) if dialog["turns"]], shown, seed)
+    chosen = choose(dialogs, [row for row, dialog in enumerate(dialogs) if dialog.turns], shown, seed)
     selected = [row for *_, rows in chosen for row in rows]
-    names = sorted({dialogs[row].get("category", "") for row in selected})
-    kinds = {
-        row: {outcome(dialogs[row]), f"c{names.index(dialogs[row].get('category', ''))}"} for row in selected
-    }
+    names = sorted({dialogs[row].category or "" for row in selected})
+    kinds = {row: {outcome(dialogs[row]), f"c{names.index(dialogs[row].category or '')}"} for row in selected}
     groups = [
         Group(
             title,
@@ -86,10 +87,12 @@ def _dialog_groups(
     return groups, article_filters({"Target": OUTCOMES, "Category": categories}, list(kinds.values()))
 
 
-def run_facts(metrics: dict, number: int) -> list[tuple[str, str]]:
-    """Names and formatted values of the entries of `metrics.json` that are neither lists nor objects."""
+def run_facts(metrics: Metrics, number: int) -> list[tuple[str, str]]:
+    """Names and formatted values of the entries of metrics.json that are neither lists nor objects."""
     single = {
-        key: value for key, value in metrics.items() if value is None or isinstance(value, str | int | float)
+        key: value
+        for key, value in metrics.plain().items()
+        if value is None or isinstance(value, str | int | float)
     }
     return [
         (key.replace("_", " "), _fact(key, value))

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from tabulate import SEPARATING_LINE, tabulate
 
+from fashioniq.data.evaluations import Success
 from fashioniq.metrics.measures import measure
 
 WIDE = 200  # characters per line if the output is not a terminal
@@ -44,12 +45,10 @@ def rounded(name: str, value: float | None) -> str:
     return f"{value:,.{decimals}f}"
 
 
-def success_line(success: dict[str, Any]) -> str:
+def success_line(success: Success) -> str:
     """Line about the share of dialogs that ranked their target first, and after how many turns."""
-    soon = (
-        f", after {success['mean_turns']:.2f} turns on average" if success["mean_turns"] is not None else ""
-    )
-    return f"{success['percent']:.2f} % of the dialogs ranked their target first within {success['within']} turns{soon}"
+    soon = f", after {success.mean_turns:.2f} turns on average" if success.mean_turns is not None else ""
+    return f"{success.percent:.2f} % of the dialogs ranked their target first within {success.within} turns{soon}"
 
 
 def csv_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

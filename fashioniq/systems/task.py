@@ -9,6 +9,7 @@ from torch import Tensor
 from fashioniq.data.cards import ItemCards
 from fashioniq.loop.messages import Message, User
 from fashioniq.loop.rollout import System
+from fashioniq.provenance import Provenance
 
 Protocol = Literal["Fashion IQ dialogs", "ChatIR"]  # how results are measured, written and reported
 
@@ -39,7 +40,7 @@ class Task:
     batch: Callable[[Sequence[int]], Batch]
     facts: Mapping[str, Any] = field(default_factory=dict)
     data: Mapping[str, str] = field(default_factory=dict)
-    retriever: Mapping[str, Any] | None = None
+    retriever: Provenance | None = None
     files: Mapping[str, Any] = field(default_factory=dict)
     cards: ItemCards = field(default_factory=ItemCards)
     repeated: bool = False

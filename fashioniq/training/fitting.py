@@ -21,7 +21,7 @@ from fashioniq.config import TrainAttributes, Training
 from fashioniq.config.renamed import new_keys
 from fashioniq.files import UserError, cannot_write, write_text
 from fashioniq.loop.gallery import NotFiniteError
-from fashioniq.provenance import provenance, seconds
+from fashioniq.provenance import Provenance, provenance, seconds
 from fashioniq.runs import (
     DialogEncoderRun,
     PredictorRun,
@@ -271,7 +271,7 @@ class KeepBest(pl.Callback):
         self.best = state_dict["best"]
         self._earlier = state_dict.get("seconds", {})  # checkpoints of earlier versions lack them
 
-    def provenance(self) -> dict[str, Any]:
+    def provenance(self) -> Provenance:
         """The provenance of the run so far, with the seconds of interrupted processes."""
         return provenance(fingerprints(self.about), earlier=self._earlier)
 

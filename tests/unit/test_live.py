@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 import torch
 
@@ -164,7 +165,7 @@ def test_more_like_a_product_makes_it_the_offer_and_shows_what_is_near_to_it():
     after = live.say("longer")
     turn = after.talk.turns[-1]
     assert torch.equal(turn.image_BD, live.system.gallery.items.features_ND[7:8])
-    assert after.chosen(None)["turns"][1] == {
+    assert msgspec.to_builtins(after.chosen(None))["turns"][1] == {
         "offer": {"item": "p7"},
         "reply": {"text": "longer"},
         "rank": None,
@@ -212,7 +213,7 @@ def test_a_dialog_is_logged_with_what_was_offered_and_said():
     live = Live.begin(asking_system(1)).say("a\x1b[31m dress")
     question = live.question
     live = live.say("yes")
-    record = live.chosen("p5")
+    record = msgspec.to_builtins(live.chosen("p5"))
     assert record["target"] == "p5" and record["turns"] == [
         {"offer": {}, "reply": {"text": "a [31m dress"}, "rank": None},
         {"offer": {"text": question}, "reply": {"text": "yes"}, "rank": None},

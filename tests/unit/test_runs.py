@@ -12,6 +12,7 @@ from torch import nn
 from fashioniq import __version__
 from fashioniq.features.store import Identity
 from fashioniq.files import UserError, write_json
+from fashioniq.provenance import Provenance
 from fashioniq.runs import (
     KINDS,
     CaptionerRun,
@@ -123,7 +124,7 @@ def test_provenance_is_the_last_key_and_absent_in_runs_of_earlier_versions(tmp_p
     about = described(WRITTEN[kind])
     save_model(tmp_path, model(), about)
     assert not read_run(tmp_path, KINDS[kind]).provenance
-    about = msgspec.structs.replace(about, provenance={"commit": None}, metrics={"epoch": 1.0})
+    about = msgspec.structs.replace(about, provenance=Provenance(commit=None), metrics={"epoch": 1.0})
     save_model(tmp_path, model(), about)
     assert read_run(tmp_path, KINDS[kind]) == about
     assert list(json.loads((tmp_path / "model.json").read_text()))[-1] == "provenance"

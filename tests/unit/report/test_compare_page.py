@@ -1,10 +1,12 @@
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 import torch
 from PIL import Image
 
+from fashioniq.data.evaluations import LoggedDialog, TurnMetrics
 from fashioniq.metrics.ranking import turn_table
 from fashioniq.report.compare_page import write_compare_page
 from fashioniq.report.products import ItemCards
@@ -14,8 +16,8 @@ FIRST = [(40, 0), (40, 20), (9, 9), (99, 50), (3, 0)]
 SECOND = [(40, 90), (40, 10), (9, 9), (99, 5), (3, 1)]
 
 
-def _dialogs(ranks: list[tuple[int, ...]], words: str) -> list[dict]:
-    return [
+def _dialogs(ranks: list[tuple[int, ...]], words: str) -> list[LoggedDialog]:
+    dialogs = [
         {
             "target": f"B{number}",
             "turns": [
@@ -24,15 +26,18 @@ def _dialogs(ranks: list[tuple[int, ...]], words: str) -> list[dict]:
         }
         for number, row in enumerate(ranks)
     ]
+    return msgspec.convert(dialogs, list[LoggedDialog])
 
 
-def _metrics(ranks: list[tuple[int, ...]]) -> dict:
-    return {
-        "category": "dresses",
-        "split": "test",
-        "gallery": 100,
-        "turns": turn_table(torch.tensor(ranks), 100),
-    }
+def _metrics(ranks: list[tuple[int, ...]]) -> TurnMetrics:
+    return TurnMetrics(
+        protocol=TurnMetrics.PROTOCOL,
+        category="dresses",
+        split="test",
+        gallery=100,
+        dialogs=len(ranks),
+        turns=turn_table(torch.tensor(ranks), 100),
+    )
 
 
 def _write(

@@ -3,6 +3,7 @@ import csv
 import pytest
 import torch
 
+from fashioniq.data.evaluations import TurnMetrics
 from fashioniq.metrics.ranking import average, turn_table
 from fashioniq.report.cross_table import cross_csv, cross_latex, cross_row, cross_text
 
@@ -22,7 +23,7 @@ R@50     without     transformer  rnn        75.00 ± 35.36  100.00 ± 0.00  87.
 
 def metrics_of(*rank_BT):
     table = turn_table(torch.tensor(rank_BT), gallery=200)
-    return {"turns": table, "average": average(table)}
+    return TurnMetrics(protocol="", gallery=200, dialogs=2, turns=table, average=average(table))
 
 
 @pytest.fixture

@@ -2,9 +2,11 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import msgspec
 import pytest
 from PIL import Image
 
+from fashioniq.data.evaluations import LoggedDialog, TurnMetrics, metrics_of
 from fashioniq.files import UserError
 from fashioniq.report import products
 from fashioniq.report.page import write_dialog_page
@@ -17,7 +19,7 @@ TURNS = [
     for turn in (1, 2, 3)
 ]
 METRICS = {
-    "protocol": "Fashion IQ dialogs", "data": "a/folder", "category": "dresses", "split": "test", "gallery": 240, "coverage": 0.98,
+    "protocol": "Fashion IQ dialogs", "dialogs": 0, "data": "a/folder", "category": "dresses", "split": "test", "gallery": 240, "coverage": 0.98,
     "pictures": "drawn", "captions": "drawn sample's grammar", "decoding": "beam 5", "seed": 0, "user": "runs/user", "turns": TURNS,
     "a_new_fact": "told <too>",
 }  # fmt: skip
@@ -70,13 +72,18 @@ def images(tmp_path: Path) -> dict[str, Path]:
     return paths
 
 
+def _write_page(path: Path, metrics: dict, dialogs: list[dict], cards: ItemCards, **options: int) -> None:
+    typed = metrics_of(metrics, TurnMetrics)
+    write_dialog_page(path, typed, msgspec.convert(dialogs, list[LoggedDialog]), cards, **options)
+
+
 def _write(
     tmp_path: Path, images: dict[str, Path], dialogs: list[dict], metrics: dict | None = None, **options: int
 ) -> str:
     path = tmp_path / "report.html"
     titles = {name: f"dress {name}" for name in IDS} | {"B2": "<script>alert(1)</script> & more"}
     attributes = {name: ["navy", "striped"] for name in IDS} | {"B2": ["<too>"]}
-    write_dialog_page(path, metrics or METRICS, dialogs, ItemCards(images, titles, attributes), **options)
+    _write_page(path, metrics or METRICS, dialogs, ItemCards(images, titles, attributes), **options)
     return path.read_text(encoding="utf-8")
 
 
@@ -239,7 +246,7 @@ def test_a_page_of_many_rich_pictures_is_under_10_megabytes(tmp_path: Path) -> N
     dialogs = [{"target": ids[0], "turns": one} for one in turns]
     path = tmp_path / "report.html"
     looks = ItemCards(dict.fromkeys(ids, tmp_path / "noise.png"), {name: "title " * 60 for name in ids}, {})
-    write_dialog_page(path, METRICS, dialogs, looks, dialogs_shown=10_000)
+    _write_page(path, METRICS, dialogs, looks, dialogs_shown=10_000)
     assert 5_000_000 < path.stat().st_size < 10_000_000 and "pictures were left out" in path.read_text(
         encoding="utf-8"
     )

@@ -4,9 +4,11 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import msgspec
 import pytest
 import torch
 
+from fashioniq.data.evaluations import LoggedDialog, RoundMetrics, TurnMetrics
 from fashioniq.metrics.chat import round_table
 from fashioniq.metrics.ranking import average, success, turn_table
 from fashioniq.report.chat import write_chat_page
@@ -51,8 +53,8 @@ def _lines(page: Path) -> list[str]:
     return [line for line in (" ".join(line.split()) for line in text.splitlines()) if line]
 
 
-def _dialogs(ranks: list[tuple[int, ...]]) -> list[dict]:
-    return [
+def _dialogs(ranks: list[tuple[int, ...]]) -> list[LoggedDialog]:
+    dialogs = [
         {
             "target": IDS[number],
             "turns": [
@@ -63,13 +65,15 @@ def _dialogs(ranks: list[tuple[int, ...]]) -> list[dict]:
         }
         for number, row in enumerate(ranks)
     ]
+    return msgspec.convert(dialogs, list[LoggedDialog])
 
 
-def _metrics(ranks: list[tuple[int, ...]]) -> dict:
+def _metrics(ranks: list[tuple[int, ...]]) -> TurnMetrics:
     rank_BT = torch.tensor(ranks)
     table = turn_table(rank_BT, 1200)
     facts = {
         "protocol": "Fashion IQ dialogs",
+        "dialogs": 4,
         "category": "dresses",
         "split": "test",
         "gallery": 1200,
@@ -82,15 +86,18 @@ def _metrics(ranks: list[tuple[int, ...]]) -> dict:
         "exclude_shown": True,
         "index": None,
     }
-    return {**facts, **origin, "turns": table, "average": average(table), "success": success(rank_BT)}
+    measured = {"turns": table, "average": average(table), "success": success(rank_BT)}
+    return msgspec.convert({**facts, **origin, **measured}, TurnMetrics)
 
 
-def _evaluated(name: str, ranks: list[tuple[int, ...]], **facts: object) -> tuple[dict, list[dict]]:
+def _evaluated(
+    name: str, ranks: list[tuple[int, ...]], **facts: object
+) -> tuple[RoundMetrics, list[LoggedDialog]]:
     rounds = round_table(torch.tensor(ranks), 1200)
     questions = {"exact_repeats": 0.25, "unique_tokens": 9.5, "without_mark": 0}
-    metrics = {"name": name, "gallery": 1200, "coverage": 1.0, "dialogs": 4, "query": "rounds joined", "rounds": rounds,
+    metrics = {"protocol": "ChatIR", "name": name, "gallery": 1200, "coverage": 1.0, "dialogs": 4, "query": "rounds joined", "rounds": rounds,
                "questions": questions, "BRI": rounds[-1]["BRI"]}  # fmt: skip
-    return metrics | facts, _dialogs(ranks)
+    return msgspec.convert(metrics | facts, RoundMetrics), _dialogs(ranks)
 
 
 def _write_dialogs(path: Path) -> None:

@@ -1,0 +1,220 @@
+"""Files of an evaluation: metrics.json, and dialogs.jsonl with one dialog per line.
+
+The classes below define both for reading and writing: their fields are the keys, in this order, except that
+the provenance comes last. A key with the default UNSET may be absent, as in files of earlier versions.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from fashioniq.files import UserError, read_json, typed
+from fashioniq.provenance import Provenance
+
+Text = str | UnsetType
+Number = float | UnsetType
+Measures = Mapping[str, int | float]  # by name, with the number of the turn if they are of one
+SomeMeasures = Mapping[str, int | float | None]  # None where a measure is not defined
+
+
+class Metrics(msgspec.Struct, kw_only=True):
+    """Keys of every metrics.json."""
+
+    PROTOCOL: ClassVar[str]
+    protocol: str
+    provenance: Provenance | UnsetType = UNSET
+
+    def plain(self) -> dict[str, Any]:
+        """Content of metrics.json; the keys of `facts` take its place."""
+        content: dict[str, Any] = {}
+        for key, value in msgspec.to_builtins(self).items():
+            content |= value if key == "facts" else {key: value}
+        made = {"provenance": content.pop("provenance")} if "provenance" in content else {}
+        return content | made
+
+
+class Success(msgspec.Struct):
+    """Share of dialogs that ranked their target first within some turns; turns until then, None without any."""
+
+    within: int
+    percent: float
+    mean_turns: float | None
+
+
+class Questions(msgspec.Struct):
+    """Exact repeats and distinct words per dialog, and the number of rounds without a question mark."""
+
+    exact_repeats: float
+    unique_tokens: float
+    without_mark: int
+
+
+class TurnMetrics(Metrics, kw_only=True):
+    """metrics.json of dialogs that refer to products. `facts` are further keys, of systems of other packages."""
+
+    PROTOCOL: ClassVar[str] = "Fashion IQ dialogs"
+    gallery: int
+    dialogs: int
+    data: Text = UNSET
+    category: Text = UNSET
+    split: Text = UNSET
+    coverage: Number = UNSET
+    features: Text = UNSET
+    store: Text = UNSET
+    pictures: Text = UNSET
+    fingerprint: Text = UNSET
+    user: Text = UNSET
+    captions: Text = UNSET
+    decoding: Text = UNSET
+    errors: Number = UNSET
+    pairs: int | UnsetType = UNSET
+    coverage_of_pairs: Number = UNSET
+    attributes: bool | UnsetType = UNSET
+    exclude_shown: bool | UnsetType = UNSET
+    index: dict[str, Any] | UnsetType | None = UNSET
+    retriever: Text = UNSET
+    seed: int | UnsetType = UNSET
+    facts: dict[str, Any] = {}
+    turns: Sequence[Measures]
+    average: Measures | UnsetType = UNSET
+    success: Success | UnsetType = UNSET
+
+
+class RoundMetrics(Metrics, kw_only=True):
+    """metrics.json of dialogs of questions and answers. `facts` are further keys, as in TurnMetrics."""
+
+    PROTOCOL: ClassVar[str] = "ChatIR"
+    name: str
+    gallery: int
+    dialogs: int
+    search_space: Text = UNSET
+    coverage: Number = UNSET
+    encoder: Text = UNSET
+    model: Text = UNSET
+    weights: Text = UNSET
+    limit: int | UnsetType = UNSET
+    store: Text = UNSET
+    query: Text = UNSET
+    cut: list[int] | UnsetType = UNSET
+    questions: Questions | UnsetType | None = UNSET
+    facts: dict[str, Any] = {}
+    rounds: Sequence[SomeMeasures]
+    BRI: float | None = None
+
+
+class SingleTurnMetrics(Metrics, kw_only=True):
+    """metrics.json of single-turn retrieval: a row for each category, with its measures, and their mean."""
+
+    PROTOCOL: ClassVar[str] = "single-turn retrieval"
+    data: str
+    split: str
+    gallery: str
+    captions: str
+    candidate: str
+    rows: list[dict[str, Any]]
+    mean: SomeMeasures
+
+
+class MostFrequent(msgspec.Struct):
+    """Most frequent caption of the training split, and how often it occurs."""
+
+    caption: str
+    times: int
+
+
+class CaptionMetrics(Metrics, kw_only=True):
+    """metrics.json of a captioner, or of people only; a row of scores for each system and set of references."""
+
+    PROTOCOL: ClassVar[str] = "relative captions, scorers of the COCO caption tools"
+    data: str
+    category: str
+    split: str
+    pairs: int
+    coverage_of_pairs: float
+    captions: str
+    fingerprint: str
+    features: Text = UNSET
+    pictures: Text = UNSET
+    run: Text = UNSET
+    attributes: bool | UnsetType = UNSET
+    decoding: Text = UNSET
+    tokeniser: str
+    scale: str
+    most_frequent: MostFrequent
+    seed: int
+    rows: list[dict[str, Any]]
+
+
+KINDS: dict[str, type[Any]] = {
+    kind.PROTOCOL: kind for kind in (TurnMetrics, RoundMetrics, SingleTurnMetrics, CaptionMetrics)
+}
+M = TypeVar("M", bound=Metrics)
+
+
+def metrics_of(content: Mapping[str, Any], kind: type[M]) -> M:
+    """Metrics with this content. Raises msgspec.ValidationError for a missing key or a wrong type."""
+    return msgspec.convert(_grouped(content, kind), kind)
+
+
+def _grouped(content: Mapping[str, Any], kind: type[Metrics]) -> dict[str, Any]:
+    """The keys that a kind has, and the others under `facts`, which a kind without it ignores."""
+    known = set(kind.__struct_fields__)
+    further = {key: value for key, value in content.items() if key not in known}
+    return {**{key: value for key, value in content.items() if key in known}, "facts": further}
+
+
+def read_metrics(path: Path, what: str, kind: type[M], repair: str) -> M:
+    """Read a metrics.json of a kind; `Metrics` stands for all kinds. `what` and `repair` are for errors.
+
+    Raises UserError if it is missing, of another kind, lacks a key, or has a value of a wrong type.
+    """
+    content = read_json(path, what, dict)
+    found = KINDS.get(str(content.get("protocol")))
+    if found is None or not issubclass(found, kind):
+        expected = ", ".join(name for name, one in KINDS.items() if issubclass(one, kind))
+        raise UserError(f"expected {expected}, found {content.get('protocol')} in {path.parent}; {repair}")
+    return typed(_grouped(content, found), found, path, repair)
+
+
+class LoggedMessage(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Parts of a message that were used: a product's id, a text, and a picture."""
+
+    item: str | None = None
+    text: str | None = None
+    picture: str | None = None
+
+
+class LoggedTurn(msgspec.Struct, kw_only=True):
+    """Offer and reply of a turn, and the target's 0-based rank after it, None where unknown.
+
+    Evaluations also have `shown`, the product offered or the best one after the turn, and `words`, the turn
+    as one text.
+    """
+
+    shown: Text = UNSET
+    words: Text = UNSET
+    rank: int | None = None
+    offer: LoggedMessage | UnsetType = UNSET
+    reply: LoggedMessage | UnsetType = UNSET
+
+
+class LoggedDialog(msgspec.Struct, kw_only=True):
+    """Line of dialogs.jsonl: target, None where unknown, turns, and the best products after the last one."""
+
+    target: str | None
+    turns: list[LoggedTurn]
+    top: list[str] = []
+    category: Text = UNSET
+
+    @property
+    def ranks(self) -> list[int]:
+        """Rank of the target after each turn where it is known."""
+        return [turn.rank for turn in self.turns if turn.rank is not None]
+
+
+def read_dialogs(path: Path) -> list[LoggedDialog]:
+    """Read dialogs.jsonl. Raises OSError, or msgspec.MsgspecError for a damaged line."""
+    return [msgspec.json.decode(line, type=LoggedDialog) for line in path.read_bytes().splitlines()]

@@ -1,0 +1,60 @@
+"""metrics.json and dialogs.jsonl are written and read by the same classes."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from fashioniq.data.evaluations import (
+    LoggedDialog,
+    Metrics,
+    RoundMetrics,
+    TurnMetrics,
+    metrics_of,
+    read_metrics,
+)
+from fashioniq.files import UserError, json_line
+
+RUN = Path(__file__).resolve().parents[3] / "results/demo/recommended-0.own.json"
+
+
+def read(path, content, kind=Metrics):
+    path.write_text(json.dumps(content))
+    return read_metrics(path, "the metrics", kind, "evaluate again")
+
+
+def test_what_was_read_is_written_again():
+    metrics = read_metrics(RUN, "the metrics", Metrics, "")
+    assert isinstance(metrics, TurnMetrics) and metrics.plain() == json.loads(RUN.read_text())
+
+
+def test_keys_of_other_systems_are_kept_in_their_place():
+    content = {"protocol": "ChatIR", "name": "a", "gallery": 9, "dialogs": 2, "theirs": [1], "rounds": []}
+    content |= {"BRI": None, "provenance": {"version": "1"}}
+    metrics = metrics_of(content, RoundMetrics)
+    assert list(metrics.plain().items()) == list(content.items())
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"gallery": "many"}, r"metrics.json is malformed .*`int`, got `str` - at `\$.gallery`"),
+        ({"provenance": {"seconds": {"cpu": "long"}}}, r"at `\$.provenance.seconds"),
+        ({"protocol": "ChatIR"}, "expected Fashion IQ dialogs, found ChatIR in"),
+        ({"protocol": None}, "expected Fashion IQ dialogs, found None in"),
+    ],
+)
+def test_a_value_of_a_wrong_type_is_named_with_its_file(change, why, tmp_path):
+    with pytest.raises(UserError, match=why + ".*; evaluate again|" + why + ".*: evaluate again"):
+        read(tmp_path / "metrics.json", json.loads(RUN.read_text()) | change, TurnMetrics)
+
+
+def test_a_missing_key_is_named(tmp_path):
+    with pytest.raises(UserError, match="metrics.json lacks dialogs, turns: evaluate again"):
+        read(tmp_path / "metrics.json", {"protocol": "Fashion IQ dialogs", "gallery": 9})
+
+
+def test_dialogs_of_earlier_versions_lack_offers_and_replies():
+    line = '{"target": "a", "turns": [{"shown": "b", "words": "is red", "rank": 3}], "top": ["c"]}'
+    assert json_line(msgspec.json.decode(line, type=LoggedDialog)) == line
