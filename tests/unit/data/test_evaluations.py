@@ -51,7 +51,7 @@ def test_a_value_of_a_wrong_type_is_named_with_its_file(change, why, tmp_path):
 
 
 def test_a_missing_key_is_named(tmp_path):
-    with pytest.raises(UserError, match="metrics.json lacks dialogs, turns: evaluate again"):
+    with pytest.raises(UserError, match=r"metrics.json lacks dialogs, turns: evaluate again"):
         read(tmp_path / "metrics.json", {"protocol": "Fashion IQ dialogs", "gallery": 9})
 
 
