@@ -10,11 +10,11 @@ from typing import Any
 
 from fashioniq.categories import file_name
 from fashioniq.data.catalog import SPLITS
+from fashioniq.data.differences import can_tell_apart, describe_difference
 from fashioniq.data.words import tokenize
 from fashioniq.files import UserError, write_json
 from fashioniq.prepare.listings import Listing
 from fashioniq.prepare.pairing import reference_pairs
-from fashioniq.prepare.relative_captions import can_tell_apart, describe_difference
 
 _NEAREST = 10  # nearest titles that are searched for a reference with other labels
 _TRAIN, _TRAIN_AND_VAL = 0.6, 0.8

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fashioniq.categories import FILE_NAMES, canonical
-from fashioniq.data.catalog import SPLITS
+from fashioniq.data.catalog import SPLITS, Catalog
 from fashioniq.data.dialogues import Dialogue, write_dialogues
 from fashioniq.files import UserError, read_json, write_json
 from fashioniq.prepare.pairing import reference_pairs
@@ -126,9 +126,7 @@ def _write_category(root: Path, category: str, products: int, size: int, seed: i
     titles: dict[str, str] = {}
     dialogues: dict[str, Dialogue] = {}
     for number in range(products):
-        rng = random.Random(f"{seed} {category} {number}")
-        name = f"{file[0].upper()}{number:09d}"
-        garment = random_garment(category, rng)
+        name, garment, rng = _garment(category, number, seed)
         splits[_ROUND[number % len(_ROUND)]][name] = garment
         titles[name] = title_of(garment, rng)
         dialogues[name] = Dialogue(
@@ -147,6 +145,32 @@ def _write_category(root: Path, category: str, products: int, size: int, seed: i
         if split == "test":  # test targets are not published, as in the released files
             rows = [{"candidate": row["candidate"], "captions": row["captions"]} for row in rows]
         write_json(root / "captions" / f"cap.{file}.{split}.json", rows)
+
+
+def garments_of(catalog: Catalog) -> dict[str, Garment]:
+    """Garments of a category of a drawn sample by id, drawn again from its seed.
+
+    Raises UserError if the catalog is not a drawn sample, or if its labels are those of other garments.
+    """
+    about, root = catalog.about, catalog.root
+    if about.get("made_by") != MADE_BY or catalog.category not in FILE_NAMES:
+        raise UserError(
+            f"expected a drawn sample in {root}, found another catalog; draw one with `{MADE_BY}`"
+        )
+    named = (_garment(catalog.category, number, about["seed"]) for number in range(about["products"]))
+    garments = {name: garment for name, garment, _ in named}
+    if any(catalog.labels.get(name) != labels_of(garment) for name, garment in garments.items()):
+        raise UserError(
+            f"the labels in {root} are not those of the garments of seed {about['seed']}; draw the sample "
+            f"again with `{MADE_BY}`"
+        )
+    return garments
+
+
+def _garment(category: str, number: int, seed: int) -> tuple[str, Garment, random.Random]:
+    """Id and garment of a number, and the random numbers that continue with its title and picture."""
+    rng = random.Random(f"{seed} {category} {number}")
+    return f"{FILE_NAMES[category][0].upper()}{number:09d}", random_garment(category, rng), rng
 
 
 def _captioned_pairs(garments: dict[str, Garment], titles: dict[str, str], rng: random.Random) -> list[dict]:

@@ -4,7 +4,7 @@ import re
 import numpy as np
 
 from fashioniq.data.attributes import GROUP_OF, find_attributes
-from fashioniq.prepare.relative_captions import can_tell_apart, describe_difference
+from fashioniq.data.differences import can_tell_apart, describe_difference
 
 
 def labels(garment="", texture="", fabric="", shape="", part="", style=""):

@@ -43,12 +43,21 @@ class _Fact:
     denied: bool = False
 
 
-_SAME, _DIFFERENT = (
+_SAME, DIFFERENT = (
     ("looks the same", "very similar to this one"),
     ("looks different", "not quite like this one"),
 )
 # user feedback has up to 8 words; values of more than 3 words are not used
 _USUAL_WORDS, _MOST_WORDS, _SPEAKABLE = 8, 12, 3
+
+
+class Described:
+    """Label words of a product by family: the `speakable` ones, which are short enough for captions, and the
+    others.
+    """
+
+    def __init__(self, labels: list[list[str]]) -> None:
+        self.speakable, self.others = _spoken_of(labels, True), _spoken_of(labels, False)
 
 
 def describe_difference(candidate: list[list[str]], target: list[list[str]], seed: int) -> tuple[str, str]:
@@ -57,10 +66,14 @@ def describe_difference(candidate: list[list[str]], target: list[list[str]], see
     One caption is a sentence, the other a phrase, in random order. They usually have at most 8 words, never
     more than 12. The same seed gives the same captions.
     """
-    chance = random.Random(seed)
+    return captions_of(Described(candidate), Described(target), random.Random(seed))
+
+
+def captions_of(candidate: Described, target: Described, chance: random.Random) -> tuple[str, str]:
+    """Two captions as `describe_difference` returns, for products that are described many times."""
     facts = _facts(candidate, target, chance)
     if not facts:
-        return _SAME if _spoken_of(candidate, False) == _spoken_of(target, False) else _DIFFERENT
+        return _SAME if candidate.others == target.others else DIFFERENT
     first, second = facts[: chance.choice((1, 2, 2))], facts[1:3] or facts
     ways = [_sentence, _phrase]
     chance.shuffle(ways)
@@ -69,11 +82,11 @@ def describe_difference(candidate: list[list[str]], target: list[list[str]], see
 
 def can_tell_apart(candidate: list[list[str]], target: list[list[str]]) -> bool:
     """Whether a difference between two products can be described by their labels."""
-    return bool(_facts(candidate, target, random.Random(0)))
+    return bool(_facts(Described(candidate), Described(target), random.Random(0)))
 
 
-def _facts(candidate: list[list[str]], target: list[list[str]], chance: random.Random) -> list[_Fact]:
-    has, wanted = _spoken_of(candidate, True), _spoken_of(target, True)
+def _facts(candidate: Described, target: Described, chance: random.Random) -> list[_Fact]:
+    has, wanted = candidate.speakable, target.speakable
     gains, losses = [], []
     for family in dict.fromkeys([*wanted, *has]):
         ours, theirs = wanted.get(family, {}), has.get(family, {})

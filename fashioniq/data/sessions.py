@@ -1,0 +1,150 @@
+"""Recorded sessions of several turns in people's words: Multiturn FashionIQ (Yuan and Lam, SIGIR 2021).
+
+    dress.val.json          [{"target": [url, id], "reference": [[url, [caption, caption], id], …]}, …]
+    split.dress.val.json    [id, …], the gallery
+
+The captions of a turn describe the step from its item to the item of the next turn, and those of the last turn
+the step to the target. In the release, the sessions are in `data/` and the galleries in `image_splits/`; all
+files may also be in one folder.
+"""
+
+import json
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from fashioniq.categories import file_name
+from fashioniq.data.words import tokenize
+from fashioniq.files import UserError, read_json
+
+SESSION_SPLITS = ("train", "val")
+SessionSplit = Literal["train", "val"]
+_SESSION_FOLDERS, _GALLERY_FOLDERS = (".", "data"), (".", "image_splits", "../image_splits")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One turn: the item shown, and what the person said about it: usually two captions, sometimes one or
+    three.
+    """
+
+    item: str
+    captions: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """All captions, joined by "and"."""
+        return " and ".join(self.captions)
+
+
+@dataclass(frozen=True)
+class Session:
+    """A session of one turn or more, and its target; `split` is that of its file."""
+
+    steps: tuple[Step, ...]
+    target: str
+    split: str = "val"
+
+    @property
+    def first(self) -> str:
+        """The item shown first."""
+        return self.steps[0].item
+
+    @property
+    def items(self) -> tuple[str, ...]:
+        """The items in order, the target last."""
+        return (*(step.item for step in self.steps), self.target)
+
+    @property
+    def last_pair(self) -> tuple[str, str]:
+        """The last item shown, and the target."""
+        return self.steps[-1].item, self.target
+
+    def inside(self, products: Collection[str]) -> bool:
+        """Whether all items, and the target, are among `products`."""
+        return all(name in products for name in self.items)
+
+
+def read_sessions(folder: Path, category: str, split: str) -> list[Session]:
+    """Sessions of a category, `split` is train or val.
+
+    Captions without a word are dropped. Raises UserError for a missing or malformed file, and for a turn
+    without a caption.
+    """
+    path = _found(folder, _SESSION_FOLDERS, f"{file_name(category)}.{split}.json", category)
+    rows = read_json(path, "the sessions", list)
+    if not rows:
+        raise UserError(f"expected sessions, found none in {path}; copy the released file again")
+    return [_session(row, split, f"{path}, entry {number}") for number, row in enumerate(rows)]
+
+
+def read_gallery(folder: Path, categories: str | Sequence[str], split: str) -> list[str]:
+    """Ids of the products of a category's split, or of several, each once.
+
+    Some ids are in the lists of two categories. Raises UserError for a missing or malformed file.
+    """
+    ids: list[str] = []
+    for category in [categories] if isinstance(categories, str) else categories:
+        path = _found(folder, _GALLERY_FOLDERS, f"split.{file_name(category)}.{split}.json", category)
+        listed = read_json(path, "the gallery of the sessions", list)
+        if not listed or not all(isinstance(name, str) and name for name in listed):
+            raise UserError(f"expected a list of product ids in {path}; copy the released file again")
+        ids += listed
+    return list(dict.fromkeys(ids))
+
+
+def without_leakage(sessions: Iterable[Session], train: Iterable[Session]) -> list[Session]:
+    """The clean subset: sessions whose end is not part of a train session.
+
+    Left out are sessions whose last step, from the last item to the target, is a step of a train session, and
+    those that end with a whole train session.
+    """
+    leaks = leakage(train)
+    return [session for session in sessions if not leaks(session)]
+
+
+def leakage(train: Iterable[Session]) -> Callable[[Session], bool]:
+    """Function that returns whether a session ends with a step of a train session, or with a whole one."""
+    train = list(train)
+    steps = {pair for session in train for pair in zip(session.items, session.items[1:], strict=False)}
+    whole = {session.items for session in train}
+
+    def leaks(session: Session) -> bool:
+        tails = (session.items[start:] for start in range(len(session.steps)))
+        return session.last_pair in steps or any(tail in whole for tail in tails)
+
+    return leaks
+
+
+def _found(folder: Path, places: Sequence[str], name: str, category: str) -> Path:
+    if not folder.is_dir():
+        raise UserError(
+            f"there is no folder {folder}; give the folder of Multiturn FashionIQ with --sessions FOLDER"
+        )
+    if path := next((path for place in places if (path := folder / place / name).is_file()), None):
+        return path
+    raise UserError(
+        f"expected {name} in {folder}, found no such file; give the folder of Multiturn FashionIQ, which has "
+        f"train and val of dresses, shirts and tops, found --category {category}"
+    )
+
+
+def _session(row: Any, split: str, where: str) -> Session:
+    try:
+        (_, target), references = row["target"], row["reference"]
+        steps = tuple(_step(name, captions) for _, captions, name in references)
+    except (TypeError, ValueError, KeyError) as error:
+        raise UserError(
+            f'{where}: expected {{"target": [url, id], "reference": [[url, [caption, …], id], …]}}, found '
+            f"{json.dumps(row)[:80]}; copy the released file again"
+        ) from error
+    if not steps or not isinstance(target, str) or not all(isinstance(step.item, str) for step in steps):
+        raise UserError(f"{where}: expected a target and at least one turn, found {json.dumps(row)[:80]}")
+    if any(not step.captions for step in steps):
+        raise UserError(f"{where}: a turn has no caption with a word; remove the session")
+    return Session(steps, target, split)
+
+
+def _step(name: str, captions: Sequence[str]) -> Step:
+    return Step(name, tuple(text.strip() for text in captions if tokenize(text)))

@@ -1,0 +1,24 @@
+"""Speaker of the differences between attribute labels, for any catalog with labels."""
+
+import random
+from collections.abc import Sequence
+
+from fashioniq.data.differences import DIFFERENT, Described, captions_of
+
+
+class LabelSpeaker:
+    """Describes differences between the labels of products, in the order of the gallery.
+
+    Everything said is true by the labels. A target without labels only "looks different". The labels are
+    sorted into families once.
+    """
+
+    def __init__(self, labels: Sequence[list[list[str]]]) -> None:
+        self._products = [Described(lists) for lists in labels]
+
+    def describe(self, target: int, candidate: int, chance: random.Random) -> str:
+        """Return one of the two captions of `describe_difference`."""
+        wanted, shown = self._products[target], self._products[candidate]
+        if not wanted.speakable:  # else it would lack everything that the candidate has
+            return chance.choice(DIFFERENT)
+        return captions_of(shown, wanted, chance)[0]

@@ -1,0 +1,47 @@
+"""Recorded sessions run through the ordinary rollout: what is shown and said is what was recorded."""
+
+import pytest
+import torch
+
+from fashioniq.askers.recorded_items import RecordedItems
+from fashioniq.data.items import Items
+from fashioniq.files import UserError
+from fashioniq.loop.gallery import Gallery
+from fashioniq.loop.rollout import System, rollout
+from fashioniq.users.recorded import Recorded
+
+
+class Shown:
+    """A retriever whose query is the product shown."""
+
+    def start(self, batch):
+        return None
+
+    def step(self, state, turn):
+        return turn.image_BD, None
+
+
+@pytest.fixture
+def gallery():
+    vectors_ND = torch.eye(6)
+    return Gallery(Items.without_attributes(list("ABCDEF"), vectors_ND), vectors_ND)
+
+
+def test_a_session_shows_and_says_what_was_recorded(gallery):
+    item_BT, target_B = torch.tensor([[0, 1, 2], [3, 4, 5]]), torch.tensor([2, 0])
+    words_BTL = torch.arange(4, 16).view(2, 3, 2)
+    asker = RecordedItems(item_BT)
+    system = System(Shown(), asker, gallery)
+    dialogs = rollout(system, Recorded.of_words(words_BTL), target_B, asker.first, turns=3)
+    assert torch.equal(dialogs.shown_BT, item_BT) and torch.equal(dialogs.words_BTL, words_BTL)
+    # one other product is as near as all others, and ties are broken by the order of the gallery
+    assert dialogs.ranks.tolist() == [[2, 2, 0], [1, 1, 1]]
+
+
+def test_more_turns_than_recorded_are_an_error(gallery):
+    asker = RecordedItems(torch.tensor([[0, 1]]))
+    words_BTL = torch.full((1, 3, 2), 4)
+    with pytest.raises(UserError, match="only 2 turns"):
+        rollout(
+            System(Shown(), asker, gallery), Recorded.of_words(words_BTL), torch.tensor([2]), asker.first, 3
+        )
