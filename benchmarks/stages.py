@@ -36,7 +36,8 @@ from fashioniq.models.retriever import DialogRetriever
 from fashioniq.training.attributes import AttributeTraining
 from fashioniq.training.captioner import CaptionerTraining
 from fashioniq.training.losses import turn_loss
-from fashioniq.training.retriever import RetrieverTraining, SimulatedDialogs, random_others
+from fashioniq.training.retriever import RetrieverTraining, random_others
+from fashioniq.training.users import captioner_dialogs
 from fashioniq.users.captioner import CaptionerUser
 
 # shares of training captions of 1, 2, … ≥ 8 words
@@ -294,7 +295,8 @@ def retriever_step(setting: Setting, attention: str) -> Stage:
     both_ways.turn_causal = False
     known = TrainRetriever(category="dresses")
     both = {"train": items, "val": items}
-    source = SimulatedDialogs(captioner, vocabulary(sizes), both, turns=sizes.turns, beams=1, seed=0)
+    words = vocabulary(sizes)
+    source = captioner_dialogs(captioner, words, words, both, turns=sizes.turns, beams=1, seed=0)
     module = RetrieverTraining(
         retriever,
         source,

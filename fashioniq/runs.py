@@ -65,14 +65,15 @@ class CaptionerRun(_WithWords, kw_only=True):
 class RetrieverRun(_WithWords, kw_only=True):
     """model.json of a retriever.
 
-    `user` is the run of its captioner, None if it was trained with recorded captions.
+    `users` are the users of its training: runs of captioners, "differences" or "recorded". `user` is the
+    first captioner, None without one. Runs of version 0.1 have only `user` and `dialogs`.
     """
 
     KIND: ClassVar[str] = "retriever"
     user: str | None
     loss: str = ""
     negatives: str = ""
-    dialogs: str = ""
+    users: list[str] = []
     errors: float = 0.0
     exclude_shown: bool = False
     metrics: Figures | UnsetType = UNSET

@@ -10,7 +10,8 @@ from fashioniq.files import UserError
 from fashioniq.models.composer import PARTS
 from fashioniq.training.fitting import begin_run
 from fashioniq.training.retriever import RecordedDialogs, RecordedTurns
-from fashioniq.training.retriever_run import MAX_WORDS, Splits, new_retriever, retriever_facts, train
+from fashioniq.training.retriever_run import Splits, new_retriever, retriever_facts, train
+from fashioniq.training.users import MAX_WORDS
 
 
 def run(settings: TrainComposer) -> None:
@@ -33,7 +34,7 @@ def run(settings: TrainComposer) -> None:
         "user": None,
         "loss": settings.loss,
         "negatives": settings.negatives,
-        "dialogs": "recorded",
+        "users": ["recorded"],
         "errors": 0.0,
         "exclude_shown": False,
     }

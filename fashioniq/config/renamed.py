@@ -20,7 +20,7 @@ class Old:
     """
 
     names: dict[str, str] = field(default_factory=dict)
-    values: dict[str, dict[str, str]] = field(default_factory=dict)
+    values: dict[str, dict[str, str | list[str]]] = field(default_factory=dict)
     removed: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     unused: frozenset[str] = frozenset()
 
@@ -30,7 +30,12 @@ def _model(*names: str) -> dict[str, str]:
 
 
 _TRAINING_NAMES = {"accelerator": "device"}
-_TRAINING_VALUES = {"accelerator": {"gpu": "cuda"}}
+_TRAINING_VALUES: dict[str, dict[str, str | list[str]]] = {"accelerator": {"gpu": "cuda"}}
+_DIALOGS: dict[str, str | list[str]] = {
+    "simulated": ["captioner"],
+    "recorded": ["recorded"],
+    "both": ["captioner", "recorded"],
+}
 _TRAINING_REMOVED = {"strategy": ("auto", "ddp"), "seeds": (1,)}
 _RETRIEVER_NAMES = _TRAINING_NAMES | {"start": "init_from", "image_hidden": "model.image_mlp_width"}
 
@@ -50,8 +55,8 @@ OLD: dict[tuple[str, str], Old] = {  # command given, command run
     ("train-retriever", "train-retriever"): Old(
         _RETRIEVER_NAMES
         | _model("width", "heads", "hidden", "layers", "attention")
-        | {"model": "model.kind", "errors": "word_noise"},
-        _TRAINING_VALUES,
+        | {"model": "model.kind", "errors": "word_noise", "dialogs": "users"},
+        _TRAINING_VALUES | {"dialogs": _DIALOGS},
         _TRAINING_REMOVED | {"composition": ("A",)},
     ),
     ("train-retriever", "train-composer"): Old(
@@ -154,7 +159,8 @@ def new_flags(given: str, run: str, arguments: Sequence[str]) -> tuple[list[str]
         new = "temperature" if name == "margin" and temperature else old.names.get(name, name)
         if name and new != name:
             notes.append(f"{flag(name)} is now {flag(new)}")
-        words = [old.values.get(name, {}).get(word, word) for word in words]
+        known = old.values.get(name, {})
+        words = [one for word in words for one in _listed(known.get(word, word))]
         head = [] if not name else [flag(new)] if new != name else [equals.partition("=")[0]]
         flags += [f"{head[0]}={words[0]}", *words[1:]] if "=" in equals else [*head, *words]
     return flags, "note: " + "; ".join(dict.fromkeys(notes)) if notes else ""
@@ -183,6 +189,10 @@ def new_keys(given: str, run: str, values: Mapping[str, Any]) -> dict[str, Any]:
         else:
             made[new] = value
     return made
+
+
+def _listed(value: str | list[str]) -> list[str]:
+    return value if isinstance(value, list) else [value]
 
 
 def _check_removed(name: str, old: Old, value: Any) -> None:

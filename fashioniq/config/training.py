@@ -131,19 +131,17 @@ class RetrieverTrainingSettings(Training):
 
 @dataclass(kw_only=True)
 class TrainRetriever(RetrieverTrainingSettings):
-    """Train a dialog retriever in simulated dialogs with a frozen captioner, on recorded captions, or on
-    both.
-    """
+    """Train a dialog retriever in dialogs with several users: captioners, attribute labels, recorded captions."""
 
     model: RetrieverConfig = section(RetrieverConfig, "sizes of the retriever")
     captioner: Path | None = option(
         None, "run of train-captioner that simulates the user (default: runs/captioner-CATEGORY[-attrs])"
     )
-    dialogs: Literal["simulated", "recorded", "both"] = option(
-        "simulated",
-        "training dialogs: simulated by the captioner, recorded captions as dialogs of one turn (no "
-        "captioner "
-        "needed), or both",
+    users: list[str] = option(
+        [],
+        "users of the training dialogs, one per step in turn: captioner (the run of --captioner), other "
+        "runs of train-captioner, differences (of attribute labels), recorded (captions of pairs, as dialogs "
+        "of one turn) (default: captioner differences recorded, as far as the catalog has labels and captions)",
     )
     turns: int = option(5, "turns per dialog", least=1)
     beam: int = option(

@@ -1,10 +1,11 @@
-"""Training of retrievers in simulated dialogs with a frozen user, on recorded captions, or on both.
+"""Training of retrievers in dialogs with simulated users, and on recorded captions.
 
 Losses are summed over turns.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
+from statistics import fmean
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -17,12 +18,10 @@ from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Asker, Message, User
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.metrics.ranking import percentile, recall_at
-from fashioniq.models.decoding import BaseCaptioner
 from fashioniq.models.retriever import BaseRetriever
 from fashioniq.training.fitting import epoch_seed
 from fashioniq.training.losses import TurnLoss
 from fashioniq.training.processes import FusedTraining, rank_and_count, shared_out, whole_batch
-from fashioniq.users.captioner import CaptionerUser
 from fashioniq.users.noisy import NoisyUser, chances
 from fashioniq.users.recorded import Recorded
 
@@ -60,59 +59,60 @@ class DialogSource(Protocol):
         """Prepare an epoch of a split."""
         ...
 
-    def train(self, row_B: Tensor) -> Iterator[Start]:
-        """Yield the dialogs of a training step; their losses are summed.
-
-        The caller simulates each before it asks for the next, which fixes the order of random draws.
-        """
+    def train(self, row_B: Tensor, step: int) -> Start:
+        """Return the dialogs of a training step, counted from 0."""
         ...
 
-    def val(self, row_B: Tensor) -> Start: ...
+    def val(self, row_B: Tensor) -> dict[str, Start]:
+        """Return the dialogs of validation by the name of their user, the same in every epoch."""
+        ...
 
 
 class SimulatedDialogs:
-    """Dialogs with a frozen captioner as the user; every product of a split is the target once per epoch.
+    """Dialogs with one simulated user; every product of a split is the target once per epoch.
 
-    A share of `word_noise` of the captioner's words is corrupted. `seed` fixes the noise, and the first
-    items of validation.
+    `make_user(split, items, seed)` creates the user for the products of a split. A share of `word_noise` of its
+    words, at most `max_words` per turn, is corrupted. `seed` fixes the noise, what the user says, and the
+    first items of validation.
     """
 
     def __init__(
         self,
-        captioner: BaseCaptioner,
+        make_user: Callable[[str, Items, int], User],
         vocabulary: Vocabulary,
         items: dict[str, Items],
         *,
         turns: int,
-        beams: int,
         seed: int,
+        max_words: int,
         word_noise: float = 0.0,
+        name: str = "user",
     ) -> None:
-        self.captioner, self.vocabulary, self.items, self.turns = captioner, vocabulary, items, turns
-        self.beams, self.seed, self.word_noise = beams, seed, word_noise
+        self.make_user, self.vocabulary, self.items, self.turns = make_user, vocabulary, items, turns
+        self.seed, self.max_words, self.word_noise, self.name = seed, max_words, word_noise, name
         self.users: dict[str, User] = {}
 
     def count(self, split: str) -> int:
         return len(self.items[split])
 
     def enter(self, split: str, epoch: int, device: torch.device) -> None:
-        items, captioner, words = self.items[split].to(device), self.captioner.to(device), self.vocabulary
-        user: User = CaptionerUser(captioner, items, words, words, self.beams)
+        items = self.items[split].to(device)
+        # the same validation in every epoch
+        seed = self.seed if split == "val" else epoch_seed(self.seed, epoch)
+        user = self.make_user(split, items, seed)
         if self.word_noise:
-            # the same validation noise in every epoch
-            seed = self.seed if split == "val" else epoch_seed(self.seed, epoch)
-            chance = chances(seed, self.turns, len(items), captioner.max_words, device)
-            user = NoisyUser(user, self.word_noise, words, chance)
+            chance = chances(seed, self.turns, len(items), self.max_words, device)
+            user = NoisyUser(user, self.word_noise, self.vocabulary, chance)
         self.users[split] = user
 
-    def train(self, row_B: Tensor) -> Iterator[Start]:
-        yield Start(row_B, random_others(row_B, self.count("train")), self.users["train"], self.turns)
+    def train(self, row_B: Tensor, step: int) -> Start:
+        return Start(row_B, random_others(row_B, self.count("train")), self.users["train"], self.turns)
 
-    def val(self, row_B: Tensor) -> Start:
+    def val(self, row_B: Tensor) -> dict[str, Start]:
         count = self.count("val")
         # an item other than the target, the same in every epoch
         first_B = (row_B + 1 + self.seed % (count - 1)) % count
-        return Start(row_B, first_B, self.users["val"], self.turns)
+        return {self.name: Start(row_B, first_B, self.users["val"], self.turns)}
 
 
 class RecordedTurns:
@@ -132,10 +132,6 @@ class RecordedTurns:
     def __len__(self) -> int:
         return len(self.target_R)
 
-    def draw(self, count: int, device: torch.device) -> Start:
-        """Draw `count` dialogs uniformly, with replacement."""
-        return self.dialogs(shared_out(torch.randint(len(self), (count * rank_and_count()[1],))), device)
-
     def dialogs(self, row_B: Tensor, device: torch.device) -> Start:
         """Return the dialogs of some rows."""
         row_B = row_B.cpu()
@@ -144,36 +140,58 @@ class RecordedTurns:
 
 
 class RecordedDialogs:
-    """Recorded captions of both splits, each once per epoch, without a captioner."""
+    """Recorded captions of both splits as dialogs of one turn, each once per epoch."""
 
-    turns = 1
+    turns, name = 1, "recorded"
 
     def __init__(self, recorded: dict[str, RecordedTurns], items: dict[str, Items]) -> None:
         self.recorded, self.items = recorded, items
 
     def count(self, split: str) -> int:
-        return len(self.recorded[split])
+        return len(self.recorded[split]) if split in self.recorded else 0
 
     def enter(self, split: str, epoch: int, device: torch.device) -> None:
         self.device = device
 
-    def train(self, row_B: Tensor) -> Iterator[Start]:
-        yield self.recorded["train"].dialogs(row_B, self.device)
+    def train(self, row_B: Tensor, step: int) -> Start:
+        return self.recorded["train"].dialogs(row_B, self.device)
 
-    def val(self, row_B: Tensor) -> Start:
-        return self.recorded["val"].dialogs(row_B, self.device)
+    def val(self, row_B: Tensor) -> dict[str, Start]:
+        return {self.name: self.recorded["val"].dialogs(row_B, self.device)}
 
 
-class BothDialogs(SimulatedDialogs):
-    """Simulated dialogs plus an equal number of recorded captions in each training step."""
+class DialogsInTurn:
+    """Several sources in turn, one per training step; validation uses all of them.
 
-    def __init__(self, recorded: RecordedTurns, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.recorded = recorded
+    An epoch has as many dialogs as the first source alone; the other sources draw theirs uniformly, with
+    replacement.
+    """
 
-    def train(self, row_B: Tensor) -> Iterator[Start]:
-        yield from super().train(row_B)
-        yield self.recorded.draw(len(row_B), row_B.device)
+    def __init__(self, sources: Sequence[SimulatedDialogs | RecordedDialogs]) -> None:
+        self.sources, self.items = sources, sources[0].items
+        self.turns = max(source.turns for source in sources)
+
+    def count(self, split: str) -> int:
+        counts = [source.count(split) for source in self.sources]
+        return counts[0] if split == "train" else max(counts)
+
+    def enter(self, split: str, epoch: int, device: torch.device) -> None:
+        for source in self.sources:
+            source.enter(split, epoch, device)
+
+    def train(self, row_B: Tensor, step: int) -> Start:
+        source = self.sources[step % len(self.sources)]
+        if source is not self.sources[0]:
+            drawn = torch.randint(source.count("train"), (len(row_B) * rank_and_count()[1],))
+            row_B = shared_out(drawn).to(row_B.device)
+        return source.train(row_B, step)
+
+    def val(self, row_B: Tensor) -> dict[str, Start]:
+        starts: dict[str, Start] = {}
+        for source in self.sources:
+            own_B = row_B[row_B < source.count("val")]
+            starts |= source.val(own_B) if len(own_B) else {}
+        return starts
 
 
 class RetrieverTraining(FusedTraining):
@@ -198,7 +216,12 @@ class RetrieverTraining(FusedTraining):
         self.model, self.source, self.asker, self.loss = model, source, asker, loss
         self.negatives, self.learning_rate, self.schedule = negatives, learning_rate, schedule
         self.galleries: dict[str, Gallery] = {}
-        self._ranks: list[Tensor] = []
+        self._ranks: dict[str, list[Tensor]] = {}
+
+    @property
+    def _step(self) -> int:
+        """Number of training steps so far."""
+        return self.global_step if self._trainer else 0
 
     def _enter(self, split: str) -> None:
         items = self.source.items[split].to(self.device)
@@ -215,10 +238,7 @@ class RetrieverTraining(FusedTraining):
         vectors_ND = (
             self.model.embed_images(gallery.items.features_ND) if self.negatives == "gallery" else None
         )
-        first, *more = [
-            self._loss_of_dialogs(gallery, vectors_ND, start) for start in self.source.train(row_B)
-        ]
-        return sum(more, first)
+        return self._loss_of_dialogs(gallery, vectors_ND, self.source.train(row_B, self._step))
 
     def _loss_of_dialogs(self, gallery: Gallery, vectors_ND: Tensor | None, start: Start) -> Tensor:
         """Loss against `vectors_ND` of the gallery, or against the targets of the batch if it is None."""
@@ -234,25 +254,32 @@ class RetrieverTraining(FusedTraining):
 
     def on_validation_epoch_start(self) -> None:
         self._enter("val")
-        self._ranks = []
+        self._ranks = {}
 
     def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
         gallery = self.galleries["val"]
-        target_B, first_B, user, turns = self.source.val(batch[0])
-        dialogs = rollout(
-            System(self.model, self.asker, gallery), user, target_B, Message(item_B=first_B), turns
-        )
-        self._ranks.append(dialogs.ranks)
+        system = System(self.model, self.asker, gallery)
+        for name, (target_B, first_B, user, turns) in self.source.val(batch[0]).items():
+            dialogs = rollout(system, user, target_B, Message(item_B=first_B), turns)
+            self._ranks.setdefault(name, []).append(dialogs.ranks)
 
     def on_validation_epoch_end(self) -> None:
-        rank_BT = torch.cat(self._ranks)
+        """Log the mean over users of P and R@10, after the first turn and after the last one.
+
+        P breaks ties of R@10 in `val_score`, the mean over all users after their last turn.
+        """
+        count = len(self.source.items["val"])
+        ranks = {name: torch.cat(parts) for name, parts in self._ranks.items()}
         for turn in sorted({1, self.source.turns}):
-            self.log(f"val_P_{turn}", percentile(rank_BT[:, turn - 1], len(self.source.items["val"])))
-            self.log(f"val_R@10_{turn}", recall_at(rank_BT[:, turn - 1], 10))
-        last_B = rank_BT[:, -1]
-        # P breaks ties of R@10
+            seen = [rank_BT[:, turn - 1] for rank_BT in ranks.values() if rank_BT.shape[1] >= turn]
+            self.log(f"val_P_{turn}", fmean(percentile(rank_B, count) for rank_B in seen))
+            self.log(f"val_R@10_{turn}", fmean(recall_at(rank_B, 10) for rank_B in seen))
+        if len(ranks) > 1:
+            for name, rank_BT in ranks.items():
+                self.log(f"val_R@10_{name}", recall_at(rank_BT[:, -1], 10))
+        last = [rank_BT[:, -1] for rank_BT in ranks.values()]
         self.log(
-            "val_score", recall_at(last_B, 10) + percentile(last_B, len(self.source.items["val"])) / 1000
+            "val_score", fmean(recall_at(rank_B, 10) + percentile(rank_B, count) / 1000 for rank_B in last)
         )
 
     def configure_optimizers(self) -> Any:

@@ -1,7 +1,6 @@
 """Training run of a dialog retriever, and the parts that it shares with that of a composer."""
 
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,26 +24,13 @@ from fashioniq.features.selection import (
 from fashioniq.features.store import FeatureStore, open_store
 from fashioniq.files import UserError
 from fashioniq.loop.messages import Asker
-from fashioniq.models.decoding import BaseCaptioner
 from fashioniq.models.retriever import BaseRetriever
-from fashioniq.trained import RETRIEVERS, create, load_captioner, load_retriever
+from fashioniq.trained import RETRIEVERS, create, load_retriever
 from fashioniq.training.fitting import begin_run, fit, loaders
 from fashioniq.training.losses import turn_loss
-from fashioniq.training.retriever import (
-    BothDialogs,
-    DialogSource,
-    RecordedDialogs,
-    RecordedTurns,
-    RetrieverTraining,
-    SimulatedDialogs,
-)
+from fashioniq.training.retriever import DialogsInTurn, DialogSource, RetrieverTraining
+from fashioniq.training.users import training_users
 
-MAX_WORDS = 8  # length limit of recorded captions (paper); 5 to 8 % of the released ones are longer
-CAPTIONED = {
-    "simulated": (),
-    "recorded": ("train", "val"),
-    "both": ("train",),
-}  # splits whose recorded captions are used
 Settings = TrainRetriever | TrainComposer
 
 
@@ -64,80 +50,34 @@ class Splits:
 
 
 def train_retriever(settings: TrainRetriever) -> str:
-    """Train the retriever of a category on the dialogs that --dialogs selects; return a one-line summary.
+    """Train the retriever of a category with the users of --users; return a one-line summary.
 
     Raises UserError if a file is missing or does not match, or if options exclude each other.
     """
     folder = run_folder(settings.run, "retriever", settings.category, settings.attrs)
     catalog = Catalog(settings.data, settings.category)
     store = open_store(settings.data, settings.category, settings.features, settings.attrs)
-    pairs = {split: pairs_with_features(catalog, store, split) for split in CAPTIONED[settings.dialogs]}
-    captioner, vocabulary, user_run = _user(settings, store, pairs)
-    max_words = captioner.max_words if captioner else MAX_WORDS
     items = {split: split_items(catalog, store, split) for split in ("train", "val")}
-    recorded = {
-        split: RecordedTurns(some, items[split], vocabulary, max_words) for split, some in pairs.items()
-    }
-    check_enough_to_show(settings, *items.values())
-    source = _source(settings, captioner, vocabulary, items, recorded)
-    model, sizes = new_retriever(settings, store, vocabulary, max_words=max_words, max_turns=source.turns)
+    users = training_users(settings, catalog, store, items)
+    if any(source.turns > 1 for source in users.sources):
+        check_enough_to_show(settings, *items.values())
+    source = users.sources[0] if len(users.sources) == 1 else DialogsInTurn(users.sources)
+    model, sizes = new_retriever(
+        settings, store, users.vocabulary, max_words=users.max_words, max_turns=source.turns
+    )
     begin_run(folder, "train-retriever", settings)
     facts = retriever_facts(
-        settings, store, vocabulary, sizes, Splits(catalog, items, None if captioner else pairs)
+        settings, store, users.vocabulary, sizes, Splits(catalog, items, users.pairs_alone)
     ) | {
-        "user": user_run and str(user_run),
+        "user": users.captioner and str(users.captioner),
+        "users": users.names,
         "loss": settings.loss,
         "negatives": settings.negatives,
-        "dialogs": settings.dialogs,
         "errors": settings.word_noise,
         "exclude_shown": settings.exclude_shown,
     }
     best = train(settings, folder, model, source, facts, asker=BestItem(settings.exclude_shown))
-    user = f"user {user_run}" if captioner else f"{len(recorded['val'])} recorded captions"
-    return f"{best}, {user}"
-
-
-def _source(
-    settings: TrainRetriever,
-    captioner: BaseCaptioner | None,
-    vocabulary: Vocabulary,
-    items: dict[str, Items],
-    recorded: dict[str, RecordedTurns],
-) -> DialogSource:
-    """Training dialogs that --dialogs selects."""
-    if captioner is None:
-        return RecordedDialogs(recorded, items)
-    source_class = partial(BothDialogs, recorded["train"]) if settings.dialogs == "both" else SimulatedDialogs
-    return source_class(
-        captioner,
-        vocabulary,
-        items,
-        turns=settings.turns,
-        beams=settings.beam,
-        seed=settings.seed,
-        word_noise=settings.word_noise,
-    )
-
-
-def _user(
-    settings: TrainRetriever, store: FeatureStore, pairs: dict[str, list[Pair]]
-) -> tuple[BaseCaptioner | None, Vocabulary, Path | None]:
-    """The captioner, its vocabulary and its run; for recorded captions alone no captioner, and the words of
-    train."""
-    if settings.dialogs == "recorded":
-        if settings.word_noise:
-            raise UserError(
-                f"--word-noise {settings.word_noise} needs a simulated user; "
-                "it cannot be combined with --dialogs recorded"
-            )
-        if settings.exclude_shown:
-            raise UserError(
-                "--exclude-shown needs several turns; it cannot be combined with --dialogs recorded"
-            )
-        return None, Vocabulary.of(text for pair in pairs["train"] for text in pair.captions), None
-    run = run_folder(settings.captioner, "captioner", settings.category, settings.attrs)
-    captioner, vocabulary, _ = load_captioner(run, settings.category, store)
-    return captioner, vocabulary, run
+    return f"{best}; users: {', '.join(users.names)}"
 
 
 def new_retriever(

@@ -18,7 +18,8 @@ from fashioniq.training.captioner import CaptionerTraining, caption_examples, pu
 from fashioniq.training.fitting import fit, loaders
 from fashioniq.training.losses import turn_loss
 from fashioniq.training.processes import FusedTraining
-from fashioniq.training.retriever import BothDialogs, RecordedTurns, RetrieverTraining
+from fashioniq.training.retriever import DialogsInTurn, RecordedDialogs, RecordedTurns, RetrieverTraining
+from fashioniq.training.users import captioner_dialogs
 
 N = 24
 WORDS = [f"word{n}" for n in range(26)]
@@ -63,7 +64,8 @@ def train(run, kind, loss="triplet", word_noise=0.0, batch=8, devices=1, strateg
         model = DialogRetriever(RetrieverConfig(**SIZES, attention="both-ways"), **OF_DATA)
         recorded, both = RecordedTurns(PAIRS, items, VOCABULARY, 8), {"train": items, "val": items}
         own = {"turns": 2, "beams": 1, "seed": 0, "word_noise": word_noise}
-        source = BothDialogs(recorded, captioner, VOCABULARY, both, **own)
+        simulated = captioner_dialogs(captioner, VOCABULARY, VOCABULARY, both, **own)
+        source = DialogsInTurn([simulated, RecordedDialogs({"train": recorded, "val": recorded}, both)])
         learning = {
             "loss": turn_loss(loss),
             "negatives": "batch",

@@ -8,18 +8,19 @@ from fashioniq.data.words import Vocabulary
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message
 from fashioniq.loop.rollout import System, rollout
+from fashioniq.metrics.ranking import recall_at
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.configs import CaptionerConfig, RetrieverConfig
 from fashioniq.models.retriever import DialogRetriever
 from fashioniq.training.losses import TURN_LOSSES, triplet, turn_loss
 from fashioniq.training.retriever import (
-    BothDialogs,
+    DialogsInTurn,
     RecordedDialogs,
     RecordedTurns,
     RetrieverTraining,
-    SimulatedDialogs,
     random_others,
 )
+from fashioniq.training.users import captioner_dialogs
 from fashioniq.users.recorded import Recorded
 
 VOCABULARY = Vocabulary([f"word{n}" for n in range(26)])
@@ -43,7 +44,9 @@ def training(turns=2, beams=1, source=None, asker=BestItem(), **options):  # noq
     torch.manual_seed(0)
     model = retriever()
     captioner = Captioner(CaptionerConfig(**SIZES), vocabulary=len(VOCABULARY), features=12, attributes=10)
-    source = source or SimulatedDialogs(captioner, VOCABULARY, ITEMS, turns=turns, beams=beams, seed=0)
+    source = source or captioner_dialogs(
+        captioner, VOCABULARY, VOCABULARY, ITEMS, turns=turns, beams=beams, seed=0
+    )
     settings = {
         "loss": triplet,
         "negatives": "batch",
@@ -133,34 +136,51 @@ PAIRS = [
 SAID = {(5, 7, "word1 word2"), (5, 7, "word3"), (5, 8, "word6"), (2, 9, "word4")}
 
 
-def test_recorded_turns_are_the_captions_with_their_targets_and_candidates_each_as_often():
+def recorded_dialogs_of_both_splits():
+    recorded = {split: RecordedTurns(PAIRS, items, VOCABULARY, 8) for split, items in ITEMS.items()}
+    return RecordedDialogs(recorded, ITEMS)
+
+
+def said_by(start):
+    target_B, first_B, user, _ = start
+    words = VOCABULARY.decode(user.reply(target_B, Message(item_B=first_B), 0).words_BL)
+    return list(zip(target_B.tolist(), first_B.tolist(), words, strict=True))
+
+
+def test_sources_take_turns_and_recorded_captions_are_drawn_uniformly():
+    simulated_dialogs = training()[0].source
+    source = DialogsInTurn([simulated_dialogs, recorded_dialogs_of_both_splits()])
+    source.enter("train", 0, torch.device("cpu"))
     torch.manual_seed(0)
-    target_B, first_B, people, turns = RecordedTurns(PAIRS, some_items(30), VOCABULARY, 8).draw(
-        4000, torch.device("cpu")
-    )
-    words = VOCABULARY.decode(people.reply(target_B, Message(item_B=first_B), 0).words_BL)
-    drawn = list(zip(target_B.tolist(), first_B.tolist(), words, strict=True))
-    assert set(drawn) == SAID and turns == 1
+    row_B = torch.arange(30).repeat(133)
+    assert source.turns == 2 and source.count("train") == 30 and source.count("val") == 20
+    assert source.train(row_B, 0).turns == source.train(row_B, 2).turns == 2
+    recorded = source.train(row_B, 1)
+    drawn = said_by(recorded)
+    assert recorded.turns == 1 and set(drawn) == SAID
     assert all(900 < drawn.count(said) < 1100 for said in SAID)
 
 
-def test_a_step_hears_recorded_turns_beside_the_simulated_dialogs(monkeypatch):
-    simulated = training()[0].source
-    recorded = RecordedTurns(PAIRS, ITEMS["train"], VOCABULARY, 8)
-    source = BothDialogs(recorded, simulated.captioner, VOCABULARY, ITEMS, turns=2, beams=1, seed=0)
-    module, _ = training(source=source)
-    heard, step = [], module.model.step
-    monkeypatch.setattr(
-        module.model, "step", lambda state, turn: heard.append(turn.words_BL) or step(state, turn)
-    )
-    module.on_train_epoch_start()
-    module.training_step([torch.tensor([2, 6])], 0)
-    assert len(heard) == 2 + 1 and set(VOCABULARY.decode(heard[2])) <= {words for *_, words in SAID}
+def test_validation_uses_all_users_and_scores_their_mean(monkeypatch):
+    source = DialogsInTurn([training()[0].source, recorded_dialogs_of_both_splits()])
+    module, figures = training(source=source)[0], {}
+    monkeypatch.setattr(module, "log", figures.__setitem__)
+    module.on_validation_epoch_start()
+    for row_B in torch.arange(20).split(12):
+        module.validation_step([row_B], 0)
+    module.on_validation_epoch_end()
+    ranks = {name: torch.cat(parts) for name, parts in module._ranks.items()}
+    assert {name: tuple(rank_BT.shape) for name, rank_BT in ranks.items()} == {
+        "captioner": (20, 2),
+        "recorded": (4, 1),
+    }
+    own, recorded = figures["val_R@10_captioner"], figures["val_R@10_recorded"]
+    assert figures["val_R@10_1"] == (recall_at(ranks["captioner"][:, 0], 10) + recorded) / 2
+    assert figures["val_R@10_2"] == own and int(figures["val_score"]) == int((own + recorded) / 2)
 
 
 def test_without_a_captioner_the_recorded_captions_alone_are_heard_each_once_and_validated(monkeypatch):
-    recorded = {split: RecordedTurns(PAIRS, items, VOCABULARY, 8) for split, items in ITEMS.items()}
-    module, _ = training(source=RecordedDialogs(recorded, ITEMS))
+    module, _ = training(source=recorded_dialogs_of_both_splits())
     heard, figures, step = [], {}, module.model.step
     monkeypatch.setattr(module.model, "step", lambda state, turn: heard.append(turn) or step(state, turn))
     monkeypatch.setattr(module, "log", figures.__setitem__)

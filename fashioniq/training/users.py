@@ -1,0 +1,168 @@
+"""Users that a retriever is trained with: captioners, attribute labels and recorded captions.
+
+A retriever that hears a single simulator learns the private language of that simulator. Several users, one
+per training step, keep it to words that mean the same to all of them.
+"""
+
+import random
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fashioniq.config import TrainRetriever
+from fashioniq.data.catalog import Catalog, Pair
+from fashioniq.data.items import Items
+from fashioniq.data.words import SPECIAL, Vocabulary
+from fashioniq.features.selection import pairs_with_features, run_folder
+from fashioniq.features.store import FeatureStore
+from fashioniq.files import UserError
+from fashioniq.models.decoding import BaseCaptioner
+from fashioniq.trained import load_captioner
+from fashioniq.training.retriever import RecordedDialogs, RecordedTurns, SimulatedDialogs
+from fashioniq.users.captioner import CaptionerUser
+from fashioniq.users.describing import DescribingUser
+from fashioniq.users.differences import LabelSpeaker
+
+MAX_WORDS = 8  # length limit of recorded captions (paper); 5 to 8 % of the released ones are longer
+DESCRIBED = 4  # random pairs per product whose descriptions enter the vocabulary
+
+
+@dataclass(frozen=True)
+class TrainingUsers:
+    """Sources of the training dialogs, in their order, with their common vocabulary.
+
+    `names` are those of --users, with the folders of captioners. `captioner` is the first of these, and
+    `pairs_alone` are the recorded captions if there is no other user.
+    """
+
+    sources: list[SimulatedDialogs | RecordedDialogs]
+    names: list[str]
+    vocabulary: Vocabulary
+    max_words: int
+    captioner: Path | None
+    pairs_alone: dict[str, list[Pair]] | None
+
+
+def training_users(
+    settings: TrainRetriever, catalog: Catalog, store: FeatureStore, items: dict[str, Items]
+) -> TrainingUsers:
+    """Users of --users, or those that the catalog allows: captioner, differences and recorded.
+
+    Raises UserError if a captioner is missing or does not match, if the catalog lacks what a user needs,
+    or if an option needs a simulated user.
+    """
+    names = _names(settings, catalog)
+    _check(settings, names)
+    captioners: dict[str, tuple[BaseCaptioner, Vocabulary]] = {
+        name: load_captioner(Path(name), settings.category, store)[:2]
+        for name in names
+        if name not in ("differences", "recorded")
+    }
+    speakers = {
+        split: LabelSpeaker([catalog.labels.get(name, []) for name in some.ids])
+        for split, some in items.items()
+        if "differences" in names
+    }
+    splits = ("train", "val") if "recorded" in names else ()
+    pairs = {split: pairs_with_features(catalog, store, split) for split in splits}
+    texts = [text for pair in pairs.get("train", []) for text in pair.captions]
+    described = _descriptions(speakers["train"], len(items["train"])) if speakers else []
+    vocabulary = _vocabulary([words for _, words in captioners.values()], [*texts, *described])
+    max_words = max([captioner.max_words for captioner, _ in captioners.values()] or [MAX_WORDS])
+
+    recorded = {
+        split: RecordedTurns(some, items[split], vocabulary, max_words) for split, some in pairs.items()
+    }
+    common: Any = {"turns": settings.turns, "seed": settings.seed, "word_noise": settings.word_noise}
+
+    def source(name: str) -> SimulatedDialogs | RecordedDialogs:
+        if name == "recorded":
+            return RecordedDialogs(recorded, items)
+        if name == "differences":
+            return SimulatedDialogs(
+                lambda split, some, seed: DescribingUser(speakers[split], vocabulary, max_words, seed),
+                vocabulary,
+                items,
+                max_words=max_words,
+                name=name,
+                **common,
+            )
+        captioner, own = captioners[name]
+        return captioner_dialogs(
+            captioner, own, vocabulary, items, beams=settings.beam, name=Path(name).name, **common
+        )
+
+    return TrainingUsers(
+        sources=[source(name) for name in names],
+        names=names,
+        vocabulary=vocabulary,
+        max_words=max_words,
+        captioner=Path(next(iter(captioners))) if captioners else None,
+        pairs_alone=pairs if names == ["recorded"] else None,
+    )
+
+
+def captioner_dialogs(
+    captioner: BaseCaptioner,
+    own: Vocabulary,
+    vocabulary: Vocabulary,
+    items: dict[str, Items],
+    *,
+    beams: int = 1,
+    name: str = "captioner",
+    **options: Any,
+) -> SimulatedDialogs:
+    """Dialogs with a frozen captioner, whose words are translated from its `own` vocabulary to `vocabulary`.
+
+    `options` are those of SimulatedDialogs.
+    """
+    return SimulatedDialogs(
+        lambda split, some, seed: CaptionerUser(
+            captioner.to(some.features_ND.device), some, own, vocabulary, beams
+        ),
+        vocabulary,
+        items,
+        max_words=captioner.max_words,
+        name=name,
+        **options,
+    )
+
+
+def _names(settings: TrainRetriever, catalog: Catalog) -> list[str]:
+    """Names of the users, with the folder of the captioner; one that speaks in many steps occurs once."""
+    captioner = str(run_folder(settings.captioner, "captioner", settings.category, settings.attrs))
+    names = settings.users or [
+        "captioner",
+        *(["differences"] if any(catalog.labels.get(name) for name in catalog.ids("train")) else []),
+        *(["recorded"] if any(pair.target for pair in catalog.pairs("train")) else []),
+    ]
+    return list(dict.fromkeys(captioner if name == "captioner" else name for name in names))
+
+
+def _check(settings: TrainRetriever, names: list[str]) -> None:
+    """Raise UserError for an option that recorded captions alone cannot have."""
+    if names == ["recorded"] and settings.word_noise:
+        raise UserError(
+            f"--word-noise {settings.word_noise} needs a simulated user; "
+            "it cannot be combined with --users recorded alone"
+        )
+    if names == ["recorded"] and settings.exclude_shown:
+        raise UserError(
+            "--exclude-shown needs several turns; it cannot be combined with --users recorded alone"
+        )
+
+
+def _descriptions(speaker: LabelSpeaker, count: int) -> list[str]:
+    """Descriptions of random pairs of products, the same in every training."""
+    chance = random.Random(0)
+    return [
+        speaker.describe(target, chance.randrange(count), chance)
+        for target in range(count)
+        for _ in range(DESCRIBED)
+    ]
+
+
+def _vocabulary(captioners: list[Vocabulary], texts: list[str]) -> Vocabulary:
+    """Words of the captioners, then those of texts that occur at least twice."""
+    words = [word for vocabulary in captioners for word in vocabulary.words[len(SPECIAL) :]]
+    return Vocabulary(list(dict.fromkeys([*words, *Vocabulary.of(texts).words[len(SPECIAL) :]])))
