@@ -1,9 +1,8 @@
-"""`fashioniq train-attributes`."""
+"""Training run of a stage of the attribute predictor."""
 
-import csv
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytorch_lightning as pl
@@ -15,23 +14,31 @@ from fashioniq.data.catalog import Catalog, categories_in
 from fashioniq.data.deepfashion import read_deepfashion
 from fashioniq.data.images import UnreadableImage
 from fashioniq.data.labelled import YES, Labelled, LabelledSplits, labelled_products
-from fashioniq.data.photos import load_photo
 from fashioniq.features.selection import load_encoder, run_folder
 from fashioniq.files import UserError, write_json
-from fashioniq.metrics.attributes import TOP, summary
+from fashioniq.metrics.attributes import summary
 from fashioniq.models.attributes import AttributePredictor
 from fashioniq.models.encoder import create_encoder, encoder_mean_std, encoder_size
-from fashioniq.report.attributes import Cell, ten_of, write_contact_sheet, write_curves
-from fashioniq.report.tables import print_table
 from fashioniq.runs import PredictorRun, load_weights, read_run
 from fashioniq.training.attributes import AttributeTraining, LabelledImages, chance_logits, score
 from fashioniq.training.fitting import accelerator_of, begin_run, fit, loaders
 
-ON_SHEET = 24  # pictures on the contact sheet
+
+class TrainedStage(NamedTuple):
+    """Folder of the run, keys of model.json, content of attributes.json, and the scores of the val pictures."""
+
+    folder: Path
+    facts: dict[str, Any]
+    figures: dict[str, Any]
+    scores_NA: np.ndarray
+    val: LabelledImages
 
 
-def run(settings: TrainAttributes) -> None:
-    """Train a stage of the attribute predictor, and write it with its measures, curves and a contact sheet."""
+def train_attributes(settings: TrainAttributes) -> TrainedStage:
+    """Train a stage of the attribute predictor, and write it with its measures on val.
+
+    Raises UserError if pictures or labels are missing, or if options exclude each other.
+    """
     _check(settings)
     first = read_run(settings.init_from, PredictorRun) if settings.init_from else None
     if first:  # so that config.yaml tells what was used
@@ -63,12 +70,31 @@ def run(settings: TrainAttributes) -> None:
             "val": len(val) / data.val.asked,
         },  # share with labels and a readable picture
     }
+    epoch, scores_NA = _fit(settings, folder, model, train, val, facts, head_only=bool(first))
+    figures = {"epoch": epoch} | summary(
+        data.words, data.types, (train.labels_NA == YES).sum(0), scores_NA, val.labels_NA
+    )
+    write_json(folder / "attributes.json", figures)
+    return TrainedStage(folder, facts, figures, scores_NA, val)
+
+
+def _fit(
+    settings: TrainAttributes,
+    folder: Path,
+    model: AttributePredictor,
+    train: LabelledImages,
+    val: LabelledImages,
+    facts: dict[str, Any],
+    *,
+    head_only: bool,
+) -> tuple[int, np.ndarray]:
+    """Train the model; return its best epoch, and its scores of the val pictures, N×A."""
     pl.seed_everything(settings.seed, verbose=False)
     module = AttributeTraining(
         model,
-        types=data.types,
+        types=facts["attribute_types"],
         mean_std=encoder_mean_std(model.encoder),
-        head_only=bool(first),
+        head_only=head_only,
         learning_rate=settings.learning_rate,
     )
     in_memory = train.squares_N3SS is not None and val.squares_N3SS is not None
@@ -83,14 +109,8 @@ def run(settings: TrainAttributes) -> None:
         raise UserError(
             f"a picture became unreadable during training, {reason}; restore it and continue with --resume"
         ) from error
-    scores_NA = score(
-        module, batches[1], torch.device("cuda" if accelerator_of(settings.device) == "gpu" else "cpu")
-    )
-    figures = {"epoch": int(best["epoch"])} | summary(
-        data.words, data.types, (train.labels_NA == YES).sum(0), scores_NA, val.labels_NA
-    )
-    _write(folder, facts, figures, scores_NA, val)
-    _print_measures(folder, figures, len(val))
+    device = torch.device("cuda" if accelerator_of(settings.device) == "gpu" else "cpu")
+    return int(best["epoch"]), score(module, batches[1], device)
 
 
 def _check(settings: TrainAttributes) -> None:
@@ -158,54 +178,3 @@ def _begin_model(
             f"{settings.init_from}"
         )
     return model
-
-
-def _write(
-    folder: Path, facts: dict[str, Any], figures: dict[str, Any], scores_NA: np.ndarray, val: LabelledImages
-) -> None:
-    write_json(folder / "attributes.json", figures)
-    with open(folder / "metrics.csv", encoding="utf-8", newline="") as file:
-        rows = [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
-    write_curves(folder / "curves.png", rows, figures["chance"])
-    words, cells = np.array(facts["attribute_words"]), []
-    for row in np.unique(np.linspace(0, len(val) - 1, ON_SHEET).astype(int)):
-        try:
-            image, _ = load_photo(val.photos[row])
-        except UnreadableImage:  # it became unreadable during training
-            continue
-        best_K = np.argsort(-scores_NA[row], kind="stable")[:TOP]
-        cells.append(Cell(image, words[val.labels_NA[row] == YES].tolist(), words[best_K].tolist()))
-    counted = f"{len(cells)} of {len(val)} pictures of val ({facts['pictures']})"
-    title = f"Attributes of {facts['category']}, epoch {figures['epoch']}: {counted}"
-    write_contact_sheet(folder / "contact_sheet.jpg", f"{title}; ✓ predicted correctly", cells)
-
-
-def _print_measures(folder: Path, figures: dict[str, Any], pictures: int) -> None:
-    print(
-        f"attribute predictor of epoch {figures['epoch']} in {folder}: mean average precision "
-        f"{figures['mAP']:.1f} (chance {figures['chance']:.1f}), "
-        f"recall@{TOP} {figures[f'recall@{TOP}']:.1f}, {len(figures['words'])} words, {pictures} pictures "
-        "of val"
-    )
-    types = [
-        [row["type"], str(row["words"]), f"{row['mAP']:.1f}", f"{row['chance']:.1f}"]
-        for row in figures["types"]
-    ]
-    print_table(["type", "words", "mAP", "chance"], types)
-    for head, rows in zip(("best", "worst"), ten_of(figures["words"]), strict=True):
-        cells = [
-            [
-                row["word"],
-                row["type"],
-                f"{row['AP']:.1f}",
-                f"{row['chance']:.1f}",
-                str(row["train"]),
-                str(row["val"]),
-            ]
-            for row in rows
-        ]
-        print_table([head, "type", "AP", "chance", "train", "val"], cells, left=2)
-    print(
-        f"all words in {folder / 'attributes.json'}; plots in {folder / 'curves.png'} and "
-        f"{folder / 'contact_sheet.jpg'}"
-    )

@@ -1,0 +1,69 @@
+"""`fashioniq train-attributes`."""
+
+import csv
+
+import numpy as np
+
+from fashioniq.config import TrainAttributes
+from fashioniq.data.images import UnreadableImage
+from fashioniq.data.labelled import YES
+from fashioniq.data.photos import load_photo
+from fashioniq.metrics.attributes import TOP
+from fashioniq.report.attributes import Cell, ten_of, write_contact_sheet, write_curves
+from fashioniq.report.tables import print_table
+from fashioniq.training.attributes_run import TrainedStage, train_attributes
+
+ON_SHEET = 24  # pictures on the contact sheet
+
+
+def run(settings: TrainAttributes) -> None:
+    """Train a stage of the attribute predictor, and write it with its measures, curves and a contact sheet."""
+    trained = train_attributes(settings)
+    _write_plots(trained)
+    _print_measures(trained)
+
+
+def _write_plots(trained: TrainedStage) -> None:
+    folder, facts, figures, scores_NA, val = trained
+    with open(folder / "metrics.csv", encoding="utf-8", newline="") as file:
+        rows = [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
+    write_curves(folder / "curves.png", rows, figures["chance"])
+    words, cells = np.array(facts["attribute_words"]), []
+    for row in np.unique(np.linspace(0, len(val) - 1, ON_SHEET).astype(int)):
+        try:
+            image, _ = load_photo(val.photos[row])
+        except UnreadableImage:  # it became unreadable during training
+            continue
+        best_K = np.argsort(-scores_NA[row], kind="stable")[:TOP]
+        cells.append(Cell(image, words[val.labels_NA[row] == YES].tolist(), words[best_K].tolist()))
+    counted = f"{len(cells)} of {len(val)} pictures of val ({facts['pictures']})"
+    title = f"Attributes of {facts['category']}, epoch {figures['epoch']}: {counted}"
+    write_contact_sheet(folder / "contact_sheet.jpg", f"{title}; ✓ predicted correctly", cells)
+
+
+def _print_measures(trained: TrainedStage) -> None:
+    folder, figures, pictures = trained.folder, trained.figures, len(trained.val)
+    print(
+        f"attribute predictor of epoch {figures['epoch']} in {folder}: mean average precision "
+        f"{figures['mAP']:.1f} (chance {figures['chance']:.1f}), "
+        f"recall@{TOP} {figures[f'recall@{TOP}']:.1f}, {len(figures['words'])} words, {pictures} pictures "
+        "of val"
+    )
+    types = [
+        [row["type"], str(row["words"]), f"{row['mAP']:.1f}", f"{row['chance']:.1f}"]
+        for row in figures["types"]
+    ]
+    print_table(["type", "words", "mAP", "chance"], types)
+    for head, rows in zip(("best", "worst"), ten_of(figures["words"]), strict=True):
+        cells = [
+            [
+                *(row["word"], row["type"], f"{row['AP']:.1f}", f"{row['chance']:.1f}"),
+                *(str(row["train"]), str(row["val"])),
+            ]
+            for row in rows
+        ]
+        print_table([head, "type", "AP", "chance", "train", "val"], cells, left=2)
+    print(
+        f"all words in {folder / 'attributes.json'}; plots in {folder / 'curves.png'} and "
+        f"{folder / 'contact_sheet.jpg'}"
+    )
