@@ -4,8 +4,9 @@
 
 Both run with this interpreter, one thread and the settings beside this script. Losses, weights, rankings,
 dialogs and tables must have the same bytes; metrics.json, store.json and catalog.json the same values, with
-any keys added, but for the values of the provenance. Changed wording (pages, LaTeX tables, sentences in these JSON files) is reported and fails
-only with --pages. Differences of model.json are reported and never fail.
+any keys added; values of the provenance do not count. Changed wording (pages, LaTeX tables, sentences in
+these JSON files) is reported and fails only with --pages. Differences of model.json are reported and never
+fail.
 
 Exit code: 0 identical, 1 different, 2 if the workload fails.
 """
