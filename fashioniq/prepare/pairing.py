@@ -160,7 +160,7 @@ def found_references(catalog: Catalog) -> Iterator[tuple[str, list[int], list[fl
         ]
         found = reference_pairs([*titles.values()], max(FIRST))
         shares = [
-            100 * np.mean([candidate in found[target, :count] for target, candidate in known])
+            100 * float(np.mean([candidate in found[target, :count] for target, candidate in known]))
             if known
             else np.nan
             for count in FIRST

@@ -43,7 +43,7 @@ class _Line(NamedTuple):
     dash: str = "-"
 
 
-def turn_plot(turns: Sequence[dict[str, Any]]) -> Plot:
+def turn_plot(turns: Sequence[Mapping[str, Any]]) -> Plot:
     """Line plot of P, R@50 and R@10 in percent over the turns. A measure missing in any turn is left out."""
     styles = (("P", _FIRST, "o"), ("R@50", _THIRD, "s"), ("R@10", _SECOND, "^"))
     return _line_plot(
@@ -51,7 +51,7 @@ def turn_plot(turns: Sequence[dict[str, Any]]) -> Plot:
     )
 
 
-def versus_plot(first: Sequence[dict[str, Any]], second: Sequence[dict[str, Any]]) -> Plot:
+def versus_plot(first: Sequence[Mapping[str, Any]], second: Sequence[Mapping[str, Any]]) -> Plot:
     """Line plot of P and R@10 in percent over the turns of two runs, A solid and B dashed."""
     lines: list[_Line] = []
     for key, marker in (("P", "o"), ("R@10", "^")):
@@ -75,7 +75,7 @@ def rounds_plot(rounds: Mapping[str, Sequence[float]]) -> Plot:
 
 
 def _line(
-    key: str, turns: Sequence[dict[str, Any]], *, colour: str, marker: str, run: str = "", dash: str = "-"
+    key: str, turns: Sequence[Mapping[str, Any]], *, colour: str, marker: str, run: str = "", dash: str = "-"
 ) -> list[_Line]:
     if not turns or not all(key in turn for turn in turns):
         return []

@@ -216,7 +216,27 @@ def fit(
         use_distributed_sampler=False,  # Shuffled splits the training examples; every rank validates on all
         enable_model_summary=False,
     )
-    resumed = _readable_checkpoint(run / "last.ckpt") if settings.resume else None
+    _fit_or_explain(trainer, module, batches, run, resume=settings.resume)
+    if not trainer.is_global_zero:
+        raise SystemExit(0)  # the first process prints the results
+    load_weights(run, model)
+    told = read_run(run, type(about))  # processes that were forked leave nothing in this one
+    if best.trained:
+        told.provenance = best.provenance()  # of the whole training, not until its best epoch
+        write_run(run, told)
+    return dict(told.metrics or {})
+
+
+def _fit_or_explain(
+    trainer: pl.Trainer,
+    module: pl.LightningModule,
+    batches: tuple[DataLoader[Any], DataLoader[Any]],
+    run: Path,
+    *,
+    resume: bool,
+) -> None:
+    """Train until the last epoch. Raises UserError if the training is interrupted, diverges or cannot be saved."""
+    resumed = _readable_checkpoint(run / "last.ckpt") if resume else None
     try:
         trainer.fit(module, *batches, ckpt_path=resumed, weights_only=True)
     except OSError as error:
@@ -232,14 +252,6 @@ def fit(
             if (run / "last.ckpt").exists()
             else "interrupted before the first epoch was complete"
         )
-    if not trainer.is_global_zero:
-        raise SystemExit(0)  # the first process prints the results
-    load_weights(run, model)
-    told = read_run(run, type(about))  # processes that were forked leave nothing in this one
-    if best.trained:
-        told.provenance = best.provenance()  # of the whole training, not until its best epoch
-        write_run(run, told)
-    return dict(told.metrics or {})
 
 
 class KeepBest(pl.Callback):

@@ -4,8 +4,9 @@
 
 Both run with this interpreter, one thread and the settings beside this script. Losses, weights, rankings,
 dialogs and tables must have the same bytes; metrics.json, store.json and catalog.json the same values, with
-any keys added. Changed wording (pages, LaTeX tables, sentences in these JSON files) is reported and fails
-only with --pages. Differences of model.json are reported and never fail.
+any keys added; values of the provenance do not count. Changed wording (pages, LaTeX tables, sentences in
+these JSON files) is reported and fails only with --pages. Differences of model.json are reported and never
+fail.
 
 Exit code: 0 identical, 1 different, 2 if the workload fails.
 """
@@ -123,7 +124,7 @@ def _compare_lines(base: list[str], head: list[str]) -> tuple[str, list[str]]:
 
 def _compare_json(name: str, base: Any, head: Any) -> tuple[str, list[str]]:
     old, new = results.flattened(base), results.flattened(head)
-    changed = [key for key in old if new.get(key, ABSENT) != old[key]]
+    changed = [key for key in old if new.get(key, ABSENT) != old[key] and not _differs_by_run(key, new)]
     lines = [f"{key}: {old[key]!r} -> {new.get(key, ABSENT)!r}" for key in changed]
     lines += [f"{key}: added" for key in new if key not in old and not key.startswith("provenance.")]
     if name == "model.json":
@@ -131,6 +132,11 @@ def _compare_json(name: str, base: Any, head: Any) -> tuple[str, list[str]]:
     if all(_is_sentence(old[key]) and _is_sentence(new.get(key)) for key in changed):
         return "wording" if changed else "same", lines
     return "DIFFERENT", lines
+
+
+def _differs_by_run(key: str, new: dict[str, Any]) -> bool:
+    """Whether a key belongs to the provenance, such as the seconds and the date; it must not be missing."""
+    return key.startswith("provenance.") and key in new
 
 
 def _is_sentence(value: Any) -> bool:

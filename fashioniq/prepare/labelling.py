@@ -1,0 +1,167 @@
+"""Labels of a catalog: attribute words found in the product texts."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fashioniq.categories import file_name
+from fashioniq.data.attributes import TYPES, Vocabulary, add_word, find_attributes, squeezed
+from fashioniq.data.catalog import LABEL_FOLDERS, SPLITS, Catalog
+from fashioniq.data.titles import product_rows, text_of, values_of
+from fashioniq.data.vocabularies import type_number
+from fashioniq.files import UserError, atomic_write
+
+Labels = dict[str, list[list[str]]]  # by product: a list of words for each type
+Column = tuple[int, str]  # number of the list for its values, and its name
+Rows = Mapping[str, Mapping[str, Mapping[str, Any]]]  # of titles/, by split and product
+
+
+def parse_column(text: str) -> Column:
+    """Column of a value of --column. Raises UserError unless it is TYPE=COLUMN."""
+    kind, equals, name = (part.strip() for part in text.partition("="))
+    number = type_number(kind)
+    if not equals or not name or number is None:
+        raise UserError(
+            f"--column: expected TYPE=COLUMN such as texture=baseColour, with a type of {', '.join(TYPES)}, "
+            f"found {text!r}"
+        )
+    return number, name
+
+
+def read_rows(catalog: Catalog, columns: Sequence[Column]) -> dict[str, dict[str, dict[str, Any]]]:
+    """Rows of titles/ of each split. Raises UserError if a file is missing or no product has a column."""
+    rows = {split: product_rows(catalog, split) for split in SPLITS}
+    _check_columns(columns, rows)
+    return rows
+
+
+def _check_columns(columns: Sequence[Column], rows: Rows) -> None:
+    known = dict.fromkeys(name for split_rows in rows.values() for row in split_rows.values() for name in row)
+    for _, column in columns:
+        if column not in known:
+            raise UserError(
+                f"no product has a column {column!r} in titles/: found {', '.join(known) or 'no products'}"
+            )
+
+
+def refuse_to_replace(catalog: Catalog) -> None:
+    """Raise UserError if the category has labels."""
+    for split in SPLITS:
+        for folder in LABEL_FOLDERS:
+            path = catalog.root / folder / labels_file(catalog, split).name
+            if path.exists():
+                raise UserError(
+                    f"{path} exists: use --replace to replace the labels of {catalog.category}, "
+                    "or --compare to measure against them"
+                )
+
+
+def labels_file(catalog: Catalog, split: str) -> Path:
+    """File of the labels of a split."""
+    return catalog.root / "attributes" / f"asin2attr.{file_name(catalog.category)}.{split}.json"
+
+
+def label_products(
+    rows: Mapping[str, Mapping[str, Any]], vocabulary: Vocabulary, columns: Sequence[Column]
+) -> Labels:
+    """Words of every product with text or values.
+
+    A value that is a form of a word of its type becomes that word.
+    """
+    labels: Labels = {}
+    for name, row in rows.items():
+        text, values = (
+            text_of(row),
+            [(kind, value) for kind, column in columns for value in values_of(row, column)],
+        )
+        if text or values:
+            labels[name] = find_attributes(text, vocabulary)
+            for kind, value in values:
+                word = vocabulary.forms.get(value) or vocabulary.forms.get(squeezed(value), value)
+                add_word(labels[name], kind, word if kind in vocabulary.lists_of.get(word, ()) else value)
+    return labels
+
+
+def write_labels(catalog: Catalog, labels: Mapping[str, Labels]) -> None:
+    """Write the labels of all splits; no file is moved into place before all are written.
+
+    Raises UserError if one cannot be written.
+    """
+    with ExitStack() as files:
+        temporary = {
+            split: files.enter_context(atomic_write(labels_file(catalog, split))) for split in labels
+        }
+        for split, path in temporary.items():
+            path.write_text(json.dumps(labels[split], ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def count_rows(
+    catalog: Catalog, labels: Mapping[str, Labels], vocabulary: Vocabulary
+) -> tuple[list[list[str]], int]:
+    """Table of the words found in each split, and the number of words that were found in none."""
+    rows: list[list[str]] = []
+    every: set[str] = set()
+    for split, found in labels.items():
+        counts = [sum(map(len, lists)) for lists in found.values()]
+        seen = {word for lists in found.values() for words in lists for word in words}
+        every |= seen
+        having = sum(count > 0 for count in counts)
+        each = sum(counts) / max(len(counts), 1)
+        never = len(vocabulary.lists_of.keys() - seen)
+        counted = [
+            f"{count:,}" for count in (len(catalog.ids(split)), len(found), having, len(found) - having)
+        ]
+        rows.append([split, *counted, f"{each:.1f}", f"{never:,}"])
+    return rows, len(vocabulary.lists_of.keys() - every)
+
+
+class Comparison(NamedTuple):
+    """Words found and labels of the products with both: a table by type, and the words that differ."""
+
+    products: int
+    rows: list[list[str]]
+    extra: Counter[str]
+    missed: Counter[str]
+
+
+def compare_labels(catalog: Catalog, found: Labels) -> Comparison:
+    """Precision, recall and F1 of the words found. Raises UserError if no product has both text and labels."""
+    both = [name for name in found if name in catalog.labels]
+    if not both:
+        raise UserError(
+            f"{catalog.root} has no labels of {catalog.category} to compare with: "
+            f"expected {labels_file(catalog, 'train')}"
+        )
+    rows = []
+    extra: Counter[str] = Counter()
+    missed: Counter[str] = Counter()
+    total = [0, 0, 0]
+    for kind_name, kind in TYPES.items():
+        counts = [0, 0, 0]
+        for name in both:
+            ours, theirs = set(found[name][kind]), set(catalog.labels[name][kind])
+            counts = [
+                before + len(words)
+                for before, words in zip(counts, (theirs, ours, ours & theirs), strict=True)
+            ]
+            extra.update(ours - theirs)
+            missed.update(theirs - ours)
+        total = [before + count for before, count in zip(total, counts, strict=True)]
+        rows.append(_found_row(kind_name, *counts))
+    rows.append(_found_row("all", *total))
+    return Comparison(len(both), rows, extra, missed)
+
+
+def _found_row(name: str, labelled: int, found: int, both: int) -> list[str]:
+    precision, recall, f1 = (
+        100 * part / max(of, 1)
+        for part, of in ((both, found), (both, labelled), (2 * both, found + labelled))
+    )
+    return [
+        name,
+        *(f"{count:,}" for count in (labelled, found, both)),
+        *(f"{share:.1f}" for share in (precision, recall, f1)),
+    ]

@@ -1,0 +1,180 @@
+"""Training run of a stage of the attribute predictor."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytorch_lightning as pl
+import torch
+
+from fashioniq.categories import canonical
+from fashioniq.config import TrainAttributes
+from fashioniq.data.catalog import Catalog, categories_in
+from fashioniq.data.deepfashion import read_deepfashion
+from fashioniq.data.images import UnreadableImage
+from fashioniq.data.labelled import YES, Labelled, LabelledSplits, labelled_products
+from fashioniq.features.selection import load_encoder, run_folder
+from fashioniq.files import UserError, write_json
+from fashioniq.metrics.attributes import summary
+from fashioniq.models.attributes import AttributePredictor
+from fashioniq.models.encoder import create_encoder, encoder_mean_std, encoder_size
+from fashioniq.runs import PredictorRun, load_weights, read_run
+from fashioniq.training.attributes import AttributeTraining, LabelledImages, chance_logits, score
+from fashioniq.training.fitting import accelerator_of, begin_run, fit, loaders
+
+
+class TrainedStage(NamedTuple):
+    """Folder of the run, keys of model.json, content of attributes.json, and the scores of the val pictures."""
+
+    folder: Path
+    facts: dict[str, Any]
+    figures: dict[str, Any]
+    scores_NA: np.ndarray
+    val: LabelledImages
+
+
+def train_attributes(settings: TrainAttributes) -> TrainedStage:
+    """Train a stage of the attribute predictor, and write it with its measures on val.
+
+    Raises UserError if pictures or labels are missing, or if options exclude each other.
+    """
+    _check(settings)
+    first = read_run(settings.init_from, PredictorRun) if settings.init_from else None
+    if first:  # so that config.yaml tells what was used
+        settings = replace(settings, encoder=first.encoder, image_size=first.image_size, weights="none")
+    data, origin, fingerprints = _read_data(settings)
+    model = _begin_model(settings, first, data)
+    folder = settings.run or (
+        run_folder(None, "attributes", settings.category, False)
+        if settings.category
+        else Path("runs/attributes")
+    )
+    begin_run(folder, "train-attributes", settings)
+    train, val = _open("train", data.train, settings), _open("val", data.val, settings)
+    if not (val.labels_NA == YES).any():
+        raise UserError(
+            "no val picture has any of the attribute words; add labels, or give a lower --min-count"
+        )
+    facts: dict[str, Any] = {
+        "kind": "attribute predictor",
+        "category": canonical(settings.category) if settings.category else "all",
+        "encoder": settings.encoder,
+        "image_size": settings.image_size,
+        "attribute_words": data.words,
+        "attribute_types": data.types,
+        "pictures": origin,
+        "data": {"fingerprints": fingerprints},
+        "coverage": {
+            "train": len(train) / data.train.asked,
+            "val": len(val) / data.val.asked,
+        },  # share with labels and a readable picture
+    }
+    epoch, scores_NA = _fit(settings, folder, model, train, val, facts, head_only=bool(first))
+    figures = {"epoch": epoch} | summary(
+        data.words, data.types, (train.labels_NA == YES).sum(0), scores_NA, val.labels_NA
+    )
+    write_json(folder / "attributes.json", figures)
+    return TrainedStage(folder, facts, figures, scores_NA, val)
+
+
+def _fit(
+    settings: TrainAttributes,
+    folder: Path,
+    model: AttributePredictor,
+    train: LabelledImages,
+    val: LabelledImages,
+    facts: dict[str, Any],
+    *,
+    head_only: bool,
+) -> tuple[int, np.ndarray]:
+    """Train the model; return its best epoch, and its scores of the val pictures, N×A."""
+    pl.seed_everything(settings.seed, verbose=False)
+    module = AttributeTraining(
+        model,
+        types=facts["attribute_types"],
+        mean_std=encoder_mean_std(model.encoder),
+        head_only=head_only,
+        learning_rate=settings.learning_rate,
+    )
+    in_memory = train.squares_N3SS is not None and val.squares_N3SS is not None
+    workers = 0 if in_memory else settings.workers
+    batches = loaders(train, val, settings.batch_size, settings.seed, workers)
+    try:
+        best = fit(module, model, batches, run=folder, settings=settings, facts=facts, monitor="val_mAP")
+    except UnreadableImage as error:
+        reason = (
+            str(error).strip().rpartition("UnreadableImage: ")[-1]
+        )  # in a worker process, the traceback precedes it
+        raise UserError(
+            f"a picture became unreadable during training, {reason}; restore it and continue with --resume"
+        ) from error
+    device = torch.device("cuda" if accelerator_of(settings.device) == "gpu" else "cpu")
+    return int(best["epoch"]), score(module, batches[1], device)
+
+
+def _check(settings: TrainAttributes) -> None:
+    if settings.deepfashion and (settings.category or settings.init_from):
+        raise UserError(
+            "--deepfashion cannot be combined with --category or --init-from; leave them out, "
+            "and give its run to --init-from for a category"
+        )
+    if settings.init_from and not settings.category:
+        raise UserError("--init-from needs --category; give it too")
+
+
+def _read_data(settings: TrainAttributes) -> tuple[LabelledSplits, str, dict[str, str]]:
+    """Labelled pictures, their origin, and the fingerprint of each category (none for DeepFashion)."""
+    if settings.deepfashion:
+        return read_deepfashion(settings.deepfashion).carried_by(settings.min_count), "photographs", {}
+    names = [settings.category] if settings.category else categories_in(settings.data)
+    catalogs = [Catalog(settings.data, name) for name in names] or [
+        Catalog(settings.data, "dresses")
+    ]  # raises UserError that names the missing file
+    fingerprints = {canonical(catalog.category): catalog.fingerprint() for catalog in catalogs}
+    return labelled_products(catalogs, settings.min_count), catalogs[0].pictures_origin, fingerprints
+
+
+def _open(split: str, data: Labelled, settings: TrainAttributes) -> LabelledImages:
+    images = LabelledImages(data.photos, data.labels_NA, settings.image_size, settings.workers)
+    print(f"{split}: {len(images)} of {data.asked} have labels and a readable picture")
+    for path, reason in list(images.failures.items())[:3]:
+        print(f"  left out: {path}: {reason}")
+    if len(images.failures) > 3:
+        print(f"  left out: {len(images.failures) - 3} more")
+    if images.odd_boxes:
+        print(f"  {images.odd_boxes} have a box outside the picture; the whole picture is used")
+    if not len(images):
+        path, reason = next(iter(images.failures.items()))
+        raise UserError(
+            f"no {split} picture can be read, such as {path}: {reason}; check the folder of the pictures"
+        )
+    return images
+
+
+def _begin_model(
+    settings: TrainAttributes, first: PredictorRun | None, data: LabelledSplits
+) -> AttributePredictor:
+    """Model before the first step.
+
+    Words of the first stage keep their weights; others start at their frequency.
+    """
+    if not first:
+        encoder, _ = load_encoder(settings.encoder, settings.weights, settings.image_size)
+    else:
+        encoder = create_encoder(settings.encoder)
+        known = {word: place for place, word in enumerate(first.attribute_words)}
+        trained = AttributePredictor(encoder, encoder_size(encoder), len(known))
+        load_weights(settings.init_from, trained)  # type: ignore[arg-type]
+    model = AttributePredictor(encoder, encoder_size(encoder), len(data.words))
+    model.answer_always(chance_logits(data.train.labels_NA))
+    if first:
+        shared = [word for word in data.words if word in known]
+        model.take_words(
+            trained.head, [data.words.index(word) for word in shared], [known[word] for word in shared]
+        )
+        print(
+            f"{len(shared)} of {len(data.words)} attribute words start with the weights of "
+            f"{settings.init_from}"
+        )
+    return model
