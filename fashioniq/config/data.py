@@ -43,7 +43,10 @@ class ImportCatalog:
     url: str | None = option(
         None, "column with http or https addresses of pictures, separated by |; used instead of --images"
     )
-    where: str | None = option(None, "filter COLUMN=VALUE; other rows are skipped")
+    where: str | None = option(
+        None,
+        "filter COLUMN=VALUE, such as category=Dresses: import only the rows with this value in this column",
+    )
     attributes: list[str] = option([], "columns whose values are attributes, such as colour")
     group: str | None = option(
         None, "column that identifies the variants of a product; variants stay in one split"

@@ -63,7 +63,7 @@ class EvalDialogs(Evaluation, SimulatedDialogs):
     page.
     """
 
-    run: Path | None = option(None, "run of train-retriever (required)")
+    run: Path | None = option(None, "run of train-retriever, such as runs/retriever-dresses-attrs (required)")
     user: str | None = option(
         None,
         "user: a run of train-captioner, or human for recorded captions as dialogs of one turn "

@@ -29,6 +29,8 @@ class HelpFormatter(DefaultHelpFormatter):
         text = action.help or ""
         if action.required:
             return f"{text} (required)"
+        if isinstance(action, ActionYesNo) and action.default is False and "(default" not in text:
+            return f"{text} (default: off)"
         shown = (
             action.default not in (None, SUPPRESS, [])
             and action.default is not False

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from fashioniq.config.fields import CATEGORY, DATA, DECODERS, DEVICE, FEATURES, option, required, section
 from fashioniq.files import UserError
@@ -15,6 +15,12 @@ WORD_NOISE = (
 )
 
 
+def _run(default: str, attrs: bool = False) -> Any:
+    """Option for the output folder of a training."""
+    with_attrs = f"; with --attrs {default}-attrs" if attrs else ""
+    return option(None, f"output folder of the run (default: {default}{with_attrs})")
+
+
 @dataclass(kw_only=True)
 class Training:
     """Options of all trainings.
@@ -24,7 +30,7 @@ class Training:
     """
 
     data: Path = option(Path("data/fashioniq"), DATA)
-    run: Path | None = option(None, "output folder of the run (default: runs/MODEL-CATEGORY)")
+    run: Path | None = _run("runs/MODEL-CATEGORY")
     epochs: int = option(50, "maximum number of epochs", least=1)
     patience: int = option(10, "epochs without a better validation score before training stops", least=1)
     batch_size: int = option(64, "examples per step and device", least=1)
@@ -46,6 +52,7 @@ class TrainAttributes(Training):
     layer.
     """
 
+    run: Path | None = _run("runs/attributes-CATEGORY; runs/attributes without --category")
     deepfashion: Path | None = option(
         None,
         "folder of DeepFashion's category and attribute benchmark with its list_*.txt files; replaces --data",
@@ -71,6 +78,7 @@ class TrainAttributes(Training):
 class TrainCaptioner(Training):
     """Train the relative captioner, which simulates the user, on captions of product pairs."""
 
+    run: Path | None = _run("runs/captioner-CATEGORY", attrs=True)
     category: str = required(CATEGORY)
     attrs: bool = option(False, "use the attributes of both products as input, besides the images")
     features: Path | None = option(None, FEATURES)
@@ -135,9 +143,12 @@ class TrainRetriever(RetrieverTrainingSettings):
     both.
     """
 
+    run: Path | None = _run("runs/retriever-CATEGORY", attrs=True)
     model: RetrieverConfig = section(RetrieverConfig, "sizes of the retriever")
     captioner: Path | None = option(
-        None, "run of train-captioner that simulates the user (default: runs/captioner-CATEGORY[-attrs])"
+        None,
+        "run of train-captioner that simulates the user (default: runs/captioner-CATEGORY; with --attrs "
+        "runs/captioner-CATEGORY-attrs)",
     )
     dialogs: Literal["simulated", "recorded", "both"] = option(
         "simulated",
@@ -159,6 +170,7 @@ class TrainRetriever(RetrieverTrainingSettings):
 class TrainComposer(RetrieverTrainingSettings):
     """Train a composer, a retriever for a single turn, on recorded captions (Fashion IQ, appendix B)."""
 
+    run: Path | None = _run("runs/composer-COMPOSITION-CATEGORY", attrs=True)
     model: ComposerConfig = section(ComposerConfig, "sizes of the composer")
 
 
@@ -168,6 +180,7 @@ class TrainDialogEncoder(Training):
     frozen.
     """
 
+    run: Path | None = _run("runs/dialog-encoder-CATEGORY; runs/dialog-encoder without --category")
     category: str | None = option(None, CATEGORY + "; sets the default files in DATA")
     dialogues: Path | None = option(
         None,

@@ -21,6 +21,15 @@ from fashioniq.data.items import Items
 from fashioniq.files import UserError, read_json, typed
 
 TOP = 8  # attributes kept of each product
+DIFFERENT = {  # phrases for errors about differing metadata
+    "encoder": "a different encoder",
+    "weights": "different weights",
+    "image_size": "a different image size",
+    "dimensions": "a different vector size",
+    "attribute_words": "different attribute words",
+    "attributes": "a different source of attributes",
+    "precision": "a different precision",
+}
 PLAN = Path("parts") / "plan.json"  # there while a store is being filled or added to
 
 

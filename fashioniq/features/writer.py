@@ -22,7 +22,7 @@ from zipfile import BadZipFile
 import msgspec
 import numpy as np
 
-from fashioniq.features.store import PLAN, Contents, FeatureStore, StoreFile
+from fashioniq.features.store import DIFFERENT, PLAN, Contents, FeatureStore, StoreFile
 from fashioniq.files import UserError, atomic_write, locked, read_json, remove_leftovers, write_json
 
 PART = 256  # products per part
@@ -130,7 +130,7 @@ def _refuse_another(root: Path, found: dict[str, Any], wanted: Contents) -> None
         if found.get(key) != value:
             old, new = json.dumps(found.get(key))[:60], json.dumps(value)[:60]
             raise UserError(
-                f"the feature store {root} has a different {key} ({old}, not {new}): "
+                f"the feature store {root} has {DIFFERENT[key]} ({old}, not {new}): "
                 "choose another folder with --features, or remove it"
             )
 

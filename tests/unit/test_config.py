@@ -63,6 +63,15 @@ def test_flags_that_are_not_given_have_the_defaults_of_the_dataclass():
         )
 
 
+def test_help_states_the_default_folders_and_that_switches_are_off(capsys):
+    with pytest.raises(SystemExit):
+        parse("train-retriever", ["--help"])
+    text = "".join(told(capsys).split())  # a line may end within a path
+    assert "runs/retriever-CATEGORY;with--attrsruns/retriever-CATEGORY-attrs)" in text
+    assert "runs/captioner-CATEGORY;with--attrsruns/captioner-CATEGORY-attrs)" in text
+    assert "independentlyofthecaptioner(default:off)" in text
+
+
 def test_a_required_option_that_is_missing_ends_with_2(capsys):
     for command in COMMANDS:
         if minimal(command):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fashioniq.features import writer as filling
-from fashioniq.features.store import Contents, FeatureStore
+from fashioniq.features.store import DIFFERENT, Contents, FeatureStore
 from fashioniq.features.writer import Part, fill_store, words_to_keep
 from fashioniq.files import UserError, locked
 
@@ -295,7 +295,7 @@ def test_another_encoder_or_size_is_refused_by_name(tmp_path, key, state):
     else:
         fill(tmp_path, IDS if state == "finished" else IDS[:5])
     before = content(tmp_path)
-    with pytest.raises(UserError, match=f"has a different {key} .*another"):
+    with pytest.raises(UserError, match=f"has {DIFFERENT[key]} .*another"):
         fill(tmp_path, facts={**FACTS, key: "another"}, update=state == "added to")
     assert content(tmp_path) == before
 
