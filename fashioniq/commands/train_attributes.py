@@ -34,7 +34,7 @@ def run(settings: TrainAttributes) -> None:
     """Train a stage of the attribute predictor, and write it with its measures, curves and a contact sheet."""
     _check(settings)
     first = read_run(settings.init_from, PredictorRun) if settings.init_from else None
-    if first:  # so that config.yaml tells what was used
+    if first:  # so that config.yaml contains the values used
         settings = replace(settings, encoder=first.encoder, image_size=first.image_size, weights="none")
     data, origin, fingerprints = _read_data(settings)
     model = _begin_model(settings, first, data)

@@ -48,9 +48,7 @@ class Training:
 
 @dataclass(kw_only=True)
 class TrainAttributes(Training):
-    """Train the attribute predictor: all layers on all categories or DeepFashion; with --init-from the last
-    layer.
-    """
+    """Train the attribute predictor: all layers, or with --init-from only the last layer for one category."""
 
     run: Path | None = _run("runs/attributes-CATEGORY; runs/attributes without --category")
     deepfashion: Path | None = option(
@@ -105,14 +103,17 @@ class RetrieverTrainingSettings(Training):
     )
     features: Path | None = option(None, FEATURES)
     word_vectors: Path | None = option(
-        None, "GloVe or word2vec text file of frozen word vectors (default: learned embeddings)"
+        None,
+        "text file of word vectors in GloVe or word2vec format, kept frozen (default: learned embeddings)",
     )
     loss: Literal["triplet", "triplet-unsquared", "cross-entropy"] = option(
         "triplet",
         "loss: triplet on squared distances (Guo 2018), triplet on distances (released code), or "
         "cross-entropy",
     )
-    margin: float | None = option(None, "margin of the triplet losses (default: 0.1, unsquared 10)", least=0)
+    margin: float | None = option(
+        None, "margin of the triplet losses (default: 0.1; triplet-unsquared 10)", least=0
+    )
     temperature: float | None = option(None, "temperature of cross-entropy (default: 0.05)", least=0)
     negatives: Literal["batch", "gallery"] = option(
         "batch", "negatives: the other targets of the batch, or all other products of the training split"
@@ -203,10 +204,14 @@ class TrainDialogEncoder(Training):
         "loss: recall is a smooth 1 − R@K, K = 1, 2, 4, 8, 16, to fine-tune a good encoder (Patel 2022); "
         "contrastive is cross-entropy over the batch; both is their sum",
     )
-    mask: Literal["none", "caption"] = option("caption", "part that is removed from some training dialogs")
+    mask: Literal["none", "caption"] = option(
+        "caption", "part that is removed from a share of the training dialogs, --mask-share"
+    )
     mask_share: float = option(0.2, "share of the training dialogs that --mask applies to", least=0, below=1)
     min_count: int = option(2, MIN_COUNT, least=1)
-    separator: str = option(", ", "separator between rounds; ChatIR's paper uses [SEP]")
+    separator: str = option(
+        ", ", "separator between rounds (default: comma and space; ChatIR's paper uses [SEP])"
+    )
     batch_size: int = option(
         512, "dialogs per step; the other images of the batch are the negatives", least=2
     )
@@ -217,6 +222,6 @@ class TrainDialogEncoder(Training):
     )
     learning_rate: float | None = option(
         None,
-        "AdamW learning rate, multiplied by 0.93 each epoch down to 1e-6 (default: 1e-3, CLIP and BLIP 5e-5)",
+        "AdamW learning rate, multiplied by 0.93 each epoch down to 1e-6 (default: 1e-3; CLIP and BLIP 5e-5)",
         least=1e-6,
     )

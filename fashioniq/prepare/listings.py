@@ -171,7 +171,7 @@ def _unfit(name: str, seen: Collection[str]) -> str:
     if not name:
         return "empty id"
     if not is_safe(name):
-        return "unsafe id: it cannot be a file's name"
+        return "unsafe id: not a valid file name"
     return "repeated id" if name in seen else ""
 
 

@@ -143,7 +143,7 @@ def _read_parquet(path: Path, needed: Sequence[str], wanted: Sequence[str]) -> I
                     yield Row(next(lines), dict(zip(columns, values, strict=True)))
     except UnicodeDecodeError:
         raise
-    # the last two for dates that Python lacks
+    # ValueError and OverflowError: dates outside the range of Python
     except (pyarrow.ArrowException, ValueError, OverflowError) as error:
         reason = " ".join(str(error).split())[:160]
         raise UserError(

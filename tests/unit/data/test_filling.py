@@ -264,7 +264,7 @@ def test_where_nothing_can_be_added_the_rows_are_not_written_again(tmp_path, who
 
 def test_products_that_a_finished_store_lacks_are_told(tmp_path):
     fill(tmp_path)
-    with pytest.raises(UserError, match="lacks 1 products, such as P99: --update adds them"):
+    with pytest.raises(UserError, match="lacks 1 products, such as P99: add them with --update"):
         fill(tmp_path, [*IDS, "P99"])
 
 
@@ -281,7 +281,7 @@ def test_a_store_begun_for_other_products_is_not_gone_on_with(tmp_path):
     with pytest.raises(Killed):
         fill(tmp_path, extract=Encoder(dies_at=5))
     before = content(tmp_path)
-    with pytest.raises(UserError, match="begun for other products, such as P05"):
+    with pytest.raises(UserError, match="is for other products, such as P05"):
         fill(tmp_path, IDS[:5])
     assert content(tmp_path) == before
 

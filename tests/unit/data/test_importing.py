@@ -291,9 +291,9 @@ def test_skipped_members_of_an_archive_are_listed(shop):
             file.write(path, path.name)
         file.writestr("../s040.jpg", b"x")
     report = shop.run(images=archive)
-    assert report.kept == 40 and report.skipped == {"its path leaves the folder": 1}
+    assert report.kept == 40 and report.skipped == {"its path is outside the folder": 1}
     entries = json.loads((shop.out / "dropped.json").read_text())["shirts"]
-    assert entries == [{"file": "../s040.jpg", "reason": "not unpacked: its path leaves the folder"}]
+    assert entries == [{"file": "../s040.jpg", "reason": "not unpacked: its path is outside the folder"}]
 
 
 def test_an_archive_above_the_limit_leaves_nothing(shop):
