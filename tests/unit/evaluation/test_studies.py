@@ -231,7 +231,7 @@ def test_a_row_of_one_seed_has_no_deviation_and_no_test(build, tmp_path):
 def test_figures_of_the_prose_are_filled_in(build, tmp_path):
     build()
     assert "Ours: 62.00 ± 12.00." in (tmp_path / "docs/results/tiny.md").read_text()
-    assert "Costs 2.0 min, 1.25 GB." in (tmp_path / "docs/results.md").read_text()
+    assert "Costs 2.00 min, 1.25 GB." in (tmp_path / "docs/results.md").read_text()
     assert "62.0</text>" in (tmp_path / "docs/results/overview.svg").read_text()
 
 
