@@ -136,6 +136,13 @@ def _user(
             )
         return None, Vocabulary.of(text for pair in pairs["train"] for text in pair.captions), None
     run = run_folder(settings.captioner, "captioner", settings.category, settings.attrs)
+    if not settings.captioner and not run.exists():
+        command = f"fashioniq train-captioner --category {settings.category}"
+        raise UserError(
+            f"found no captioner in {run}, the default of --captioner; train it with "
+            f"`{command}{' --attrs' if settings.attrs else ''}`, give another with --captioner, or train "
+            "without a captioner with --dialogs recorded"
+        )
     captioner, vocabulary, _ = load_captioner(run, settings.category, store)
     return captioner, vocabulary, run
 
