@@ -61,14 +61,20 @@ def parse(command: str, arguments: Sequence[str]) -> Any:
 
 def _options_of_system(arguments: Sequence[str]) -> type:
     """Options of eval-dialogs: those of the system in --system."""
-    name = renamed.mentioned(arguments).get("system") or "fashion-iq"
+    name = str(renamed.mentioned(arguments).get("system") or "fashion-iq")
     if name in config.SYSTEMS:
         return config.SYSTEMS[name]
     try:
         return importlib.import_module(name).Options
-    except (ImportError, AttributeError) as error:
-        expected = f"{', '.join(config.SYSTEMS)}, or a Python module with a dataclass Options"
-        print(f"error: expected a --system of {expected}, found {name}: {error}", file=sys.stderr)
+    except (ImportError, AttributeError, TypeError) as error:  # TypeError: the name begins with a dot
+        missing = isinstance(error, TypeError) or (isinstance(error, ImportError) and error.name == name)
+        reason = "" if missing else f" ({error})"
+        print(
+            f"error: there is no --system {name}{reason}; available: {', '.join(config.SYSTEMS)}, or the name of "
+            "a Python module of your own with Options and build(): `PYTHONPATH=FOLDER fashioniq eval-dialogs "
+            "--system my_system` uses FOLDER/my_system.py",
+            file=sys.stderr,
+        )
         raise SystemExit(2) from error
 
 
@@ -83,7 +89,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     command, *rest = arguments
     if command not in COMMANDS:
-        print(f"error: unknown command {command!r}; available: {', '.join(COMMANDS)}", file=sys.stderr)
+        hint = parser.did_you_mean(command, COMMANDS) or f"; available: {', '.join(COMMANDS)};"
+        print(f"error: unknown command {command!r}{hint} `fashioniq --help` describes them", file=sys.stderr)
         return 2
     settings = parse(command, rest)
     _quiet()

@@ -16,7 +16,7 @@ from filelock import FileLock, Timeout
 
 T = TypeVar("T")
 
-_TEMPORARY = re.compile(r"\..+-[a-z0-9_]{8}(\.[a-z]+)?")  # the names that mkstemp gives in `atomic_write`
+_TEMPORARY = re.compile(r"\..+-[a-z0-9_]{8}(\.[a-z]+)?")  # names of the temporary files in `atomic_write`
 
 
 class UserError(Exception):
@@ -25,7 +25,7 @@ class UserError(Exception):
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; it takes the name at a clean exit, synced, else it is removed.
+    """Yield a temporary path in the folder of `path`.
 
     On success the temporary file is synced and renamed to `path`; otherwise it is removed.
     Raises UserError if the disk is full or the folder cannot be written.
@@ -71,19 +71,20 @@ def remove_leftovers(folder: Path) -> None:
 
 @contextmanager
 def locked(folder: Path, wait: bool = False) -> Iterator[None]:
-    """Make a folder and keep other processes from filling it; the lock ends with the process, killed or not.
+    """Create a folder and lock it against other processes.
 
-    The lock is a file beside the folder, whose contents stay untouched. Raises UserError where another
-    process has the lock and `wait` is false, or the folder cannot be made. Where no lock file can be made,
-    because of the file system or its permissions, nothing is locked.
+    The lock ends with the process, even if it is killed. The lock is a file next to the folder; the contents
+    of the folder are not changed. If the file system or its permissions allow no lock file, nothing is
+    locked. Raises UserError if another process has the lock and `wait` is false, or if the folder cannot be
+    created.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise cannot_write(folder, error) from error
-    place = folder.resolve()
+    resolved = folder.resolve()
     lock = FileLock(
-        place.parent / f".{place.name}.lock", -1 if wait else 0, mode=0o666, fallback_to_soft=False
+        resolved.parent / f".{resolved.name}.lock", -1 if wait else 0, mode=0o666, fallback_to_soft=False
     )
     with ExitStack() as at_end:
         try:
@@ -96,7 +97,7 @@ def locked(folder: Path, wait: bool = False) -> Iterator[None]:
             pass
         else:
             at_end.callback(lock.release)
-            # Removed before the release: a process that waits sees it and makes a new one.
+            # removed before the release: a waiting process notices this and creates a new lock file
             at_end.callback(_remove, Path(lock.lock_file))
         yield
 
@@ -125,7 +126,7 @@ def writing(path: Path) -> Iterator[None]:
 def write_text(path: Path, text: str) -> None:
     """Write a UTF-8 text file atomically."""
     with atomic_write(path) as temporary:
-        # Halves of a character, which cut texts can end with, are no UTF-8.
+        # truncated texts can contain half a surrogate pair, which is not valid UTF-8
         temporary.write_text(text, encoding="utf-8", errors="replace")
 
 
@@ -149,7 +150,10 @@ def append_line(path: Path, line: str) -> None:
 
 
 def discard(folder: Path, *patterns: str) -> None:
-    """Remove the files of an earlier result in the order of the patterns. Raises UserError."""
+    """Remove the files of an earlier result that match the patterns, in the order of the patterns.
+
+    Raises UserError if a file cannot be removed.
+    """
     for path in (path for pattern in patterns for path in sorted(folder.glob(pattern))):
         try:
             path.unlink(missing_ok=True)
@@ -174,7 +178,10 @@ def json_line(record: Any) -> str:
 
 @contextmanager
 def reading(path: Path, what: str, need: str) -> Iterator[None]:
-    """Raise UserError for a text file that cannot be read; `need` says what to do where it is missing."""
+    """Convert errors raised inside, while reading the text file `path`, to UserError.
+
+    `what` describes the file; `need` tells the user what to do if it is missing.
+    """
     try:
         yield
     except FileNotFoundError as error:
@@ -188,7 +195,7 @@ def reading(path: Path, what: str, need: str) -> Iterator[None]:
 
 
 def read_text(path: Path, what: str, need: str) -> str:
-    """Text of a UTF-8 file without its byte order mark. Raises UserError as in `reading`."""
+    """Text of a UTF-8 file without its byte order mark. Raises the errors of `reading`."""
     with reading(path, what, need):
         return Path(path).read_text(encoding="utf-8-sig")
 
@@ -214,9 +221,9 @@ def read_json(path: Path, what: str, kind: type | None = None) -> Any:
 
 
 def typed(content: dict[str, Any], kind: type[T], path: Path, repair: str) -> T:
-    """The content of a JSON file as a msgspec struct; keys that the struct lacks are ignored.
+    """Convert the content of the JSON file `path` to a msgspec struct; unknown keys are ignored.
 
-    Raises UserError for missing keys and wrong types; `repair` says what to do then.
+    Raises UserError for missing keys and wrong types; `repair` tells the user what to do.
     """
     fields = msgspec.structs.fields(kind)  # type: ignore[arg-type]
     required = {field.encode_name for field in fields if field.required}

@@ -17,7 +17,7 @@ from torch import nn
 
 from fashioniq import __version__
 from fashioniq.categories import canonical
-from fashioniq.features.store import FeatureStore, Identity
+from fashioniq.features.store import DIFFERENT, FeatureStore, Identity
 from fashioniq.files import UserError, atomic_write, read_json, typed, write_json
 from fashioniq.provenance import Provenance
 
@@ -169,6 +169,11 @@ def read_run(run: Path, kind: type[R]) -> R:
             f"expected {_a(name)} in {run}, found no such folder; train it first with `fashioniq "
             f"{TRAINED_BY[name]}`, or correct the path"
         )
+    if not (run / "model.json").exists():
+        raise UserError(
+            f"expected {_a(name)} in {run}, found no model.json; give the folder of a run of "
+            f"{TRAINED_BY[name]}, or train one with `fashioniq {TRAINED_BY[name]}`"
+        )
     content = read_json(run / "model.json", f"the {name} of the run", dict)
     if content.get("kind") != name:
         found = _a(str(content.get("kind")))
@@ -211,6 +216,6 @@ def check_features(
         if there != here:
             difference = f"{str(there)[:60]}, not {str(here)[:60]}"
             raise UserError(
-                f"{run} was trained with a different {key} than {store.root} provides ({difference}); "
+                f"{run} was trained with {DIFFERENT[key]} than {store.root} provides ({difference}); "
                 "use the same store"
             )

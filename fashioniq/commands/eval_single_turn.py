@@ -14,6 +14,7 @@ from fashioniq.evaluation.single_turn_search import Answers, query_vectors, sear
 from fashioniq.features.store import open_store
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
+from fashioniq.runs import RetrieverRun, read_run
 from fashioniq.trained import load_retriever, pick_device
 
 
@@ -25,6 +26,8 @@ def run(settings: EvalSingleTurn) -> None:
             "no retriever given; give --run RUN for each category; `fashioniq score` reads files of other "
             "systems"
         )
+    for folder in settings.run:
+        read_run(Path(folder), RetrieverRun)  # before the data, because a wrong --run is more likely
     evaluate(settings, partial(_of_run, settings), Path(settings.run[0]))
 
 

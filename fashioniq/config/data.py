@@ -9,7 +9,7 @@ from fashioniq.config.fields import CATEGORY, DATA, DECODERS, DEVICE, FEATURES, 
 
 @dataclass(kw_only=True)
 class DrawSample:
-    """Draw the sample catalog: garments, captions, attributes and titles in Fashion IQ's layout, from a seed."""
+    """Draw a synthetic sample catalog to try all commands: garments, captions, attributes and titles."""
 
     data: Path = option(Path("data/sample"), "output folder")
     products: int = option(1200, "products per category; there are three", least=1)
@@ -31,10 +31,11 @@ class ImportCatalog:
     )
     images: Path | None = option(
         None,
-        "folder (with subfolders) or .zip of pictures named <id>.jpg, <id>_1.jpg, <id>-2.png …",
+        "folder (with subfolders) or .zip of pictures named <id>.jpg, <id>_1.jpg, <id>-2.png … (required "
+        "without --url)",
     )
     category: str = required(CATEGORY)
-    id: str | None = option(None, "column with the product ids")
+    id: str | None = option(None, "column with the product ids (required with --table)")
     title: str | None = option(None, "column with the product titles")
     data: Path = option(Path("data/catalog"), "output folder")
     picture: str | None = option(
@@ -43,7 +44,10 @@ class ImportCatalog:
     url: str | None = option(
         None, "column with http or https addresses of pictures, separated by |; used instead of --images"
     )
-    where: str | None = option(None, "filter COLUMN=VALUE; other rows are skipped")
+    where: str | None = option(
+        None,
+        "filter COLUMN=VALUE, such as category=Dresses: import only the rows with this value in this column",
+    )
     attributes: list[str] = option([], "columns whose values are attributes, such as colour")
     group: str | None = option(
         None, "column that identifies the variants of a product; variants stay in one split"
@@ -104,7 +108,7 @@ class ExtractAttributes:
 
 @dataclass(kw_only=True)
 class PairReferences:
-    """Pair each product with one of its split that shares rare title words, as pairs for people to caption."""
+    """Pair each product with another one that shares rare title words, as pairs for people to caption."""
 
     data: Path = option(Path("data/fashioniq"), DATA)
     category: str = required(CATEGORY)

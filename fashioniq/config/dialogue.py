@@ -84,8 +84,8 @@ class Asking:
     )
     features: Path | None = option(
         None,
-        "feature store of the encoder (default: DATA/features/CATEGORY; for CLIP and BLIP with -NAME, "
-        "missing images are added)",
+        "feature store of the encoder (default: DATA/features/CATEGORY; for CLIP and BLIP "
+        "DATA/features/CATEGORY-NAME, where missing images are added)",
     )
     predictor: Path | None = option(
         None,

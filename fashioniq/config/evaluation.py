@@ -20,7 +20,7 @@ class Evaluation:
         "system: fashion-iq, chatir, plugir, or a Python module with Options and build(); "
         "--help lists the options of the one given",
     )
-    out: Path | None = option(None, OUT)
+    out: Path | None = option(None, OUT + " (required)")
     batch_size: int = option(128, "dialogs per batch", least=1)
 
     def folder(self) -> Path:
@@ -63,7 +63,7 @@ class EvalDialogs(Evaluation, SimulatedDialogs):
     page.
     """
 
-    run: Path | None = option(None, "run of train-retriever (required)")
+    run: Path | None = option(None, "run of train-retriever, such as runs/retriever-dresses-attrs (required)")
     user: str | None = option(
         None,
         "user: a run of train-captioner, or human for recorded captions as dialogs of one turn "
@@ -71,7 +71,7 @@ class EvalDialogs(Evaluation, SimulatedDialogs):
     )
     captions: Literal["each", "joined"] = option(
         "each",
-        "captions with --user human: each caption of a pair as a dialog of its own, or both joined by and",
+        "captions with --user human: each caption of a pair as a dialog of its own, or both joined by the word and",
     )
     out: Path | None = option(None, OUT + " (default: RUN/dialogs-SPLIT)")
 
@@ -86,7 +86,7 @@ class EvalDialogs(Evaluation, SimulatedDialogs):
 class Cross(SimulatedDialogs):
     """Evaluate all combinations of several retrievers and users in one table (Fashion IQ, table 6)."""
 
-    retrievers: list[str] = option([], "runs of train-retriever; A,B,C are seeds of one model")
+    retrievers: list[str] = option([], "runs of train-retriever; A,B,C are seeds of one model (required)")
     users: list[str] = option(
         [],
         "runs of train-captioner; A,B,C are seeds of one model (default: those used to train the retrievers)",
@@ -105,7 +105,7 @@ class EvalCaptions:
     data: Path = option(Path("data/fashioniq"), DATA)
     category: str = required(CATEGORY)
     run: Path | None = option(
-        None, "run of train-captioner (without it, people and baselines are scored on all captioned pairs)"
+        None, "run of train-captioner (default: none; people and baselines are scored on all captioned pairs)"
     )
     features: Path | None = option(None, FEATURES)
     split: Split = option("val", "split whose pairs are captioned; released test pairs have no targets")
@@ -124,7 +124,7 @@ class SingleTurn:
 
     data: Path = option(Path("data/fashioniq"), DATA)
     category: list[str] = option(
-        [], "categories: dresses, shirts, tops or your own; several give a table with their mean"
+        [], "categories: dresses, shirts, tops or your own; several give a table with their mean (required)"
     )
     features: list[str] = option(
         [], "feature stores, one per category (default: DATA/features/CATEGORY, if needed)"
@@ -136,7 +136,7 @@ class SingleTurn:
     )
     captions: Literal["each", "joined", "both-orders"] = option(
         "each",
-        "queries per pair: each caption, both captions joined by and, or the mean of both orders of joining",
+        "queries per pair: each caption, both captions joined by the word and, or the mean of both orders of joining",
     )
 
 
@@ -144,7 +144,7 @@ class SingleTurn:
 class EvalSingleTurn(SingleTurn):
     """Evaluate retrievers on single-turn retrieval: find the target from a candidate and a caption."""
 
-    run: list[str] = option([], "runs of train-retriever or train-composer, one per category")
+    run: list[str] = option([], "runs of train-retriever or train-composer, one per category (required)")
     exclude_candidate: bool = option(False, "remove the candidate of a query from its results")
     out: Path | None = option(None, OUT + " (default: RUN/single-turn-…; required for several categories)")
     batch_size: int = option(128, "queries per batch", least=1)
@@ -161,7 +161,7 @@ class Score(SingleTurn):
     predictions: list[str] = option(
         [],
         "prediction files, one per category: a TREC run, .json of {query: [id, …]}, or .npz with the arrays "
-        "queries, query_vectors, ids and vectors",
+        "queries, query_vectors, ids and vectors (required)",
     )
     exclude_candidate: bool = option(False, "remove the candidate of a query from its results")
     out: Path | None = option(

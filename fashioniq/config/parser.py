@@ -3,9 +3,12 @@
 import dataclasses
 import re
 import sys
+import types
 import typing
 from argparse import SUPPRESS, Action
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, NoReturn
 
 import yaml
@@ -16,6 +19,7 @@ from fashioniq.files import UserError
 from fashioniq.options import flag
 
 UNSET = dataclasses.MISSING
+_BOOLEANS = {"true", "false", "yes", "no", "none"}
 
 
 class HelpFormatter(DefaultHelpFormatter):
@@ -25,6 +29,8 @@ class HelpFormatter(DefaultHelpFormatter):
         text = action.help or ""
         if action.required:
             return f"{text} (required)"
+        if isinstance(action, ActionYesNo) and action.default is False and "(default" not in text:
+            return f"{text} (default: off)"
         shown = (
             action.default not in (None, SUPPRESS, [])
             and action.default is not False
@@ -37,24 +43,104 @@ class Parser(ArgumentParser):
     """Parser that reports a mistake in one line with exit code 2, and accepts YAML files of earlier versions."""
 
     commands = ("", "")  # the command given, and the one that runs
+    kinds: Mapping[str, Any] = {}  # type of each option, such as {"model.width": int}
+    flags: frozenset[str] = frozenset({"--config", "--help"})
+    source = ""  # YAML file that is being parsed, if any
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
-        self.exit(2, f"error: {_reworded(' '.join(message.split()))}; see {self.prog} --help\n")
+        text = self._reworded(" ".join(message.split()))
+        self.exit(
+            2, f"error: {text}{'' if text.endswith('?') else ';'} `{self.prog} --help` lists the options\n"
+        )
         raise SystemExit(2)
+
+    def check_flags(self, arguments: Sequence[str]) -> None:
+        """Report an unknown option together with the most similar one. Abbreviations are unknown."""
+        for word in arguments:
+            name = word.partition("=")[0]
+            if word.startswith("--") and name not in self.flags:
+                self.error(f"unknown option {name}{did_you_mean(name, self.flags)}")
 
     def parse_path(self, path: Any, *args: Any, **kwargs: Any) -> Any:
         """Parse a YAML file, whose keys may be those of an earlier version."""
+        self.source = str(path)
+        values = self._read(self.source)
+        try:
+            values = new_keys(*self.commands, values)
+        except UserError as error:
+            self.error(str(error))
+        self._check_keys(values)
+        text = yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
+        parsed = self.parse_string(text, self.source, *args, **kwargs)
+        self.source = ""
+        return parsed
+
+    def _read(self, path: str) -> dict[str, Any]:
         try:
             with open(path, encoding="utf-8") as file:
                 values = yaml.safe_load(file)
-            if not isinstance(values, dict | None):
-                raise UserError(f"expected options and values, found {type(values).__name__}")
-            text = yaml.safe_dump(new_keys(*self.commands, values or {}), sort_keys=False, allow_unicode=True)
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark
+            place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+            self.error(f"{place}invalid YAML: {error.problem or error}")
         except (OSError, ValueError, yaml.YAMLError) as error:
-            self.error(f"cannot read {path}: {error}")
-        except UserError as error:
-            self.error(f"{path}: {error}")
-        return self.parse_string(text, str(path), *args, **kwargs)
+            self.error(f"cannot read the file: {error}")
+        if not isinstance(values, dict | None):
+            self.error(f"expected options as `key: value`, found a {type(values).__name__}")
+        if odd := [key for key in values or {} if not isinstance(key, str)]:
+            self.error(f"expected names of options as keys, found {odd[0]}")
+        return values or {}
+
+    def _check_keys(self, values: Mapping[str, Any], prefix: str = "") -> None:
+        """Report an unknown key of a YAML file together with the most similar one."""
+        names = [name.removeprefix(prefix) for name in self.kinds if name.startswith(prefix)]
+        sections = {name.partition(".")[0] for name in names if "." in name}
+        known = {name for name in names if "." not in name} | sections
+        for key, value in values.items():
+            name = f"{prefix}{key}"
+            if key not in known and name != "config":
+                self.error(f"unknown key {name}{did_you_mean(str(key), known, prefix)}")
+            if self.kinds.get(name) is bool and str(value).lower() not in _BOOLEANS:
+                self.error(f"{name}: expected true or false, found {value}")
+            if key in sections and isinstance(value, Mapping):
+                self._check_keys(value, f"{name}.")
+
+    def _reworded(self, message: str) -> str:
+        """Message of jsonargparse with flags, or keys of a file, and without Python types."""
+        where = f"{self.source}: " if self.source else ""
+        if found := re.fullmatch(r"the following arguments are required: (.+)", message):
+            return f"missing {', '.join(map(flag, found[1].split(', ')))}"
+        if found := re.fullmatch(r"Value not boolean: (.+)\.", message):
+            return f"expected true or false for an option that is a switch, found {found[1]}"
+        if found := re.fullmatch(r"unrecognized arguments: (.+)", message):
+            return f"unexpected argument {found[1]}"
+        if found := re.fullmatch(r"argument ([^ ]+): expected (.+) arguments?", message):
+            return f"{found[1].split('/')[-1]}: expected {found[2].replace('one', 'a')} value, found none"
+        if found := re.fullmatch(r"Parser key \"config\": (.+): '(.+)'", message):
+            reason = "there is no such file" if "not exist" in found[1] else "it is not a readable file"
+            return f"cannot read --config {found[2]}: {reason}"
+        wrong = r"Parser key \"(?P<key>[^\"]+)\": .*(?:Got|Given) value: (?P<value>.*)"
+        if (found := re.fullmatch(wrong, message)) and found["key"] in self.kinds:
+            name = found["key"] if self.source else flag(found["key"])
+            return f"{where}{name}: expected {_described(self.kinds[found['key']])}, found {found['value']}"
+        return where + message
+
+
+def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
+    """Hint with the most similar known name; empty if none is similar."""
+    shown = {one.replace("_", "-").lower(): one for one in sorted(known)}
+    near = get_close_matches(name.replace("_", "-").lower(), shown, n=1)
+    return f"; did you mean {prefix}{shown[near[0]]}?" if near else ""
+
+
+def _described(kind: Any) -> str:
+    """Type of an option in words: float | None becomes "a number", a Literal "one of A, B"."""
+    if typing.get_origin(kind) is typing.Literal:
+        return f"one of {', '.join(map(str, typing.get_args(kind)))}"
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        return " or ".join(_described(one) for one in typing.get_args(kind) if one is not type(None))
+    words = {int: "a whole number", float: "a number", bool: "true or false", str: "text", Path: "a path"}
+    return words.get(kind, "a list of texts" if kind == list[str] else getattr(kind, "__name__", str(kind)))
 
 
 class Several(Action):
@@ -78,6 +164,7 @@ def parser_of(command: str, kind: type, given: str | None = None) -> Parser:
     about = "YAML file with any of the options below; later flags take precedence"
     parser.add_argument("--config", action=ActionConfigFile, help=about)
     _add_options(parser, parser, kind, "")
+    parser.kinds = dict(_kinds(kind))
     return parser
 
 
@@ -91,6 +178,7 @@ def parse(command: str, kind: type, arguments: Sequence[str], given: str | None 
         flags, notice = new_flags(given or command, command, arguments)
     except UserError as error:
         parser.error(str(error))
+    parser.check_flags(flags)
     values = parser.parse_args(flags).as_dict()
     if notice:
         print(notice, file=sys.stderr)
@@ -101,28 +189,17 @@ def parse(command: str, kind: type, arguments: Sequence[str], given: str | None 
     return kind(**values)
 
 
-def _reworded(message: str) -> str:
-    """Message of jsonargparse with flags in place of keys, and without Python types."""
-    if found := re.fullmatch(r"the following arguments are required: (.+)", message):
-        return f"missing {', '.join(map(flag, found[1].split(', ')))}"
-    wrong = r"Parser key \"(?P<key>[^\"]+)\": Expected a (?P<kind>.+?)\. Got value: (?P<value>.*)"
-    if found := re.fullmatch(wrong, message):
-        choices = re.sub(r"[\w.]*Literal\[(.+)\]", lambda match: f"one of {match[1]}", found["kind"])
-        kind = re.sub(r"<class '(\w+)'>", r"\1", choices)
-        return f"{flag(found['key'])}: expected {kind}, found {found['value']}"
-    return message
-
-
 def _add_options(parser: Parser, target: Any, kind: type, prefix: str) -> None:
-    types = typing.get_type_hints(kind)
+    hints = typing.get_type_hints(kind)
     for field in dataclasses.fields(kind):
-        name, own, about = prefix + field.name, types[field.name], {"help": field.metadata["help"]}
+        name, own, about = prefix + field.name, hints[field.name], {"help": field.metadata["help"]}
         flags = [flag(name), *([alias] if (alias := field.metadata.get("alias")) else [])]
         if dataclasses.is_dataclass(own):
             group = parser.add_argument_group(field.metadata["help"])
             _add_options(parser, group, _kind_of(kind, field), name + ".")
         elif own is bool:
             target.add_argument(*flags, action=ActionYesNo(no_prefix="no-"), default=field.default, **about)
+            flags.append(f"--no-{flags[0][2:]}")
         elif field.default is UNSET and field.default_factory is UNSET:
             target.add_argument(*flags, type=own, required=True, **about)
         elif positional := field.metadata.get("positional"):
@@ -132,7 +209,19 @@ def _add_options(parser: Parser, target: Any, kind: type, prefix: str) -> None:
             target.add_argument(*flags, type=str, nargs="*", action=Several, default=[], **about)
         else:
             target.add_argument(*flags, type=own, default=field.default, **about)
+        parser.flags |= set(flags)
 
 
 def _kind_of(kind: type, field: Any) -> Any:
     return typing.get_type_hints(kind)[field.name]
+
+
+def _kinds(kind: type, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Name and type of each option."""
+    for name, own in typing.get_type_hints(kind).items():
+        if name in {field.name for field in dataclasses.fields(kind)}:
+            yield from (
+                _kinds(own, f"{prefix}{name}.")
+                if isinstance(own, type) and dataclasses.is_dataclass(own)
+                else [(prefix + name, own)]
+            )

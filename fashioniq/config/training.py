@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from fashioniq.config.fields import CATEGORY, DATA, DECODERS, DEVICE, FEATURES, option, required, section
 from fashioniq.files import UserError
@@ -15,6 +15,12 @@ WORD_NOISE = (
 )
 
 
+def _run(default: str, attrs: bool = False) -> Any:
+    """Option for the output folder of a training."""
+    with_attrs = f"; with --attrs {default}-attrs" if attrs else ""
+    return option(None, f"output folder of the run (default: {default}{with_attrs})")
+
+
 @dataclass(kw_only=True)
 class Training:
     """Options of all trainings.
@@ -24,7 +30,7 @@ class Training:
     """
 
     data: Path = option(Path("data/fashioniq"), DATA)
-    run: Path | None = option(None, "output folder of the run (default: runs/MODEL-CATEGORY)")
+    run: Path | None = _run("runs/MODEL-CATEGORY")
     epochs: int = option(50, "maximum number of epochs", least=1)
     patience: int = option(10, "epochs without a better validation score before training stops", least=1)
     batch_size: int = option(64, "examples per step and device", least=1)
@@ -42,10 +48,9 @@ class Training:
 
 @dataclass(kw_only=True)
 class TrainAttributes(Training):
-    """Train the attribute predictor: all layers on all categories or DeepFashion; with --init-from the last
-    layer.
-    """
+    """Train the attribute predictor: all layers, or with --init-from only the last layer for one category."""
 
+    run: Path | None = _run("runs/attributes-CATEGORY; runs/attributes without --category")
     deepfashion: Path | None = option(
         None,
         "folder of DeepFashion's category and attribute benchmark with its list_*.txt files; replaces --data",
@@ -71,6 +76,7 @@ class TrainAttributes(Training):
 class TrainCaptioner(Training):
     """Train the relative captioner, which simulates the user, on captions of product pairs."""
 
+    run: Path | None = _run("runs/captioner-CATEGORY", attrs=True)
     category: str = required(CATEGORY)
     attrs: bool = option(False, "use the attributes of both products as input, besides the images")
     features: Path | None = option(None, FEATURES)
@@ -97,14 +103,17 @@ class RetrieverTrainingSettings(Training):
     )
     features: Path | None = option(None, FEATURES)
     word_vectors: Path | None = option(
-        None, "GloVe or word2vec text file of frozen word vectors (default: learned embeddings)"
+        None,
+        "text file of word vectors in GloVe or word2vec format, kept frozen (default: learned embeddings)",
     )
     loss: Literal["triplet", "triplet-unsquared", "cross-entropy"] = option(
         "triplet",
         "loss: triplet on squared distances (Guo 2018), triplet on distances (released code), or "
         "cross-entropy",
     )
-    margin: float | None = option(None, "margin of the triplet losses (default: 0.1, unsquared 10)", least=0)
+    margin: float | None = option(
+        None, "margin of the triplet losses (default: 0.1; triplet-unsquared 10)", least=0
+    )
     temperature: float | None = option(None, "temperature of cross-entropy (default: 0.05)", least=0)
     negatives: Literal["batch", "gallery"] = option(
         "batch", "negatives: the other targets of the batch, or all other products of the training split"
@@ -133,9 +142,12 @@ class RetrieverTrainingSettings(Training):
 class TrainRetriever(RetrieverTrainingSettings):
     """Train a dialog retriever in dialogs with several users: captioners, attribute labels, recorded captions."""
 
+    run: Path | None = _run("runs/retriever-CATEGORY", attrs=True)
     model: RetrieverConfig = section(RetrieverConfig, "sizes of the retriever")
     captioner: Path | None = option(
-        None, "run of train-captioner that simulates the user (default: runs/captioner-CATEGORY[-attrs])"
+        None,
+        "run of train-captioner that simulates the user (default: runs/captioner-CATEGORY; with --attrs "
+        "runs/captioner-CATEGORY-attrs)",
     )
     users: list[str] = option(
         [],
@@ -157,6 +169,7 @@ class TrainRetriever(RetrieverTrainingSettings):
 class TrainComposer(RetrieverTrainingSettings):
     """Train a composer, a retriever for a single turn, on recorded captions (Fashion IQ, appendix B)."""
 
+    run: Path | None = _run("runs/composer-COMPOSITION-CATEGORY", attrs=True)
     model: ComposerConfig = section(ComposerConfig, "sizes of the composer")
 
 
@@ -166,6 +179,7 @@ class TrainDialogEncoder(Training):
     frozen.
     """
 
+    run: Path | None = _run("runs/dialog-encoder-CATEGORY; runs/dialog-encoder without --category")
     category: str | None = option(None, CATEGORY + "; sets the default files in DATA")
     dialogues: Path | None = option(
         None,
@@ -188,10 +202,14 @@ class TrainDialogEncoder(Training):
         "loss: recall is a smooth 1 − R@K, K = 1, 2, 4, 8, 16, to fine-tune a good encoder (Patel 2022); "
         "contrastive is cross-entropy over the batch; both is their sum",
     )
-    mask: Literal["none", "caption"] = option("caption", "part that is removed from some training dialogs")
+    mask: Literal["none", "caption"] = option(
+        "caption", "part that is removed from a share of the training dialogs, --mask-share"
+    )
     mask_share: float = option(0.2, "share of the training dialogs that --mask applies to", least=0, below=1)
     min_count: int = option(2, MIN_COUNT, least=1)
-    separator: str = option(", ", "separator between rounds; ChatIR's paper uses [SEP]")
+    separator: str = option(
+        ", ", "separator between rounds (default: comma and space; ChatIR's paper uses [SEP])"
+    )
     batch_size: int = option(
         512, "dialogs per step; the other images of the batch are the negatives", least=2
     )
@@ -202,6 +220,6 @@ class TrainDialogEncoder(Training):
     )
     learning_rate: float | None = option(
         None,
-        "AdamW learning rate, multiplied by 0.93 each epoch down to 1e-6 (default: 1e-3, CLIP and BLIP 5e-5)",
+        "AdamW learning rate, multiplied by 0.93 each epoch down to 1e-6 (default: 1e-3; CLIP and BLIP 5e-5)",
         least=1e-6,
     )

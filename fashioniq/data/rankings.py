@@ -59,9 +59,17 @@ def read_vectors(path: Path) -> Vectors:
                 f"{path}: expected unique names as text and one row of numbers per name, "
                 f"found arrays of shape {names.shape} and {rows.shape}"
             )
-        if rows.dtype.kind not in "fiu" or not np.isfinite(as_float32(rows)).all():
+        if rows.dtype.kind not in "fiu":
             raise UserError(
-                f"{path}: expected finite numbers, found NaN, infinity or another type: write the file again"
+                f"{path}: expected vectors of numbers, found the type {rows.dtype}; write numbers"
+            )
+        finite_N = np.isfinite(as_float32(rows)).all(1)
+        if not finite_N.all():
+            row = int(finite_N.argmin())
+            value = rows[row][~np.isfinite(as_float32(rows[row]))][0]
+            raise UserError(
+                f"{path}: expected finite float32 numbers, found {value} in the vector of {names[row]} (row {row}); "
+                "correct the vectors"
             )
     if query_vectors.shape[1] != vectors.shape[1]:
         raise UserError(

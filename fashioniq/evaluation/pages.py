@@ -73,21 +73,22 @@ def overview_plot(studies: Sequence[Study], measure: str = "R@10") -> str:
             lines.append(f'<text x="0" y="{top:.0f}">{escape(table.title)}: {shown}</text>')
             for row, colour in zip(table.rows, COLOURS * len(table.rows), strict=False):
                 top += GAP
-                lines += _bar(row, row.seeds(shown), top, colour)
+                lines += _bar(row, shown, top, colour)
                 top += BAR
     height, width = top + BAR, LEFT + 100 * SCALE + 60
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" font-family="sans-serif" font-size="13" fill="#666">'
     return "\n".join([head, *lines, "</svg>"]) + "\n"
 
 
-def _bar(row: Row, seeds: Seeds, top: float, colour: str) -> list[str]:
+def _bar(row: Row, column: str, top: float, colour: str) -> list[str]:
+    seeds = row.seeds(column)
     middle, end = top + BAR / 2, LEFT + SCALE * seeds.mean
     low, high = (LEFT + SCALE * value for value in (min(seeds.values), max(seeds.values)))
     return [
         f'<text x="{LEFT - 8}" y="{middle + 5:.1f}" text-anchor="end">{escape(row.label)}</text>',
         f'<rect x="{LEFT}" y="{top:.1f}" width="{SCALE * seeds.mean:.1f}" height="{BAR}" fill="{colour}"/>',
         f'<path d="M{low:.1f} {middle:.1f}H{high:.1f}" stroke="#888" stroke-width="2"/>',
-        f'<text x="{max(end, high) + 8:.1f}" y="{middle + 5:.1f}">{seeds.mean:.1f}</text>',
+        f'<text x="{max(end, high) + 8:.1f}" y="{middle + 5:.1f}">{rounded(column.split()[0], seeds.mean)}</text>',
     ]
 
 
@@ -201,7 +202,7 @@ def _filled(text: str, studies: Mapping[str, Study], own: str | None) -> str:
         row = table.row(names[2])
         if names[3] in COSTS:
             cost = {"seeds": str(len(row.runs)), "GB": rounded("GB", row.peak_gb)}
-            return cost.get(names[3]) or (f"{row.minutes.mean:.1f}" if row.minutes else "–")
+            return cost.get(names[3]) or rounded("minutes", row.minutes.mean if row.minutes else None)
         if names[3].startswith("p "):
             return _p(table.against_reference(names[3][2:])[row.label][1])
         return _cell(row.seeds(names[3]), names[3], worst=False)

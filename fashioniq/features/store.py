@@ -1,11 +1,10 @@
-"""A feature store: the image vector and the top attributes of every product, in a folder that
-`features/writer.py` makes.
+"""Feature store: a folder with the vector and the top attributes of every product, written by `writer.py`.
 
     features.npy     N×D float16 or float32      attributes.npy  N×8, ids of attribute words, 0 for none
     ids.json         the N product ids           store.json      encoder, attribute words, count, failures
 
-`store.json` is written last: without it the store is unfinished, and while products are added the first
-`count` rows are the store.
+`store.json` is written last. Without it, the store is unfinished. While products are being added, only the
+first `count` rows are valid.
 """
 
 from collections.abc import Sequence
@@ -20,12 +19,21 @@ from fashioniq.categories import file_name
 from fashioniq.data.items import Items
 from fashioniq.files import UserError, read_json, typed
 
-TOP = 8  # attributes kept of each product
-PLAN = Path("parts") / "plan.json"  # there while a store is being filled or added to
+TOP = 8  # attributes stored per product
+DIFFERENT = {  # phrases for errors about differing metadata
+    "encoder": "a different encoder",
+    "weights": "different weights",
+    "image_size": "a different image size",
+    "dimensions": "a different vector size",
+    "attribute_words": "different attribute words",
+    "attributes": "a different source of attributes",
+    "precision": "a different precision",
+}
+PLAN = Path("parts") / "plan.json"  # present while a store is being written
 
 
 class Identity(msgspec.Struct, kw_only=True):
-    """What a model that was trained on a store has to find again."""
+    """Properties of a store on which the models trained on it depend."""
 
     encoder: str
     weights: str
@@ -35,14 +43,14 @@ class Identity(msgspec.Struct, kw_only=True):
 
 
 class Contents(Identity, kw_only=True):
-    """What the rows of a store are: how attributes were made, and the precision of the encoder."""
+    """Identity of a store, the source of its attributes, and the precision of the encoder."""
 
     attributes: str | UnsetType = UNSET
     precision: str | UnsetType = UNSET
 
 
 class StoreFile(Contents, kw_only=True):
-    """store.json: `count` rows, and the reason for each product without one."""
+    """Content of store.json: the number of rows, and for each product without a row the reason."""
 
     count: int
     failures: dict[str, str]
@@ -51,7 +59,7 @@ class StoreFile(Contents, kw_only=True):
 class FeatureStore:
     """A finished store, opened as a memory map.
 
-    Raises UserError where it is missing, unfinished or damaged.
+    Raises UserError if it is missing, unfinished or damaged.
     """
 
     def __init__(self, root: Path) -> None:
@@ -85,28 +93,28 @@ class FeatureStore:
 
     @property
     def attribute_words(self) -> list[str]:
-        """The word of each attribute id, from id 1 on."""
+        """Words of the attribute ids, starting at id 1."""
         return self.facts.attribute_words
 
     @property
     def identity(self) -> Identity:
-        """What a model that was trained on this store has to find again."""
+        """Properties on which models trained on this store depend."""
         return msgspec.convert(self.facts, Identity, from_attributes=True)
 
     def __contains__(self, name: str) -> bool:
         return name in self._position_of
 
     def items(self, ids: Sequence[str]) -> Items:
-        """Those of `ids` that the store has, in their order. Raises UserError where it has none."""
-        there = [name for name in ids if name in self._position_of]
-        if not there:
+        """Products of `ids` that are in the store, in the same order. Raises UserError if there are none."""
+        present = [name for name in ids if name in self._position_of]
+        if not present:
             raise UserError(
                 f"the feature store {self.root} has none of the {len(ids)} requested products: "
                 "extract this category's features"
             )
-        places = [self._position_of[name] for name in there]
-        features_ND = torch.from_numpy(self._features_ND[places].astype(np.float32))
-        return Items(there, features_ND, torch.from_numpy(self._attributes_NA[places].astype(np.int64)))
+        rows = [self._position_of[name] for name in present]
+        features_ND = torch.from_numpy(self._features_ND[rows].astype(np.float32))
+        return Items(present, features_ND, torch.from_numpy(self._attributes_NA[rows].astype(np.int64)))
 
 
 def features_folder(data: Path, category: str, features: Path | None) -> Path:

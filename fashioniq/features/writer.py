@@ -1,12 +1,12 @@
-"""Fill a feature store part by part: a kill costs one part at most, and leaves no gap and no double.
+"""Writing of a feature store in parts. A kill loses at most one part, and causes neither gaps nor duplicates.
 
-    parts/plan.json      the contents, the products asked for, the rows that the store had before
-    parts/000000.npz     what was made of the first PART products asked for, and so on; each appears whole
+    parts/plan.json      the metadata, the requested products, and the number of rows already in the store
+    parts/000000.npz     the results for the first PART requested products, and so on
 
-When all parts are there they are joined: features.npy, attributes.npy and ids.json are replaced, then
-store.json, then the parts go. Rows that were there before stay in front, so that until store.json is replaced
-the first `count` rows are the old store, and joining once more gives the same files: a join that was killed
-is done again.
+Each part is written atomically. When all parts exist, they are joined: features.npy, attributes.npy and
+ids.json are replaced, then store.json, and the parts are removed. Existing rows stay in front. Until
+store.json is replaced, the first `count` rows are therefore the old store, and an interrupted join can be
+repeated with the same result.
 """
 
 import json
@@ -22,7 +22,7 @@ from zipfile import BadZipFile
 import msgspec
 import numpy as np
 
-from fashioniq.features.store import PLAN, Contents, FeatureStore, StoreFile
+from fashioniq.features.store import DIFFERENT, PLAN, Contents, FeatureStore, StoreFile
 from fashioniq.files import UserError, atomic_write, locked, read_json, remove_leftovers, write_json
 
 PART = 256  # products per part
@@ -39,14 +39,14 @@ class Part:
 
 
 class Plan(Contents, kw_only=True):
-    """parts/plan.json: the products asked for, and the rows that the store had before."""
+    """Content of parts/plan.json: the requested products, and the number of rows already in the store."""
 
     asked: list[str]
     before: int
 
 
-Advance = Callable[[int], None]  # told how many more products were dealt with
-# a Part of each list of ids, in order
+Advance = Callable[[int], None]  # called with the number of products processed since the last call
+# yields a Part for each list of ids, in order
 Extract = Callable[[Sequence[Sequence[str]], Advance], Generator[Part, None, None]]
 
 
@@ -58,14 +58,13 @@ def fill_store(
     progress: Callable[[int, int], None],
     update: bool = False,
 ) -> tuple[FeatureStore, int]:
-    """Make a store of `ids`, or complete one that was begun.
+    """Create a store of `ids`, or complete an unfinished one.
 
-    Returns it, and how many products were asked for: 0 if all were there.
-
-    `update` adds to a finished store the products that it lacks, and tries those again that could not be
-    read; rows that are there stay as they are. `progress` is told how many more products were dealt with, and
-    of how many. Raises UserError where the folder holds a store of other contents, a finished one lacks
-    products, or the disk is full.
+    Returns the store and the number of products requested from `extract`, 0 if the store was complete. With
+    `update`, missing products are added to a finished store and failed ones are retried; existing rows do not
+    change. `progress` is called with the number of products processed since the last call and the total.
+    Raises UserError if the folder contains a store with other metadata, if a finished store lacks products
+    without `update`, or if the disk is full.
     """
     root = Path(root)
     with locked(root):
@@ -81,7 +80,7 @@ def fill_store(
         if lacking and not update:
             raise UserError(
                 f"the finished feature store {root} lacks {len(lacking)} products, such as {lacking[0]}: "
-                "--update adds them"
+                "add them with --update"
             )
         _refuse_another(root, msgspec.to_builtins(store.facts), facts)
         if lacking:
@@ -91,10 +90,7 @@ def fill_store(
 
 
 def words_to_keep(root: Path, update: bool) -> list[str] | None:
-    """The attribute words of a store that was begun, or is to be added to: new products must not change them.
-
-    None for any other store.
-    """
+    """Attribute words of an unfinished store, or of one to be updated, which must not change; else None."""
     for path in (root / PLAN, *([root / "store.json"] if update else [])):
         if path.exists():
             return read_json(path, "the description of a feature store", dict).get("attribute_words")
@@ -102,7 +98,7 @@ def words_to_keep(root: Path, update: bool) -> list[str] | None:
 
 
 def _settle(root: Path, ids: Sequence[str], facts: Contents) -> Plan | None:
-    """Remove what a killed run left, except whole parts of a plan; return that plan, if there is one."""
+    """Remove leftovers of a killed run, except complete parts of a plan; return the plan if there is one."""
     for folder in (root, root / "parts"):
         remove_leftovers(folder)
     if not (root / PLAN).exists():
@@ -117,9 +113,9 @@ def _settle(root: Path, ids: Sequence[str], facts: Contents) -> Plan | None:
             f"{root / PLAN} was written by another version: remove {root / 'parts'} "
             "and run the same command again"
         ) from error
-    if strange := set(plan.asked) - set(ids):
+    if unknown := set(plan.asked) - set(ids):
         raise UserError(
-            f"{root} was begun for other products, such as {min(strange)}: "
+            f"the unfinished store {root} is for other products, such as {min(unknown)}: "
             "choose another folder with --features, or remove it"
         )
     return plan
@@ -130,7 +126,7 @@ def _refuse_another(root: Path, found: dict[str, Any], wanted: Contents) -> None
         if found.get(key) != value:
             old, new = json.dumps(found.get(key))[:60], json.dumps(value)[:60]
             raise UserError(
-                f"the feature store {root} has a different {key} ({old}, not {new}): "
+                f"the feature store {root} has {DIFFERENT[key]} ({old}, not {new}): "
                 "choose another folder with --features, or remove it"
             )
 
@@ -144,7 +140,7 @@ def _begin(root: Path, asked: Sequence[str], facts: Contents, before: int) -> Pl
 def _complete(
     root: Path, plan: Plan, facts: Contents, extract: Extract, progress: Callable[[int, int], None]
 ) -> None:
-    """Make the parts that are not there, and join all."""
+    """Create the missing parts, and join all parts."""
     asked = plan.asked
     parts = {
         root / "parts" / f"{start // PART:06d}.npz": asked[start : start + PART]
@@ -179,7 +175,7 @@ def _join_parts(root: Path, before: int, parts: dict[Path, list[str]], facts: Co
         ids += text["ids"]
         rows += [path] if text["ids"] else []
     if not ids:
-        _forget(root)  # else the same failures would be found again
+        _forget(root)  # otherwise the next run would reuse the same failures
         name, reason = next(iter(failures.items()), ("none", "no product was requested"))
         raise UserError(f"none of the {len(failures)} products could be read; the first: {name} ({reason})")
     if rows:
@@ -187,13 +183,13 @@ def _join_parts(root: Path, before: int, parts: dict[Path, list[str]], facts: Co
             _join_rows(root / f"{name}.npy", before, len(ids), (_read_part(path, name) for path in rows))
         write_json(root / "ids.json", ids, indent=None)
     store = StoreFile(**msgspec.structs.asdict(facts), count=len(ids), failures=failures)
-    write_json(root / "store.json", msgspec.to_builtins(store))  # last: from now on it is this store
+    write_json(root / "store.json", msgspec.to_builtins(store))  # last: this makes the store valid
     _forget(root)
 
 
 def _join_rows(path: Path, before: int, count: int, pieces: Iterator[np.ndarray]) -> None:
-    """Write `count` rows, the first `before` of the file and then the pieces, one piece at a time."""
-    # Mapped anew for each piece, else all that was copied would stay in memory.
+    """Write an array of `count` rows: the first `before` rows of the file, then one piece at a time."""
+    # mapped again for each piece, so that copied rows do not stay in memory
     starts = range(0, before, PART)
     old = (
         np.load(path, mmap_mode="r", allow_pickle=False)[start : min(start + PART, before)]

@@ -1,1 +1,1 @@
-"""Language models: local ones of `transformers`, and those of OpenAI-compatible servers."""
+"""Language models: local ones with `transformers`, and those on OpenAI-compatible servers."""

@@ -1,9 +1,8 @@
 """Client for language models on OpenAI-compatible servers, with a cache on disk. Needs the extra `chat`.
 
-Server address and key come from OPENAI_BASE_URL and OPENAI_API_KEY; the key is neither printed nor written.
-Retries, Retry-After and request headers are those of the `openai` client. Three limits are added below it,
-where they count as failures worth a retry: the seconds of an attempt with its body, the size of an answer,
-and the form of an answer.
+The server address and key come from OPENAI_BASE_URL and OPENAI_API_KEY; the key is never printed or written.
+The `openai` client handles retries, Retry-After and request headers. Its HTTP client additionally limits the
+time of an attempt and the size and form of an answer; violations are retried like network errors.
 """
 
 import asyncio
@@ -25,9 +24,9 @@ MOST_BYTES = 10_000_000  # maximum size of an answer
 
 
 class Endpoint:
-    """A model on the server.
+    """Model on a server.
 
-    Answers lie in the folder `cache` by the request: a run can be repeated without the server.
+    Answers are cached by request in the folder `cache`, so that runs can be repeated offline.
 
     Raises UserError if the server cannot be reached, refuses, or does not answer in all attempts.
     """
@@ -41,10 +40,13 @@ class Endpoint:
     def complete(
         self, prompts: Sequence[str], tokens: int, pictures: Sequence[bytes] | None = None
     ) -> list[str]:
-        """The answer to each prompt, with its JPEG picture if `pictures` are given."""
+        """Answers to the prompts, each with its JPEG picture if `pictures` are given.
+
+        `tokens` limits the length of an answer.
+        """
         bodies = [
-            self._body(prompt, tokens, pictures[place] if pictures else None)
-            for place, prompt in enumerate(prompts)
+            self._body(prompt, tokens, pictures[number] if pictures else None)
+            for number, prompt in enumerate(prompts)
         ]
         paths = {name: self.cache / name[:2] / f"{name}.json" for name in map(_name, bodies)}
         missing = {_name(body): body for body in bodies if not paths[_name(body)].exists()}
@@ -69,7 +71,7 @@ class Endpoint:
         async def ask(name: str, client: Any) -> str:
             async with slots:
                 text = await self._ask(client, bodies[name])
-            # Empty answers too: the run can then be repeated.
+            # also if empty, so that the run can be repeated
             write_json(paths[name], {"model": self.model, "text": text})
             return text
 
@@ -83,9 +85,9 @@ class Endpoint:
                 await asyncio.gather(*tasks, return_exceptions=True)
 
     def _client(self) -> Any:
-        """An `openai.AsyncOpenAI` client.
+        """Create an `openai.AsyncOpenAI` client.
 
-        The address is required: without one the library would send everything to OpenAI.
+        The address is required, because the default of the library is OpenAI.
         """
         openai, base, key = _openai(), _base(), _key()
         headers = {"User-Agent": USER_AGENT}
@@ -113,12 +115,12 @@ class Endpoint:
         except openai.APIStatusError as error:
             status = error.status_code
             if status in (408, 409, 429) or status >= 500:
-                # not from the error, which quotes the server, which may quote the key
+                # `from None`: the error quotes the server, which may quote the key
                 raise self._unanswered(host, str(status)) from None
             hint = f"check {BASE}, {KEY} and the model name {self.model!r}"
             raise UserError(f"{host} refused the request with status {status}; {hint}") from None
         text = answer.choices[0].message.content
-        # A cut text may end with half a character.
+        # truncated text may end within a surrogate pair
         return text.encode(errors="replace").decode() if isinstance(text, str) else ""
 
     def _unanswered(self, host: str, why: str) -> UserError:
@@ -130,12 +132,12 @@ class Endpoint:
 
 
 class _Limited(httpx.AsyncClient):
-    """An httpx client with a deadline, which refuses answers that are too large, compressed or malformed."""
+    """HTTP client with a time limit that rejects answers that are too large, compressed or malformed."""
 
     seconds = 60.0
 
     async def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
-        """The response with its body, as JSON.
+        """Send a request and read the JSON body.
 
         Raises httpx.RequestError, which the `openai` client retries.
         """
@@ -204,7 +206,7 @@ def _openai() -> Any:
         import openai
     except ImportError as error:
         raise UserError(
-            f"endpoint: needs the package openai ({error}): pip install 'fashioniq[chat]'"
+            f"endpoint: needs the package openai ({error}); pip install 'fashioniq[chat]'"
         ) from error
     return openai
 

@@ -1,6 +1,6 @@
-"""Language models and visual question answering of `transformers`, by a folder or a name of the hub.
+"""Local models with `transformers`: language models and visual question answering models.
 
-Needs the extra `chat`.
+They are loaded from a folder or by their name on the hub. Needs the extra `chat`.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,9 +27,9 @@ class LanguageModel:
 
     @torch.inference_mode()
     def complete(self, prompts: Sequence[str], tokens: int) -> list[str]:
-        """What follows each prompt, at most so many tokens.
+        """Continue each prompt by at most `tokens` tokens.
 
-        Raises UserError where a prompt is too long for the model.
+        Raises UserError if a prompt is too long for the model.
         """
         inputs = self._tokenizer(list(prompts), padding=True, return_tensors="pt").to(self._model.device)
         length = inputs["input_ids"].shape[1]
@@ -44,7 +44,7 @@ class LanguageModel:
         return self._tokenizer.batch_decode(ids_BL[:, length:], skip_special_tokens=True)
 
 
-# as each was trained
+# the prompts of their training
 _PROMPTS: dict[str, Callable[[str], str]] = {"blip-2": "Question: {} Answer:".format, "blip": str}
 
 
@@ -57,18 +57,18 @@ class VisualQuestionAnswerer:
         kind = self._model.config.model_type
         if kind not in _PROMPTS:
             raise UserError(
-                f"{name} is a model of the type {kind}: {' and '.join(_PROMPTS)} answer questions here"
+                f"expected a model of the type {' or '.join(_PROMPTS)}, found {kind} in {name}; give another"
             )
         self._processor.tokenizer.padding_side = "left" if kind == "blip-2" else "right"
         self._prompt = _PROMPTS[kind]
-        # then its output begins with the prompt
+        # the output of a decoder-only model begins with the prompt
         self._repeats_prompt = kind == "blip-2" and not self._model.config.text_config.is_encoder_decoder
 
     @torch.inference_mode()
     def answer(
         self, pictures: Sequence[Image.Image], questions: Sequence[str], tokens: int = 20
     ) -> list[str]:
-        """A short answer to each question on its picture."""
+        """Answer each question about its picture in at most `tokens` tokens."""
         texts = [self._prompt(question) for question in questions]
         inputs = self._processor(images=list(pictures), text=texts, padding=True, return_tensors="pt").to(
             self._model.device, self._model.dtype
@@ -86,21 +86,21 @@ def _transformers(*names: str) -> tuple[Any, ...]:
         return tuple(getattr(transformers, name) for name in names)
     except ImportError as error:
         raise UserError(
-            f"this needs the package transformers ({error}): pip install 'fashioniq[chat]'"
+            f"local models need the package transformers ({error}); pip install 'fashioniq[chat]'"
         ) from error
 
 
 def _load(
     name: str, device: torch.device | str, model_class: Any, reader_class: Any, **options: Any
 ) -> tuple[Any, Any]:
-    """Model and tokenizer or processor; weights are safetensors, as nothing is ever unpickled."""
+    """Load a model and its tokenizer or processor. Only safetensors are read, so nothing is unpickled."""
     dtype = torch.bfloat16 if torch.device(device).type == "cuda" else torch.float32
     try:
         reader = reader_class.from_pretrained(name, **options)
         model = model_class.from_pretrained(name, use_safetensors=True, dtype=dtype)
         return model.to(device).eval().requires_grad_(False), reader
-    except Exception as error:  # the hub's client, safetensors and transformers raise many kinds
+    except Exception as error:  # the hub client, safetensors and transformers raise different ones
         raise UserError(
-            f"cannot load {name} ({' '.join(str(error).split())[:200]}): give a folder, "
-            "or a name of the hub while there is a network"
+            f"cannot load {name} ({' '.join(str(error).split())[:200]}); give a folder, "
+            "or a name on the hub if there is a network connection"
         ) from error

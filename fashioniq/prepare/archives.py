@@ -13,8 +13,8 @@ from fashioniq.files import UserError, cannot_write
 MOST_MEMBERS = 2_000_000
 _TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst")
 _BLOCK = 1 << 20
-_LONGEST = 200  # characters of a skipped member's name in a report, at most
-_DEEPEST = 16  # path components of a member, at most
+_LONGEST = 200  # maximum characters of the name of a skipped member in a report
+_DEEPEST = 16  # maximum path components of a member
 _UNSAFE = frozenset('/\\:*?"<>|')  # characters that are not allowed in file names on every system
 _BROKEN = (BadZipFile, zlib.error, StructError, EOFError, ValueError, RuntimeError, OverflowError)
 
@@ -84,7 +84,7 @@ def _unpack(zipped: ZipFile, archive: Path, folder: Path, most_bytes: float) -> 
             try:
                 room -= _save(zipped, member, folder.joinpath(*parts), room)
             except FileExistsError:
-                reason = "another member has its name"
+                reason = "another member has the same name"
         if reason:
             skipped[member.filename[:_LONGEST]] = reason
     return skipped
@@ -94,7 +94,10 @@ def _check(member: ZipInfo, archive: Path) -> None:
     """Raise UserError for a member that cannot be unpacked, or not with bounded memory."""
     if member.flag_bits & 1:
         raise UserError(f"{archive} is encrypted: unpack it and give the folder")
-    if member.compress_type not in (ZIP_STORED, ZIP_DEFLATED):  # others unpack a block at once, however large
+    if member.compress_type not in (
+        ZIP_STORED,
+        ZIP_DEFLATED,
+    ):  # others decompress a whole block at once, of any size
         raise UserError(
             f"{archive} uses an unsupported compression method ({member.filename!r}): "
             "unpack it and give the folder"
@@ -104,11 +107,11 @@ def _check(member: ZipInfo, archive: Path) -> None:
 def _unfit(member: ZipInfo, parts: list[str]) -> str:
     """Reason for skipping and reporting a member; "" for pictures, and for other files, which are ignored."""
     if ".." in parts or member.filename.startswith(("/", "\\")):
-        return "its path leaves the folder"
+        return "its path is outside the folder"
     if stat.S_IFMT(member.external_attr >> 16) not in (0, stat.S_IFREG):
         return "a link or device, not a plain file"
     if _is_picture(parts) and (len(parts) > _DEEPEST or not all(map(is_safe, parts))):
-        return "its path is too deep, or has what no file's name can"
+        return "its path is too deep, or not a valid file name"
     return ""
 
 

@@ -30,7 +30,7 @@ RELEASED = {  # counts in the released files, for train, val and test, or in tot
     "tops": {"products": [16121, 5373, 5374], "pairs": [6027, 1961, 2056], "addresses": [26869]},
 }
 FOLDER = "the folder"  # used in place of a category for findings about the whole folder
-MANY = 5  # sizes and packs of a product share a picture; at most 3 do among 8,696 shirts of one shop
+MANY = 5  # variants of a product share a picture: at most 3 among 8,696 shirts of one shop
 
 
 def check_folder(
@@ -123,7 +123,7 @@ class _Category:
         self.report = Findings()
         paths = self._find(("image_splits",), f"split.{self.name}.{{}}.json", needed=True)
         self.ids = {split: self._ids(path) for split, path in paths.items()}
-        # only then an id outside of them is unknown
+        # ids are reported as unknown only if all splits were read
         self.whole = all(self.ids.get(split) for split in SPLITS)
         self.all_ids = {name for ids in self.ids.values() for name in ids}
 

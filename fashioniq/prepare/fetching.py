@@ -1,4 +1,4 @@
-"""Pictures by their addresses, with a limited number of requests at a time and for each host."""
+"""Downloads of pictures, with a limited number of simultaneous requests in total and per host."""
 
 import asyncio
 import time
@@ -19,8 +19,8 @@ GIVE_UP = 60.0  # seconds without a response after which a host is skipped for t
 class Limits:
     """Limits of a download."""
 
-    connections: int = 32  # at a time
-    per_host: int = 16  # at a time
+    connections: int = 32  # simultaneous requests
+    per_host: int = 16  # simultaneous requests to one host
     retries: int = 4  # further attempts
     timeout: float = 30.0  # seconds of one attempt
     max_bytes: int = 20_000_000  # of a file
@@ -34,7 +34,10 @@ class _Host:
         self._name = name
         self._rest_until = 0.0
         self._silent_since: float | None = None
-        self.lost, self.why = False, ""  # whether the host has been silent too long, and the last error
+        self.lost, self.why = (
+            False,
+            "",
+        )  # whether the host has not responded for GIVE_UP seconds, and the last error
 
     def rest(self, seconds: float) -> None:
         self._rest_until = max(self._rest_until, time.monotonic() + seconds)
@@ -60,9 +63,9 @@ class _Host:
 
 
 class Fetcher:
-    """Client that saves files.
+    """Client that saves files; use it in an `async with` statement.
 
-    Use it in an `async with` statement. `answered`: whether any server has responded.
+    `answered` is true if any server has responded.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -82,7 +85,7 @@ class Fetcher:
     async def fetch(self, address: str, path: Path) -> None:
         """Write the file at `address` to `path`.
 
-        Raises Unfetched, and UserError where it cannot be written.
+        Raises Unfetched if the download fails, and UserError if the file cannot be written.
         """
         await follow(address, lambda url: retried(partial(self._in_turn, url, path), self._limits.retries))
 

@@ -78,6 +78,12 @@ def import_catalog(
         before = _made_before(out, category)
         folder, skipped = _folder(source.images, work, max_gigabytes * 1e9)
         pictures = Pictures(folder, None if source.picture else category) if folder else None
+        if pictures and not pictures.files:
+            name = f"<{source.id}>.jpg" if source.table and not source.picture else "*.jpg"
+            raise UserError(
+                f"{source.images} has no pictures: expected files such as {name}, .png, .jpeg or .webp, "
+                "in this folder or a subfolder"
+            )
         listings = (
             listings_of_pictures(pictures)
             if pictures and not source.table

@@ -16,7 +16,7 @@ from fashioniq.data.titles import NO_VALUE, TEXTS, values_of
 from fashioniq.files import UserError
 from fashioniq.prepare.archives import is_safe
 from fashioniq.prepare.picking import Pictures, title_of
-from fashioniq.prepare.tables import Row, read_rows
+from fashioniq.prepare.tables import MissingColumn, Row, column_names, read_rows
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,10 @@ class Source:
         if not self.table and given:
             raise UserError(f"--{given[0]} refers to a column: give the table with --table")
         if self.table and not self.id:
-            raise UserError("--table needs --id, the column with the product ids")
+            raise UserError(
+                "--table needs --id, the column with the product ids: "
+                f"the columns of {self.table} are {', '.join(column_names(self.table))}"
+            )
         if (self.images is None) == (self.url is None):
             raise UserError(
                 "expected either --images, a folder or archive of pictures, or --url, a column of --table"
@@ -131,8 +134,14 @@ def select_rows(source: Source) -> tuple[list[Row], set[str]]:
     if not source.table or not source.id:
         return [], set()
     column, wanted = _parse_where(source.where)
-    needed = [source.id, source.title, source.picture, source.url, source.group, column, *source.attributes]
-    rows = list(read_rows(source.table, list(filter(None, needed)), TEXTS))
+    options = ("id", "title", "picture", "url", "group")
+    needed = [(f"--{option}", getattr(source, option)) for option in options]
+    needed += [("--where", column), *(("--attributes", name) for name in source.attributes)]
+    try:
+        rows = list(read_rows(source.table, [name for _, name in needed if name], TEXTS))
+    except MissingColumn as error:
+        option = next(option for option, name in needed if name == error.column)
+        raise UserError(f"{option} {error.column}: {error}") from error
     selected = [row for row in rows if row.reason or not column or row.values[column] == wanted]
     if all(row.reason for row in selected):
         raise UserError(f"no row of {source.table} was selected: {_why_none(rows, column, wanted)}")
@@ -162,7 +171,7 @@ def _unfit(name: str, seen: Collection[str]) -> str:
     if not name:
         return "empty id"
     if not is_safe(name):
-        return "unsafe id: it cannot be a file's name"
+        return "unsafe id: not a valid file name"
     return "repeated id" if name in seen else ""
 
 

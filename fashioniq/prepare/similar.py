@@ -12,13 +12,10 @@ from PIL import Image
 
 from fashioniq.data.images import load_image
 
-# Measured on 800 shop photos of 224 pixels: a copy of half the size, or saved again in quality 50, differs by
-# at
-# most 4 bits and 0.9 colour levels. The hash ignores colour and most detail: of 1,175 pairs within 4 bits,
-# 1,086
-# show other products in the same pose. In colour, other products differ by at least 2.0 levels, and drawn
-# garments
-# by at least 1.9.
+# Measured on 800 shop photos of 224 pixels: copies of half the size, or saved again with JPEG quality 50,
+# differ by at most 4 bits and 0.9 colour levels. The hash ignores colour and most detail: of 1,175 pairs
+# within 4 bits, 1,086 show different products in the same pose. The colours of different products differ by
+# at least 2.0 levels, and those of drawn garments by at least 1.9.
 MOST_BITS = 4  # of 64
 MOST_COLOUR = 1.2  # mean absolute difference of colour levels, from 0 to 255
 _SIDE = 8  # pixels: side of the thumbnail for the colour comparison

@@ -15,6 +15,14 @@ from typing import Any
 from fashioniq.files import UserError, reading
 
 
+class MissingColumn(UserError):
+    """A table lacks the column `column`."""
+
+    def __init__(self, path: Path, column: str, names: Sequence[str]) -> None:
+        super().__init__(f"{path} has no column {column!r}: found {', '.join(names) or 'an empty file'}")
+        self.column, self.names = column, names
+
+
 @dataclass(frozen=True)
 class Row:
     """Values of a row by column, or the reason why it is unreadable.
@@ -46,11 +54,21 @@ def read_rows(path: Path, needed: Sequence[str], wanted: Sequence[str] = ()) -> 
         raise UserError(f"cannot read the table {path}: {' '.join(str(error).split())}") from error
 
 
+def column_names(path: Path) -> list[str]:
+    """Columns of a table; empty if no row is readable. Raises UserError as `read_rows`."""
+    try:
+        for _ in read_rows(path, ["\0"]):  # no column has this name
+            pass
+    except MissingColumn as error:
+        return list(error.names)
+    return []
+
+
 def _present(path: Path, names: Sequence[str], needed: Sequence[str], wanted: Sequence[str]) -> list[str]:
     """Columns to read, without duplicates."""
     for column in needed:
         if column not in names:
-            raise UserError(f"{path} has no column {column!r}: found {', '.join(names) or 'an empty file'}")
+            raise MissingColumn(path, column, names)
         if names.count(column) > 1:
             raise UserError(
                 f"{path} has the column {column!r} {names.count(column)} times: rename all but one"
@@ -125,7 +143,7 @@ def _read_parquet(path: Path, needed: Sequence[str], wanted: Sequence[str]) -> I
                     yield Row(next(lines), dict(zip(columns, values, strict=True)))
     except UnicodeDecodeError:
         raise
-    # the last two for dates that Python lacks
+    # ValueError and OverflowError: dates outside the range of Python
     except (pyarrow.ArrowException, ValueError, OverflowError) as error:
         reason = " ".join(str(error).split())[:160]
         raise UserError(

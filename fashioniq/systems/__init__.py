@@ -59,8 +59,12 @@ def load(
     match the run.
     """
     run = Path(run)
-    if not run.is_dir():
-        raise UserError(f"expected a trained run in {run}, found no such folder; give the folder of a run")
+    if not (run / "model.json").exists():
+        found = "model.json" if run.is_dir() else "such folder"
+        raise UserError(
+            f"expected a trained run in {run}, found no {found}; give the folder of a run, or train one with "
+            "`fashioniq train-retriever`"
+        )
     kind = read_json(run / "model.json", "the model of the run", dict).get("kind")
     if kind not in FACTORIES:
         raise UserError(

@@ -135,6 +135,7 @@ def build(options: EvalDialogs) -> list[Task]:
 
 
 def _parts(options: EvalDialogs, run: Path) -> Parts:
+    read_run(run, RetrieverRun)  # first, because a wrong --run is more likely than missing data
     catalog = Catalog(options.data, options.category)
     store = open_store(options.data, options.category, options.features)
     retriever, vocabulary, about = load_retriever(run, options.category, store)

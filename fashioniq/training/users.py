@@ -130,13 +130,20 @@ def captioner_dialogs(
 
 def _names(settings: TrainRetriever, catalog: Catalog) -> list[str]:
     """Names of the users, with the folder of the captioner; one that speaks in many steps occurs once."""
-    captioner = str(run_folder(settings.captioner, "captioner", settings.category, settings.attrs))
+    run = run_folder(settings.captioner, "captioner", settings.category, settings.attrs)
     names = settings.users or [
         "captioner",
         *(["differences"] if any(catalog.labels.get(name) for name in catalog.ids("train")) else []),
         *(["recorded"] if any(pair.target for pair in catalog.pairs("train")) else []),
     ]
-    return list(dict.fromkeys(captioner if name == "captioner" else name for name in names))
+    if "captioner" in names and not settings.captioner and not run.exists():
+        command = f"fashioniq train-captioner --category {settings.category}"
+        raise UserError(
+            f"found no captioner in {run}, the default of --captioner; train it with "
+            f"`{command}{' --attrs' if settings.attrs else ''}`, give another with --captioner, or train "
+            "without a captioner with --users differences recorded"
+        )
+    return list(dict.fromkeys(str(run) if name == "captioner" else name for name in names))
 
 
 def _check(settings: TrainRetriever, names: list[str]) -> None:

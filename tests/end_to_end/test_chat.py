@@ -135,7 +135,7 @@ def test_data_and_features_may_have_moved(retriever, vector_runs, tmp_path):
     assert len(system.gallery) == len(Catalog(vector_runs.catalog, "dresses").ids("test"))
     facts = json.loads((moved / "store.json").read_text())
     (moved / "store.json").write_text(json.dumps({**facts, "weights": "others"}))
-    with pytest.raises(UserError, match="with a different weights"):
+    with pytest.raises(UserError, match="with different weights"):
         fashioniq.load(retriever, features=moved)
 
 

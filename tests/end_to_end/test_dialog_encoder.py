@@ -135,5 +135,5 @@ def test_what_is_not_said_or_does_not_fit_is_refused(data, project, tmp_path, ca
 
 def test_features_of_another_encoder_are_refused(run, tmp_path):
     write_store(tmp_path / "other", ["a", "b"], seed=1)
-    with pytest.raises(UserError, match="a different weights"):
+    with pytest.raises(UserError, match="with different weights"):
         load_dialog_encoder(run, FeatureStore(tmp_path / "other"))

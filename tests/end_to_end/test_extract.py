@@ -129,7 +129,7 @@ def test_an_update_adds_what_is_new_or_can_be_read_now(catalog, command, refused
     split.write_text(json.dumps(val[:3]))
     assert main(command()) == 0
     split.write_text(json.dumps(val))
-    assert f"lacks {len(val) - 3} products, such as {val[3]}: --update adds them" in refused()
+    assert f"lacks {len(val) - 3} products, such as {val[3]}: add them with --update" in refused()
     before = FeatureStore(catalog / "store")
     picture_of(catalog, "val", 0).write_bytes(picture_of(sample, "val", 0).read_bytes())
     assert main(command(update=True)) == 0

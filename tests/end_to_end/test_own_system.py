@@ -42,9 +42,12 @@ def test_it_is_evaluated_as_every_other_system(results):
     assert "5 dialogs, gallery 5" in printed
 
 
-@pytest.mark.parametrize("name", ["nowhere", "json.tool"])
+@pytest.mark.parametrize("name", ["nowhere", "./my_system.py", "json.tool"])
 def test_a_module_that_is_no_system_is_refused_in_one_line(name, capsys):
     with pytest.raises(SystemExit) as stopped:
         main(["eval-dialogs", "--system", name])
     error = capsys.readouterr().err
-    assert stopped.value.code == 2 and "expected a --system of fashion-iq" in error and error.count("\n") == 1
+    assert stopped.value.code == 2 and error.count("\n") == 1
+    assert error.startswith(f"error: there is no --system {name}")
+    assert "available: fashion-iq, chatir, plugir, or" in error and "my_system.py" in error
+    assert ("has no attribute 'Options'" in error) == (name == "json.tool")

@@ -63,6 +63,15 @@ def test_flags_that_are_not_given_have_the_defaults_of_the_dataclass():
         )
 
 
+def test_help_states_the_default_folders_and_that_switches_are_off(capsys):
+    with pytest.raises(SystemExit):
+        parse("train-retriever", ["--help"])
+    text = "".join(told(capsys).split())  # a line may end within a path
+    assert "runs/retriever-CATEGORY;with--attrsruns/retriever-CATEGORY-attrs)" in text
+    assert "runs/captioner-CATEGORY;with--attrsruns/captioner-CATEGORY-attrs)" in text
+    assert "independentlyofthecaptioner(default:off)" in text
+
+
 def test_a_required_option_that_is_missing_ends_with_2(capsys):
     for command in COMMANDS:
         if minimal(command):
@@ -71,15 +80,56 @@ def test_a_required_option_that_is_missing_ends_with_2(capsys):
             assert caught.value.code == 2 and "missing --" in told(capsys)
 
 
-MALFORMED = ["--colour red", "--model.width wide", "--model.colour red", "--loss cosine", "--config nowhere.yaml",
-             "--epochs 1.5"]  # fmt: skip
+MALFORMED = {
+    "--epoch 3": "unknown option --epoch; did you mean --epochs?",
+    "--colour red": "unknown option --colour;",
+    "--model.widht 3": "unknown option --model.widht; did you mean --model.width?",
+    "--no-atrs": "unknown option --no-atrs; did you mean --no-attrs?",
+    "--model.width wide": "--model.width: expected a whole number, found wide;",
+    "--epochs 1.5": "--epochs: expected a whole number, found 1.5;",
+    "--margin wide": "--margin: expected a number, found wide;",
+    "--loss cosine": "--loss: expected one of triplet, triplet-unsquared, cross-entropy, found cosine;",
+    "--epochs": "--epochs: expected a value, found none;",
+    "more": "unexpected argument more;",
+    "--config nowhere.yaml": "nowhere.yaml: there is no such file;",
+    "--config .": "it is not a readable file;",
+}
 
 
 @pytest.mark.parametrize("arguments", MALFORMED)
-def test_unknown_and_malformed_arguments_end_with_2(arguments, capsys):
+def test_unknown_and_malformed_arguments_end_with_2_and_one_line(arguments, capsys):
     with pytest.raises(SystemExit) as caught:
         parse("train-retriever", ["--category", "dresses", *arguments.split()])
-    assert caught.value.code == 2 and "Traceback" not in told(capsys)
+    line = told(capsys)
+    assert caught.value.code == 2 and line.startswith("error: ") and line.count("\n") == 1
+    assert line.endswith(f"{MALFORMED[arguments]} `fashioniq train-retriever --help` lists the options\n")
+
+
+MALFORMED_FILES = {
+    "epoks: 3": "unknown key epoks; did you mean epochs?",
+    "batch-size: 3": "unknown key batch-size; did you mean batch_size?",
+    "model: {widht: 3}": "unknown key model.widht; did you mean model.width?",
+    "3: three": "expected names of options as keys, found 3;",
+    "epochs: many": "epochs: expected a whole number, found many;",
+    "attrs: perhaps": "attrs: expected true or false, found perhaps;",
+    "category: [dresses]": "category: expected text, found ['dresses'];",
+    "loss: cosine": "loss: expected one of triplet, triplet-unsquared, cross-entropy, found cosine;",
+    "model: {kind: lstm}": "model.kind: expected one of transformer, rnn, found lstm;",
+    "- epochs": "expected options as `key: value`, found a list;",
+    "turns: [1\nbeam: }": "line 2, column 5: invalid YAML: expected ',' or ']', but got ':';",
+}
+
+
+@pytest.mark.parametrize("text", MALFORMED_FILES)
+def test_a_malformed_yaml_file_ends_with_2_and_one_line_with_the_file_and_the_key(text, tmp_path, capsys):
+    path = tmp_path / "a.yaml"
+    path.write_text(text)
+    with pytest.raises(SystemExit) as caught:
+        parse("train-retriever", ["--config", str(path), "--category", "dresses"])
+    expected = (
+        f"error: {path}: {MALFORMED_FILES[text]} `fashioniq train-retriever --help` lists the options\n"
+    )
+    assert caught.value.code == 2 and told(capsys) == expected
 
 
 def test_flags_arrive_with_their_types():
@@ -177,8 +227,15 @@ def test_no_command_is_an_error_and_help_and_version_are_none(capsys):
 
 
 def test_an_unknown_command_is_told_with_those_there_are(capsys):
-    assert main(["train-everything"]) == 2
+    assert main(["everything"]) == 2
     assert "train-captioner" in told(capsys)
+
+
+def test_a_misspelt_command_is_told_with_the_closest_one(capsys):
+    assert main(["train-retreiver"]) == 2
+    line = told(capsys)
+    assert line.startswith("error: unknown command 'train-retreiver'; did you mean train-retriever? ")
+    assert line.count("\n") == 1
 
 
 def test_a_mistake_of_the_user_is_one_line_and_2(tmp_path, capsys):

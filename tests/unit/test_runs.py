@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from fashioniq import __version__
-from fashioniq.features.store import Identity
+from fashioniq.features.store import DIFFERENT, Identity
 from fashioniq.files import UserError, write_json
 from fashioniq.provenance import Provenance
 from fashioniq.runs import (
@@ -200,7 +200,7 @@ def test_what_is_missing_is_named(tmp_path):
         UserError, match=r"expected a captioner in .*nowhere, found no such folder; train it first"
     ):
         read_run(tmp_path / "nowhere", CaptionerRun)
-    with pytest.raises(UserError, match=r"there is no file .*model.json"):
+    with pytest.raises(UserError, match=r"expected a captioner in .*, found no model.json"):
         read_run(tmp_path, CaptionerRun)
     with pytest.raises(UserError, match=r"there is no file .*weights.safetensors"):
         load_weights(tmp_path, model())
@@ -260,7 +260,7 @@ def test_a_run_of_other_features_is_refused_by_name(key):
         **IDENTITY,
         key: ["another"] if key == "attribute_words" else 7 if isinstance(IDENTITY[key], int) else "another",
     }
-    with pytest.raises(UserError, match=f"a different {key} than features/dress provides"):
+    with pytest.raises(UserError, match=f"{DIFFERENT[key]} than features/dress provides"):
         check_fits("run", retriever(category="dresses", features=other), "dresses", Store)
 
 

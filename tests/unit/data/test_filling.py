@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fashioniq.features import writer as filling
-from fashioniq.features.store import Contents, FeatureStore
+from fashioniq.features.store import DIFFERENT, Contents, FeatureStore
 from fashioniq.features.writer import Part, fill_store, words_to_keep
 from fashioniq.files import UserError, locked
 
@@ -264,7 +264,7 @@ def test_where_nothing_can_be_added_the_rows_are_not_written_again(tmp_path, who
 
 def test_products_that_a_finished_store_lacks_are_told(tmp_path):
     fill(tmp_path)
-    with pytest.raises(UserError, match="lacks 1 products, such as P99: --update adds them"):
+    with pytest.raises(UserError, match="lacks 1 products, such as P99: add them with --update"):
         fill(tmp_path, [*IDS, "P99"])
 
 
@@ -281,7 +281,7 @@ def test_a_store_begun_for_other_products_is_not_gone_on_with(tmp_path):
     with pytest.raises(Killed):
         fill(tmp_path, extract=Encoder(dies_at=5))
     before = content(tmp_path)
-    with pytest.raises(UserError, match="begun for other products, such as P05"):
+    with pytest.raises(UserError, match="is for other products, such as P05"):
         fill(tmp_path, IDS[:5])
     assert content(tmp_path) == before
 
@@ -295,7 +295,7 @@ def test_another_encoder_or_size_is_refused_by_name(tmp_path, key, state):
     else:
         fill(tmp_path, IDS if state == "finished" else IDS[:5])
     before = content(tmp_path)
-    with pytest.raises(UserError, match=f"has a different {key} .*another"):
+    with pytest.raises(UserError, match=f"has {DIFFERENT[key]} .*another"):
         fill(tmp_path, facts={**FACTS, key: "another"}, update=state == "added to")
     assert content(tmp_path) == before
 

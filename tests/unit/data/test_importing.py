@@ -291,9 +291,9 @@ def test_skipped_members_of_an_archive_are_listed(shop):
             file.write(path, path.name)
         file.writestr("../s040.jpg", b"x")
     report = shop.run(images=archive)
-    assert report.kept == 40 and report.skipped == {"its path leaves the folder": 1}
+    assert report.kept == 40 and report.skipped == {"its path is outside the folder": 1}
     entries = json.loads((shop.out / "dropped.json").read_text())["shirts"]
-    assert entries == [{"file": "../s040.jpg", "reason": "not unpacked: its path leaves the folder"}]
+    assert entries == [{"file": "../s040.jpg", "reason": "not unpacked: its path is outside the folder"}]
 
 
 def test_an_archive_above_the_limit_leaves_nothing(shop):
@@ -390,7 +390,6 @@ def test_names_of_files_that_are_no_text_are_dropped_and_listed(shop):
 @pytest.mark.parametrize("source, told", [
     ({"images": "x", "title": "name"}, "--title refers to a column: give the table"),
     ({"images": "x", "attributes": ["name"]}, "--attributes refers to a column"),
-    ({"table": "x", "images": "x"}, "--table needs --id"),
     ({"table": "x", "id": "sku"}, "expected either --images"),
     ({"table": "x", "id": "sku", "images": "x", "url": "link"}, "expected either --images"),
     ({"table": "x", "id": "sku", "picture": "file", "url": "link"}, "cannot be combined with --url"),
@@ -399,6 +398,16 @@ def test_names_of_files_that_are_no_text_are_dropped_and_listed(shop):
 def test_parts_that_do_not_go_together_are_refused(source, told):
     with pytest.raises(UserError, match=told):
         Source(**source)
+
+
+def test_a_table_without_an_id_column_is_told_with_the_columns_that_there_are(shop):
+    shop.write([row(number) for number in range(40)])
+    with pytest.raises(
+        UserError, match=r"--table needs --id, .* are kind, sku, name, colour, use, style_code"
+    ):
+        Source(table=shop.csv, images=shop.images)
+    with pytest.raises(UserError, match=r"there is no file .*none.csv"):
+        Source(table=shop.folder / "none.csv", images=shop.images)
 
 
 def test_a_tar_of_pictures_is_refused_with_what_to_do(shop):
@@ -560,7 +569,8 @@ def test_a_csv_in_another_encoding_is_told(shop):
 )
 def test_a_missing_column_is_told_with_those_that_there_are(shop, column):
     shop.write([row(number) for number in range(40)]).refused(
-        "no column 'asin': found kind, sku, name, colour, use, style_code", **column
+        f"--{next(iter(column))} asin: .* no column 'asin': found kind, sku, name, colour, use, style_code",
+        **column,
     )
 
 
@@ -585,9 +595,16 @@ def test_a_csv_with_a_header_only_is_told(shop):
 
 
 def test_no_row_with_a_picture_is_told(shop):
-    shop.write([row(number) for number in range(40)], pictures=False).refused(
-        "no row has a picture: expected .*img/<sku>.jpg"
-    )
+    shop.write([row(number) for number in range(40)], pictures=False)
+    (shop.images / "logo.jpg").touch()
+    shop.refused("no row has a picture: expected .*img/<sku>.jpg")
+
+
+def test_an_empty_picture_folder_is_told(shop):
+    shop.write([row(number) for number in range(40)], pictures=False)
+    shop.refused("img has no pictures: expected files such as <sku>.jpg")
+    with pytest.raises(UserError, match=r"img has no pictures: expected files such as \*.jpg"):
+        import_catalog(Source(images=shop.images), shop.out, "dresses")
 
 
 def test_fewer_than_ten_products_are_told(shop):

@@ -71,7 +71,9 @@ def test_vectors_come_with_their_names(tmp_path):
         ({"ids": np.array(["a", "b"])}, "one row of numbers per name"),
         ({"ids": np.array(["a", "b", "a"])}, "unique names"),
         ({"queries": np.array(["q1", "q2"], dtype=object)}, "names must be text"),
-        ({"vectors": np.full((3, 2), np.nan)}, "expected finite numbers"),
+        ({"vectors": np.array([[1, 2], [3, np.nan], [5, 6]])}, "found nan in the vector of b"),
+        ({"query_vectors": np.array([[1, 2], [3, np.inf]])}, "found inf in the vector of q2"),
+        ({"vectors": np.array([["1", "2"]] * 3)}, "expected vectors of numbers, found the type <U1"),
         ({"vectors": np.ones((3, 4))}, "vectors of the same length, found 2 and 4"),
     ],
 )

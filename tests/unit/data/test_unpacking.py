@@ -59,7 +59,7 @@ def test_no_member_leaves_the_folder(tmp_path, folder):
         1e6,
     )
     assert files(folder.parent) == {"into/1.jpg": b"one"}
-    assert [skipped[name] for name in OUTSIDE] == ["its path leaves the folder"] * len(OUTSIDE) and len(
+    assert [skipped[name] for name in OUTSIDE] == ["its path is outside the folder"] * len(OUTSIDE) and len(
         skipped
     ) == len(OUTSIDE) + 1
 

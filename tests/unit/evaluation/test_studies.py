@@ -231,8 +231,8 @@ def test_a_row_of_one_seed_has_no_deviation_and_no_test(build, tmp_path):
 def test_figures_of_the_prose_are_filled_in(build, tmp_path):
     build()
     assert "Ours: 62.00 ± 12.00." in (tmp_path / "docs/results/tiny.md").read_text()
-    assert "Costs 2.0 min, 1.25 GB." in (tmp_path / "docs/results.md").read_text()
-    assert "62.0</text>" in (tmp_path / "docs/results/overview.svg").read_text()
+    assert "Costs 2.00 min, 1.25 GB." in (tmp_path / "docs/results.md").read_text()
+    assert "62.00</text>" in (tmp_path / "docs/results/overview.svg").read_text()
 
 
 def test_the_origin_names_machine_commit_and_date(build, tmp_path):
