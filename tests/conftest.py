@@ -10,6 +10,7 @@ import os
 import pickle
 import shutil
 import signal
+import sys
 import threading
 import time
 from dataclasses import dataclass
@@ -200,6 +201,30 @@ def forked():
     for process in processes:
         process.kill()
         process.join()
+
+
+@pytest.fixture
+def forked_command(forked):
+    """Start a command of `fashioniq` as a shell does, but in a process forked from this one.
+
+    It has a session and process group of its own, three file descriptors as its standard streams, and
+    `environment` besides the variables of this process.
+    """
+
+    def run(arguments, streams, environment):
+        os.setsid()
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+        sys.stdin, sys.stdout, sys.stderr = (
+            os.fdopen(number, mode, closefd=False) for number, mode in enumerate("rww")
+        )
+        os.environ.update(environment)
+        sys.exit(main([str(argument) for argument in arguments]))
+
+    def start(arguments, streams, **environment):
+        return forked(run, arguments, streams, environment)
+
+    return start
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,7 @@ from fashioniq.metrics.java import PACKAGE, NotComputed, java_program, run_java
 System = tuple[Sequence[str], Sequence[Sequence[str]]]
 
 STANFORD_JARS = ("stanford-corenlp-3.6.0.jar", "stanford-corenlp-3.6.0-models.jar")
+PARAPHRASES = PACKAGE / "meteor" / "data" / "paraphrase-en.gz"
 _METEOR_SECONDS, _SPICE_SECONDS = 1800, 7200  # 100 times the time for Fashion IQ's val split
 
 
@@ -34,12 +35,12 @@ def meteor(systems: Sequence[System]) -> list[float]:
         for hypotheses, references in systems
         for hypothesis, several in zip(hypotheses, references, strict=True)
     ]
-    counts = iter(_meteor_answers(asked, len(asked)))
+    counts = iter(_meteor_answers(asked, len(asked), PARAPHRASES))
     evals = [" ||| ".join(["EVAL", *(next(counts) for _ in hypotheses)]) for hypotheses, _ in systems]
     with tempfile.TemporaryDirectory() as folder:
         no_paraphrases = Path(folder) / "paraphrases.gz"
         no_paraphrases.write_bytes(gzip.compress(b""))
-        answers = _meteor_answers(evals, len(asked) + len(systems), "-a", str(no_paraphrases))
+        answers = _meteor_answers(evals, len(asked) + len(systems), no_paraphrases)
     scores, line = [], -1
     for hypotheses, _ in systems:  # EVAL returns one line per caption, then the corpus score
         line += len(hypotheses) + 1
@@ -47,7 +48,7 @@ def meteor(systems: Sequence[System]) -> list[float]:
     return scores
 
 
-def _meteor_answers(lines: Sequence[str], expected: int, *options: str) -> list[str]:
+def _meteor_answers(lines: Sequence[str], expected: int, paraphrases: Path) -> list[str]:
     arguments = [
         "-Xmx2G",
         "-jar",
@@ -58,7 +59,8 @@ def _meteor_answers(lines: Sequence[str], expected: int, *options: str) -> list[
         "-l",
         "en",
         "-norm",
-        *options,
+        "-a",
+        str(paraphrases),
     ]
     answers = run_java(arguments, "".join(line + "\n" for line in lines), _METEOR_SECONDS).splitlines()
     if len(answers) != expected or not all(re.fullmatch(r"[-\d.E ]+", answer) for answer in answers):

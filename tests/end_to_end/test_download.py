@@ -6,8 +6,6 @@ import io
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -91,40 +89,21 @@ def folder_of(server, tmp_path):
 
 
 @pytest.fixture
-def begin(server, wait_until):
+def begin(server, wait_until, forked_command, tmp_path):
     """Start the command in a process of its own, and wait until the server holds some of its downloads back."""
-    processes = []
 
     def begin(folder, whole):
         server.asked.clear()
         server.go_on.clear()
         server.whole = whole
-        command = [
-            sys.executable,
-            "-m",
-            "fashioniq.cli",
-            "download-images",
-            "--data",
-            str(folder),
-            "--category",
-            "dresses",
-            "--connections",
-            "4",
-        ]
-        process = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
-        )
-        processes.append(process)
+        command = ["download-images", "--data", folder, "--category", "dresses", "--connections", "4"]
+        with open(os.devnull, "r+") as nothing, open(tmp_path / "errors", "w") as errors:
+            process = forked_command(command, [nothing.fileno(), nothing.fileno(), errors.fileno()])
         part = folder / "images" / "dress" / ".downloading"
-        wait_until(
-            lambda: len(server.asked) >= whole + 4 and list(part.iterdir()), lambda: process.poll() is None
-        )
+        wait_until(lambda: len(server.asked) >= whole + 4 and list(part.iterdir()), process.is_alive)
         return process
 
-    yield begin
-    for process in processes:
-        process.kill()
-        process.wait()
+    return begin
 
 
 def go_on(server):
@@ -180,7 +159,7 @@ def test_a_killed_run_that_is_started_again_ends_as_one_that_was_not(server, fol
     assert run(uninterrupted) == 0
     process = begin(killed, whole)
     process.kill()
-    process.wait()
+    process.join()
     left = files_of(killed / "images")
     assert any(".downloading" in name for name in left)
     go_on(server)
@@ -191,15 +170,13 @@ def test_a_killed_run_that_is_started_again_ends_as_one_that_was_not(server, fol
     assert sorted(server.asked) == sorted(set(range(40)) - there - {UNKNOWN})
 
 
-def test_ctrl_c_ends_cleanly(server, folder_of, begin, wait_until):
+def test_ctrl_c_ends_cleanly(server, folder_of, begin, wait_until, tmp_path):
     folder = folder_of("stopped")
     process = begin(folder, 10)
-    wait_until(
-        lambda: len(list((folder / "images" / "dress").glob("B*"))) >= 8, lambda: process.poll() is None
-    )
+    wait_until(lambda: len(list((folder / "images" / "dress").glob("B*"))) >= 8, process.is_alive)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: all processes get it
-    _, errors = process.communicate()
-    assert process.returncode == 130 and errors.strip() == "interrupted"
+    process.join()
+    assert process.exitcode == 130 and (tmp_path / "errors").read_text().strip() == "interrupted"
     assert (
         not (folder / "images" / "dress" / ".downloading").exists()
         and not (folder / "coverage.json").exists()

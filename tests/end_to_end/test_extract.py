@@ -2,8 +2,7 @@
 
 import json
 import os
-import subprocess
-import sys
+import signal
 from shutil import copytree, ignore_patterns
 
 import numpy as np
@@ -13,26 +12,6 @@ from fashioniq.cli import main
 from fashioniq.features import pictures as sources
 from fashioniq.features import writer as filling
 from fashioniq.features.store import FeatureStore
-
-DIES = """
-import os, signal, sys
-from fashioniq.cli import main
-from fashioniq.commands import extract_features  # which is slow: once for all
-from fashioniq.features import writer as filling
-
-def replace(old, new, real=os.replace):
-    if os.path.basename(new) == moment:
-        os.kill(os.getpid(), signal.SIGKILL)
-    real(old, new)
-
-if __name__ == "__main__":
-    filling.PART, os.replace = 16, replace
-    for moment in ("000002.npz", "store.json"):
-        if not (process := os.fork()):
-            os._exit(main(sys.argv[2:]))
-        ended = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-        print(moment, ended, sorted(name for _, _, names in os.walk(sys.argv[1]) for name in names))
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -85,19 +64,25 @@ def content(store):
     return {str(path.relative_to(store)): path.read_bytes() for path in store.rglob("*") if path.is_file()}
 
 
-def test_killed_between_part_and_manifest_it_goes_on_to_the_same_bytes(catalog, command, tmp_path):
+def test_killed_between_part_and_manifest_it_goes_on_to_the_same_bytes(catalog, command, tmp_path, forked):
     assert main(command(features=tmp_path / "whole")) == 0
-    (tmp_path / "dies.py").write_text(DIES)
-    dying = [sys.executable, tmp_path / "dies.py", catalog / "store", *command(workers=1)]
-    with open(
-        tmp_path / "printed", "w"
-    ) as file:  # a pipe would be held open by those that the dead have left behind
-        subprocess.run(dying, stdout=file, check=True)
-    ended = [line for line in (tmp_path / "printed").read_text().splitlines() if " -9 " in line]
-    assert [line.split()[0] for line in ended] == ["000002.npz", "store.json"]
-    for line in ended:
-        moment, _, files = line.split(maxsplit=2)
-        assert "'000001.npz'" in files and f"'{moment}'" not in files
+    replace = os.replace
+
+    def die_before(moment):
+        def replace_or_die(old, new):
+            if os.path.basename(new) == moment:
+                os.kill(os.getpid(), signal.SIGKILL)
+            replace(old, new)
+
+        os.replace = replace_or_die  # in the forked process alone
+        main(command(workers=1))
+
+    for moment in ("000002.npz", "store.json"):
+        process = forked(die_before, moment)
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
+        files = [path.name for path in (catalog / "store").rglob("*")]
+        assert "000001.npz" in files and moment not in files
     assert main(command()) == 0
     assert content(catalog / "store") == content(tmp_path / "whole")
 

@@ -5,8 +5,6 @@ import io
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 import typing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -94,18 +92,14 @@ def contents(folder):
 
 
 @pytest.fixture
-def kill_when(wait_until):
+def kill_when(wait_until, forked):
     """Run a command in a process of its own, and kill it at the moment."""
 
     def kill_when(arguments, moment):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "fashioniq.cli", *arguments], start_new_session=True
-        )
-        try:
-            wait_until(moment, lambda: process.poll() is None)
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        process = forked(main, arguments)
+        wait_until(moment, process.is_alive)
+        process.kill()
+        process.join()
 
     return kill_when
 

@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
@@ -31,7 +32,9 @@ MAY_DIFFER = 0.02  # share of the records of an evaluation
 def folder(tmp_path_factory):
     """Results of the workload. Not to be written to."""
     folder = tmp_path_factory.mktemp("golden")
-    workload.run_workload(ROOT, folder)
+    # a process that has started CUDA cannot be forked
+    run = workload.run_workload if torch.cuda.is_available() else workload.run_workload_forked
+    run(ROOT, folder)
     return folder
 
 

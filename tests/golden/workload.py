@@ -5,9 +5,11 @@ runs on versions of the package with other modules and classes.
 """
 
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import numpy as np
@@ -33,12 +35,34 @@ def run_workload(checkout: Path, folder: Path) -> None:
     Paths in the settings are relative, so results do not depend on where the folder is. Raises RuntimeError
     with the end of the log if a step fails.
     """
-    own = {"PYTHONPATH": str(checkout.resolve()), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    environment = os.environ | own
+    environment = os.environ | _environment(checkout)
     with open(folder / LOG, "w", encoding="utf-8") as log:
         command = [sys.executable, str(Path(__file__).resolve())]
         process = subprocess.run(command, cwd=folder, env=environment, stdout=log, stderr=log, check=False)
-    if process.returncode:
+    _raise_if_failed(process.returncode, checkout, folder)
+
+
+def run_workload_forked(checkout: Path, folder: Path) -> None:
+    """The same in a process forked from this one, which has imported `checkout/fashioniq` already."""
+    process = multiprocessing.get_context("fork").Process(target=_run_forked, args=(checkout, folder))
+    process.start()
+    process.join()
+    _raise_if_failed(process.exitcode, checkout, folder)
+
+
+def _run_forked(checkout: Path, folder: Path) -> None:
+    os.environ |= _environment(checkout)
+    os.chdir(folder)
+    with open(LOG, "w", encoding="utf-8") as log, redirect_stdout(log), redirect_stderr(log):
+        _run_steps()
+
+
+def _environment(checkout: Path) -> dict[str, str]:
+    return {"PYTHONPATH": str(checkout.resolve()), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+
+
+def _raise_if_failed(code: int | None, checkout: Path, folder: Path) -> None:
+    if code:
         end = "\n".join((folder / LOG).read_text(encoding="utf-8").splitlines()[-20:])
         raise RuntimeError(f"the golden workload failed on {checkout}:\n{end}")
 

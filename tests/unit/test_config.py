@@ -1,6 +1,7 @@
 """Settings of the commands: flags, YAML files and bounds; old names are in test_renamed.py."""
 
 import dataclasses
+import os
 import subprocess
 import sys
 import typing
@@ -250,14 +251,15 @@ def test_parsers_are_made_for_all_commands():
     }
 
 
-def test_a_reader_that_has_read_enough_is_no_error(tmp_path):
+def test_a_reader_that_has_read_enough_is_no_error(tmp_path, forked_command):
     """As `fashioniq check-data | head -0` has it."""
-    code = "import sys; from fashioniq.cli import main; sys.exit(main(['check-data', '--workers', '0', '--data', sys.argv[1]]))"
     (tmp_path / "image_splits").mkdir()
     (tmp_path / "image_splits/split.dress.train.json").write_text('["A", "B"]')
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    process.stdout.close()
-    assert process.wait() == 141
-    assert process.stderr.read() == ""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(tmp_path / "errors", "w") as errors:
+        command = ["check-data", "--workers", "0", "--data", tmp_path]
+        process = forked_command(command, [errors.fileno(), writer, errors.fileno()])
+    os.close(writer)
+    process.join()
+    assert process.exitcode == 141 and (tmp_path / "errors").read_text() == ""

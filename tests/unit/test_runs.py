@@ -1,8 +1,7 @@
 import json
 import os
 import pickle
-import subprocess
-import sys
+import resource
 
 import msgspec
 import pytest
@@ -229,21 +228,16 @@ def test_interrupted_saving_keeps_the_model_before(tmp_path, monkeypatch):
     ]
 
 
-def test_weights_that_the_disk_has_no_room_for_are_told(tmp_path):
-    code = (
-        "import resource, sys, torch; from pathlib import Path\n"
-        "from fashioniq.runs import described, save_model; from fashioniq.files import UserError\n"
-        f"about = described({WRITTEN['captioner']})\n"
+def test_weights_that_the_disk_has_no_room_for_are_told(tmp_path, apart):
+    def save_on_a_full_disk():
         # no file may be longer: writing fails as on a full disk
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))\n"
-        "try: save_model(Path(sys.argv[1]), torch.nn.Linear(100, 100), about)\n"
-        "except UserError as error: print(error)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "run")], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[-300:]
-    assert "weights.safetensors" in done.stdout and not list((tmp_path / "run").iterdir())
+        resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
+        with pytest.raises(UserError) as error:
+            save_model(tmp_path / "run", torch.nn.Linear(100, 100), described(WRITTEN["captioner"]))
+        return str(error.value)
+
+    assert "weights.safetensors" in apart(save_on_a_full_disk)
+    assert not list((tmp_path / "run").iterdir())
 
 
 def retriever(**changed):

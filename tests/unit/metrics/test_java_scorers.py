@@ -1,7 +1,9 @@
 """METEOR for real where Java is; what programs do wrong by a `java` of our own on the PATH."""
 
+import gzip
 import os
 import shutil
+from itertools import islice
 
 import pytest
 
@@ -36,12 +38,23 @@ def jars(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(shutil.which("java") is None, reason="no Java on the PATH")
-def test_meteor_of_several_systems_at_once(monkeypatch):
+def test_meteor_of_several_systems_at_once(monkeypatch, tmp_path):
+    """With a small part of the paraphrases, as reading all of them takes 15 seconds.
+
+    `test_captions.py` has scores with all of them.
+    """
     monkeypatch.setenv("LC_ALL", "C")
+    with gzip.open(java_scorers.PARAPHRASES, "rt", encoding="utf-8") as table:
+        part = "".join(islice(table, 3_000))  # three lines each: probability, phrase, paraphrase
+    some = tmp_path / "paraphrases.gz"
+    some.write_bytes(gzip.compress(f"{part}0.5\nzorgle\nevening robe\n".encode()))
+    monkeypatch.setattr(java_scorers, "PARAPHRASES", some)
     same, mixed = ["a long red dress", "café chic"], ["a long red dress", "is blue"]
     references = [["a red gown", "a long red dress"], ["café chic"]]
-    first, second = meteor([(same, references), (mixed, references)])
-    assert first > 0.99 and 0.3 < second < 0.9
+    others = (["a dress", "evening robe"], [["a gown"], ["zorgle"]])  # equal but for the added paraphrase
+    unrelated = (["a dress", "evening robe"], [["a gown"], ["blue"]])
+    first, second, third, fourth = meteor([(same, references), (mixed, references), others, unrelated])
+    assert first > 0.99 and 0.3 < second < 0.9 and third > fourth
 
 
 def test_without_java_the_reason_is_told(monkeypatch):
