@@ -17,7 +17,6 @@ from fashioniq.data.words import SPECIAL, Vocabulary, load_word_vectors
 from fashioniq.features.selection import (
     check_enough_to_show,
     describe_data,
-    pairs_with_features,
     run_folder,
     split_items,
 )
