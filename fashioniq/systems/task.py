@@ -10,7 +10,9 @@ from fashioniq.data.cards import ItemCards
 from fashioniq.loop.messages import Message, User
 from fashioniq.loop.rollout import System
 
-Protocol = Literal["Fashion IQ dialogs", "ChatIR"]  # how results are measured, written and reported
+Protocol = Literal[
+    "Fashion IQ dialogs", "recorded sessions", "ChatIR"
+]  # how results are measured, written and reported
 
 
 class Batch(NamedTuple):
