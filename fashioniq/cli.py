@@ -30,6 +30,7 @@ COMMANDS: dict[str, type] = {
     "train-captioner": config.TrainCaptioner,
     "train-retriever": config.TrainRetriever,
     "train-composer": config.TrainComposer,
+    "train-linear": config.TrainLinear,
     "train-dialog-encoder": config.TrainDialogEncoder,
     "eval-dialogs": config.EvalDialogs,
     "cross": config.Cross,

@@ -18,11 +18,13 @@ from fashioniq.models.configs import (
     CaptionerConfig,
     ComposerConfig,
     DialogEncoderConfig,
+    LinearConfig,
     ModelConfig,
     RetrieverConfig,
 )
 from fashioniq.models.decoding import BaseCaptioner
 from fashioniq.models.dialog_encoder import DialogEncoder, TextHalf, TextTower
+from fashioniq.models.linear import LinearRetriever
 from fashioniq.models.retriever import BaseRetriever, DialogRetriever
 from fashioniq.models.rnn import RNNCaptioner, RNNRetriever
 from fashioniq.models.text import ImageText, load_text_encoder
@@ -50,6 +52,7 @@ RETRIEVERS: dict[str, Architecture[BaseRetriever]] = {
     "transformer": (RetrieverConfig, DialogRetriever),
     "rnn": (RetrieverConfig, RNNRetriever),
     "composer": (ComposerConfig, Composer),
+    "linear": (LinearConfig, LinearRetriever),
 }
 
 

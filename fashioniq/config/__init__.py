@@ -33,6 +33,7 @@ from fashioniq.config.training import (
     TrainComposer,
     TrainDialogEncoder,
     Training,
+    TrainLinear,
     TrainRetriever,
 )
 
@@ -73,6 +74,7 @@ __all__ = [
     "TrainCaptioner",
     "TrainComposer",
     "TrainDialogEncoder",
+    "TrainLinear",
     "TrainRetriever",
     "Training",
     "WriteQueries",

@@ -9,6 +9,7 @@ from fashioniq.config.training import WORD_NOISE
 from fashioniq.files import UserError
 
 Split = Literal["train", "val", "test"]
+NAMED_USERS = ("differences", "grammar", "human", "sessions")  # values of --user that are not runs
 
 
 @dataclass(kw_only=True)
@@ -63,11 +64,22 @@ class EvalDialogs(Evaluation, SimulatedDialogs):
     page.
     """
 
-    run: Path | None = option(None, "run of train-retriever, such as runs/retriever-dresses-attrs (required)")
+    run: Path | None = option(
+        None,
+        "run of train-retriever, train-composer or train-linear, such as runs/retriever-dresses-attrs, or "
+        "last-shown for the floor whose query is the item shown last (required)",
+    )
     user: str | None = option(
         None,
-        "user: a run of train-captioner, or human for recorded captions as dialogs of one turn "
-        "(default: the captioner used in training)",
+        "user: a run of train-captioner; differences for differences of attribute labels; grammar for the drawn "
+        "sample's own grammar; human for recorded captions as dialogs of one turn; sessions for recorded "
+        "sessions of several turns, with --sessions (default: the captioner used in training)",
+    )
+    sessions: Path | None = option(None, "folder of Multiturn FashionIQ, for --user sessions")
+    session_gallery: Literal["split", "sessions"] = option(
+        "split",
+        "gallery with --user sessions: the products of --split, with all train and val sessions inside it; or "
+        "the sessions' own list, with the sessions of --split",
     )
     captions: Literal["each", "joined"] = option(
         "each",
@@ -79,7 +91,8 @@ class EvalDialogs(Evaluation, SimulatedDialogs):
         """Output folder, by default in the run. Raises UserError without --run."""
         if self.run is None:
             raise UserError("no retriever given; give --run RUN; `fashioniq cross` evaluates several")
-        return self.out or self.run / f"dialogs-{self.split}{'-human' if self.user == 'human' else ''}"
+        named = f"-{self.user}" if self.user in NAMED_USERS else ""
+        return self.out or self.run / f"dialogs-{self.split}{named}"
 
 
 @dataclass(kw_only=True)

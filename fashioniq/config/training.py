@@ -6,7 +6,13 @@ from typing import Any, Literal
 
 from fashioniq.config.fields import CATEGORY, DATA, DECODERS, DEVICE, FEATURES, option, required, section
 from fashioniq.files import UserError
-from fashioniq.models.configs import CaptionerConfig, ComposerConfig, DialogEncoderConfig, RetrieverConfig
+from fashioniq.models.configs import (
+    CaptionerConfig,
+    ComposerConfig,
+    DialogEncoderConfig,
+    LinearConfig,
+    RetrieverConfig,
+)
 
 MIN_COUNT = "minimum occurrences of a word in the training split; rarer words are unknown"
 WORD_NOISE = (
@@ -171,6 +177,19 @@ class TrainComposer(RetrieverTrainingSettings):
 
     run: Path | None = _run("runs/composer-COMPOSITION-CATEGORY", attrs=True)
     model: ComposerConfig = section(ComposerConfig, "sizes of the composer")
+
+
+@dataclass(kw_only=True)
+class TrainLinear:
+    """Fit the linear retriever, a baseline for people's words, by ridge regression on captioned pairs."""
+
+    data: Path = option(Path("data/fashioniq"), DATA)
+    category: str = required(CATEGORY)
+    features: Path | None = option(None, FEATURES)
+    run: Path | None = option(None, "output folder of the run (default: runs/linear-CATEGORY)")
+    model: LinearConfig = section(LinearConfig, "weights of the query")
+    min_count: int = option(2, MIN_COUNT, least=1)
+    seed: int = option(0, "random seed of the held-out pairs, which choose the penalty", least=0, below=2**32)
 
 
 @dataclass(kw_only=True)

@@ -83,6 +83,15 @@ class TurnMetrics(Metrics, kw_only=True):
     success: Success | UnsetType = UNSET
 
 
+class SessionMetrics(TurnMetrics, kw_only=True):
+    """metrics.json of recorded sessions with the same number of turns; `clean` are the measures of the clean
+    ones.
+    """
+
+    PROTOCOL: ClassVar[str] = "recorded sessions"
+    clean: dict[str, Any]
+
+
 class RoundMetrics(Metrics, kw_only=True):
     """metrics.json of dialogs of questions and answers. `facts` are further keys, as in TurnMetrics."""
 
@@ -149,7 +158,8 @@ class CaptionMetrics(Metrics, kw_only=True):
 
 
 KINDS: dict[str, type[Any]] = {
-    kind.PROTOCOL: kind for kind in (TurnMetrics, RoundMetrics, SingleTurnMetrics, CaptionMetrics)
+    kind.PROTOCOL: kind
+    for kind in (TurnMetrics, SessionMetrics, RoundMetrics, SingleTurnMetrics, CaptionMetrics)
 }
 M = TypeVar("M", bound=Metrics)
 

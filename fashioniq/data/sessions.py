@@ -122,8 +122,8 @@ def _found(folder: Path, places: Sequence[str], name: str, category: str) -> Pat
         raise UserError(
             f"there is no folder {folder}; give the folder of Multiturn FashionIQ with --sessions FOLDER"
         )
-    if path := next((path for place in places if (path := folder / place / name).is_file()), None):
-        return path
+    if found := [path for place in places if (path := folder / place / name).is_file()]:
+        return found[0]
     raise UserError(
         f"expected {name} in {folder}, found no such file; give the folder of Multiturn FashionIQ, which has "
         f"train and val of dresses, shirts and tops, found --category {category}"

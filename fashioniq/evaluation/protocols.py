@@ -10,6 +10,7 @@ from torch import Tensor
 
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.evaluations import LoggedDialog, RoundMetrics, TurnMetrics, metrics_of
+from fashioniq.evaluation.sessions import SUMMARY, print_sessions, session_metrics, write_session_report
 from fashioniq.files import write_text
 from fashioniq.metrics.chat import MEASURES, round_table
 from fashioniq.metrics.ranking import average, success, turn_table
@@ -28,6 +29,7 @@ class Protocol:
 
     `first_turn` is the number of the first turn in names and tables. `score` formats a squared distance
     for run.trec. `replaced` are files of earlier results that are removed before new ones are computed.
+    `print` prints the measures of one task, `print_all` those of all tasks together.
     """
 
     first_turn: int
@@ -36,6 +38,7 @@ class Protocol:
     metrics: Callable[[Task, Tensor, int], TurnMetrics | RoundMetrics]
     write_report: Callable[[Path, Evaluated, ItemCards], None]
     print: Callable[[Any], None]
+    print_all: Callable[[Sequence[Any]], None] = lambda evaluated: None
 
 
 def _turn_metrics(task: Task, rank_NT: Tensor, gallery: int) -> TurnMetrics:
@@ -137,6 +140,15 @@ PROTOCOLS = {
         metrics=_turn_metrics,
         write_report=_write_turn_report,
         print=_print_turns,
+    ),
+    "recorded sessions": Protocol(
+        first_turn=1,
+        score=lambda distance: f"{-distance:.6f}",
+        replaced=("metrics.json", "*-turns/metrics.json", SUMMARY, "report.html"),
+        metrics=session_metrics,
+        write_report=write_session_report,
+        print=lambda metrics: None,
+        print_all=print_sessions,
     ),
     "ChatIR": Protocol(
         first_turn=0,

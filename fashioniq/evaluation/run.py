@@ -59,7 +59,9 @@ def print_results(evaluated: Sequence[TurnMetrics | RoundMetrics], out: Path) ->
     """Print the measures and the folder of the results."""
     for metrics in evaluated:
         PROTOCOLS[metrics.protocol].print(metrics)
-    print(f"results in {out}; dialogs in {out / 'report.html'}")
+    PROTOCOLS[evaluated[0].protocol].print_all(evaluated)
+    pages = "the folders N-turns" if not (out / "report.html").exists() else out / "report.html"
+    print(f"results in {out}; dialogs in {pages}")
 
 
 @torch.no_grad()

@@ -142,6 +142,17 @@ class ComposerConfig(ModelConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LinearConfig(ModelConfig):
+    """Weights of the linear retriever's query that are not fitted."""
+
+    KEYS = {"linear": ("vocabulary", "features", "bigrams", "max_words", "shown", "decay")}
+    kind = "linear"
+
+    shown: float = option(0.5, "weight of the item shown, which is added to the prediction", least=0)
+    decay: float = option(0.5, "weight of the query of the turn before", least=0)
+
+
+@dataclass(frozen=True, kw_only=True)
 class DialogEncoderConfig(ModelConfig):
     """Sizes of a dialog encoder that is trained from scratch. CLIP and BLIP ignore them."""
 

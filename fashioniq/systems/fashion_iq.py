@@ -14,18 +14,18 @@ from fashioniq.config import EvalDialogs
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.items import Items
-from fashioniq.data.words import Vocabulary
 from fashioniq.features.cards import attribute_words, cards_of
-from fashioniq.features.selection import pairs_with_features, split_items
-from fashioniq.features.store import FeatureStore, open_store
+from fashioniq.features.selection import pairs_with_features
 from fashioniq.files import UserError, read_json
 from fashioniq.loop.gallery import Gallery, NotFiniteError
 from fashioniq.loop.index import approximate
 from fashioniq.loop.messages import Message, User
 from fashioniq.loop.rollout import System, rollout
-from fashioniq.models.retriever import BaseRetriever
 from fashioniq.runs import RetrieverRun, read_run
+from fashioniq.systems.describing import describing_user
+from fashioniq.systems.parts import Parts, facts_of, parts_of
 from fashioniq.systems.run_data import check_split, first_path, settings_of, store_of
+from fashioniq.systems.sessions import check_sessions, session_tasks
 from fashioniq.systems.task import Batch, Task
 from fashioniq.trained import load_captioner, load_retriever, pick_device
 from fashioniq.users.captioner import CaptionerUser
@@ -76,30 +76,16 @@ class Plan:
         return Batch(system, user, self.target_N[row_B], Message(item_B=self.first_N[row_B]))
 
 
-@dataclass(frozen=True)
-class Parts:
-    """Inputs of an evaluation: the products of a split, and a trained retriever."""
-
-    catalog: Catalog
-    store: FeatureStore
-    items: Items
-    retriever: BaseRetriever
-    vocabulary: Vocabulary
-    about: RetrieverRun
-
-    @property
-    def device(self) -> torch.device:
-        """Device of the products' features."""
-        return self.items.features_ND.device
-
-
 def build(options: EvalDialogs) -> list[Task]:
     """Simulated or recorded dialogs of a retriever on a split.
 
     Raises UserError if a file is missing or does not match the run, or if options exclude each other.
     """
     assert options.run is not None, "the folder of the results depends on it"
-    parts = _parts(options, options.run)
+    check_sessions(options)
+    parts = parts_of(options, options.run)
+    if options.user == "sessions":
+        return session_tasks(options, parts)
     plan = _recorded(options, parts) if options.user == "human" else _simulated(options, parts)
     with torch.no_grad():
         gallery = Gallery(parts.items, parts.retriever.embed_images(parts.items.features_ND))
@@ -123,7 +109,7 @@ def build(options: EvalDialogs) -> list[Task]:
             count=len(plan.target_N),
             turns=plan.turns,
             batch=lambda rows: plan.batch(system, rows),
-            facts=_facts(options, parts, plan, index),
+            facts=facts_of(options, parts, plan.facts, index),
             data={canonical(options.category): parts.catalog.fingerprint()},
             retriever=parts.about.provenance or None,
             files={"first_candidates.json": plan.first},
@@ -132,55 +118,6 @@ def build(options: EvalDialogs) -> list[Task]:
             advice=advice,
         )
     ]
-
-
-def _parts(options: EvalDialogs, run: Path) -> Parts:
-    read_run(run, RetrieverRun)  # first, because a wrong --run is more likely than missing data
-    catalog = Catalog(options.data, options.category)
-    store = open_store(options.data, options.category, options.features)
-    retriever, vocabulary, about = load_retriever(run, options.category, store)
-    device = pick_device(options.device)
-    if about.data.fingerprint != catalog.fingerprint():
-        print(
-            f"note: the splits or captions of {catalog.category} differ from those that {run} was trained on"
-        )
-    items = split_items(catalog, store, options.split).to(device)
-    if options.exclude_shown and options.turns > len(items):
-        raise UserError(
-            f"--exclude-shown with --turns {options.turns} needs {options.turns} products, found "
-            f"{len(items)}; give fewer --turns"
-        )
-    if options.user != "human" and about.exclude_shown and not options.exclude_shown:
-        print(f"note: {run} was trained with --exclude-shown; without it, products may be shown again")
-    return Parts(
-        catalog=catalog,
-        store=store,
-        items=items,
-        retriever=retriever.to(device),
-        vocabulary=vocabulary,
-        about=about,
-    )
-
-
-def _facts(options: EvalDialogs, parts: Parts, plan: Plan, index: dict[str, Any] | None) -> dict[str, Any]:
-    """Metadata of the dialogs for metrics.json."""
-    encoder = parts.store.facts.encoder
-    return {
-        "data": str(parts.catalog.root),
-        "category": canonical(options.category),
-        "split": options.split,
-        "coverage": len(parts.items) / len(parts.catalog.ids(options.split)),
-        "features": encoder,
-        "store": str(parts.store.root),
-        "pictures": "none" if encoder == "metadata" else parts.catalog.pictures_origin,
-        "fingerprint": parts.catalog.fingerprint(),
-        **plan.facts,
-        "attributes": parts.about.attrs,
-        "exclude_shown": options.exclude_shown,
-        "index": index,
-        "retriever": str(options.run),
-        "seed": options.seed,
-    }
 
 
 @torch.no_grad()
@@ -192,32 +129,46 @@ def _sample_queries(system: System, plan: Plan, batch_size: int) -> Tensor:
 
 
 def _simulated(options: EvalDialogs, parts: Parts) -> Plan:
-    """Plan with each item as the target once. The user is a captioner, by default the one of the training."""
+    """Plan with each item as the target once.
+
+    The user is a captioner, by default that of the training, or describes labels or drawn garments.
+    """
     if options.captions != "each":
         raise UserError(
             f"--captions {options.captions} needs recorded captions; add --user human or leave it out"
         )
-    if not (named := options.user or parts.about.user):
-        raise UserError(
-            f"{options.run} was trained without a captioner; give a run of train-captioner with --user"
-        )
-    run, items, vocabulary = Path(named), parts.items, parts.vocabulary
-    captioner, own, about = load_captioner(run, options.category, parts.store)
-    user: User = CaptionerUser(captioner.to(parts.device), items, own, vocabulary, options.beam)
+    user, of_user, max_words = (
+        describing_user(options.user, parts, options.seed)
+        if options.user in ("differences", "grammar")
+        else _captioner(options, parts)
+    )
+    items = parts.items
     if options.word_noise:
-        chance_TNL = chances(options.seed, options.turns, len(items), captioner.max_words, parts.device)
-        user = NoisyUser(user, options.word_noise, vocabulary, chance_TNL)
+        chance_TNL = chances(options.seed, options.turns, len(items), max_words, parts.device)
+        user = NoisyUser(user, options.word_noise, parts.vocabulary, chance_TNL)
     first_N, first = _first_candidates(options, items)
-    facts = {
-        "user": str(run),
-        "captions": about.data.captions,
-        "decoding": f"beam {options.beam}" if options.beam > 1 else "greedy",
-        "errors": options.word_noise,
-    }
+    facts = of_user | {"errors": options.word_noise}
     target_N = torch.arange(len(items), device=parts.device)
     return Plan(
         target_N, first_N.to(parts.device), options.turns, user, words_NTL=None, facts=facts, first=first
     )
+
+
+def _captioner(options: EvalDialogs, parts: Parts) -> tuple[User, dict[str, Any], int]:
+    """A captioner as user, its facts, and the length of its replies in words."""
+    if not (named := options.user or parts.about.user):
+        raise UserError(
+            f"{options.run} was trained without a captioner; give a run of train-captioner with --user"
+        )
+    run = Path(named)
+    captioner, own, about = load_captioner(run, options.category, parts.store)
+    user = CaptionerUser(captioner.to(parts.device), parts.items, own, parts.vocabulary, options.beam)
+    facts = {
+        "user": str(run),
+        "captions": about.data.captions,
+        "decoding": f"beam {options.beam}" if options.beam > 1 else "greedy",
+    }
+    return user, facts, captioner.max_words
 
 
 def _first_candidates(options: EvalDialogs, items: Items) -> tuple[Tensor, dict[str, Any]]:

@@ -11,7 +11,9 @@ from fashioniq.loop.messages import Message, User
 from fashioniq.loop.rollout import System
 from fashioniq.provenance import Provenance
 
-Protocol = Literal["Fashion IQ dialogs", "ChatIR"]  # how results are measured, written and reported
+Protocol = Literal[
+    "Fashion IQ dialogs", "recorded sessions", "ChatIR"
+]  # how results are measured, written and reported
 
 
 class Batch(NamedTuple):

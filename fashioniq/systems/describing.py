@@ -1,0 +1,45 @@
+"""Users of an evaluation that describe any pair of products: label differences, and the drawn sample's grammar."""
+
+from typing import Any
+
+from fashioniq.files import UserError
+from fashioniq.sample import garments_of
+from fashioniq.systems.parts import Parts
+from fashioniq.users.describing import DescribingUser, Speaker
+from fashioniq.users.differences import LabelSpeaker
+from fashioniq.users.grammar import GarmentSpeaker
+
+
+def describing_user(name: str, parts: Parts, seed: int) -> tuple[DescribingUser, dict[str, Any], int]:
+    """The user "differences" or "grammar", its facts, and the length of its replies in words.
+
+    Raises UserError if the catalog has no labels, or is not a drawn sample.
+    """
+    speaker, facts = _differences(parts) if name == "differences" else _grammar(parts)
+    max_words = parts.retriever.max_words
+    facts |= {"decoding": "none"}
+    return DescribingUser(speaker, parts.vocabulary, max_words, seed), facts, max_words
+
+
+def _differences(parts: Parts) -> tuple[Speaker, dict[str, Any]]:
+    labels, ids = parts.catalog.labels, parts.items.ids
+    if not (labelled := sum(any(labels.get(name, ())) for name in ids)):
+        raise UserError(
+            f"--user differences needs attribute labels, found none of these products in {parts.catalog.root}; "
+            "make them with `fashioniq extract-attributes`, or give another --user"
+        )
+    facts = {
+        "user": "differences",
+        "captions": "differences of attribute labels",
+        "labelled": labelled / len(ids),
+    }
+    return LabelSpeaker([labels.get(name, []) for name in ids]), facts
+
+
+def _grammar(parts: Parts) -> tuple[Speaker, dict[str, Any]]:
+    try:
+        garments = garments_of(parts.catalog)
+    except UserError as error:
+        raise UserError(f"--user grammar: {error}") from error
+    facts = {"user": "grammar", "captions": parts.catalog.captions_origin}
+    return GarmentSpeaker([garments[name] for name in parts.items.ids]), facts

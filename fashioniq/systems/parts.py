@@ -1,0 +1,114 @@
+"""Inputs of an evaluation of Fashion IQ's system: catalog, products, features and a trained retriever."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fashioniq.categories import canonical
+from fashioniq.config import EvalDialogs
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.items import Items
+from fashioniq.data.words import Vocabulary
+from fashioniq.features.selection import split_items
+from fashioniq.features.store import FeatureStore, open_store
+from fashioniq.files import UserError
+from fashioniq.models.linear import LastShown
+from fashioniq.models.retriever import BaseRetriever
+from fashioniq.runs import CatalogOrigin, RetrieverRun, read_run
+from fashioniq.trained import load_retriever, pick_device
+
+LAST_SHOWN = "last-shown"  # value of --run for the floor
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Inputs of an evaluation: the products of a split, and a trained retriever."""
+
+    catalog: Catalog
+    store: FeatureStore
+    items: Items
+    retriever: BaseRetriever
+    vocabulary: Vocabulary
+    about: RetrieverRun
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the products' features."""
+        return self.items.features_ND.device
+
+
+def parts_of(options: EvalDialogs, run: Path) -> Parts:
+    """Read the catalog, the features and the retriever of an evaluation.
+
+    Raises UserError if a file is missing or does not match the run.
+    """
+    floor = str(run) == LAST_SHOWN and not run.exists()
+    if not floor:
+        read_run(run, RetrieverRun)  # first, because a wrong --run is more likely than missing data
+    catalog = Catalog(options.data, options.category)
+    store = open_store(options.data, options.category, options.features)
+    retriever, vocabulary, about = (
+        last_shown(catalog, store) if floor else load_retriever(run, options.category, store)
+    )
+    device = pick_device(options.device)
+    if about.data.fingerprint != catalog.fingerprint():
+        print(
+            f"note: the splits or captions of {catalog.category} differ from those that {run} was trained on"
+        )
+    items = split_items(catalog, store, options.split).to(device)
+    if options.exclude_shown and options.turns > len(items):
+        raise UserError(
+            f"--exclude-shown with --turns {options.turns} needs {options.turns} products, found "
+            f"{len(items)}; give fewer --turns"
+        )
+    if options.user not in ("human", "sessions") and about.exclude_shown and not options.exclude_shown:
+        print(f"note: {run} was trained with --exclude-shown; without it, products may be shown again")
+    return Parts(
+        catalog=catalog,
+        store=store,
+        items=items,
+        retriever=retriever.to(device),
+        vocabulary=vocabulary,
+        about=about,
+    )
+
+
+def last_shown(catalog: Catalog, store: FeatureStore) -> tuple[BaseRetriever, Vocabulary, RetrieverRun]:
+    """The floor --run last-shown: its query is the item shown last; it needs no training and no words."""
+    about = RetrieverRun(
+        kind="retriever",
+        category=catalog.category,
+        attrs=False,
+        model=LAST_SHOWN,
+        sizes={},
+        words=[],
+        features=store.identity,
+        data=CatalogOrigin(fingerprint=catalog.fingerprint()),
+        user=None,
+    )
+    return LastShown(store.size), Vocabulary([]), about
+
+
+def facts_of(
+    options: EvalDialogs, parts: Parts, of_user: dict[str, Any], index: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Metadata of the dialogs for metrics.json."""
+    encoder = parts.store.facts.encoder
+    return {
+        "data": str(parts.catalog.root),
+        "category": canonical(options.category),
+        "split": options.split,
+        "coverage": len(parts.items) / len(parts.catalog.ids(options.split)),
+        "features": encoder,
+        "store": str(parts.store.root),
+        "pictures": "none" if encoder == "metadata" else parts.catalog.pictures_origin,
+        "fingerprint": parts.catalog.fingerprint(),
+        **of_user,
+        "attributes": parts.about.attrs,
+        "exclude_shown": options.exclude_shown,
+        "index": index,
+        "retriever": str(options.run),
+        "seed": options.seed,
+    }

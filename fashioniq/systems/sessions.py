@@ -1,0 +1,161 @@
+"""Recorded sessions of several turns as dialogs: the items shown and the replies are those of the session."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from fashioniq.askers.recorded_items import RecordedItems
+from fashioniq.categories import canonical
+from fashioniq.config import EvalDialogs
+from fashioniq.data.cards import ItemCards
+from fashioniq.data.sessions import SESSION_SPLITS, Session, leakage, read_gallery, read_sessions
+from fashioniq.features.cards import attribute_words
+from fashioniq.files import UserError
+from fashioniq.loop.gallery import Gallery
+from fashioniq.loop.rollout import System
+from fashioniq.systems.parts import Parts, facts_of
+from fashioniq.systems.task import Batch, Task
+from fashioniq.users.noisy import chances, corrupt, negation
+from fashioniq.users.recorded import Recorded
+
+CAPTIONS = 2  # captions per turn, which are joined
+
+
+@dataclass(frozen=True)
+class Usable:
+    """Sessions whose products are all in the gallery, how many there are in all, and which are clean."""
+
+    sessions: list[Session]
+    clean: list[bool]
+    count: int
+
+
+def check_sessions(options: EvalDialogs) -> None:
+    """Raise UserError for options that recorded sessions need, or cannot be combined with."""
+    if options.user != "sessions":
+        if options.sessions:
+            raise UserError("--sessions needs --user sessions; add it or leave --sessions out")
+        return
+    if options.sessions is None:
+        raise UserError("--user sessions needs the folder of Multiturn FashionIQ; give --sessions FOLDER")
+    for flag in ("first_candidates", "index"):
+        if getattr(options, flag):
+            raise UserError(
+                f"--{flag.replace('_', '-')} cannot be combined with --user sessions, which shows the "
+                "recorded products"
+            )
+
+
+def session_tasks(options: EvalDialogs, parts: Parts) -> list[Task]:
+    """Recorded sessions inside the gallery as dialogs, one task for each number of turns.
+
+    With --session-gallery split, sessions of both files are used: retrievers are trained on the train split
+    of the catalog, so none has seen a product of val. Raises UserError without such a session.
+    """
+    folder = options.sessions
+    assert folder is not None, "checked by check_sessions"
+    if options.session_gallery == "sessions":
+        listed = read_gallery(folder, options.category, options.split)
+        parts = replace(parts, items=parts.store.items(listed).to(parts.device))
+        covered = len(parts.items) / len(listed)
+    else:
+        covered = len(parts.items) / len(parts.catalog.ids(options.split))
+    usable = _usable(options, parts)
+    with torch.no_grad():
+        gallery = Gallery(parts.items, parts.retriever.embed_images(parts.items.features_ND))
+    words = attribute_words(parts.store, parts.items.ids)
+    cards = ItemCards(parts.catalog.images, parts.catalog.titles, words)
+    system = System(parts.retriever, RecordedItems(torch.empty(0, 0)), gallery, parts.vocabulary, cards)
+    tasks = []
+    for turns in sorted({len(session.steps) for session in usable.sessions}):
+        rows = [row for row, session in enumerate(usable.sessions) if len(session.steps) == turns]
+        sessions = [usable.sessions[row] for row in rows]
+        of_user = {
+            "user": "recorded sessions",
+            "captions": "human",
+            "decoding": "none",
+            "errors": options.word_noise,
+            "sessions": str(folder),
+            "session_gallery": options.session_gallery,
+            "coverage_of_sessions": len(usable.sessions) / usable.count,
+            "clean_rows": [number for number, row in enumerate(rows) if usable.clean[row]],
+        }
+        facts = facts_of(options, parts, of_user) | {"coverage": covered, "exclude_shown": False}
+        tasks.append(
+            Task(
+                name=f"{turns}-turns",
+                protocol="recorded sessions",
+                count=len(sessions),
+                turns=turns,
+                batch=_Batches(system, parts, sessions, options).batch,
+                facts=facts,
+                data={canonical(options.category): parts.catalog.fingerprint()},
+                retriever=parts.about.provenance or None,
+                cards=cards,
+                repeated=True,
+                advice=f"{options.run} has diverged; train it again with a lower --learning-rate",
+            )
+        )
+    return tasks
+
+
+def _usable(options: EvalDialogs, parts: Parts) -> Usable:
+    """Sessions inside the gallery; those of the train file do not count as clean.
+
+    One of the two files may be missing, unless its sessions alone are wanted.
+    """
+    folder = options.sessions
+    assert folder is not None, "checked by check_sessions"
+    wanted = SESSION_SPLITS if options.session_gallery == "split" else (options.split,)
+    files: dict[str, list[Session]] = {}
+    errors: dict[str, UserError] = {}
+    for split in dict.fromkeys([*SESSION_SPLITS, *wanted]):
+        try:
+            files[split] = read_sessions(folder, options.category, split)
+        except UserError as error:
+            errors[split] = error
+    if all(split in errors for split in wanted):
+        raise errors[wanted[-1]]
+    found = [session for split in wanted for session in files.get(split, [])]
+    inside = [session for session in found if session.inside(parts.items.positions)]
+    if not inside:
+        raise UserError(
+            f"expected sessions whose products are all in the {options.split} split of {options.category} and "
+            f"have features, found none of {len(found)} in {folder}; give --split val, or --session-gallery "
+            "sessions"
+        )
+    leaks = leakage(files.get("train", []))
+    clean = [session.split != "train" and not leaks(session) for session in inside]
+    return Usable(inside, clean, len(found))
+
+
+class _Batches:
+    """Dialogs of sessions with the same number of turns: items N×T, words N×T×L and targets N."""
+
+    def __init__(
+        self, system: System, parts: Parts, sessions: Sequence[Session], options: EvalDialogs
+    ) -> None:
+        self.system, position_of = system, parts.items.positions
+        turns, max_words = len(sessions[0].steps), parts.retriever.max_words * CAPTIONS
+        self.item_NT = torch.tensor(
+            [[position_of[step.item] for step in session.steps] for session in sessions], device=parts.device
+        )
+        self.target_N = torch.tensor(
+            [position_of[session.target] for session in sessions], device=parts.device
+        )
+        texts = [step.text for session in sessions for step in session.steps]
+        words_RL = parts.vocabulary.encode(texts, max_words)
+        if options.word_noise:
+            chance_TNL = chances(options.seed, turns, len(sessions), max_words)
+            chance_RL = chance_TNL.transpose(0, 1).reshape(words_RL.shape)
+            words_RL = corrupt(words_RL, options.word_noise, chance_RL, negation(parts.vocabulary))
+        self.words_NTL: Tensor = words_RL.view(len(sessions), turns, max_words).to(parts.device)
+
+    def batch(self, rows: Sequence[int]) -> Batch:
+        """Dialogs with these numbers."""
+        row_B = torch.tensor(list(rows), device=self.target_N.device)
+        asker = RecordedItems(self.item_NT[row_B])
+        user = Recorded.of_words(self.words_NTL[row_B])
+        return Batch(replace(self.system, asker=asker), user, self.target_N[row_B], asker.first)
