@@ -81,7 +81,7 @@ def print_sessions(evaluated: Sequence[SessionMetrics]) -> None:
     print(
         f"{first.category}: {sessions} recorded sessions "
         f"({100 * first.facts['coverage_of_sessions']:.1f} % of those in {first.facts['sessions']}), "
-        f"gallery {first.gallery}, {100 * first.coverage:.1f} % of it have features"
+        f"gallery {first.gallery}, {100 * (first.coverage or 0.0):.1f} % of it have features"
     )
     rows = [
         [
