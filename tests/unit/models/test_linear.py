@@ -1,0 +1,101 @@
+"""The linear retriever: ridge regression as scikit-learn solves it, and its query by turns."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import Ridge
+
+from fashioniq.data.catalog import Pair
+from fashioniq.data.items import Items
+from fashioniq.data.words import UNKNOWN, Vocabulary
+from fashioniq.loop.messages import Message, Turn
+from fashioniq.models.configs import LinearConfig
+from fashioniq.models.linear import LastShown, LinearRetriever
+from fashioniq.systems.linear import Fitting, examples_of, fit_linear, new_linear
+
+WORDS = Vocabulary(["is", "red", "blue", "longer", "and"])
+TEXTS = ["is red", "is blue", "longer and red", "is longer", "blue and longer"]
+
+
+@pytest.fixture
+def items():
+    vectors_ND = torch.randn(40, 5, generator=torch.Generator().manual_seed(0))
+    return Items.without_attributes([str(number) for number in range(40)], vectors_ND)
+
+
+@pytest.fixture
+def pairs():
+    return [Pair(str((7 * n + 1) % 40), str(n), (TEXTS[n % 5], TEXTS[(n * n + 1) % 5])) for n in range(40)]
+
+
+def said(items, shown, text):
+    item_B = torch.tensor([shown])
+    return Turn(Message(item_B=item_B), Message(words_BL=WORDS.encode([text], 8)), items.inputs(item_B))
+
+
+def test_the_bag_has_each_known_word_and_bigram_once(pairs):
+    model = new_linear(pairs, WORDS, 5, LinearConfig(), least=1)
+    bag_G = model.bag(WORDS.encode(["is red is red unheard"], 8))[0]
+    codes = model.bigram_G[bag_G[len(WORDS) :] == 1].tolist()
+    ids = {word: WORDS.words.index(word) for word in ("is", "red")}
+    assert bag_G[: len(WORDS)].nonzero()[:, 0].tolist() == sorted(ids.values())
+    assert codes == [len(WORDS) * ids["is"] + ids["red"]]  # "red is" was never said in training
+    assert not model.bag(torch.full((1, 3), UNKNOWN)).any()
+
+
+def test_the_weights_are_those_of_ridge_regression(items, pairs):
+    model = new_linear(pairs, WORDS, 5, LinearConfig(), least=1)
+    examples = examples_of(pairs)
+    Fitting(model, WORDS, items, examples).solve(3.0)
+    vectors_ND = model.embed_images(items.features_ND)
+    bags_EG = model.bag(WORDS.encode([text for _, text, _ in examples], 64))
+    shown, target = (
+        vectors_ND[[int(example[side]) for example in examples]].double().numpy() for side in (0, 2)
+    )
+    inputs = np.hstack([shown, bags_EG.double().numpy()])
+    expected = Ridge(alpha=3.0).fit(inputs, target)
+    weights = torch.cat([model.image_DD, model.bag_GD]).double().numpy()
+    np.testing.assert_allclose(weights, expected.coef_.T, atol=1e-5)
+    np.testing.assert_allclose(model.bias_D.double().numpy(), expected.intercept_, atol=1e-5)
+
+
+def test_each_caption_and_both_joined_are_examples():
+    pairs = [Pair("T", "C", ("is red", "is long")), Pair("T", "C", ("is blue",)), Pair(None, "C", ("is",))]
+    assert examples_of(pairs) == [
+        ("C", "is red", "T"),
+        ("C", "is long", "T"),
+        ("C", "is red and is long", "T"),
+        ("C", "is blue", "T"),
+    ]
+
+
+def test_queries_of_earlier_turns_count_half_as_much_each(items, pairs):
+    model, found = fit_linear(pairs, items, WORDS, LinearConfig())
+    assert found["penalty"] > 0 and 0 <= found["held_out_P"] <= 100
+    turns = [said(items, number, text) for number, text in enumerate(TEXTS[:3])]
+    alone = [model.step(model.start(1), turn)[0] for turn in turns]
+    state = model.start(1)
+    for turn in turns:
+        query_BD, state = model.step(state, turn)
+    torch.testing.assert_close(query_BD, alone[2] + alone[1] / 2 + alone[0] / 4)
+
+
+def test_half_the_shown_item_is_added_to_the_prediction(items, pairs):
+    model, _ = fit_linear(pairs, items, WORDS, LinearConfig())
+    without, _ = fit_linear(pairs, items, WORDS, LinearConfig(shown=0.0))
+    turn = said(items, 3, "is red")
+    (query_BD, _), (predicted_BD, _) = (one.step(one.start(1), turn) for one in (model, without))
+    torch.testing.assert_close(query_BD - predicted_BD, model.embed_images(items.features_ND[3:4]) / 2)
+
+
+def test_the_floor_is_the_item_shown_last(items):
+    model = LastShown(5)
+    state = model.start(1)
+    for shown in (3, 8):
+        query_BD, state = model.step(state, said(items, shown, "is red"))
+    torch.testing.assert_close(query_BD, model.embed_images(items.features_ND[8:9]))
+
+
+def test_the_words_of_an_unknown_order_are_still_a_bag():
+    model = LinearRetriever(LinearConfig(), vocabulary=len(WORDS), features=5, bigrams=0, max_words=8)
+    assert model.bag(WORDS.encode(["red is"], 8)).sum() == 2
