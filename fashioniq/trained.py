@@ -18,7 +18,6 @@ from fashioniq.models.configs import (
     CaptionerConfig,
     ComposerConfig,
     DialogEncoderConfig,
-    LinearConfig,
     ModelConfig,
     RetrieverConfig,
 )
@@ -52,7 +51,7 @@ RETRIEVERS: dict[str, Architecture[BaseRetriever]] = {
     "transformer": (RetrieverConfig, DialogRetriever),
     "rnn": (RetrieverConfig, RNNRetriever),
     "composer": (ComposerConfig, Composer),
-    "linear": (LinearConfig, LinearRetriever),
+    "linear": (RetrieverConfig, LinearRetriever),
 }
 
 

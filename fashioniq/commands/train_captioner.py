@@ -15,6 +15,7 @@ from fashioniq.features.store import open_store
 from fashioniq.trained import CAPTIONERS, create
 from fashioniq.training.captioner import CaptionerTraining, caption_examples, put_together
 from fashioniq.training.fitting import begin_run, fit, loaders
+from fashioniq.training.linear import Listener
 
 
 def run(settings: TrainCaptioner) -> None:
@@ -58,7 +59,8 @@ def run(settings: TrainCaptioner) -> None:
         train=items["train"],
         val=items["val"],
         vocabulary=vocabulary,
-        val_captions=[pair.captions for pair in pairs["val"]],
+        val_pairs=pairs["val"],
+        listener=Listener(pairs["train"], items["train"], items["val"], vocabulary),
         noam_factor=settings.noam_factor,
         warmup=settings.warmup,
         beam=settings.beam,
@@ -67,9 +69,10 @@ def run(settings: TrainCaptioner) -> None:
     captions = int((train[2][:, :, 0] != PAD).sum())
     pairs_a_step = max(1, round(settings.batch_size * len(train[2]) / captions))
     batches = loaders(TensorDataset(*train), val, pairs_a_step, settings.seed, collate=put_together)
-    best = fit(module, model, batches, run=folder, settings=settings, facts=facts, monitor="val_BLEU-4")
+    best = fit(module, model, batches, run=folder, settings=settings, facts=facts, monitor="val_P")
     print(
-        f"captioner of epoch {best['epoch']:.0f} in {folder}: BLEU-4 {best['val_BLEU-4']:.1f} on "
+        f"captioner of epoch {best['epoch']:.0f} in {folder}: a listener who knows only people's captions finds "
+        f"the target with P {best['val_P']:.1f}, R@10 {best['val_R@10']:.1f}; BLEU-4 {best['val_BLEU-4']:.1f} on "
         f"{len(pairs['val'])} pairs of val "
         f"({100 * coverage['val']:.1f} %), beam {settings.beam}, captions: {catalog.captions_origin}"
     )

@@ -13,9 +13,10 @@ from fashioniq.data.words import Vocabulary
 from fashioniq.features.selection import describe_data, pairs_with_features, run_folder
 from fashioniq.features.store import open_store
 from fashioniq.files import UserError, write_text
+from fashioniq.models.configs import RetrieverConfig
 from fashioniq.provenance import provenance
 from fashioniq.runs import described, save_model
-from fashioniq.systems.linear import fit_linear
+from fashioniq.training.linear import fit_linear
 
 
 def run(settings: TrainLinear) -> None:
@@ -28,10 +29,11 @@ def run(settings: TrainLinear) -> None:
     pairs = pairs_with_features(catalog, store, "train")
     items = store.items(catalog.ids("train"))
     vocabulary = Vocabulary.of((text for pair in pairs for text in pair.captions), settings.min_count)
-    model, found = fit_linear(pairs, items, vocabulary, settings.model, settings.min_count, settings.seed)
-    sizes = settings.model.sizes(
+    model, found = fit_linear(pairs, items, vocabulary, settings.seed)
+    sizes = RetrieverConfig(kind="linear", width=store.size).sizes(
         vocabulary=len(vocabulary),
         features=store.size,
+        attributes=0,
         bigrams=len(model.bigram_G),  # type: ignore[arg-type]
         max_words=model.max_words,
     )

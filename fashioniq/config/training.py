@@ -10,7 +10,6 @@ from fashioniq.models.configs import (
     CaptionerConfig,
     ComposerConfig,
     DialogEncoderConfig,
-    LinearConfig,
     RetrieverConfig,
 )
 
@@ -187,7 +186,6 @@ class TrainLinear:
     category: str = required(CATEGORY)
     features: Path | None = option(None, FEATURES)
     run: Path | None = option(None, "output folder of the run (default: runs/linear-CATEGORY)")
-    model: LinearConfig = section(LinearConfig, "weights of the query")
     min_count: int = option(2, MIN_COUNT, least=1)
     seed: int = option(0, "random seed of the held-out pairs, which choose the penalty", least=0, below=2**32)
 

@@ -88,13 +88,15 @@ class RetrieverConfig(ModelConfig):
         "transformer": ("vocabulary", "features", "attributes", "width", "heads", "hidden", "layers", "max_words",
                         "max_turns", "word_vector_size", "attention", "image_hidden"),
         "rnn": ("vocabulary", "features", "attributes", "width", "max_words", "word_vector_size", "image_hidden"),
+        "linear": ("vocabulary", "features", "attributes", "width", "bigrams", "max_words"),
     }  # fmt: skip
     EARLIER = {"attention": "both-ways"}
 
-    kind: Literal["transformer", "rnn"] = option(  # type: ignore[misc]
+    kind: Literal["transformer", "rnn", "linear"] = option(  # type: ignore[misc]
         "transformer",
-        "architecture: transformer (paper) or rnn (Guo et al. 2018; ignores heads, hidden, layers and "
-        "attention)",
+        "architecture: transformer (paper), rnn (Guo et al. 2018; ignores heads, hidden, layers and "
+        "attention), or linear (starts from ridge regression on captions; only the width, at most that of "
+        "the features, is used)",
     )
     width: int = option(256, "model width: size of all token vectors, and of the search space", least=1)
     heads: int = option(8, "attention heads; they must divide the width", least=1)
@@ -139,17 +141,6 @@ class ComposerConfig(ModelConfig):
         "hidden units of an MLP branch that is added to the linear image embedding; 0 disables it (paper)",
         least=0,
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class LinearConfig(ModelConfig):
-    """Weights of the linear retriever's query that are not fitted."""
-
-    KEYS = {"linear": ("vocabulary", "features", "bigrams", "max_words", "shown", "decay")}
-    kind = "linear"
-
-    shown: float = option(0.5, "weight of the item shown, which is added to the prediction", least=0)
-    decay: float = option(0.5, "weight of the query of the turn before", least=0)
 
 
 @dataclass(frozen=True, kw_only=True)

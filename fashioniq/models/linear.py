@@ -1,7 +1,7 @@
-"""Linear baselines of dialog retrieval, which search among the image features themselves.
+"""Linear retriever: the query is a linear function of the item shown and the words of the reply.
 
-linear       ridge regression from the item shown and the words of the reply to the target's features
-last shown   the item shown, whatever the reply
+It starts from ridge regression on captioned pairs, and it can be trained further like the other retrievers.
+`LastShown` is the floor beside it, whose query is the item shown, whatever the reply.
 """
 
 import torch
@@ -10,27 +10,23 @@ from torch import Tensor, nn
 
 from fashioniq.data.words import SPECIAL
 from fashioniq.loop.messages import Turn
-from fashioniq.models.configs import LinearConfig
+from fashioniq.models.configs import RetrieverConfig
 from fashioniq.models.retriever import BaseRetriever
 
+SHOWN = 0.5  # weight of the item shown, which is added to the prediction, before training
+DECAY = 0.5  # weight of the query of the turn before, before training
 
-class _InFeatureSpace(BaseRetriever):
-    """Retriever without an image embedding of its own: images are their features at unit length."""
 
-    def __init__(self, features: int, max_words: int) -> None:
+class LastShown(BaseRetriever):
+    """Floor: the query is the item shown last; images are their features at unit length."""
+
+    def __init__(self, features: int, max_words: int = 1) -> None:
         nn.Module.__init__(self)  # no image layer
         self.width, self.max_words = features, max_words
 
     def embed_images(self, features_BD: Tensor) -> Tensor:
         """Image features at unit length."""
         return F.normalize(features_BD, dim=-1)
-
-
-class LastShown(_InFeatureSpace):
-    """Floor: the query is the item shown last."""
-
-    def __init__(self, features: int, max_words: int = 1) -> None:
-        super().__init__(features, max_words)
 
     def start(self, batch: int) -> None:
         """Return None: only the last turn counts."""
@@ -40,23 +36,44 @@ class LastShown(_InFeatureSpace):
         return self.embed_images(turn.image_BD), None
 
 
-class LinearRetriever(_InFeatureSpace):
-    """Linear retriever: a turn predicts the target's features from the item shown and the words of the reply.
+class LinearRetriever(BaseRetriever):
+    """Linear retriever: a turn predicts the target's embedding from the item shown and the words of the reply.
 
     The words are a bag of the words and pairs of neighbors (`bigrams` of them), each 0 or 1. The query of a
-    turn is the prediction plus `shown` times the item shown; earlier queries are added with weights `decay`,
-    `decay`², …
+    turn is the prediction plus `shown` times the item shown, at unit length; earlier queries are added with
+    weights `decay`, `decay`², … Images are embedded by a linear layer on their features. With `attributes`,
+    the size of the attribute vocabulary, the attributes of the item shown are inputs too. All weights are
+    zero before `fashioniq.training.linear` fits them.
     """
 
+    image: nn.Linear
+    bigram_G: Tensor  # sorted codes, see `bag`
+
     def __init__(
-        self, config: LinearConfig, *, vocabulary: int, features: int, bigrams: int, max_words: int
+        self,
+        config: RetrieverConfig,
+        *,
+        vocabulary: int,
+        features: int,
+        bigrams: int,
+        max_words: int,
+        attributes: int = 0,
     ) -> None:
-        super().__init__(features, max_words)
-        self.shown, self.decay, self.vocabulary = config.shown, config.decay, vocabulary
-        self.register_buffer("bigram_G", torch.zeros(bigrams, dtype=torch.long))  # sorted codes, see `bag`
-        self.image_DD = nn.Parameter(torch.zeros(features, features), requires_grad=False)
-        self.bag_GD = nn.Parameter(torch.zeros(vocabulary + bigrams, features), requires_grad=False)
-        self.bias_D = nn.Parameter(torch.zeros(features), requires_grad=False)
+        nn.Module.__init__(self)
+        self.width, self.max_words, self.vocabulary = config.width, max_words, vocabulary
+        self.image = nn.Linear(features, config.width)
+        self.shown, self.decay = nn.Parameter(torch.tensor(SHOWN)), nn.Parameter(torch.tensor(DECAY))
+        self.register_buffer("bigram_G", torch.zeros(bigrams, dtype=torch.long))
+        self.image_DD = nn.Parameter(torch.zeros(config.width, config.width))
+        self.bag_GD = nn.Parameter(torch.zeros(vocabulary + bigrams, config.width))
+        self.bias_D = nn.Parameter(torch.zeros(config.width))
+        self.attribute = nn.Embedding(attributes + 1, config.width, padding_idx=0) if attributes else None
+        if self.attribute is not None:
+            nn.init.zeros_(self.attribute.weight)
+
+    def embed_images(self, features_BD: Tensor) -> Tensor:
+        """Embed image features at unit length."""
+        return F.normalize(self.image(F.normalize(features_BD, dim=-1)), dim=-1)
 
     def bag(self, words_BL: Tensor) -> Tensor:
         """Bags of words and bigrams, B×(V+G) of zeros and ones; unknown words are left out.
@@ -65,7 +82,7 @@ class LinearRetriever(_InFeatureSpace):
         """
         bag_BG = self.bias_D.new_zeros(len(words_BL), len(self.bag_GD))
         bag_BG.scatter_(1, words_BL, 1.0)
-        codes: Tensor = self.bigram_G  # type: ignore[assignment]
+        codes = self.bigram_G
         if len(codes):
             code_BL = self.vocabulary * words_BL[:, :-1] + words_BL[:, 1:]
             place_BL = torch.searchsorted(codes, code_BL.contiguous()).clamp(max=len(codes) - 1)
@@ -75,13 +92,20 @@ class LinearRetriever(_InFeatureSpace):
         bag_BG[:, : len(SPECIAL)] = 0
         return bag_BG
 
+    def query_of(self, image_BD: Tensor, bag_BG: Tensor, attributes_BA: Tensor | None = None) -> Tensor:
+        """Query of a turn alone, at unit length: from the embedding of the item shown and a bag of words."""
+        query_BD = image_BD @ self.image_DD + bag_BG @ self.bag_GD + self.bias_D + self.shown * image_BD
+        if self.attribute is not None and attributes_BA is not None:
+            query_BD = query_BD + self.attribute(attributes_BA).sum(1)
+        return F.normalize(query_BD, dim=-1)
+
     def start(self, batch: int) -> Tensor:
         """Return the sum of no queries."""
         return self.bias_D.new_zeros(batch, self.width)
 
     def step(self, state: Tensor, turn: Turn) -> tuple[Tensor, Tensor]:
-        """Return the weighted sum of the queries of all turns, B×D, twice: as query and as state."""
-        image_BD = self.embed_images(turn.image_BD)
-        predicted_BD = image_BD @ self.image_DD + self.bag(turn.words_BL) @ self.bag_GD + self.bias_D
-        query_BD = predicted_BD + self.shown * image_BD + self.decay * state
-        return query_BD, query_BD
+        """Return the query after one more turn, at unit length, and the weighted sum of the turns' queries."""
+        attributes_BA = turn.attributes_BA if self.attribute is not None else None
+        own_BD = self.query_of(self.embed_images(turn.image_BD), self.bag(turn.words_BL), attributes_BA)
+        sum_BD = own_BD + self.decay * state
+        return F.normalize(sum_BD, dim=-1), sum_BD

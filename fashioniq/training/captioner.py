@@ -1,6 +1,6 @@
 """Training of the relative captioner on human captions: cross-entropy of the next word, Noam schedule.
 
-Validation reports corpus BLEU.
+Validation reports corpus BLEU, and how informative the captions are for a listener that knows only people's.
 """
 
 from typing import Any
@@ -14,6 +14,7 @@ from fashioniq.data.items import ItemInputs, Items
 from fashioniq.data.words import END, PAD, START, Vocabulary
 from fashioniq.metrics.captions import bleu
 from fashioniq.models.decoding import BaseCaptioner
+from fashioniq.training.linear import Listener
 from fashioniq.training.processes import FusedTraining, mean_over_processes
 
 
@@ -68,13 +69,14 @@ class CaptionerTraining(FusedTraining):
         train: Items,
         val: Items,
         vocabulary: Vocabulary,
-        val_captions: list[tuple[str, ...]],
+        val_pairs: list[Pair],
+        listener: Listener,
         noam_factor: float,
         warmup: int,
         beam: int,
     ) -> None:
         super().__init__()
-        self.model, self.vocabulary, self.val_captions = model, vocabulary, val_captions
+        self.model, self.vocabulary, self.val_pairs, self.listener = model, vocabulary, val_pairs, listener
         self.noam_factor, self.warmup, self.beam = noam_factor, warmup, beam
         self.items = {"train": train, "val": val}  # no buffers: DDP would broadcast them in every step
         self._captions: list[tuple[int, str]] = []
@@ -102,11 +104,15 @@ class CaptionerTraining(FusedTraining):
         self._captions += zip(number_B.tolist(), self.vocabulary.decode(words_BL), strict=True)
 
     def on_validation_epoch_end(self) -> None:
-        scores = bleu(
-            [text for _, text in self._captions], [self.val_captions[number] for number, _ in self._captions]
-        )
+        """Log BLEU, and P and R@10 of the listener, who tells informative captions from vague ones."""
+        pairs = [self.val_pairs[number] for number, _ in self._captions]
+        texts = [text for _, text in self._captions]
+        scores = bleu(texts, [pair.captions for pair in pairs])
         self.log("val_BLEU-4", scores[3])
         self.log("val_BLEU-1", scores[0])
+        candidates, targets = [pair.candidate for pair in pairs], [str(pair.target) for pair in pairs]
+        for name, value in self.listener.measures(candidates, targets, texts).items():
+            self.log(f"val_{name}", value)
 
     def configure_optimizers(self) -> Any:
         rate = self.noam_factor * self.model.width**-0.5

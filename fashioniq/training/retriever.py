@@ -116,15 +116,25 @@ class SimulatedDialogs:
 
 
 class RecordedTurns:
-    """Recorded captions of the pairs of a split as dialogs of one turn each; `items` are the products."""
+    """Recorded captions of the pairs of a split as dialogs of one turn each; `items` are the products.
 
-    def __init__(self, pairs: list[Pair], items: Items, vocabulary: Vocabulary, max_words: int) -> None:
+    If `joined`, all captions of a pair together are a further dialog.
+    """
+
+    def __init__(
+        self,
+        pairs: list[Pair],
+        items: Items,
+        vocabulary: Vocabulary,
+        max_words: int,
+        joined: bool = False,
+    ) -> None:
         position_of = {name: position for position, name in enumerate(items.ids)}
         rows = [
             (position_of[pair.target], position_of[pair.candidate], text)
             for pair in pairs
             if pair.target
-            for text in pair.captions
+            for text in (*pair.captions, *([" and ".join(pair.captions)] if joined else []))
         ]
         self.target_R, self.first_R = (torch.tensor([row[side] for row in rows]) for side in (0, 1))
         self.words_RL = vocabulary.encode([row[2] for row in rows], max_words)

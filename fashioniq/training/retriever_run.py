@@ -1,6 +1,6 @@
 """Training run of a dialog retriever, and the parts that it shares with that of a composer."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +23,11 @@ from fashioniq.features.selection import (
 from fashioniq.features.store import FeatureStore, open_store
 from fashioniq.files import UserError
 from fashioniq.loop.messages import Asker
+from fashioniq.models.linear import LinearRetriever
 from fashioniq.models.retriever import BaseRetriever
 from fashioniq.trained import RETRIEVERS, create, load_retriever
 from fashioniq.training.fitting import begin_run, fit, loaders
+from fashioniq.training.linear import bigrams_of, start_linear
 from fashioniq.training.losses import turn_loss
 from fashioniq.training.retriever import DialogsInTurn, DialogSource, RetrieverTraining
 from fashioniq.training.users import training_users
@@ -61,9 +63,17 @@ def train_retriever(settings: TrainRetriever) -> str:
     if any(source.turns > 1 for source in users.sources):
         check_enough_to_show(settings, *items.values())
     source = users.sources[0] if len(users.sources) == 1 else DialogsInTurn(users.sources)
+    bigrams = bigrams_of(users.examples, users.vocabulary) if settings.model.kind == "linear" else []
     model, sizes = new_retriever(
-        settings, store, users.vocabulary, max_words=users.max_words, max_turns=source.turns
+        settings,
+        store,
+        users.vocabulary,
+        max_words=users.max_words,
+        max_turns=source.turns,
+        bigrams=len(bigrams),
     )
+    if isinstance(model, LinearRetriever) and not settings.init_from:
+        start_linear(model, bigrams, users.examples, items["train"], users.vocabulary)
     begin_run(folder, "train-retriever", settings)
     facts = retriever_facts(
         settings, store, users.vocabulary, sizes, Splits(catalog, items, users.pairs_alone)
@@ -80,7 +90,13 @@ def train_retriever(settings: TrainRetriever) -> str:
 
 
 def new_retriever(
-    settings: Settings, store: FeatureStore, vocabulary: Vocabulary, *, max_words: int, max_turns: int
+    settings: Settings,
+    store: FeatureStore,
+    vocabulary: Vocabulary,
+    *,
+    max_words: int,
+    max_turns: int,
+    bigrams: int = 0,
 ) -> tuple[BaseRetriever, dict[str, Any]]:
     """Create a model with its word vectors, or with the weights of --init-from; also return its sizes."""
     vectors_VD = None
@@ -92,13 +108,15 @@ def new_retriever(
             f"without: {', '.join(missing[:8]) or 'none'}"
         )
     pl.seed_everything(settings.seed, verbose=False)
-    sizes = settings.model.sizes(
+    config = replace(settings.model, width=min(settings.model.width, store.size))
+    sizes = (config if settings.model.kind == "linear" else settings.model).sizes(
         vocabulary=len(vocabulary),
         features=store.size,
         attributes=len(store.attribute_words) if settings.attrs else 0,
         max_words=max_words,
         max_turns=max_turns,  # later turns share the last turn embedding
         word_vector_size=0 if vectors_VD is None else vectors_VD.shape[1],
+        bigrams=bigrams,
     )
     model = create(RETRIEVERS, settings.model.kind, sizes)
     if vectors_VD is not None:

@@ -5,6 +5,7 @@ per training step, keep it to words that mean the same to all of them.
 """
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
 from fashioniq.models.decoding import BaseCaptioner
 from fashioniq.trained import load_captioner
+from fashioniq.training.linear import MAX_WORDS as MOST_WORDS
+from fashioniq.training.linear import Example, examples_of
 from fashioniq.training.retriever import RecordedDialogs, RecordedTurns, SimulatedDialogs
 from fashioniq.users.captioner import CaptionerUser
 from fashioniq.users.describing import DescribingUser
@@ -31,14 +34,16 @@ DESCRIBED = 4  # random pairs per product whose descriptions enter the vocabular
 class TrainingUsers:
     """Sources of the training dialogs, in their order, with their common vocabulary.
 
-    `names` are those of --users, with the folders of captioners. `captioner` is the first of these, and
-    `pairs_alone` are the recorded captions if there is no other user.
+    `examples` are those that a linear retriever starts from: recorded captions, or else descriptions of
+    random pairs by their labels. `names` are those of --users, with the folders of captioners; `captioner` is
+    the first of these. `pairs_alone` are the recorded captions if there is no other user.
     """
 
     sources: list[SimulatedDialogs | RecordedDialogs]
     names: list[str]
     vocabulary: Vocabulary
     max_words: int
+    examples: list[Example]
     captioner: Path | None
     pairs_alone: dict[str, list[Pair]] | None
 
@@ -65,13 +70,21 @@ def training_users(
     }
     splits = ("train", "val") if "recorded" in names else ()
     pairs = {split: pairs_with_features(catalog, store, split) for split in splits}
+    linear = settings.model.kind == "linear"
+    described = _descriptions(speakers["train"], items["train"].ids) if speakers else []
+    examples = examples_of(pairs["train"]) if pairs else described
+    if linear and not examples:
+        raise UserError("--model.kind linear starts from captions; add recorded or differences to --users")
     texts = [text for pair in pairs.get("train", []) for text in pair.captions]
-    described = _descriptions(speakers["train"], len(items["train"])) if speakers else []
-    vocabulary = _vocabulary([words for _, words in captioners.values()], [*texts, *described])
+    vocabulary = _vocabulary(
+        [words for _, words in captioners.values()], [*texts, *(text for _, text, _ in described)]
+    )
     max_words = max([captioner.max_words for captioner, _ in captioners.values()] or [MAX_WORDS])
+    longest = MOST_WORDS if linear else max_words
 
     recorded = {
-        split: RecordedTurns(some, items[split], vocabulary, max_words) for split, some in pairs.items()
+        split: RecordedTurns(some, items[split], vocabulary, longest, joined=linear)
+        for split, some in pairs.items()
     }
     common: Any = {"turns": settings.turns, "seed": settings.seed, "word_noise": settings.word_noise}
 
@@ -96,7 +109,8 @@ def training_users(
         sources=[source(name) for name in names],
         names=names,
         vocabulary=vocabulary,
-        max_words=max_words,
+        max_words=longest,
+        examples=examples,
         captioner=Path(next(iter(captioners))) if captioners else None,
         pairs_alone=pairs if names == ["recorded"] else None,
     )
@@ -159,13 +173,13 @@ def _check(settings: TrainRetriever, names: list[str]) -> None:
         )
 
 
-def _descriptions(speaker: LabelSpeaker, count: int) -> list[str]:
-    """Descriptions of random pairs of products, the same in every training."""
+def _descriptions(speaker: LabelSpeaker, ids: Sequence[str]) -> list[Example]:
+    """Random pairs of products with descriptions of their difference, the same in every training."""
     chance = random.Random(0)
+    pairs = [(target, chance.randrange(len(ids))) for target in range(len(ids)) for _ in range(DESCRIBED)]
     return [
-        speaker.describe(target, chance.randrange(count), chance)
-        for target in range(count)
-        for _ in range(DESCRIBED)
+        (ids[candidate], speaker.describe(target, candidate, chance), ids[target])
+        for target, candidate in pairs
     ]
 
 

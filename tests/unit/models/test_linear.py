@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from fashioniq.systems.linear import Fitting, examples_of, fit_linear, new_linear
 from sklearn.linear_model import Ridge
 
 from fashioniq.data.catalog import Pair
@@ -11,7 +12,6 @@ from fashioniq.data.words import UNKNOWN, Vocabulary
 from fashioniq.loop.messages import Message, Turn
 from fashioniq.models.configs import LinearConfig
 from fashioniq.models.linear import LastShown, LinearRetriever
-from fashioniq.systems.linear import Fitting, examples_of, fit_linear, new_linear
 
 WORDS = Vocabulary(["is", "red", "blue", "longer", "and"])
 TEXTS = ["is red", "is blue", "longer and red", "is longer", "blue and longer"]

@@ -1,0 +1,226 @@
+"""Fit of the linear retriever by ridge regression on captions of pairs, without epochs.
+
+An example is a pair with each of its captions, and with all of them joined.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import torch
+from scipy import linalg, sparse
+from torch import Tensor
+
+from fashioniq.data.catalog import Pair
+from fashioniq.data.items import Items
+from fashioniq.data.words import SPECIAL, Vocabulary
+from fashioniq.loop.gallery import Gallery
+from fashioniq.metrics.ranking import percentile, recall_at
+from fashioniq.models.configs import RetrieverConfig
+from fashioniq.models.linear import LinearRetriever
+
+MAX_WORDS = 32  # of a caption; joined captions may have twice as many
+PENALTY = 30.0  # of the weights before training
+PENALTIES = (10.0, 30.0, 100.0, 300.0)
+HELD_OUT = 10  # one pair in ten
+MOST_BIGRAMS = 6000  # the most frequent ones; the time grows with the cube of their number
+_AT_A_TIME = 1024  # examples
+
+Example = tuple[str, str, str]  # candidate, text, target
+
+
+def examples_of(pairs: Sequence[Pair]) -> list[Example]:
+    """Examples of pairs with targets: each caption, and all captions of a pair joined by "and"."""
+    return [
+        (pair.candidate, text, pair.target)
+        for pair in pairs
+        if pair.target
+        for text in dict.fromkeys((*pair.captions, " and ".join(pair.captions)))
+    ]
+
+
+def bigrams_of(examples: Sequence[Example], vocabulary: Vocabulary, least: int = 2) -> list[int]:
+    """Codes of the bigrams of at least `least` different examples, ascending; the `MOST_BIGRAMS` most frequent.
+
+    The code is the id of the first word times the size of the vocabulary, plus that of the second.
+    """
+    size = len(vocabulary)
+    counts = Counter(
+        code
+        for ids in vocabulary.encode([text for _, text, _ in examples], MAX_WORDS).tolist()
+        for code in {size * one + two for one, two in pairwise(ids) if min(one, two) >= len(SPECIAL)}
+    )
+    often = sorted((code for code in counts if counts[code] >= least), key=lambda code: (-counts[code], code))
+    return sorted(often[:MOST_BIGRAMS])
+
+
+def fit_linear(
+    pairs: Sequence[Pair], items: Items, vocabulary: Vocabulary, seed: int = 0
+) -> tuple[LinearRetriever, dict[str, float]]:
+    """Linear retriever of captioned pairs whose products are all in `items`; its width is that of the features.
+
+    The penalty is chosen on a tenth of the pairs. Also returns it, and P on the held-out pairs with it; the
+    final weights are fitted to all pairs.
+    """
+    shuffled = random.Random(seed).sample(list(pairs), len(pairs))
+    cut = max(1, len(pairs) // HELD_OUT)
+    held_out, rest = shuffled[:cut], shuffled[cut:] or shuffled
+    model = new_linear(examples_of(pairs), vocabulary, items.features_ND.shape[1])
+    embed_by_principal_components(model, items.features_ND)
+    found: dict[float, float] = {}
+    fitting = Fitting(model, vocabulary, items, examples_of(rest))
+    gallery = Gallery(items, model.embed_images(items.features_ND).detach())
+    for penalty in PENALTIES:
+        fitting.solve(penalty)
+        found[penalty] = _held_out_percentile(model, vocabulary, gallery, held_out)
+    best = max(found, key=lambda penalty: found[penalty])
+    Fitting(model, vocabulary, items, examples_of(pairs)).solve(best)
+    return model, {"penalty": best, "held_out_P": found[best]}
+
+
+def new_linear(
+    examples: Sequence[Example], vocabulary: Vocabulary, features: int, least: int = 2
+) -> LinearRetriever:
+    """An unfitted retriever with the bigrams of the examples; its width is that of the features."""
+    codes = bigrams_of(examples, vocabulary, least)
+    model = LinearRetriever(
+        RetrieverConfig(kind="linear", width=features),
+        vocabulary=len(vocabulary),
+        features=features,
+        bigrams=len(codes),
+        max_words=MAX_WORDS,
+    )
+    model.bigram_G.copy_(torch.tensor(codes, dtype=torch.long))
+    return model
+
+
+@torch.no_grad()
+def embed_by_principal_components(model: LinearRetriever, features_ND: Tensor) -> None:
+    """Set the image embedding to the first principal components of the features at unit length.
+
+    With as many components as features, this only subtracts their mean.
+    """
+    unit_ND = torch.nn.functional.normalize(features_ND, dim=-1).double().cpu()
+    mean_D = unit_ND.mean(0)
+    _, components_DD = torch.linalg.eigh((unit_ND - mean_D).T @ (unit_ND - mean_D))
+    weight_WD = components_DD.flip(1)[:, : model.width].T
+    model.image.weight.copy_(weight_WD)
+    model.image.bias.copy_(-weight_WD @ mean_D)
+
+
+@torch.no_grad()
+def start_linear(
+    model: LinearRetriever,
+    bigrams: Sequence[int],
+    examples: Sequence[Example],
+    items: Items,
+    vocabulary: Vocabulary,
+) -> None:
+    """Fit a new linear retriever with these bigrams to examples whose products are all in `items`."""
+    model.bigram_G.copy_(torch.tensor(bigrams, dtype=torch.long))
+    embed_by_principal_components(model, items.features_ND)
+    Fitting(model, vocabulary, items, examples).solve(PENALTY)
+
+
+class Listener:
+    """Linear retriever that knows only the captions of people; it measures whether captions are informative.
+
+    A caption is informative if this listener, who was not trained with the captioner, finds the target by it.
+    """
+
+    def __init__(self, pairs: Sequence[Pair], train: Items, others: Items, vocabulary: Vocabulary) -> None:
+        examples = examples_of(pairs)
+        self.model, self.vocabulary = new_linear(examples, vocabulary, train.features_ND.shape[1]), vocabulary
+        embed_by_principal_components(self.model, train.features_ND)
+        Fitting(self.model, vocabulary, train, examples).solve(PENALTY)
+        others = others.to(torch.device("cpu"))
+        self.gallery = Gallery(others, self.model.embed_images(others.features_ND).detach())
+
+    def measures(
+        self, candidates: Sequence[str], targets: Sequence[str], texts: Sequence[str]
+    ) -> dict[str, float]:
+        """P and R@10 of the targets among the other items, from a caption of each pair."""
+        rank_N = caption_ranks(self.model, self.vocabulary, self.gallery, candidates, targets, texts)
+        return {"P": percentile(rank_N, len(self.gallery)), "R@10": recall_at(rank_N, 10)}
+
+
+class Fitting:
+    """Ridge regression of one set of examples: the normal equations, which are solved for each penalty.
+
+    Inputs are the embedding of the candidate and the bag of its caption; both are centered, and so the bias
+    is not penalized.
+    """
+
+    def __init__(
+        self, model: LinearRetriever, vocabulary: Vocabulary, items: Items, examples: Sequence[Example]
+    ) -> None:
+        self.model = model
+        vectors_ND = model.embed_images(items.features_ND).detach().double().cpu().numpy()
+        position_of = items.positions
+        image_ED = vectors_ND[[position_of[candidate] for candidate, _, _ in examples]]
+        target_ED = vectors_ND[[position_of[target] for _, _, target in examples]]
+        bag_EG = _bags(model, vocabulary, [text for _, text, _ in examples])
+        self._mean_W = np.concatenate([image_ED.mean(0), np.asarray(bag_EG.mean(0)).ravel()])
+        self._target_D = target_ED.mean(0)
+        mixed_GD = bag_EG.T @ image_ED
+        # XᵀX and XᵀY; the means are subtracted afterwards, so that the bags stay sparse
+        gram_WW = np.block([[image_ED.T @ image_ED, mixed_GD.T], [mixed_GD, (bag_EG.T @ bag_EG).toarray()]])
+        gram_WW -= len(examples) * np.outer(self._mean_W, self._mean_W)
+        self._gram_WW = gram_WW
+        centered_ED = target_ED - self._target_D
+        self._right_WD = np.concatenate([image_ED.T @ centered_ED, bag_EG.T @ centered_ED])
+
+    @torch.no_grad()
+    def solve(self, penalty: float) -> None:
+        """Set the weights of the model."""
+        gram_WW = self._gram_WW.copy()
+        gram_WW[np.diag_indices_from(gram_WW)] += penalty
+        factor = linalg.cho_factor(gram_WW, lower=True, overwrite_a=True, check_finite=False)
+        weight_WD = linalg.cho_solve(factor, self._right_WD, check_finite=False)
+        size, model = len(self._target_D), self.model
+        model.image_DD.copy_(torch.from_numpy(weight_WD[:size]))
+        model.bag_GD.copy_(torch.from_numpy(weight_WD[size:]))
+        model.bias_D.copy_(torch.from_numpy(self._target_D - self._mean_W @ weight_WD))
+
+
+@torch.no_grad()
+def _bags(model: LinearRetriever, vocabulary: Vocabulary, texts: Sequence[str]) -> sparse.csr_matrix:
+    parts = [
+        sparse.csr_matrix(model.bag(words_BL).double().numpy())
+        for words_BL in vocabulary.encode(texts, 2 * MAX_WORDS).split(_AT_A_TIME)
+    ]
+    return sparse.vstack(parts, format="csr")
+
+
+@torch.no_grad()
+def _held_out_percentile(
+    model: LinearRetriever, vocabulary: Vocabulary, gallery: Gallery, pairs: Sequence[Pair]
+) -> float:
+    """P of the queries of single captions among all products."""
+    rows = [(pair.candidate, text, pair.target) for pair in pairs if pair.target for text in pair.captions]
+    shown, texts, targets = zip(*rows, strict=True)
+    return percentile(caption_ranks(model, vocabulary, gallery, shown, targets, texts), len(gallery))
+
+
+@torch.no_grad()
+def caption_ranks(
+    model: LinearRetriever,
+    vocabulary: Vocabulary,
+    gallery: Gallery,
+    candidates: Sequence[str],
+    targets: Sequence[str],
+    texts: Sequence[str],
+) -> Tensor:
+    """0-based ranks of the targets N among the products, from a caption of each pair as the only turn."""
+    position_of = gallery.items.positions
+    shown_N, target_N = (
+        torch.tensor([position_of[name] for name in names]) for names in (candidates, targets)
+    )
+    words_NL = vocabulary.encode(texts, 2 * MAX_WORDS)
+    queries = [
+        model.query_of(gallery.vectors_ND[shown_N[part]], model.bag(words_NL[part]))
+        for part in torch.arange(len(texts)).split(_AT_A_TIME)
+    ]
+    return gallery.rank(torch.cat(queries), target_N)
