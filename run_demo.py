@@ -9,7 +9,7 @@ STEPS = [
     ("draw a sample catalog of 3,600 garments", "20 s", "draw-sample --data demo/catalog"),
     (
         "train the attribute predictor on all categories",
-        "5 min",
+        "2 min",
         "train-attributes --config configs/sample/attributes.yaml",
     ),
     (
@@ -20,12 +20,12 @@ STEPS = [
     ("extract the features of all dresses", "10 s", "extract-features --config configs/sample/features.yaml"),
     (
         "train the captioner, which simulates the user",
-        "90 s",
+        "45 s",
         "train-captioner --config configs/sample/captioner.yaml",
     ),
     (
         "train the retriever in simulated dialogs",
-        "3 min",
+        "100 s",
         "train-retriever --config configs/sample/retriever.yaml",
     ),
     (

@@ -357,7 +357,7 @@ def captioner_step(setting: Setting, of_a_pair: int) -> Stage:
         train=items,
         val=items,
         vocabulary=vocabulary(sizes),
-        val_captions=[],
+        val_pairs=[],
         noam_factor=known.noam_factor,
         warmup=known.warmup,
         beam=known.beam,

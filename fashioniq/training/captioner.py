@@ -59,7 +59,7 @@ class CaptionerTraining(FusedTraining):
 
     Training batches are (reference, target, words of the captions); validation batches are (reference,
     target, number of the pair). All captions of a pair are in one batch, so that images and attributes are
-    encoded once.
+    encoded once. Without a `listener`, validation does not measure how informative captions are.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class CaptionerTraining(FusedTraining):
         val: Items,
         vocabulary: Vocabulary,
         val_pairs: list[Pair],
-        listener: Listener,
+        listener: Listener | None = None,
         noam_factor: float,
         warmup: int,
         beam: int,
@@ -110,6 +110,8 @@ class CaptionerTraining(FusedTraining):
         scores = bleu(texts, [pair.captions for pair in pairs])
         self.log("val_BLEU-4", scores[3])
         self.log("val_BLEU-1", scores[0])
+        if self.listener is None:
+            return
         candidates, targets = [pair.candidate for pair in pairs], [str(pair.target) for pair in pairs]
         for name, value in self.listener.measures(candidates, targets, texts).items():
             self.log(f"val_{name}", value)

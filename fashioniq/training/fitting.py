@@ -77,11 +77,15 @@ def _plain(settings: Training) -> dict[str, Any]:
 
 def _defaults(kind: type[Training]) -> dict[str, Any]:
     """Default values of the options, for config.yaml files of earlier versions that lack some of them."""
-    return {
-        one.name: one.default
-        if one.default_factory is dataclasses.MISSING
-        else dataclasses.asdict(one.default_factory())
+    values = {
+        one.name: one.default if one.default_factory is dataclasses.MISSING else one.default_factory()
         for one in dataclasses.fields(kind)
+    }
+    return {
+        name: dataclasses.asdict(value)
+        if dataclasses.is_dataclass(value) and not isinstance(value, type)
+        else value
+        for name, value in values.items()
     }
 
 

@@ -37,7 +37,8 @@ def test_flat_yaml_keys_are_nested_without_a_word(capsys):
         "train-retriever", ["--config", str(OLD_FILES / "retriever.yaml"), "--category", "dresses"]
     )
     assert settings.model == RetrieverConfig(kind="rnn", width=256, image_mlp_width=512)
-    assert (settings.dialogs, settings.negatives, settings.exclude_shown) == ("both", "gallery", True)
+    assert (settings.users, settings.negatives) == (["captioner", "recorded"], "gallery")
+    assert settings.exclude_shown
     arguments = ["--config", str(OLD_FILES / "dialog_encoder.yaml"), "--features", "store"]
     settings = parse("train-dialog-encoder", arguments)
     assert (

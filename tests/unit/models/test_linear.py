@@ -3,15 +3,22 @@
 import numpy as np
 import pytest
 import torch
-from fashioniq.systems.linear import Fitting, examples_of, fit_linear, new_linear
 from sklearn.linear_model import Ridge
+from torch.nn.functional import normalize
 
 from fashioniq.data.catalog import Pair
 from fashioniq.data.items import Items
 from fashioniq.data.words import UNKNOWN, Vocabulary
 from fashioniq.loop.messages import Message, Turn
-from fashioniq.models.configs import LinearConfig
+from fashioniq.models.configs import RetrieverConfig
 from fashioniq.models.linear import LastShown, LinearRetriever
+from fashioniq.training.linear import (
+    Fitting,
+    embed_by_principal_components,
+    examples_of,
+    fit_linear,
+    new_linear,
+)
 
 WORDS = Vocabulary(["is", "red", "blue", "longer", "and"])
 TEXTS = ["is red", "is blue", "longer and red", "is longer", "blue and longer"]
@@ -34,7 +41,7 @@ def said(items, shown, text):
 
 
 def test_the_bag_has_each_known_word_and_bigram_once(pairs):
-    model = new_linear(pairs, WORDS, 5, LinearConfig(), least=1)
+    model = new_linear(examples_of(pairs), WORDS, 5, least=1)
     bag_G = model.bag(WORDS.encode(["is red is red unheard"], 8))[0]
     codes = model.bigram_G[bag_G[len(WORDS) :] == 1].tolist()
     ids = {word: WORDS.words.index(word) for word in ("is", "red")}
@@ -44,19 +51,20 @@ def test_the_bag_has_each_known_word_and_bigram_once(pairs):
 
 
 def test_the_weights_are_those_of_ridge_regression(items, pairs):
-    model = new_linear(pairs, WORDS, 5, LinearConfig(), least=1)
+    model = new_linear(examples_of(pairs), WORDS, 5, least=1)
     examples = examples_of(pairs)
+    embed_by_principal_components(model, items.features_ND)
     Fitting(model, WORDS, items, examples).solve(3.0)
-    vectors_ND = model.embed_images(items.features_ND)
+    vectors_ND = model.embed_images(items.features_ND).detach()
     bags_EG = model.bag(WORDS.encode([text for _, text, _ in examples], 64))
     shown, target = (
         vectors_ND[[int(example[side]) for example in examples]].double().numpy() for side in (0, 2)
     )
     inputs = np.hstack([shown, bags_EG.double().numpy()])
     expected = Ridge(alpha=3.0).fit(inputs, target)
-    weights = torch.cat([model.image_DD, model.bag_GD]).double().numpy()
+    weights = torch.cat([model.image_DD, model.bag_GD]).detach().double().numpy()
     np.testing.assert_allclose(weights, expected.coef_.T, atol=1e-5)
-    np.testing.assert_allclose(model.bias_D.double().numpy(), expected.intercept_, atol=1e-5)
+    np.testing.assert_allclose(model.bias_D.detach().double().numpy(), expected.intercept_, atol=1e-5)
 
 
 def test_each_caption_and_both_joined_are_examples():
@@ -70,22 +78,32 @@ def test_each_caption_and_both_joined_are_examples():
 
 
 def test_queries_of_earlier_turns_count_half_as_much_each(items, pairs):
-    model, found = fit_linear(pairs, items, WORDS, LinearConfig())
+    model, found = fit_linear(pairs, items, WORDS)
     assert found["penalty"] > 0 and 0 <= found["held_out_P"] <= 100
     turns = [said(items, number, text) for number, text in enumerate(TEXTS[:3])]
     alone = [model.step(model.start(1), turn)[0] for turn in turns]
     state = model.start(1)
     for turn in turns:
         query_BD, state = model.step(state, turn)
-    torch.testing.assert_close(query_BD, alone[2] + alone[1] / 2 + alone[0] / 4)
+    torch.testing.assert_close(query_BD, normalize(alone[2] + alone[1] / 2 + alone[0] / 4))
 
 
-def test_half_the_shown_item_is_added_to_the_prediction(items, pairs):
-    model, _ = fit_linear(pairs, items, WORDS, LinearConfig())
-    without, _ = fit_linear(pairs, items, WORDS, LinearConfig(shown=0.0))
+def test_half_the_shown_item_is_added_to_the_prediction(items):
+    model = new_linear([], WORDS, 5)  # no weights: it predicts zero
+    with torch.no_grad():
+        model.bias_D.copy_(torch.arange(5.0))
     turn = said(items, 3, "is red")
-    (query_BD, _), (predicted_BD, _) = (one.step(one.start(1), turn) for one in (model, without))
-    torch.testing.assert_close(query_BD - predicted_BD, model.embed_images(items.features_ND[3:4]) / 2)
+    query_BD, _ = model.step(model.start(1), turn)
+    image_BD = model.embed_images(items.features_ND[3:4])
+    torch.testing.assert_close(query_BD, normalize(torch.arange(5.0) + image_BD / 2))
+
+
+def test_the_embedding_keeps_the_angles_between_centered_features_at_full_width(items):
+    model = new_linear([], WORDS, 5)
+    embed_by_principal_components(model, items.features_ND)
+    unit_ND = normalize(items.features_ND)
+    vectors_ND, centered_ND = model.embed_images(items.features_ND), normalize(unit_ND - unit_ND.mean(0))
+    torch.testing.assert_close(vectors_ND @ vectors_ND.T, centered_ND @ centered_ND.T)
 
 
 def test_the_floor_is_the_item_shown_last(items):
@@ -97,5 +115,7 @@ def test_the_floor_is_the_item_shown_last(items):
 
 
 def test_the_words_of_an_unknown_order_are_still_a_bag():
-    model = LinearRetriever(LinearConfig(), vocabulary=len(WORDS), features=5, bigrams=0, max_words=8)
+    model = LinearRetriever(
+        RetrieverConfig(kind="linear", width=5), vocabulary=len(WORDS), features=5, bigrams=0, max_words=8
+    )
     assert model.bag(WORDS.encode(["red is"], 8)).sum() == 2

@@ -7,6 +7,7 @@ from fashioniq.data.words import END, PAD, START, UNKNOWN, Vocabulary
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.configs import CaptionerConfig
 from fashioniq.training.captioner import CaptionerTraining, caption_examples, put_together
+from fashioniq.training.linear import Listener
 
 SHAPES, COLOURS = (
     ("longer", "much shorter", "more formal", "darker with sleeves"),
@@ -26,8 +27,7 @@ def training(captions, attributes=0):
     pairs = [Pair(f"P{2 * n}", f"P{2 * n + 1}", (text,)) for n, text in enumerate(captions)]
     config = CaptionerConfig(width=48, heads=4, hidden=96, layers=2, dropout=0.0)
     model = Captioner(config, vocabulary=len(vocabulary), features=16, attributes=attributes)
-    said = [pair.captions for pair in pairs]
-    options = {"vocabulary": vocabulary, "val_captions": said, "noam_factor": 1.0, "warmup": 40, "beam": 1}
+    options = {"vocabulary": vocabulary, "val_pairs": pairs, "noam_factor": 1.0, "warmup": 40, "beam": 1}
     module = CaptionerTraining(model, train=items, val=items, **options)
     return module, list(caption_examples(pairs, items, vocabulary, 8))
 
@@ -116,3 +116,30 @@ def test_validation_scores_what_is_said_against_the_captions_of_the_pair(monkeyp
     module.validation_step([reference_N, target_N, torch.arange(20).roll(7)], 0)
     module.on_validation_epoch_end()
     assert logged["val_BLEU-4"] < 50
+
+
+def test_captions_are_informative_if_a_listener_who_knows_only_those_of_people_finds_the_target(monkeypatch):
+    """The first dimension of the vectors is the color. The captions of validation are wrong in the second half."""
+    torch.manual_seed(0)
+    vectors_ND = 0.1 * torch.randn(80, 6)
+    vectors_ND[:, 0] = torch.arange(80) % 2 * 2.0 - 1
+    items = Items.without_attributes([f"P{n}" for n in range(80)], vectors_ND)
+    pairs = [
+        Pair(
+            f"P{n}",
+            f"P{(7 * n + 3) % 80}",
+            ("is red" if n % 2 else "is blue", "in red" if n % 2 else "in blue"),
+        )
+        for n in range(80)
+    ]
+    vocabulary = Vocabulary.of([text for pair in pairs for text in pair.captions])
+    module, _ = training(["is red", "is blue"])
+    module.listener = Listener(pairs, items, items, vocabulary)
+    module.val_pairs = pairs
+    logged, informative = {}, []
+    monkeypatch.setattr(module, "log", logged.__setitem__)
+    for said in ("is red", "is blue"):
+        module._captions = [(n, said) for n in range(1, 80, 2)]  # these targets are red
+        module.on_validation_epoch_end()
+        informative.append(logged["val_P"])
+    assert informative[0] > 65 and informative[1] < 35

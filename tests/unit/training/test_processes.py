@@ -50,8 +50,7 @@ def train(run, kind, loss="triplet", word_noise=0.0, batch=8, devices=1, strateg
     common = {"category": "dresses", "epochs": 2, "device": "cpu", "devices": devices, **options}
     if kind == "captioner":
         settings, model, monitor = TrainCaptioner(**common), captioner, "val_BLEU-4"
-        said = [pair.captions for pair in PAIRS]
-        own = {"vocabulary": VOCABULARY, "val_captions": said, "noam_factor": 1.0, "warmup": 40, "beam": 1}
+        own = {"vocabulary": VOCABULARY, "val_pairs": PAIRS, "noam_factor": 1.0, "warmup": 40, "beam": 1}
         module = CaptionerTraining(model, train=items, val=items, **own)
         reference_N, target_N, words_NKL = caption_examples(PAIRS, items, VOCABULARY, 8)
         data = (
