@@ -47,7 +47,17 @@ TINY_MODEL = {
     "batch_size": 16,
 }
 TINY_CAPTIONER = {**TINY_MODEL, "noam_factor": 1.0, "warmup": 20, "beam": 1}
-TINY_RETRIEVER = {**TINY_MODEL, "turns": 3, "learning_rate": 0.003}
+TINY_RETRIEVER = {
+    **TINY_MODEL,
+    "model.kind": "transformer",
+    "users": "captioner",
+    "turns": 3,
+    "learning_rate": 0.003,
+    "loss": "triplet",
+    "negatives": "batch",
+    "schedule": "constant",
+    "no_exclude_shown": True,
+}
 TINY_PICTURES = {"encoder": "test_efficientnet", "weights": "none", "image_size": 32, "workers": 0}
 
 

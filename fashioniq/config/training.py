@@ -94,6 +94,17 @@ class TrainCaptioner(Training):
     beam: int = option(5, "beam width in validation; 1 is greedy", least=1)
 
 
+Loss = Literal["triplet", "triplet-unsquared", "cross-entropy"]
+Negatives = Literal["batch", "gallery"]
+Schedule = Literal["constant", "cosine"]
+LOSS = "loss: triplet on squared distances (Guo 2018), triplet on distances (released code), or cross-entropy"
+NEGATIVES = "negatives: the other targets of the batch, or all other products of the training split"
+SCHEDULE = (
+    "learning rate schedule: constant, or linear warmup over a tenth of the steps and cosine decay to zero"
+)
+DIALOGS = "dialogs per step and device"
+
+
 @dataclass(kw_only=True)
 class RetrieverTrainingSettings(Training):
     """Options of all trainings of a retriever."""
@@ -111,25 +122,17 @@ class RetrieverTrainingSettings(Training):
         None,
         "text file of word vectors in GloVe or word2vec format, kept frozen (default: learned embeddings)",
     )
-    loss: Literal["triplet", "triplet-unsquared", "cross-entropy"] = option(
-        "triplet",
-        "loss: triplet on squared distances (Guo 2018), triplet on distances (released code), or "
-        "cross-entropy",
-    )
+    loss: Loss = option("triplet", LOSS)
     margin: float | None = option(
         None, "margin of the triplet losses (default: 0.1; triplet-unsquared 10)", least=0
     )
-    temperature: float | None = option(None, "temperature of cross-entropy (default: 0.05)", least=0)
-    negatives: Literal["batch", "gallery"] = option(
-        "batch", "negatives: the other targets of the batch, or all other products of the training split"
+    temperature: float | None = option(
+        None, "temperature of cross-entropy (default: 0.05; 0.4 for linear)", least=0
     )
+    negatives: Negatives = option("batch", NEGATIVES)
     learning_rate: float = option(1e-3, "Adam learning rate; the maximum of the schedule", least=0)
-    schedule: Literal["constant", "cosine"] = option(
-        "constant",
-        "learning rate schedule: constant, or linear warmup over a tenth of the steps and cosine decay to "
-        "zero",
-    )
-    batch_size: int = option(128, "dialogs per step and device", least=1)
+    schedule: Schedule = option("constant", SCHEDULE)
+    batch_size: int = option(128, DIALOGS, least=1)
 
     def validate(self) -> None:
         if self.loss == "cross-entropy" and self.margin is not None:
@@ -145,7 +148,10 @@ class RetrieverTrainingSettings(Training):
 
 @dataclass(kw_only=True)
 class TrainRetriever(RetrieverTrainingSettings):
-    """Train a dialog retriever in dialogs with several users: captioners, attribute labels, recorded captions."""
+    """Train a dialog retriever in dialogs with several users: captioners, attribute labels, recorded captions.
+
+    The defaults are the recommended recipe; configs/paper/retriever.yaml has the paper's.
+    """
 
     run: Path | None = _run("runs/retriever-CATEGORY", attrs=True)
     model: RetrieverConfig = section(RetrieverConfig, "sizes of the retriever")
@@ -166,8 +172,13 @@ class TrainRetriever(RetrieverTrainingSettings):
     )
     word_noise: float = option(0.0, WORD_NOISE, least=0, below=1)
     exclude_shown: bool = option(
-        False, "never show a product twice in a simulated dialog; use --exclude-shown in evaluation too"
+        True, "never show a product twice in a simulated dialog; use --exclude-shown in evaluation too"
     )
+    loss: Loss = option("cross-entropy", LOSS)
+    negatives: Negatives = option("gallery", NEGATIVES)
+    schedule: Schedule = option("cosine", SCHEDULE)
+    batch_size: int = option(64, DIALOGS, least=1)
+    epochs: int = option(20, "number of epochs; the cosine schedule ends with the last one", least=1)
 
 
 @dataclass(kw_only=True)

@@ -92,11 +92,11 @@ class RetrieverConfig(ModelConfig):
     }  # fmt: skip
     EARLIER = {"attention": "both-ways"}
 
-    kind: Literal["transformer", "rnn", "linear"] = option(  # type: ignore[misc]
-        "transformer",
-        "architecture: transformer (paper), rnn (Guo et al. 2018; ignores heads, hidden, layers and "
-        "attention), or linear (starts from ridge regression on captions; only the width, at most that of "
-        "the features, is used)",
+    kind: Literal["linear", "transformer", "rnn"] = option(  # type: ignore[misc]
+        "linear",
+        "architecture: linear (starts from ridge regression on captions; uses only the width, at most that "
+        "of the features), transformer (paper), or rnn (Guo et al. 2018; ignores heads, hidden, layers and "
+        "attention)",
     )
     width: int = option(256, "model width: size of all token vectors, and of the search space", least=1)
     heads: int = option(8, "attention heads; they must divide the width", least=1)

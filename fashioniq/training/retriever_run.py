@@ -10,7 +10,7 @@ from torch.utils.data import TensorDataset
 
 from fashioniq.askers.best_item import BestItem
 from fashioniq.categories import canonical
-from fashioniq.config import RetrieverTrainingSettings, TrainComposer, TrainRetriever
+from fashioniq.config import TrainComposer, TrainRetriever
 from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.data.items import Items
 from fashioniq.data.words import SPECIAL, Vocabulary, load_word_vectors
@@ -33,6 +33,7 @@ from fashioniq.training.retriever import DialogsInTurn, DialogSource, RetrieverT
 from fashioniq.training.users import training_users
 
 Settings = TrainRetriever | TrainComposer
+LINEAR_TEMPERATURE = 0.4
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,7 @@ def retriever_facts(
 
 
 def train(
-    settings: RetrieverTrainingSettings,
+    settings: Settings,
     folder: Path,
     model: BaseRetriever,
     source: DialogSource,
@@ -162,7 +163,7 @@ def train(
         model,
         source,
         asker,
-        loss=turn_loss(settings.loss, settings.margin, settings.temperature),
+        loss=turn_loss(settings.loss, settings.margin, _temperature(settings)),
         negatives=settings.negatives,
         learning_rate=settings.learning_rate,
         schedule=settings.schedule,
@@ -175,3 +176,9 @@ def train(
         f"retriever of epoch {best['epoch']:.0f} in {folder}: turn {turns} P {best[f'val_P_{turns}']:.1f}, "
         f"R@10 {best[f'val_R@10_{turns}']:.1f} among the {len(source.items['val'])} products of val"
     )
+
+
+def _temperature(settings: Settings) -> float | None:
+    """Temperature of cross-entropy; the queries of a linear retriever have unit length and need a higher one."""
+    linear = settings.loss == "cross-entropy" and settings.model.kind == "linear"
+    return LINEAR_TEMPERATURE if linear and settings.temperature is None else settings.temperature

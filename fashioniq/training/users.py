@@ -167,10 +167,6 @@ def _check(settings: TrainRetriever, names: list[str]) -> None:
             f"--word-noise {settings.word_noise} needs a simulated user; "
             "it cannot be combined with --users recorded alone"
         )
-    if names == ["recorded"] and settings.exclude_shown:
-        raise UserError(
-            "--exclude-shown needs several turns; it cannot be combined with --users recorded alone"
-        )
 
 
 def _descriptions(speaker: LabelSpeaker, ids: Sequence[str]) -> list[Example]:

@@ -305,7 +305,7 @@ def test_the_recorded_captions_of_val_are_a_turn_of_people(evaluate, vector_runs
 def test_a_retriever_of_recorded_captions_marks_later_turns_as_the_one_it_learnt(
     evaluate, project, vector_runs, tmp_path
 ):
-    options = {**project.retriever, "dialogs": "recorded", "epochs": 1}
+    options = {**project.retriever, "users": "recorded", "epochs": 1}
     project.run(
         "train-retriever",
         data=vector_runs.catalog,

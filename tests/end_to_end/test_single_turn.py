@@ -116,7 +116,7 @@ def test_attributes_that_contradict_the_composition_are_refused(
 def test_the_retrievers_of_dialogs_learn_from_recorded_captions_too(
     model, project, vector_runs, evaluate, tmp_path
 ):
-    options = {**project.retriever, "epochs": 1, "model.kind": model, "dialogs": "recorded"}
+    options = {**project.retriever, "epochs": 1, "model.kind": model, "users": "recorded"}
     project.run(
         "train-retriever",
         data=vector_runs.catalog,

@@ -49,7 +49,7 @@ SPEAKING = {
 LEARNT = {
     "loss": "triplet",
     "negatives": "batch",
-    "dialogs": "simulated",
+    "users": ["captioner"],
     "errors": 0.0,
     "exclude_shown": False,
 }
