@@ -70,7 +70,7 @@ def train_attributes(settings: TrainAttributes) -> TrainedStage:
             "val": len(val) / data.val.asked,
         },  # share with labels and a readable picture
     }
-    epoch, scores_NA = _fit(settings, folder, model, train, val, facts, head_only=bool(first))
+    epoch, scores_NA = _fit(settings, folder, model, (train, val), facts, head_only=bool(first))
     figures = {"epoch": epoch} | summary(
         data.words, data.types, (train.labels_NA == YES).sum(0), scores_NA, val.labels_NA
     )
@@ -82,13 +82,13 @@ def _fit(
     settings: TrainAttributes,
     folder: Path,
     model: AttributePredictor,
-    train: LabelledImages,
-    val: LabelledImages,
+    splits: tuple[LabelledImages, LabelledImages],
     facts: dict[str, Any],
     *,
     head_only: bool,
 ) -> tuple[int, np.ndarray]:
-    """Train the model; return its best epoch, and its scores of the val pictures, N×A."""
+    """Train the model on train and val; return its best epoch, and its scores of the val pictures, N×A."""
+    train, val = splits
     pl.seed_everything(settings.seed, verbose=False)
     module = AttributeTraining(
         model,

@@ -75,7 +75,7 @@ def test_training_with_errors_is_another_training_and_resumes_to_the_same_losses
 
 @pytest.mark.parametrize(
     ("option", "told"),
-    [({"word_noise": 0.1}, "--word-noise 0.1"), ({"exclude_shown": True}, "--exclude-shown")],
+    [({"word_noise": 0.1}, "--word-noise 0.1")],
 )
 def test_training_without_a_captioner_has_no_words_to_err_in_and_no_second_turn(
     option, told, project, vector_runs, tmp_path, capsys

@@ -12,6 +12,7 @@ WITHOUT_DIALOGS = {"config", "data", "metrics", "report"}  # may not import the 
 WITH_OTHER_STEPS = {"models", "training"}  # decoders and optimizers have steps, too
 LOOPS = ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp
 FUNCTIONS = ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda
+OF_FILES = {"metrics", "dialog"}  # contents of metrics.json and dialogs.jsonl, whose turns are over
 COUNTS = {"len", "bool", "range"}  # calls that need the number of turns alone
 
 
@@ -26,7 +27,8 @@ def files():
 def are_turns(node):
     """Whether an expression is the turns of something, also through calls such as `enumerate(talk.turns)`."""
     if isinstance(node, ast.Attribute):
-        return node.attr == "turns"
+        of_file = isinstance(node.value, ast.Name) and node.value.id in OF_FILES
+        return node.attr == "turns" and not of_file
     if isinstance(node, (ast.Subscript, ast.Starred)):
         return are_turns(node.value)
     if isinstance(node, ast.Call) and not (isinstance(node.func, ast.Name) and node.func.id in COUNTS):
@@ -94,6 +96,7 @@ def test_going_through_turns_is_found(source):
     [
         "if not talk.turns or len(talk.turns) > 3:\n    pass",
         "for number in range(settings.turns):\n    print(number)",
+        "rows = [row(turn) for turn in metrics.turns]",
         "for batch in batches:\n    rollout(system, user, batch, first, settings.turns)",
         "for line in lines:\n    live = live.say(line)",
         "for name in names:\n    def hear(talk):\n        return system.hear(talk, offer, reply)",
