@@ -112,8 +112,8 @@ class CaptionerTraining(FusedTraining):
         self.log("val_BLEU-1", scores[0])
         if self.listener is None:
             return
-        candidates, targets = [pair.candidate for pair in pairs], [str(pair.target) for pair in pairs]
-        for name, value in self.listener.measures(candidates, targets, texts).items():
+        examples = [(pair.candidate, text, str(pair.target)) for pair, text in zip(pairs, texts, strict=True)]
+        for name, value in self.listener.measures(examples).items():
             self.log(f"val_{name}", value)
 
     def configure_optimizers(self) -> Any:

@@ -138,11 +138,9 @@ class Listener:
         others = others.to(torch.device("cpu"))
         self.gallery = Gallery(others, self.model.embed_images(others.features_ND).detach())
 
-    def measures(
-        self, candidates: Sequence[str], targets: Sequence[str], texts: Sequence[str]
-    ) -> dict[str, float]:
-        """P and R@10 of the targets among the other items, from a caption of each pair."""
-        rank_N = caption_ranks(self.model, self.vocabulary, self.gallery, candidates, targets, texts)
+    def measures(self, examples: Sequence[Example]) -> dict[str, float]:
+        """P and R@10 of the targets among the other items, from the text of each example."""
+        rank_N = caption_ranks(self.model, self.vocabulary, self.gallery, examples)
         return {"P": percentile(rank_N, len(self.gallery)), "R@10": recall_at(rank_N, 10)}
 
 
@@ -200,8 +198,7 @@ def _held_out_percentile(
 ) -> float:
     """P of the queries of single captions among all products."""
     rows = [(pair.candidate, text, pair.target) for pair in pairs if pair.target for text in pair.captions]
-    shown, texts, targets = zip(*rows, strict=True)
-    return percentile(caption_ranks(model, vocabulary, gallery, shown, targets, texts), len(gallery))
+    return percentile(caption_ranks(model, vocabulary, gallery, rows), len(gallery))
 
 
 @torch.no_grad()
@@ -209,11 +206,10 @@ def caption_ranks(
     model: LinearRetriever,
     vocabulary: Vocabulary,
     gallery: Gallery,
-    candidates: Sequence[str],
-    targets: Sequence[str],
-    texts: Sequence[str],
+    examples: Sequence[Example],
 ) -> Tensor:
-    """0-based ranks of the targets N among the products, from a caption of each pair as the only turn."""
+    """0-based ranks of the targets N among the products, from the text of each example as the only turn."""
+    candidates, texts, targets = zip(*examples, strict=True)
     position_of = gallery.items.positions
     shown_N, target_N = (
         torch.tensor([position_of[name] for name in names]) for names in (candidates, targets)

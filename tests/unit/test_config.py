@@ -115,7 +115,7 @@ MALFORMED_FILES = {
     "attrs: perhaps": "attrs: expected true or false, found perhaps;",
     "category: [dresses]": "category: expected text, found ['dresses'];",
     "loss: cosine": "loss: expected one of triplet, triplet-unsquared, cross-entropy, found cosine;",
-    "model: {kind: lstm}": "model.kind: expected one of transformer, rnn, found lstm;",
+    "model: {kind: lstm}": "model.kind: expected one of linear, transformer, rnn, found lstm;",
     "- epochs": "expected options as `key: value`, found a list;",
     "turns: [1\nbeam: }": "line 2, column 5: invalid YAML: expected ',' or ']', but got ':';",
 }
@@ -188,8 +188,9 @@ def test_a_number_that_is_not_finite_is_refused(value):
 @pytest.mark.parametrize("command", ["train-captioner", "train-retriever", "train-dialog-encoder"])
 def test_heads_must_divide_the_width_of_a_transformer(command):
     arguments = ["--category", "dresses", "--model.width", "300"]
+    transformer = [] if command == "train-dialog-encoder" else ["--model.kind", "transformer"]
     with pytest.raises(UserError, match=r"--model.heads is 8, which does not divide --model.width 300"):
-        check(parse(command, arguments))
+        check(parse(command, [*arguments, *transformer]))
     if command != "train-dialog-encoder":
         check(parse(command, [*arguments, "--model.kind", "rnn"]))
 
@@ -202,7 +203,7 @@ def test_a_margin_is_for_triplet_losses_and_a_temperature_for_cross_entropy():
     with pytest.raises(
         UserError, match=r"--temperature is 0.1, but triplet has no temperature; give --margin instead"
     ):
-        check(TrainRetriever(category="dresses", temperature=0.1))
+        check(TrainRetriever(category="dresses", loss="triplet", temperature=0.1))
 
 
 def test_bounds_of_nested_options_are_checked_with_their_full_names():

@@ -41,8 +41,8 @@ def test_keys_of_other_systems_are_kept_in_their_place():
     [
         ({"gallery": "many"}, r"metrics.json is malformed .*`int`, got `str` - at `\$.gallery`"),
         ({"provenance": {"seconds": {"cpu": "long"}}}, r"at `\$.provenance.seconds"),
-        ({"protocol": "ChatIR"}, "expected Fashion IQ dialogs, found ChatIR in"),
-        ({"protocol": None}, "expected Fashion IQ dialogs, found None in"),
+        ({"protocol": "ChatIR"}, "expected Fashion IQ dialogs, recorded sessions, found ChatIR in"),
+        ({"protocol": None}, "expected Fashion IQ dialogs, recorded sessions, found None in"),
     ],
 )
 def test_a_value_of_a_wrong_type_is_named_with_its_file(change, why, tmp_path):
