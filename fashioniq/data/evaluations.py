@@ -167,9 +167,9 @@ class UserRow(msgspec.Struct):
 class UserTable(msgspec.Struct, kw_only=True):
     """users.json: the retriever by its users, in columns, then the floors beside people's words.
 
-    `users` are the users of each column, over which its figures are means; `folders` have the results of
-    each user or floor. `headline` is the column with the lowest R@10. With `training_only`, the retriever
-    was trained with every user of the table.
+    `users` are the users of each column, over which its figures are means, and `galleries` the sizes of its
+    gallery; `folders` have the results of each user or floor. `headline` is the column with the lowest R@10.
+    With `training_only`, the retriever was trained with every user of the table.
     """
 
     category: str
@@ -177,6 +177,7 @@ class UserTable(msgspec.Struct, kw_only=True):
     headline: str
     training_only: bool
     users: dict[str, list[str]]
+    galleries: dict[str, int]
     rows: list[UserRow]
     folders: dict[str, str]
 

@@ -61,6 +61,7 @@ def evaluate_users(options: EvalDialogs, out: Path) -> None:
     columns = _columns(users, trained)
     people = columns.get("people", [])
     floors = {LAST_SHOWN: LAST_SHOWN} | ({str(options.linear): "linear"} if options.linear else {})
+    floors.pop(str(options.run), None)
     folders = dict(zip(users, _folders(users), strict=True))
     folders |= {run: f"{people[0]}-{name}" for run, name in floors.items() if people}
     discard(out, "metrics.json", "dialogs.jsonl", "run.trec", "first_candidates.json", "report.html")
@@ -82,6 +83,7 @@ def evaluate_users(options: EvalDialogs, out: Path) -> None:
         headline=min(columns, key=lambda column: rows[0].columns[column]["R@10"]),
         training_only=not people and all(_known(user, trained) for of in columns.values() for user in of),
         users=columns,
+        galleries={column: done[of[0]][0].gallery for column, of in columns.items()},
         rows=rows,
         folders=folders,
     )
@@ -223,7 +225,10 @@ def _cells(table: UserTable) -> tuple[list[str], list[list[str]]]:
 
 
 def _legend(table: UserTable) -> str:
-    return "; ".join(f"{COLUMNS[column]}: {', '.join(users)}" for column, users in table.users.items())
+    return "; ".join(
+        f"{COLUMNS[column]}: {', '.join(users)}, gallery {table.galleries[column]:,}"
+        for column, users in table.users.items()
+    )
 
 
 def _print(table: UserTable) -> None:

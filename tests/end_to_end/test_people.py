@@ -128,6 +128,7 @@ def test_all_users_for_which_there_is_data_share_one_table(
     printed, table = capsys.readouterr().out, read_users(out)
     own = str(vector_runs.captioner)
     assert table.users == {"own": [own], "truthful": ["grammar"], "people": ["human"]}
+    assert set(table.galleries.values()) == {12} and "people: human, gallery 12" in printed
     assert list(table.folders.values()) == [
         "captioner",
         "differences",
