@@ -82,6 +82,24 @@ def _options_of_system(arguments: Sequence[str]) -> type:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return the exit code: 0, 1 for findings of check-data, or 2 after a user's mistake."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of the output, such as `| head`, closed it
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # avoids an error when the interpreter flushes stdout at exit
+        return 141
+    return code
+
+
+def _run(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_overview())
         return 0 if arguments else 2
@@ -95,23 +113,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     settings = parse(command, rest)
     _quiet()
-    try:
-        config.check(settings)
-        with running(["fashioniq", *arguments]):
-            code = importlib.import_module(_module_of(command, settings)).run(settings)
-        sys.stdout.flush()
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
-    except BrokenPipeError:  # the reader of the output, such as `| head`, closed it
-        os.dup2(
-            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-        )  # avoids an error when the interpreter flushes stdout at exit
-        return 141
-    return code or 0
+    config.check(settings)
+    with running(["fashioniq", *arguments]):
+        return importlib.import_module(_module_of(command, settings)).run(settings) or 0
 
 
 def _module_of(command: str, settings: Any) -> str:

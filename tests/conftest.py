@@ -311,7 +311,9 @@ def make_runs(folder, project, sample, attribute_runs):
         run=made.retriever,
         **project.retriever,
     )
-    project.run("eval-dialogs", **common, run=made.retriever, out=made.dialogs, turns=3, beam=2)
+    project.run(
+        "eval-dialogs", **common, run=made.retriever, out=made.dialogs, user=made.captioner, turns=3, beam=2
+    )
     return made
 
 
@@ -330,7 +332,7 @@ def make_vector_runs(folder, project, sample):
     project.run(
         "train-retriever", **common, captioner=made.captioner, run=made.retriever, **project.retriever
     )
-    project.run("eval-dialogs", **common, run=made.retriever, out=made.dialogs, beam=1)
+    project.run("eval-dialogs", **common, run=made.retriever, out=made.dialogs, user=made.captioner, beam=1)
     return made
 
 

@@ -9,6 +9,7 @@ from fashioniq.config.training import WORD_NOISE
 from fashioniq.files import UserError
 
 Split = Literal["train", "val", "test"]
+EXCLUDE_SHOWN = "never show a product twice in a dialog; ranks still count all products"
 NAMED_USERS = ("differences", "grammar", "human", "sessions")  # values of --user that are not runs
 
 
@@ -42,9 +43,6 @@ class SimulatedDialogs:
     turns: int = option(5, "turns per dialog", least=1)
     beam: int = option(5, "beam width of the simulated user; 1 is greedy", least=1)
     word_noise: float = option(0.0, WORD_NOISE, least=0, below=1)
-    exclude_shown: bool = option(
-        False, "never show a product twice in a dialog; ranks still count all products"
-    )
     first_candidates: Path | None = option(
         None, "first_candidates.json of an earlier evaluation, to start from the same products"
     )
@@ -69,11 +67,16 @@ class EvalDialogs(Evaluation, SimulatedDialogs):
         "run of train-retriever, train-composer or train-linear, such as runs/retriever-dresses-attrs, or "
         "last-shown for the floor whose query is the item shown last (required)",
     )
-    user: str | None = option(
-        None,
-        "user: a run of train-captioner; differences for differences of attribute labels; grammar for the drawn "
-        "sample's own grammar; human for recorded captions as dialogs of one turn; sessions for recorded "
-        "sessions of several turns, with --sessions (default: the captioner used in training)",
+    user: list[str] = option(
+        [],
+        "users, of which several give a table: a run of train-captioner; differences for differences of "
+        "attribute labels; grammar for the drawn sample's own grammar; human for recorded captions as dialogs "
+        "of one turn; sessions for recorded sessions of several turns, with --sessions (default: the first "
+        "captioner used in training, and all others for which there is data)",
+    )
+    exclude_shown: bool | None = option(None, EXCLUDE_SHOWN + " (default: on if the run was trained with it)")
+    linear: Path | None = option(
+        None, "run of train-linear, shown as a floor beside results on people's words"
     )
     sessions: Path | None = option(None, "folder of Multiturn FashionIQ, for --user sessions")
     session_gallery: Literal["split", "sessions"] = option(
@@ -91,8 +94,13 @@ class EvalDialogs(Evaluation, SimulatedDialogs):
         """Output folder, by default in the run. Raises UserError without --run."""
         if self.run is None:
             raise UserError("no retriever given; give --run RUN; `fashioniq cross` evaluates several")
-        named = f"-{self.user}" if self.user in NAMED_USERS else ""
+        named = f"-{self.only_user}" if self.only_user in NAMED_USERS else ""
         return self.out or self.run / f"dialogs-{self.split}{named}"
+
+    @property
+    def only_user(self) -> str | None:
+        """The user, if exactly one is given."""
+        return self.user[0] if len(self.user) == 1 else None
 
 
 @dataclass(kw_only=True)
@@ -104,6 +112,7 @@ class Cross(SimulatedDialogs):
         [],
         "runs of train-captioner; A,B,C are seeds of one model (default: those used to train the retrievers)",
     )
+    exclude_shown: bool = option(False, EXCLUDE_SHOWN)
     out: Path | None = option(
         None, "output folder; finished combinations in it are kept (default: runs/cross-CATEGORY-SPLIT)"
     )

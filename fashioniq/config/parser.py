@@ -19,6 +19,7 @@ from fashioniq.files import UserError
 from fashioniq.options import flag
 
 UNSET = dataclasses.MISSING
+_SWITCHES = (bool, bool | None)
 _BOOLEANS = {"true", "false", "yes", "no", "none"}
 
 
@@ -70,6 +71,10 @@ class Parser(ArgumentParser):
         except UserError as error:
             self.error(str(error))
         self._check_keys(values)
+        values = {  # a single value of an option that takes several
+            name: [value] if self.kinds.get(name) == list[str] and isinstance(value, str) else value
+            for name, value in values.items()
+        }
         text = yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
         parsed = self.parse_string(text, self.source, *args, **kwargs)
         self.source = ""
@@ -100,7 +105,7 @@ class Parser(ArgumentParser):
             name = f"{prefix}{key}"
             if key not in known and name != "config":
                 self.error(f"unknown key {name}{did_you_mean(str(key), known, prefix)}")
-            if self.kinds.get(name) is bool and str(value).lower() not in _BOOLEANS:
+            if self.kinds.get(name) in _SWITCHES and str(value).lower() not in _BOOLEANS:
                 self.error(f"{name}: expected true or false, found {value}")
             if key in sections and isinstance(value, Mapping):
                 self._check_keys(value, f"{name}.")
@@ -197,7 +202,7 @@ def _add_options(parser: Parser, target: Any, kind: type, prefix: str) -> None:
         if dataclasses.is_dataclass(own):
             group = parser.add_argument_group(field.metadata["help"])
             _add_options(parser, group, _kind_of(kind, field), name + ".")
-        elif own is bool:
+        elif own in _SWITCHES:
             target.add_argument(*flags, action=ActionYesNo(no_prefix="no-"), default=field.default, **about)
             flags.append(f"--no-{flags[0][2:]}")
         elif field.default is UNSET and field.default_factory is UNSET:

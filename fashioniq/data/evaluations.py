@@ -157,6 +157,31 @@ class CaptionMetrics(Metrics, kw_only=True):
     rows: list[dict[str, Any]]
 
 
+class UserRow(msgspec.Struct):
+    """Row of a table of users: a retriever, and for each column P and R@10 after the last turn."""
+
+    retriever: str
+    columns: dict[str, dict[str, float]]
+
+
+class UserTable(msgspec.Struct, kw_only=True):
+    """users.json: the retriever by its users, in columns, then the floors beside people's words.
+
+    `users` are the users of each column, over which its figures are means, and `galleries` the sizes of its
+    gallery; `folders` have the results of each user or floor. `headline` is the column with the lowest R@10.
+    With `training_only`, the retriever was trained with every user of the table.
+    """
+
+    category: str
+    split: str
+    headline: str
+    training_only: bool
+    users: dict[str, list[str]]
+    galleries: dict[str, int]
+    rows: list[UserRow]
+    folders: dict[str, str]
+
+
 KINDS: dict[str, type[Any]] = {
     kind.PROTOCOL: kind
     for kind in (TurnMetrics, SessionMetrics, RoundMetrics, SingleTurnMetrics, CaptionMetrics)

@@ -195,7 +195,7 @@ def _combination(
 def _one(settings: Cross, user: Path, retriever: Path) -> EvalDialogs:
     """Options of one combination."""
     shared = {one.name: getattr(settings, one.name) for one in fields(SimulatedDialogs)}
-    return EvalDialogs(run=retriever, user=str(user), **shared)
+    return EvalDialogs(run=retriever, user=[str(user)], exclude_shown=settings.exclude_shown, **shared)
 
 
 def _checksums(run: Path) -> list[str]:

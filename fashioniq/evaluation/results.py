@@ -57,7 +57,7 @@ def read_evaluation(folder: Path) -> Evaluation:
     if not (folder / "metrics.json").is_file():
         raise UserError(
             f"expected metrics.json of eval-dialogs in {folder}, found none; give a folder such as "
-            "RUN/dialogs-test"
+            "RUN/dialogs-test, or that of one user in it"
         )
     repair = "give a folder of eval-dialogs such as RUN/dialogs-test"
     metrics = read_metrics(folder / "metrics.json", "the evaluation's metrics", TurnMetrics, repair)

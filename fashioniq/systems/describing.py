@@ -1,7 +1,9 @@
-"""Users of an evaluation that describe any pair of products: label differences, and the drawn sample's grammar."""
+"""Users of an evaluation besides captioners: label differences, the drawn sample's grammar, recorded captions."""
 
 from typing import Any
 
+from fashioniq.data.catalog import Catalog
+from fashioniq.features.selection import pairs_with_targets
 from fashioniq.files import UserError
 from fashioniq.sample import garments_of
 from fashioniq.systems.parts import Parts
@@ -19,6 +21,22 @@ def describing_user(name: str, parts: Parts, seed: int) -> tuple[DescribingUser,
     max_words = parts.retriever.max_words
     facts |= {"decoding": "none"}
     return DescribingUser(speaker, parts.vocabulary, max_words, seed), facts, max_words
+
+
+def users_of_catalog(catalog: Catalog, split: str) -> list[str]:
+    """Those of "differences", "grammar" and "human" for which the catalog has data."""
+    users = ["differences"] if any(any(catalog.labels.get(name, ())) for name in catalog.ids(split)) else []
+    needed = {
+        "grammar": lambda: garments_of(catalog),
+        "human": lambda: pairs_with_targets(catalog, split),
+    }
+    for name, read in needed.items():
+        try:
+            read()
+            users.append(name)
+        except UserError:
+            pass
+    return users
 
 
 def _differences(parts: Parts) -> tuple[Speaker, dict[str, Any]]:

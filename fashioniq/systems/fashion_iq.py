@@ -77,21 +77,21 @@ class Plan:
 
 
 def build(options: EvalDialogs) -> list[Task]:
-    """Simulated or recorded dialogs of a retriever on a split.
+    """Simulated or recorded dialogs of a retriever on a split, with one user: by default its first captioner.
 
     Raises UserError if a file is missing or does not match the run, or if options exclude each other.
     """
     assert options.run is not None, "the folder of the results depends on it"
     check_sessions(options)
     parts = parts_of(options, options.run)
-    if options.user == "sessions":
+    if options.only_user == "sessions":
         return session_tasks(options, parts)
-    plan = _recorded(options, parts) if options.user == "human" else _simulated(options, parts)
+    plan = _recorded(options, parts) if options.only_user == "human" else _simulated(options, parts)
     with torch.no_grad():
         gallery = Gallery(parts.items, parts.retriever.embed_images(parts.items.features_ND))
     words = attribute_words(parts.store, parts.items.ids)
     cards = ItemCards(parts.catalog.images, parts.catalog.titles, words)
-    system = System(parts.retriever, BestItem(options.exclude_shown), gallery, parts.vocabulary, cards)
+    system = System(parts.retriever, BestItem(parts.exclude_shown), gallery, parts.vocabulary, cards)
     advice = f"{options.run} has diverged; train it again with a lower --learning-rate"
     index = None
     if options.index:
@@ -138,8 +138,8 @@ def _simulated(options: EvalDialogs, parts: Parts) -> Plan:
             f"--captions {options.captions} needs recorded captions; add --user human or leave it out"
         )
     user, of_user, max_words = (
-        describing_user(options.user, parts, options.seed)
-        if options.user in ("differences", "grammar")
+        describing_user(options.only_user, parts, options.seed)
+        if options.only_user in ("differences", "grammar")
         else _captioner(options, parts)
     )
     items = parts.items
@@ -156,7 +156,7 @@ def _simulated(options: EvalDialogs, parts: Parts) -> Plan:
 
 def _captioner(options: EvalDialogs, parts: Parts) -> tuple[User, dict[str, Any], int]:
     """A captioner as user, its facts, and the length of its replies in words."""
-    if not (named := options.user or parts.about.user):
+    if not (named := options.only_user or parts.about.user):
         raise UserError(
             f"{options.run} was trained without a captioner; give a run of train-captioner with --user"
         )

@@ -24,7 +24,7 @@ LAST_SHOWN = "last-shown"  # value of --run for the floor
 
 @dataclass(frozen=True)
 class Parts:
-    """Inputs of an evaluation: the products of a split, and a trained retriever."""
+    """Inputs of an evaluation: the products of a split, a trained retriever, and whether it repeats a product."""
 
     catalog: Catalog
     store: FeatureStore
@@ -32,6 +32,7 @@ class Parts:
     retriever: BaseRetriever
     vocabulary: Vocabulary
     about: RetrieverRun
+    exclude_shown: bool
 
     @property
     def device(self) -> torch.device:
@@ -44,7 +45,7 @@ def parts_of(options: EvalDialogs, run: Path) -> Parts:
 
     Raises UserError if a file is missing or does not match the run.
     """
-    floor = str(run) == LAST_SHOWN and not run.exists()
+    floor = _is_floor(run)
     if not floor:
         read_run(run, RetrieverRun)  # first, because a wrong --run is more likely than missing data
     catalog = Catalog(options.data, options.category)
@@ -58,12 +59,16 @@ def parts_of(options: EvalDialogs, run: Path) -> Parts:
             f"note: the splits or captions of {catalog.category} differ from those that {run} was trained on"
         )
     items = split_items(catalog, store, options.split).to(device)
-    if options.exclude_shown and options.turns > len(items):
+    recorded = options.only_user in ("human", "sessions")
+    exclude_shown = options.exclude_shown
+    if exclude_shown is None:
+        exclude_shown = about.exclude_shown and not recorded
+    if exclude_shown and options.turns > len(items):
         raise UserError(
             f"--exclude-shown with --turns {options.turns} needs {options.turns} products, found "
             f"{len(items)}; give fewer --turns"
         )
-    if options.user not in ("human", "sessions") and about.exclude_shown and not options.exclude_shown:
+    if about.exclude_shown and not exclude_shown and not recorded:
         print(f"note: {run} was trained with --exclude-shown; without it, products may be shown again")
     return Parts(
         catalog=catalog,
@@ -72,7 +77,20 @@ def parts_of(options: EvalDialogs, run: Path) -> Parts:
         retriever=retriever.to(device),
         vocabulary=vocabulary,
         about=about,
+        exclude_shown=exclude_shown,
     )
+
+
+def users_of_training(run: Path) -> tuple[list[str], str | None]:
+    """Users that a retriever was trained with, and its first captioner, None without one."""
+    if _is_floor(run):
+        return [], None
+    about = read_run(run, RetrieverRun)
+    return list(dict.fromkeys([*([about.user] if about.user else []), *about.users])), about.user
+
+
+def _is_floor(run: Path) -> bool:
+    return str(run) == LAST_SHOWN and not run.exists()
 
 
 def last_shown(catalog: Catalog, store: FeatureStore) -> tuple[BaseRetriever, Vocabulary, RetrieverRun]:
@@ -107,7 +125,7 @@ def facts_of(
         "fingerprint": parts.catalog.fingerprint(),
         **of_user,
         "attributes": parts.about.attrs,
-        "exclude_shown": options.exclude_shown,
+        "exclude_shown": parts.exclude_shown,
         "index": index,
         "retriever": str(options.run),
         "seed": options.seed,

@@ -34,7 +34,7 @@ class Usable:
 
 def check_sessions(options: EvalDialogs) -> None:
     """Raise UserError for options that recorded sessions need, or cannot be combined with."""
-    if options.user != "sessions":
+    if options.only_user != "sessions":
         if options.sessions:
             raise UserError("--sessions needs --user sessions; add it or leave --sessions out")
         return

@@ -76,6 +76,7 @@ def evaluate(project, vector_runs, tmp_path):
             "data": vector_runs.catalog,
             "category": "dresses",
             "features": vector_runs.store,
+            "user": vector_runs.captioner,
             "beam": 1,
         }
         project.run("eval-dialogs", **{**common, "run": run, "out": tmp_path / name, **options})

@@ -27,6 +27,7 @@ def others(project, vector_runs, tmp_path_factory):
         "data": vector_runs.catalog,
         "features": vector_runs.store,
         "run": vector_runs.retriever,
+        "user": vector_runs.captioner,
     }
     project.run("eval-dialogs", **common, exclude_shown=True, out=folder / "new" / "dialogs")
     project.run("eval-dialogs", **common, seed=1, out=folder / "seed-1" / "dialogs")

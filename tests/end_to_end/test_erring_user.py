@@ -22,6 +22,7 @@ def words(project, vector_runs, tmp_path):
             "data": vector_runs.catalog,
             "category": "dresses",
             "features": vector_runs.store,
+            "user": vector_runs.captioner,
             "turns": 2,
             "beam": 1,
             "out": tmp_path / name,

@@ -17,6 +17,7 @@ def options(vector_runs, tmp_path):
         "category": "dresses",
         "features": vector_runs.store,
         "run": vector_runs.retriever,
+        "user": vector_runs.captioner,
     }
     return {**common, "beam": 1, "out": tmp_path / "dialogs"}
 

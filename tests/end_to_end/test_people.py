@@ -1,10 +1,12 @@
 """Users that the retriever was not trained with, and the floors beside them, by the commands."""
 
 import json
+import shutil
 
 import pytest
 
 from fashioniq.cli import main
+from fashioniq.evaluation.users import TRAINING_ONLY, headline, read_users
 
 
 def session(*items):
@@ -97,9 +99,109 @@ def test_what_a_catalog_or_a_command_lacks_is_named(vector_runs, common, session
         return capsys.readouterr().err
 
     assert "--sessions FOLDER" in error(user="sessions")
-    assert "--user sessions" in error(sessions=sessions)
+    assert "--user sessions" in error(user="human", sessions=sessions)
+    assert "--user sessions" in error(user=["human", "grammar"], sessions=sessions)
+    assert "--user human is given twice" in error(user=["human", "human"])
+    assert "--linear is a floor" in error(user="grammar", linear=vector_runs.retriever)
+    assert "expected a run of train-linear" in error(user="human", linear=vector_runs.retriever)
     assert "--first-candidates" in error(user="sessions", sessions=sessions, first_candidates="x.json")
     assert "found no such file" in error(
         user="sessions", sessions=sessions, split="test", session_gallery="sessions"
     )
     assert "there is no folder" in error(user="sessions", sessions=tmp_path / "nowhere")
+
+
+@pytest.fixture
+def captioner_of_strangers(vector_runs, tmp_path):
+    """A copy of the captioner in another folder of the same name, which the retriever was not trained with."""
+    return shutil.copytree(vector_runs.captioner, tmp_path / "other" / vector_runs.captioner.name)
+
+
+def test_all_users_for_which_there_is_data_share_one_table(
+    project, vector_runs, common, captioner_of_strangers, tmp_path, capsys
+):
+    training = {name: value for name, value in common.items() if name != "split"}
+    project.run("train-linear", **training, run=tmp_path / "linear")
+    capsys.readouterr()
+    out, given = tmp_path / "out", {**common, "run": vector_runs.retriever, "beam": 1, "turns": 2}
+    project.run("eval-dialogs", **given, out=out, linear=tmp_path / "linear")
+    printed, table = capsys.readouterr().out, read_users(out)
+    own = str(vector_runs.captioner)
+    assert table.users == {"own": [own], "truthful": ["grammar"], "people": ["human"]}
+    assert set(table.galleries.values()) == {12} and "people: human, gallery 12" in printed
+    assert list(table.folders.values()) == [
+        "captioner",
+        "differences",
+        "grammar",
+        "human",
+        "human-last-shown",
+        "human-linear",
+    ]
+    ours, *floors = table.rows
+    for column, folder in (("own", "captioner"), ("truthful", "grammar"), ("people", "human")):
+        turn = json.loads((out / folder / "metrics.json").read_text())["turns"][-1]
+        assert ours.columns[column] == {"P": turn["P"], "R@10": turn["R@10"]}
+    assert [(row.retriever, list(row.columns)) for row in floors] == [
+        ("last-shown", ["people"]),
+        (str(tmp_path / "linear"), ["people"]),
+    ]
+    assert table.headline == min(ours.columns, key=lambda column: ours.columns[column]["R@10"])
+    assert not table.training_only and f"\n{headline(table)}\n" in f"\n{printed}"
+    page = (out / "report.html").read_text()
+    assert headline(table) in page and page.index("<table>") < page.index('href="captioner/report.html"')
+    alone = {**given, "user": "human", "out": tmp_path / "alone"}
+    project.run("eval-dialogs", **alone)
+    assert project.content(tmp_path / "alone" / "metrics.json") == project.content(
+        out / "human" / "metrics.json"
+    )
+
+
+def test_other_captioners_and_sessions_have_columns(
+    project, vector_runs, common, captioner_of_strangers, sessions, tmp_path
+):
+    users = [vector_runs.captioner, captioner_of_strangers, "differences", "sessions"]
+    out = tmp_path / "out"
+    project.run(
+        "eval-dialogs",
+        **common,
+        run=vector_runs.retriever,
+        user=users,
+        sessions=sessions,
+        beam=1,
+        turns=2,
+        out=out,
+    )
+    table = read_users(out)
+    assert list(table.users) == ["own", "unseen", "truthful", "people"]
+    assert table.users["unseen"] == [str(captioner_of_strangers)] and table.users["truthful"] == [
+        "differences"
+    ]
+    assert table.folders[str(captioner_of_strangers)] == "captioner-2"
+    ours = table.rows[0].columns
+    assert ours["own"] == ours["unseen"]
+    rows = json.loads((out / "sessions" / "sessions.json").read_text())["rows"]
+    pooled = next(row for row in rows if row["turns"] == "all")
+    assert ours["people"] == {"P": pooled["P"], "R@10": pooled["R@10"]}
+    assert 'href="sessions/2-turns/report.html"' in (out / "report.html").read_text()
+
+
+def test_figures_with_the_own_simulator_only_say_so_first(
+    project, vector_runs, common, captioner_of_strangers, tmp_path, capsys
+):
+    """A catalog without labels whose split has no pairs, and two users of the training."""
+    catalog = shutil.copytree(
+        vector_runs.catalog,
+        tmp_path / "catalog",
+        ignore=shutil.ignore_patterns("images", "attributes", "titles"),
+    )
+    given = {**common, "data": catalog, "split": "test", "beam": 1, "turns": 1, "run": vector_runs.retriever}
+    project.run("eval-dialogs", **given, out=tmp_path / "one")
+    assert f"\n{TRAINING_ONLY}\n" in f"\n{capsys.readouterr().out}"
+    assert (tmp_path / "one" / "metrics.json").exists() and not (tmp_path / "one" / "users.json").exists()
+    run = shutil.copytree(vector_runs.retriever, tmp_path / "run")
+    facts = json.loads((run / "model.json").read_text())
+    facts["users"] = [facts["user"], str(captioner_of_strangers)]
+    (run / "model.json").write_text(json.dumps(facts))
+    project.run("eval-dialogs", **given | {"run": run}, user=facts["users"], out=tmp_path / "two")
+    assert f"\n{TRAINING_ONLY}\n" in f"\n{capsys.readouterr().out}"
+    assert list(read_users(tmp_path / "two").users) == ["own"]

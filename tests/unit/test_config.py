@@ -252,14 +252,15 @@ def test_parsers_are_made_for_all_commands():
     }
 
 
-def test_a_reader_that_has_read_enough_is_no_error(tmp_path, forked_command):
+@pytest.mark.parametrize("command", [["check-data", "--workers", "0", "--data"], ["--help"], ["--version"]])
+def test_a_reader_that_has_read_enough_is_no_error(command, tmp_path, forked_command):
     """As `fashioniq check-data | head -0` has it."""
+    command = [*command, tmp_path] if command[0] == "check-data" else command
     (tmp_path / "image_splits").mkdir()
     (tmp_path / "image_splits/split.dress.train.json").write_text('["A", "B"]')
     reader, writer = os.pipe()
     os.close(reader)
     with open(tmp_path / "errors", "w") as errors:
-        command = ["check-data", "--workers", "0", "--data", tmp_path]
         process = forked_command(command, [errors.fileno(), writer, errors.fileno()])
     os.close(writer)
     process.join()

@@ -1,0 +1,252 @@
+"""A retriever evaluated with several users: own and unseen simulators, truthful descriptions, and people.
+
+Each user has its own folder of results; `users.json` and the page have one table of all.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import msgspec
+
+from fashioniq.categories import canonical
+from fashioniq.config import EvalDialogs
+from fashioniq.config.evaluation import NAMED_USERS
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.evaluations import RoundMetrics, SessionMetrics, TurnMetrics, UserRow, UserTable
+from fashioniq.evaluation.run import evaluate, print_results
+from fashioniq.evaluation.sessions import session_rows
+from fashioniq.files import UserError, discard, read_json, typed, write_json
+from fashioniq.provenance import restart_clock
+from fashioniq.report.tables import label, print_table, rounded
+from fashioniq.report.templates import write_page
+from fashioniq.runs import CaptionerRun, RetrieverRun, read_run
+from fashioniq.systems import fashion_iq
+from fashioniq.systems.describing import users_of_catalog
+from fashioniq.systems.parts import LAST_SHOWN, users_of_training
+
+SUMMARY = "users.json"
+COLUMNS = {
+    "own": "own simulator",
+    "unseen": "unseen simulators",
+    "truthful": "truthful",
+    "people": "people",
+}
+MEASURES = ("P", "R@10")
+PEOPLE = ("sessions", "human")  # the first one that is evaluated makes the column
+TRUTHFUL = ("grammar", "differences")
+TRAINING_ONLY = "figures with the simulator of the training only: not a result for people"
+
+Evaluated = Sequence[TurnMetrics | RoundMetrics]
+
+
+def evaluate_users(options: EvalDialogs, out: Path) -> None:
+    """Evaluate with the users given, by default with all for which there is data; print and write the results.
+
+    A single user has no table. Raises UserError if options and users do not go together.
+    """
+    trained, first = users_of_training(_run_of(options))
+    users = options.user or _default_users(options, first)
+    _check(options, users)
+    discard(out, SUMMARY)
+    if len(users) < 2 and not options.linear:
+        if not options.user and users == [first]:
+            print(TRAINING_ONLY)
+        single = replace(options, user=users)
+        print_results(evaluate(fashion_iq.build(single), out, options.batch_size), out)
+        return
+    columns = _columns(users, trained)
+    people = columns.get("people", [])
+    floors = {LAST_SHOWN: LAST_SHOWN} | ({str(options.linear): "linear"} if options.linear else {})
+    floors.pop(str(options.run), None)
+    folders = dict(zip(users, _folders(users), strict=True))
+    folders |= {run: f"{people[0]}-{name}" for run, name in floors.items() if people}
+    discard(out, "metrics.json", "dialogs.jsonl", "run.trec", "first_candidates.json", "report.html")
+    done: dict[str, Evaluated] = {}
+    for name, folder in folders.items():
+        restart_clock()
+        one = _with_user(options, people[0] if name in floors else name)
+        one = replace(one, run=Path(name)) if name in floors else one
+        done[name] = evaluate(fashion_iq.build(one), out / folder, options.batch_size)
+    rows = [
+        UserRow(
+            str(options.run), {column: _mean([done[user] for user in of]) for column, of in columns.items()}
+        )
+    ]
+    rows += [UserRow(run, {"people": _mean([done[run]])}) for run in floors if run in done]
+    table = UserTable(
+        category=canonical(options.category),
+        split=options.split,
+        headline=min(columns, key=lambda column: rows[0].columns[column]["R@10"]),
+        training_only=not people and all(_known(user, trained) for of in columns.values() for user in of),
+        users=columns,
+        galleries={column: done[of[0]][0].gallery for column, of in columns.items()},
+        rows=rows,
+        folders=folders,
+    )
+    write_json(out / SUMMARY, msgspec.to_builtins(table))
+    _write_page(table, out)
+    _print(table)
+    for name, folder in folders.items():
+        print(f"\n{name}:")
+        print_results(done[name], out / folder)
+    print(f"\ntable of all users in {out / 'report.html'} and {out / SUMMARY}")
+
+
+def read_users(folder: Path) -> UserTable:
+    """Read the table of a folder. Raises UserError if it is missing or damaged."""
+    content = read_json(folder / SUMMARY, "the table of users", dict)
+    return typed(content, UserTable, folder / SUMMARY, "run eval-dialogs again")
+
+
+def headline(table: UserTable) -> str:
+    """First line of the results: the worst column, or that there are only users of the training."""
+    if table.training_only:
+        return TRAINING_ONLY
+    found = table.rows[0].columns[table.headline]
+    figures = ", ".join(f"{label(name)} {rounded(name, found[name])}" for name in reversed(MEASURES))
+    users = ", ".join(table.users[table.headline])
+    return f"worst column, {COLUMNS[table.headline]} ({users}): {figures} after the last turn"
+
+
+def _run_of(options: EvalDialogs) -> Path:
+    assert options.run is not None, "the folder of the results depends on it"
+    return options.run
+
+
+def _default_users(options: EvalDialogs, own: str | None) -> list[str]:
+    users = [own] if own else []
+    users += users_of_catalog(Catalog(options.data, options.category), options.split)
+    users += ["sessions"] if options.sessions else []
+    if not users:
+        raise UserError(
+            f"{options.run} was trained without a captioner; give a run of train-captioner with --user"
+        )
+    return users
+
+
+def _check(options: EvalDialogs, users: Sequence[str]) -> None:
+    """Raise UserError for a user given twice, a missing run, or an option without a user that it is for."""
+    if twice := [user for user, times in Counter(users).items() if times > 1]:
+        raise UserError(f"--user {twice[0]} is given twice; give each user once")
+    for user in users:
+        if user not in NAMED_USERS:
+            read_run(Path(user), CaptionerRun)
+    if options.linear:
+        if not set(users) & set(PEOPLE):
+            raise UserError(
+                "--linear is a floor beside people's words; add --user human or sessions, or leave it out"
+            )
+        if (found := read_run(options.linear, RetrieverRun).model) != "linear":
+            raise UserError(
+                f"expected a run of train-linear, found a {found} in {options.linear}; correct --linear"
+            )
+    if len(users) > 1:
+        if options.captions != "each" and "human" not in users:
+            raise UserError(
+                f"--captions {options.captions} needs recorded captions; add --user human or leave it out"
+            )
+        if options.sessions and "sessions" not in users:
+            raise UserError("--sessions needs --user sessions; add it or leave --sessions out")
+
+
+def _with_user(options: EvalDialogs, user: str) -> EvalDialogs:
+    """Options of one of several users, without those for another kind of user."""
+    unused: dict[str, Any] = {} if user == "sessions" else {"sessions": None}
+    if user in PEOPLE:
+        unused |= {"first_candidates": None}
+    if user == "sessions":
+        unused |= {"index": None}
+    if user != "human":
+        unused |= {"captions": "each"}
+    return replace(options, user=[user], **unused)
+
+
+def _columns(users: Sequence[str], trained: Sequence[str]) -> dict[str, list[str]]:
+    """Users of each column that has any."""
+    captioners = [user for user in users if user not in NAMED_USERS]
+    columns = {
+        "own": [user for user in captioners if _known(user, trained)],
+        "unseen": [user for user in captioners if not _known(user, trained)],
+        "truthful": [user for user in TRUTHFUL if user in users][:1],
+        "people": [user for user in PEOPLE if user in users][:1],
+    }
+    return {column: of for column, of in columns.items() if of}
+
+
+def _known(user: str, trained: Sequence[str]) -> bool:
+    """Whether a retriever was trained with a user."""
+    if user in NAMED_USERS:
+        return user in trained
+    return Path(user).resolve() in {Path(name).resolve() for name in trained}
+
+
+def _folders(users: Sequence[str]) -> list[str]:
+    """A folder name for each user; captioners have those of their runs."""
+    taken = Counter(NAMED_USERS)
+    names = []
+    for user in users:
+        name = user if user in NAMED_USERS else Path(user).resolve().name
+        if user not in NAMED_USERS:
+            taken[name] += 1
+        names.append(name if taken[name] == 1 else f"{name}-{taken[name]}")
+    return names
+
+
+def _mean(done: Sequence[Evaluated]) -> dict[str, float]:
+    """P and R@10 after the last turn, on average over the users of a column."""
+    last = [_last(evaluated) for evaluated in done]
+    return {name: fmean(measures[name] for measures in last) for name in MEASURES}
+
+
+def _last(evaluated: Evaluated) -> Any:
+    sessions = [metrics for metrics in evaluated if isinstance(metrics, SessionMetrics)]
+    if sessions:
+        return next(row for row in session_rows(sessions) if row["turns"] == "all")
+    (metrics,) = evaluated
+    assert isinstance(metrics, TurnMetrics), "fashion_iq's tasks are of this protocol"
+    return metrics.turns[-1]
+
+
+def _cells(table: UserTable) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of the table; – where a column has no user."""
+    header = ["retriever", *(f"{name}\n{label(one)}" for name in COLUMNS.values() for one in MEASURES)]
+    rows = [
+        [
+            row.retriever,
+            *(rounded(one, row.columns.get(column, {}).get(one)) for column in COLUMNS for one in MEASURES),
+        ]
+        for row in table.rows
+    ]
+    return header, rows
+
+
+def _legend(table: UserTable) -> str:
+    return "; ".join(
+        f"{COLUMNS[column]}: {', '.join(users)}, gallery {table.galleries[column]:,}"
+        for column, users in table.users.items()
+    )
+
+
+def _print(table: UserTable) -> None:
+    print(headline(table))
+    print(f"{table.category}, {table.split} split, after the last turn")
+    print_table(*_cells(table))
+    print(_legend(table))
+
+
+def _write_page(table: UserTable, out: Path) -> None:
+    """Page with the table, and links to the pages of each user."""
+    header, rows = _cells(table)
+    pages = {
+        name: [str(path.relative_to(out)) for path in sorted((out / folder).rglob("report.html"))]
+        for name, folder in table.folders.items()
+    }
+    title = f"Users: {table.category}, {table.split} split"
+    values = {"header": [name.replace("\n", " ") for name in header], "rows": rows, "legend": _legend(table)}
+    write_page(
+        out / "report.html", "users.html", title=title, headline=headline(table), pages=pages, **values
+    )
