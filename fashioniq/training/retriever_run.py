@@ -18,7 +18,6 @@ from fashioniq.features.selection import (
     check_enough_to_show,
     describe_data,
     run_folder,
-    split_items,
 )
 from fashioniq.features.store import FeatureStore, open_store
 from fashioniq.files import UserError
@@ -59,8 +58,8 @@ def train_retriever(settings: TrainRetriever) -> str:
     folder = run_folder(settings.run, "retriever", settings.category, settings.attrs)
     catalog = Catalog(settings.data, settings.category)
     store = open_store(settings.data, settings.category, settings.features, settings.attrs)
-    items = {split: split_items(catalog, store, split) for split in ("train", "val")}
-    users = training_users(settings, catalog, store, items)
+    users = training_users(settings, catalog, store)
+    items = users.items
     if any(source.turns > 1 for source in users.sources):
         check_enough_to_show(settings, *items.values())
     source = users.sources[0] if len(users.sources) == 1 else DialogsInTurn(users.sources)

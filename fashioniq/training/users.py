@@ -14,7 +14,7 @@ from fashioniq.config import TrainRetriever
 from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.data.items import Items
 from fashioniq.data.words import SPECIAL, Vocabulary
-from fashioniq.features.selection import pairs_with_features, run_folder
+from fashioniq.features.selection import pairs_with_features, run_folder, split_items
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
 from fashioniq.models.decoding import BaseCaptioner
@@ -32,7 +32,7 @@ DESCRIBED = 4  # random pairs per product whose descriptions enter the vocabular
 
 @dataclass(frozen=True)
 class TrainingUsers:
-    """Sources of the training dialogs, in their order, with their common vocabulary.
+    """Sources of the training dialogs, in their order, with the products of train and val, and the vocabulary.
 
     `examples` are those that a linear retriever starts from: recorded captions, or else descriptions of
     random pairs by their labels. `names` are those of --users, with the folders of captioners; `captioner` is
@@ -40,6 +40,7 @@ class TrainingUsers:
     """
 
     sources: list[SimulatedDialogs | RecordedDialogs]
+    items: dict[str, Items]
     names: list[str]
     vocabulary: Vocabulary
     max_words: int
@@ -48,9 +49,7 @@ class TrainingUsers:
     pairs_alone: dict[str, list[Pair]] | None
 
 
-def training_users(
-    settings: TrainRetriever, catalog: Catalog, store: FeatureStore, items: dict[str, Items]
-) -> TrainingUsers:
+def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureStore) -> TrainingUsers:
     """Users of --users, or those that the catalog allows: captioner, differences and recorded.
 
     Raises UserError if a captioner is missing or does not match, if the catalog lacks what a user needs,
@@ -63,6 +62,7 @@ def training_users(
         for name in names
         if name not in ("differences", "recorded")
     }
+    items = {split: split_items(catalog, store, split) for split in ("train", "val")}
     speakers = {
         split: LabelSpeaker([catalog.labels.get(name, []) for name in some.ids])
         for split, some in items.items()
@@ -107,6 +107,7 @@ def training_users(
 
     return TrainingUsers(
         sources=[source(name) for name in names],
+        items=items,
         names=names,
         vocabulary=vocabulary,
         max_words=longest,

@@ -34,6 +34,7 @@ SCRIPTS = {
     "train_captioner.py": "train-captioner",
     "train_retriever.py": "train-retriever",
     "train_composer.py": "train-composer",
+    "train_linear.py": "train-linear",
     "eval/dialogs.py": "eval-dialogs",
     "eval/captions.py": "eval-captions",
     "eval/single_turn.py": "eval-single-turn",

@@ -129,7 +129,7 @@ def test_a_comparison_prints_and_writes_one_table(compare, vector_runs, others, 
 def test_only_dialogs_of_a_catalog_are_compared(changed, capsys):
     folder = changed(protocol="ChatIR")
     assert main(["compare", str(folder), str(folder / "..")]) == 2
-    assert "expected Fashion IQ dialogs, found ChatIR" in capsys.readouterr().err
+    assert "expected Fashion IQ dialogs, recorded sessions, found ChatIR" in capsys.readouterr().err
 
 
 def test_the_same_comparison_twice_is_the_same(compare, others, tmp_path):

@@ -126,6 +126,7 @@ def test_released_dresses_go_all_the_way_by_their_metadata(few_dresses, dress_ru
         category="dresses",
         run=dress_runs / "retriever",
         out=dress_runs / "dialogs",
+        user=dress_runs / "captioner",
         turns=3,
         beam=2,
     )
@@ -185,7 +186,8 @@ def test_photos_of_a_shop_go_all_the_way_and_say_how_captions_were_made(shop, pr
         **{**project.retriever, "epochs": 1},
     )
     capsys.readouterr()
-    project.run("eval-dialogs", **common, run=shop / "retriever", out=shop / "dialogs", turns=2, beam=1)
+    project.run("eval-dialogs", **common, run=shop / "retriever", out=shop / "dialogs",
+                user=shop / "captioner", turns=2, beam=1)  # fmt: skip
     origin = "made from attribute differences"
     assert origin in capsys.readouterr().out
     metrics = read(shop / "dialogs/metrics.json")
