@@ -90,10 +90,9 @@ def evaluate_users(options: EvalDialogs, out: Path) -> None:
     write_json(out / SUMMARY, msgspec.to_builtins(table))
     _write_page(table, out)
     _print(table)
-    for name, folder in folders.items():
-        print(f"\n{name}:")
-        print_results(done[name], out / folder)
-    print(f"\ntable of all users in {out / 'report.html'} and {out / SUMMARY}")
+    print(
+        f"measures after every turn and dialogs of each user in {out / 'report.html'}; table in {out / SUMMARY}"
+    )
 
 
 def read_users(folder: Path) -> UserTable:
@@ -212,12 +211,16 @@ def _last(evaluated: Evaluated) -> Any:
 
 
 def _cells(table: UserTable) -> tuple[list[str], list[list[str]]]:
-    """Header and rows of the table; – where a column has no user."""
-    header = ["retriever", *(f"{name}\n{label(one)}" for name in COLUMNS.values() for one in MEASURES)]
+    """Header and rows of the table, whose columns are those that have users; – where a floor has no value."""
+    header = ["retriever", *(f"{COLUMNS[name]}\n{label(one)}" for name in table.users for one in MEASURES)]
     rows = [
         [
             row.retriever,
-            *(rounded(one, row.columns.get(column, {}).get(one)) for column in COLUMNS for one in MEASURES),
+            *(
+                rounded(one, row.columns.get(column, {}).get(one))
+                for column in table.users
+                for one in MEASURES
+            ),
         ]
         for row in table.rows
     ]
