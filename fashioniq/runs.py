@@ -66,7 +66,8 @@ class RetrieverRun(_WithWords, kw_only=True):
     """model.json of a retriever.
 
     `users` are the users of its training: runs of captioners, "differences" or "recorded". `user` is the
-    first captioner, None without one. Runs of version 0.1 have only `user` and `dialogs`.
+    first captioner, None without one. `dialogs` tells whether the users are simulated, recorded or both;
+    the first runs have no `users`.
     """
 
     KIND: ClassVar[str] = "retriever"
@@ -74,6 +75,7 @@ class RetrieverRun(_WithWords, kw_only=True):
     loss: str = ""
     negatives: str = ""
     users: list[str] = []
+    dialogs: str = ""
     errors: float = 0.0
     exclude_shown: bool = False
     metrics: Figures | UnsetType = UNSET

@@ -35,6 +35,7 @@ def run(settings: TrainComposer) -> None:
         "loss": settings.loss,
         "negatives": settings.negatives,
         "users": ["recorded"],
+        "dialogs": "recorded",
         "errors": 0.0,
         "exclude_shown": False,
     }

@@ -49,6 +49,7 @@ def run(settings: TrainLinear) -> None:
         "user": None,
         "loss": "ridge regression",
         "users": ["recorded"],
+        "dialogs": "recorded",
         "metrics": found,
         "provenance": provenance({canonical(settings.category): catalog.fingerprint()}),
     }

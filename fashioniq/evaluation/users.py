@@ -38,6 +38,7 @@ COLUMNS = {
 MEASURES = ("P", "R@10")
 PEOPLE = ("sessions", "human")  # the first one that is evaluated makes the column
 TRUTHFUL = ("grammar", "differences")
+FILES_OF_ONE = ("metrics.json", "dialogs.jsonl", "run.trec", "first_candidates.json", "report.html")
 TRAINING_ONLY = "figures with the simulator of the training only: not a result for people"
 
 Evaluated = Sequence[TurnMetrics | RoundMetrics]
@@ -64,7 +65,7 @@ def evaluate_users(options: EvalDialogs, out: Path) -> None:
     floors.pop(str(options.run), None)
     folders = dict(zip(users, _folders(users), strict=True))
     folders |= {run: f"{people[0]}-{name}" for run, name in floors.items() if people}
-    discard(out, "metrics.json", "dialogs.jsonl", "run.trec", "first_candidates.json", "report.html")
+    discard(out, *FILES_OF_ONE)
     done: dict[str, Evaluated] = {}
     for name, folder in folders.items():
         restart_clock()

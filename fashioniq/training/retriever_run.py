@@ -79,9 +79,10 @@ def train_retriever(settings: TrainRetriever) -> str:
         settings, store, users.vocabulary, sizes, Splits(catalog, items, users.pairs_alone)
     ) | {
         "user": users.captioner and str(users.captioner),
-        "users": users.names,
         "loss": settings.loss,
         "negatives": settings.negatives,
+        "users": users.names,
+        "dialogs": users.kind,
         "errors": settings.word_noise,
         "exclude_shown": settings.exclude_shown,
     }

@@ -48,6 +48,12 @@ class TrainingUsers:
     captioner: Path | None
     pairs_alone: dict[str, list[Pair]] | None
 
+    @property
+    def kind(self) -> str:
+        """Whether the users are simulated, recorded, or both."""
+        recorded = "recorded" in self.names
+        return ("both" if len(self.names) > 1 else "recorded") if recorded else "simulated"
+
 
 def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureStore) -> TrainingUsers:
     """Users of --users, or those that the catalog allows: captioner, differences and recorded.

@@ -26,11 +26,11 @@ def recurrent(project, vector_runs, tmp_path_factory):
         "data": vector_runs.catalog,
         "category": "dresses",
         "features": vector_runs.store,
-        "model.kind": "rnn",
     }
-    project.run("train-captioner", **common, run=folder / "captioner", **{**project.captioner, "epochs": 1})
+    recurrent = {"model.kind": "rnn", "epochs": 1}
+    project.run("train-captioner", **common, run=folder / "captioner", **{**project.captioner, **recurrent})
     for seed in (0, 1):
-        options = {**project.retriever, "epochs": 1, "captioner": folder / "captioner", "seed": seed}
+        options = {**project.retriever, **recurrent, "captioner": folder / "captioner", "seed": seed}
         project.run("train-retriever", **common, **options, run=folder / f"retriever-seed{seed}")
     return folder
 

@@ -90,7 +90,7 @@ def test_training_without_a_captioner_has_no_words_to_err_in_and_no_second_turn(
     assert (
         main(
             project.arguments(
-                "train-retriever", **{**project.retriever, **options, **option}, users="recorded"
+                "train-retriever", **{**project.retriever, **options, **option, "users": "recorded"}
             )
         )
         == 2

@@ -38,7 +38,11 @@ def records(folder: Path, evaluation: str) -> list[list[Any]]:
 def measures(folder: Path, evaluation: str) -> dict[str, Any]:
     """Leaves of metrics.json by their path, such as `turns.0.R@10`: numbers, and None for everything else."""
     flat = flattened(json.loads((folder / evaluation / "metrics.json").read_text(encoding="utf-8")))
-    return {key: value if isinstance(value, int | float) else None for key, value in flat.items()}
+    return {
+        key: value if isinstance(value, int | float) else None
+        for key, value in flat.items()
+        if not key.startswith("provenance.")  # of the machine and the moment
+    }
 
 
 def page_hash(folder: Path, evaluation: str) -> str:

@@ -50,6 +50,7 @@ LEARNT = {
     "loss": "triplet",
     "negatives": "batch",
     "users": ["captioner"],
+    "dialogs": "simulated",
     "errors": 0.0,
     "exclude_shown": False,
 }

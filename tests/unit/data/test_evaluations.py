@@ -16,7 +16,7 @@ from fashioniq.data.evaluations import (
 )
 from fashioniq.files import UserError, json_line
 
-RUN = Path(__file__).resolve().parents[3] / "results/demo/recommended-0.own.json"
+RUN = Path(__file__).resolve().parents[3] / "results/people/demo-0.own.json"
 
 
 def read(path, content, kind=Metrics):
