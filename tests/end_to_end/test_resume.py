@@ -3,6 +3,7 @@
 import csv
 import json
 import signal
+from shutil import copytree, rmtree
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from fashioniq.cli import main
 from fashioniq.training import fitting
 from fashioniq.training.fitting import KeepBest
 
-EPOCHS = 4
+EPOCHS = 3
 
 
 class Killed(Exception):
@@ -70,28 +71,48 @@ def whole(trainings, project, tmp_path_factory):
     return whole
 
 
-@pytest.fixture
-def interrupted(trainings, project, tmp_path, monkeypatch):
-    """Begin a training and stop it by an exception after the second batch of an epoch; return its run."""
+@pytest.fixture(scope="module")
+def interrupt(trainings, project):
+    """Begin a training and stop it by an exception after the second batch of an epoch."""
 
-    def interrupted(kind, epoch, exception=Killed):
+    def interrupt(kind, epoch, run):
         command, options = trainings[kind]
 
         def stop(self, trainer, *_):
             if trainer.current_epoch == epoch and trainer.global_step % trainer.num_training_batches == 2:
-                raise exception
+                raise Killed
 
-        with monkeypatch.context() as patch:
+        with pytest.MonkeyPatch.context() as patch:
             patch.setattr(KeepBest, "on_before_zero_grad", stop)
-            with pytest.raises(exception):
-                main(project.arguments(command, **options, run=tmp_path / "run"))
-        return tmp_path / "run"
+            with pytest.raises(Killed):
+                main(project.arguments(command, **options, run=run))
+
+    return interrupt
+
+
+@pytest.fixture(scope="module")
+def interrupted(interrupt, tmp_path_factory):
+    """The run of an interrupted training, made when first asked for.
+
+    Its folder may be written to: whoever asks next finds it there as it was left by the interruption.
+    """
+    folder = tmp_path_factory.mktemp("interrupted")
+
+    def interrupted(kind, epoch):
+        run, kept = folder / f"{kind} {epoch}", folder / f"{kind} {epoch} kept"
+        if not kept.exists():
+            interrupt(kind, epoch, run)
+            copytree(run, kept)
+        else:
+            rmtree(run)
+            copytree(kept, run)
+        return run
 
     return interrupted
 
 
 @pytest.mark.parametrize("kind", ["captioner", "retriever"])
-def test_two_epochs_and_two_more_are_four(kind, trainings, whole, project, tmp_path):
+def test_two_epochs_and_one_more_are_three(kind, trainings, whole, project, tmp_path):
     command, options = trainings[kind]
     project.run(command, **{**options, "epochs": 2}, run=tmp_path / "run")
     assert len(rows_of(tmp_path / "run")) == 2
@@ -117,7 +138,7 @@ def test_a_training_that_died_twice_goes_on_as_if_it_had_not(
     command, options = trainings["captioner"]
 
     def stop(self, trainer, *_):
-        if trainer.current_epoch == 3:
+        if trainer.current_epoch == 2:
             raise Killed
 
     with monkeypatch.context() as patch:
@@ -193,14 +214,15 @@ def test_resuming_a_run_that_is_complete_changes_nothing(trainings, whole, proje
 
 
 def test_the_time_of_a_resumed_training_is_that_of_all_its_processes(
-    trainings, interrupted, project, monkeypatch
+    trainings, interrupt, project, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(
         fitting, "seconds", lambda: {"wall": 5000.0, "cpu": 3000.0}
     )  # what the first process leaves in its checkpoint
-    run = interrupted("captioner", epoch=2)
-    monkeypatch.undo()
     command, options = trainings["captioner"]
+    run = tmp_path / "run"
+    interrupt("captioner", 2, run)
+    monkeypatch.undo()
     project.run(command, **options, run=run, resume=True)
     spent = json.loads((run / "model.json").read_text())["provenance"]["seconds"]
     assert 5000 < spent["wall"] < 9000 and 3000 < spent["cpu"] < 7000

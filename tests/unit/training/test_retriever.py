@@ -84,7 +84,7 @@ def test_the_retriever_learns_20_recorded_dialogs_by_their_words():
     model = DialogRetriever(config, vocabulary=len(VOCABULARY), features=12, attributes=10)
     words_BTL = torch.randint(4, len(VOCABULARY), (20, 2, 6))
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
-    for _ in range(120):
+    for _ in range(60):
         loss = recorded_loss(model, items, words_BTL)
         optimizer.zero_grad()
         loss.backward()
