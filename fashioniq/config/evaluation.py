@@ -65,7 +65,7 @@ class EvalDialogs(Evaluation, SimulatedDialogs):
     run: Path | None = option(
         None,
         "run of train-retriever, train-composer or train-linear, such as runs/retriever-dresses-attrs, or "
-        "last-shown for the floor whose query is the item shown last (required)",
+        "last-shown for the baseline whose query is the product shown last (required)",
     )
     user: list[str] = option(
         [],
@@ -76,7 +76,7 @@ class EvalDialogs(Evaluation, SimulatedDialogs):
     )
     exclude_shown: bool | None = option(None, EXCLUDE_SHOWN + " (default: on if the run was trained with it)")
     linear: Path | None = option(
-        None, "run of train-linear, shown as a floor beside results on people's words"
+        None, "run of train-linear, shown as a baseline beside results on people's words"
     )
     sessions: Path | None = option(None, "folder of Multiturn FashionIQ, for --user sessions")
     session_gallery: Literal["split", "sessions"] = option(
@@ -86,7 +86,7 @@ class EvalDialogs(Evaluation, SimulatedDialogs):
     )
     captions: Literal["each", "joined"] = option(
         "each",
-        "captions with --user human: each caption of a pair as a dialog of its own, or both joined by the word and",
+        "captions with --user human: each caption of a pair as a dialog of its own, or both joined by 'and'",
     )
     out: Path | None = option(None, OUT + " (default: RUN/dialogs-SPLIT)")
 

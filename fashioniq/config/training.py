@@ -15,7 +15,7 @@ from fashioniq.models.configs import (
 
 MIN_COUNT = "minimum occurrences of a word in the training split; rarer words are unknown"
 WORD_NOISE = (
-    "share of the simulated user's words that are corrupted: dropped, swapped with a neighbour or negated, "
+    "share of the simulated user's words that are corrupted: dropped, swapped with a neighbor or negated, "
     "in equal parts"
 )
 
@@ -115,7 +115,7 @@ class RetrieverTrainingSettings(Training):
     )
     init_from: Path | None = option(
         None,
-        "run whose weights are the starting point, such as for another user (default: random weights)",
+        "run whose weights training starts from, such as to continue with other users (default: random weights)",
     )
     features: Path | None = option(None, FEATURES)
     word_vectors: Path | None = option(
@@ -127,7 +127,7 @@ class RetrieverTrainingSettings(Training):
         None, "margin of the triplet losses (default: 0.1; triplet-unsquared 10)", least=0
     )
     temperature: float | None = option(
-        None, "temperature of cross-entropy (default: 0.05; 0.4 for linear)", least=0
+        None, "temperature of cross-entropy (default: 0.05; with --model.kind linear 0.4)", least=0
     )
     negatives: Negatives = option("batch", NEGATIVES)
     learning_rate: float = option(1e-3, "Adam learning rate; the maximum of the schedule", least=0)
@@ -172,7 +172,8 @@ class TrainRetriever(RetrieverTrainingSettings):
     )
     word_noise: float = option(0.0, WORD_NOISE, least=0, below=1)
     exclude_shown: bool = option(
-        True, "never show a product twice in a simulated dialog; use --exclude-shown in evaluation too"
+        True,
+        "never show a product twice in a simulated dialog; eval-dialogs then does the same (default: on)",
     )
     loss: Loss = option("cross-entropy", LOSS)
     negatives: Negatives = option("gallery", NEGATIVES)
@@ -198,7 +199,9 @@ class TrainLinear:
     features: Path | None = option(None, FEATURES)
     run: Path | None = option(None, "output folder of the run (default: runs/linear-CATEGORY)")
     min_count: int = option(2, MIN_COUNT, least=1)
-    seed: int = option(0, "random seed of the held-out pairs, which choose the penalty", least=0, below=2**32)
+    seed: int = option(
+        0, "random seed of the held-out pairs, on which the penalty is chosen", least=0, below=2**32
+    )
 
 
 @dataclass(kw_only=True)

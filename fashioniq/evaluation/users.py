@@ -138,7 +138,7 @@ def _check(options: EvalDialogs, users: Sequence[str]) -> None:
     if options.linear:
         if not set(users) & set(PEOPLE):
             raise UserError(
-                "--linear is a floor beside people's words; add --user human or sessions, or leave it out"
+                "--linear is a baseline for people's words; add --user human or sessions, or leave it out"
             )
         if (found := read_run(options.linear, RetrieverRun).model) != "linear":
             raise UserError(

@@ -102,7 +102,7 @@ def test_what_a_catalog_or_a_command_lacks_is_named(vector_runs, common, session
     assert "--user sessions" in error(user="human", sessions=sessions)
     assert "--user sessions" in error(user=["human", "grammar"], sessions=sessions)
     assert "--user human is given twice" in error(user=["human", "human"])
-    assert "--linear is a floor" in error(user="grammar", linear=vector_runs.retriever)
+    assert "--linear is a baseline" in error(user="grammar", linear=vector_runs.retriever)
     assert "expected a run of train-linear" in error(user="human", linear=vector_runs.retriever)
     assert "--first-candidates" in error(user="sessions", sessions=sessions, first_candidates="x.json")
     assert "found no such file" in error(
