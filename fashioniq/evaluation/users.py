@@ -123,7 +123,7 @@ def _default_users(options: EvalDialogs, own: str | None) -> list[str]:
     users += ["sessions"] if options.sessions else []
     if not users:
         raise UserError(
-            f"{options.run} was trained without a captioner; give a run of train-captioner with --user"
+            f"{options.run} was trained without a captioner; give --user differences, human or a run of train-captioner"
         )
     return users
 

@@ -158,7 +158,7 @@ def _captioner(options: EvalDialogs, parts: Parts) -> tuple[User, dict[str, Any]
     """A captioner as user, its facts, and the length of its replies in words."""
     if not (named := options.only_user or parts.about.user):
         raise UserError(
-            f"{options.run} was trained without a captioner; give a run of train-captioner with --user"
+            f"{options.run} was trained without a captioner; give --user differences, human or a run of train-captioner"
         )
     run = Path(named)
     captioner, own, about = load_captioner(run, options.category, parts.store)

@@ -150,13 +150,24 @@ def captioner_dialogs(
 
 
 def _names(settings: TrainRetriever, catalog: Catalog) -> list[str]:
-    """Names of the users, with the folder of the captioner; one that speaks in many steps occurs once."""
+    """Names of the users, with the folder of the captioner; one that is named twice occurs once."""
     run = run_folder(settings.captioner, "captioner", settings.category, settings.attrs)
+    labelled = any(any(catalog.labels.get(name, ())) for name in catalog.ids("train"))
     names = settings.users or [
         "captioner",
-        *(["differences"] if any(catalog.labels.get(name) for name in catalog.ids("train")) else []),
+        *(["differences"] if labelled else []),
         *(["recorded"] if any(pair.target for pair in catalog.pairs("train")) else []),
     ]
+    if "differences" in names and not labelled:
+        raise UserError(
+            f"--users differences needs attribute labels, found none of the train products in {catalog.root}; "
+            "make them with `fashioniq extract-attributes`, or leave differences out"
+        )
+    for name in names:
+        if name not in ("captioner", "differences", "recorded") and not Path(name).is_dir():
+            raise UserError(
+                f"expected captioner, differences, recorded or a run of train-captioner in --users, found {name}"
+            )
     if "captioner" in names and not settings.captioner and not run.exists():
         command = f"fashioniq train-captioner --category {settings.category}"
         raise UserError(
