@@ -127,7 +127,7 @@ def test_the_pages_of_this_repository_are_what_its_run_files_give():
 
 
 def test_run_files_of_this_repository_are_small_and_have_their_provenance():
-    paths = list((ROOT / "results").glob("*/*.json"))
+    paths = [path for path in (ROOT / "results").glob("*/*.json") if path.name != "summary.json"]
     assert paths
     for path in paths:
         made = json.loads(path.read_text())["provenance"]
