@@ -92,6 +92,7 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
         split: RecordedTurns(some, items[split], vocabulary, longest, joined=linear)
         for split, some in pairs.items()
     }
+    distinct = len({Path(name).name for name in captioners}) == len(captioners)
     common: Any = {"turns": settings.turns, "seed": settings.seed, "word_noise": settings.word_noise}
 
     def source(name: str) -> SimulatedDialogs | RecordedDialogs:
@@ -108,7 +109,13 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
             )
         captioner, own = captioners[name]
         return captioner_dialogs(
-            captioner, own, vocabulary, items, beams=settings.beam, name=Path(name).name, **common
+            captioner,
+            own,
+            vocabulary,
+            items,
+            beams=settings.beam,
+            name=Path(name).name if distinct else name,
+            **common,
         )
 
     return TrainingUsers(
