@@ -34,7 +34,7 @@ def run(settings: TrainLinear) -> None:
         vocabulary=len(vocabulary),
         features=store.size,
         attributes=0,
-        bigrams=len(model.bigram_G),  # type: ignore[arg-type]
+        bigrams=len(model.bigram_G),
         max_words=model.max_words,
     )
     facts = {

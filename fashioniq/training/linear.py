@@ -120,6 +120,11 @@ def start_linear(
 ) -> None:
     """Fit a new linear retriever with these bigrams to examples whose products are all in `items`."""
     model.bigram_G.copy_(torch.tensor(bigrams, dtype=torch.long))
+    _fit(model, examples, items, vocabulary)
+
+
+def _fit(model: LinearRetriever, examples: Sequence[Example], items: Items, vocabulary: Vocabulary) -> None:
+    """Fit the image embedding and the weights of a model that has its bigrams, with the usual penalty."""
     embed_by_principal_components(model, items.features_ND)
     Fitting(model, vocabulary, items, examples).solve(PENALTY)
 
@@ -133,8 +138,7 @@ class Listener:
     def __init__(self, pairs: Sequence[Pair], train: Items, others: Items, vocabulary: Vocabulary) -> None:
         examples = examples_of(pairs)
         self.model, self.vocabulary = new_linear(examples, vocabulary, train.features_ND.shape[1]), vocabulary
-        embed_by_principal_components(self.model, train.features_ND)
-        Fitting(self.model, vocabulary, train, examples).solve(PENALTY)
+        _fit(self.model, examples, train, vocabulary)
         others = others.to(torch.device("cpu"))
         self.gallery = Gallery(others, self.model.embed_images(others.features_ND).detach())
 
