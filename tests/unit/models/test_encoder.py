@@ -83,11 +83,11 @@ def test_the_fast_path_gives_features_and_attributes_of_float32():
     model = AttributePredictor(encoder, encoder_size(encoder), 12)
     prepare, optimizer = normalise(*encoder_mean_std(encoder)), torch.optim.AdamW(model.parameters(), 3e-3)
     for _ in range(40):
-        images_BCHW, labels_BA = shirts(32, 48)
+        images_BCHW, labels_BA = shirts(24, 40)
         optimizer.zero_grad()
         nn.functional.binary_cross_entropy_with_logits(model(prepare(images_BCHW))[1], labels_BA).backward()
         optimizer.step()
-    images_BCHW, _ = shirts(100, 48)
+    images_BCHW, _ = shirts(60, 40)
     with torch.no_grad():
         expected_BD, logits_BA = model.eval()(prepare(images_BCHW))
     features_BD, attributes_BK = Encoding(model, encoder, torch.device("cpu"), bfloat16=True)(

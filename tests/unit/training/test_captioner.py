@@ -72,12 +72,12 @@ def test_the_loss_is_the_cross_entropy_of_the_next_words_of_each_caption_without
     )
 
 
-@pytest.mark.parametrize("attributes", [0, 10])
-def test_the_captioner_learns_20_captions_by_heart(attributes):
+@pytest.mark.parametrize(("attributes", "steps"), [(0, 60), (10, 120)])
+def test_the_captioner_learns_20_captions_by_heart(attributes, steps):
     module, batch = training(CAPTIONS, attributes)
     settings = module.configure_optimizers()
     optimizer, schedule = settings["optimizer"], settings["lr_scheduler"]["scheduler"]
-    for _ in range(120):
+    for _ in range(steps):
         loss = module.training_step(batch, 0)
         optimizer.zero_grad()
         loss.backward()
