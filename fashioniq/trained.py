@@ -36,9 +36,12 @@ from fashioniq.runs import (
     load_weights,
     read_run,
 )
+from fashioniq.users.captioner import Simulator
 
 M = TypeVar("M", bound=nn.Module)
 R = TypeVar("R", CaptionerRun, RetrieverRun)
+LISTENER = "listener"  # folder in the run of a captioner
+SAMPLES = 8  # captions that a simulated user draws
 Architecture = tuple[
     type[ModelConfig], Callable[..., M]
 ]  # the model is called with its config and the sizes of the data
@@ -67,6 +70,34 @@ def load_captioner(
 ) -> tuple[BaseCaptioner, Vocabulary, CaptionerRun]:
     """A trained captioner, its vocabulary and its description, checked against the category and the features."""
     return _load(run, CaptionerRun, CAPTIONERS, category, store)
+
+
+def load_simulator(
+    run: Path, category: str, store: FeatureStore, beams: int = 1, samples: int | None = None
+) -> tuple[Simulator, CaptionerRun]:
+    """A captioner as user, and its description.
+
+    By default it is pragmatic, with `SAMPLES` samples, unless `beams` are given or the run is of an earlier
+    version, without a listener. Raises UserError if files are missing or do not match, or if both are given.
+    """
+    captioner, words, about = load_captioner(run, category, store)
+    has_listener = (run / LISTENER).is_dir()
+    if beams > 1 and (samples or 1) > 1:
+        raise UserError(f"--beam {beams} and --samples {samples} exclude each other; give one of them")
+    if samples is None:
+        samples = SAMPLES if has_listener and beams == 1 else 1
+        if beams == 1 and not has_listener:
+            print(f"note: {run} is of an earlier version and has no listener; its captions are greedy")
+    if samples == 1:
+        return Simulator(captioner, words, beams), about
+    if not has_listener:
+        raise UserError(
+            f"--samples {samples} needs a listener, but {run} is of an earlier version; train it again, or give "
+            "--samples 1"
+        )
+    listener, heard, _ = load_retriever(run / LISTENER, category, store)
+    assert isinstance(listener, LinearRetriever), "train-captioner writes no other listener"
+    return Simulator(captioner, words, samples=samples, listener=(listener, heard)), about
 
 
 def load_retriever(

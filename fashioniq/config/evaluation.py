@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from fashioniq.config.fields import CATEGORY, DATA, DEVICE, FEATURES, OUT, option, required
-from fashioniq.config.training import WORD_NOISE
+from fashioniq.config.training import BEAM, SAMPLES, WORD_NOISE
 from fashioniq.files import UserError
 
 Split = Literal["train", "val", "test"]
@@ -41,7 +41,8 @@ class SimulatedDialogs:
     features: Path | None = option(None, FEATURES)
     split: Split = option("test", "split whose products are the targets and the gallery")
     turns: int = option(5, "turns per dialog", least=1)
-    beam: int = option(5, "beam width of the simulated user; 1 is greedy", least=1)
+    samples: int | None = option(None, SAMPLES, least=1)
+    beam: int = option(1, BEAM, least=1)
     word_noise: float = option(0.0, WORD_NOISE, least=0, below=1)
     first_candidates: Path | None = option(
         None, "first_candidates.json of an earlier evaluation, to start from the same products"
@@ -52,7 +53,7 @@ class SimulatedDialogs:
         "a million products; recall@10 below 0.95 is an error, ranks stay exact (default: exact search)",
     )
     batch_size: int = option(128, "dialogs per batch", least=1)
-    seed: int = option(0, "random seed of the first candidates and of --word-noise", least=0, below=2**32)
+    seed: int = option(0, "random seed of the first candidates, of --samples and of --word-noise", least=0, below=2**32)
     device: str = option("auto", DEVICE)
 
 
@@ -131,12 +132,13 @@ class EvalCaptions:
     )
     features: Path | None = option(None, FEATURES)
     split: Split = option("val", "split whose pairs are captioned; released test pairs have no targets")
-    beam: int = option(5, "beam width; 1 is greedy", least=1)
+    samples: int | None = option(None, SAMPLES, least=1)
+    beam: int = option(5, "beam width, instead of --samples; 1 is greedy", least=1)
     out: Path | None = option(
         None, OUT + " (default: RUN/captions-SPLIT, or runs/people-CATEGORY/captions-SPLIT)"
     )
     batch_size: int = option(128, "pairs per batch", least=1)
-    seed: int = option(0, "random seed of the random-caption baseline", least=0, below=2**32)
+    seed: int = option(0, "random seed of the random-caption baseline and of --samples", least=0, below=2**32)
     device: str = option("auto", DEVICE)
 
 

@@ -19,6 +19,12 @@ WORD_NOISE = (
     "in equal parts"
 )
 
+SAMPLES = (
+    "captions that a captioner draws at each turn, of which it says the most informative one for a listener "
+    "who knows only people's captions; 1 disables this (default: 8, or 1 with --beam)"
+)
+BEAM = "beam width of a captioner without --samples; 1 is greedy (paper)"
+
 
 def _run(default: str, attrs: bool = False) -> Any:
     """Option for the output folder of a training."""
@@ -167,9 +173,8 @@ class TrainRetriever(RetrieverTrainingSettings):
         "of one turn) (default: captioner differences recorded, as far as the catalog has labels and captions)",
     )
     turns: int = option(5, "turns per dialog", least=1)
-    beam: int = option(
-        1, "beam width of the simulated user in training and validation; 1 is greedy (paper)", least=1
-    )
+    samples: int | None = option(None, SAMPLES, least=1)
+    beam: int = option(1, BEAM, least=1)
     word_noise: float = option(0.0, WORD_NOISE, least=0, below=1)
     exclude_shown: bool = option(
         True,

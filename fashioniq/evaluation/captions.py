@@ -21,8 +21,7 @@ from fashioniq.loop.messages import Message
 from fashioniq.metrics.captions import METRICS, Scores, System, score_systems
 from fashioniq.provenance import provenance
 from fashioniq.report.tables import print_table
-from fashioniq.trained import load_captioner, pick_device
-from fashioniq.users.captioner import CaptionerUser
+from fashioniq.trained import load_simulator, pick_device
 
 CAPTIONER, PEOPLE, FREQUENT, RANDOM = "captioner", "people", "most frequent", "random pair"
 
@@ -81,7 +80,8 @@ def _captioned(
 ) -> tuple[list[Pair], list[str], dict[str, Any]]:
     """Pairs that have features, the captioner's caption of each, decoded as in dialogs, and metadata of both."""
     store = open_store(settings.data, settings.category, settings.features)
-    captioner, vocabulary, facts = load_captioner(run, settings.category, store)
+    simulator, facts = load_simulator(run, settings.category, store, settings.beam, settings.samples)
+    vocabulary = simulator.words
     if facts.data.fingerprint != catalog.fingerprint():
         print(
             f"note: the splits or captions of {catalog.category} differ from those that {run} was trained on"
@@ -94,7 +94,7 @@ def _captioned(
     position_of = items.positions
     target_N = torch.tensor([position_of[str(pair.target)] for pair in pairs], device=device)
     shown_N = torch.tensor([position_of[pair.candidate] for pair in pairs], device=device)
-    user = CaptionerUser(captioner.to(device), items, vocabulary, vocabulary, settings.beam)
+    user = simulator.user(items, vocabulary, settings.seed)
     said: list[str] = []
     for start in track(
         range(0, len(pairs), settings.batch_size), description=f"captions of {settings.split}"
@@ -108,7 +108,7 @@ def _captioned(
         "pictures": "none" if store.facts.encoder == "metadata" else catalog.pictures_origin,
         "run": str(run),
         "attributes": facts.attrs,
-        "decoding": f"beam {settings.beam}" if settings.beam > 1 else "greedy",
+        "decoding": simulator.decoding,
     }
     return pairs, said, depends_on
 

@@ -162,6 +162,7 @@ def _origin(settings: Cross, store: FeatureStore) -> dict[str, Any]:
         "split": settings.split,
         "turns": settings.turns,
         "beam": settings.beam,
+        "samples": settings.samples,
         "errors": settings.word_noise,
         "exclude_shown": settings.exclude_shown,
         "index": settings.index,

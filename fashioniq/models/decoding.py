@@ -1,4 +1,4 @@
-"""Caption decoding: greedy and beam search over a batch, with each pair of products encoded once."""
+"""Caption decoding: greedy, sampled and by beam search, with each pair of products of a batch encoded once."""
 
 from typing import Any, Protocol, Self
 
@@ -71,6 +71,36 @@ class BaseCaptioner(nn.Module):
                 break
             state = state.select(going_R, BeamSlots(row_R, batch, 1))
         return words_BL
+
+    @torch.no_grad()
+    def sample(self, reference: ItemInputs, target: ItemInputs, chance_BKL: Tensor) -> Tensor:
+        """Draw K captions of each pair, B×K×max_words; the first one is the greedy one.
+
+        The words are drawn by the uniform numbers of [0, 1) in `chance_BKL`, L at least max_words, so that a
+        caption depends on its own numbers only. Finished captions leave the batch.
+        """
+        batch, count = chance_BKL.shape[:2]
+        device = chance_BKL.device
+        words_RL = torch.full((batch * count, self.max_words), PAD, device=device)
+        row_R = torch.arange(batch * count, device=device)
+        parent_R = row_R // count  # the first state has one row per pair
+        state, last_R = self.encode(reference, target), torch.full((batch,), START, device=device)
+        for place in range(self.max_words):
+            scores_RV, state = self._next_log_probabilities(last_R, place, state)
+            below_RV = scores_RV.exp().cumsum(-1)
+            if place == 0:
+                scores_RV, below_RV = scores_RV[parent_R], below_RV[parent_R]
+            level_R1 = chance_BKL.flatten(0, 1)[row_R, place, None] * below_RV[:, -1:]
+            drawn_R = torch.searchsorted(below_RV, level_R1, right=True)[:, 0]
+            word_R = torch.where(row_R % count == 0, scores_RV.argmax(-1), drawn_R)
+            going_R = (word_R != END).nonzero()[:, 0]
+            last_R, row_R = word_R[going_R], row_R[going_R]
+            words_RL[row_R, place] = last_R
+            if not len(row_R):
+                break
+            state = state.select(parent_R[going_R], BeamSlots(row_R, batch, count))
+            parent_R = torch.arange(len(row_R), device=device)
+        return words_RL.unflatten(0, (batch, count))
 
     @torch.no_grad()
     def beam(self, reference: ItemInputs, target: ItemInputs, beams: int) -> Tensor:

@@ -27,8 +27,7 @@ from fashioniq.systems.parts import Parts, facts_of, parts_of
 from fashioniq.systems.run_data import check_split, first_path, settings_of, store_of
 from fashioniq.systems.sessions import check_sessions, session_tasks
 from fashioniq.systems.task import Batch, Task
-from fashioniq.trained import load_captioner, load_retriever, pick_device
-from fashioniq.users.captioner import CaptionerUser
+from fashioniq.trained import load_retriever, load_simulator, pick_device
 from fashioniq.users.noisy import NoisyUser, chances, corrupt, negation
 from fashioniq.users.recorded import Recorded
 
@@ -161,14 +160,10 @@ def _captioner(options: EvalDialogs, parts: Parts) -> tuple[User, dict[str, Any]
             f"{options.run} was trained without a captioner; give --user differences, human or a run of train-captioner"
         )
     run = Path(named)
-    captioner, own, about = load_captioner(run, options.category, parts.store)
-    user = CaptionerUser(captioner.to(parts.device), parts.items, own, parts.vocabulary, options.beam)
-    facts = {
-        "user": str(run),
-        "captions": about.data.captions,
-        "decoding": f"beam {options.beam}" if options.beam > 1 else "greedy",
-    }
-    return user, facts, captioner.max_words
+    simulator, about = load_simulator(run, options.category, parts.store, options.beam, options.samples)
+    facts = {"user": str(run), "captions": about.data.captions, "decoding": simulator.decoding}
+    user = simulator.user(parts.items, parts.vocabulary, options.seed)
+    return user, facts, simulator.captioner.max_words
 
 
 def _first_candidates(options: EvalDialogs, items: Items) -> tuple[Tensor, dict[str, Any]]:

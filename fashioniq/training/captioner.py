@@ -59,7 +59,8 @@ class CaptionerTraining(FusedTraining):
 
     Training batches are (reference, target, words of the captions); validation batches are (reference,
     target, number of the pair). All captions of a pair are in one batch, so that images and attributes are
-    encoded once. Without a `listener`, validation does not measure how informative captions are.
+    encoded once. Without a `judge`, a listener that the captioner does not speak to,
+    validation does not measure how informative captions are.
     """
 
     def __init__(
@@ -70,13 +71,13 @@ class CaptionerTraining(FusedTraining):
         val: Items,
         vocabulary: Vocabulary,
         val_pairs: list[Pair],
-        listener: Listener | None = None,
+        judge: Listener | None = None,
         noam_factor: float,
         warmup: int,
         beam: int,
     ) -> None:
         super().__init__()
-        self.model, self.vocabulary, self.val_pairs, self.listener = model, vocabulary, val_pairs, listener
+        self.model, self.vocabulary, self.val_pairs, self.judge = model, vocabulary, val_pairs, judge
         self.noam_factor, self.warmup, self.beam = noam_factor, warmup, beam
         self.items = {"train": train, "val": val}  # no buffers: DDP would broadcast them in every step
         self._captions: list[tuple[int, str]] = []
@@ -104,16 +105,16 @@ class CaptionerTraining(FusedTraining):
         self._captions += zip(number_B.tolist(), self.vocabulary.decode(words_BL), strict=True)
 
     def on_validation_epoch_end(self) -> None:
-        """Log BLEU, and P and R@10 of the listener, who tells informative captions from vague ones."""
+        """Log BLEU, and P and R@10 of the judge, who tells informative captions from vague ones."""
         pairs = [self.val_pairs[number] for number, _ in self._captions]
         texts = [text for _, text in self._captions]
         scores = bleu(texts, [pair.captions for pair in pairs])
         self.log("val_BLEU-4", scores[3])
         self.log("val_BLEU-1", scores[0])
-        if self.listener is None:
+        if self.judge is None:
             return
         examples = [(pair.candidate, text, str(pair.target)) for pair, text in zip(pairs, texts, strict=True)]
-        for name, value in self.listener.measures(examples).items():
+        for name, value in self.judge.measures(examples, self.items["val"]).items():
             self.log(f"val_{name}", value)
 
     def configure_optimizers(self) -> Any:

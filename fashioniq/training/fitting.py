@@ -17,7 +17,7 @@ from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from fashioniq.config import TrainAttributes, Training
+from fashioniq.config import TrainAttributes, Training, TrainLinear
 from fashioniq.config.renamed import new_keys
 from fashioniq.files import UserError, cannot_write, write_text
 from fashioniq.loop.gallery import NotFiniteError
@@ -66,11 +66,17 @@ def begin_run(run: Path, command: str, settings: Training) -> None:
         raise UserError(
             f"{run} already has a run; continue it with --resume, choose another --run, or remove the folder"
         )
-    values |= {"resume": False, "run": str(run)}
+    write_config(run, command, settings)
+
+
+def write_config(run: Path, command: str, settings: Training | TrainLinear) -> None:
+    """Write config.yaml of a run, with all options of its command."""
+    values, path = _plain(settings) | {"run": str(run)}, run / "config.yaml"
+    values |= {"resume": False} if "resume" in values else {}
     write_text(path, f"# fashioniq {command} --config {path}\n" + yaml.safe_dump(values, sort_keys=False))
 
 
-def _plain(settings: Training) -> dict[str, Any]:
+def _plain(settings: Training | TrainLinear) -> dict[str, Any]:
     values = dataclasses.asdict(settings)
     return {key: str(value) if isinstance(value, Path) else value for key, value in values.items()}
 

@@ -26,6 +26,7 @@ PENALTY = 30.0  # of the weights before training
 PENALTIES = (10.0, 30.0, 100.0, 300.0)
 HELD_OUT = 10  # one pair in ten
 MOST_BIGRAMS = 6000  # the most frequent ones; the time grows with the cube of their number
+LISTENER_WIDTH = 256  # principal components of the features are enough
 _AT_A_TIME = 1024  # examples
 
 Example = tuple[str, str, str]  # candidate, text, target
@@ -81,12 +82,16 @@ def fit_linear(
 
 
 def new_linear(
-    examples: Sequence[Example], vocabulary: Vocabulary, features: int, least: int = 2
+    examples: Sequence[Example],
+    vocabulary: Vocabulary,
+    features: int,
+    least: int = 2,
+    width: int | None = None,
 ) -> LinearRetriever:
-    """An unfitted retriever with the bigrams of the examples; its width is that of the features."""
+    """An unfitted retriever with the bigrams of the examples; its width is by default that of the features."""
     codes = bigrams_of(examples, vocabulary, least)
     model = LinearRetriever(
-        RetrieverConfig(kind="linear", width=features),
+        RetrieverConfig(kind="linear", width=width or features),
         vocabulary=len(vocabulary),
         features=features,
         bigrams=len(codes),
@@ -130,22 +135,35 @@ def _fit(model: LinearRetriever, examples: Sequence[Example], items: Items, voca
 
 
 class Listener:
-    """Linear retriever that knows only the captions of people; it measures whether captions are informative.
+    """Linear retriever that knows only the captions of people: it measures how informative captions are.
 
     A caption is informative if this listener, who was not trained with the captioner, finds the target by it.
+    The width is that of the features, at most `LISTENER_WIDTH`.
     """
 
-    def __init__(self, pairs: Sequence[Pair], train: Items, others: Items, vocabulary: Vocabulary) -> None:
+    def __init__(self, pairs: Sequence[Pair], items: Items, vocabulary: Vocabulary) -> None:
         examples = examples_of(pairs)
-        self.model, self.vocabulary = new_linear(examples, vocabulary, train.features_ND.shape[1]), vocabulary
-        _fit(self.model, examples, train, vocabulary)
-        others = others.to(torch.device("cpu"))
-        self.gallery = Gallery(others, self.model.embed_images(others.features_ND).detach())
+        features = items.features_ND.shape[1]
+        width = min(features, LISTENER_WIDTH)
+        self.model, self.vocabulary = new_linear(examples, vocabulary, features, width=width), vocabulary
+        _fit(self.model, examples, items, vocabulary)
 
-    def measures(self, examples: Sequence[Example]) -> dict[str, float]:
-        """P and R@10 of the targets among the other items, from the text of each example."""
-        rank_N = caption_ranks(self.model, self.vocabulary, self.gallery, examples)
-        return {"P": percentile(rank_N, len(self.gallery)), "R@10": recall_at(rank_N, 10)}
+    def measures(self, examples: Sequence[Example], items: Items) -> dict[str, float]:
+        """P and R@10 of the targets among `items`, from the text of each example."""
+        items = items.to(torch.device("cpu"))
+        gallery = Gallery(items, self.model.embed_images(items.features_ND).detach())
+        rank_N = caption_ranks(self.model, self.vocabulary, gallery, examples)
+        return {"P": percentile(rank_N, len(gallery)), "R@10": recall_at(rank_N, 10)}
+
+
+def two_halves(pairs: Sequence[Pair], seed: int) -> tuple[list[Pair], list[Pair]]:
+    """Split pairs at random: the first half for the listener that a captioner speaks to, the other for its judge.
+
+    A captioner that is judged by the listener it speaks to would be praised for a private language.
+    """
+    shuffled = random.Random(seed).sample(list(pairs), len(pairs))
+    half = (len(pairs) + 1) // 2
+    return shuffled[:half], shuffled[half:] or shuffled
 
 
 class Fitting:

@@ -17,12 +17,11 @@ from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.features.selection import pairs_with_features, run_folder, split_items
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
-from fashioniq.models.decoding import BaseCaptioner
-from fashioniq.trained import load_captioner
+from fashioniq.trained import load_simulator
 from fashioniq.training.linear import MAX_WORDS as MOST_WORDS
 from fashioniq.training.linear import Example, examples_of
 from fashioniq.training.retriever import RecordedDialogs, RecordedTurns, SimulatedDialogs
-from fashioniq.users.captioner import CaptionerUser
+from fashioniq.users.captioner import Simulator
 from fashioniq.users.describing import DescribingUser
 from fashioniq.users.differences import LabelSpeaker
 
@@ -63,8 +62,8 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
     """
     names = _names(settings, catalog)
     _check(settings, names)
-    captioners: dict[str, tuple[BaseCaptioner, Vocabulary]] = {
-        name: load_captioner(Path(name), settings.category, store)[:2]
+    simulators = {
+        name: load_simulator(Path(name), settings.category, store, settings.beam, settings.samples)[0]
         for name in names
         if name not in ("differences", "recorded")
     }
@@ -83,16 +82,16 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
         raise UserError("--model.kind linear starts from captions; add recorded or differences to --users")
     texts = [text for pair in pairs.get("train", []) for text in pair.captions]
     vocabulary = _vocabulary(
-        [words for _, words in captioners.values()], [*texts, *(text for _, text, _ in described)]
+        [simulator.words for simulator in simulators.values()], [*texts, *(text for _, text, _ in described)]
     )
-    max_words = max([captioner.max_words for captioner, _ in captioners.values()] or [MAX_WORDS])
+    max_words = max([one.captioner.max_words for one in simulators.values()] or [MAX_WORDS])
     longest = MOST_WORDS if linear else max_words
 
     recorded = {
         split: RecordedTurns(some, items[split], vocabulary, longest, joined=linear)
         for split, some in pairs.items()
     }
-    distinct = len({Path(name).name for name in captioners}) == len(captioners)
+    distinct = len({Path(name).name for name in simulators}) == len(simulators)
     common: Any = {"turns": settings.turns, "seed": settings.seed, "word_noise": settings.word_noise}
 
     def source(name: str) -> SimulatedDialogs | RecordedDialogs:
@@ -107,13 +106,10 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
                 name=name,
                 **common,
             )
-        captioner, own = captioners[name]
         return captioner_dialogs(
-            captioner,
-            own,
+            simulators[name],
             vocabulary,
             items,
-            beams=settings.beam,
             name=Path(name).name if distinct else name,
             **common,
         )
@@ -125,32 +121,28 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
         vocabulary=vocabulary,
         max_words=longest,
         examples=examples,
-        captioner=Path(next(iter(captioners))) if captioners else None,
+        captioner=Path(next(iter(simulators))) if simulators else None,
         pairs_alone=pairs if names == ["recorded"] else None,
     )
 
 
 def captioner_dialogs(
-    captioner: BaseCaptioner,
-    own: Vocabulary,
+    simulator: Simulator,
     vocabulary: Vocabulary,
     items: dict[str, Items],
     *,
-    beams: int = 1,
     name: str = "captioner",
     **options: Any,
 ) -> SimulatedDialogs:
-    """Dialogs with a frozen captioner, whose words are translated from its `own` vocabulary to `vocabulary`.
+    """Dialogs with a frozen captioner, whose words are translated to `vocabulary`.
 
     `options` are those of SimulatedDialogs.
     """
     return SimulatedDialogs(
-        lambda split, some, seed: CaptionerUser(
-            captioner.to(some.features_ND.device), some, own, vocabulary, beams
-        ),
+        lambda split, some, seed: simulator.user(some, vocabulary, seed),
         vocabulary,
         items,
-        max_words=captioner.max_words,
+        max_words=simulator.captioner.max_words,
         name=name,
         **options,
     )

@@ -1,11 +1,15 @@
 """User simulator based on a relative captioner (Fashion IQ, section 4.1)."""
 
+from dataclasses import dataclass
+
 from torch import Tensor
 
 from fashioniq.data.items import Items
 from fashioniq.data.words import Vocabulary
-from fashioniq.loop.messages import Message
+from fashioniq.loop.messages import Message, User
 from fashioniq.models.decoding import BaseCaptioner
+from fashioniq.models.linear import LinearRetriever
+from fashioniq.users.pragmatic import PragmaticUser
 
 
 class CaptionerUser:
@@ -28,3 +32,34 @@ class CaptionerUser:
             self.items.inputs(offer.item_B), self.items.inputs(target_B), self.beams
         )
         return Message(words_BL=self._translation[words_BL])
+
+
+@dataclass(frozen=True)
+class Simulator:
+    """A trained captioner with its words, and how it speaks: pragmatically to a listener, or by `beams`.
+
+    With a `listener`, which has words of its own, it draws `samples` captions and says the most informative.
+    """
+
+    captioner: BaseCaptioner
+    words: Vocabulary
+    beams: int = 1
+    samples: int = 1
+    listener: tuple[LinearRetriever, Vocabulary] | None = None
+
+    @property
+    def decoding(self) -> str:
+        """How captions are chosen, for metadata and pages."""
+        if self.listener:
+            return f"most informative of {self.samples} samples"
+        return f"beam {self.beams}" if self.beams > 1 else "greedy"
+
+    def user(self, items: Items, retriever: Vocabulary, seed: int = 0) -> User:
+        """The user who describes these products to a retriever with this vocabulary."""
+        captioner = self.captioner.to(items.features_ND.device)
+        if self.listener is None:
+            return CaptionerUser(captioner, items, self.words, retriever, self.beams)
+        listener, heard = self.listener
+        return PragmaticUser(
+            captioner, items, self.words, retriever, listener, heard, samples=self.samples, seed=seed
+        )

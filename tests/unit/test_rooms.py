@@ -22,7 +22,7 @@ MAY_KNOW = {  # room: the rooms that its files may import, besides itself and th
     "askers": "data loop",
     "runs": "features",
     "features": "config data models runs trained",
-    "trained": "data features models runs",
+    "trained": "data features models runs users",
     "systems": "config data metrics features loop models llm users askers runs trained sample",
     "training": "config data features loop models metrics users askers runs trained",
     "report": "data features metrics",

@@ -7,9 +7,11 @@ from fashioniq.data.items import Items
 from fashioniq.data.words import PAD, SPECIAL, UNKNOWN, Vocabulary
 from fashioniq.loop.messages import Message
 from fashioniq.models.captioner import Captioner
-from fashioniq.models.configs import CaptionerConfig
+from fashioniq.models.configs import CaptionerConfig, RetrieverConfig
+from fashioniq.models.linear import LinearRetriever
 from fashioniq.users.captioner import CaptionerUser
 from fashioniq.users.noisy import NoisyUser, chances, corrupt, negation
+from fashioniq.users.pragmatic import PragmaticUser
 from fashioniq.users.recorded import Recorded
 
 SPEAKS = Vocabulary([f"word{n}" for n in range(16)])
@@ -65,6 +67,77 @@ def test_the_captioner_is_frozen_and_speaks_without_dropout(items, captioner):
     user = CaptionerUser(captioner.train(), items, SPEAKS, SPEAKS)
     assert not captioner.training and not any(weight.requires_grad for weight in captioner.parameters())
     assert torch.equal(*(user.reply(WANTED, Message(item_B=OFFERED), 0).words_BL for _ in range(2)))
+
+
+@pytest.fixture
+def listener():
+    """A listener with weights for the words that it knows, fewer than the captioner says."""
+    torch.manual_seed(2)
+    config = RetrieverConfig(kind="linear", width=6)
+    model = LinearRetriever(config, vocabulary=len(HEARS), features=6, bigrams=0, max_words=8)
+    torch.nn.init.normal_(model.bag_GD)
+    torch.nn.init.normal_(model.image.weight)
+    return model
+
+
+def pragmatic(captioner, items, listener, samples, retriever=SPEAKS, seed=0):
+    return PragmaticUser(captioner, items, SPEAKS, retriever, listener, HEARS, samples=samples, seed=seed)
+
+
+def ranks(listener, items, offered_B, target_B, words_BL):
+    """Ranks of the targets for the listener, one caption at a time."""
+    vectors_ND = listener.embed_images(items.features_ND)
+    found = []
+    for offered, target, words_L in zip(offered_B, target_B, words_BL, strict=True):
+        text = SPEAKS.decode(words_L.unsqueeze(0))
+        query_D = listener.query_of(vectors_ND[offered], listener.bag(HEARS.encode(text, 8)))[0]
+        score_N = vectors_ND @ query_D
+        found.append(int((score_N > score_N[target]).sum()))
+    return torch.tensor(found)
+
+
+def test_a_pragmatic_user_says_what_the_listener_understands_best(items, captioner, listener):
+    user, offer = pragmatic(captioner, items, listener, 6), Message(item_B=OFFERED)
+    said_BL = user.reply(WANTED, offer, 1).words_BL
+    drawn_BKL = captioner.sample(looks(items, OFFERED), looks(items, WANTED), user._chances(WANTED, 1))
+    rank_BK = torch.stack(
+        [ranks(listener, items, OFFERED, WANTED, drawn_BL) for drawn_BL in drawn_BKL.unbind(1)], 1
+    )
+    assert torch.equal(ranks(listener, items, OFFERED, WANTED, said_BL), rank_BK.min(1).values)
+    assert (rank_BK.min(1).values < rank_BK[:, 0]).any()
+    first_B = (rank_BK == rank_BK.min(1, keepdim=True).values).int().argmax(1)
+    assert torch.equal(said_BL, drawn_BKL[torch.arange(15), first_B])
+
+
+def test_a_pragmatic_user_with_one_sample_is_greedy(items, captioner, listener):
+    said_BL = pragmatic(captioner, items, listener, 1).reply(WANTED, Message(item_B=OFFERED), 0).words_BL
+    greedy = CaptionerUser(captioner, items, SPEAKS, SPEAKS)
+    assert torch.equal(said_BL, greedy.reply(WANTED, Message(item_B=OFFERED), 0).words_BL)
+
+
+def test_a_pragmatic_user_says_the_same_in_every_batch_and_other_things_in_other_turns(
+    items, captioner, listener
+):
+    user = pragmatic(captioner, items, listener, 6)
+    said_BL = user.reply(WANTED, Message(item_B=OFFERED), 1).words_BL
+    alone = [user.reply(WANTED[n : n + 1], Message(item_B=OFFERED[n : n + 1]), 1).words_BL for n in range(15)]
+    assert torch.equal(torch.cat(alone), said_BL)
+    assert not torch.equal(user.reply(WANTED, Message(item_B=OFFERED), 2).words_BL, said_BL)
+    other = pragmatic(captioner, items, listener, 6, seed=1)
+    assert not torch.equal(other.reply(WANTED, Message(item_B=OFFERED), 1).words_BL, said_BL)
+
+
+def test_the_words_of_a_pragmatic_user_arrive_in_the_vocabulary_of_the_retriever(items, captioner, listener):
+    said, heard = (
+        words.decode(
+            pragmatic(captioner, items, listener, 6, words).reply(WANTED, Message(item_B=OFFERED), 0).words_BL
+        )
+        for words in (SPEAKS, HEARS)
+    )
+    expected = [
+        " ".join(word if word in HEARS else SPECIAL[UNKNOWN] for word in text.split()) for text in said
+    ]
+    assert heard == expected
 
 
 def test_a_recorded_user_repeats_the_words_of_each_turn():

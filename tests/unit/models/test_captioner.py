@@ -131,6 +131,37 @@ def test_captions_have_words_and_only_words_before_their_padding(captioner, deco
     assert ((words_BL == PAD).int().diff(dim=1) >= 0).all()
 
 
+def test_the_first_sample_is_the_greedy_caption(captioner):
+    model, (reference, target) = captioner(), pairs(20)
+    words_BKL = model.sample(reference, target, torch.rand(20, 3, 8))
+    assert torch.equal(words_BKL[:, 0], model.greedy(reference, target))
+    assert not torch.equal(words_BKL[:, 0], words_BKL[:, 1])
+    assert ((words_BKL == PAD).int().diff(dim=2) >= 0).all() and (words_BKL[:, :, 0] != PAD).all()
+
+
+def test_samples_depend_on_their_own_numbers_only(captioner):
+    model, (reference, target), chance_BKL = captioner(), pairs(12), torch.rand(12, 4, 8)
+    together_BKL = model.sample(reference, target, chance_BKL)
+    for row in range(12):
+        alone = [ItemInputs(*(x[row : row + 1] for x in items)) for items in (reference, target)]
+        assert torch.equal(model.sample(*alone, chance_BKL[row : row + 1])[0], together_BKL[row])
+
+
+def test_captions_are_sampled_as_often_as_they_are_likely(captioner):
+    model = captioner(vocabulary=len(SPECIAL) + 2, seed=0, end=1.0, max_words=2, layers=1)
+    reference, target = looks(1, 0), looks(1, 10)
+    words_KL = model.sample(reference, target, torch.rand(1, 3000, 2))[0, 1:]
+    for said in all_captions(range(len(SPECIAL), len(SPECIAL) + 2), 2):
+        allowed_LV = model(reference, target, torch.tensor([[START, *said]]))[0].clone()
+        allowed_LV[:, [PAD, START, UNKNOWN]] = float("-inf")
+        allowed_LV[0, END] = float("-inf")
+        next_words = [*said, END][:2]
+        chances_LV = allowed_LV.softmax(-1)
+        expected = chances_LV[0, next_words[0]] * chances_LV[1, next_words[1]]
+        words_L = torch.tensor([*said, PAD][:2])
+        assert abs((words_KL == words_L).all(1).float().mean() - expected) < 0.04
+
+
 def test_padding_of_words_and_attributes_changes_no_score(captioner):
     model, (reference, target) = captioner(), pairs(6)
     words_BL = torch.randint(4, 20, (6, 5))

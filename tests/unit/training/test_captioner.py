@@ -134,7 +134,8 @@ def test_captions_are_informative_if_a_listener_who_knows_only_those_of_people_f
     ]
     vocabulary = Vocabulary.of([text for pair in pairs for text in pair.captions])
     module, _ = training(["is red", "is blue"])
-    module.listener = Listener(pairs, items, items, vocabulary)
+    module.judge = Listener(pairs, items, vocabulary)
+    module.items["val"] = items
     module.val_pairs = pairs
     logged, informative = {}, []
     monkeypatch.setattr(module, "log", logged.__setitem__)

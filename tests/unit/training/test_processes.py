@@ -20,6 +20,7 @@ from fashioniq.training.losses import turn_loss
 from fashioniq.training.processes import FusedTraining
 from fashioniq.training.retriever import DialogsInTurn, RecordedDialogs, RecordedTurns, RetrieverTraining
 from fashioniq.training.users import captioner_dialogs
+from fashioniq.users.captioner import Simulator
 
 N = 24
 WORDS = [f"word{n}" for n in range(26)]
@@ -62,8 +63,8 @@ def train(run, kind, loss="triplet", word_noise=0.0, batch=8, devices=1, strateg
         settings, monitor = TrainRetriever(**common), "val_score"
         model = DialogRetriever(RetrieverConfig(**SIZES, attention="both-ways"), **OF_DATA)
         recorded, both = RecordedTurns(PAIRS, items, VOCABULARY, 8), {"train": items, "val": items}
-        own = {"turns": 2, "beams": 1, "seed": 0, "word_noise": word_noise}
-        simulated = captioner_dialogs(captioner, VOCABULARY, VOCABULARY, both, **own)
+        own = {"turns": 2, "seed": 0, "word_noise": word_noise}
+        simulated = captioner_dialogs(Simulator(captioner, VOCABULARY), VOCABULARY, both, **own)
         source = DialogsInTurn([simulated, RecordedDialogs({"train": recorded, "val": recorded}, both)])
         learning = {
             "loss": turn_loss(loss),

@@ -21,6 +21,7 @@ from fashioniq.training.retriever import (
     random_others,
 )
 from fashioniq.training.users import captioner_dialogs
+from fashioniq.users.captioner import Simulator
 from fashioniq.users.recorded import Recorded
 
 VOCABULARY = Vocabulary([f"word{n}" for n in range(26)])
@@ -45,7 +46,7 @@ def training(turns=2, beams=1, source=None, asker=BestItem(), **options):  # noq
     model = retriever()
     captioner = Captioner(CaptionerConfig(**SIZES), vocabulary=len(VOCABULARY), features=12, attributes=10)
     source = source or captioner_dialogs(
-        captioner, VOCABULARY, VOCABULARY, ITEMS, turns=turns, beams=beams, seed=0
+        Simulator(captioner, VOCABULARY, beams), VOCABULARY, ITEMS, turns=turns, seed=0
     )
     settings = {
         "loss": triplet,

@@ -1,0 +1,92 @@
+"""Training run of a relative captioner, with the listener that it speaks to in dialogs."""
+
+from dataclasses import replace
+
+import pytorch_lightning as pl
+import torch
+from torch.utils.data import TensorDataset
+
+from fashioniq.categories import canonical
+from fashioniq.config import TrainCaptioner
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.words import PAD, SPECIAL, Vocabulary, tokenize
+from fashioniq.features.selection import describe_data, pairs_with_features, run_folder
+from fashioniq.features.store import open_store
+from fashioniq.trained import CAPTIONERS, LISTENER, create
+from fashioniq.training.captioner import CaptionerTraining, caption_examples, put_together
+from fashioniq.training.fitting import begin_run, fit, loaders
+from fashioniq.training.linear import Listener, two_halves
+from fashioniq.training.linear_run import save_linear
+
+
+def train_captioner(settings: TrainCaptioner) -> str:
+    """Train the captioner of a category; return a one-line summary of the best epoch.
+
+    Raises UserError if a file is missing or does not match.
+    """
+    folder = run_folder(settings.run, "captioner", settings.category, settings.attrs)
+    catalog = Catalog(settings.data, settings.category)
+    store = open_store(settings.data, settings.category, settings.features, settings.attrs)
+    pairs = {split: pairs_with_features(catalog, store, split) for split in ("train", "val")}
+    items = {
+        split: store.items(
+            list(dict.fromkeys(name for pair in some for name in (pair.target, pair.candidate) if name))
+        )
+        for split, some in pairs.items()
+    }
+    coverage = {split: len(some) / len(catalog.pairs(split)) for split, some in pairs.items()}
+    vocabulary = Vocabulary.of(
+        (text for pair in pairs["train"] for text in pair.captions), settings.min_count
+    )
+    heard, judged = two_halves(pairs["train"], settings.seed)
+    listener = Listener(heard, items["train"], vocabulary)
+    begin_run(folder, "train-captioner", settings)
+    save_linear(folder / LISTENER, listener.model, vocabulary, catalog, store, heard)
+    pl.seed_everything(settings.seed, verbose=False)
+    _print_unknown(vocabulary, [text for pair in pairs["val"] for text in pair.captions])
+    attributes = len(store.attribute_words) if settings.attrs else 0
+    sizes = settings.model.sizes(vocabulary=len(vocabulary), features=store.size, attributes=attributes)
+    model = create(CAPTIONERS, settings.model.kind, sizes)
+    facts = {
+        "kind": "captioner",
+        "category": canonical(settings.category),
+        "attrs": settings.attrs,
+        "model": settings.model.kind,
+        "sizes": sizes,
+        "words": vocabulary.words,
+        "features": store.identity,
+        "data": describe_data(catalog, coverage),
+    }
+    max_words = settings.model.max_words
+    train = caption_examples(pairs["train"], items["train"], vocabulary, max_words)
+    once = [replace(pair, captions=pair.captions[:1]) for pair in pairs["val"]]
+    reference_N, target_N, _ = caption_examples(once, items["val"], vocabulary, max_words)
+    module = CaptionerTraining(
+        model,
+        train=items["train"],
+        val=items["val"],
+        vocabulary=vocabulary,
+        val_pairs=pairs["val"],
+        judge=Listener(judged, items["train"], vocabulary),
+        noam_factor=settings.noam_factor,
+        warmup=settings.warmup,
+        beam=settings.beam,
+    )
+    val = TensorDataset(reference_N, target_N, torch.arange(len(reference_N)))
+    captions = int((train[2][:, :, 0] != PAD).sum())
+    pairs_a_step = max(1, round(settings.batch_size * len(train[2]) / captions))
+    batches = loaders(TensorDataset(*train), val, pairs_a_step, settings.seed, collate=put_together)
+    best = fit(module, model, batches, run=folder, settings=settings, facts=facts, monitor="val_P")
+    return (
+        f"captioner of epoch {best['epoch']:.0f} in {folder}: a listener who knows only people's captions finds "
+        f"the target with P {best['val_P']:.1f}, R@10 {best['val_R@10']:.1f}; BLEU-4 {best['val_BLEU-4']:.1f} on "
+        f"{len(pairs['val'])} pairs of val "
+        f"({100 * coverage['val']:.1f} %), beam {settings.beam}, captions: {catalog.captions_origin}"
+    )
+
+
+def _print_unknown(vocabulary: Vocabulary, texts: list[str]) -> None:
+    unknown = vocabulary.unknown(texts)
+    share = 100 * unknown.total() / sum(len(tokenize(text)) for text in texts)
+    examples = f", such as {', '.join(word for word, _ in unknown.most_common(5))}" if unknown else ""
+    print(f"{len(vocabulary) - len(SPECIAL)} words; {share:.1f} % of the words of val are unknown{examples}")

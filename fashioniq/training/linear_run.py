@@ -1,0 +1,76 @@
+"""Training run of the linear retriever that is fitted by ridge regression, and of the listener of a captioner."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fashioniq.categories import canonical
+from fashioniq.config import TrainLinear
+from fashioniq.data.catalog import Catalog, Pair
+from fashioniq.data.words import Vocabulary
+from fashioniq.features.selection import describe_data, pairs_with_features, run_folder
+from fashioniq.features.store import FeatureStore, open_store
+from fashioniq.files import UserError
+from fashioniq.models.configs import RetrieverConfig
+from fashioniq.models.linear import LinearRetriever
+from fashioniq.provenance import provenance
+from fashioniq.runs import described, save_model
+from fashioniq.training.fitting import write_config
+from fashioniq.training.linear import fit_linear
+
+
+def train_linear(settings: TrainLinear) -> str:
+    """Fit the linear retriever of a category on recorded captions; return a one-line summary.
+
+    Raises UserError if a file is missing, or if the folder already has a run.
+    """
+    folder = run_folder(settings.run, "linear", settings.category, attrs=False)
+    if (folder / "model.json").exists():
+        raise UserError(f"{folder} already has a run; choose another --run, or remove the folder")
+    catalog = Catalog(settings.data, settings.category)
+    store = open_store(settings.data, settings.category, settings.features)
+    pairs = pairs_with_features(catalog, store, "train")
+    items = store.items(catalog.ids("train"))
+    vocabulary = Vocabulary.of((text for pair in pairs for text in pair.captions), settings.min_count)
+    model, found = fit_linear(pairs, items, vocabulary, settings.seed)
+    write_config(folder, "train-linear", settings)
+    save_linear(folder, model, vocabulary, catalog, store, pairs, found)
+    return (
+        f"linear retriever in {folder}: {len(pairs)} pairs, {len(vocabulary)} words, {len(model.bigram_G)} bigrams, "
+        f"penalty {found['penalty']:g}, held-out P {found['held_out_P']:.1f}"
+    )
+
+
+def save_linear(
+    folder: Path,
+    model: LinearRetriever,
+    vocabulary: Vocabulary,
+    catalog: Catalog,
+    store: FeatureStore,
+    pairs: Sequence[Pair],
+    metrics: dict[str, float] | None = None,
+) -> None:
+    """Write the run of a linear retriever that was fitted to these pairs of the training split."""
+    sizes = RetrieverConfig(kind="linear", width=model.width).sizes(
+        vocabulary=len(vocabulary),
+        features=store.size,
+        attributes=0,
+        bigrams=len(model.bigram_G),
+        max_words=model.max_words,
+    )
+    facts: dict[str, Any] = {
+        "kind": "retriever",
+        "category": canonical(catalog.category),
+        "attrs": False,
+        "model": "linear",
+        "sizes": sizes,
+        "words": vocabulary.words,
+        "features": store.identity,
+        "data": describe_data(catalog, {"train": len(pairs) / len(catalog.pairs("train"))}),
+        "user": None,
+        "loss": "ridge regression",
+        "users": ["recorded"],
+        "dialogs": "recorded",
+        "provenance": provenance({canonical(catalog.category): catalog.fingerprint()}),
+    }
+    save_model(folder, model, described(facts | ({"metrics": metrics} if metrics else {})))

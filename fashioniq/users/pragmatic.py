@@ -1,0 +1,85 @@
+"""Pragmatic user: a captioner that says what a listener understands (Andreas and Klein 2016)."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fashioniq.data.items import Items
+from fashioniq.data.words import Vocabulary
+from fashioniq.loop.messages import Message
+from fashioniq.models.decoding import BaseCaptioner
+from fashioniq.models.linear import LinearRetriever
+
+MOST_OTHERS = 5000  # products among which the listener looks for the target
+
+
+class PragmaticUser:
+    """User simulator that draws captions from a frozen captioner and says the most informative one.
+
+    That is the caption by which the `listener`, a linear retriever that knows only people's captions, ranks
+    the target best among the products, at most `MOST_OTHERS` of them; the likeliest caption wins ties. A
+    reply depends on the target, the offer, the turn and `seed`, and not on the retriever's training. Word ids
+    are translated from the captioner's `own` vocabulary to the retriever's.
+    """
+
+    def __init__(
+        self,
+        captioner: BaseCaptioner,
+        items: Items,
+        own: Vocabulary,
+        retriever: Vocabulary,
+        listener: LinearRetriever,
+        heard: Vocabulary,
+        *,
+        samples: int,
+        seed: int,
+    ) -> None:
+        device = items.features_ND.device
+        self.captioner = captioner.eval().requires_grad_(False)
+        self.items = items
+        self.listener = listener.to(device).eval().requires_grad_(False)
+        self._to_retriever = own.translation(retriever).to(device)
+        self._to_listener = own.translation(heard).to(device)
+        self._vectors_ND = self.listener.embed_images(items.features_ND)
+        step = -(-len(items) // MOST_OTHERS)
+        self._other_M = torch.arange(0, len(items), step, device=device)
+        self.samples, self.seed = samples, seed
+
+    @torch.no_grad()
+    def reply(self, target_B: Tensor, offer: Message, turn: int) -> Message:
+        """Describe how the targets differ from the items offered."""
+        assert offer.item_B is not None, "a captioner needs an offer with items"
+        words_BKL = self.captioner.sample(
+            self.items.inputs(offer.item_B), self.items.inputs(target_B), self._chances(target_B, turn)
+        )
+        rank_BK = self._ranks(target_B, offer.item_B, words_BKL)
+        # a stable order: among captions of one rank, the first
+        count = words_BKL.shape[1]
+        best_B = (rank_BK * count + torch.arange(count, device=rank_BK.device)).argmin(1)
+        words_BL = words_BKL[torch.arange(len(target_B), device=best_B.device), best_B]
+        return Message(words_BL=self._to_retriever[words_BL])
+
+    def _chances(self, target_B: Tensor, turn: int) -> Tensor:
+        """Uniform numbers of [0, 1) for each target, B×K×L, the same in every batch."""
+        size = (self.samples, self.captioner.max_words)
+        drawn = [
+            np.random.default_rng((self.seed, turn, target)).random(size, dtype=np.float32)
+            for target in target_B.tolist()
+        ]
+        return torch.from_numpy(np.stack(drawn)).to(target_B.device)
+
+    def _ranks(self, target_B: Tensor, item_B: Tensor, words_BKL: Tensor) -> Tensor:
+        """0-based ranks B×K of the targets for the listener, who hears one caption; equal ones are heard once."""
+        count = words_BKL.shape[1]
+        dialog_R = torch.arange(len(target_B), device=target_B.device).repeat_interleave(count)
+        rows = torch.cat([dialog_R.unsqueeze(1), self._to_listener[words_BKL.flatten(0, 1)]], 1)
+        heard_UL, heard_R = torch.unique(rows, dim=0, return_inverse=True)
+        dialog_U = heard_UL[:, 0]
+        query_UD = self.listener.query_of(
+            self._vectors_ND[item_B[dialog_U]], self.listener.bag(heard_UL[:, 1:])
+        )
+        target_U = target_B[dialog_U]
+        own_U1 = (query_UD * self._vectors_ND[target_U]).sum(1, keepdim=True)
+        better_UM = query_UD @ self._vectors_ND[self._other_M].T > own_U1
+        rank_U = (better_UM & (self._other_M != target_U.unsqueeze(1))).sum(1)
+        return rank_U[heard_R].unflatten(0, (-1, count))
