@@ -53,7 +53,9 @@ class SimulatedDialogs:
         "a million products; recall@10 below 0.95 is an error, ranks stay exact (default: exact search)",
     )
     batch_size: int = option(128, "dialogs per batch", least=1)
-    seed: int = option(0, "random seed of the first candidates, of --samples and of --word-noise", least=0, below=2**32)
+    seed: int = option(
+        0, "random seed of the first candidates, of --samples and of --word-noise", least=0, below=2**32
+    )
     device: str = option("auto", DEVICE)
 
 
