@@ -205,3 +205,23 @@ def test_figures_with_the_own_simulator_only_say_so_first(
     project.run("eval-dialogs", **given | {"run": run}, user=facts["users"], out=tmp_path / "two")
     assert f"\n{TRAINING_ONLY}\n" in f"\n{capsys.readouterr().out}"
     assert list(read_users(tmp_path / "two").users) == ["own"]
+
+
+def test_captioners_of_earlier_versions_speak_greedily(project, vector_runs, common, tmp_path, capsys):
+    """They have no listener; whoever asks for samples is told."""
+    earlier = tmp_path / "captioner"
+    shutil.copytree(vector_runs.captioner, earlier, ignore=shutil.ignore_patterns("listener"))
+    given = {**common, "run": vector_runs.retriever, "user": earlier, "turns": 2}
+    project.run("eval-dialogs", **given, out=tmp_path / "dialogs")
+    assert "has no listener; its captions are greedy" in capsys.readouterr().out
+    metrics = json.loads((tmp_path / "dialogs" / "metrics.json").read_text())
+    project.run(
+        "eval-dialogs", **{**given, "user": vector_runs.captioner}, samples=1, out=tmp_path / "greedy"
+    )
+    greedy = json.loads((tmp_path / "greedy" / "metrics.json").read_text())
+    assert metrics["decoding"] == "greedy" and metrics["turns"] == greedy["turns"]
+    capsys.readouterr()
+    assert main(project.arguments("eval-dialogs", **given, samples=4)) == 2
+    assert "train it again, or give --samples 1" in capsys.readouterr().err
+    assert main(project.arguments("eval-dialogs", **given, samples=4, beam=2)) == 2
+    assert "--beam 2 and --samples 4 exclude each other" in capsys.readouterr().err
