@@ -16,13 +16,15 @@ class Old:
     """Old options of a command.
 
     `names` and `values` map old to new ones. `removed` options are accepted only with these values. `unused`
-    options are accepted with any value and ignored.
+    options are accepted with any value and ignored. A YAML file with an old name in `implied` also has those
+    values, unless it gives others.
     """
 
     names: dict[str, str] = field(default_factory=dict)
     values: dict[str, dict[str, str | list[str]]] = field(default_factory=dict)
     removed: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     unused: frozenset[str] = frozenset()
+    implied: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 def _model(*names: str) -> dict[str, str]:
@@ -58,6 +60,7 @@ OLD: dict[tuple[str, str], Old] = {  # command given, command run
         | {"model": "model.kind", "errors": "word_noise", "dialogs": "users"},
         _TRAINING_VALUES | {"dialogs": _DIALOGS},
         _TRAINING_REMOVED | {"composition": ("A",)},
+        implied={"dialogs": {"samples": 1, "similar_first": 0.0}},  # later options
     ),
     ("train-retriever", "train-composer"): Old(
         _RETRIEVER_NAMES | _model("width", "composition"),
@@ -188,6 +191,8 @@ def new_keys(given: str, run: str, values: Mapping[str, Any]) -> dict[str, Any]:
             made[new] = made.get(new, {}) | dict(value)
         else:
             made[new] = value
+    for name in old.implied.keys() & values.keys():
+        made = old.implied[name] | made
     return made
 
 

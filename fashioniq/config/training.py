@@ -176,6 +176,13 @@ class TrainRetriever(RetrieverTrainingSettings):
     samples: int | None = option(None, SAMPLES, least=1)
     beam: int = option(1, BEAM, least=1)
     word_noise: float = option(0.0, WORD_NOISE, least=0, below=1)
+    similar_first: float = option(
+        0.7,
+        "share of the simulated dialogs that begin with one of the 100 products most similar to the target, as "
+        "people's do; the others begin with any product (paper: 0)",
+        least=0,
+        below=1,
+    )
     exclude_shown: bool = option(
         True,
         "never show a product twice in a simulated dialog; eval-dialogs then does the same (default: on)",

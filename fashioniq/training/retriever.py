@@ -25,6 +25,9 @@ from fashioniq.training.processes import FusedTraining, rank_and_count, shared_o
 from fashioniq.users.noisy import NoisyUser, chances
 from fashioniq.users.recorded import Recorded
 
+SIMILAR = 100
+SLOW = 0.1  # share of the learning rate for parameters that start from a good fit
+
 
 def random_others(item_B: Tensor, count: int) -> Tensor:
     """Draw for each position another one of 0 … count − 1, uniformly."""
@@ -73,7 +76,8 @@ class SimulatedDialogs:
 
     `make_user(split, items, seed)` creates the user for the products of a split. A share of `word_noise` of its
     words, at most `max_words` per turn, is corrupted. `seed` fixes the noise, what the user says, and the
-    first items of validation.
+    first items of validation. A share of `similar_first` of the training dialogs begins with one of the
+    `SIMILAR` products most similar to the target, as in people's dialogs, and the others with any product.
     """
 
     def __init__(
@@ -86,10 +90,12 @@ class SimulatedDialogs:
         seed: int,
         max_words: int,
         word_noise: float = 0.0,
+        similar_first: float = 0.0,
         name: str = "user",
     ) -> None:
         self.make_user, self.vocabulary, self.items, self.turns = make_user, vocabulary, items, turns
         self.seed, self.max_words, self.word_noise, self.name = seed, max_words, word_noise, name
+        self.similar_first = similar_first
         self.users: dict[str, User] = {}
 
     def count(self, split: str) -> int:
@@ -104,9 +110,24 @@ class SimulatedDialogs:
             chance = chances(seed, self.turns, len(items), self.max_words, device)
             user = NoisyUser(user, self.word_noise, self.vocabulary, chance)
         self.users[split] = user
+        if self.similar_first and split == "train":
+            self._unit_ND = torch.nn.functional.normalize(items.features_ND, dim=-1)
 
     def train(self, row_B: Tensor, step: int) -> Start:
-        return Start(row_B, random_others(row_B, self.count("train")), self.users["train"], self.turns)
+        first_B = random_others(row_B, self.count("train"))
+        if self.similar_first:
+            first_B = self._similar(row_B, first_B)
+        return Start(row_B, first_B, self.users["train"], self.turns)
+
+    def _similar(self, row_B: Tensor, random_B: Tensor) -> Tensor:
+        """Replace a share of `random_B` by products drawn from those with the most similar features."""
+        unit_BD = self._unit_ND[row_B]
+        likeness_BN = (unit_BD @ self._unit_ND.T).scatter(1, row_B.unsqueeze(1), -2.0)
+        near_BK = likeness_BN.topk(min(SIMILAR, self.count("train") - 1)).indices
+        size = (2, len(row_B) * rank_and_count()[1])
+        which_B, chance_B = (shared_out(part) for part in torch.rand(size, device=row_B.device))
+        drawn_B1 = (which_B * near_BK.shape[1]).long().unsqueeze(1)
+        return torch.where(chance_B < self.similar_first, near_BK.gather(1, drawn_B1)[:, 0], random_B)
 
     def val(self, row_B: Tensor) -> dict[str, Start]:
         count = self.count("val")
@@ -293,8 +314,16 @@ class RetrieverTraining(FusedTraining):
         )
 
     def configure_optimizers(self) -> Any:
-        trainable = [weight for weight in self.model.parameters() if weight.requires_grad]
-        optimizer = torch.optim.Adam(trainable, lr=self.learning_rate, fused=self.can_fuse)
+        slow = [weight for weight in self.model.slow_parameters() if weight.requires_grad]
+        known = set(map(id, slow))
+        fast = [
+            weight for weight in self.model.parameters() if weight.requires_grad and id(weight) not in known
+        ]
+        groups: list[dict[str, Any]] = [
+            {"params": fast},
+            *([{"params": slow, "lr": SLOW * self.learning_rate}] if slow else []),
+        ]
+        optimizer = torch.optim.Adam(groups, lr=self.learning_rate, fused=self.can_fuse)
         if self.schedule == "constant":
             return optimizer
         steps = int(self.trainer.estimated_stepping_batches)

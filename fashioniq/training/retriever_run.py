@@ -22,6 +22,7 @@ from fashioniq.features.selection import (
 from fashioniq.features.store import FeatureStore, open_store
 from fashioniq.files import UserError
 from fashioniq.loop.messages import Asker
+from fashioniq.models.configs import RetrieverConfig
 from fashioniq.models.linear import LinearRetriever
 from fashioniq.models.retriever import BaseRetriever
 from fashioniq.trained import RETRIEVERS, create, load_retriever
@@ -63,7 +64,7 @@ def train_retriever(settings: TrainRetriever) -> str:
     if any(source.turns > 1 for source in users.sources):
         check_enough_to_show(settings, *items.values())
     source = users.sources[0] if len(users.sources) == 1 else DialogsInTurn(users.sources)
-    bigrams = bigrams_of(users.examples, users.vocabulary) if settings.model.kind == "linear" else []
+    bigrams = bigrams_of(users.examples, users.vocabulary) if settings.model.from_ridge else []
     model, sizes = new_retriever(
         settings,
         store,
@@ -110,7 +111,8 @@ def new_retriever(
         )
     pl.seed_everything(settings.seed, verbose=False)
     config = replace(settings.model, width=min(settings.model.width, store.size))
-    sizes = (config if settings.model.kind == "linear" else settings.model).sizes(
+    from_ridge = isinstance(config, RetrieverConfig) and config.from_ridge
+    sizes = (config if from_ridge else settings.model).sizes(
         vocabulary=len(vocabulary),
         features=store.size,
         attributes=len(store.attribute_words) if settings.attrs else 0,
@@ -180,5 +182,7 @@ def train(
 
 def _temperature(settings: Settings) -> float | None:
     """Temperature of cross-entropy; the queries of a linear retriever have unit length and need a higher one."""
-    linear = settings.loss == "cross-entropy" and settings.model.kind == "linear"
-    return LINEAR_TEMPERATURE if linear and settings.temperature is None else settings.temperature
+    if settings.temperature is not None or settings.loss != "cross-entropy":
+        return settings.temperature
+    from_ridge = isinstance(settings, TrainRetriever) and settings.model.from_ridge
+    return LINEAR_TEMPERATURE if from_ridge else None

@@ -75,11 +75,13 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
     }
     splits = ("train", "val") if "recorded" in names else ()
     pairs = {split: pairs_with_features(catalog, store, split) for split in splits}
-    linear = settings.model.kind == "linear"
+    linear = settings.model.from_ridge
     described = _descriptions(speakers["train"], items["train"].ids) if speakers else []
     examples = examples_of(pairs["train"]) if pairs else described
     if linear and not examples:
-        raise UserError("--model.kind linear starts from captions; add recorded or differences to --users")
+        raise UserError(
+            f"--model.kind {settings.model.kind} starts from captions; add recorded or differences to --users"
+        )
     texts = [text for pair in pairs.get("train", []) for text in pair.captions]
     vocabulary = _vocabulary(
         [simulator.words for simulator in simulators.values()], [*texts, *(text for _, text, _ in described)]
@@ -92,7 +94,12 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
         for split, some in pairs.items()
     }
     distinct = len({Path(name).name for name in simulators}) == len(simulators)
-    common: Any = {"turns": settings.turns, "seed": settings.seed, "word_noise": settings.word_noise}
+    common: Any = {
+        "turns": settings.turns,
+        "seed": settings.seed,
+        "word_noise": settings.word_noise,
+        "similar_first": settings.similar_first,
+    }
 
     def source(name: str) -> SimulatedDialogs | RecordedDialogs:
         if name == "recorded":
