@@ -14,10 +14,12 @@ from fashioniq.models.configs import CaptionerConfig, RetrieverConfig
 from fashioniq.models.retriever import DialogRetriever
 from fashioniq.training.losses import TURN_LOSSES, triplet, turn_loss
 from fashioniq.training.retriever import (
+    SIMILAR,
     DialogsInTurn,
     RecordedDialogs,
     RecordedTurns,
     RetrieverTraining,
+    SimulatedDialogs,
     random_others,
 )
 from fashioniq.training.users import captioner_dialogs
@@ -252,3 +254,39 @@ def test_validation_measures_every_target_in_the_same_dialogs_each_time(monkeypa
         "val_score",
     }
     assert all(0 <= value <= 100 for value in logged[0].values())
+
+
+def test_some_dialogs_begin_with_a_similar_product():
+    """Product n lies on a circle at angle n, so that its neighbors are the similar ones."""
+    angle_N = torch.arange(400) * 2 * torch.pi / 400
+    items = Items.without_attributes(
+        [str(n) for n in range(400)], torch.stack([angle_N.cos(), angle_N.sin()], 1)
+    )
+    source = SimulatedDialogs(
+        lambda *_: None,
+        VOCABULARY,
+        {"train": items, "val": items},
+        turns=2,
+        seed=0,
+        max_words=8,
+        similar_first=0.6,
+    )
+    source.enter("train", 0, torch.device("cpu"))
+    torch.manual_seed(0)
+    target_B = torch.arange(400).repeat(10)
+    first_B = source.train(target_B, 0).first_B
+    apart_B = ((first_B - target_B + 200) % 400 - 200).abs()
+    assert (apart_B > 0).all()
+    # a quarter of the random products are among the similar ones
+    assert abs((apart_B <= SIMILAR / 2).float().mean() - (0.6 + 0.4 * SIMILAR / 399)) < 0.03
+
+
+def test_parameters_that_start_from_a_good_fit_learn_slowly(monkeypatch):
+    module, _ = training()
+    slow = list(module.model.image.parameters())
+    monkeypatch.setattr(module.model, "slow_parameters", lambda: slow)
+    rates = {
+        id(w): group["lr"] for group in module.configure_optimizers().param_groups for w in group["params"]
+    }
+    expected = [1e-4 if id(one) in set(map(id, slow)) else 1e-3 for one in module.model.parameters()]
+    assert [rates[id(one)] for one in module.model.parameters()] == pytest.approx(expected)
