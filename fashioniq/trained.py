@@ -40,7 +40,7 @@ from fashioniq.users.captioner import Simulator
 
 M = TypeVar("M", bound=nn.Module)
 R = TypeVar("R", CaptionerRun, RetrieverRun)
-LISTENER = "listener"  # folder in the run of a captioner
+LISTENER, JUDGE = "listener", "judge"  # folders in the run of a captioner
 SAMPLES = 8  # captions that a simulated user draws
 Architecture = tuple[
     type[ModelConfig], Callable[..., M]
@@ -96,9 +96,20 @@ def load_simulator(
             f"--samples {samples} needs a listener, but {run} is of an earlier version; train it again, or give "
             "--samples 1"
         )
-    listener, heard, _ = load_retriever(run / LISTENER, category, store)
-    assert isinstance(listener, LinearRetriever), "train-captioner writes no other listener"
-    return Simulator(captioner, words, samples=samples, listener=(listener, heard)), about
+    return Simulator(
+        captioner, words, samples=samples, listener=_load_linear(run / LISTENER, category, store)
+    ), about
+
+
+def load_judge(run: Path, category: str, store: FeatureStore) -> tuple[LinearRetriever, Vocabulary] | None:
+    """The linear retriever that judges a captioner's captions, None for a run of an earlier version."""
+    return _load_linear(run / JUDGE, category, store) if (run / JUDGE).is_dir() else None
+
+
+def _load_linear(run: Path, category: str, store: FeatureStore) -> tuple[LinearRetriever, Vocabulary]:
+    model, words, _ = load_retriever(run, category, store)
+    assert isinstance(model, LinearRetriever), "train-captioner writes no other models there"
+    return model, words
 
 
 def load_retriever(

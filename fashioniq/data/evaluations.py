@@ -135,7 +135,10 @@ class MostFrequent(msgspec.Struct):
 
 
 class CaptionMetrics(Metrics, kw_only=True):
-    """metrics.json of a captioner, or of people only; a row of scores for each system and set of references."""
+    """metrics.json of a captioner, or of people only; a row of scores for each system and set of references.
+
+    `speech` has a row each for the captioner and people: whether captions are true, informative and diverse.
+    """
 
     PROTOCOL: ClassVar[str] = "relative captions, scorers of the COCO caption tools"
     data: str
@@ -155,6 +158,7 @@ class CaptionMetrics(Metrics, kw_only=True):
     most_frequent: MostFrequent
     seed: int
     rows: list[dict[str, Any]]
+    speech: list[dict[str, Any]] = []
 
 
 class UserRow(msgspec.Struct):

@@ -14,14 +14,18 @@ from fashioniq.config import EvalCaptions
 from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.data.evaluations import CaptionMetrics, MostFrequent
 from fashioniq.data.words import tokenize
-from fashioniq.features.selection import pairs_with_features
+from fashioniq.features.selection import pairs_with_features, split_items
 from fashioniq.features.store import open_store
 from fashioniq.files import discard, write_json, write_jsonl
+from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message
 from fashioniq.metrics.captions import METRICS, Scores, System, score_systems
+from fashioniq.metrics.ranking import percentile, recall_at
+from fashioniq.metrics.speech import diversity, truthfulness
+from fashioniq.models.linear import caption_ranks
 from fashioniq.provenance import provenance
-from fashioniq.report.tables import print_table
-from fashioniq.trained import load_simulator, pick_device
+from fashioniq.report.tables import print_table, rounded
+from fashioniq.trained import load_judge, load_simulator, pick_device
 
 CAPTIONER, PEOPLE, FREQUENT, RANDOM = "captioner", "people", "most frequent", "random pair"
 
@@ -60,6 +64,7 @@ def evaluate_captions(settings: EvalCaptions) -> None:
         most_frequent=MostFrequent(frequent, times),
         seed=settings.seed,
         rows=rows,
+        speech=_speech(settings, catalog, pairs, said),
         provenance=provenance({canonical(settings.category): catalog.fingerprint()}),
     )
     out = (
@@ -111,6 +116,46 @@ def _captioned(
         "decoding": simulator.decoding,
     }
     return pairs, said, depends_on
+
+
+def _speech(
+    settings: EvalCaptions, catalog: Catalog, pairs: list[Pair], said: list[str] | None
+) -> list[dict[str, Any]]:
+    """Truth, informativeness and diversity of one caption per pair, of the captioner and of people.
+
+    Captions are as informative as a judge finds the target by them, among all products of the split: a linear
+    retriever fitted to the half of people's captions that the captioner's listener did not hear.
+    """
+    captions_of = {CAPTIONER: said} if said else {}
+    captions_of[PEOPLE] = [pair.captions[0] for pair in pairs]
+    targets, candidates = (
+        [catalog.labels.get(str(name), []) for name in names]
+        for names in ([pair.target for pair in pairs], [pair.candidate for pair in pairs])
+    )
+    rows: list[dict[str, Any]] = [
+        {"who": who, **truthfulness(captions, targets, candidates), **diversity(captions)}
+        for who, captions in captions_of.items()
+    ]
+    if not settings.run:
+        return rows
+    store = open_store(settings.data, settings.category, settings.features)
+    judge = load_judge(settings.run, settings.category, store)
+    if judge is None:
+        print(
+            f"note: {settings.run} is of an earlier version, without a judge of how informative captions are"
+        )
+        return rows
+    model, words = judge
+    items = split_items(catalog, store, settings.split)
+    with torch.no_grad():
+        gallery = Gallery(items, model.embed_images(items.features_ND))
+    for row, captions in zip(rows, captions_of.values(), strict=True):
+        examples = [
+            (pair.candidate, text, str(pair.target)) for pair, text in zip(pairs, captions, strict=True)
+        ]
+        rank_N = caption_ranks(model, words, gallery, examples)
+        row |= {"P": percentile(rank_N, len(gallery)), "R@10": recall_at(rank_N, 10), "gallery": len(gallery)}
+    return rows
 
 
 def _random_captions(pairs: list[Pair], train: list[Pair], seed: int) -> list[str]:
@@ -198,6 +243,7 @@ def _print_scores(metrics: CaptionMetrics) -> None:
         name: row[name] for row in metrics.rows for name in METRICS if isinstance(row[name], str)
     }.items():
         print(f"{name} {reason}")
+    _print_speech(metrics.speech)
     made = "" if metrics.captions == "human" else f" (here not human but {metrics.captions})"
     print(
         f"people: each caption against the other one of its pair{made}; one reference only, compare within "
@@ -214,3 +260,27 @@ def _print_scores(metrics: CaptionMetrics) -> None:
         else ""
     )
     print(f"{origin}captions: {metrics.captions}; tokeniser: {metrics.tokeniser}")
+
+
+def _print_speech(rows: list[dict[str, Any]]) -> None:
+    def percent(value: float | None) -> str:
+        return "–" if value is None else f"{100 * value:.1f}"
+
+    cells = [
+        [
+            row["who"],
+            percent(row["true"]),
+            f"{row['stated']:.2f}",
+            rounded("P", row.get("P")),
+            rounded("R@10", row.get("R@10")),
+            *(percent(row[name]) for name in ("distinct", "distinct-1", "distinct-2")),
+        ]
+        for row in rows
+    ]
+    header = ["", "true", "stated", "judge P", "judge R@10", "distinct", "distinct-1", "distinct-2"]
+    print_table(header, cells, title="one caption of each pair")
+    print(
+        "true: share of the stated attributes that hold by the labels; stated: attributes per caption; judge: rank "
+        "of the target for a linear retriever that knows only people's captions; distinct: share of different "
+        "captions, words and bigrams"
+    )

@@ -4,17 +4,22 @@ They start from ridge regression on captioned pairs, and can be trained further 
 `LastShown` is the floor beside it, whose query is the item shown, whatever the reply.
 """
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fashioniq.data.words import SPECIAL
+from fashioniq.data.words import SPECIAL, Vocabulary
+from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Turn
 from fashioniq.models.configs import RetrieverConfig
 from fashioniq.models.retriever import BaseRetriever
 
+Example = tuple[str, str, str]  # candidate, text, target
 SHOWN = 0.5  # weight of the item shown, which is added to the prediction, before training
 DECAY = 0.5  # weight of the query of the turn before, before training
+_AT_A_TIME = 1024  # examples
 
 
 class LastShown(BaseRetriever):
@@ -142,3 +147,21 @@ class GatedRetriever(LinearRetriever):
         gate_B1 = torch.sigmoid(bag_BG @ self.gate_G + self.gate).unsqueeze(1)
         correction_BD = bag_BG @ self.correction_GD + self.correction(image_BD)
         return self.query_of(image_BD, bag_BG, attributes_BA) + gate_B1 * correction_BD
+
+
+@torch.no_grad()
+def caption_ranks(
+    model: LinearRetriever, vocabulary: Vocabulary, gallery: Gallery, examples: Sequence[Example]
+) -> Tensor:
+    """0-based ranks of the targets N among the products, from the text of each example as the only turn."""
+    candidates, texts, targets = zip(*examples, strict=True)
+    position_of = gallery.items.positions
+    shown_N, target_N = (
+        torch.tensor([position_of[name] for name in names]) for names in (candidates, targets)
+    )
+    words_NL = vocabulary.encode(texts, 2 * model.max_words)
+    queries = [
+        model.query_of(gallery.vectors_ND[shown_N[part]], model.bag(words_NL[part]))
+        for part in torch.arange(len(texts)).split(_AT_A_TIME)
+    ]
+    return gallery.rank(torch.cat(queries), target_N)

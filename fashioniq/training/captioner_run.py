@@ -12,7 +12,7 @@ from fashioniq.data.catalog import Catalog
 from fashioniq.data.words import PAD, SPECIAL, Vocabulary, tokenize
 from fashioniq.features.selection import describe_data, pairs_with_features, run_folder
 from fashioniq.features.store import open_store
-from fashioniq.trained import CAPTIONERS, LISTENER, create
+from fashioniq.trained import CAPTIONERS, JUDGE, LISTENER, create
 from fashioniq.training.captioner import CaptionerTraining, caption_examples, put_together
 from fashioniq.training.fitting import begin_run, fit, loaders
 from fashioniq.training.linear import Listener, two_halves
@@ -38,10 +38,11 @@ def train_captioner(settings: TrainCaptioner) -> str:
     vocabulary = Vocabulary.of(
         (text for pair in pairs["train"] for text in pair.captions), settings.min_count
     )
-    heard, judged = two_halves(pairs["train"], settings.seed)
-    listener = Listener(heard, items["train"], vocabulary)
+    halves = two_halves(pairs["train"], settings.seed)
+    listener, judge = (Listener(half, items["train"], vocabulary) for half in halves)
     begin_run(folder, "train-captioner", settings)
-    save_linear(folder / LISTENER, listener.model, vocabulary, catalog, store, heard)
+    for name, one, half in zip((LISTENER, JUDGE), (listener, judge), halves, strict=True):
+        save_linear(folder / name, one.model, vocabulary, catalog, store, half)
     pl.seed_everything(settings.seed, verbose=False)
     _print_unknown(vocabulary, [text for pair in pairs["val"] for text in pair.captions])
     attributes = len(store.attribute_words) if settings.attrs else 0
@@ -67,7 +68,7 @@ def train_captioner(settings: TrainCaptioner) -> str:
         val=items["val"],
         vocabulary=vocabulary,
         val_pairs=pairs["val"],
-        judge=Listener(judged, items["train"], vocabulary),
+        judge=judge,
         noam_factor=settings.noam_factor,
         warmup=settings.warmup,
         beam=settings.beam,

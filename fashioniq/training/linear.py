@@ -19,7 +19,7 @@ from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.loop.gallery import Gallery
 from fashioniq.metrics.ranking import percentile, recall_at
 from fashioniq.models.configs import RetrieverConfig
-from fashioniq.models.linear import LinearRetriever
+from fashioniq.models.linear import Example, LinearRetriever, caption_ranks
 
 MAX_WORDS = 32  # of a caption; joined captions may have twice as many
 PENALTY = 30.0  # of the weights before training
@@ -28,8 +28,6 @@ HELD_OUT = 10  # one pair in ten
 MOST_BIGRAMS = 6000  # the most frequent ones; the time grows with the cube of their number
 LISTENER_WIDTH = 256  # principal components of the features are enough
 _AT_A_TIME = 1024  # examples
-
-Example = tuple[str, str, str]  # candidate, text, target
 
 
 def examples_of(pairs: Sequence[Pair]) -> list[Example]:
@@ -221,24 +219,3 @@ def _held_out_percentile(
     """P of the queries of single captions among all products."""
     rows = [(pair.candidate, text, pair.target) for pair in pairs if pair.target for text in pair.captions]
     return percentile(caption_ranks(model, vocabulary, gallery, rows), len(gallery))
-
-
-@torch.no_grad()
-def caption_ranks(
-    model: LinearRetriever,
-    vocabulary: Vocabulary,
-    gallery: Gallery,
-    examples: Sequence[Example],
-) -> Tensor:
-    """0-based ranks of the targets N among the products, from the text of each example as the only turn."""
-    candidates, texts, targets = zip(*examples, strict=True)
-    position_of = gallery.items.positions
-    shown_N, target_N = (
-        torch.tensor([position_of[name] for name in names]) for names in (candidates, targets)
-    )
-    words_NL = vocabulary.encode(texts, 2 * MAX_WORDS)
-    queries = [
-        model.query_of(gallery.vectors_ND[shown_N[part]], model.bag(words_NL[part]))
-        for part in torch.arange(len(texts)).split(_AT_A_TIME)
-    ]
-    return gallery.rank(torch.cat(queries), target_N)

@@ -437,6 +437,7 @@ def test_a_disk_that_fills_while_training_is_told_in_one_line(size, refused, pro
     assert str(tmp_path / "run") in told
     assert not {path.name for path in (tmp_path / "run").iterdir()} - {
         "config.yaml",
+        "judge",
         "listener",
         "metrics.csv",
         "model.json",

@@ -77,6 +77,10 @@ def test_its_rows_are_the_scores_of_its_captions(evaluate):
         [json.loads(line) for line in (out / "captions.jsonl").read_text().splitlines()],
     )
     assert metrics["decoding"] == "most informative of 8 samples"
+    assert [row["who"] for row in metrics["speech"]] == ["captioner", "people"]
+    for row in metrics["speech"]:
+        assert 0 <= row["P"] <= 100 and 0 < row["distinct"] <= 1 and row["stated"] > 0
+    assert metrics["speech"][1]["true"] == 1.0  # the grammar knows the garments
     scores = caption_scores([line["said"] for line in lines], [line["references"] for line in lines])
     assert {name: row_of(metrics, "all", "captioner")[name] for name in METRICS} == {
         name: scores[name] for name in METRICS
