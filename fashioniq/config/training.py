@@ -172,6 +172,11 @@ class TrainRetriever(RetrieverTrainingSettings):
         "runs of train-captioner, differences (of attribute labels), recorded (captions of pairs, as dialogs "
         "of one turn) (default: captioner differences recorded, as far as the catalog has labels and captions)",
     )
+    stage: Literal["supervised", "policy"] = option(
+        "supervised",
+        "supervised: the target against other products; policy: improve the run of --init-from by looking ahead, "
+        "with a simulated user (Guo et al. 2018; see configs/policy.yaml)",
+    )
     turns: int = option(5, "turns per dialog", least=1)
     samples: int | None = option(None, SAMPLES, least=1)
     beam: int = option(1, BEAM, least=1)

@@ -134,13 +134,24 @@ class Dialogs:
 
 
 def rollout(
-    system: System, user: User, target_B: Tensor, first: Message, turns: int, rank: bool = True
+    system: System,
+    user: User,
+    target_B: Tensor,
+    first: Message,
+    turns: int,
+    rank: bool = True,
+    talk: Talk | None = None,
 ) -> Dialogs:
-    """Simulate dialogs that begin with the offer `first`. Targets are used by the user and the ranks only."""
-    talk, offer = system.begin(len(target_B)), first
+    """Simulate dialogs of `turns` turns, the first of which has the offer `first`.
+
+    With `talk`, they continue from there, and only the ranks of later turns are returned. Targets are used by
+    the user and the ranks only.
+    """
+    talk, offer = talk or system.begin(len(target_B)), first
     ranks: list[Tensor] = []
-    for number in range(turns):
-        if number:
+    begun = len(talk.turns)
+    for number in range(begun, turns):
+        if number > begun:
             offer = system.offer(talk)
         talk = system.hear(talk, offer, user.reply(target_B, offer, number))
         if rank:

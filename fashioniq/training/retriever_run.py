@@ -25,10 +25,12 @@ from fashioniq.loop.messages import Asker
 from fashioniq.models.configs import RetrieverConfig
 from fashioniq.models.linear import LinearRetriever
 from fashioniq.models.retriever import BaseRetriever
+from fashioniq.runs import RetrieverRun, read_run
 from fashioniq.trained import RETRIEVERS, create, load_retriever
 from fashioniq.training.fitting import begin_run, fit, loaders
 from fashioniq.training.linear import bigrams_of, start_linear
 from fashioniq.training.losses import turn_loss
+from fashioniq.training.policy import PolicyTraining
 from fashioniq.training.retriever import DialogsInTurn, DialogSource, RetrieverTraining
 from fashioniq.training.users import training_users
 
@@ -64,12 +66,18 @@ def train_retriever(settings: TrainRetriever) -> str:
     if any(source.turns > 1 for source in users.sources):
         check_enough_to_show(settings, *items.values())
     source = users.sources[0] if len(users.sources) == 1 else DialogsInTurn(users.sources)
-    bigrams = bigrams_of(users.examples, users.vocabulary) if settings.model.from_ridge else []
+    if settings.init_from:
+        before = read_run(settings.init_from, RetrieverRun).sizes
+        bigrams = [0] * before.get("bigrams", 0)  # they come with the weights
+        max_words = before.get("max_words", users.max_words)
+    else:
+        bigrams = bigrams_of(users.examples, users.vocabulary) if settings.model.from_ridge else []
+        max_words = users.max_words
     model, sizes = new_retriever(
         settings,
         store,
         users.vocabulary,
-        max_words=users.max_words,
+        max_words=max_words,
         max_turns=source.turns,
         bigrams=len(bigrams),
     )
@@ -129,7 +137,7 @@ def new_retriever(
         if start.sizes != sizes or start.words != vocabulary.words:
             raise UserError(
                 f"{settings.init_from} has other sizes or words than this training; "
-                "use the same --model.width, --model.layers and so on, and the same captioner"
+                "use the same --model.kind, --model.width, --model.layers and so on"
             )
         model.load_state_dict(started.state_dict())
     return model, sizes
@@ -161,15 +169,18 @@ def train(
     asker: Asker,
 ) -> str:
     """Train a model on the dialogs of a source; return a one-line summary of the best epoch."""
-    module = RetrieverTraining(
-        model,
-        source,
-        asker,
-        loss=turn_loss(settings.loss, settings.margin, _temperature(settings)),
-        negatives=settings.negatives,
-        learning_rate=settings.learning_rate,
-        schedule=settings.schedule,
-    )
+    options: dict[str, Any] = {
+        "loss": turn_loss(settings.loss, settings.margin, _temperature(settings)),
+        "negatives": settings.negatives,
+        "learning_rate": settings.learning_rate,
+        "schedule": settings.schedule,
+    }
+    if isinstance(settings, TrainRetriever) and settings.stage == "policy":
+        module: RetrieverTraining = PolicyTraining(
+            model, source, asker, temperature=_temperature(settings) or 1.0, **options
+        )
+    else:
+        module = RetrieverTraining(model, source, asker, **options)
     of_train, of_val = (TensorDataset(torch.arange(source.count(split))) for split in ("train", "val"))
     batches = loaders(of_train, of_val, settings.batch_size, settings.seed)
     best = fit(module, model, batches, run=folder, settings=settings, facts=facts, monitor="val_score")

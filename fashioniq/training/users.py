@@ -17,6 +17,7 @@ from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.features.selection import pairs_with_features, run_folder, split_items
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
+from fashioniq.runs import RetrieverRun, read_run
 from fashioniq.trained import load_simulator
 from fashioniq.training.linear import MAX_WORDS as MOST_WORDS
 from fashioniq.training.linear import Example, examples_of
@@ -83,8 +84,13 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
             f"--model.kind {settings.model.kind} starts from captions; add recorded or differences to --users"
         )
     texts = [text for pair in pairs.get("train", []) for text in pair.captions]
-    vocabulary = _vocabulary(
-        [simulator.words for simulator in simulators.values()], [*texts, *(text for _, text, _ in described)]
+    vocabulary = (
+        Vocabulary(read_run(settings.init_from, RetrieverRun).words[len(SPECIAL) :])
+        if settings.init_from
+        else _vocabulary(
+            [simulator.words for simulator in simulators.values()],
+            [*texts, *(text for _, text, _ in described)],
+        )
     )
     max_words = max([one.captioner.max_words for one in simulators.values()] or [MAX_WORDS])
     longest = MOST_WORDS if linear else max_words
@@ -185,7 +191,15 @@ def _names(settings: TrainRetriever, catalog: Catalog) -> list[str]:
 
 
 def _check(settings: TrainRetriever, names: list[str]) -> None:
-    """Raise UserError for an option that recorded captions alone cannot have."""
+    """Raise UserError for an option that recorded captions alone cannot have, or that a policy needs."""
+    if settings.stage == "policy":
+        if not settings.init_from:
+            raise UserError("--stage policy improves a trained retriever; give its run with --init-from")
+        if "recorded" in names or settings.turns < 2:
+            raise UserError(
+                "--stage policy looks ahead in simulated dialogs of two turns or more; give --users captioner or "
+                "differences, and more --turns"
+            )
     if names == ["recorded"] and settings.word_noise:
         raise UserError(
             f"--word-noise {settings.word_noise} needs a simulated user; "

@@ -58,3 +58,22 @@ def test_a_retriever_may_see_attributes_that_its_user_does_not(project, vector_r
     ]
     assert sizes[0]["attributes"] > 0 == sizes[1]["attributes"]
     project.run("eval-dialogs", **common, run=tmp_path / "run", beam=1, turns=2)
+
+
+def test_a_second_stage_improves_the_policy_of_a_trained_retriever(project, runs, tmp_path, capsys):
+    given = options(project, runs, tmp_path / "run", stage="policy", temperature=None)
+    del given["temperature"]
+    project.run("train-retriever", **given)
+    before, after = (
+        load_file(folder / "weights.safetensors") for folder in (runs.retriever, tmp_path / "run")
+    )
+    assert any(not torch.equal(after[name], tensor) for name, tensor in before.items())
+    capsys.readouterr()
+    for changed, message in (
+        ({"init_from": None}, "give its run with --init-from"),
+        ({"turns": 1}, "two turns or more"),
+        ({"users": ["captioner", "recorded"]}, "--users captioner or differences"),
+    ):
+        wrong = {name: value for name, value in (given | changed).items() if value is not None}
+        assert main(project.arguments("train-retriever", **wrong, seed=1)) == 2
+        assert message in capsys.readouterr().err

@@ -175,3 +175,15 @@ def test_a_dialog_begins_with_the_item_nearest_to_the_mean_of_the_gallery():
     items = Items(list("abc"), torch.zeros(3, 1), torch.zeros(3, 8, dtype=torch.long))
     gallery = Gallery(items, torch.tensor([[0.0], [2.5], [4.0]]))
     assert BestItem().offer(Talk(2, None), gallery).item_B.tolist() == [1, 1]
+
+
+def test_a_rollout_continues_an_earlier_talk():
+    items, retriever = some_items(), some_retriever()
+    user = Recorded.of_words(torch.randint(4, 30, (5, T, 8)))
+    system, target_B = System(retriever, BestItem(), gallery_of(items, retriever)), torch.arange(5)
+    first = Message(item_B=torch.arange(5, 10))
+    whole = rollout(system, user, target_B, first, T)
+    talk = rollout(system, user, target_B, first, 1, rank=False).talk
+    rest = rollout(system, user, target_B, system.offer(talk), T, talk=talk)
+    assert torch.equal(rest.query_BTD, whole.query_BTD)
+    assert torch.equal(rest.ranks, whole.ranks[:, 1:]) and len(talk.turns) == 1

@@ -1,0 +1,65 @@
+"""Policy improvement of a dialog retriever by looking ahead (Guo et al. 2018, section 3.3).
+
+The retriever chooses which product to show. At a turn of each dialog, its best candidates are tried: the
+simulated user replies, the dialog goes on to its end, and the candidate with the best ranks of the target from
+there on is the one that should have been shown.
+"""
+
+import random
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fashioniq.askers.best_item import BestItem
+from fashioniq.loop.gallery import Gallery
+from fashioniq.loop.messages import Message
+from fashioniq.loop.rollout import System, rollout
+from fashioniq.metrics.measures import percentiles
+from fashioniq.training.retriever import RetrieverTraining, Start
+
+CANDIDATES = 4  # products tried
+OTHERS = 5  # random products that the best candidate is compared with
+
+
+class PolicyTraining(RetrieverTraining):
+    """Lightning module: cross-entropy of the best of `CANDIDATES` products against `OTHERS` random ones.
+
+    Every training step looks ahead from one turn, drawn uniformly from all but the last.
+    """
+
+    def __init__(self, *arguments: Any, temperature: float, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.temperature = temperature
+
+    def _loss_of_dialogs(self, gallery: Gallery, vectors_ND: Tensor | None, start: Start) -> Tensor:
+        target_B, first_B, user, turns = start
+        turn = random.Random(self._step).randrange(1, turns)  # the same in all processes
+        system = System(self.model, self.asker, gallery)
+        talk = rollout(system, user, target_B, Message(item_B=first_B), turn, rank=False).talk
+        query_BD = talk.queries[-1]
+        item_BC = torch.cat([self._best(system, start, talk), self._others(len(gallery), len(target_B))], 1)
+        vectors_BCD = self.model.embed_images(gallery.items.features_ND[item_BC])
+        square_BC = (query_BD.unsqueeze(1) - vectors_BCD).square().sum(-1)
+        return F.cross_entropy(-square_BC / self.temperature, torch.zeros_like(target_B))
+
+    @torch.no_grad()
+    def _best(self, system: System, start: Start, talk: Any) -> Tensor:
+        """The candidate after which the target ranks best on average until the end, B×1."""
+        assert isinstance(self.asker, BestItem), "looking ahead chooses among the best items"
+        shown_BT = torch.stack(talk.shown, 1) if self.asker.exclude_shown else None
+        _, item_BK = system.gallery.top(talk.queries[-1], CANDIDATES, shown_BT)
+        values = [
+            percentiles(
+                rollout(
+                    system, start.user, start.target_B, Message(item_B=item_B), start.turns, talk=talk
+                ).ranks,
+                len(system.gallery),
+            ).mean(1)
+            for item_B in item_BK.unbind(1)
+        ]
+        return item_BK.gather(1, torch.stack(values, 1).argmax(1, keepdim=True))
+
+    def _others(self, count: int, batch: int) -> Tensor:
+        return torch.randint(count, (batch, OTHERS), device=self.device)
