@@ -1,6 +1,6 @@
 """Training of retrievers in dialogs with simulated users, and on recorded captions.
 
-Losses are summed over turns.
+Losses are summed over turns; dialogs with fewer turns than others of the training weigh as much as those.
 """
 
 import math
@@ -281,7 +281,8 @@ class RetrieverTraining(FusedTraining):
             vectors_ND = self.model.embed_images(gallery.items.features_ND[item_N])
         else:
             item_N = torch.arange(len(gallery), device=self.device)
-        return self.loss(dialogs.query_BTD, vectors_ND, target_B.unsqueeze(1) == item_N)
+        loss = self.loss(dialogs.query_BTD, vectors_ND, target_B.unsqueeze(1) == item_N)
+        return loss * self.source.turns / turns
 
     def on_validation_epoch_start(self) -> None:
         self._enter("val")
