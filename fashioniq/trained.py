@@ -23,7 +23,7 @@ from fashioniq.models.configs import (
 )
 from fashioniq.models.decoding import BaseCaptioner
 from fashioniq.models.dialog_encoder import DialogEncoder, TextHalf, TextTower
-from fashioniq.models.linear import GatedRetriever, LinearRetriever
+from fashioniq.models.linear import LinearRetriever
 from fashioniq.models.retriever import BaseRetriever, DialogRetriever
 from fashioniq.models.rnn import RNNCaptioner, RNNRetriever
 from fashioniq.models.text import ImageText, load_text_encoder
@@ -55,7 +55,6 @@ RETRIEVERS: dict[str, Architecture[BaseRetriever]] = {
     "rnn": (RetrieverConfig, RNNRetriever),
     "composer": (ComposerConfig, Composer),
     "linear": (RetrieverConfig, LinearRetriever),
-    "gated": (RetrieverConfig, GatedRetriever),
 }
 
 

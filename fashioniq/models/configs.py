@@ -89,15 +89,14 @@ class RetrieverConfig(ModelConfig):
                         "max_turns", "word_vector_size", "attention", "image_hidden"),
         "rnn": ("vocabulary", "features", "attributes", "width", "max_words", "word_vector_size", "image_hidden"),
         "linear": ("vocabulary", "features", "attributes", "width", "bigrams", "max_words"),
-        "gated": ("vocabulary", "features", "attributes", "width", "bigrams", "max_words"),
     }  # fmt: skip
     EARLIER = {"attention": "both-ways"}
 
-    kind: Literal["gated", "linear", "transformer", "rnn"] = option(  # type: ignore[misc]
-        "gated",
+    kind: Literal["linear", "transformer", "rnn"] = option(  # type: ignore[misc]
+        "linear",
         "architecture: linear (starts from ridge regression on captions; uses only the width, at most that "
-        "of the features), gated (linear, with a gated correction for simulated users), transformer (paper), "
-        "or rnn (Guo et al. 2018; ignores heads, hidden, layers and attention)",
+        "of the features), transformer (paper), or rnn (Guo et al. 2018; ignores heads, hidden, layers and "
+        "attention)",
     )
     width: int = option(256, "model width: size of all token vectors, and of the search space", least=1)
     heads: int = option(8, "attention heads; they must divide the width", least=1)
@@ -114,11 +113,6 @@ class RetrieverConfig(ModelConfig):
         "hidden units of an MLP branch that is added to the linear image embedding; 0 disables it (paper)",
         least=0,
     )
-
-    @property
-    def from_ridge(self) -> bool:
-        """Whether the model starts from ridge regression."""
-        return self.kind in ("linear", "gated")
 
     def validate(self) -> None:
         if self.kind == "transformer":

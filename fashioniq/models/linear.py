@@ -1,6 +1,6 @@
-"""Linear retrievers: the query is a linear function of the item shown and the words of the reply.
+"""Linear retriever: the query is a linear function of the item shown and the words of the reply.
 
-They start from ridge regression on captioned pairs, and can be trained further like the other retrievers.
+It starts from ridge regression on captioned pairs, and it can be trained further like the other retrievers.
 `LastShown` is the floor beside it, whose query is the item shown, whatever the reply.
 """
 
@@ -104,10 +104,6 @@ class LinearRetriever(BaseRetriever):
             query_BD = query_BD + self.attribute(attributes_BA).sum(1)
         return F.normalize(query_BD, dim=-1)
 
-    def turn_query(self, image_BD: Tensor, bag_BG: Tensor, attributes_BA: Tensor | None) -> Tensor:
-        """What a turn adds to the query of its dialog."""
-        return self.query_of(image_BD, bag_BG, attributes_BA)
-
     def start(self, batch: int) -> Tensor:
         """Return the sum of no queries."""
         return self.bias_D.new_zeros(batch, self.width)
@@ -115,38 +111,9 @@ class LinearRetriever(BaseRetriever):
     def step(self, state: Tensor, turn: Turn) -> tuple[Tensor, Tensor]:
         """Return the query after one more turn, at unit length, and the weighted sum of the turns' queries."""
         attributes_BA = turn.attributes_BA if self.attribute is not None else None
-        sum_BD = self.turn_query(self.embed_images(turn.image_BD), self.bag(turn.words_BL), attributes_BA)
-        sum_BD = sum_BD + self.decay * state
+        own_BD = self.query_of(self.embed_images(turn.image_BD), self.bag(turn.words_BL), attributes_BA)
+        sum_BD = own_BD + self.decay * state
         return F.normalize(sum_BD, dim=-1), sum_BD
-
-
-class GatedRetriever(LinearRetriever):
-    """Linear retriever with a second linear function, the correction, which a gate weights by the words heard.
-
-    The first function starts from what people say and is trained slowly; the correction starts at zero and
-    learns what else simulated users mean. The gate, a logistic function of the bag of words, keeps the
-    correction from words that are used by people alone.
-    """
-
-    def __init__(self, config: RetrieverConfig, **sizes: int) -> None:
-        super().__init__(config, **sizes)
-        self.correction = nn.Linear(self.width, self.width)
-        nn.init.zeros_(self.correction.weight)
-        nn.init.zeros_(self.correction.bias)
-        self.correction_GD = nn.Parameter(torch.zeros_like(self.bag_GD))
-        self.gate_G = nn.Parameter(torch.zeros(len(self.bag_GD)))
-        self.gate = nn.Parameter(torch.tensor(0.0))
-
-    def slow_parameters(self) -> list[nn.Parameter]:
-        """Parameters of the function that starts from what people say."""
-        fast = ("correction", "gate")
-        return [weight for name, weight in self.named_parameters() if not name.startswith(fast)]
-
-    def turn_query(self, image_BD: Tensor, bag_BG: Tensor, attributes_BA: Tensor | None) -> Tensor:
-        """What a turn adds to the query of its dialog: its own query, and the correction behind its gate."""
-        gate_B1 = torch.sigmoid(bag_BG @ self.gate_G + self.gate).unsqueeze(1)
-        correction_BD = bag_BG @ self.correction_GD + self.correction(image_BD)
-        return self.query_of(image_BD, bag_BG, attributes_BA) + gate_B1 * correction_BD
 
 
 @torch.no_grad()

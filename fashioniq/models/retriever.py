@@ -58,10 +58,6 @@ class BaseRetriever(nn.Module):
         else:
             self.image = nn.Linear(features, config.width, bias=False)
 
-    def slow_parameters(self) -> list[nn.Parameter]:
-        """Parameters that are trained at a tenth of the learning rate, because they start from a good fit."""
-        return []
-
     def embed_images(self, features_BD: Tensor) -> Tensor:
         """Embed image features at unit length: gallery, items shown, targets and negatives."""
         return F.normalize(self.image(features_BD), dim=-1)

@@ -26,7 +26,6 @@ from fashioniq.users.noisy import NoisyUser, chances
 from fashioniq.users.recorded import Recorded
 
 SIMILAR = 100
-SLOW = 0.1  # share of the learning rate for parameters that start from a good fit
 
 
 def random_others(item_B: Tensor, count: int) -> Tensor:
@@ -315,16 +314,8 @@ class RetrieverTraining(FusedTraining):
         )
 
     def configure_optimizers(self) -> Any:
-        slow = [weight for weight in self.model.slow_parameters() if weight.requires_grad]
-        known = set(map(id, slow))
-        fast = [
-            weight for weight in self.model.parameters() if weight.requires_grad and id(weight) not in known
-        ]
-        groups: list[dict[str, Any]] = [
-            {"params": fast},
-            *([{"params": slow, "lr": SLOW * self.learning_rate}] if slow else []),
-        ]
-        optimizer = torch.optim.Adam(groups, lr=self.learning_rate, fused=self.can_fuse)
+        trainable = [weight for weight in self.model.parameters() if weight.requires_grad]
+        optimizer = torch.optim.Adam(trainable, lr=self.learning_rate, fused=self.can_fuse)
         if self.schedule == "constant":
             return optimizer
         steps = int(self.trainer.estimated_stepping_batches)

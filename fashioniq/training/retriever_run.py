@@ -22,7 +22,6 @@ from fashioniq.features.selection import (
 from fashioniq.features.store import FeatureStore, open_store
 from fashioniq.files import UserError
 from fashioniq.loop.messages import Asker
-from fashioniq.models.configs import RetrieverConfig
 from fashioniq.models.linear import LinearRetriever
 from fashioniq.models.retriever import BaseRetriever
 from fashioniq.runs import RetrieverRun, read_run
@@ -71,7 +70,7 @@ def train_retriever(settings: TrainRetriever) -> str:
         bigrams = [0] * before.get("bigrams", 0)  # they come with the weights
         max_words = before.get("max_words", users.max_words)
     else:
-        bigrams = bigrams_of(users.examples, users.vocabulary) if settings.model.from_ridge else []
+        bigrams = bigrams_of(users.examples, users.vocabulary) if settings.model.kind == "linear" else []
         max_words = users.max_words
     model, sizes = new_retriever(
         settings,
@@ -119,8 +118,7 @@ def new_retriever(
         )
     pl.seed_everything(settings.seed, verbose=False)
     config = replace(settings.model, width=min(settings.model.width, store.size))
-    from_ridge = isinstance(config, RetrieverConfig) and config.from_ridge
-    sizes = (config if from_ridge else settings.model).sizes(
+    sizes = (config if settings.model.kind == "linear" else settings.model).sizes(
         vocabulary=len(vocabulary),
         features=store.size,
         attributes=len(store.attribute_words) if settings.attrs else 0,
@@ -193,7 +191,5 @@ def train(
 
 def _temperature(settings: Settings) -> float | None:
     """Temperature of cross-entropy; the queries of a linear retriever have unit length and need a higher one."""
-    if settings.temperature is not None or settings.loss != "cross-entropy":
-        return settings.temperature
-    from_ridge = isinstance(settings, TrainRetriever) and settings.model.from_ridge
-    return LINEAR_TEMPERATURE if from_ridge else None
+    linear = settings.loss == "cross-entropy" and settings.model.kind == "linear"
+    return LINEAR_TEMPERATURE if linear and settings.temperature is None else settings.temperature

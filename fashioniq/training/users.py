@@ -76,13 +76,11 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
     }
     splits = ("train", "val") if "recorded" in names else ()
     pairs = {split: pairs_with_features(catalog, store, split) for split in splits}
-    linear = settings.model.from_ridge
+    linear = settings.model.kind == "linear"
     described = _descriptions(speakers["train"], items["train"].ids) if speakers else []
     examples = examples_of(pairs["train"]) if pairs else described
     if linear and not examples:
-        raise UserError(
-            f"--model.kind {settings.model.kind} starts from captions; add recorded or differences to --users"
-        )
+        raise UserError("--model.kind linear starts from captions; add recorded or differences to --users")
     texts = [text for pair in pairs.get("train", []) for text in pair.captions]
     vocabulary = (
         Vocabulary(read_run(settings.init_from, RetrieverRun).words[len(SPECIAL) :])

@@ -11,7 +11,7 @@ from fashioniq.data.items import Items
 from fashioniq.data.words import UNKNOWN, Vocabulary
 from fashioniq.loop.messages import Message, Turn
 from fashioniq.models.configs import RetrieverConfig
-from fashioniq.models.linear import GatedRetriever, LastShown, LinearRetriever
+from fashioniq.models.linear import LastShown, LinearRetriever
 from fashioniq.training.linear import (
     Fitting,
     embed_by_principal_components,
@@ -119,51 +119,3 @@ def test_the_words_of_an_unknown_order_are_still_a_bag():
         RetrieverConfig(kind="linear", width=5), vocabulary=len(WORDS), features=5, bigrams=0, max_words=8
     )
     assert model.bag(WORDS.encode(["red is"], 8)).sum() == 2
-
-
-def gated():
-    config = RetrieverConfig(kind="gated", width=5)
-    return GatedRetriever(config, vocabulary=len(WORDS), features=5, bigrams=0, max_words=8)
-
-
-def test_a_gated_retriever_starts_as_the_linear_one(items, pairs):
-    model = gated()
-    embed_by_principal_components(model, items.features_ND)
-    Fitting(model, WORDS, items, examples_of(pairs)).solve(3.0)
-    linear = LinearRetriever(
-        RetrieverConfig(kind="linear", width=5), vocabulary=len(WORDS), features=5, bigrams=0, max_words=8
-    )
-    linear.load_state_dict(model.state_dict(), strict=False)
-    states = [one.start(1) for one in (model, linear)]
-    for shown, text in ((3, "is red"), (8, "longer and blue")):
-        (query_BD, states[0]), (expected_BD, states[1]) = (
-            one.step(state, said(items, shown, text))
-            for one, state in zip((model, linear), states, strict=True)
-        )
-        assert torch.equal(query_BD, expected_BD)
-
-
-def test_the_gate_weights_the_correction_by_the_words_heard(items):
-    """It is open for "red" and closed for "blue"."""
-    model, red, blue = gated(), WORDS.words.index("red"), WORDS.words.index("blue")
-    torch.nn.init.normal_(model.correction.bias)
-    with torch.no_grad():
-        model.gate_G[red], model.gate_G[blue] = 50.0, -50.0
-    image_BD = model.embed_images(items.features_ND[:1])
-    words = {text: model.bag(WORDS.encode([text], 8)) for text in ("red", "blue", "is")}
-    added = {
-        text: model.turn_query(image_BD, bag_BG, None) - model.query_of(image_BD, bag_BG)
-        for text, bag_BG in words.items()
-    }
-    assert torch.allclose(added["red"], model.correction.bias) and torch.allclose(
-        added["is"], model.correction.bias / 2
-    )
-    assert added["blue"].abs().max() < 1e-6
-
-
-def test_a_gated_retriever_trains_slowly_what_starts_from_ridge_regression():
-    model = gated()
-    slow = {id(weight) for weight in model.slow_parameters()}
-    fast = {name for name, weight in model.named_parameters() if id(weight) not in slow}
-    assert fast == {"correction.weight", "correction.bias", "correction_GD", "gate_G", "gate"}
-    assert not LinearRetriever.slow_parameters(model)

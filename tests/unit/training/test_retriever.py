@@ -279,14 +279,3 @@ def test_some_dialogs_begin_with_a_similar_product():
     assert (apart_B > 0).all()
     # a quarter of the random products are among the similar ones
     assert abs((apart_B <= SIMILAR / 2).float().mean() - (0.6 + 0.4 * SIMILAR / 399)) < 0.03
-
-
-def test_parameters_that_start_from_a_good_fit_learn_slowly(monkeypatch):
-    module, _ = training()
-    slow = list(module.model.image.parameters())
-    monkeypatch.setattr(module.model, "slow_parameters", lambda: slow)
-    rates = {
-        id(w): group["lr"] for group in module.configure_optimizers().param_groups for w in group["params"]
-    }
-    expected = [1e-4 if id(one) in set(map(id, slow)) else 1e-3 for one in module.model.parameters()]
-    assert [rates[id(one)] for one in module.model.parameters()] == pytest.approx(expected)
