@@ -225,3 +225,20 @@ def test_captioners_of_earlier_versions_speak_greedily(project, vector_runs, com
     assert "train it again, or give --samples 1" in capsys.readouterr().err
     assert main(project.arguments("eval-dialogs", **given, samples=4, beam=2)) == 2
     assert "--beam 2 and --samples 4 exclude each other" in capsys.readouterr().err
+
+
+def test_two_seeds_of_the_default_recipe_are_about_as_good(project, vector_runs, tmp_path):
+    """With vectors of titles and labels. The tiny sample has 12 products in test; by chance P is 50."""
+    common = {"data": vector_runs.catalog, "category": "dresses", "features": tmp_path / "store"}
+    project.run("extract-features", **common, encoder="metadata")
+    captioner = tmp_path / "captioner"
+    project.run("train-captioner", **common, **project.captioner, run=captioner)
+    found = []
+    for seed in (0, 1):
+        run = tmp_path / str(seed)
+        training = {"captioner": captioner, "epochs": 4, "batch_size": 12, "seed": seed}
+        project.run("train-retriever", **common, **training, run=run)
+        project.run("eval-dialogs", **common, run=run, user="differences", out=run / "out")
+        metrics = json.loads((run / "out" / "metrics.json").read_text())
+        found.append(metrics["turns"][-1]["P"])
+    assert min(found) > 65 and abs(found[0] - found[1]) < 8
