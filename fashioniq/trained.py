@@ -41,7 +41,7 @@ from fashioniq.users.captioner import Simulator
 M = TypeVar("M", bound=nn.Module)
 R = TypeVar("R", CaptionerRun, RetrieverRun)
 LISTENER, JUDGE = "listener", "judge"  # folders in the run of a captioner
-SAMPLES = 8  # captions that a simulated user draws
+SAMPLES = 16  # captions that a simulated user draws
 Architecture = tuple[
     type[ModelConfig], Callable[..., M]
 ]  # the model is called with its config and the sizes of the data

@@ -21,7 +21,7 @@ WORD_NOISE = (
 
 SAMPLES = (
     "captions that a captioner draws at each turn, of which it says the most informative one for a listener "
-    "who knows only people's captions; 1 disables this (default: 8, or 1 with --beam)"
+    "who knows only people's captions; 1 disables this (default: 16, or 1 with --beam)"
 )
 BEAM = "beam width of a captioner without --samples; 1 is greedy (paper)"
 
@@ -182,7 +182,7 @@ class TrainRetriever(RetrieverTrainingSettings):
     beam: int = option(1, BEAM, least=1)
     word_noise: float = option(0.0, WORD_NOISE, least=0, below=1)
     similar_first: float = option(
-        0.7,
+        0.5,
         "share of the simulated dialogs that begin with one of the 100 products most similar to the target, as "
         "people's do; the others begin with any product (paper: 0)",
         least=0,
