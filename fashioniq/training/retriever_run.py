@@ -35,6 +35,7 @@ from fashioniq.training.users import training_users
 
 Settings = TrainRetriever | TrainComposer
 LINEAR_TEMPERATURE = 0.4
+VALIDATED = 1000  # dialogs of each user in validation at most, evenly spread
 
 
 @dataclass(frozen=True)
@@ -179,8 +180,9 @@ def train(
         )
     else:
         module = RetrieverTraining(model, source, asker, **options)
-    of_train, of_val = (TensorDataset(torch.arange(source.count(split))) for split in ("train", "val"))
-    batches = loaders(of_train, of_val, settings.batch_size, settings.seed)
+    of_train, in_val = torch.arange(source.count("train")), torch.arange(source.count("val"))
+    of_val = in_val[:: -(-len(in_val) // VALIDATED)]
+    batches = loaders(TensorDataset(of_train), TensorDataset(of_val), settings.batch_size, settings.seed)
     best = fit(module, model, batches, run=folder, settings=settings, facts=facts, monitor="val_score")
     turns = source.turns
     return (
