@@ -17,9 +17,9 @@ class PragmaticUser:
     """User simulator that draws captions from a frozen captioner and says the most informative one.
 
     That is the caption by which the `listener`, a linear retriever that knows only people's captions, ranks
-    the target best among the products, at most `MOST_OTHERS` of them; the likeliest caption wins ties. A
-    reply depends on the target, the offer, the turn and `seed`, and not on the retriever's training. Word ids
-    are translated from the captioner's `own` vocabulary to the retriever's.
+    the target best among the products, at most `MOST_OTHERS` of them; the first one drawn wins ties, and the
+    first is the greedy one. A reply depends on the target, the offer, the turn and `seed`. Word ids are
+    translated from the captioner's `own` vocabulary to the retriever's.
     """
 
     def __init__(
