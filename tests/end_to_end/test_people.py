@@ -236,9 +236,9 @@ def test_two_seeds_of_the_default_recipe_are_about_as_good(project, vector_runs,
     found = []
     for seed in (0, 1):
         run = tmp_path / str(seed)
-        training = {"captioner": captioner, "epochs": 4, "batch_size": 12, "seed": seed}
+        training = {"captioner": captioner, "epochs": 12, "batch_size": 12, "seed": seed, "samples": 2}
         project.run("train-retriever", **common, **training, run=run)
         project.run("eval-dialogs", **common, run=run, user="differences", out=run / "out")
         metrics = json.loads((run / "out" / "metrics.json").read_text())
         found.append(metrics["turns"][-1]["P"])
-    assert min(found) > 65 and abs(found[0] - found[1]) < 8
+    assert min(found) > 60 and abs(found[0] - found[1]) < 10, found
