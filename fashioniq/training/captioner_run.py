@@ -42,7 +42,7 @@ def train_captioner(settings: TrainCaptioner) -> str:
     listener, judge = (Listener(half, items["train"], vocabulary) for half in halves)
     begin_run(folder, "train-captioner", settings)
     for name, one, half in zip((LISTENER, JUDGE), (listener, judge), halves, strict=True):
-        save_linear(folder / name, one.model, vocabulary, catalog, store, half)
+        save_linear(folder / name, one.model, vocabulary, catalog=catalog, store=store, pairs=half)
     pl.seed_everything(settings.seed, verbose=False)
     _print_unknown(vocabulary, [text for pair in pairs["val"] for text in pair.captions])
     attributes = len(store.attribute_words) if settings.attrs else 0

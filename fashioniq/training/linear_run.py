@@ -34,7 +34,7 @@ def train_linear(settings: TrainLinear) -> str:
     vocabulary = Vocabulary.of((text for pair in pairs for text in pair.captions), settings.min_count)
     model, found = fit_linear(pairs, items, vocabulary, settings.seed)
     write_config(folder, "train-linear", settings)
-    save_linear(folder, model, vocabulary, catalog, store, pairs, found)
+    save_linear(folder, model, vocabulary, catalog=catalog, store=store, pairs=pairs, metrics=found)
     return (
         f"linear retriever in {folder}: {len(pairs)} pairs, {len(vocabulary)} words, {len(model.bigram_G)} bigrams, "
         f"penalty {found['penalty']:g}, held-out P {found['held_out_P']:.1f}"
@@ -45,6 +45,7 @@ def save_linear(
     folder: Path,
     model: LinearRetriever,
     vocabulary: Vocabulary,
+    *,
     catalog: Catalog,
     store: FeatureStore,
     pairs: Sequence[Pair],

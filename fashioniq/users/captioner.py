@@ -61,5 +61,12 @@ class Simulator:
             return CaptionerUser(captioner, items, self.words, retriever, self.beams)
         listener, heard = self.listener
         return PragmaticUser(
-            captioner, items, self.words, retriever, listener, heard, samples=self.samples, seed=seed
+            captioner,
+            items,
+            self.words,
+            retriever,
+            listener=listener,
+            heard=heard,
+            samples=self.samples,
+            seed=seed,
         )

@@ -28,9 +28,9 @@ class PragmaticUser:
         items: Items,
         own: Vocabulary,
         retriever: Vocabulary,
+        *,
         listener: LinearRetriever,
         heard: Vocabulary,
-        *,
         samples: int,
         seed: int,
     ) -> None:

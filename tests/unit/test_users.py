@@ -81,7 +81,9 @@ def listener():
 
 
 def pragmatic(captioner, items, listener, samples, retriever=SPEAKS, seed=0):
-    return PragmaticUser(captioner, items, SPEAKS, retriever, listener, HEARS, samples=samples, seed=seed)
+    return PragmaticUser(
+        captioner, items, SPEAKS, retriever, listener=listener, heard=HEARS, samples=samples, seed=seed
+    )
 
 
 def ranks(listener, items, offered_B, target_B, words_BL):
