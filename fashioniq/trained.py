@@ -37,11 +37,12 @@ from fashioniq.runs import (
     read_run,
 )
 from fashioniq.users.captioner import Simulator
+from fashioniq.users.pragmatic import Listener
 
 M = TypeVar("M", bound=nn.Module)
 R = TypeVar("R", CaptionerRun, RetrieverRun)
 LISTENER, JUDGE = "listener", "judge"  # folders in the run of a captioner
-SAMPLES = 16  # captions that a simulated user draws
+SAMPLES = 16  # captions that a simulated user draws in an evaluation
 Architecture = tuple[
     type[ModelConfig], Callable[..., M]
 ]  # the model is called with its config and the sizes of the data
@@ -73,42 +74,48 @@ def load_captioner(
 
 
 def load_simulator(
-    run: Path, category: str, store: FeatureStore, beams: int = 1, samples: int | None = None
+    run: Path,
+    category: str,
+    store: FeatureStore,
+    *,
+    beams: int = 1,
+    samples: int | None = None,
+    usual: int = SAMPLES,
 ) -> tuple[Simulator, CaptionerRun]:
     """A captioner as user, and its description.
 
-    By default it is pragmatic, with `SAMPLES` samples, unless `beams` are given or the run is of an earlier
-    version, without a listener. Raises UserError if files are missing or do not match, or if both are given.
+    By default it is pragmatic, with the `usual` number of samples, unless `beams` are given or the run is of
+    an earlier version, without a listener. Raises UserError if files are missing or do not match, or if both
+    are given.
     """
-    captioner, words, about = load_captioner(run, category, store)
-    has_listener = (run / LISTENER).is_dir()
     if beams > 1 and (samples or 1) > 1:
         raise UserError(f"--beam {beams} and --samples {samples} exclude each other; give one of them")
-    if samples is None:
-        samples = SAMPLES if has_listener and beams == 1 else 1
-        if beams == 1 and not has_listener:
+    captioner, words, about = load_captioner(run, category, store)
+    has_listener = (run / LISTENER).is_dir()
+    if samples is None and beams == 1:
+        samples = usual if has_listener else 1
+        if not has_listener:
             print(f"note: {run} is of an earlier version and has no listener; its captions are greedy")
-    if samples == 1:
+    if (samples or 1) == 1:
         return Simulator(captioner, words, beams), about
     if not has_listener:
         raise UserError(
             f"--samples {samples} needs a listener, but {run} is of an earlier version; train it again, or give "
             "--samples 1"
         )
-    return Simulator(
-        captioner, words, samples=samples, listener=_load_linear(run / LISTENER, category, store)
-    ), about
+    listener = _load_listener(run / LISTENER, category, store)
+    return Simulator(captioner, words, samples=samples or 1, listener=listener), about
 
 
-def load_judge(run: Path, category: str, store: FeatureStore) -> tuple[LinearRetriever, Vocabulary] | None:
-    """The linear retriever that judges a captioner's captions, None for a run of an earlier version."""
-    return _load_linear(run / JUDGE, category, store) if (run / JUDGE).is_dir() else None
+def load_judge(run: Path, category: str, store: FeatureStore) -> Listener | None:
+    """The listener that judges a captioner's captions, None for a run of an earlier version."""
+    return _load_listener(run / JUDGE, category, store) if (run / JUDGE).is_dir() else None
 
 
-def _load_linear(run: Path, category: str, store: FeatureStore) -> tuple[LinearRetriever, Vocabulary]:
+def _load_listener(run: Path, category: str, store: FeatureStore) -> Listener:
     model, words, _ = load_retriever(run, category, store)
     assert isinstance(model, LinearRetriever), "train-captioner writes no other models there"
-    return model, words
+    return Listener(model, words)
 
 
 def load_retriever(

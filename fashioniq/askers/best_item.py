@@ -1,6 +1,7 @@
 """Asker that offers the best product so far (Fashion IQ)."""
 
 import torch
+from torch import Tensor
 
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message, Talk
@@ -20,6 +21,10 @@ class BestItem:
         if not talk.queries:
             _, item_11 = gallery.top(gallery.mean_1D, 1)
             return Message(item_B=item_11[:, 0].expand(talk.batch))
+        return Message(item_B=self.candidates(talk, gallery, 1)[:, 0])
+
+    def candidates(self, talk: Talk, gallery: Gallery, count: int) -> Tensor:
+        """Positions of the items nearest to the query that may be offered, B×count, nearest first."""
         shown = talk.shown if self.exclude_shown else ()
-        _, item_B1 = gallery.top(talk.queries[-1], 1, torch.stack(shown, 1) if shown else None)
-        return Message(item_B=item_B1[:, 0])
+        _, item_BK = gallery.top(talk.queries[-1], count, torch.stack(shown, 1) if shown else None)
+        return item_BK

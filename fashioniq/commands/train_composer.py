@@ -4,13 +4,13 @@ from fashioniq.askers.best_item import BestItem
 from fashioniq.config import TrainComposer
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.words import Vocabulary
-from fashioniq.features.selection import pairs_with_features, run_folder, split_items
+from fashioniq.features.selection import describe_data, pairs_with_features, run_folder, split_items
 from fashioniq.features.store import open_store
 from fashioniq.files import UserError
 from fashioniq.models.composer import PARTS
-from fashioniq.training.fitting import begin_run
+from fashioniq.training.fitting import begin_run, model_facts
 from fashioniq.training.retriever import RecordedDialogs, RecordedTurns
-from fashioniq.training.retriever_run import Splits, new_retriever, retriever_facts, train
+from fashioniq.training.retriever_run import Splits, new_retriever, train
 from fashioniq.training.users import MAX_WORDS
 
 
@@ -30,7 +30,8 @@ def run(settings: TrainComposer) -> None:
     source = RecordedDialogs(recorded, items)
     model, sizes = new_retriever(settings, store, vocabulary, max_words=MAX_WORDS, max_turns=1)
     begin_run(folder, "train-composer", settings)
-    facts = retriever_facts(settings, store, vocabulary, sizes, Splits(catalog, items, pairs)) | {
+    data = describe_data(catalog, Splits(catalog, items, pairs).coverage())
+    facts = model_facts("retriever", settings, store, vocabulary, sizes, data=data) | {
         "user": None,
         "loss": settings.loss,
         "negatives": settings.negatives,

@@ -41,7 +41,7 @@ class SimulatedDialogs:
     features: Path | None = option(None, FEATURES)
     split: Split = option("test", "split whose products are the targets and the gallery")
     turns: int = option(5, "turns per dialog", least=1)
-    samples: int | None = option(None, SAMPLES, least=1)
+    samples: int | None = option(None, SAMPLES.format(16), least=1)
     beam: int = option(1, BEAM, least=1)
     word_noise: float = option(0.0, WORD_NOISE, least=0, below=1)
     first_candidates: Path | None = option(
@@ -134,8 +134,13 @@ class EvalCaptions:
     )
     features: Path | None = option(None, FEATURES)
     split: Split = option("val", "split whose pairs are captioned; released test pairs have no targets")
-    samples: int | None = option(None, SAMPLES, least=1)
-    beam: int = option(5, "beam width, instead of --samples; 1 is greedy", least=1)
+    samples: int | None = option(
+        None,
+        "captions that the captioner draws for each pair, of which it says the most informative one, as in "
+        "dialogs; 1 is greedy (default: none, but --beam)",
+        least=1,
+    )
+    beam: int | None = option(None, "beam width (default: 5, without --samples)", least=1)
     out: Path | None = option(
         None, OUT + " (default: RUN/captions-SPLIT, or runs/people-CATEGORY/captions-SPLIT)"
     )

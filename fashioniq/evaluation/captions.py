@@ -15,18 +15,17 @@ from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.data.evaluations import CaptionMetrics, MostFrequent
 from fashioniq.data.words import tokenize
 from fashioniq.features.selection import pairs_with_features, split_items
-from fashioniq.features.store import open_store
+from fashioniq.features.store import FeatureStore, open_store
 from fashioniq.files import discard, write_json, write_jsonl
-from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message
 from fashioniq.metrics.captions import METRICS, Scores, System, score_systems
 from fashioniq.metrics.ranking import percentile, recall_at
 from fashioniq.metrics.speech import diversity, truthfulness
-from fashioniq.models.linear import caption_ranks
 from fashioniq.provenance import provenance
 from fashioniq.report.tables import print_table, rounded
 from fashioniq.trained import load_judge, load_simulator, pick_device
 
+BEAMS = 5  # as in the papers
 CAPTIONER, PEOPLE, FREQUENT, RANDOM = "captioner", "people", "most frequent", "random pair"
 
 
@@ -37,11 +36,13 @@ def evaluate_captions(settings: EvalCaptions) -> None:
     """
     catalog = Catalog(settings.data, settings.category)
     train = catalog.pairs("train")
+    store = open_store(settings.data, settings.category, settings.features) if settings.run else None
     pairs, said, facts = (
-        _captioned(settings.run, settings, catalog)
-        if settings.run
+        _captioned(settings.run, settings, catalog, store)
+        if settings.run and store
         else (catalog.pairs(settings.split), None, {})
     )
+    speech = _speech(settings, catalog, store, pairs, said=said)
     frequent, times = Counter(
         " ".join(tokenize(text)) for pair in train for text in pair.captions
     ).most_common(1)[0]
@@ -64,7 +65,7 @@ def evaluate_captions(settings: EvalCaptions) -> None:
         most_frequent=MostFrequent(frequent, times),
         seed=settings.seed,
         rows=rows,
-        speech=_speech(settings, catalog, pairs, said),
+        speech=speech,
         provenance=provenance({canonical(settings.category): catalog.fingerprint()}),
     )
     out = (
@@ -81,11 +82,11 @@ def evaluate_captions(settings: EvalCaptions) -> None:
 
 
 def _captioned(
-    run: Path, settings: EvalCaptions, catalog: Catalog
+    run: Path, settings: EvalCaptions, catalog: Catalog, store: FeatureStore
 ) -> tuple[list[Pair], list[str], dict[str, Any]]:
     """Pairs that have features, the captioner's caption of each, decoded as in dialogs, and metadata of both."""
-    store = open_store(settings.data, settings.category, settings.features)
-    simulator, facts = load_simulator(run, settings.category, store, settings.beam, settings.samples)
+    beams = settings.beam or (BEAMS if settings.samples is None else 1)
+    simulator, facts = load_simulator(run, settings.category, store, beams=beams, samples=settings.samples)
     vocabulary = simulator.words
     if facts.data.fingerprint != catalog.fingerprint():
         print(
@@ -119,7 +120,12 @@ def _captioned(
 
 
 def _speech(
-    settings: EvalCaptions, catalog: Catalog, pairs: list[Pair], said: list[str] | None
+    settings: EvalCaptions,
+    catalog: Catalog,
+    store: FeatureStore | None,
+    pairs: list[Pair],
+    *,
+    said: list[str] | None,
 ) -> list[dict[str, Any]]:
     """Truth, informativeness and diversity of one caption per pair, of the captioner and of people.
 
@@ -136,25 +142,21 @@ def _speech(
         {"who": who, **truthfulness(captions, targets, candidates), **diversity(captions)}
         for who, captions in captions_of.items()
     ]
-    if not settings.run:
+    if not (settings.run and store):
         return rows
-    store = open_store(settings.data, settings.category, settings.features)
     judge = load_judge(settings.run, settings.category, store)
     if judge is None:
         print(
             f"note: {settings.run} is of an earlier version, without a judge of how informative captions are"
         )
         return rows
-    model, words = judge
     items = split_items(catalog, store, settings.split)
-    with torch.no_grad():
-        gallery = Gallery(items, model.embed_images(items.features_ND))
     for row, captions in zip(rows, captions_of.values(), strict=True):
         examples = [
             (pair.candidate, text, str(pair.target)) for pair, text in zip(pairs, captions, strict=True)
         ]
-        rank_N = caption_ranks(model, words, gallery, examples)
-        row |= {"P": percentile(rank_N, len(gallery)), "R@10": recall_at(rank_N, 10), "gallery": len(gallery)}
+        rank_N = judge.ranks(examples, items)
+        row |= {"P": percentile(rank_N, len(items)), "R@10": recall_at(rank_N, 10), "gallery": len(items)}
     return rows
 
 

@@ -160,7 +160,9 @@ def _captioner(options: EvalDialogs, parts: Parts) -> tuple[User, dict[str, Any]
             f"{options.run} was trained without a captioner; give --user differences, human or a run of train-captioner"
         )
     run = Path(named)
-    simulator, about = load_simulator(run, options.category, parts.store, options.beam, options.samples)
+    simulator, about = load_simulator(
+        run, options.category, parts.store, beams=options.beam, samples=options.samples
+    )
     facts = {"user": str(run), "captions": about.data.captions, "decoding": simulator.decoding}
     user = simulator.user(parts.items, parts.vocabulary, options.seed)
     return user, facts, simulator.captioner.max_words

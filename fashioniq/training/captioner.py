@@ -13,9 +13,10 @@ from fashioniq.data.catalog import Pair
 from fashioniq.data.items import ItemInputs, Items
 from fashioniq.data.words import END, PAD, START, Vocabulary
 from fashioniq.metrics.captions import bleu
+from fashioniq.metrics.ranking import percentile, recall_at
 from fashioniq.models.decoding import BaseCaptioner
-from fashioniq.training.linear import Listener
 from fashioniq.training.processes import FusedTraining, mean_over_processes
+from fashioniq.users.pragmatic import Listener
 
 
 def caption_examples(
@@ -114,8 +115,9 @@ class CaptionerTraining(FusedTraining):
         if self.judge is None:
             return
         examples = [(pair.candidate, text, str(pair.target)) for pair, text in zip(pairs, texts, strict=True)]
-        for name, value in self.judge.measures(examples, self.items["val"]).items():
-            self.log(f"val_{name}", value)
+        rank_N = self.judge.ranks(examples, self.items["val"])
+        self.log("val_P", percentile(rank_N, len(self.items["val"])))
+        self.log("val_R@10", recall_at(rank_N, 10))
 
     def configure_optimizers(self) -> Any:
         rate = self.noam_factor * self.model.width**-0.5

@@ -6,7 +6,6 @@ import pytorch_lightning as pl
 import torch
 from torch.utils.data import TensorDataset
 
-from fashioniq.categories import canonical
 from fashioniq.config import TrainCaptioner
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.words import PAD, SPECIAL, Vocabulary, tokenize
@@ -14,8 +13,8 @@ from fashioniq.features.selection import describe_data, pairs_with_features, run
 from fashioniq.features.store import open_store
 from fashioniq.trained import CAPTIONERS, JUDGE, LISTENER, create
 from fashioniq.training.captioner import CaptionerTraining, caption_examples, put_together
-from fashioniq.training.fitting import begin_run, fit, loaders
-from fashioniq.training.linear import Listener, two_halves
+from fashioniq.training.fitting import begin_run, fit, loaders, model_facts
+from fashioniq.training.linear import fit_listener, two_halves
 from fashioniq.training.linear_run import save_linear
 
 
@@ -39,7 +38,7 @@ def train_captioner(settings: TrainCaptioner) -> str:
         (text for pair in pairs["train"] for text in pair.captions), settings.min_count
     )
     halves = two_halves(pairs["train"], settings.seed)
-    listener, judge = (Listener(half, items["train"], vocabulary) for half in halves)
+    listener, judge = (fit_listener(half, items["train"], vocabulary) for half in halves)
     begin_run(folder, "train-captioner", settings)
     for name, one, half in zip((LISTENER, JUDGE), (listener, judge), halves, strict=True):
         save_linear(folder / name, one.model, vocabulary, catalog=catalog, store=store, pairs=half)
@@ -48,16 +47,8 @@ def train_captioner(settings: TrainCaptioner) -> str:
     attributes = len(store.attribute_words) if settings.attrs else 0
     sizes = settings.model.sizes(vocabulary=len(vocabulary), features=store.size, attributes=attributes)
     model = create(CAPTIONERS, settings.model.kind, sizes)
-    facts = {
-        "kind": "captioner",
-        "category": canonical(settings.category),
-        "attrs": settings.attrs,
-        "model": settings.model.kind,
-        "sizes": sizes,
-        "words": vocabulary.words,
-        "features": store.identity,
-        "data": describe_data(catalog, coverage),
-    }
+    data = describe_data(catalog, coverage)
+    facts = model_facts("captioner", settings, store, vocabulary, sizes, data=data)
     max_words = settings.model.max_words
     train = caption_examples(pairs["train"], items["train"], vocabulary, max_words)
     once = [replace(pair, captions=pair.captions[:1]) for pair in pairs["val"]]

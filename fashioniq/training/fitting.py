@@ -17,8 +17,18 @@ from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from fashioniq.config import TrainAttributes, Training, TrainLinear
+from fashioniq.categories import canonical
+from fashioniq.config import (
+    TrainAttributes,
+    TrainCaptioner,
+    TrainComposer,
+    Training,
+    TrainLinear,
+    TrainRetriever,
+)
 from fashioniq.config.renamed import new_keys
+from fashioniq.data.words import Vocabulary
+from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError, cannot_write, write_text
 from fashioniq.loop.gallery import NotFiniteError
 from fashioniq.provenance import Provenance, provenance, seconds
@@ -67,6 +77,28 @@ def begin_run(run: Path, command: str, settings: Training) -> None:
             f"{run} already has a run; continue it with --resume, choose another --run, or remove the folder"
         )
     write_config(run, command, settings)
+
+
+def model_facts(
+    kind: str,
+    settings: TrainCaptioner | TrainRetriever | TrainComposer,
+    store: FeatureStore,
+    vocabulary: Vocabulary,
+    sizes: dict[str, Any],
+    *,
+    data: dict[str, Any],
+) -> dict[str, Any]:
+    """Return the first keys of model.json; `data` is from `describe_data`."""
+    return {
+        "kind": kind,
+        "category": canonical(settings.category),
+        "attrs": settings.attrs,
+        "model": settings.model.kind,
+        "sizes": sizes,
+        "words": vocabulary.words,
+        "features": store.identity,
+        "data": data,
+    }
 
 
 def write_config(run: Path, command: str, settings: Training | TrainLinear) -> None:

@@ -17,16 +17,17 @@ from fashioniq.data.catalog import Pair
 from fashioniq.data.items import Items
 from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.loop.gallery import Gallery
-from fashioniq.metrics.ranking import percentile, recall_at
+from fashioniq.metrics.ranking import percentile
 from fashioniq.models.configs import RetrieverConfig
 from fashioniq.models.linear import Example, LinearRetriever, caption_ranks
+from fashioniq.users.pragmatic import Listener
 
 MAX_WORDS = 32  # of a caption; joined captions may have twice as many
 PENALTY = 30.0  # of the weights before training
 PENALTIES = (10.0, 30.0, 100.0, 300.0)
 HELD_OUT = 10  # one pair in ten
 MOST_BIGRAMS = 6000  # the most frequent ones; the time grows with the cube of their number
-LISTENER_WIDTH = 256  # principal components of the features are enough
+LISTENER_WIDTH = 256  # principal components of the features
 _AT_A_TIME = 1024  # examples
 
 
@@ -132,26 +133,12 @@ def _fit(model: LinearRetriever, examples: Sequence[Example], items: Items, voca
     Fitting(model, vocabulary, items, examples).solve(PENALTY)
 
 
-class Listener:
-    """Linear retriever that knows only the captions of people: it measures how informative captions are.
-
-    A caption is informative if this listener, who was not trained with the captioner, finds the target by it.
-    The width is that of the features, at most `LISTENER_WIDTH`.
-    """
-
-    def __init__(self, pairs: Sequence[Pair], items: Items, vocabulary: Vocabulary) -> None:
-        examples = examples_of(pairs)
-        features = items.features_ND.shape[1]
-        width = min(features, LISTENER_WIDTH)
-        self.model, self.vocabulary = new_linear(examples, vocabulary, features, width=width), vocabulary
-        _fit(self.model, examples, items, vocabulary)
-
-    def measures(self, examples: Sequence[Example], items: Items) -> dict[str, float]:
-        """P and R@10 of the targets among `items`, from the text of each example."""
-        items = items.to(torch.device("cpu"))
-        gallery = Gallery(items, self.model.embed_images(items.features_ND).detach())
-        rank_N = caption_ranks(self.model, self.vocabulary, gallery, examples)
-        return {"P": percentile(rank_N, len(gallery)), "R@10": recall_at(rank_N, 10)}
+def fit_listener(pairs: Sequence[Pair], items: Items, vocabulary: Vocabulary) -> Listener:
+    """Fit a listener to the captions of pairs; its width is that of the features, at most `LISTENER_WIDTH`."""
+    examples, features = examples_of(pairs), items.features_ND.shape[1]
+    model = new_linear(examples, vocabulary, features, width=min(features, LISTENER_WIDTH))
+    _fit(model, examples, items, vocabulary)
+    return Listener(model, vocabulary)
 
 
 def two_halves(pairs: Sequence[Pair], seed: int) -> tuple[list[Pair], list[Pair]]:

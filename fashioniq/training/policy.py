@@ -14,7 +14,7 @@ from torch import Tensor
 
 from fashioniq.askers.best_item import BestItem
 from fashioniq.loop.gallery import Gallery
-from fashioniq.loop.messages import Message
+from fashioniq.loop.messages import Message, Talk
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.metrics.measures import percentiles
 from fashioniq.training.retriever import RetrieverTraining, Start
@@ -39,17 +39,17 @@ class PolicyTraining(RetrieverTraining):
         system = System(self.model, self.asker, gallery)
         talk = rollout(system, user, target_B, Message(item_B=first_B), turn, rank=False).talk
         query_BD = talk.queries[-1]
-        item_BC = torch.cat([self._best(system, start, talk), self._others(len(gallery), len(target_B))], 1)
+        others_BC = torch.randint(len(gallery), (len(target_B), OTHERS), device=self.device)
+        item_BC = torch.cat([self._best(system, start, talk), others_BC], 1)
         vectors_BCD = self.model.embed_images(gallery.items.features_ND[item_BC])
         square_BC = (query_BD.unsqueeze(1) - vectors_BCD).square().sum(-1)
         return F.cross_entropy(-square_BC / self.temperature, torch.zeros_like(target_B))
 
     @torch.no_grad()
-    def _best(self, system: System, start: Start, talk: Any) -> Tensor:
+    def _best(self, system: System, start: Start, talk: Talk) -> Tensor:
         """The candidate after which the target ranks best on average until the end, B×1."""
         assert isinstance(self.asker, BestItem), "looking ahead chooses among the best items"
-        shown_BT = torch.stack(talk.shown, 1) if self.asker.exclude_shown else None
-        _, item_BK = system.gallery.top(talk.queries[-1], CANDIDATES, shown_BT)
+        item_BK = self.asker.candidates(talk, system.gallery, CANDIDATES)
         values = [
             percentiles(
                 rollout(
@@ -60,6 +60,3 @@ class PolicyTraining(RetrieverTraining):
             for item_B in item_BK.unbind(1)
         ]
         return item_BK.gather(1, torch.stack(values, 1).argmax(1, keepdim=True))
-
-    def _others(self, count: int, batch: int) -> Tensor:
-        return torch.randint(count, (batch, OTHERS), device=self.device)

@@ -25,7 +25,7 @@ from fashioniq.training.processes import FusedTraining, rank_and_count, shared_o
 from fashioniq.users.noisy import NoisyUser, chances
 from fashioniq.users.recorded import Recorded
 
-SIMILAR = 100
+SIMILAR = 100  # products from which a similar first product is drawn
 
 
 def random_others(item_B: Tensor, count: int) -> Tensor:

@@ -9,7 +9,6 @@ import torch
 from torch.utils.data import TensorDataset
 
 from fashioniq.askers.best_item import BestItem
-from fashioniq.categories import canonical
 from fashioniq.config import TrainComposer, TrainRetriever
 from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.data.items import Items
@@ -26,7 +25,7 @@ from fashioniq.models.linear import LinearRetriever
 from fashioniq.models.retriever import BaseRetriever
 from fashioniq.runs import RetrieverRun, read_run
 from fashioniq.trained import RETRIEVERS, create, load_retriever
-from fashioniq.training.fitting import begin_run, fit, loaders
+from fashioniq.training.fitting import begin_run, fit, loaders, model_facts
 from fashioniq.training.linear import bigrams_of, start_linear
 from fashioniq.training.losses import turn_loss
 from fashioniq.training.policy import PolicyTraining
@@ -35,7 +34,7 @@ from fashioniq.training.users import training_users
 
 Settings = TrainRetriever | TrainComposer
 LINEAR_TEMPERATURE = 0.4
-VALIDATED = 1000  # dialogs of each user in validation at most, evenly spread
+VALIDATED = 1000  # dialogs of each user at most in validation with simulated users, evenly spread
 
 
 @dataclass(frozen=True)
@@ -66,27 +65,22 @@ def train_retriever(settings: TrainRetriever) -> str:
     if any(source.turns > 1 for source in users.sources):
         check_enough_to_show(settings, *items.values())
     source = users.sources[0] if len(users.sources) == 1 else DialogsInTurn(users.sources)
-    if settings.init_from:
-        before = read_run(settings.init_from, RetrieverRun).sizes
-        bigrams = [0] * before.get("bigrams", 0)  # they come with the weights
-        max_words = before.get("max_words", users.max_words)
-    else:
-        bigrams = bigrams_of(users.examples, users.vocabulary) if settings.model.kind == "linear" else []
-        max_words = users.max_words
+    before = read_run(settings.init_from, RetrieverRun).sizes if settings.init_from else {}
+    linear = settings.model.kind == "linear"
+    bigrams = bigrams_of(users.examples, users.vocabulary) if linear and not before else []
     model, sizes = new_retriever(
         settings,
         store,
         users.vocabulary,
-        max_words=max_words,
+        max_words=before.get("max_words", users.max_words),
         max_turns=source.turns,
-        bigrams=len(bigrams),
+        bigrams=before.get("bigrams", len(bigrams)),
     )
-    if isinstance(model, LinearRetriever) and not settings.init_from:
+    if isinstance(model, LinearRetriever) and not before:
         start_linear(model, bigrams, users.examples, items["train"], users.vocabulary)
     begin_run(folder, "train-retriever", settings)
-    facts = retriever_facts(
-        settings, store, users.vocabulary, sizes, Splits(catalog, items, users.pairs_alone)
-    ) | {
+    data = describe_data(catalog, Splits(catalog, items, users.pairs_alone).coverage())
+    facts = model_facts("retriever", settings, store, users.vocabulary, sizes, data=data) | {
         "user": users.captioner and str(users.captioner),
         "loss": settings.loss,
         "negatives": settings.negatives,
@@ -142,22 +136,6 @@ def new_retriever(
     return model, sizes
 
 
-def retriever_facts(
-    settings: Settings, store: FeatureStore, vocabulary: Vocabulary, sizes: dict[str, Any], splits: Splits
-) -> dict[str, Any]:
-    """Return the first keys of model.json."""
-    return {
-        "kind": "retriever",
-        "category": canonical(settings.category),
-        "attrs": settings.attrs,
-        "model": settings.model.kind,
-        "sizes": sizes,
-        "words": vocabulary.words,
-        "features": store.identity,
-        "data": describe_data(splits.catalog, splits.coverage()),
-    }
-
-
 def train(
     settings: Settings,
     folder: Path,
@@ -175,13 +153,13 @@ def train(
         "schedule": settings.schedule,
     }
     if isinstance(settings, TrainRetriever) and settings.stage == "policy":
-        module: RetrieverTraining = PolicyTraining(
-            model, source, asker, temperature=_temperature(settings) or 1.0, **options
-        )
+        options |= {"negatives": "batch", "temperature": _temperature(settings) or 1.0}
+        module: RetrieverTraining = PolicyTraining(model, source, asker, **options)
     else:
         module = RetrieverTraining(model, source, asker, **options)
-    of_train, in_val = torch.arange(source.count("train")), torch.arange(source.count("val"))
-    of_val = in_val[:: -(-len(in_val) // VALIDATED)]
+    of_train, of_val = torch.arange(source.count("train")), torch.arange(source.count("val"))
+    if source.turns > 1:  # simulated users take long
+        of_val = of_val[:: -(-len(of_val) // VALIDATED)]
     batches = loaders(TensorDataset(of_train), TensorDataset(of_val), settings.batch_size, settings.seed)
     best = fit(module, model, batches, run=folder, settings=settings, facts=facts, monitor="val_score")
     turns = source.turns

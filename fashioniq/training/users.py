@@ -27,6 +27,7 @@ from fashioniq.users.describing import DescribingUser
 from fashioniq.users.differences import LabelSpeaker
 
 MAX_WORDS = 8  # length limit of recorded captions (paper); 5 to 8 % of the released ones are longer
+SAMPLES = 8  # captions that a captioner draws in training; half of those of an evaluation, which takes longer
 DESCRIBED = 4  # random pairs per product whose descriptions enter the vocabulary
 
 
@@ -64,7 +65,14 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
     names = _names(settings, catalog)
     _check(settings, names)
     simulators = {
-        name: load_simulator(Path(name), settings.category, store, settings.beam, settings.samples)[0]
+        name: load_simulator(
+            Path(name),
+            settings.category,
+            store,
+            beams=settings.beam,
+            samples=settings.samples,
+            usual=SAMPLES,
+        )[0]
         for name in names
         if name not in ("differences", "recorded")
     }

@@ -8,8 +8,7 @@ from fashioniq.data.items import Items
 from fashioniq.data.words import Vocabulary
 from fashioniq.loop.messages import Message, User
 from fashioniq.models.decoding import BaseCaptioner
-from fashioniq.models.linear import LinearRetriever
-from fashioniq.users.pragmatic import PragmaticUser
+from fashioniq.users.pragmatic import Listener, PragmaticUser
 
 
 class CaptionerUser:
@@ -38,14 +37,14 @@ class CaptionerUser:
 class Simulator:
     """A trained captioner with its words, and how it speaks: pragmatically to a listener, or by `beams`.
 
-    With a `listener`, which has words of its own, it draws `samples` captions and says the most informative.
+    With a `listener`, it draws `samples` captions and says the most informative.
     """
 
     captioner: BaseCaptioner
     words: Vocabulary
     beams: int = 1
     samples: int = 1
-    listener: tuple[LinearRetriever, Vocabulary] | None = None
+    listener: Listener | None = None
 
     @property
     def decoding(self) -> str:
@@ -59,14 +58,12 @@ class Simulator:
         captioner = self.captioner.to(items.features_ND.device)
         if self.listener is None:
             return CaptionerUser(captioner, items, self.words, retriever, self.beams)
-        listener, heard = self.listener
         return PragmaticUser(
             captioner,
             items,
             self.words,
             retriever,
-            listener=listener,
-            heard=heard,
+            listener=self.listener,
             samples=self.samples,
             seed=seed,
         )

@@ -1,25 +1,46 @@
 """Pragmatic user: a captioner that says what a listener understands (Andreas and Klein 2016)."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from fashioniq.data.items import Items
 from fashioniq.data.words import Vocabulary
+from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message
 from fashioniq.models.decoding import BaseCaptioner
-from fashioniq.models.linear import LinearRetriever
+from fashioniq.models.linear import Example, LinearRetriever, caption_ranks
 
 MOST_OTHERS = 5000  # products among which the listener looks for the target
+
+
+class Listener(NamedTuple):
+    """Linear retriever that knows only captions of people, with its vocabulary.
+
+    Captions are as informative as it finds the targets by them.
+    """
+
+    model: LinearRetriever
+    words: Vocabulary
+
+    @torch.no_grad()
+    def ranks(self, examples: Sequence[Example], items: Items) -> Tensor:
+        """0-based ranks N of the targets among `items`, from the text of each example."""
+        items = items.to(self.model.bias_D.device)
+        gallery = Gallery(items, self.model.embed_images(items.features_ND))
+        return caption_ranks(self.model, self.words, gallery, examples)
 
 
 class PragmaticUser:
     """User simulator that draws captions from a frozen captioner and says the most informative one.
 
-    That is the caption by which the `listener`, a linear retriever that knows only people's captions, ranks
-    the target best among the products, at most `MOST_OTHERS` of them; the first one drawn wins ties, and the
-    first is the greedy one. A reply depends on the target, the offer, the turn and `seed`. Word ids are
-    translated from the captioner's `own` vocabulary to the retriever's.
+    That is the caption by which the `listener` ranks the target best among the products, at most
+    `MOST_OTHERS` of them; the first one drawn wins ties, and the first is the greedy one. A reply depends on
+    the target, the offer, the turn and `seed`. Word ids are translated from the captioner's `own` vocabulary
+    to the retriever's.
     """
 
     def __init__(
@@ -29,17 +50,16 @@ class PragmaticUser:
         own: Vocabulary,
         retriever: Vocabulary,
         *,
-        listener: LinearRetriever,
-        heard: Vocabulary,
+        listener: Listener,
         samples: int,
         seed: int,
     ) -> None:
         device = items.features_ND.device
         self.captioner = captioner.eval().requires_grad_(False)
         self.items = items
-        self.listener = listener.to(device).eval().requires_grad_(False)
+        self.listener = listener.model.to(device).eval().requires_grad_(False)
         self._to_retriever = own.translation(retriever).to(device)
-        self._to_listener = own.translation(heard).to(device)
+        self._to_listener = own.translation(listener.words).to(device)
         self._vectors_ND = self.listener.embed_images(items.features_ND)
         step = -(-len(items) // MOST_OTHERS)
         self._other_M = torch.arange(0, len(items), step, device=device)

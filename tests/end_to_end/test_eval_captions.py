@@ -240,3 +240,7 @@ def test_where_no_folder_can_be_written_nothing_is_downloaded(server, tmp_path, 
     monkeypatch.setattr(fetch_spice, "stanford_folders", lambda: [tmp_path / "file" / "jars"])
     assert main(["fetch-spice"]) == 2
     assert f"{tmp_path / 'file' / 'jars'}; download the archive manually" in capsys.readouterr().err
+
+
+def test_samples_take_the_place_of_the_usual_beams(evaluate):
+    assert read(evaluate(samples=3) / "metrics.json")["decoding"] == "most informative of 3 samples"

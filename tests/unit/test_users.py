@@ -11,7 +11,7 @@ from fashioniq.models.configs import CaptionerConfig, RetrieverConfig
 from fashioniq.models.linear import LinearRetriever
 from fashioniq.users.captioner import CaptionerUser
 from fashioniq.users.noisy import NoisyUser, chances, corrupt, negation
-from fashioniq.users.pragmatic import PragmaticUser
+from fashioniq.users.pragmatic import Listener, PragmaticUser
 from fashioniq.users.recorded import Recorded
 
 SPEAKS = Vocabulary([f"word{n}" for n in range(16)])
@@ -82,7 +82,7 @@ def listener():
 
 def pragmatic(captioner, items, listener, samples, retriever=SPEAKS, seed=0):
     return PragmaticUser(
-        captioner, items, SPEAKS, retriever, listener=listener, heard=HEARS, samples=samples, seed=seed
+        captioner, items, SPEAKS, retriever, listener=Listener(listener, HEARS), samples=samples, seed=seed
     )
 
 

@@ -7,7 +7,7 @@ from fashioniq.data.words import END, PAD, START, UNKNOWN, Vocabulary
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.configs import CaptionerConfig
 from fashioniq.training.captioner import CaptionerTraining, caption_examples, put_together
-from fashioniq.training.linear import Listener
+from fashioniq.training.linear import fit_listener
 
 SHAPES, COLOURS = (
     ("longer", "much shorter", "more formal", "darker with sleeves"),
@@ -134,7 +134,7 @@ def test_captions_are_informative_if_a_listener_who_knows_only_those_of_people_f
     ]
     vocabulary = Vocabulary.of([text for pair in pairs for text in pair.captions])
     module, _ = training(["is red", "is blue"])
-    module.judge = Listener(pairs, items, vocabulary)
+    module.judge = fit_listener(pairs, items, vocabulary)
     module.items["val"] = items
     module.val_pairs = pairs
     logged, informative = {}, []
