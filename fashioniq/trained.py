@@ -42,7 +42,7 @@ from fashioniq.users.pragmatic import Listener
 M = TypeVar("M", bound=nn.Module)
 R = TypeVar("R", CaptionerRun, RetrieverRun)
 LISTENER, JUDGE = "listener", "judge"  # folders in the run of a captioner
-SAMPLES = 16  # captions that a simulated user draws in an evaluation
+SAMPLES = 32  # captions that a simulated user draws in an evaluation
 Architecture = tuple[
     type[ModelConfig], Callable[..., M]
 ]  # the model is called with its config and the sizes of the data

@@ -51,6 +51,7 @@ TINY_RETRIEVER = {
     **TINY_MODEL,
     "model.kind": "transformer",
     "users": "captioner",
+    "samples": 2,
     "turns": 3,
     "learning_rate": 0.003,
     "loss": "triplet",

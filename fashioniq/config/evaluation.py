@@ -41,7 +41,7 @@ class SimulatedDialogs:
     features: Path | None = option(None, FEATURES)
     split: Split = option("test", "split whose products are the targets and the gallery")
     turns: int = option(5, "turns per dialog", least=1)
-    samples: int | None = option(None, SAMPLES.format(16), least=1)
+    samples: int | None = option(None, SAMPLES.format(32), least=1)
     beam: int = option(1, BEAM, least=1)
     word_noise: float = option(0.0, WORD_NOISE, least=0, below=1)
     first_candidates: Path | None = option(

@@ -77,29 +77,36 @@ class BaseCaptioner(nn.Module):
         """Draw K captions of each pair, B×K×max_words; the first one is the greedy one.
 
         The words are drawn by the uniform numbers of [0, 1) in `chance_BKL`, L at least max_words, so that a
-        caption depends on its own numbers only. Finished captions leave the batch.
+        caption depends on its own numbers only. Captions of a pair that begin alike share one row of the
+        decoder, and finished ones leave the batch.
         """
         batch, count = chance_BKL.shape[:2]
         device = chance_BKL.device
         words_RL = torch.full((batch * count, self.max_words), PAD, device=device)
         row_R = torch.arange(batch * count, device=device)
-        parent_R = row_R // count  # the first state has one row per pair
-        state, last_R = self.encode(reference, target), torch.full((batch,), START, device=device)
+        # the decoder has N rows, one per beginning: its pair, its last word, and the one of each caption
+        pair_N, last_N = torch.arange(batch, device=device), torch.full((batch,), START, device=device)
+        beginning_R, state = row_R // count, self.encode(reference, target)
         for place in range(self.max_words):
-            scores_RV, state = self._next_log_probabilities(last_R, place, state)
-            below_RV = scores_RV.exp().cumsum(-1)
-            if place == 0:
-                scores_RV, below_RV = scores_RV[parent_R], below_RV[parent_R]
-            level_R1 = chance_BKL.flatten(0, 1)[row_R, place, None] * below_RV[:, -1:]
-            drawn_R = torch.searchsorted(below_RV, level_R1, right=True)[:, 0]
-            word_R = torch.where(row_R % count == 0, scores_RV.argmax(-1), drawn_R)
+            scores_NV, state = self._next_log_probabilities(last_N, place, state)
+            below_NV = scores_NV.exp().cumsum(-1)
+            level_NK = chance_BKL[pair_N, :, place] * below_NV[:, -1:]
+            drawn_NK = torch.searchsorted(below_NV, level_NK, right=True).clamp(max=self.vocabulary - 1)
+            drawn_NK[:, 0] = scores_NV.argmax(-1)
+            word_R = drawn_NK[beginning_R, row_R % count]
             going_R = (word_R != END).nonzero()[:, 0]
-            last_R, row_R = word_R[going_R], row_R[going_R]
-            words_RL[row_R, place] = last_R
+            word_R, row_R = word_R[going_R], row_R[going_R]
+            words_RL[row_R, place] = word_R
             if not len(row_R):
                 break
-            state = state.select(parent_R[going_R], BeamSlots(row_R, batch, count))
-            parent_R = torch.arange(len(row_R), device=device)
+            code_N, beginning_R = torch.unique(
+                beginning_R[going_R] * self.vocabulary + word_R, return_inverse=True
+            )
+            parent_N, last_N = code_N // self.vocabulary, code_N % self.vocabulary
+            pair_N = pair_N[parent_N]
+            within_N = torch.arange(len(pair_N), device=device) - torch.searchsorted(pair_N, pair_N)
+            most = int(within_N.max()) + 1
+            state = state.select(parent_N, BeamSlots(pair_N * most + within_N, batch, most))
         return words_RL.unflatten(0, (batch, count))
 
     @torch.no_grad()

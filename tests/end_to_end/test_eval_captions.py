@@ -76,7 +76,7 @@ def test_its_rows_are_the_scores_of_its_captions(evaluate):
         read(out / "metrics.json"),
         [json.loads(line) for line in (out / "captions.jsonl").read_text().splitlines()],
     )
-    assert metrics["decoding"] == "most informative of 16 samples"
+    assert metrics["decoding"] == "most informative of 32 samples"
     assert [row["who"] for row in metrics["speech"]] == ["captioner", "people"]
     for row in metrics["speech"]:
         assert 0 <= row["P"] <= 100 and 0 < row["distinct"] <= 1 and row["stated"] > 0
