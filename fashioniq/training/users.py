@@ -27,7 +27,7 @@ from fashioniq.users.describing import DescribingUser
 from fashioniq.users.differences import LabelSpeaker
 
 MAX_WORDS = 8  # length limit of recorded captions (paper); 5 to 8 % of the released ones are longer
-SAMPLES = 8  # captions that a captioner draws in training; a quarter of those of an evaluation, which takes longer
+SAMPLES = 8  # captions that a captioner draws in training; evaluations draw more, which takes longer
 DESCRIBED = 4  # random pairs per product whose descriptions enter the vocabulary
 
 
