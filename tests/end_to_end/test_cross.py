@@ -46,7 +46,7 @@ def options(project, vector_runs, recurrent, tmp_path):
         "category": "dresses",
         "features": vector_runs.store,
         "turns": 2,
-        "beam": 1,
+        "samples": 2,
     }
     return {**common, "retrievers": [vector_runs.retriever, seeds], "out": tmp_path / "cross"}
 
@@ -94,7 +94,7 @@ def test_every_user_meets_every_retriever_and_the_first_products_are_the_same(pr
     assert (table["split"], table["gallery"], table["decoding"], table["errors"]) == (
         "test",
         12,
-        "most informative of 32 samples",
+        "most informative of 2 samples",
         0.0,
     )
     with open(out / "table.csv", newline="") as file:

@@ -236,7 +236,7 @@ def test_two_seeds_of_the_default_recipe_are_about_as_good(project, vector_runs,
     found = []
     for seed in (0, 1):
         run = tmp_path / str(seed)
-        training = {"captioner": captioner, "epochs": 12, "batch_size": 12, "seed": seed, "samples": 2}
+        training = {"captioner": captioner, "epochs": 6, "batch_size": 12, "seed": seed, "samples": 2}
         project.run("train-retriever", **common, **training, run=run)
         project.run("eval-dialogs", **common, run=run, user="differences", out=run / "out")
         metrics = json.loads((run / "out" / "metrics.json").read_text())
