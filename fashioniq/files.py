@@ -208,7 +208,7 @@ def read_json(path: Path, what: str, kind: type | None = None) -> Any:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise UserError(f"{what} is missing: there is no file {path}") from error
+        raise UserError(f"cannot find {what}: there is no file {path}") from error
     except OSError as error:
         raise UserError(f"cannot read {what} {path}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:  # RecursionError: nested too deeply

@@ -132,9 +132,11 @@ class Parser(ArgumentParser):
 
 
 def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
-    """Hint with the most similar known name; empty if none is similar."""
+    """Hint with the known name that has these initials, or is the most similar; empty if there is none."""
+    given = name.replace("_", "-").lower()
     shown = {one.replace("_", "-").lower(): one for one in sorted(known)}
-    near = get_close_matches(name.replace("_", "-").lower(), shown, n=1)
+    near = [one for one in shown if "".join(word[:1] for word in one.split("-")) == given.lstrip("-")]
+    near = near or get_close_matches(given, shown, n=1)
     return f"; did you mean {prefix}{shown[near[0]]}?" if near else ""
 
 

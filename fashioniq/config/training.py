@@ -52,7 +52,9 @@ class Training:
     )
     num_nodes: int = option(1, "machines that train together", least=1)
     precision: Literal["32-true", "bf16-mixed", "16-mixed"] = option(
-        "32-true", "floating-point precision, as Lightning names it"
+        "32-true",
+        "32-true: float32; bf16-mixed (bfloat16) and 16-mixed (float16) are faster where the hardware has them, "
+        "and need less memory",
     )
     resume: bool = option(False, "continue an interrupted run from its last complete epoch")
 

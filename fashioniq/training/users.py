@@ -187,7 +187,8 @@ def _names(settings: TrainRetriever, catalog: Catalog) -> list[str]:
                 f"expected captioner, differences, recorded or a run of train-captioner in --users, found {name}"
             )
     if "captioner" in names and not settings.captioner and not run.exists():
-        command = f"fashioniq train-captioner --category {settings.category}"
+        command = f"fashioniq train-captioner --data {settings.data} --category {settings.category}"
+        command += f" --features {settings.features}" if settings.features else ""
         raise UserError(
             f"found no captioner in {run}, the default of --captioner; train it with "
             f"`{command}{' --attrs' if settings.attrs else ''}`, give another with --captioner, or train "

@@ -83,6 +83,7 @@ def test_a_required_option_that_is_missing_ends_with_2(capsys):
 
 MALFORMED = {
     "--epoch 3": "unknown option --epoch; did you mean --epochs?",
+    "--lr 0.1": "unknown option --lr; did you mean --learning-rate?",
     "--colour red": "unknown option --colour;",
     "--model.widht 3": "unknown option --model.widht; did you mean --model.width?",
     "--no-atrs": "unknown option --no-atrs; did you mean --no-attrs?",

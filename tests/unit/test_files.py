@@ -150,7 +150,7 @@ def test_files_can_be_read_by_whom_the_umask_lets(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "captions is missing: there is no file .*a.json"),
+        (None, "cannot find captions: there is no file .*a.json"),
         (b"", "not valid JSON"),
         (b'["half", "of', "not valid JSON"),
         (b'["\xff\xfe"]', "not valid JSON"),

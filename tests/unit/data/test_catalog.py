@@ -41,7 +41,7 @@ def test_a_folder_without_a_test_split_has_the_others(root):
     (root / "image_splits/split.toptee.test.json").unlink()
     catalog = Catalog(root, "tops")
     assert catalog.all_ids() == ["A", "B", "C", "D", "E"]
-    with pytest.raises(UserError, match="the test split of tops is missing"):
+    with pytest.raises(UserError, match="cannot find the test split of tops"):
         catalog.ids("test")
 
 

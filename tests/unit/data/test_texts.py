@@ -27,7 +27,7 @@ def test_a_missing_file_or_a_row_that_is_none_is_told(catalog):
     with pytest.raises(UserError, match="for a, found"):
         product_rows(catalog, "train")
     (catalog.root / "titles/dress.train.json").unlink()
-    with pytest.raises(UserError, match="the train titles of dresses is missing"):
+    with pytest.raises(UserError, match="cannot find the train titles of dresses"):
         product_rows(catalog, "train")
 
 
