@@ -184,21 +184,37 @@ class EvalSingleTurn(SingleTurn):
 
 @dataclass(kw_only=True)
 class Score(SingleTurn):
-    """Score rankings or vectors of another system on single-turn retrieval.
+    """Score rankings, vectors or scores of another system on single-turn retrieval, or on recorded sessions.
 
-    The command write-queries lists the queries.
+    The command write-queries lists the queries of single-turn retrieval.
     """
 
     predictions: list[str] = option(
         [],
         "prediction files, one per category: a TREC run, .json of {query: [id, …]}, or .npz with the arrays "
-        "queries, query_vectors, ids and vectors (required)",
+        "queries, query_vectors, ids and vectors, or queries, ids and scores (required)",
+    )
+    sessions: Path | None = option(
+        None,
+        "folder of Multiturn FashionIQ, whose sessions and galleries replace --data; queries are named "
+        "SPLIT_CATEGORY_FIRST_TARGET_NUMBER, as in the released score files",
     )
     exclude_candidate: bool = option(False, "remove the candidate of a query from its results")
     out: Path | None = option(
         None, OUT + " (default: FILE without suffix/single-turn-…; required for several categories)"
     )
     batch_size: int = option(128, "queries per batch", least=1)
+
+    def validate(self) -> None:
+        changed = [
+            name
+            for name in ("features", "gallery", "captions", "exclude_candidate")
+            if getattr(self, name) != getattr(Score(), name)
+        ]
+        if self.sessions and changed:
+            raise UserError(
+                f"--{changed[0].replace('_', '-')} is for captioned pairs; leave it out with --sessions"
+            )
 
 
 @dataclass(kw_only=True)

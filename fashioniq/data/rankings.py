@@ -1,4 +1,4 @@
-"""Predictions of other systems: rankings as a TREC run file or JSON, or query and product vectors as .npz."""
+"""Predictions of other systems: rankings as a TREC run file or JSON, or vectors or scores as .npz."""
 
 import math
 import zlib
@@ -12,6 +12,7 @@ from fashioniq.data.items import as_float32
 from fashioniq.files import UserError, read_json, reading
 
 ARRAYS = ("queries", "query_vectors", "ids", "vectors")
+SCORES = ("queries", "ids", "scores")
 
 
 @dataclass(frozen=True)
@@ -27,19 +28,29 @@ class Vectors:
     vectors_ND: np.ndarray
 
 
-def read_vectors(path: Path) -> Vectors:
-    """Read an .npz file with the arrays queries, query_vectors, ids and vectors.
+@dataclass(frozen=True)
+class Scores:
+    """Names of queries, ids of products, and the float32 score of each pair of them; higher is better."""
+
+    queries: list[str]
+    ids: list[str]
+    scores_QN: np.ndarray
+
+
+def read_npz(path: Path) -> Vectors | Scores:
+    """Read an .npz file with the arrays queries, query_vectors, ids and vectors, or queries, ids and scores.
 
     Raises UserError if the file cannot be read or the shapes do not match.
     """
     try:
         with np.load(path, allow_pickle=False) as file:
-            if missing := [name for name in ARRAYS if name not in file]:
+            expected = SCORES if "scores" in file else ARRAYS
+            if missing := [name for name in expected if name not in file]:
                 raise UserError(
                     f"{path} lacks the arrays {', '.join(missing)}: expected {', '.join(ARRAYS)}, "
-                    "names as text, one vector per row"
+                    f"names as text, one vector per row; or {', '.join(SCORES)}"
                 )
-            queries, query_vectors, ids, vectors = (file[name] for name in ARRAYS)
+            arrays = {name: file[name] for name in expected}
     except FileNotFoundError as error:
         raise UserError(f"there is no file of predictions {path}") from error
     except (OSError, ValueError, EOFError, BadZipFile, zlib.error) as error:
@@ -47,36 +58,46 @@ def read_vectors(path: Path) -> Vectors:
             f"{path} is not an .npz file of plain arrays ({str(error)[:100]}): "
             "names must be text, not objects"
         ) from error
-    for names, rows in ((queries, query_vectors), (ids, vectors)):
-        if (
-            names.ndim != 1
-            or names.dtype.kind != "U"
-            or rows.ndim != 2
-            or len(rows) != len(names)
-            or len(set(names.tolist())) < len(names)
-        ):
-            raise UserError(
-                f"{path}: expected unique names as text and one row of numbers per name, "
-                f"found arrays of shape {names.shape} and {rows.shape}"
-            )
-        if rows.dtype.kind not in "fiu":
-            raise UserError(
-                f"{path}: expected vectors of numbers, found the type {rows.dtype}; write numbers"
-            )
-        finite_N = np.isfinite(as_float32(rows)).all(1)
-        if not finite_N.all():
-            row = int(finite_N.argmin())
-            value = rows[row][~np.isfinite(as_float32(rows[row]))][0]
-            raise UserError(
-                f"{path}: expected finite float32 numbers, found {value} in the vector of {names[row]} (row {row}); "
-                "correct the vectors"
-            )
+    queries, ids = arrays["queries"], arrays["ids"]
+    if expected == SCORES:
+        scores = arrays["scores"]
+        _check_rows(path, queries, scores, "scores")
+        _check_rows(path, ids, scores.T, "scores")
+        return Scores(queries.tolist(), ids.tolist(), as_float32(scores))
+    query_vectors, vectors = arrays["query_vectors"], arrays["vectors"]
+    _check_rows(path, queries, query_vectors, "vectors")
+    _check_rows(path, ids, vectors, "vectors")
     if query_vectors.shape[1] != vectors.shape[1]:
         raise UserError(
             f"{path}: expected query and product vectors of the same length, "
             f"found {query_vectors.shape[1]} and {vectors.shape[1]}"
         )
     return Vectors(queries.tolist(), as_float32(query_vectors), ids.tolist(), as_float32(vectors))
+
+
+def _check_rows(path: Path, names: np.ndarray, rows: np.ndarray, what: str) -> None:
+    """Raise UserError unless the names are unique texts, each with a row of finite numbers."""
+    if (
+        names.ndim != 1
+        or names.dtype.kind != "U"
+        or rows.ndim != 2
+        or len(rows) != len(names)
+        or len(set(names.tolist())) < len(names)
+    ):
+        raise UserError(
+            f"{path}: expected unique names as text and one row of numbers per name, "
+            f"found arrays of shape {names.shape} and {rows.shape}"
+        )
+    if rows.dtype.kind not in "fiu":
+        raise UserError(f"{path}: expected {what} of numbers, found the type {rows.dtype}; write numbers")
+    finite_N = np.isfinite(as_float32(rows)).all(1)
+    if not finite_N.all():
+        row = int(finite_N.argmin())
+        value = rows[row][~np.isfinite(as_float32(rows[row]))][0]
+        raise UserError(
+            f"{path}: expected finite float32 numbers, found {value} in the {what} of {names[row]} (row {row}); "
+            f"correct the {what}"
+        )
 
 
 def read_rankings(path: Path) -> dict[str, list[str]]:

@@ -1,9 +1,12 @@
-"""Search for single-turn queries by a retriever, or by the vectors or rankings of another system."""
+"""Search for single-turn queries by a retriever, or by the vectors, scores or rankings of another system."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -11,7 +14,7 @@ from torch import Tensor
 from fashioniq.askers.best_item import BestItem
 from fashioniq.data.items import Items
 from fashioniq.data.queries import Query
-from fashioniq.data.rankings import Vectors
+from fashioniq.data.rankings import Scores, Vectors, read_npz, read_rankings
 from fashioniq.data.words import Vocabulary
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
@@ -42,6 +45,29 @@ class Answers:
             rank if rank < depth else None
             for rank, depth in zip(self.rank_Q.tolist(), self.depth_Q.tolist(), strict=True)
         ]
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Predictions of another system: names of its queries, its products (None: any), and the search for ranks."""
+
+    kind: str
+    names: Collection[str]
+    products: set[str] | None
+    search: Callable[[Sequence[str], Sequence[Query]], Answers]
+
+
+def read_predictions(path: Path, exclude_candidate: bool, batch_size: int) -> Predictions:
+    """Read rankings, vectors or scores. Raises UserError if the file cannot be read or is malformed."""
+    options: dict[str, Any] = {"exclude_candidate": exclude_candidate, "path": path}
+    if path.suffix != ".npz":
+        rankings = read_rankings(path)
+        return Predictions("rankings", rankings, None, partial(look_up, rankings, **options))
+    given = read_npz(path)
+    if isinstance(given, Scores):
+        return Predictions("scores", given.queries, set(given.ids), partial(search_scores, given, **options))
+    search = partial(search_vectors, given, batch_size=batch_size, **options)
+    return Predictions("vectors", given.queries, set(given.ids), search)
 
 
 def query_vectors(
@@ -134,6 +160,29 @@ def search_vectors(
     gallery = Gallery(Items.without_attributes(ids, vectors_ND), vectors_ND)
     query_QD = torch.from_numpy(given.query_vectors_QD[[row_of_query[query.name] for query in queries]])
     return search(gallery, query_QD, queries, exclude_candidate, batch_size)
+
+
+def search_scores(
+    given: Scores, ids: Sequence[str], queries: Sequence[Query], exclude_candidate: bool, path: Path
+) -> Answers:
+    """Ranks by the scores of another system; among equal scores, the order of `ids` counts.
+
+    Raises UserError if a query has none.
+    """
+    _check_all_answered(given.queries, queries, path)
+    row_of, column_of = (
+        {name: place for place, name in enumerate(names)} for names in (given.queries, given.ids)
+    )
+    place_of = {name: place for place, name in enumerate(ids)}
+    columns_N, order_N = [column_of[name] for name in ids], np.arange(len(ids))
+    ranks = []
+    for query in queries:
+        score_N, target = given.scores_QN[row_of[query.name], columns_N], place_of[query.target]
+        ahead_N = (score_N > score_N[target]) | ((score_N == score_N[target]) & (order_N < target))
+        passed_over = exclude_candidate and query.candidate in place_of and ahead_N[place_of[query.candidate]]
+        ranks.append(int(ahead_N.sum()) - bool(passed_over))
+    rank_Q = torch.tensor(ranks)
+    return Answers(rank_Q, torch.full_like(rank_Q, len(ids) - exclude_candidate))
 
 
 def look_up(

@@ -11,8 +11,10 @@ RECALLS = (1, 10, 50)
 MEASURES = (*(f"R@{n}" for n in RECALLS), BOTH, "P", "MRR")
 
 
-def measures(rank_Q: Tensor, depth_Q: Tensor, gallery: int) -> dict[str, float | None]:
-    """Compute R@N, their mean, P and MRR of 0-based ranks.
+def measures(
+    rank_Q: Tensor, depth_Q: Tensor, gallery: int, names: Sequence[str] = MEASURES
+) -> dict[str, float | None]:
+    """Compute R@N, the mean of R@10 and R@50, P and MRR of 0-based ranks, whichever are in `names`.
 
     `depth_Q` is the length of each ranking; a rank of that value means that the target is not in it. R@N
     is None if a ranking without its target is shorter than N; P and MRR are None if any ranking lacks its
@@ -20,17 +22,16 @@ def measures(rank_Q: Tensor, depth_Q: Tensor, gallery: int) -> dict[str, float |
     """
     open_Q = rank_Q >= depth_Q
     shortest = int(depth_Q[open_Q].min()) if open_Q.any() else gallery
-    known = {f"R@{n}": shortest >= min(n, gallery) for n in RECALLS} | {
-        "P": shortest >= gallery,
-        "MRR": shortest >= gallery,
-    }
     rank_Q1 = rank_Q.masked_fill(open_Q, gallery).unsqueeze(1)
-    found = {
-        name: per_dialog(name, rank_Q1, gallery).mean().item() if defined else None
-        for name, defined in known.items()
-    }
-    found[BOTH] = mean([found["R@10"], found["R@50"]])
-    return {name: found[name] for name in MEASURES}
+
+    def value(name: str) -> float | None:
+        if name == BOTH:
+            return mean([value("R@10"), value("R@50")])
+        needed = int(name.removeprefix("R@")) if name.startswith("R@") else gallery
+        known = shortest >= min(needed, gallery)
+        return per_dialog(name, rank_Q1, gallery).mean().item() if known else None
+
+    return {name: value(name) for name in names}
 
 
 def mean(values: Sequence[float | None]) -> float | None:

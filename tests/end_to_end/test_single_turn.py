@@ -204,6 +204,11 @@ def test_vectors_of_someone_else_are_ranked_as_by_hand(exclude, evaluate, write_
         if exclude:
             del distance[row["candidate"]]
         assert row["rank"] == sorted(distance, key=distance.get).index(row["target"])
+    ranks = ranks_of(out)
+    distance_QN = np.linalg.norm(given["query_vectors"][:, None] - given["vectors"], axis=-1)
+    np.savez(tmp_path / "s.npz", queries=given["queries"], ids=given["ids"], scores=-distance_QN)
+    out = evaluate(predictions=tmp_path / "s.npz", **({"exclude_candidate": True} if exclude else {}))
+    assert ranks_of(out) == ranks
 
 
 def test_nothing_is_left_of_what_was_evaluated_into_the_folder_before(

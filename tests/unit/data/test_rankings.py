@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from fashioniq.data.rankings import read_rankings, read_vectors
+from fashioniq.data.rankings import read_npz, read_rankings
 from fashioniq.files import UserError
 
 GOOD = {
@@ -52,12 +52,12 @@ def test_a_malformed_file_is_told(name, text, told, tmp_path):
 @pytest.mark.parametrize("name", ["none.trec", "none.json", "none.npz"])
 def test_a_missing_file_is_told(name, tmp_path):
     with pytest.raises(UserError, match="there is no file"):
-        (read_vectors if name.endswith("npz") else read_rankings)(tmp_path / name)
+        (read_npz if name.endswith("npz") else read_rankings)(tmp_path / name)
 
 
 def test_vectors_come_with_their_names(tmp_path):
     np.savez(tmp_path / "v.npz", **GOOD)
-    given = read_vectors(tmp_path / "v.npz")
+    given = read_npz(tmp_path / "v.npz")
     assert (given.queries, given.ids) == (
         ["q1", "q2"],
         ["a", "b", "c"],
@@ -71,8 +71,8 @@ def test_vectors_come_with_their_names(tmp_path):
         ({"ids": np.array(["a", "b"])}, "one row of numbers per name"),
         ({"ids": np.array(["a", "b", "a"])}, "unique names"),
         ({"queries": np.array(["q1", "q2"], dtype=object)}, "names must be text"),
-        ({"vectors": np.array([[1, 2], [3, np.nan], [5, 6]])}, "found nan in the vector of b"),
-        ({"query_vectors": np.array([[1, 2], [3, np.inf]])}, "found inf in the vector of q2"),
+        ({"vectors": np.array([[1, 2], [3, np.nan], [5, 6]])}, "found nan in the vectors of b"),
+        ({"query_vectors": np.array([[1, 2], [3, np.inf]])}, "found inf in the vectors of q2"),
         ({"vectors": np.array([["1", "2"]] * 3)}, "expected vectors of numbers, found the type <U1"),
         ({"vectors": np.ones((3, 4))}, "vectors of the same length, found 2 and 4"),
     ],
@@ -82,10 +82,26 @@ def test_malformed_vectors_are_told(change, told, tmp_path):
         tmp_path / "v.npz", **{name: rows for name, rows in {**GOOD, **change}.items() if rows is not None}
     )
     with pytest.raises(UserError, match=told):
-        read_vectors(tmp_path / "v.npz")
+        read_npz(tmp_path / "v.npz")
+
+
+def test_scores_are_a_row_of_each_query_and_a_column_of_each_product(tmp_path):
+    good = {"queries": np.array(["q1", "q2"]), "ids": np.array(["a", "b", "c"]), "scores": np.eye(2, 3)}
+    np.savez(tmp_path / "s.npz", **good)
+    given = read_npz(tmp_path / "s.npz")
+    assert (given.queries, given.ids, given.scores_QN.tolist()) == (
+        ["q1", "q2"], ["a", "b", "c"], [[1, 0, 0], [0, 1, 0]])  # fmt: skip
+    for change, told in (
+        ({"scores": np.eye(3)}, "one row of numbers per name"),
+        ({"ids": np.array(["a", "b"])}, "one row of numbers per name"),
+        ({"scores": np.array([[1, 2, 3], [4, np.nan, 6]])}, "found nan in the scores of q2"),
+    ):
+        np.savez(tmp_path / "s.npz", **{**good, **change})
+        with pytest.raises(UserError, match=told):
+            read_npz(tmp_path / "s.npz")
 
 
 def test_a_file_that_is_no_archive_is_told(tmp_path):
     (tmp_path / "v.npz").write_text("no vectors")
     with pytest.raises(UserError, match=r"is not an \.npz file"):
-        read_vectors(tmp_path / "v.npz")
+        read_npz(tmp_path / "v.npz")

@@ -1,0 +1,100 @@
+"""Predictions of another system for recorded sessions of Multiturn FashionIQ, scored after the last turn.
+
+A session is named as in the score files of Yuan and Lam: SPLIT_CATEGORY_FIRST_TARGET_NUMBER, such as
+val_dress_B0084Y8XIU_B006ZO5SYY_17. The number counts the sessions of a file, but files of sessions with two,
+three or four turns alone start again from 0; therefore sessions are found by their first item and their target,
+and by their order if several have both in common.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import torch
+
+from fashioniq.config import Score
+from fashioniq.data.queries import Query
+from fashioniq.data.sessions import Session, leakage, read_gallery, read_sessions
+from fashioniq.evaluation.single_turn_search import read_predictions
+from fashioniq.files import UserError, write_json, write_text
+from fashioniq.metrics.single_turn import measures
+from fashioniq.provenance import provenance
+from fashioniq.report.tables import csv_table, label, print_table, rounded
+
+MEASURES = ("P", "R@1", "R@5", "R@8", "R@10", "R@50", "MRR")
+HEADER = ("category", "turns", "sessions", *MEASURES)
+
+
+def score_sessions(settings: Score) -> None:
+    """Print and write the measures by number of turns, of all sessions and of the clean ones.
+
+    Raises UserError if a file is missing or does not match.
+    """
+    assert settings.sessions is not None, "the caller checks it"
+    rows: list[dict[str, Any]] = []
+    covered: list[str] = []
+    for number, category in enumerate(settings.category):
+        sessions = read_sessions(settings.sessions, category, settings.split)
+        gallery = read_gallery(settings.sessions, category, settings.split)
+        leaks = leakage(read_sessions(settings.sessions, category, "train"))
+        given = read_predictions(Path(settings.predictions[number]), False, settings.batch_size)
+        ids = [name for name in gallery if given.products is None or name in given.products]
+        found = [(name, one) for name, one in _named(sessions, given.names) if one.target in ids]
+        if not found:
+            raise UserError(
+                f"expected predictions for sessions of {category} in {settings.sessions}, found none in "
+                f"{settings.predictions[number]}; name them {settings.split}_CATEGORY_FIRST_TARGET_NUMBER"
+            )
+        queries = [Query(name, one.target, one.first, ()) for name, one in found]
+        answers = given.search(ids, queries)
+        turns_S = torch.tensor([len(one.steps) for _, one in found])
+        clean_S = torch.tensor([not leaks(one) for _, one in found])
+        groups = {str(turns): turns_S == turns for turns in sorted(set(turns_S.tolist()))}
+        groups |= {"all": turns_S > 0} | ({"clean": clean_S} if clean_S.any() else {})
+        rows += [
+            {"category": category, "turns": name, "sessions": int(which_S.sum())}
+            | measures(answers.rank_Q[which_S], answers.depth_Q[which_S], len(ids), MEASURES)
+            for name, which_S in groups.items()
+        ]
+        covered.append(
+            f"{category}: {len(found)} of {len(sessions)} sessions and {len(ids)} of {len(gallery)} products of the "
+            "gallery have predictions"
+        )
+    out = settings.out or Path(settings.predictions[0]).with_suffix("") / f"sessions-{settings.split}"
+    about = {"sessions": str(settings.sessions), "split": settings.split, "predictions": settings.predictions}
+    write_json(
+        out / "sessions.json",
+        about | {"rows": rows, "covered": covered, "provenance": msgspec.to_builtins(provenance({}))},
+    )
+    write_text(out / "table.csv", csv_table(HEADER, [[row[name] for name in HEADER] for row in rows]))
+    print(f"recorded sessions of {settings.split}, after the last turn; the items shown stay in the gallery")
+    cells = [
+        [str(row[name]) for name in HEADER[:3]] + [rounded(name, row[name]) for name in MEASURES]
+        for row in rows
+    ]
+    print_table([label(name) for name in HEADER], cells, left=2)
+    print("\n".join([*covered, "clean: sessions whose end is not part of a train session"]))
+    if any(row[name] is None for row in rows for name in MEASURES):
+        print("–: the rankings are too short for this measure")
+    print(f"results in {out}")
+
+
+def _named(sessions: Sequence[Session], names: Iterable[str]) -> list[tuple[str, Session]]:
+    """Sessions with predictions, and the names that these have."""
+    waiting: dict[tuple[str, str], deque[str]] = defaultdict(deque)
+    for name in sorted(names, key=_number):
+        parts = name.split("_")
+        if len(parts) == 5:
+            waiting[parts[2], parts[3]].append(name)
+    return [
+        (queue.popleft(), session)
+        for session in sessions
+        if (queue := waiting[session.first, session.target])
+    ]
+
+
+def _number(name: str) -> int:
+    number = name.rpartition("_")[2]
+    return int(number) if number.isdecimal() else 0
