@@ -1,7 +1,5 @@
 """`fashioniq train-attributes`."""
 
-import csv
-
 import numpy as np
 
 from fashioniq.config import TrainAttributes
@@ -9,7 +7,8 @@ from fashioniq.data.images import UnreadableImage
 from fashioniq.data.labelled import YES
 from fashioniq.data.photos import load_photo
 from fashioniq.metrics.attributes import TOP
-from fashioniq.report.attributes import Cell, ten_of, write_contact_sheet, write_curves
+from fashioniq.report.attributes import Cell, ten_of, write_contact_sheet
+from fashioniq.report.curves import read_epochs, write_curves
 from fashioniq.report.tables import print_table
 from fashioniq.training.attributes_run import TrainedStage, train_attributes
 
@@ -25,9 +24,7 @@ def run(settings: TrainAttributes) -> None:
 
 def _write_plots(trained: TrainedStage) -> None:
     folder, facts, figures, scores_NA, val = trained
-    with open(folder / "metrics.csv", encoding="utf-8", newline="") as file:
-        rows = [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
-    write_curves(folder / "curves.png", rows, figures["chance"])
+    write_curves(folder / "curves.png", read_epochs(folder), figures["chance"])
     words, cells = np.array(facts["attribute_words"]), []
     for row in np.unique(np.linspace(0, len(val) - 1, ON_SHEET).astype(int)):
         try:

@@ -1,9 +1,12 @@
 """`fashioniq train-captioner`."""
 
 from fashioniq.config import TrainCaptioner
+from fashioniq.report.curves import read_epochs, write_captioner_curves
 from fashioniq.training.captioner_run import train_captioner
 
 
 def run(settings: TrainCaptioner) -> None:
-    """Train the captioner of a category."""
-    print(train_captioner(settings))
+    """Train the captioner of a category, and draw its measures by epoch."""
+    folder, summary = train_captioner(settings)
+    write_captioner_curves(folder / "curves.png", read_epochs(folder))
+    print(f"{summary}; plots in {folder / 'curves.png'}")

@@ -1,4 +1,4 @@
-"""Plots of an attribute training: learning curves, and a contact sheet of true and predicted words."""
+"""Contact sheet of an attribute training: pictures with their true and predicted words."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -6,9 +6,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import matplotlib
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from fashioniq.files import atomic_write
@@ -16,66 +13,6 @@ from fashioniq.files import atomic_write
 _TEXT_INK, _SOFT, _LINE, _PAPER = "#1d1d1b", "#62605a", "#dedbd3", "#f6f5f2"
 _BLUE, _ORANGE, _GREEN = "#2a62c4", "#b8420f", "#0f7565"  # as in style.css
 _TYPE_COLOURS = {"texture": _BLUE, "fabric": _ORANGE, "shape": _GREEN, "part": "#8a4fb0", "style": "#a67c00"}
-
-
-def write_curves(path: Path, rows: Sequence[dict[str, float]], chance: float) -> None:
-    """Write a PNG of losses and mean average precision by epoch.
-
-    `rows` are the lines of metrics.csv; `chance` is the chance level in percent.
-    """
-    epochs = [row["epoch"] for row in rows]
-    best = max(rows, key=lambda row: row["val_mAP"])
-    figure = Figure(figsize=(10, 4.2), layout="constrained")
-    losses, precisions = figure.subplots(1, 2)
-    for name, label, colour in (("train_loss", "train", _BLUE), ("val_loss", "val", _ORANGE)):
-        losses.plot(
-            epochs,
-            [row[name] for row in rows],
-            color=colour,
-            marker="o",
-            markersize=4,
-            linewidth=2,
-            label=f"{label}  {rows[-1][name]:.3g}",
-        )
-    styles = {"val_mAP": {"color": _TEXT_INK, "marker": "o", "markersize": 4, "linewidth": 2.4}}
-    styles |= {
-        f"val_mAP_{kind}": {"color": colour, "linewidth": 1.4} for kind, colour in _TYPE_COLOURS.items()
-    }
-    for name in sorted(
-        styles.keys() & rows[-1].keys(), key=lambda name: -rows[-1][name]
-    ):  # the legend is sorted by final value
-        label = name.removeprefix("val_mAP_") if name != "val_mAP" else "all"
-        precisions.plot(
-            epochs, [row[name] for row in rows], label=f"{label}  {rows[-1][name]:.1f}", **styles[name]
-        )
-    precisions.plot(
-        best["epoch"],
-        best["val_mAP"],
-        "o",
-        color="none",
-        markeredgecolor=_TEXT_INK,
-        markersize=11,
-        label=f"best  {best['val_mAP']:.1f}",
-    )
-    precisions.axhline(
-        chance, color=_SOFT, linewidth=1.2, linestyle=(0, (3, 3)), label=f"chance  {chance:.1f}"
-    )
-    _style(losses, "loss")
-    _style(precisions, "mean average precision on val, percent")
-    precisions.set_ylim(bottom=0)
-    with atomic_write(path) as temporary, matplotlib.rc_context({"font.size": 10}):
-        figure.savefig(temporary, dpi=144, format="png", facecolor="white", metadata={"Software": None})
-
-
-def _style(axes: Axes, title: str) -> None:
-    axes.set_title(title, loc="left", color=_TEXT_INK, fontsize=11)
-    axes.set_xlabel("epoch", color=_TEXT_INK)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=10))
-    axes.grid(axis="y", color=_TEXT_INK, alpha=0.14, linewidth=0.8)
-    axes.tick_params(colors=_TEXT_INK, length=0, pad=5)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set(color=_TEXT_INK, alpha=0.4)
-    axes.legend(frameon=False, labelcolor=_TEXT_INK, loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
 class Cell(NamedTuple):

@@ -3,6 +3,7 @@
 Validation reports corpus BLEU, and how informative the captions are for a listener that knows only people's.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from fashioniq.data.items import ItemInputs, Items
 from fashioniq.data.words import END, PAD, START, Vocabulary
 from fashioniq.metrics.captions import bleu
 from fashioniq.metrics.ranking import percentile, recall_at
+from fashioniq.metrics.speech import Labels, truthfulness
 from fashioniq.models.decoding import BaseCaptioner
 from fashioniq.training.processes import FusedTraining, mean_over_processes
 from fashioniq.users.pragmatic import Listener
@@ -60,8 +62,8 @@ class CaptionerTraining(FusedTraining):
 
     Training batches are (reference, target, words of the captions); validation batches are (reference,
     target, number of the pair). All captions of a pair are in one batch, so that images and attributes are
-    encoded once. Without a `judge`, a listener that the captioner does not speak to,
-    validation does not measure how informative captions are.
+    encoded once. Without a `judge`, a listener that the captioner does not speak to, validation does not
+    measure how informative captions are; without `labels` of the products, not how true.
     """
 
     def __init__(
@@ -73,13 +75,14 @@ class CaptionerTraining(FusedTraining):
         vocabulary: Vocabulary,
         val_pairs: list[Pair],
         judge: Listener | None = None,
+        labels: Mapping[str, Labels] | None = None,
         noam_factor: float,
         warmup: int,
         beam: int,
     ) -> None:
         super().__init__()
         self.model, self.vocabulary, self.val_pairs, self.judge = model, vocabulary, val_pairs, judge
-        self.noam_factor, self.warmup, self.beam = noam_factor, warmup, beam
+        self.noam_factor, self.warmup, self.beam, self.labels = noam_factor, warmup, beam, labels or {}
         self.items = {"train": train, "val": val}  # no buffers: DDP would broadcast them in every step
         self._captions: list[tuple[int, str]] = []
 
@@ -106,12 +109,20 @@ class CaptionerTraining(FusedTraining):
         self._captions += zip(number_B.tolist(), self.vocabulary.decode(words_BL), strict=True)
 
     def on_validation_epoch_end(self) -> None:
-        """Log BLEU, and P and R@10 of the judge, who tells informative captions from vague ones."""
+        """Log BLEU, the share of true attributes, and P and R@10 of the judge, who tells informative captions from
+        vague ones.
+        """
         pairs = [self.val_pairs[number] for number, _ in self._captions]
         texts = [text for _, text in self._captions]
         scores = bleu(texts, [pair.captions for pair in pairs])
         self.log("val_BLEU-4", scores[3])
         self.log("val_BLEU-1", scores[0])
+        if self.labels:
+            of_target, of_candidate = (
+                [self.labels.get(str(name), ()) for name in names]
+                for names in zip(*((pair.target, pair.candidate) for pair in pairs), strict=True)
+            )
+            self.log("val_true", 100 * (truthfulness(texts, of_target, of_candidate)["true"] or 0.0))
         if self.judge is None:
             return
         examples = [(pair.candidate, text, str(pair.target)) for pair, text in zip(pairs, texts, strict=True)]

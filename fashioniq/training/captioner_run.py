@@ -1,6 +1,7 @@
 """Training run of a relative captioner, with the listener that it speaks to in dialogs."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytorch_lightning as pl
 import torch
@@ -18,8 +19,8 @@ from fashioniq.training.linear import fit_listener, two_halves
 from fashioniq.training.linear_run import save_linear
 
 
-def train_captioner(settings: TrainCaptioner) -> str:
-    """Train the captioner of a category; return a one-line summary of the best epoch.
+def train_captioner(settings: TrainCaptioner) -> tuple[Path, str]:
+    """Train the captioner of a category; return its folder and a one-line summary of the best epoch.
 
     Raises UserError if a file is missing or does not match.
     """
@@ -60,6 +61,7 @@ def train_captioner(settings: TrainCaptioner) -> str:
         vocabulary=vocabulary,
         val_pairs=pairs["val"],
         judge=judge,
+        labels=catalog.labels,
         noam_factor=settings.noam_factor,
         warmup=settings.warmup,
         beam=settings.beam,
@@ -69,12 +71,13 @@ def train_captioner(settings: TrainCaptioner) -> str:
     pairs_a_step = max(1, round(settings.batch_size * len(train[2]) / captions))
     batches = loaders(TensorDataset(*train), val, pairs_a_step, settings.seed, collate=put_together)
     best = fit(module, model, batches, run=folder, settings=settings, facts=facts, monitor="val_P")
-    return (
+    summary = (
         f"captioner of epoch {best['epoch']:.0f} in {folder}: a listener who knows only people's captions finds "
         f"the target with P {best['val_P']:.1f}, R@10 {best['val_R@10']:.1f}; BLEU-4 {best['val_BLEU-4']:.1f} on "
         f"{len(pairs['val'])} pairs of val "
         f"({100 * coverage['val']:.1f} %), beam {settings.beam}, captions: {catalog.captions_origin}"
     )
+    return folder, summary
 
 
 def _print_unknown(vocabulary: Vocabulary, texts: list[str]) -> None:

@@ -107,7 +107,13 @@ def test_a_run_holds_the_files_of_the_design(kind, runs, attribute_runs):
     }[kind]
     files = {"config.yaml", "weights.safetensors", "model.json", "metrics.csv", "last.ckpt"}
     pages = {"attributes.json", "curves.png", "contact_sheet.jpg"}
-    more = pages if kind.startswith("attributes") else {"listener", "judge"} if kind == "captioner" else set()
+    more = (
+        pages
+        if kind.startswith("attributes")
+        else {"listener", "judge", "curves.png"}
+        if kind == "captioner"
+        else set()
+    )
     assert {path.name for path in run.iterdir()} == files | more
     facts = read(run / "model.json")
     assert facts["kind"] == ("attribute predictor" if kind.startswith("attributes") else kind)

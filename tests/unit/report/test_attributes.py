@@ -2,28 +2,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fashioniq.report.attributes import Cell, ten_of, write_contact_sheet, write_curves
-
-
-def rows_of(epochs, *types):
-    figures = {"train_loss": 0.3, "val_loss": 0.2, "val_mAP": 50.0} | {
-        f"val_mAP_{kind}": 40.0 for kind in types
-    }
-    return [{"epoch": float(epoch), **figures} for epoch in range(epochs)]
-
-
-@pytest.mark.parametrize("rows", [rows_of(1), rows_of(3, "texture", "style")], ids=["one epoch", "three"])
-def test_curves_are_drawn_of_any_number_of_epochs_and_types(tmp_path, rows):
-    write_curves(tmp_path / "curves.png", rows, 12.5)
-    with Image.open(tmp_path / "curves.png") as image:
-        assert image.format == "PNG" and image.width > 1000
-        assert len(image.convert("RGB").getcolors(10**6)) > 10
-
-
-def test_the_same_figures_make_the_same_curves(tmp_path):
-    for name in ("a.png", "b.png"):
-        write_curves(tmp_path / name, rows_of(2, "part"), 10.0)
-    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+from fashioniq.report.attributes import Cell, ten_of, write_contact_sheet
 
 
 def greenish(image, box):
