@@ -169,10 +169,10 @@ class UserRow(msgspec.Struct):
 
 
 class UserTable(msgspec.Struct, kw_only=True):
-    """users.json: the retriever by its users, in columns, then the floors beside people's words.
+    """users.json: the retriever by its users, in columns, then the baselines beside people's words.
 
     `users` are the users of each column, over which its figures are means, and `galleries` the sizes of its
-    gallery; `folders` have the results of each user or floor. `headline` is the column with the lowest R@10.
+    gallery; `folders` have the results of each user or baseline. `headline` is the column with the lowest R@10.
     With `training_only`, the retriever was trained with every user of the table.
     """
 

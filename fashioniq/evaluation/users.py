@@ -61,23 +61,23 @@ def evaluate_users(options: EvalDialogs, out: Path) -> None:
         return
     columns = _columns(users, trained)
     people = columns.get("people", [])
-    floors = {LAST_SHOWN: LAST_SHOWN} | ({str(options.linear): "linear"} if options.linear else {})
-    floors.pop(str(options.run), None)
+    baselines = {LAST_SHOWN: LAST_SHOWN} | ({str(options.linear): "linear"} if options.linear else {})
+    baselines.pop(str(options.run), None)
     folders = dict(zip(users, _folders(users), strict=True))
-    folders |= {run: f"{people[0]}-{name}" for run, name in floors.items() if people}
+    folders |= {run: f"{people[0]}-{name}" for run, name in baselines.items() if people}
     discard(out, *FILES_OF_ONE)
     done: dict[str, Evaluated] = {}
     for name, folder in folders.items():
         restart_clock()
-        one = _with_user(options, people[0] if name in floors else name)
-        one = replace(one, run=Path(name)) if name in floors else one
+        one = _with_user(options, people[0] if name in baselines else name)
+        one = replace(one, run=Path(name)) if name in baselines else one
         done[name] = evaluate(fashion_iq.build(one), out / folder, options.batch_size)
     rows = [
         UserRow(
             str(options.run), {column: _mean([done[user] for user in of]) for column, of in columns.items()}
         )
     ]
-    rows += [UserRow(run, {"people": _mean([done[run]])}) for run in floors if run in done]
+    rows += [UserRow(run, {"people": _mean([done[run]])}) for run in baselines if run in done]
     table = UserTable(
         category=canonical(options.category),
         split=options.split,
@@ -212,7 +212,7 @@ def _last(evaluated: Evaluated) -> Any:
 
 
 def _cells(table: UserTable) -> tuple[list[str], list[list[str]]]:
-    """Header and rows of the table, whose columns are those that have users; – where a floor has no value."""
+    """Header and rows of the table, whose columns are those that have users; – where a baseline has no value."""
     header = ["retriever", *(f"{COLUMNS[name]}\n{label(one)}" for name in table.users for one in MEASURES)]
     rows = [
         [

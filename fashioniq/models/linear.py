@@ -1,7 +1,7 @@
 """Linear retriever: the query is a linear function of the item shown and the words of the reply.
 
 It starts from ridge regression on captioned pairs, and it can be trained further like the other retrievers.
-`LastShown` is the floor beside it, whose query is the item shown, whatever the reply.
+`LastShown` is the baseline beside it, whose query is the item shown, whatever the reply.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ _AT_A_TIME = 1024  # examples
 
 
 class LastShown(BaseRetriever):
-    """Floor: the query is the item shown last; images are their features at unit length."""
+    """Baseline: the query is the item shown last; images are their features at unit length."""
 
     def __init__(self, features: int, max_words: int = 1) -> None:
         nn.Module.__init__(self)  # no image layer

@@ -19,7 +19,7 @@ from fashioniq.models.retriever import BaseRetriever
 from fashioniq.runs import CatalogOrigin, RetrieverRun, read_run
 from fashioniq.trained import load_retriever, pick_device
 
-LAST_SHOWN = "last-shown"  # value of --run for the floor
+LAST_SHOWN = "last-shown"  # value of --run for this baseline
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,13 @@ def parts_of(options: EvalDialogs, run: Path) -> Parts:
 
     Raises UserError if a file is missing or does not match the run.
     """
-    floor = _is_floor(run)
-    if not floor:
+    is_last_shown = _is_last_shown(run)
+    if not is_last_shown:
         read_run(run, RetrieverRun)  # first, because a wrong --run is more likely than missing data
     catalog = Catalog(options.data, options.category)
     store = open_store(options.data, options.category, options.features)
     retriever, vocabulary, about = (
-        last_shown(catalog, store) if floor else load_retriever(run, options.category, store)
+        last_shown(catalog, store) if is_last_shown else load_retriever(run, options.category, store)
     )
     device = pick_device(options.device)
     if about.data.fingerprint != catalog.fingerprint():
@@ -83,18 +83,18 @@ def parts_of(options: EvalDialogs, run: Path) -> Parts:
 
 def users_of_training(run: Path) -> tuple[list[str], str | None]:
     """Users that a retriever was trained with, and its first captioner, None without one."""
-    if _is_floor(run):
+    if _is_last_shown(run):
         return [], None
     about = read_run(run, RetrieverRun)
     return list(dict.fromkeys([*([about.user] if about.user else []), *about.users])), about.user
 
 
-def _is_floor(run: Path) -> bool:
+def _is_last_shown(run: Path) -> bool:
     return str(run) == LAST_SHOWN and not run.exists()
 
 
 def last_shown(catalog: Catalog, store: FeatureStore) -> tuple[BaseRetriever, Vocabulary, RetrieverRun]:
-    """The floor --run last-shown: its query is the item shown last; it needs no training and no words."""
+    """The baseline --run last-shown: its query is the item shown last; it needs no training and no words."""
     about = RetrieverRun(
         kind="retriever",
         category=catalog.category,

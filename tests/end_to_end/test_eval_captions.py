@@ -109,7 +109,7 @@ def test_the_same_seed_gives_the_same_evaluation(evaluate, project):
     )
 
 
-def test_without_a_captioner_people_and_floors_are_scored_on_all_pairs(project, sample, tmp_path):
+def test_without_a_captioner_people_and_baselines_are_scored_on_all_pairs(project, sample, tmp_path):
     project.run("eval-captions", data=sample, category="tops", split="test", out=tmp_path / "people")
     metrics = read(tmp_path / "people" / "metrics.json")
     assert (

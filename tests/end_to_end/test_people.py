@@ -1,4 +1,4 @@
-"""Users that the retriever was not trained with, and the floors beside them, by the commands."""
+"""Users that the retriever was not trained with, and the baselines beside them, by the commands."""
 
 import json
 import shutil
@@ -79,7 +79,7 @@ def test_sessions_are_evaluated_by_their_number_of_turns(project, vector_runs, c
     assert json.loads((tmp_path / "own" / "sessions.json").read_text())["gallery"] == 9
 
 
-def test_the_floors_are_evaluated_as_any_retriever(project, common, sessions, tmp_path):
+def test_the_baselines_are_evaluated_as_any_retriever(project, common, sessions, tmp_path):
     training = {name: value for name, value in common.items() if name != "split"}
     project.run("train-linear", **training, run=tmp_path / "linear")
     for run in (tmp_path / "linear", "last-shown"):
@@ -137,11 +137,11 @@ def test_all_users_for_which_there_is_data_share_one_table(
         "human-last-shown",
         "human-linear",
     ]
-    ours, *floors = table.rows
+    ours, *baselines = table.rows
     for column, folder in (("own", "captioner"), ("truthful", "grammar"), ("people", "human")):
         turn = json.loads((out / folder / "metrics.json").read_text())["turns"][-1]
         assert ours.columns[column] == {"P": turn["P"], "R@10": turn["R@10"]}
-    assert [(row.retriever, list(row.columns)) for row in floors] == [
+    assert [(row.retriever, list(row.columns)) for row in baselines] == [
         ("last-shown", ["people"]),
         (str(tmp_path / "linear"), ["people"]),
     ]

@@ -106,7 +106,7 @@ def test_the_embedding_keeps_the_angles_between_centered_features_at_full_width(
     torch.testing.assert_close(vectors_ND @ vectors_ND.T, centered_ND @ centered_ND.T)
 
 
-def test_the_floor_is_the_item_shown_last(items):
+def test_the_baseline_is_the_item_shown_last(items):
     model = LastShown(5)
     state = model.start(1)
     for shown in (3, 8):
