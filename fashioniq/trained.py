@@ -15,6 +15,7 @@ from fashioniq.files import UserError
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.composer import Composer
 from fashioniq.models.configs import (
+    DRAWN,
     CaptionerConfig,
     ComposerConfig,
     DialogEncoderConfig,
@@ -42,7 +43,6 @@ from fashioniq.users.pragmatic import Listener
 M = TypeVar("M", bound=nn.Module)
 R = TypeVar("R", CaptionerRun, RetrieverRun)
 LISTENER, JUDGE = "listener", "judge"  # folders in the run of a captioner
-SAMPLES = 32  # captions that a simulated user draws in an evaluation
 Architecture = tuple[
     type[ModelConfig], Callable[..., M]
 ]  # the model is called with its config and the sizes of the data
@@ -80,7 +80,7 @@ def load_simulator(
     *,
     beams: int = 1,
     samples: int | None = None,
-    usual: int = SAMPLES,
+    usual: int = DRAWN,
 ) -> tuple[Simulator, CaptionerRun]:
     """A captioner as user, and its description.
 

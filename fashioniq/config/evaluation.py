@@ -7,6 +7,7 @@ from typing import Literal
 from fashioniq.config.fields import CATEGORY, DATA, DEVICE, FEATURES, OUT, option, required
 from fashioniq.config.training import BEAM, SAMPLES, WORD_NOISE
 from fashioniq.files import UserError
+from fashioniq.models.configs import DRAWN
 
 Split = Literal["train", "val", "test"]
 EXCLUDE_SHOWN = "never show a product twice in a dialog; ranks still count all products"
@@ -41,7 +42,7 @@ class SimulatedDialogs:
     features: Path | None = option(None, FEATURES)
     split: Split = option("test", "split whose products are the targets and the gallery")
     turns: int = option(5, "turns per dialog", least=1)
-    samples: int | None = option(None, SAMPLES.format(32), least=1)
+    samples: int | None = option(None, SAMPLES.format(DRAWN), least=1)
     beam: int = option(1, BEAM, least=1)
     word_noise: float = option(0.0, WORD_NOISE, least=0, below=1)
     first_candidates: Path | None = option(
@@ -201,7 +202,8 @@ class Score(SingleTurn):
     )
     exclude_candidate: bool = option(False, "remove the candidate of a query from its results")
     out: Path | None = option(
-        None, OUT + " (default: FILE without suffix/single-turn-…; required for several categories)"
+        None,
+        OUT + " (default: FILE without suffix/single-turn-… or sessions-…; required for several categories)",
     )
     batch_size: int = option(128, "queries per batch", least=1)
 
@@ -211,6 +213,8 @@ class Score(SingleTurn):
             for name in ("features", "gallery", "captions", "exclude_candidate")
             if getattr(self, name) != getattr(Score(), name)
         ]
+        if self.sessions and self.split == "test":
+            raise UserError("Multiturn FashionIQ has no sessions of test; give --split val or train")
         if self.sessions and changed:
             raise UserError(
                 f"--{changed[0].replace('_', '-')} is for captioned pairs; leave it out with --sessions"

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from fashioniq.config.fields import CATEGORY, DATA, DECODERS, DEVICE, FEATURES, option, required, section
 from fashioniq.files import UserError
 from fashioniq.models.configs import (
+    DRAWN_IN_TRAINING,
     CaptionerConfig,
     ComposerConfig,
     DialogEncoderConfig,
@@ -23,7 +24,7 @@ SAMPLES = (
     "captions that a captioner draws at each turn, of which it says the most informative one for a listener "
     "who knows only people's captions; 1 is greedy (paper) (default: {}, or 1 with --beam)"
 )
-BEAM = "beam width of a captioner, instead of --samples, if it is more than 1"
+BEAM = "beam width of a captioner; more than 1 replaces --samples"
 
 
 def _run(default: str, attrs: bool = False) -> Any:
@@ -180,7 +181,7 @@ class TrainRetriever(RetrieverTrainingSettings):
         "with a simulated user (Guo et al. 2018; see configs/policy.yaml)",
     )
     turns: int = option(5, "turns per dialog", least=1)
-    samples: int | None = option(None, SAMPLES.format(8), least=1)
+    samples: int | None = option(None, SAMPLES.format(DRAWN_IN_TRAINING), least=1)
     beam: int = option(1, BEAM, least=1)
     word_noise: float = option(0.0, WORD_NOISE, least=0, below=1)
     similar_first: float = option(

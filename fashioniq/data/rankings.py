@@ -62,7 +62,11 @@ def read_npz(path: Path) -> Vectors | Scores:
     if expected == SCORES:
         scores = arrays["scores"]
         _check_rows(path, queries, scores, "scores")
-        _check_rows(path, ids, scores.T, "scores")
+        if ids.dtype.kind != "U" or len(set(ids.tolist())) < len(ids) or scores.shape[1:] != ids.shape:
+            raise UserError(
+                f"{path}: expected unique ids as text and a column of scores per id, found {ids.dtype} of shape "
+                f"{ids.shape} and scores of shape {scores.shape}"
+            )
         return Scores(queries.tolist(), ids.tolist(), as_float32(scores))
     query_vectors, vectors = arrays["query_vectors"], arrays["vectors"]
     _check_rows(path, queries, query_vectors, "vectors")
@@ -86,7 +90,7 @@ def _check_rows(path: Path, names: np.ndarray, rows: np.ndarray, what: str) -> N
     ):
         raise UserError(
             f"{path}: expected unique names as text and one row of numbers per name, "
-            f"found arrays of shape {names.shape} and {rows.shape}"
+            f"found {names.dtype} of shape {names.shape} and numbers of shape {rows.shape}"
         )
     if rows.dtype.kind not in "fiu":
         raise UserError(f"{path}: expected {what} of numbers, found the type {rows.dtype}; write numbers")

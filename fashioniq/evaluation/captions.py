@@ -85,8 +85,9 @@ def _captioned(
     run: Path, settings: EvalCaptions, catalog: Catalog, store: FeatureStore
 ) -> tuple[list[Pair], list[str], dict[str, Any]]:
     """Pairs that have features, the captioner's caption of each, decoded as in dialogs, and metadata of both."""
+    samples = settings.samples or 1
     beams = settings.beam or (BEAMS if settings.samples is None else 1)
-    simulator, facts = load_simulator(run, settings.category, store, beams=beams, samples=settings.samples)
+    simulator, facts = load_simulator(run, settings.category, store, beams=beams, samples=samples)
     vocabulary = simulator.words
     if facts.data.fingerprint != catalog.fingerprint():
         print(

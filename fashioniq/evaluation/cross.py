@@ -14,6 +14,7 @@ from fashioniq.data.evaluations import TurnMetrics, read_metrics
 from fashioniq.evaluation.run import evaluate
 from fashioniq.features.store import FeatureStore, open_store
 from fashioniq.files import UserError, checksum, locked, read_json, write_json, write_text
+from fashioniq.models.configs import DRAWN
 from fashioniq.provenance import restart_clock
 from fashioniq.report.cross_table import cross_csv, cross_latex, cross_row, cross_text
 from fashioniq.runs import CaptionerRun, RetrieverRun, check_fits, read_run
@@ -162,7 +163,7 @@ def _origin(settings: Cross, store: FeatureStore) -> dict[str, Any]:
         "split": settings.split,
         "turns": settings.turns,
         "beam": settings.beam,
-        "samples": settings.samples,
+        "samples": settings.samples or DRAWN,
         "errors": settings.word_noise,
         "exclude_shown": settings.exclude_shown,
         "index": settings.index,

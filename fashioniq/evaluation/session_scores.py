@@ -2,11 +2,11 @@
 
 A session is named as in the score files of Yuan and Lam: SPLIT_CATEGORY_FIRST_TARGET_NUMBER, such as
 val_dress_B0084Y8XIU_B006ZO5SYY_17. The number counts the sessions of a file, but files of sessions with two,
-three or four turns alone start again from 0; therefore sessions are found by their first item and their target,
-and by their order if several have both in common.
+three or four turns alone start again from 0. Therefore a session is found by its first item and its target; if
+several have both in common, by the number, or else in their order.
 """
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,16 +14,17 @@ from typing import Any
 import msgspec
 import torch
 
+from fashioniq.categories import canonical
 from fashioniq.config import Score
 from fashioniq.data.queries import Query
 from fashioniq.data.sessions import Session, leakage, read_gallery, read_sessions
+from fashioniq.evaluation.sessions import MEASURES
 from fashioniq.evaluation.single_turn_search import read_predictions
-from fashioniq.files import UserError, write_json, write_text
+from fashioniq.files import UserError, discard, write_json, write_text
 from fashioniq.metrics.single_turn import measures
 from fashioniq.provenance import provenance
 from fashioniq.report.tables import csv_table, label, print_table, rounded
 
-MEASURES = ("P", "R@1", "R@5", "R@8", "R@10", "R@50", "MRR")
 HEADER = ("category", "turns", "sessions", *MEASURES)
 
 
@@ -35,19 +36,24 @@ def score_sessions(settings: Score) -> None:
     assert settings.sessions is not None, "the caller checks it"
     rows: list[dict[str, Any]] = []
     covered: list[str] = []
-    for number, category in enumerate(settings.category):
+    for number, category in enumerate(map(canonical, settings.category)):
+        path = Path(settings.predictions[number])
         sessions = read_sessions(settings.sessions, category, settings.split)
         gallery = read_gallery(settings.sessions, category, settings.split)
         leaks = leakage(read_sessions(settings.sessions, category, "train"))
-        given = read_predictions(Path(settings.predictions[number]), False, settings.batch_size)
+        given = read_predictions(path, False, settings.batch_size)
         ids = [name for name in gallery if given.products is None or name in given.products]
-        found = [(name, one) for name, one in _named(sessions, given.names) if one.target in ids]
+        if not ids:
+            raise UserError(f"{path} has no product of the gallery of {category} in {settings.sessions}")
+        known = set(ids)
+        found = [(name, one) for name, one in _named(sessions, given.names) if one.target in known]
         if not found:
             raise UserError(
-                f"expected predictions for sessions of {category} in {settings.sessions}, found none in "
-                f"{settings.predictions[number]}; name them {settings.split}_CATEGORY_FIRST_TARGET_NUMBER"
+                f"expected predictions for sessions of {category} in {settings.sessions}, found none in {path}; "
+                f"name them {settings.split}_CATEGORY_FIRST_TARGET_NUMBER"
             )
-        queries = [Query(name, one.target, one.first, ()) for name, one in found]
+        # the candidate is not removed from the results, and it may have no predictions
+        queries = [Query(name, one.target, one.target, ()) for name, one in found]
         answers = given.search(ids, queries)
         turns_S = torch.tensor([len(one.steps) for _, one in found])
         clean_S = torch.tensor([not leaks(one) for _, one in found])
@@ -63,11 +69,10 @@ def score_sessions(settings: Score) -> None:
             "gallery have predictions"
         )
     out = settings.out or Path(settings.predictions[0]).with_suffix("") / f"sessions-{settings.split}"
+    discard(out, "metrics.json", "table.*", "ranks.*.jsonl", "run.*.trec")  # of pairs, scored before
     about = {"sessions": str(settings.sessions), "split": settings.split, "predictions": settings.predictions}
-    write_json(
-        out / "sessions.json",
-        about | {"rows": rows, "covered": covered, "provenance": msgspec.to_builtins(provenance({}))},
-    )
+    made = {"rows": rows, "covered": covered, "provenance": msgspec.to_builtins(provenance({}))}
+    write_json(out / "session_scores.json", about | made)
     write_text(out / "table.csv", csv_table(HEADER, [[row[name] for name in HEADER] for row in rows]))
     print(f"recorded sessions of {settings.split}, after the last turn; the items shown stay in the gallery")
     cells = [
@@ -75,24 +80,30 @@ def score_sessions(settings: Score) -> None:
         for row in rows
     ]
     print_table([label(name) for name in HEADER], cells, left=2)
-    print("\n".join([*covered, "clean: sessions whose end is not part of a train session"]))
+    print("\n".join(covered))
+    print("clean: sessions whose end is not part of a train session")
     if any(row[name] is None for row in rows for name in MEASURES):
         print("–: the rankings are too short for this measure")
     print(f"results in {out}")
 
 
 def _named(sessions: Sequence[Session], names: Iterable[str]) -> list[tuple[str, Session]]:
-    """Sessions with predictions, and the names that these have."""
-    waiting: dict[tuple[str, str], deque[str]] = defaultdict(deque)
+    """Names of predictions, each with its session."""
+    waiting: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name in sorted(names, key=_number):
         parts = name.split("_")
         if len(parts) == 5:
             waiting[parts[2], parts[3]].append(name)
-    return [
-        (queue.popleft(), session)
-        for session in sessions
-        if (queue := waiting[session.first, session.target])
-    ]
+    found: dict[int, str] = {}
+    keys = [(session.first, session.target) for session in sessions]
+    for place, key in enumerate(keys):
+        if own := [name for name in waiting[key] if _number(name) == place]:
+            found[place] = own[0]
+            waiting[key].remove(own[0])
+    for place, key in enumerate(keys):
+        if place not in found and waiting[key]:
+            found[place] = waiting[key].pop(0)
+    return [(found[place], sessions[place]) for place in sorted(found)]
 
 
 def _number(name: str) -> int:

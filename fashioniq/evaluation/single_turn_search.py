@@ -17,7 +17,7 @@ from fashioniq.data.queries import Query
 from fashioniq.data.rankings import Scores, Vectors, read_npz, read_rankings
 from fashioniq.data.words import Vocabulary
 from fashioniq.files import UserError
-from fashioniq.loop.gallery import Gallery
+from fashioniq.loop.gallery import Gallery, NotFiniteError
 from fashioniq.loop.messages import Message
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.models.retriever import BaseRetriever
@@ -150,7 +150,7 @@ def search_vectors(
 ) -> Answers:
     """Search with the vectors of another system, by Euclidean distance.
 
-    Raises UserError if a query has none.
+    Raises UserError if a query has none, or a vector is too large.
     """
     _check_all_answered(given.queries, queries, path)
     row_of_query, row_of_id = (
@@ -159,7 +159,12 @@ def search_vectors(
     vectors_ND = torch.from_numpy(given.vectors_ND[[row_of_id[name] for name in ids]])
     gallery = Gallery(Items.without_attributes(ids, vectors_ND), vectors_ND)
     query_QD = torch.from_numpy(given.query_vectors_QD[[row_of_query[query.name] for query in queries]])
-    return search(gallery, query_QD, queries, exclude_candidate, batch_size)
+    try:
+        return search(gallery, query_QD, queries, exclude_candidate, batch_size)
+    except NotFiniteError as error:
+        raise UserError(
+            f"the vectors of {path} are too large to compare ({error}); write them again"
+        ) from error
 
 
 def search_scores(
@@ -179,7 +184,7 @@ def search_scores(
     for query in queries:
         score_N, target = given.scores_QN[row_of[query.name], columns_N], place_of[query.target]
         ahead_N = (score_N > score_N[target]) | ((score_N == score_N[target]) & (order_N < target))
-        passed_over = exclude_candidate and query.candidate in place_of and ahead_N[place_of[query.candidate]]
+        passed_over = exclude_candidate and ahead_N[place_of[query.candidate]]
         ranks.append(int(ahead_N.sum()) - bool(passed_over))
     rank_Q = torch.tensor(ranks)
     return Answers(rank_Q, torch.full_like(rank_Q, len(ids) - exclude_candidate))

@@ -10,6 +10,8 @@ from typing import Any, ClassVar, Literal, Self
 from fashioniq.files import UserError
 from fashioniq.options import option
 
+# captions that a captioner draws at each turn: in an evaluation, and in training; more take longer
+DRAWN, DRAWN_IN_TRAINING = 32, 8
 WORD_WIDTH = 512  # size of word embeddings that recurrent models learn
 
 _ON_DISK = {

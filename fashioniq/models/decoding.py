@@ -84,7 +84,7 @@ class BaseCaptioner(nn.Module):
         device = chance_BKL.device
         words_RL = torch.full((batch * count, self.max_words), PAD, device=device)
         row_R = torch.arange(batch * count, device=device)
-        # the decoder has N rows, one per beginning: its pair, its last word, and the one of each caption
+        # the decoder has N rows, one per beginning, with its pair and last word; `beginning_R` is the row of a caption
         pair_N, last_N = torch.arange(batch, device=device), torch.full((batch,), START, device=device)
         beginning_R, state = row_R // count, self.encode(reference, target)
         for place in range(self.max_words):

@@ -11,8 +11,7 @@ from PIL import Image, ImageDraw, ImageFont, ImageOps
 from fashioniq.files import atomic_write
 
 _TEXT_INK, _SOFT, _LINE, _PAPER = "#1d1d1b", "#62605a", "#dedbd3", "#f6f5f2"
-_BLUE, _ORANGE, _GREEN = "#2a62c4", "#b8420f", "#0f7565"  # as in style.css
-_TYPE_COLOURS = {"texture": _BLUE, "fabric": _ORANGE, "shape": _GREEN, "part": "#8a4fb0", "style": "#a67c00"}
+_GREEN = "#0f7565"  # as in style.css
 
 
 class Cell(NamedTuple):

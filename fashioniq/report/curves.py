@@ -34,7 +34,6 @@ def write_captioner_curves(path: Path, rows: Sequence[dict[str, float]]) -> None
     That is how well a listener who knows only people's captions finds the target, by which the epoch is chosen,
     and the share of the stated attributes that hold by the labels, if there are any.
     """
-    epochs = [row["epoch"] for row in rows]
     best = max(rows, key=lambda row: row.get("val_P", 0.0))["epoch"]
     figure = Figure(figsize=(10, 4.2), layout="constrained")
     overlap, useful = figure.subplots(1, 2)
@@ -43,16 +42,7 @@ def write_captioner_curves(path: Path, rows: Sequence[dict[str, float]]) -> None
         (useful, name, label, colour) for name, (label, colour) in _OF_CAPTIONS.items() if name in rows[-1]
     ]
     for axes, name, label, colour in lines:
-        values = [row.get(name, math.nan) for row in rows]
-        axes.plot(
-            epochs,
-            values,
-            color=colour,
-            marker="o",
-            markersize=4,
-            linewidth=2,
-            label=f"{label}  {values[-1]:.1f}",
-        )
+        _draw(axes, rows, name, f"{label}  {rows[-1].get(name, math.nan):.1f}", colour)
     for axes, title in (
         (overlap, "overlap with people's captions"),
         (useful, "informative and true, percent"),
@@ -73,15 +63,7 @@ def write_curves(path: Path, rows: Sequence[dict[str, float]], chance: float) ->
     figure = Figure(figsize=(10, 4.2), layout="constrained")
     losses, precisions = figure.subplots(1, 2)
     for name, label, colour in (("train_loss", "train", _BLUE), ("val_loss", "val", _ORANGE)):
-        losses.plot(
-            epochs,
-            [row[name] for row in rows],
-            color=colour,
-            marker="o",
-            markersize=4,
-            linewidth=2,
-            label=f"{label}  {rows[-1][name]:.3g}",
-        )
+        _draw(losses, rows, name, f"{label}  {rows[-1][name]:.3g}", colour)
     styles = {"val_mAP": {"color": _TEXT_INK, "marker": "o", "markersize": 4, "linewidth": 2.4}}
     styles |= {
         f"val_mAP_{kind}": {"color": colour, "linewidth": 1.4} for kind, colour in _TYPE_COLOURS.items()
@@ -109,6 +91,12 @@ def write_curves(path: Path, rows: Sequence[dict[str, float]], chance: float) ->
     _style(precisions, "mean average precision on val, percent")
     precisions.set_ylim(bottom=0)
     _save(figure, path)
+
+
+def _draw(axes: Axes, rows: Sequence[dict[str, float]], name: str, label: str, colour: str) -> None:
+    values = [row.get(name, math.nan) for row in rows]
+    epochs = [row["epoch"] for row in rows]
+    axes.plot(epochs, values, color=colour, marker="o", markersize=4, linewidth=2, label=label)
 
 
 def _save(figure: Figure, path: Path) -> None:

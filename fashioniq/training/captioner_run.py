@@ -61,7 +61,7 @@ def train_captioner(settings: TrainCaptioner) -> tuple[Path, str]:
         vocabulary=vocabulary,
         val_pairs=pairs["val"],
         judge=judge,
-        labels=catalog.labels,
+        labels=catalog.labels if any(any(lists) for lists in catalog.labels.values()) else None,
         noam_factor=settings.noam_factor,
         warmup=settings.warmup,
         beam=settings.beam,

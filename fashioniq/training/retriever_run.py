@@ -34,7 +34,7 @@ from fashioniq.training.users import training_users
 
 Settings = TrainRetriever | TrainComposer
 LINEAR_TEMPERATURE = 0.4
-VALIDATED = 1000  # dialogs of each user at most in validation with simulated users, evenly spread
+VALIDATED = 1000  # dialogs of each user at most in validation with several turns, evenly spread
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def train(
     else:
         module = RetrieverTraining(model, source, asker, **options)
     of_train, of_val = torch.arange(source.count("train")), torch.arange(source.count("val"))
-    if source.turns > 1:  # simulated users take long
+    if source.turns > 1:  # dialogs of several turns take long
         of_val = of_val[:: -(-len(of_val) // VALIDATED)]
     batches = loaders(TensorDataset(of_train), TensorDataset(of_val), settings.batch_size, settings.seed)
     best = fit(module, model, batches, run=folder, settings=settings, facts=facts, monitor="val_score")

@@ -17,6 +17,7 @@ from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.features.selection import pairs_with_features, run_folder, split_items
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
+from fashioniq.models.configs import DRAWN_IN_TRAINING
 from fashioniq.runs import RetrieverRun, read_run
 from fashioniq.trained import load_simulator
 from fashioniq.training.linear import MAX_WORDS as MOST_WORDS
@@ -27,7 +28,6 @@ from fashioniq.users.describing import DescribingUser
 from fashioniq.users.differences import LabelSpeaker
 
 MAX_WORDS = 8  # length limit of recorded captions (paper); 5 to 8 % of the released ones are longer
-SAMPLES = 8  # captions that a captioner draws in training; evaluations draw more, which takes longer
 DESCRIBED = 4  # random pairs per product whose descriptions enter the vocabulary
 
 
@@ -71,7 +71,7 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
             store,
             beams=settings.beam,
             samples=settings.samples,
-            usual=SAMPLES,
+            usual=DRAWN_IN_TRAINING,
         )[0]
         for name in names
         if name not in ("differences", "recorded")

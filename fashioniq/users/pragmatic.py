@@ -20,7 +20,7 @@ MOST_OTHERS = 5000  # products among which the listener looks for the target
 class Listener(NamedTuple):
     """Linear retriever that knows only captions of people, with its vocabulary.
 
-    Captions are as informative as it finds the targets by them.
+    A caption is informative if the listener finds the target by it.
     """
 
     model: LinearRetriever

@@ -71,7 +71,7 @@ def test_an_evaluation_of_captions_holds_what_it_depends_on(evaluate, project, r
 
 
 def test_its_rows_are_the_scores_of_its_captions(evaluate):
-    out = evaluate(beam=1, seed=3)
+    out = evaluate(samples=32, seed=3)
     metrics, lines = (
         read(out / "metrics.json"),
         [json.loads(line) for line in (out / "captions.jsonl").read_text().splitlines()],

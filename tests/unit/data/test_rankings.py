@@ -93,7 +93,7 @@ def test_scores_are_a_row_of_each_query_and_a_column_of_each_product(tmp_path):
         ["q1", "q2"], ["a", "b", "c"], [[1, 0, 0], [0, 1, 0]])  # fmt: skip
     for change, told in (
         ({"scores": np.eye(3)}, "one row of numbers per name"),
-        ({"ids": np.array(["a", "b"])}, "one row of numbers per name"),
+        ({"ids": np.array(["a", "b"])}, "a column of scores per id"),
         ({"scores": np.array([[1, 2, 3], [4, np.nan, 6]])}, "found nan in the scores of q2"),
     ):
         np.savez(tmp_path / "s.npz", **{**good, **change})

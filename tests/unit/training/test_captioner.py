@@ -51,6 +51,20 @@ def test_the_captions_of_a_pair_are_framed_by_start_and_end_and_padded_where_oth
     assert trimmed_BKL.tolist() == [[[START, 5, END]]]
 
 
+def test_captions_are_true_by_the_labels_of_their_targets(monkeypatch):
+    module, _ = training(["is red", "is blue", "is nicer"])
+    textures = {"P0": "red", "P1": "green", "P2": "green", "P3": "blue", "P4": "red"}
+    module.labels = {name: [[], [word]] for name, word in textures.items()}
+    logged = {}
+    monkeypatch.setattr(module, "log", logged.__setitem__)
+    module._captions = [(0, "is red"), (1, "is blue"), (2, "is nicer")]  # the second is said of the candidate
+    module.on_validation_epoch_end()
+    assert logged["val_true"] == 50
+    module._captions = [(2, "is nicer")]
+    module.on_validation_epoch_end()
+    assert logged["val_true"] == 0
+
+
 def test_the_loss_is_the_cross_entropy_of_the_next_words_of_each_caption_without_padding():
     module, (reference_N, target_N, words_N1L) = training(CAPTIONS)
     module.eval()
