@@ -87,7 +87,7 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
     linear = settings.model.kind == "linear"
     described = _descriptions(speakers["train"], items["train"].ids) if speakers else []
     examples = examples_of(pairs["train"]) if pairs else described
-    if linear and not examples:
+    if linear and not examples and not settings.init_from:
         raise UserError("--model.kind linear starts from captions; add recorded or differences to --users")
     texts = [text for pair in pairs.get("train", []) for text in pair.captions]
     vocabulary = (

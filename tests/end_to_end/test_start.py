@@ -60,6 +60,18 @@ def test_a_retriever_may_see_attributes_that_its_user_does_not(project, vector_r
     project.run("eval-dialogs", **common, run=tmp_path / "run", beam=1, turns=2)
 
 
+def test_a_linear_retriever_needs_no_captions_for_its_second_stage(project, runs, tmp_path):
+    linear = {"model.kind": "linear", "loss": "cross-entropy", "epochs": 1}
+    first = options(project, runs, tmp_path / "first", **linear, users=["differences", "recorded"])
+    del first["init_from"]
+    project.run("train-retriever", **first)
+    second = {"init_from": tmp_path / "first", "stage": "policy", "users": "captioner"}
+    project.run("train-retriever", **options(project, runs, tmp_path / "second", **linear, **second))
+    assert (
+        read_run(tmp_path / "second", RetrieverRun).words == read_run(tmp_path / "first", RetrieverRun).words
+    )
+
+
 def test_a_second_stage_improves_the_policy_of_a_trained_retriever(project, runs, tmp_path, capsys):
     given = options(project, runs, tmp_path / "run", stage="policy", temperature=None)
     del given["temperature"]
