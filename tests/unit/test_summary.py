@@ -10,11 +10,13 @@ PEOPLE = Path(__file__).parents[2] / "results" / "people"
 DATA = {"demo": "demo", "dresses": "released dresses"}
 
 
-def test_the_summary_has_the_measures_of_the_last_turn_of_every_run():
+def test_the_summary_has_the_measures_of_the_last_turn_of_every_run_of_the_default():
     sessions = defaultdict(list)
     expected = defaultdict(lambda: defaultdict(lambda: {"P": [], "R@10": []}))
     for path in sorted(PEOPLE.glob("*-[0-9].*.json")):
         run, user, _ = path.name.split(".")
+        if run.partition("-")[0] not in DATA:
+            continue  # a variant of the recipe
         metrics = json.loads(path.read_text())
         data = DATA[run.partition("-")[0]]
         if user.startswith("sessions-"):
