@@ -92,11 +92,11 @@ def load_simulator(
         raise UserError(f"--beam {beams} and --samples {samples} exclude each other; give one of them")
     captioner, words, about = load_captioner(run, category, store)
     has_listener = (run / LISTENER).is_dir()
-    if samples is None and beams == 1:
-        samples = usual if has_listener else 1
-        if not has_listener:
+    if samples is None:
+        samples = usual if has_listener and beams == 1 else 1
+        if beams == 1 and not has_listener:
             print(f"note: {run} is of an earlier version and has no listener; its captions are greedy")
-    if (samples or 1) == 1:
+    if samples == 1:
         return Simulator(captioner, words, beams), about
     if not has_listener:
         raise UserError(
@@ -104,7 +104,7 @@ def load_simulator(
             "--samples 1"
         )
     listener = _load_listener(run / LISTENER, category, store)
-    return Simulator(captioner, words, samples=samples or 1, listener=listener), about
+    return Simulator(captioner, words, samples=samples, listener=listener), about
 
 
 def load_judge(run: Path, category: str, store: FeatureStore) -> Listener | None:

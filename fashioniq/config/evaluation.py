@@ -138,7 +138,7 @@ class EvalCaptions:
     samples: int | None = option(
         None,
         "captions that the captioner draws for each pair, of which it says the most informative one, as in "
-        "dialogs; 1 is greedy (default: none, but --beam)",
+        "dialogs; 1 is greedy (default: decode with --beam instead)",
         least=1,
     )
     beam: int | None = option(None, "beam width (default: 5, without --samples)", least=1)
@@ -198,7 +198,7 @@ class Score(SingleTurn):
     sessions: Path | None = option(
         None,
         "folder of Multiturn FashionIQ, whose sessions and galleries replace --data; queries are named "
-        "SPLIT_CATEGORY_FIRST_TARGET_NUMBER, as in the released score files",
+        "SPLIT_CATEGORY_FIRST_TARGET_NUMBER, as in the released score files; several categories get no mean",
     )
     exclude_candidate: bool = option(False, "remove the candidate of a query from its results")
     out: Path | None = option(

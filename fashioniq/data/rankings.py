@@ -53,7 +53,7 @@ def read_npz(path: Path) -> Vectors | Scores:
             arrays = {name: file[name] for name in expected}
     except FileNotFoundError as error:
         raise UserError(f"there is no file of predictions {path}") from error
-    except (OSError, ValueError, EOFError, BadZipFile, zlib.error) as error:
+    except (OSError, TypeError, ValueError, EOFError, BadZipFile, zlib.error) as error:  # TypeError: .npy
         raise UserError(
             f"{path} is not an .npz file of plain arrays ({str(error)[:100]}): "
             "names must be text, not objects"

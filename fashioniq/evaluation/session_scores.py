@@ -19,7 +19,7 @@ from fashioniq.config import Score
 from fashioniq.data.queries import Query
 from fashioniq.data.sessions import Session, leakage, read_gallery, read_sessions
 from fashioniq.evaluation.sessions import MEASURES
-from fashioniq.evaluation.single_turn_search import read_predictions
+from fashioniq.evaluation.single_turn_search import find, read_predictions
 from fashioniq.files import UserError, discard, write_json, write_text
 from fashioniq.metrics.single_turn import measures
 from fashioniq.provenance import provenance
@@ -36,38 +36,10 @@ def score_sessions(settings: Score) -> None:
     assert settings.sessions is not None, "the caller checks it"
     rows: list[dict[str, Any]] = []
     covered: list[str] = []
-    for number, category in enumerate(map(canonical, settings.category)):
-        path = Path(settings.predictions[number])
-        sessions = read_sessions(settings.sessions, category, settings.split)
-        gallery = read_gallery(settings.sessions, category, settings.split)
-        leaks = leakage(read_sessions(settings.sessions, category, "train"))
-        given = read_predictions(path, False, settings.batch_size)
-        ids = [name for name in gallery if given.products is None or name in given.products]
-        if not ids:
-            raise UserError(f"{path} has no product of the gallery of {category} in {settings.sessions}")
-        known = set(ids)
-        found = [(name, one) for name, one in _named(sessions, given.names) if one.target in known]
-        if not found:
-            raise UserError(
-                f"expected predictions for sessions of {category} in {settings.sessions}, found none in {path}; "
-                f"name them {settings.split}_CATEGORY_FIRST_TARGET_NUMBER"
-            )
-        # the candidate is not removed from the results, and it may have no predictions
-        queries = [Query(name, one.target, one.target, ()) for name, one in found]
-        answers = given.search(ids, queries)
-        turns_S = torch.tensor([len(one.steps) for _, one in found])
-        clean_S = torch.tensor([not leaks(one) for _, one in found])
-        groups = {str(turns): turns_S == turns for turns in sorted(set(turns_S.tolist()))}
-        groups |= {"all": turns_S > 0} | ({"clean": clean_S} if clean_S.any() else {})
-        rows += [
-            {"category": category, "turns": name, "sessions": int(which_S.sum())}
-            | measures(answers.rank_Q[which_S], answers.depth_Q[which_S], len(ids), MEASURES)
-            for name, which_S in groups.items()
-        ]
-        covered.append(
-            f"{category}: {len(found)} of {len(sessions)} sessions and {len(ids)} of {len(gallery)} products of the "
-            "gallery have predictions"
-        )
+    for category, path in zip(settings.category, settings.predictions, strict=True):
+        found, share = _scored(settings, settings.sessions, canonical(category), Path(path))
+        rows += found
+        covered.append(share)
     out = settings.out or Path(settings.predictions[0]).with_suffix("") / f"sessions-{settings.split}"
     discard(out, "metrics.json", "table.*", "ranks.*.jsonl", "run.*.trec")  # of pairs, scored before
     about = {"sessions": str(settings.sessions), "split": settings.split, "predictions": settings.predictions}
@@ -81,10 +53,46 @@ def score_sessions(settings: Score) -> None:
     ]
     print_table([label(name) for name in HEADER], cells, left=2)
     print("\n".join(covered))
-    print("clean: sessions whose end is not part of a train session")
+    if any(row["turns"] == "clean" for row in rows):
+        print("clean: sessions whose end is not part of a train session")
     if any(row[name] is None for row in rows for name in MEASURES):
         print("–: the rankings are too short for this measure")
     print(f"results in {out}")
+
+
+def _scored(settings: Score, folder: Path, category: str, path: Path) -> tuple[list[dict[str, Any]], str]:
+    """Rows of a category, and what the predictions cover."""
+    sessions = read_sessions(folder, category, settings.split)
+    gallery = read_gallery(folder, category, settings.split)
+    leaks = leakage(read_sessions(folder, category, "train"))
+    given = read_predictions(path, False, settings.batch_size)
+    ids = [name for name in gallery if given.products is None or name in given.products]
+    if not ids:
+        raise UserError(f"{path} has no product of the gallery of {category} in {folder}")
+    known = set(ids)
+    found = [(name, one) for name, one in _named(sessions, given.names) if one.target in known]
+    if not found:
+        raise UserError(
+            f"expected predictions for sessions of {category} in {folder}, found none in {path}; "
+            f"name them {settings.split}_CATEGORY_FIRST_TARGET_NUMBER"
+        )
+    # the candidate is not removed from the results, and it may have no predictions
+    queries = [Query(name, one.target, one.target, ()) for name, one in found]
+    answers = find(given.search, ids, queries, str(path))
+    turns_S = torch.tensor([len(one.steps) for _, one in found])
+    clean_S = torch.tensor([not leaks(one) for _, one in found])
+    groups = {str(turns): turns_S == turns for turns in sorted(set(turns_S.tolist()))}
+    groups |= {"all": turns_S > 0} | ({"clean": clean_S} if clean_S.any() else {})
+    rows = [
+        {"category": category, "turns": name, "sessions": int(which_S.sum())}
+        | measures(answers.rank_Q[which_S], answers.depth_Q[which_S], len(ids), MEASURES)
+        for name, which_S in groups.items()
+    ]
+    covered = (
+        f"{category}: {len(found)} of {len(sessions)} sessions and {len(ids)} of {len(gallery)} products of the "
+        "gallery have predictions"
+    )
+    return rows, covered
 
 
 def _named(sessions: Sequence[Session], names: Iterable[str]) -> list[tuple[str, Session]]:

@@ -1,7 +1,7 @@
 """Single-turn retrieval: queries and gallery of a category, and results of a retriever or another system."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,10 @@ from fashioniq.config import EvalSingleTurn, Score, SingleTurn
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import SingleTurnMetrics
 from fashioniq.data.queries import Query, queries_of
-from fashioniq.evaluation.single_turn_search import Answers
+from fashioniq.evaluation.single_turn_search import Answers, Search, find
 from fashioniq.features.selection import pairs_with_targets
 from fashioniq.features.store import open_store
 from fashioniq.files import UserError, discard, write_json, write_text
-from fashioniq.loop.gallery import NotFiniteError
 from fashioniq.metrics.single_turn import MEASURES, mean, measures
 from fashioniq.provenance import provenance
 from fashioniq.report.tables import csv_table, latex_table, print_table, rounded
@@ -37,7 +36,7 @@ class Searcher:
     """
 
     products: set[str]
-    search: Callable[[Sequence[str], Sequence[Query]], Answers]
+    search: Search
     facts: dict[str, Any]
 
 
@@ -80,13 +79,7 @@ def evaluate(
     for number, catalog in enumerate(catalogs):
         searcher = searcher_of(number, catalog)
         task = task_of(settings, catalog, searcher.products)
-        try:
-            answers = searcher.search(task.ids, task.queries)
-        except NotFiniteError as error:
-            origin = searcher.facts["answers"]
-            raise UserError(
-                f"the vectors of {origin} are too large to compare ({error}); train or write it again"
-            ) from error
+        answers = find(searcher.search, task.ids, task.queries, searcher.facts["answers"])
         answered.append((task, answers))
         values = measures(answers.rank_Q, answers.depth_Q, len(task.ids) - settings.exclude_candidate)
         rows.append({"category": task.category, **searcher.facts, **task.facts, **values})

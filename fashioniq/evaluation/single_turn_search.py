@@ -47,6 +47,19 @@ class Answers:
         ]
 
 
+Search = Callable[[Sequence[str], Sequence[Query]], Answers]  # ids of the gallery and queries → answers
+
+
+def find(search: Search, ids: Sequence[str], queries: Sequence[Query], origin: str) -> Answers:
+    """Answers to queries. Raises UserError if vectors of `origin` are too large to compare."""
+    try:
+        return search(ids, queries)
+    except NotFiniteError as error:
+        raise UserError(
+            f"the vectors of {origin} are too large to compare ({error}); train or write it again"
+        ) from error
+
+
 @dataclass(frozen=True)
 class Predictions:
     """Predictions of another system: names of its queries, its products (None: any), and the search for ranks."""
@@ -54,7 +67,7 @@ class Predictions:
     kind: str
     names: Collection[str]
     products: set[str] | None
-    search: Callable[[Sequence[str], Sequence[Query]], Answers]
+    search: Search
 
 
 def read_predictions(path: Path, exclude_candidate: bool, batch_size: int) -> Predictions:
@@ -150,7 +163,7 @@ def search_vectors(
 ) -> Answers:
     """Search with the vectors of another system, by Euclidean distance.
 
-    Raises UserError if a query has none, or a vector is too large.
+    Raises UserError if a query has none.
     """
     _check_all_answered(given.queries, queries, path)
     row_of_query, row_of_id = (
@@ -159,12 +172,7 @@ def search_vectors(
     vectors_ND = torch.from_numpy(given.vectors_ND[[row_of_id[name] for name in ids]])
     gallery = Gallery(Items.without_attributes(ids, vectors_ND), vectors_ND)
     query_QD = torch.from_numpy(given.query_vectors_QD[[row_of_query[query.name] for query in queries]])
-    try:
-        return search(gallery, query_QD, queries, exclude_candidate, batch_size)
-    except NotFiniteError as error:
-        raise UserError(
-            f"the vectors of {path} are too large to compare ({error}); write them again"
-        ) from error
+    return search(gallery, query_QD, queries, exclude_candidate, batch_size)
 
 
 def search_scores(
@@ -179,7 +187,7 @@ def search_scores(
         {name: place for place, name in enumerate(names)} for names in (given.queries, given.ids)
     )
     place_of = {name: place for place, name in enumerate(ids)}
-    columns_N, order_N = [column_of[name] for name in ids], np.arange(len(ids))
+    columns_N, order_N = np.array([column_of[name] for name in ids]), np.arange(len(ids))
     ranks = []
     for query in queries:
         score_N, target = given.scores_QN[row_of[query.name], columns_N], place_of[query.target]
@@ -214,7 +222,7 @@ def look_up(
     if not any(depths):
         raise UserError(
             f"expected ids of the gallery, found none in {path}; use the ids that `fashioniq write-queries` "
-            "lists"
+            "lists, or with --sessions those of the released gallery"
         )
     return Answers(torch.tensor(ranks), torch.tensor(depths))
 

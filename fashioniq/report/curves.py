@@ -53,7 +53,7 @@ def write_captioner_curves(path: Path, rows: Sequence[dict[str, float]]) -> None
     _save(figure, path)
 
 
-def write_curves(path: Path, rows: Sequence[dict[str, float]], chance: float) -> None:
+def write_attribute_curves(path: Path, rows: Sequence[dict[str, float]], chance: float) -> None:
     """Write a PNG of losses and mean average precision by epoch.
 
     `rows` are the lines of metrics.csv; `chance` is the chance level in percent.

@@ -63,8 +63,8 @@ class CaptionerTraining(FusedTraining):
     Training batches are (reference, target, words of the captions); validation batches are (reference,
     target, number of the pair). All captions of a pair are in one batch, so that images and attributes are
     encoded once. Without a `judge`, a listener that the captioner does not speak to, validation does not
-    measure how informative captions are; without `labels` of the products, not how true. Of an epoch whose
-    captions state no attribute, nothing is true.
+    measure how informative captions are; without `labels` of the products, not how true. `val_true`
+    is 0 if no caption states an attribute.
     """
 
     def __init__(

@@ -101,6 +101,13 @@ def test_scores_are_a_row_of_each_query_and_a_column_of_each_product(tmp_path):
             read_npz(tmp_path / "s.npz")
 
 
+def test_a_single_array_is_told(tmp_path):
+    with open(tmp_path / "v.npz", "wb") as file:
+        np.save(file, np.eye(2))
+    with pytest.raises(UserError, match=r"is not an \.npz file"):
+        read_npz(tmp_path / "v.npz")
+
+
 def test_a_file_that_is_no_archive_is_told(tmp_path):
     (tmp_path / "v.npz").write_text("no vectors")
     with pytest.raises(UserError, match=r"is not an \.npz file"):

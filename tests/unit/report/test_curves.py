@@ -1,7 +1,7 @@
 import pytest
 from PIL import Image
 
-from fashioniq.report.curves import read_epochs, write_captioner_curves, write_curves
+from fashioniq.report.curves import read_epochs, write_attribute_curves, write_captioner_curves
 
 
 def rows_of(epochs, *types):
@@ -13,7 +13,7 @@ def rows_of(epochs, *types):
 
 @pytest.mark.parametrize("rows", [rows_of(1), rows_of(3, "texture", "style")], ids=["one epoch", "three"])
 def test_curves_are_drawn_of_any_number_of_epochs_and_types(tmp_path, rows):
-    write_curves(tmp_path / "curves.png", rows, 12.5)
+    write_attribute_curves(tmp_path / "curves.png", rows, 12.5)
     with Image.open(tmp_path / "curves.png") as image:
         assert image.format == "PNG" and image.width > 1000
         assert len(image.convert("RGB").getcolors(10**6)) > 10
@@ -21,7 +21,7 @@ def test_curves_are_drawn_of_any_number_of_epochs_and_types(tmp_path, rows):
 
 def test_the_same_figures_make_the_same_curves(tmp_path):
     for name in ("a.png", "b.png"):
-        write_curves(tmp_path / name, rows_of(2, "part"), 10.0)
+        write_attribute_curves(tmp_path / name, rows_of(2, "part"), 10.0)
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
 
 
