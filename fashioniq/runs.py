@@ -55,9 +55,14 @@ class _WithWords(msgspec.Struct, kw_only=True):
 
 
 class CaptionerRun(_WithWords, kw_only=True):
-    """model.json of a captioner."""
+    """model.json of a captioner.
+
+    `captions_true` is the share of the attributes stated in the captions of train that hold by the labels,
+    unset if none are stated or the run is of an earlier version.
+    """
 
     KIND: ClassVar[str] = "captioner"
+    captions_true: float | UnsetType = UNSET
     metrics: Figures | UnsetType = UNSET
     provenance: Provenance | UnsetType = UNSET
 

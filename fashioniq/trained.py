@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+from msgspec import UNSET
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from fashioniq.data.statements import Labels
 from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
@@ -43,6 +45,7 @@ from fashioniq.users.pragmatic import Listener
 M = TypeVar("M", bound=nn.Module)
 R = TypeVar("R", CaptionerRun, RetrieverRun)
 LISTENER, JUDGE = "listener", "judge"  # folders in the run of a captioner
+RELIABLE = 0.8  # share of the statements in captions that must hold by the labels, or the labels are ignored
 Architecture = tuple[
     type[ModelConfig], Callable[..., M]
 ]  # the model is called with its config and the sizes of the data
@@ -77,6 +80,7 @@ def load_simulator(
     run: Path,
     category: str,
     store: FeatureStore,
+    labels: Mapping[str, Labels],
     *,
     beams: int = 1,
     samples: int | None = None,
@@ -85,8 +89,9 @@ def load_simulator(
     """A captioner as user, and its description.
 
     By default it is pragmatic, with the `usual` number of samples, unless `beams` are given or the run is of
-    an earlier version, without a listener. Raises UserError if files are missing or do not match, or if both
-    are given.
+    an earlier version, without a listener. It says what is true by the `labels` of the products if those
+    agree with the captions it was trained on. Raises UserError if files are missing or do not match, or if
+    both are given.
     """
     if beams > 1 and (samples or 1) > 1:
         raise UserError(f"--beam {beams} and --samples {samples} exclude each other; give one of them")
@@ -104,7 +109,8 @@ def load_simulator(
             "--samples 1"
         )
     listener = _load_listener(run / LISTENER, category, store)
-    return Simulator(captioner, words, samples=samples, listener=listener), about
+    agree = about.captions_true is not UNSET and about.captions_true >= RELIABLE
+    return Simulator(captioner, words, 1, samples, listener, labels if agree else None), about
 
 
 def load_judge(run: Path, category: str, store: FeatureStore) -> Listener | None:

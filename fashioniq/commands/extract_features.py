@@ -14,12 +14,10 @@ def run(settings: ExtractFeatures) -> None:
     catalog = Catalog(settings.data, settings.category)
     root = features_folder(settings.data, settings.category, settings.features)
     if settings.encoder != "metadata":
-        fill(
-            root,
-            catalog,
-            sources.pictures(settings, catalog, words_to_keep(root, settings.update)),
-            settings.update,
-        )
+        source = sources.pictures(settings, catalog, words_to_keep(root, settings.update))
+        if settings.metadata:
+            source = sources.with_metadata(source, catalog, settings.dimensions)
+        fill(root, catalog, source, settings.update)
         return
     if settings.predictor:
         raise UserError("--predictor needs pictures: it cannot be combined with --encoder metadata")

@@ -142,6 +142,11 @@ class ExtractFeatures:
         "imagenet", "encoder weights: imagenet (downloaded), a .pth or .safetensors file, or none (random)"
     )
     image_size: int = option(224, "picture size in pixels per side; --predictor has its own", least=1)
+    metadata: bool = option(
+        False,
+        "append a vector of title and attribute words to that of each picture, so that requests also find what "
+        "only the words say",
+    )
     dimensions: int = option(256, "size of metadata vectors", least=1)
     batch_size: int = option(32, "pictures per batch", least=1)
     workers: int = option(2, DECODERS + ", without a time limit per picture", least=0)

@@ -87,7 +87,9 @@ def _captioned(
     """Pairs that have features, the captioner's caption of each, decoded as in dialogs, and metadata of both."""
     samples = settings.samples or 1
     beams = settings.beam or (BEAMS if settings.samples is None else 1)
-    simulator, facts = load_simulator(run, settings.category, store, beams=beams, samples=samples)
+    simulator, facts = load_simulator(
+        run, settings.category, store, catalog.labels, beams=beams, samples=samples
+    )
     vocabulary = simulator.words
     if facts.data.fingerprint != catalog.fingerprint():
         print(

@@ -23,10 +23,10 @@ def metadata_words(catalog: Catalog, name: str) -> list[str]:
     return tokenize(" ".join([catalog.titles.get(name, ""), *labels]))
 
 
-def words_fingerprint(catalog: Catalog) -> str:
-    """Hash of the words of all products and of the ids in train: 16 hexadecimal digits."""
+def words_fingerprint(catalog: Catalog, ids: Sequence[str]) -> str:
+    """Hash of the words of products and of the ids in train: 16 hexadecimal digits."""
     digest = hashlib.sha256("\n".join(catalog.ids("train")).encode())
-    for name in catalog.all_ids():
+    for name in ids:
         digest.update(" ".join([name, *metadata_words(catalog, name), "\n"]).encode())
     return digest.hexdigest()[:16]
 

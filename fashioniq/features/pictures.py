@@ -5,13 +5,16 @@ Each source is the Contents of the store and an `Extract`.
 
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 from zipfile import BadZipFile
 
+import msgspec
 import numpy as np
 import torch
+from sklearn.preprocessing import normalize
 from torch import Tensor, nn
 
 from fashioniq.categories import canonical
@@ -54,15 +57,43 @@ def words_of_labels(catalog: Catalog) -> list[str]:
 def metadata(settings: ExtractFeatures, catalog: Catalog) -> Source:
     """Vectors from the words of titles and labels. Raises UserError if train has too few words."""
     words = words_of_labels(catalog)
-    known, vectors_ND = metadata_vectors(catalog, catalog.all_ids(), settings.dimensions)
+    ids = catalog.all_ids()
+    known, vectors_ND = metadata_vectors(catalog, ids, settings.dimensions)
     facts = _facts(
-        "metadata", words_fingerprint(catalog), None, vectors_ND.shape[1], words, attributes="labels"
+        "metadata", words_fingerprint(catalog, ids), None, vectors_ND.shape[1], words, attributes="labels"
     )
     return facts, _given(
         dict(zip(known, vectors_ND, strict=True)),
         _labels(catalog, words),
         "no title or attribute word that train knows",
     )
+
+
+def with_metadata(source: Source, catalog: Catalog, dimensions: int) -> Source:
+    """Vectors of another source, each followed by that of the words of titles and labels, both at unit length.
+
+    Products without a word that train knows have zeros there. Raises UserError if train has too few words.
+    """
+    facts, extract = source
+    known, vectors_ND = metadata_vectors(catalog, catalog.all_ids(), dimensions)
+    position_of = {name: position for position, name in enumerate(known)}
+
+    def joined(lists: Sequence[Sequence[str]], advance: Advance) -> Generator[Part, None, None]:
+        for part in extract(lists, advance):
+            words_BD = np.zeros((len(part.ids), vectors_ND.shape[1]), dtype=np.float32)
+            for row, name in enumerate(part.ids):
+                if name in position_of:
+                    words_BD[row] = vectors_ND[position_of[name]]
+            pictures_BD = normalize(part.features_ND.astype(np.float32))
+            yield replace(part, features_ND=np.concatenate([pictures_BD, words_BD], axis=1))
+
+    facts = msgspec.structs.replace(
+        facts,
+        encoder=f"{facts.encoder} + metadata",
+        weights=f"{facts.weights}-{words_fingerprint(catalog, catalog.ids('train'))}",
+        dimensions=facts.dimensions + vectors_ND.shape[1],
+    )
+    return facts, joined
 
 
 def own_vectors(settings: ImportFeatures, catalog: Catalog) -> Source:

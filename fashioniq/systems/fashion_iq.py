@@ -161,7 +161,12 @@ def _captioner(options: EvalDialogs, parts: Parts) -> tuple[User, dict[str, Any]
         )
     run = Path(named)
     simulator, about = load_simulator(
-        run, options.category, parts.store, beams=options.beam, samples=options.samples
+        run,
+        options.category,
+        parts.store,
+        parts.catalog.labels,
+        beams=options.beam,
+        samples=options.samples,
     )
     facts = {"user": str(run), "captions": about.data.captions, "decoding": simulator.decoding}
     user = simulator.user(parts.items, parts.vocabulary, options.seed)

@@ -12,10 +12,11 @@ from torch import Tensor
 
 from fashioniq.data.catalog import Pair
 from fashioniq.data.items import ItemInputs, Items
+from fashioniq.data.statements import Labels
 from fashioniq.data.words import END, PAD, START, Vocabulary
 from fashioniq.metrics.captions import bleu
 from fashioniq.metrics.ranking import percentile, recall_at
-from fashioniq.metrics.speech import Labels, truthfulness
+from fashioniq.metrics.speech import truthfulness
 from fashioniq.models.decoding import BaseCaptioner
 from fashioniq.training.processes import FusedTraining, mean_over_processes
 from fashioniq.users.pragmatic import Listener

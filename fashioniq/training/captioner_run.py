@@ -1,5 +1,6 @@
 """Training run of a relative captioner, with the listener that it speaks to in dialogs."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,10 +9,12 @@ import torch
 from torch.utils.data import TensorDataset
 
 from fashioniq.config import TrainCaptioner
-from fashioniq.data.catalog import Catalog
+from fashioniq.data.catalog import Catalog, Pair
+from fashioniq.data.statements import Labels
 from fashioniq.data.words import PAD, SPECIAL, Vocabulary, tokenize
 from fashioniq.features.selection import describe_data, pairs_with_features, run_folder
 from fashioniq.features.store import open_store
+from fashioniq.metrics.speech import truthfulness
 from fashioniq.trained import CAPTIONERS, JUDGE, LISTENER, create
 from fashioniq.training.captioner import CaptionerTraining, caption_examples, put_together
 from fashioniq.training.fitting import begin_run, fit, loaders, model_facts
@@ -50,6 +53,8 @@ def train_captioner(settings: TrainCaptioner) -> tuple[Path, str]:
     model = create(CAPTIONERS, settings.model.kind, sizes)
     data = describe_data(catalog, coverage)
     facts = model_facts("captioner", settings, store, vocabulary, sizes, data=data)
+    if (share := _share_of_true(pairs["train"], catalog.labels)) is not None:
+        facts["captions_true"] = share
     max_words = settings.model.max_words
     train = caption_examples(pairs["train"], items["train"], vocabulary, max_words)
     once = [replace(pair, captions=pair.captions[:1]) for pair in pairs["val"]]
@@ -78,6 +83,17 @@ def train_captioner(settings: TrainCaptioner) -> tuple[Path, str]:
         f"({100 * coverage['val']:.1f} %), beam {settings.beam}, captions: {catalog.captions_origin}"
     )
     return folder, summary
+
+
+def _share_of_true(pairs: list[Pair], labels: Mapping[str, Labels]) -> float | None:
+    """Share of the attributes stated in all captions of pairs that hold by the labels, None if none are stated."""
+    said = [
+        (text, labels.get(str(pair.target), ()), labels.get(pair.candidate, ()))
+        for pair in pairs
+        for text in pair.captions
+    ]
+    texts, targets, candidates = zip(*said, strict=True)
+    return truthfulness(texts, targets, candidates)["true"]
 
 
 def _print_unknown(vocabulary: Vocabulary, texts: list[str]) -> None:

@@ -69,6 +69,7 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
             Path(name),
             settings.category,
             store,
+            catalog.labels,
             beams=settings.beam,
             samples=settings.samples,
             usual=DRAWN_IN_TRAINING,

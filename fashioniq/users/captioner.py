@@ -1,10 +1,12 @@
 """User simulator based on a relative captioner (Fashion IQ, section 4.1)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from torch import Tensor
 
 from fashioniq.data.items import Items
+from fashioniq.data.statements import Labels, Truth
 from fashioniq.data.words import Vocabulary
 from fashioniq.loop.messages import Message, User
 from fashioniq.models.decoding import BaseCaptioner
@@ -37,7 +39,8 @@ class CaptionerUser:
 class Simulator:
     """A trained captioner with its words, and how it speaks: pragmatically to a listener, or by `beams`.
 
-    With a `listener`, it draws `samples` captions and says the most informative.
+    With a `listener`, it draws `samples` captions and says the most informative, with `labels` the most
+    informative of those that are true by the labels of the products.
     """
 
     captioner: BaseCaptioner
@@ -45,12 +48,14 @@ class Simulator:
     beams: int = 1
     samples: int = 1
     listener: Listener | None = None
+    labels: Mapping[str, Labels] | None = None
 
     @property
     def decoding(self) -> str:
         """How captions are chosen, for metadata and pages."""
         if self.listener:
-            return f"most informative of {self.samples} samples"
+            true = " that are true by the labels" if self.labels else ""
+            return f"most informative of {self.samples} samples{true}"
         return f"beam {self.beams}" if self.beams > 1 else "greedy"
 
     def user(self, items: Items, retriever: Vocabulary, seed: int = 0) -> User:
@@ -66,4 +71,5 @@ class Simulator:
             listener=self.listener,
             samples=self.samples,
             seed=seed,
+            truth=Truth([self.labels.get(name, ()) for name in items.ids]) if self.labels else None,
         )

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from fashioniq.data.items import Items
+from fashioniq.data.statements import Truth
 from fashioniq.data.words import Vocabulary
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message
@@ -38,9 +39,11 @@ class PragmaticUser:
     """User simulator that draws captions from a frozen captioner and says the most informative one.
 
     That is the caption by which the `listener` ranks the target best among the products, at most
-    `MOST_OTHERS` of them; the first one drawn wins ties, and the first is the greedy one. A reply depends on
-    the target, the offer, the turn and `seed`. Word ids are translated from the captioner's `own` vocabulary
-    to the retriever's.
+    `MOST_OTHERS` of them; the first one drawn wins ties, and the first is the greedy one. With `truth`, only
+    the captions with the fewest statements that are false by the labels of `items` are considered: a
+    listener who computes with words finds many a target best by a lie. A reply depends on the target, the
+    offer, the turn and `seed`. Word ids are translated from the captioner's `own` vocabulary to the
+    retriever's.
     """
 
     def __init__(
@@ -53,10 +56,11 @@ class PragmaticUser:
         listener: Listener,
         samples: int,
         seed: int,
+        truth: Truth | None = None,
     ) -> None:
         device = items.features_ND.device
         self.captioner = captioner.eval().requires_grad_(False)
-        self.items = items
+        self.items, self.words, self.truth = items, own, truth
         self.listener = listener.model.to(device).eval().requires_grad_(False)
         self._to_retriever = own.translation(retriever).to(device)
         self._to_listener = own.translation(listener.words).to(device)
@@ -73,6 +77,8 @@ class PragmaticUser:
             self.items.inputs(offer.item_B), self.items.inputs(target_B), self._chances(target_B, turn)
         )
         rank_BK = self._ranks(target_B, offer.item_B, words_BKL)
+        if self.truth:
+            rank_BK = rank_BK + len(self.items) * self._false(target_B, offer.item_B, words_BKL)
         # a stable order: among captions of one rank, the first
         count = words_BKL.shape[1]
         best_B = (rank_BK * count + torch.arange(count, device=rank_BK.device)).argmin(1)
@@ -87,6 +93,18 @@ class PragmaticUser:
             for target in target_B.tolist()
         ]
         return torch.from_numpy(np.stack(drawn)).to(target_B.device)
+
+    def _false(self, target_B: Tensor, item_B: Tensor, words_BKL: Tensor) -> Tensor:
+        """Numbers B×K of statements that are false by the labels."""
+        assert self.truth is not None
+        captions = iter(self.words.decode(words_BKL.flatten(0, 1)))
+        return torch.tensor(
+            [
+                [self.truth.false(next(captions), target, item) for _ in range(words_BKL.shape[1])]
+                for target, item in zip(target_B.tolist(), item_B.tolist(), strict=True)
+            ],
+            device=target_B.device,
+        )
 
     def _ranks(self, target_B: Tensor, item_B: Tensor, words_BKL: Tensor) -> Tensor:
         """0-based ranks B×K of the targets for the listener, who hears one caption; equal ones are heard once."""

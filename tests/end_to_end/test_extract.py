@@ -7,6 +7,7 @@ from shutil import copytree, ignore_patterns
 
 import numpy as np
 import pytest
+import torch
 
 from fashioniq.cli import main
 from fashioniq.features import pictures as sources
@@ -147,6 +148,35 @@ def test_new_products_do_not_change_the_words_of_a_store(catalog, command):
 
 def test_only_pictures_can_be_added(refused):
     assert "--update cannot be combined" in refused(update=True, encoder="metadata")
+
+
+def test_words_of_the_shop_follow_the_vector_of_the_picture(catalog, command):
+    names = ids_of(catalog, "train")
+    titles = {name: f"{color} dress" for name, color in zip(names, ["red", "blue"] * 15, strict=False)}
+    (catalog / "titles").mkdir(exist_ok=True)
+    (catalog / "titles/dress.train.json").write_text(json.dumps(titles))
+    assert main(command()) == 0
+    assert main(command(features=catalog / "words", encoder="metadata")) == 0
+    assert main(command(features=catalog / "both", metadata=True)) == 0
+    alone, words, both = (FeatureStore(catalog / name) for name in ("store", "words", "both"))
+    assert both.size == alone.size + words.size and both.facts.encoder.endswith(" + metadata")
+    vectors_ND = both.items(alone.ids).features_ND
+    pictures_ND, words_ND = vectors_ND.split([alone.size, words.size], dim=1)
+    normal_ND = torch.nn.functional.normalize(alone.items(alone.ids).features_ND)
+    torch.testing.assert_close(pictures_ND, normal_ND, rtol=0, atol=1e-3)
+    described = words.items([name for name in alone.ids if name in set(words.ids)]).features_ND
+    expected_ND = torch.zeros_like(words_ND)
+    expected_ND[[name in set(words.ids) for name in alone.ids]] = described
+    torch.testing.assert_close(words_ND, expected_ND, rtol=0, atol=1e-3)
+
+
+def test_the_words_of_the_shop_belong_to_the_store(catalog, command, refused):
+    assert main(command(metadata=True)) == 0
+    assert "has a different encoder" in refused(update=True)
+    path = catalog / "attributes/asin2attr.dress.train.json"
+    labels = json.loads(path.read_text())
+    path.write_text(json.dumps({name: [["dress"], ["red"], [], [], [], []] for name in labels}))
+    assert "has different weights" in refused(metadata=True, update=True)
 
 
 def test_pictures_that_vanish_are_not_recorded_as_missing(catalog, command, refused, tmp_path, monkeypatch):

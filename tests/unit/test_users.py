@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from fashioniq.data.items import Items
+from fashioniq.data.statements import Truth
 from fashioniq.data.words import PAD, SPECIAL, UNKNOWN, Vocabulary
 from fashioniq.loop.messages import Message
 from fashioniq.models.captioner import Captioner
@@ -14,10 +15,10 @@ from fashioniq.users.noisy import NoisyUser, chances, corrupt, negation
 from fashioniq.users.pragmatic import Listener, PragmaticUser
 from fashioniq.users.recorded import Recorded
 
-SPEAKS = Vocabulary([f"word{n}" for n in range(16)])
-HEARS = Vocabulary(
-    [f"word{n}" for n in reversed(range(2, 16))]
-)  # other ids, and two words that it never heard
+COLORS = ["red", "blue", "green", "black"]
+SPEAKS = Vocabulary([*(f"word{n}" for n in range(9)), *COLORS, "word9", "word10", "word11"])
+# other ids, and two words that it never heard
+HEARS = Vocabulary([*reversed(COLORS), *(f"word{n}" for n in reversed(range(2, 12)))])
 
 
 @pytest.fixture
@@ -80,9 +81,10 @@ def listener():
     return model
 
 
-def pragmatic(captioner, items, listener, samples, retriever=SPEAKS, seed=0):
+def pragmatic(captioner, items, listener, samples, retriever=SPEAKS, seed=0, truth=None):
+    heard = Listener(listener, HEARS)
     return PragmaticUser(
-        captioner, items, SPEAKS, retriever, listener=Listener(listener, HEARS), samples=samples, seed=seed
+        captioner, items, SPEAKS, retriever, listener=heard, samples=samples, seed=seed, truth=truth
     )
 
 
@@ -109,6 +111,30 @@ def test_a_pragmatic_user_says_what_the_listener_understands_best(items, caption
     assert (rank_BK.min(1).values < rank_BK[:, 0]).any()
     first_B = (rank_BK == rank_BK.min(1, keepdim=True).values).int().argmax(1)
     assert torch.equal(said_BL, drawn_BKL[torch.arange(15), first_B])
+
+
+def test_a_pragmatic_user_lies_only_if_all_its_captions_are_false(items, captioner, listener):
+    """Of the captions with the fewest false statements, it says the most informative."""
+    truth = Truth([[[COLORS[number % 4]]] for number in range(len(items))])
+    offer, user = Message(item_B=OFFERED), pragmatic(captioner, items, listener, 6)
+    honest = pragmatic(captioner, items, listener, 6, truth=truth)
+    said_BL = honest.reply(WANTED, offer, 1).words_BL
+    drawn_BKL = captioner.sample(looks(items, OFFERED), looks(items, WANTED), user._chances(WANTED, 1))
+
+    def false(words_BL):
+        texts = SPEAKS.decode(words_BL)
+        return torch.tensor(
+            [truth.false(*one) for one in zip(texts, WANTED.tolist(), OFFERED.tolist(), strict=True)]
+        )
+
+    false_BK = torch.stack([false(words_BL) for words_BL in drawn_BKL.unbind(1)], 1)
+    rank_BK = torch.stack(
+        [ranks(listener, items, OFFERED, WANTED, drawn_BL) for drawn_BL in drawn_BKL.unbind(1)], 1
+    )
+    assert torch.equal(false(said_BL), false_BK.min(1).values)
+    least_BK = rank_BK.masked_fill(false_BK > false_BK.min(1, keepdim=True).values, len(items))
+    assert torch.equal(ranks(listener, items, OFFERED, WANTED, said_BL), least_BK.min(1).values)
+    assert (false(user.reply(WANTED, offer, 1).words_BL) > false(said_BL)).any()
 
 
 def test_a_pragmatic_user_with_one_sample_is_greedy(items, captioner, listener):

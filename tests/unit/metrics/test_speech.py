@@ -2,7 +2,8 @@
 
 import pytest
 
-from fashioniq.metrics.speech import diversity, stated_attributes, truthfulness
+from fashioniq.data.statements import stated_attributes
+from fashioniq.metrics.speech import diversity, truthfulness
 
 RED = [["dress"], ["red"], [], ["maxi"], ["long sleeve"], []]
 BLUE = [["dress"], ["blue"], [], ["mini"], [], []]
