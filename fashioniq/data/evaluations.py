@@ -53,7 +53,10 @@ class Questions(msgspec.Struct):
 
 
 class TurnMetrics(Metrics, kw_only=True):
-    """metrics.json of dialogs that refer to products. `facts` are further keys, of systems of other packages."""
+    """metrics.json of dialogs that refer to products. `facts` are further keys, of systems of other packages.
+
+    `true_by_labels` is the share of the attributes stated by the user that hold by the catalog's labels.
+    """
 
     PROTOCOL: ClassVar[str] = "Fashion IQ dialogs"
     gallery: int
@@ -70,6 +73,7 @@ class TurnMetrics(Metrics, kw_only=True):
     captions: Text = UNSET
     decoding: Text = UNSET
     errors: Number = UNSET
+    true_by_labels: Number = UNSET
     pairs: int | UnsetType = UNSET
     coverage_of_pairs: Number = UNSET
     attributes: bool | UnsetType = UNSET
@@ -171,9 +175,10 @@ class UserRow(msgspec.Struct):
 class UserTable(msgspec.Struct, kw_only=True):
     """users.json: the retriever by its users, in columns, then the baselines beside people's words.
 
-    `users` are the users of each column, over which its figures are means, and `galleries` the sizes of its
-    gallery; `folders` have the results of each user or baseline. `headline` is the column with the lowest R@10.
-    With `training_only`, the retriever was trained with every user of the table.
+    `users` are the users of each column, over which its figures are means, `galleries` the sizes of its
+    gallery, and `true` the shares of what its users state that hold by the labels; `folders` have the results
+    of each user or baseline. `headline` is the column with the lowest R@10. With `training_only`, the
+    retriever was trained with every user of the table.
     """
 
     category: str
@@ -182,6 +187,7 @@ class UserTable(msgspec.Struct, kw_only=True):
     training_only: bool
     users: dict[str, list[str]]
     galleries: dict[str, int]
+    true: dict[str, float] = {}
     rows: list[UserRow]
     folders: dict[str, str]
 

@@ -32,7 +32,7 @@ TEST = (
 LINE = 110  # maximum characters per line
 COSTS = {"minutes", "GB", "seeds"}
 BAR, GAP, LEFT, SCALE = 18, 8, 300, 4.0  # pixels: bar height, gap, label width, width of one percent
-COLOURS = ("#2a62c4", "#c2410c", "#0f7b6c")
+COLOURS = ("#2a62c4", "#c2410c", "#0f7b6c", "#8a5cc2")
 
 
 def study_page(study: Study) -> str:

@@ -87,7 +87,9 @@ def _origin(metrics: TurnMetrics) -> str:
         how = "".join(f"{name} {index[name]}, " for name in ("nprobe", "efSearch") if name in index)
         recall = f"recall@10 {index['recall@10']:.3f} on {index['queries']} queries"
         lines.append(f"the products shown are found with the index {index['index']}: {how}{recall}")
-    lines.append(f"pictures: {metrics.pictures}; captions: {metrics.captions}")
+    true = metrics.true_by_labels
+    stated = "" if true is UNSET else f"; {100 * true:.1f} % of the stated attributes are true by the labels"
+    lines.append(f"pictures: {metrics.pictures}; captions: {metrics.captions}{stated}")
     return "\n".join(lines)
 
 

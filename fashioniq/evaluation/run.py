@@ -1,6 +1,6 @@
 """Evaluator of all systems: run the dialogs, compute the measures and write all results."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,10 +9,12 @@ from rich.progress import track
 from torch import Tensor
 
 from fashioniq.data.evaluations import LoggedDialog, RoundMetrics, TurnMetrics
+from fashioniq.data.statements import Labels
 from fashioniq.evaluation.protocols import PROTOCOLS, Protocol
 from fashioniq.files import UserError, discard, write_json, write_jsonl, write_text
 from fashioniq.loop.gallery import NotFiniteError
 from fashioniq.loop.rollout import Dialogs, System, rollout
+from fashioniq.metrics.speech import truthfulness
 from fashioniq.provenance import provenance
 from fashioniq.systems.task import Task
 
@@ -43,6 +45,11 @@ def evaluate(tasks: Sequence[Task], out: Path, batch_size: int) -> list[TurnMetr
     for task, folder in zip(tasks, folders, strict=True):
         done = run_dialogs(task, protocol, batch_size)
         metrics = protocol.metrics(task, done.rank_NT, done.gallery)
+        if (
+            isinstance(metrics, TurnMetrics)
+            and (share := _true_by_labels(done.dialogs, task.labels)) is not None
+        ):
+            metrics.true_by_labels = share
         metrics.provenance = provenance(task.data, retriever=task.retriever)
         write_jsonl(folder / "dialogs.jsonl", done.dialogs)
         write_text(folder / "run.trec", "".join(line + "\n" for line in done.rankings))
@@ -53,6 +60,20 @@ def evaluate(tasks: Sequence[Task], out: Path, batch_size: int) -> list[TurnMetr
     for (metrics, _), folder in zip(evaluated, folders, strict=True):
         write_json(folder / "metrics.json", metrics.plain())
     return [metrics for metrics, _ in evaluated]
+
+
+def _true_by_labels(dialogs: Sequence[LoggedDialog], labels: Mapping[str, Labels]) -> float | None:
+    """Share of the attributes stated in dialogs that hold by the labels, None if none are stated."""
+    said = [
+        (turn.words, labels.get(str(dialog.target), ()), labels.get(turn.shown, ()))
+        for dialog in dialogs
+        for turn in dialog.turns
+        if labels and turn.words and turn.shown
+    ]
+    if not said:
+        return None
+    texts, targets, candidates = zip(*said, strict=True)
+    return truthfulness(texts, targets, candidates)["true"]
 
 
 def print_results(evaluated: Sequence[TurnMetrics | RoundMetrics], out: Path) -> None:

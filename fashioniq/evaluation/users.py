@@ -4,13 +4,14 @@ Each user has its own folder of results; `users.json` and the page have one tabl
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from fashioniq.categories import canonical
 from fashioniq.config import EvalDialogs
@@ -85,6 +86,7 @@ def evaluate_users(options: EvalDialogs, out: Path) -> None:
         training_only=not people and all(_known(user, trained) for of in columns.values() for user in of),
         users=columns,
         galleries={column: done[of[0]][0].gallery for column, of in columns.items()},
+        true={column: fmean(shares) for column, of in columns.items() if (shares := _shares(done, of))},
         rows=rows,
         folders=folders,
     )
@@ -202,6 +204,12 @@ def _mean(done: Sequence[Evaluated]) -> dict[str, float]:
     return {name: fmean(measures[name] for measures in last) for name in MEASURES}
 
 
+def _shares(done: Mapping[str, Evaluated], users: Sequence[str]) -> list[float]:
+    """Shares of what these users state that hold by the labels, as far as they are known."""
+    every = [metrics for user in users for metrics in done[user] if isinstance(metrics, TurnMetrics)]
+    return [metrics.true_by_labels for metrics in every if metrics.true_by_labels is not UNSET]
+
+
 def _last(evaluated: Evaluated) -> Any:
     sessions = [metrics for metrics in evaluated if isinstance(metrics, SessionMetrics)]
     if sessions:
@@ -231,6 +239,7 @@ def _cells(table: UserTable) -> tuple[list[str], list[list[str]]]:
 def _legend(table: UserTable) -> str:
     return "; ".join(
         f"{COLUMNS[column]}: {', '.join(users)}, gallery {table.galleries[column]:,}"
+        + (f", {100 * table.true[column]:.0f} % true by the labels" if column in table.true else "")
         for column, users in table.users.items()
     )
 

@@ -110,6 +110,7 @@ def build(options: EvalDialogs) -> list[Task]:
             batch=lambda rows: plan.batch(system, rows),
             facts=facts_of(options, parts, plan.facts, index),
             data={canonical(options.category): parts.catalog.fingerprint()},
+            labels=parts.catalog.labels,
             retriever=parts.about.provenance or None,
             files={"first_candidates.json": plan.first},
             cards=cards,

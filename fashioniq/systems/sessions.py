@@ -92,6 +92,7 @@ def session_tasks(options: EvalDialogs, parts: Parts) -> list[Task]:
                 batch=_Batches(system, parts, sessions, options).batch,
                 facts=facts,
                 data={canonical(options.category): parts.catalog.fingerprint()},
+                labels=parts.catalog.labels,
                 retriever=parts.about.provenance or None,
                 cards=cards,
                 repeated=True,

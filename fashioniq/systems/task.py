@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 from torch import Tensor
 
 from fashioniq.data.cards import ItemCards
+from fashioniq.data.statements import Labels
 from fashioniq.loop.messages import Message, User
 from fashioniq.loop.rollout import System
 from fashioniq.provenance import Provenance
@@ -30,7 +31,8 @@ class Task:
     """`count` dialogs of `turns` turns; `batch(rows)` returns those with the given numbers, 0 ≤ row < count.
 
     `facts` are written to metrics.json. `data` maps each file or category to its fingerprint, for the
-    provenance; `retriever` is the provenance of the evaluated model. `files` are further results by file
+    provenance; `retriever` is the provenance of the evaluated model. By the `labels` of products it is
+    counted how much of what users state is true. `files` are further results by file
     name. Set `repeated` if a product can be the target of several dialogs. `advice` completes the error
     for queries that are not finite.
     """
@@ -42,6 +44,7 @@ class Task:
     batch: Callable[[Sequence[int]], Batch]
     facts: Mapping[str, Any] = field(default_factory=dict)
     data: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, Labels] = field(default_factory=dict)
     retriever: Provenance | None = None
     files: Mapping[str, Any] = field(default_factory=dict)
     cards: ItemCards = field(default_factory=ItemCards)
