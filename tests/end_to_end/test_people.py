@@ -6,7 +6,10 @@ import shutil
 import pytest
 
 from fashioniq.cli import main
+from fashioniq.data.catalog import Catalog
 from fashioniq.evaluation.users import TRAINING_ONLY, headline, read_users
+from fashioniq.features.store import FeatureStore
+from fashioniq.trained import load_simulator
 
 
 def session(*items):
@@ -149,6 +152,12 @@ def test_all_users_for_which_there_is_data_share_one_table(
     assert not table.training_only and f"\n{headline(table)}\n" in f"\n{printed}"
     page = (out / "report.html").read_text()
     assert headline(table) in page and page.index("<table>") < page.index('href="captioner/report.html"')
+    shares = {
+        column: json.loads((out / of[0] / "metrics.json").read_text())["true_by_labels"]
+        for column, of in {**table.users, "own": ["captioner"]}.items()
+    }
+    assert table.true == shares and min(shares["truthful"], shares["people"]) > 0.9
+    assert f"truthful: grammar, gallery 12, {100 * shares['truthful']:.0f} % true by the labels" in printed
     alone = {**given, "user": "human", "out": tmp_path / "alone"}
     project.run("eval-dialogs", **alone)
     assert project.content(tmp_path / "alone" / "metrics.json") == project.content(
@@ -183,6 +192,23 @@ def test_other_captioners_and_sessions_have_columns(
     pooled = next(row for row in rows if row["turns"] == "all")
     assert ours["people"] == {"P": pooled["P"], "R@10": pooled["R@10"]}
     assert 'href="sessions/2-turns/report.html"' in (out / "report.html").read_text()
+
+
+def test_a_simulator_keeps_to_labels_that_agree_with_the_captions_it_learned(vector_runs, tmp_path):
+    run = shutil.copytree(vector_runs.captioner, tmp_path / "run")
+    about = json.loads((run / "model.json").read_text())
+    assert about["captions_true"] > 0.9
+    store, labels = FeatureStore(vector_runs.store), Catalog(vector_runs.catalog, "dresses").labels
+
+    def kept_to(share):
+        content = {**about, "captions_true": share}
+        content = {key: value for key, value in content.items() if value is not None}
+        (run / "model.json").write_text(json.dumps(content))
+        simulator, _ = load_simulator(run, "dresses", store, labels, samples=3)
+        assert ("true by the labels" in simulator.decoding) == (simulator.labels is not None)
+        return simulator.labels
+
+    assert kept_to(0.8) == labels and kept_to(0.79) is None and kept_to(None) is None
 
 
 def test_figures_with_the_own_simulator_only_say_so_first(
