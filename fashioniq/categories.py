@@ -5,6 +5,7 @@ import re
 from fashioniq.files import UserError
 
 FILE_NAMES = {"dresses": "dress", "shirts": "shirt", "tops": "toptee"}
+_RESERVED = r"con|prn|aux|nul|(com|lpt)\d"  # no file can have these names on Windows
 _ALIASES = {
     "dress": "dresses",
     "shirt": "shirts",
@@ -24,10 +25,10 @@ def canonical(name: str) -> str:
     """
     name = name.strip().lower()
     name = _ALIASES.get(name, name)
-    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,59}", name) or re.fullmatch(_RESERVED, name):
         raise UserError(
-            f"{name!r} is not a valid category: use one of {', '.join(FILE_NAMES)}, "
-            "or one word of a-z, 0-9, - and _"
+            f"{name[:80]!r} is not a valid category: use one of {', '.join(FILE_NAMES)}, "
+            "or one word of at most 60 characters a-z, 0-9, - and _ that Windows does not reserve"
         )
     return name
 

@@ -13,7 +13,7 @@ from jsonargparse import ArgumentParser
 
 from fashioniq import __version__, config
 from fashioniq.config import parser, renamed
-from fashioniq.files import UserError
+from fashioniq.files import UserError, one_line, why
 from fashioniq.provenance import running
 
 FIRST_PART = r"[:;]|\.(?: |$)"  # a summary in the overview ends here
@@ -69,7 +69,7 @@ def _options_of_system(arguments: Sequence[str]) -> type:
         return importlib.import_module(name).Options
     except (ImportError, AttributeError, TypeError) as error:  # TypeError: the name begins with a dot
         missing = isinstance(error, TypeError) or (isinstance(error, ImportError) and error.name == name)
-        reason = "" if missing else f" ({error})"
+        reason = "" if missing else f" ({why(error)})"
         print(
             f"error: there is no --system {name}{reason}; available: {', '.join(config.SYSTEMS)}, or the name of "
             "a Python module of your own with Options and build(): `PYTHONPATH=FOLDER fashioniq eval-dialogs "
@@ -86,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = _run(arguments)
         sys.stdout.flush()
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {one_line(str(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

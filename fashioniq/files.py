@@ -5,22 +5,55 @@ import hashlib
 import json
 import os
 import re
+import stat
 import tempfile
+import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+import yaml
 from filelock import FileLock, Timeout
 
 T = TypeVar("T")
+
+_MOST_YAML, _DEEPEST_YAML, _MOST_ALIASES = 1_000_000, 20, 10  # bytes, levels, references
 
 _TEMPORARY = re.compile(r"\..+-[a-z0-9_]{8}(\.[a-z]+)?")  # names of the temporary files in `atomic_write`
 
 
 class UserError(Exception):
     """An error that the user can fix, described in one line. Commands print it and exit with code 2."""
+
+
+def one_line(text: str, most: int = 2000) -> str:
+    """Text for a terminal: on one line, without control characters, and cut after `most` characters.
+
+    Names and values from files may contain anything, also sequences that change the colors of a terminal.
+    """
+    visible = "".join(
+        " " if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") else character
+        for character in text
+    )
+    joined = " ".join(visible.split())
+    return joined if len(joined) <= most else joined[: most - 2].rstrip() + " …"
+
+
+def why(error: BaseException, most: int = 160) -> str:
+    """Reason of any exception on one line; the name of its class if it has no text."""
+    return one_line(str(error), most) or type(error).__name__
+
+
+def refuse_special(path: Path) -> None:
+    """Raise UserError if a path is a pipe, a device or a socket, which are neither files nor folders."""
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return  # missing files have their own errors
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise UserError(f"{path} is a pipe, a device or a socket; give a file or a folder")
 
 
 @contextmanager
@@ -182,6 +215,7 @@ def reading(path: Path, what: str, need: str) -> Iterator[None]:
 
     `what` describes the file; `need` tells the user what to do if it is missing.
     """
+    refuse_special(path)
     try:
         yield
     except FileNotFoundError as error:
@@ -205,6 +239,7 @@ def read_json(path: Path, what: str, kind: type | None = None) -> Any:
 
     Raises UserError if the file is missing or truncated, or contains another type.
     """
+    refuse_special(path)
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -213,11 +248,62 @@ def read_json(path: Path, what: str, kind: type | None = None) -> Any:
         raise UserError(f"cannot read {what} {path}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:  # RecursionError: nested too deeply
         raise UserError(
-            f"{what} {path} is not valid JSON ({error}): download or create the file again"
+            f"{what} {path} is not valid JSON ({why(error)}): download or create the file again"
         ) from error
     if kind is not None and not isinstance(content, kind):
         raise UserError(f"{what} {path}: expected a {kind.__name__}, found a {type(content).__name__}")
     return content
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe loader that does not silently take the last of several equal keys."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        if double := [key for number, key in enumerate(keys) if key in keys[:number]]:
+            raise yaml.constructor.ConstructorError(
+                None, None, f"the key {double[0]} occurs twice", node.start_mark
+            )
+        return super().construct_mapping(node, deep)
+
+
+def read_yaml(path: Path) -> Any:
+    """Content of a YAML file in UTF-8, within the limits of our own files.
+
+    Raises OSError if it cannot be read, and ValueError with the reason if it is not YAML, or is larger,
+    deeper, or refers to itself more often than any of our files: a few lines could else fill the memory.
+    """
+    try:
+        refuse_special(path)
+    except UserError as error:
+        raise ValueError(str(error)) from error
+    with open(path, "rb") as file:
+        content = file.read(_MOST_YAML + 1)
+    if len(content) > _MOST_YAML:
+        raise ValueError(f"it is larger than {_MOST_YAML:,} bytes")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"it is not UTF-8 text ({error.reason} at byte {error.start}); save it in UTF-8"
+        ) from error
+    depth = aliases = 0
+    try:
+        for event in yaml.parse(text, Loader=_Loader):
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            aliases += isinstance(event, yaml.AliasEvent)
+            if depth > _DEEPEST_YAML or aliases > _MOST_ALIASES:
+                raise ValueError(
+                    "it is nested too deeply" if depth > _DEEPEST_YAML else "it has too many aliases"
+                )
+        return yaml.load(text, Loader=_Loader)  # a SafeLoader
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise ValueError(f"{place}invalid YAML: {error.problem or error}") from error
+    except yaml.YAMLError as error:
+        raise ValueError(why(error)) from error
 
 
 def typed(content: dict[str, Any], kind: type[T], path: Path, repair: str) -> T:
@@ -232,7 +318,7 @@ def typed(content: dict[str, Any], kind: type[T], path: Path, repair: str) -> T:
     try:
         return msgspec.convert(content, kind)
     except msgspec.ValidationError as error:
-        raise UserError(f"{path} is malformed ({' '.join(str(error).split())}): {repair}") from error
+        raise UserError(f"{path} is malformed ({why(error)}): {repair}") from error
 
 
 def checksum(path: Path) -> str:

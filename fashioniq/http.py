@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import httpx
 
 from fashioniq import __version__
-from fashioniq.files import UserError
+from fashioniq.files import UserError, why
 
 PAUSE = 1.0  # seconds before the second attempt, doubled before each further one, plus up to PAUSE at random
 LONGEST_PAUSE = 60.0  # seconds
@@ -144,7 +144,7 @@ class Client:
             seconds = min(self._policy.silence or self._policy.timeout, self._policy.timeout)
             raise NoAnswer(f"none within {seconds:g} seconds") from error
         except (httpx.HTTPError, OSError) as error:
-            raise NoAnswer(str(error)[:120] or type(error).__name__) from error
+            raise NoAnswer(why(error, 120)) from error
         except Exception as error:  # httpx and its dependencies raise many kinds of errors for odd addresses
             raise Unfetched("dead", f"cannot be asked for: {type(error).__name__}") from error
 
@@ -158,7 +158,7 @@ def open_client(kind: Callable[..., T], **options: Any) -> T:
         return kind(**options)
     except (ImportError, OSError, ValueError, httpx.InvalidURL) as error:
         hint = "check HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and SSL_CERT_FILE"
-        raise UserError(f"cannot use the network ({error}): {hint}") from error
+        raise UserError(f"cannot use the network ({why(error)}): {hint}") from error
 
 
 async def retried(attempt: Callable[[], Awaitable[T]], retries: int) -> T:

@@ -2,9 +2,10 @@
 
 import math
 from dataclasses import field, fields, is_dataclass
+from pathlib import Path
 from typing import Any
 
-from fashioniq.files import UserError
+from fashioniq.files import UserError, refuse_special
 
 
 def option(
@@ -42,13 +43,21 @@ def flag(name: str) -> str:
 
 
 def check(settings: Any, prefix: str = "") -> None:
-    """Check the bounds of all numbers, then call `validate` of the settings and their sections, if defined.
+    """Check the bounds of all numbers and the kind of all paths.
+
+    Then call `validate` of the settings and their sections, if defined.
 
     Raises UserError that begins with the flag.
     """
     for one in fields(settings):
         value, name = getattr(settings, one.name), flag(prefix + one.name)
         least, below = one.metadata.get("least"), one.metadata.get("below")
+        for path in value if isinstance(value, list) else [value]:
+            if isinstance(path, Path):
+                try:
+                    refuse_special(path)
+                except UserError as error:
+                    raise UserError(f"{name}: {error}") from error
         if is_dataclass(value):
             check(value, f"{prefix}{one.name}.")
         if isinstance(value, float) and not math.isfinite(value):  # NaN passes every comparison with a bound

@@ -18,7 +18,7 @@ from torch import nn
 from fashioniq import __version__
 from fashioniq.categories import canonical
 from fashioniq.features.store import DIFFERENT, FeatureStore, Identity
-from fashioniq.files import UserError, atomic_write, read_json, typed, write_json
+from fashioniq.files import UserError, atomic_write, read_json, typed, why, write_json
 from fashioniq.provenance import Provenance
 
 Figures = dict[str, float]  # of the best epoch, by name
@@ -185,24 +185,37 @@ def read_run(run: Path, kind: type[R]) -> R:
     if content.get("kind") != name:
         found = _a(str(content.get("kind")))
         raise UserError(f"expected {_a(name)}, found {found} in {run}; give a run of {TRAINED_BY[name]}")
-    return typed(content, kind, run / "model.json", f"train the {name} again")
+    about = typed(content, kind, run / "model.json", f"train the {name} again")
+    if isinstance(about, _WithWords | DialogEncoderRun):
+        _check_words(run, about, name)
+    return about
+
+
+def _check_words(run: Path, about: _WithWords | DialogEncoderRun, name: str) -> None:
+    """Raise UserError if the words are not as many as the model has ids, or one occurs twice."""
+    expected, words = about.sizes.get("vocabulary", len(about.words)), about.words
+    if len(words) != expected or len(set(words)) < len(words):
+        found = f"{len(words)} words instead of {expected}" if len(words) != expected else "a word twice"
+        raise UserError(f"{run / 'model.json'} is damaged, it has {found}; train the {name} again")
 
 
 def load_weights(run: Path, model: nn.Module) -> None:
     """Load the weights of a run into a model.
 
-    Raises UserError if the file is missing, damaged or does not match.
+    Raises UserError if the file is missing, damaged or does not match, or if a weight is not finite.
     """
     path = Path(run) / "weights.safetensors"
     try:
-        model.load_state_dict(load_file(path))
+        tensors = load_file(path)
+        model.load_state_dict(tensors)
     except FileNotFoundError as error:
         raise UserError(f"there is no file {path}; train the model again") from error
     except (SafetensorError, RuntimeError, OSError) as error:
-        reason = str(error).splitlines()[0]
         raise UserError(
-            f"{path} is damaged or belongs to another model ({reason}); train the model again"
+            f"{path} is damaged or belongs to another model ({why(error)}); train the model again"
         ) from error
+    if odd := [name for name, tensor in tensors.items() if not bool(tensor.isfinite().all())]:
+        raise UserError(f"{path}: {odd[0]} is not finite; train the model again")
 
 
 def check_fits(run: Path, about: CaptionerRun | RetrieverRun, category: str, store: FeatureStore) -> None:

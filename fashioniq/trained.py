@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from fashioniq.data.statements import Labels
 from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.features.store import FeatureStore
-from fashioniq.files import UserError
+from fashioniq.files import UserError, why
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.composer import Composer
 from fashioniq.models.configs import (
@@ -63,7 +63,9 @@ RETRIEVERS: dict[str, Architecture[BaseRetriever]] = {
 
 
 def create(architectures: Mapping[str, Architecture[M]], kind: str, sizes: Mapping[str, Any]) -> M:
-    """Create a model from its kind and the `sizes` of model.json."""
+    """Create a model from its kind and the `sizes` of model.json. Raises many exceptions if they are damaged."""
+    if small := [name for name in ("width", "heads", "hidden", "layers") if sizes.get(name, 1) < 1]:
+        raise ValueError(f"{small[0]} is {sizes[small[0]]}")
     config_class, model_class = architectures[kind]
     config, of_data = config_class.of_sizes(kind, sizes)
     return model_class(config, **of_data)
@@ -141,7 +143,12 @@ def _load(
         raise UserError(
             f"{run} holds an unknown kind of {kind.KIND}: expected {expected}, found {about.model!r}"
         )
-    model = create(architectures, about.model, about.sizes)
+    try:
+        model = create(architectures, about.model, about.sizes)
+    except (ArithmeticError, AssertionError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        raise UserError(
+            f"{run / 'model.json'} is damaged, its sizes make no model ({why(error)}); train the {kind.KIND} again"
+        ) from error
     load_weights(run, model)
     return model.eval(), Vocabulary(about.words[len(SPECIAL) :]), about
 
@@ -177,7 +184,7 @@ def load_pretrained(name: str, weights: Path | None = None) -> ImageText:
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         where = f"{name} with {weights}" if weights else name
         raise UserError(
-            f"cannot load {where} ({' '.join(str(error).split())[:200]}); "
+            f"cannot load {where} ({why(error, 200)}); "
             "give a folder or a name of the hub, such as Salesforce/blip-itm-base-coco"
         ) from error
 
@@ -195,8 +202,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         )
     except Exception as error:  # pickle, safetensors and torch raise different exceptions
         raise UserError(
-            f"cannot read tensors from {path} ({' '.join(str(error).split())[:160]}); save them as "
-            ".safetensors"
+            f"cannot read tensors from {path} ({why(error)}); save them as .safetensors"
         ) from error
     content = content.get("model", content) if isinstance(content, dict) else content
     tensors = (

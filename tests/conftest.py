@@ -73,7 +73,7 @@ def arguments_of(command, **options):
     return words
 
 
-KINDS = ("unit", "end_to_end", "golden", "browser", "gpu")
+KINDS = ("unit", "end_to_end", "golden", "hostile", "browser", "gpu")
 
 
 def pytest_configure(config):

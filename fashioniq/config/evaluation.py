@@ -41,7 +41,7 @@ class SimulatedDialogs:
     category: str = required(CATEGORY)
     features: Path | None = option(None, FEATURES)
     split: Split = option("test", "split whose products are the targets and the gallery")
-    turns: int = option(5, "turns per dialog", least=1)
+    turns: int = option(5, "turns per dialog, fewer than 1,000", least=1, below=1000)
     samples: int | None = option(None, SAMPLES.format(DRAWN), least=1)
     beam: int = option(1, BEAM, least=1)
     word_noise: float = option(0.0, WORD_NOISE, least=0, below=1)

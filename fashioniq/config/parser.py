@@ -15,7 +15,7 @@ import yaml
 from jsonargparse import ActionConfigFile, ActionYesNo, ArgumentParser, DefaultHelpFormatter
 
 from fashioniq.config.renamed import new_flags, new_keys
-from fashioniq.files import UserError
+from fashioniq.files import UserError, one_line, read_yaml, why
 from fashioniq.options import flag
 
 UNSET = dataclasses.MISSING
@@ -49,7 +49,7 @@ class Parser(ArgumentParser):
     source = ""  # YAML file that is being parsed, if any
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
-        text = self._reworded(" ".join(message.split()))
+        text = self._reworded(one_line(message))
         self.exit(
             2, f"error: {text}{'' if text.endswith('?') else ';'} `{self.prog} --help` lists the options\n"
         )
@@ -82,14 +82,11 @@ class Parser(ArgumentParser):
 
     def _read(self, path: str) -> dict[str, Any]:
         try:
-            with open(path, encoding="utf-8") as file:
-                values = yaml.safe_load(file)
-        except yaml.MarkedYAMLError as error:
-            mark = error.problem_mark
-            place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-            self.error(f"{place}invalid YAML: {error.problem or error}")
-        except (OSError, ValueError, yaml.YAMLError) as error:
-            self.error(f"cannot read the file: {error}")
+            values = read_yaml(Path(path))
+        except OSError as error:
+            self.error(f"cannot read the file: {why(error)}")
+        except ValueError as error:
+            self.error(str(error))
         if not isinstance(values, dict | None):
             self.error(f"expected options as `key: value`, found a {type(values).__name__}")
         if odd := [key for key in values or {} if not isinstance(key, str)]:

@@ -5,9 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from fashioniq.files import UserError
+from fashioniq.files import UserError, read_yaml
 from fashioniq.options import flag
 
 
@@ -239,7 +237,7 @@ def mentioned(arguments: Sequence[str]) -> dict[str, Any]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError):
+        values = read_yaml(path)
+    except (OSError, ValueError):
         return {}  # the parser reports the error
     return values if isinstance(values, dict) else {}

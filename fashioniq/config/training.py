@@ -180,7 +180,7 @@ class TrainRetriever(RetrieverTrainingSettings):
         "supervised: the target against other products; policy: improve the run of --init-from by looking ahead, "
         "with a simulated user (Guo et al. 2018; see configs/policy.yaml)",
     )
-    turns: int = option(5, "turns per dialog", least=1)
+    turns: int = option(5, "turns per dialog, fewer than 1,000", least=1, below=1000)
     samples: int | None = option(None, SAMPLES.format(DRAWN_IN_TRAINING), least=1)
     beam: int = option(1, BEAM, least=1)
     word_noise: float = option(0.0, WORD_NOISE, least=0, below=1)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fashioniq.files import UserError, read_json, write_text
+from fashioniq.files import UserError, read_json, why, write_text
 
 JOINED = ", "  # separator between rounds, as in ChatIR's released code; the paper uses [SEP]
 
@@ -191,7 +191,7 @@ def _of_visdial(content: dict[str, Any], path: Path) -> list[Dialogue]:
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
             hint = "; dialogs of the test split lack their last answer" if error.args == ("answer",) else ""
             raise UserError(
-                f"{path}, dialog {number}: not in VisDial v1.0 format ({type(error).__name__}: {error}){hint}"
+                f"{path}, dialog {number}: not in VisDial v1.0 format ({type(error).__name__}: {why(error)}){hint}"
             ) from error
     return dialogues
 

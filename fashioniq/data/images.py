@@ -19,7 +19,7 @@ import numpy as np
 from pebble import ProcessExpired, ProcessPool
 from PIL import Image, ImageOps
 
-from fashioniq.files import UserError
+from fashioniq.files import UserError, one_line
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -65,7 +65,7 @@ def load_image(path: Path, min_side: int = MIN_SIDE) -> Image.Image:
         raise UnreadableImage(f"more than {MAX_PIXELS:,} pixels") from error
     except Exception as error:  # decoders raise many kinds of errors for damaged files; none may stop a run
         raise UnreadableImage(
-            f"{type(error).__name__}: {error}".replace(str(path), "the file")[:120]
+            one_line(f"{type(error).__name__}: {error}".replace(str(path), "the file"), 120)
         ) from error
 
 

@@ -9,7 +9,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from fashioniq.data.items import as_float32
-from fashioniq.files import UserError, read_json, reading
+from fashioniq.files import UserError, read_json, reading, refuse_special, why
 
 ARRAYS = ("queries", "query_vectors", "ids", "vectors")
 SCORES = ("queries", "ids", "scores")
@@ -42,6 +42,7 @@ def read_npz(path: Path) -> Vectors | Scores:
 
     Raises UserError if the file cannot be read or the shapes do not match.
     """
+    refuse_special(path)
     try:
         with np.load(path, allow_pickle=False) as file:
             expected = SCORES if "scores" in file else ARRAYS
@@ -55,8 +56,7 @@ def read_npz(path: Path) -> Vectors | Scores:
         raise UserError(f"there is no file of predictions {path}") from error
     except (OSError, TypeError, ValueError, EOFError, BadZipFile, zlib.error) as error:  # TypeError: .npy
         raise UserError(
-            f"{path} is not an .npz file of plain arrays ({str(error)[:100]}): "
-            "names must be text, not objects"
+            f"{path} is not an .npz file of plain arrays ({why(error)}): names must be text, not objects"
         ) from error
     queries, ids = arrays["queries"], arrays["ids"]
     if expected == SCORES:

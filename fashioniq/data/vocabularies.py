@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from fashioniq.data.attributes import GARMENT, GROUPS, OWN_WORDS, STYLE, TEXTURE, TYPES, Vocabulary, squeezed
 from fashioniq.data.deepfashion import word_rows
-from fashioniq.files import UserError, read_text
+from fashioniq.files import UserError, read_text, why
 
 _ALIASES = {"colour": TEXTURE, "color": TEXTURE, "print": TEXTURE}
 _OWN_GARMENTS = [
@@ -87,7 +87,7 @@ def _csv_entries(path: Path, text: str) -> list[Entry]:
                         f"{where}: {form!r} already means {word!r} in line {line}: give each form one meaning"
                     )
     except csv.Error as error:
-        raise UserError(f"{path}, line {reader.line_num + 1}: {error}") from error
+        raise UserError(f"{path}, line {reader.line_num + 1}: {why(error)}") from error
     if not entries:
         raise UserError(
             f"{path} has no word below its header: expected lines such as navy blue,colour,navy|marine"

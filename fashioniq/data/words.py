@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fashioniq.files import UserError
+from fashioniq.files import UserError, why
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -104,8 +104,12 @@ def load_word_vectors(path: Path, vocabulary: Vocabulary) -> tuple[Tensor, list[
         found = _binary_rows(path, wanted) if path.suffix == ".bin" else _text_rows(path, wanted)
     except (ValueError, EOFError, OSError, MemoryError) as error:
         raise UserError(
-            f"{path} is not a complete word vector file in GloVe or word2vec format: {error}"
+            f"{path} is not a complete word vector file in GloVe or word2vec format: {why(error)}"
         ) from error
+    if odd := [word for word, row in found.items() if not np.isfinite(row).all()]:
+        raise UserError(
+            f"{path} has a vector for {odd[0]!r} that is not finite in float32; correct that line"
+        )
     if not found:
         raise UserError(f"{path} has vectors for none of the {len(words)} words; is it for another language?")
     return _table(words, found), [word for word in words if word not in found]

@@ -14,7 +14,7 @@ from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import LoggedDialog, TurnMetrics, read_dialogs, read_metrics
 from fashioniq.features.cards import attribute_words
 from fashioniq.features.store import FeatureStore
-from fashioniq.files import UserError
+from fashioniq.files import UserError, why
 
 _SAME = {"category": "category", "split": "split", "gallery": "gallery size"}
 _BETTER_SAME = {
@@ -73,7 +73,7 @@ def read_evaluation(folder: Path) -> Evaluation:
             and all(evaluation.first_shown)
         )
     except (OSError, ValueError, IndexError, msgspec.MsgspecError) as error:
-        raise UserError(f"{path} is missing or damaged ({error!r:.120}); run eval-dialogs again") from error
+        raise UserError(f"{path} is missing or damaged ({why(error)}); run eval-dialogs again") from error
     if not complete:
         raise UserError(
             f"expected the {metrics.dialogs} dialogs of metrics.json, found others in {path}; run "

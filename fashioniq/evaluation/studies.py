@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from scipy import stats
 
 from fashioniq.data.evaluations import Metrics, read_metrics
-from fashioniq.files import UserError
+from fashioniq.files import UserError, read_yaml, why
 from fashioniq.metrics.significance import holm
 from fashioniq.provenance import Provenance
 
@@ -157,11 +156,10 @@ def read_studies(folder: Path) -> list[Study]:
 def read_study(path: Path) -> Study:
     """Read a study and its run files. Raises UserError if a file is missing or rows cannot be compared."""
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as error:
+        content = read_yaml(path)
+    except (OSError, ValueError) as error:
         raise UserError(
-            f"expected a study in {path}, found no readable YAML ({str(error).splitlines()[0]}); correct "
-            "the file"
+            f"expected a study in {path}, found no readable YAML ({why(error)}); correct the file"
         ) from error
     _check_keys(content, STUDY_KEYS, path)
     tables = tuple(_table(table, path) for table in content.pop("tables"))

@@ -4,10 +4,11 @@ Each source is the Contents of the store and an `Extract`.
 """
 
 import os
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Protocol
 from zipfile import BadZipFile
 
@@ -27,7 +28,7 @@ from fashioniq.features.metadata import metadata_vectors, words_fingerprint
 from fashioniq.features.selection import load_encoder
 from fashioniq.features.store import TOP, Contents
 from fashioniq.features.writer import Advance, Extract, Part
-from fashioniq.files import UserError, checksum, read_json
+from fashioniq.files import UserError, checksum, read_json, why
 from fashioniq.models.attributes import AttributePredictor, top_attributes
 from fashioniq.models.encoder import (
     InFloat32,
@@ -119,7 +120,12 @@ def own_vectors(settings: ImportFeatures, catalog: Catalog) -> Source:
     facts = _facts(
         f"vectors of {settings.vectors.name}", weights, None, vectors_ND.shape[1], words, attributes=origin
     )
-    return facts, _given(dict(zip(ids, vectors_ND, strict=True)), attributes_of, f"not in {settings.ids}")
+    zero = {name for name, row in zip(ids, vectors_ND, strict=True) if not row.any()}
+    if len(zero) == len(ids):
+        raise UserError(f"all vectors in {settings.vectors} are zero; write the file again")
+    rows = {name: row for name, row in zip(ids, vectors_ND, strict=True) if name not in zero}
+    reasons = dict.fromkeys(zero, "its vector is zero")
+    return facts, _given(rows, attributes_of, f"not in {settings.ids}", reasons)
 
 
 def pictures(settings: ExtractFeatures, catalog: Catalog, words: list[str] | None) -> Source:
@@ -312,15 +318,21 @@ def _labels(catalog: Catalog, words: list[str]) -> AttributesOf:
     return lambda ids: top_labels(catalog.labels, ids, words, TOP)
 
 
-def _given(rows: dict[str, np.ndarray], attributes_of: AttributesOf, missing: str) -> Extract:
+def _given(
+    rows: Mapping[str, np.ndarray],
+    attributes_of: AttributesOf,
+    missing: str,
+    reasons: Mapping[str, str] = MappingProxyType({}),
+) -> Extract:
+    """An `Extract` of these rows. Products without a row fail for their own reason, or as `missing` ones."""
+
     def extract(lists: Sequence[Sequence[str]], advance: Advance) -> Generator[Part, None, None]:
         for ids in lists:
             there = [name for name in ids if name in rows]
             features_ND = np.array([rows[name] for name in there], dtype=np.float32)
             advance(len(ids))
-            yield Part(
-                there, features_ND, attributes_of(there), {name: missing for name in ids if name not in rows}
-            )
+            failed = {name: reasons.get(name, missing) for name in ids if name not in rows}
+            yield Part(there, features_ND, attributes_of(there), failed)
 
     return extract
 
@@ -344,7 +356,7 @@ def _read_array(path: Path) -> np.ndarray:
     try:
         array = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError, BadZipFile) as error:
-        raise UserError(f"cannot read {path} as a .npy array: {error}") from error
+        raise UserError(f"cannot read {path} as a .npy array: {why(error)}") from error
     if (
         not isinstance(array, np.ndarray)
         or array.ndim != 2

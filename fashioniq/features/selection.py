@@ -12,7 +12,7 @@ from fashioniq.config import EvalDialogs, TrainRetriever
 from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.data.items import Items
 from fashioniq.features.store import FeatureStore
-from fashioniq.files import UserError, checksum
+from fashioniq.files import UserError, checksum, why
 from fashioniq.models.encoder import convert_efficientnet_pytorch, create_encoder
 
 
@@ -103,9 +103,8 @@ def load_encoder(name: str, weights: str, image_size: int) -> tuple[nn.Module, s
             f"{error}: give an EfficientNet such as efficientnet-b7, or one of timm.list_models()"
         ) from error
     except Exception as error:  # the hub client raises many kinds of errors
-        reason = str(error).splitlines()[0][:120]
         raise UserError(
-            f"the ImageNet weights of {name} could not be downloaded ({reason}): "
+            f"the ImageNet weights of {name} could not be downloaded ({why(error)}): "
             "give a file with --weights FILE, or use --weights none"
         ) from error
     path = Path(weights)
@@ -128,9 +127,7 @@ def load_encoder(name: str, weights: str, image_size: int) -> tuple[nn.Module, s
             }
         )
     except Exception as error:  # pickle, safetensors and torch raise different errors
-        raise UserError(
-            f"{path} does not contain weights of {name}: {str(error).splitlines()[0][:160]}"
-        ) from error
+        raise UserError(f"{path} does not contain weights of {name}: {why(error)}") from error
     return encoder, checksum(path)
 
 
@@ -141,7 +138,7 @@ def _try_size(encoder: nn.Module, name: str, image_size: int) -> None:
         encoder.eval()(torch.zeros(1, 3, image_size, image_size))
     except (AssertionError, RuntimeError) as error:
         raise UserError(
-            f"{name} does not support pictures of {image_size} pixels ({error}): give another --image-size"
+            f"{name} does not support pictures of {image_size} pixels ({why(error)}): give another --image-size"
         ) from error
     finally:
         encoder.train()

@@ -17,7 +17,7 @@ from msgspec import UNSET, UnsetType
 
 from fashioniq.categories import file_name
 from fashioniq.data.items import Items
-from fashioniq.files import UserError, read_json, typed
+from fashioniq.files import UserError, read_json, typed, why
 
 TOP = 8  # attributes stored per product
 DIFFERENT = {  # phrases for errors about differing metadata
@@ -78,13 +78,19 @@ class FeatureStore:
         arrays = [_open_array(self.root / f"{name}.npy") for name in ("features", "attributes")]
         lengths = {len(rows) for rows in (ids, *arrays)}
         if (min(lengths) < count) if growing else (lengths != {count}):
-            raise UserError(
-                f"the feature store {self.root} is damaged: its files differ in length; "
-                "remove the folder and extract again"
-            )
+            raise self._damaged("its files differ in length")
+        if not all(isinstance(name, str) for name in ids) or len(set(ids)) < len(ids):
+            raise self._damaged("its ids are not different texts")
+        if [rows.ndim for rows in arrays] != [2, 2] or arrays[0].shape[1] != self.facts.dimensions:
+            raise self._damaged(f"its vectors do not have {self.facts.dimensions} numbers")
         self.ids: list[str] = ids[:count]
         self._features_ND, self._attributes_NA = (rows[:count] for rows in arrays)
         self._position_of = {name: position for position, name in enumerate(self.ids)}
+
+    def _damaged(self, reason: str) -> UserError:
+        return UserError(
+            f"the feature store {self.root} is damaged: {reason}; remove the folder and extract again"
+        )
 
     @property
     def size(self) -> int:
@@ -105,7 +111,10 @@ class FeatureStore:
         return name in self._position_of
 
     def items(self, ids: Sequence[str]) -> Items:
-        """Products of `ids` that are in the store, in the same order. Raises UserError if there are none."""
+        """Products of `ids` that are in the store, in the same order.
+
+        Raises UserError if there are none, or if a number of theirs cannot be.
+        """
         present = [name for name in ids if name in self._position_of]
         if not present:
             raise UserError(
@@ -114,7 +123,12 @@ class FeatureStore:
             )
         rows = [self._position_of[name] for name in present]
         features_ND = torch.from_numpy(self._features_ND[rows].astype(np.float32))
-        return Items(present, features_ND, torch.from_numpy(self._attributes_NA[rows].astype(np.int64)))
+        attributes_NA = torch.from_numpy(self._attributes_NA[rows].astype(np.int64))
+        if not bool(features_ND.isfinite().all()):
+            raise self._damaged("a vector is not finite")
+        if not 0 <= int(attributes_NA.min()) <= int(attributes_NA.max()) <= len(self.attribute_words):
+            raise self._damaged("it has numbers of attributes without a word")
+        return Items(present, features_ND, attributes_NA)
 
 
 def features_folder(data: Path, category: str, features: Path | None) -> Path:
@@ -144,8 +158,11 @@ def open_store(data: Path, category: str, features: Path | None, attrs: bool = F
 
 def _open_array(path: Path) -> np.ndarray:
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        if array.offset + array.nbytes != path.stat().st_size:
+            raise ValueError("its length is not that of its header")
+        return array
     except (OSError, ValueError, EOFError) as error:
         raise UserError(
-            f"{path} is missing or damaged ({error}): remove the store's folder and extract again"
+            f"{path} is missing or damaged ({why(error)}): remove the store's folder and extract again"
         ) from error

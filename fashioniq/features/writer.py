@@ -23,7 +23,7 @@ import msgspec
 import numpy as np
 
 from fashioniq.features.store import DIFFERENT, PLAN, Contents, FeatureStore, StoreFile
-from fashioniq.files import UserError, atomic_write, locked, read_json, remove_leftovers, write_json
+from fashioniq.files import UserError, atomic_write, locked, read_json, remove_leftovers, why, write_json
 
 PART = 256  # products per part
 
@@ -214,7 +214,9 @@ def _read_part(path: Path, name: str) -> np.ndarray:
         with np.load(path, allow_pickle=False) as file:
             return file[name]
     except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
-        raise UserError(f"{path} is damaged ({error}): remove it and run the same command again") from error
+        raise UserError(
+            f"{path} is damaged ({why(error)}): remove it and run the same command again"
+        ) from error
 
 
 def _forget(root: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from PIL import Image
 
-from fashioniq.files import UserError
+from fashioniq.files import UserError, why
 
 
 class LanguageModel:
@@ -101,6 +101,6 @@ def _load(
         return model.to(device).eval().requires_grad_(False), reader
     except Exception as error:  # the hub client, safetensors and transformers raise different ones
         raise UserError(
-            f"cannot load {name} ({' '.join(str(error).split())[:200]}); give a folder, "
+            f"cannot load {name} ({why(error, 200)}); give a folder, "
             "or a name on the hub if there is a network connection"
         ) from error

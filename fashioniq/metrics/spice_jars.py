@@ -13,7 +13,7 @@ import httpx
 from rich.progress import DownloadColumn, Progress, TimeRemainingColumn
 
 from fashioniq.config import FetchSpice
-from fashioniq.files import UserError, atomic_write, cannot_write, writing
+from fashioniq.files import UserError, atomic_write, cannot_write, why, writing
 from fashioniq.http import Client, Policy, Unfetched, follow, retried
 from fashioniq.metrics.java import NotComputed, java_program
 from fashioniq.metrics.java_scorers import STANFORD_JARS, stanford_folders, stanford_jars
@@ -115,7 +115,7 @@ def _unpack(file: IO[bytes], folder: Path) -> None:
                     shutil.copyfileobj(packed, unpacked)
     except BadZipFile as error:
         raise UserError(
-            f"{URL}: expected a zip archive, found a damaged file ({error}); try again, or {_by_hand(folder)}"
+            f"{URL}: expected a zip archive, found a damaged file ({why(error)}); try again, or {_by_hand(folder)}"
         ) from error
 
 

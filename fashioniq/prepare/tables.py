@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from fashioniq.files import UserError, reading
+from fashioniq.files import UserError, reading, why
 
 
 class MissingColumn(UserError):
@@ -51,7 +51,7 @@ def read_rows(path: Path, needed: Sequence[str], wanted: Sequence[str] = ()) -> 
         with reading(path, "table", "give the table of the catalog"):
             yield from reader(path, needed, wanted)
     except csv.Error as error:
-        raise UserError(f"cannot read the table {path}: {' '.join(str(error).split())}") from error
+        raise UserError(f"cannot read the table {path}: {why(error)}") from error
 
 
 def column_names(path: Path) -> list[str]:
@@ -91,7 +91,7 @@ def _read_csv(path: Path, needed: Sequence[str], wanted: Sequence[str]) -> Itera
                 return
             except csv.Error as error:  # an unclosed quote extends over the following lines
                 lost = f", lines {first} to {reader.line_num}" if reader.line_num > first else ""
-                yield Row(first, {}, f"unreadable row: {error}{lost}")
+                yield Row(first, {}, f"unreadable row: {why(error)}{lost}")
                 continue
             if len(fields) == len(names):
                 yield Row(
@@ -145,7 +145,7 @@ def _read_parquet(path: Path, needed: Sequence[str], wanted: Sequence[str]) -> I
         raise
     # ValueError and OverflowError: dates outside the range of Python
     except (pyarrow.ArrowException, ValueError, OverflowError) as error:
-        reason = " ".join(str(error).split())[:160]
+        reason = why(error)
         raise UserError(
             f"{path} is not valid Parquet ({reason}): download or create the file again"
         ) from error
@@ -167,7 +167,7 @@ def _read_json_lines(path: Path, needed: Sequence[str], wanted: Sequence[str]) -
                 }
             except ValueError as error:
                 dropped += 1
-                yield Row(line, {}, f"unreadable row: {error}")
+                yield Row(line, {}, f"unreadable row: {why(error)}")
             else:
                 yield Row(line, values)
     if names or not dropped:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fashioniq.config import SYSTEMS
-from fashioniq.files import UserError, read_json
+from fashioniq.files import UserError, read_json, why
 from fashioniq.loop.rollout import System
 from fashioniq.systems import chatir, fashion_iq
 from fashioniq.systems.task import Task
@@ -30,7 +30,7 @@ def builder(name: str) -> Callable[[Any], list[Task]]:
         return importlib.import_module(module).build
     except (ImportError, AttributeError) as error:
         raise UserError(
-            f"expected a Python module with a function build in --system, found {name}: {error}; correct "
+            f"expected a Python module with a function build in --system, found {name}: {why(error)}; correct "
             "the name"
         ) from error
 

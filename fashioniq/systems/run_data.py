@@ -3,11 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from fashioniq.data.catalog import SPLITS
 from fashioniq.features.store import FeatureStore, open_store
-from fashioniq.files import UserError
+from fashioniq.files import UserError, read_yaml, why
 
 
 def settings_of(run: Path) -> dict[str, Any]:
@@ -17,11 +15,9 @@ def settings_of(run: Path) -> dict[str, Any]:
     """
     path = run / "config.yaml"
     try:
-        settings = yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else {}
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise UserError(
-            f"expected YAML in {path}, found {' '.join(str(error).split())[:160]}; correct the file"
-        ) from error
+        settings = read_yaml(path) if path.exists() else {}
+    except (OSError, ValueError) as error:
+        raise UserError(f"expected YAML in {path}, found {why(error)}; correct the file") from error
     if not isinstance(settings, dict):
         raise UserError(
             f"expected options and values, found {type(settings).__name__} in {path}; correct the file"

@@ -19,7 +19,7 @@ from fashioniq.data.items import Items
 from fashioniq.features.pictures import PictureSource
 from fashioniq.features.store import TOP, Contents, FeatureStore
 from fashioniq.features.writer import fill_store
-from fashioniq.files import UserError
+from fashioniq.files import UserError, why
 from fashioniq.loop.gallery import Gallery
 from fashioniq.models.text import ImageText, TextEncoder, unit
 from fashioniq.trained import load_dialog_encoder, load_pretrained
@@ -139,7 +139,9 @@ def read_unit_vectors(path: Path, shape: tuple[int | None, ...], layout: str) ->
     try:
         array = np.load(path, allow_pickle=False, mmap_mode="r")
     except (OSError, ValueError, EOFError) as error:
-        raise UserError(f"expected a .npy array in {path}, found {error}; write the file again") from error
+        raise UserError(
+            f"expected a .npy array in {path}, found {why(error)}; write the file again"
+        ) from error
     wanted = " × ".join("D" if length is None else f"{length:,}" for length in shape)
     if (
         array.dtype.kind not in "fiu"

@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import io
 import math
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,7 +30,7 @@ from fashioniq.config import (
 from fashioniq.config.renamed import new_keys
 from fashioniq.data.words import Vocabulary
 from fashioniq.features.store import FeatureStore
-from fashioniq.files import UserError, cannot_write, write_text
+from fashioniq.files import UserError, cannot_write, read_yaml, why, write_text
 from fashioniq.loop.gallery import NotFiniteError
 from fashioniq.provenance import Provenance, provenance, seconds
 from fashioniq.runs import (
@@ -52,8 +53,8 @@ STEPS = {"epochs", "devices", "num_nodes"}  # options that change the number of 
 def begin_run(run: Path, command: str, settings: Training) -> None:
     """Create the folder of a run with its complete config.yaml.
 
-    Raises UserError if the folder already has a run and --resume is not given, or if --resume is given
-    with other settings.
+    With --resume, `fit` updates config.yaml after the checkpoint has been loaded. Raises UserError if the folder
+    already has a run and --resume is not given, or if --resume is given with other settings or damaged files.
     """
     values = _plain(settings)
     path = run / "config.yaml"
@@ -72,7 +73,10 @@ def begin_run(run: Path, command: str, settings: Training) -> None:
                 f"{run} was started with {key} {before.get(key)}, not {now[key]}; resume it with "
                 f"--config {path}, or start another run with --run"
             )
-    elif (run / "last.ckpt").exists() or (run / "model.json").exists():
+        _readable_checkpoint(run / "last.ckpt")
+        _rows_before(run / "metrics.csv", math.inf)
+        return
+    if (run / "last.ckpt").exists() or (run / "model.json").exists():
         raise UserError(
             f"{run} already has a run; continue it with --resume, choose another --run, or remove the folder"
         )
@@ -140,11 +144,10 @@ def _flat(values: dict[str, Any]) -> dict[str, Any]:
 def _read_config(path: Path, command: str) -> dict[str, Any]:
     """Read config.yaml of a run, with its options under their current names."""
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as error:
+        values = read_yaml(path)
+    except (OSError, ValueError) as error:
         raise UserError(
-            f"cannot resume: {path} is missing or damaged ({str(error).splitlines()[0]}); "
-            f"start another run with --run"
+            f"cannot resume: {path} is missing or damaged ({why(error)}); start another run with --run"
         ) from error
     if not isinstance(values, dict):
         raise UserError(
@@ -158,8 +161,7 @@ def _readable_checkpoint(path: Path) -> Path:
         torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # pickle, zipfile and torch raise different exceptions
         raise UserError(
-            f"cannot resume: {path} is damaged ({str(error).splitlines()[0][:120]}); start "
-            f"another run with --run"
+            f"cannot resume: {path} is damaged ({why(error)}); start another run with --run"
         ) from error
     return path
 
@@ -238,6 +240,7 @@ def fit(
         raise UserError(f"--devices is {settings.devices}: torch finds {torch.cuda.device_count()} GPUs here")
     about = described(facts)
     best = KeepBest(run, model, about, monitor=monitor, seed=settings.seed, patience=settings.patience)
+    resumption = Resumption(run, settings) if settings.resume else None
     last = ModelCheckpoint(
         run, filename="last", monitor=None, save_on_train_epoch_end=True, enable_version_counter=False
     )
@@ -251,14 +254,19 @@ def fit(
         precision=settings.precision,  # type: ignore[arg-type]
         max_epochs=settings.epochs,
         gradient_clip_val=5.0,
-        callbacks=[best, EarlyStopping(monitor, patience=settings.patience, mode="max"), last],
+        callbacks=[
+            best,
+            EarlyStopping(monitor, patience=settings.patience, mode="max"),
+            last,
+            *([resumption] if resumption else []),
+        ],
         enable_progress_bar=sys.stderr.isatty(),  # no progress bar in log files
         logger=False,
         num_sanity_val_steps=0,
         use_distributed_sampler=False,  # Shuffled splits the training examples; every rank validates on all
         enable_model_summary=False,
     )
-    _fit_or_explain(trainer, module, batches, run, resume=settings.resume)
+    _fit_or_explain(trainer, module, batches, run, resumption=resumption)
     if not trainer.is_global_zero:
         raise SystemExit(0)  # the first process prints the results
     load_weights(run, model)
@@ -275,16 +283,26 @@ def _fit_or_explain(
     batches: tuple[DataLoader[Any], DataLoader[Any]],
     run: Path,
     *,
-    resume: bool,
+    resumption: "Resumption | None",
 ) -> None:
-    """Train until the last epoch. Raises UserError if the training is interrupted, diverges or cannot be saved."""
-    resumed = _readable_checkpoint(run / "last.ckpt") if resume else None
+    """Train until the last epoch.
+
+    Raises UserError if the training is interrupted, diverges or cannot be saved, or if the checkpoint to
+    resume from is of another training.
+    """
+    resumed = run / "last.ckpt" if resumption else None
     try:
         trainer.fit(module, *batches, ckpt_path=resumed, weights_only=True)
     except OSError as error:
         raise cannot_write(run, error) from error
     except NotFiniteError as error:
         raise UserError(f"training diverged ({error}); lower the learning rate") from error
+    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        if resumption is None or resumption.loaded:
+            raise
+        raise UserError(
+            f"cannot resume: {resumed} is not of this training ({why(error)}); start another run with --run"
+        ) from error
     except SystemExit:  # Lightning exits this way after Ctrl-C
         if not trainer.interrupted:
             raise
@@ -294,6 +312,19 @@ def _fit_or_explain(
             if (run / "last.ckpt").exists()
             else "interrupted before the first epoch was complete"
         )
+
+
+class Resumption(pl.Callback):
+    """Updates config.yaml when training continues, after the checkpoint has been loaded."""
+
+    def __init__(self, run: Path, settings: Training) -> None:
+        self.run, self.settings, self.loaded = run, settings, False
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self.loaded = True
+        if trainer.is_global_zero:
+            command = re.sub(r"\B(?=[A-Z])", "-", type(self.settings).__name__).lower()
+            write_config(self.run, command, self.settings)
 
 
 class KeepBest(pl.Callback):
@@ -385,12 +416,21 @@ def fingerprints(about: Run) -> dict[str, str]:
     return {about.category: about.data.fingerprint}
 
 
-def _append_row(path: Path, figures: dict[str, float]) -> None:
-    rows = []
-    if path.exists() and figures["epoch"] > 0:
+def _rows_before(path: Path, epoch: float) -> list[dict[str, str]]:
+    """Rows of a metrics.csv of earlier epochs. Raises UserError if it is damaged."""
+    if not path.exists() or epoch == 0:
+        return []
+    try:
         with open(path, encoding="utf-8", newline="") as file:
-            # drop rows of epochs that are repeated
-            rows = [row for row in csv.DictReader(file) if float(row["epoch"]) < figures["epoch"]]
+            return [row for row in csv.DictReader(file, strict=True) if float(row["epoch"]) < epoch]
+    except (OSError, KeyError, TypeError, ValueError, csv.Error) as error:
+        raise UserError(
+            f"cannot resume: {path} is damaged ({why(error)}); correct it, or start another run with --run"
+        ) from error
+
+
+def _append_row(path: Path, figures: dict[str, float]) -> None:
+    rows = _rows_before(path, figures["epoch"])  # without those of epochs that are repeated
     text = io.StringIO()
     writer = csv.DictWriter(text, list(figures), lineterminator="\n")
     writer.writeheader()

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from fashioniq.data.images import UnreadableImage, load_image
 from fashioniq.data.sanitize import clean_answer
-from fashioniq.files import UserError
+from fashioniq.files import UserError, why
 from fashioniq.llm.endpoint import Endpoint
 from fashioniq.loop.messages import Message
 
@@ -39,7 +39,7 @@ class PicturesByName:
             return load_image(self._paths[image])
         except UnreadableImage as error:
             raise UserError(
-                f"cannot read the picture {self._paths[image]} ({error}); replace it, or remove its dialog"
+                f"cannot read the picture {self._paths[image]} ({why(error)}); replace it, or remove its dialog"
             ) from error
 
 

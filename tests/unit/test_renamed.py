@@ -3,8 +3,10 @@ resumed.
 """
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 from fashioniq.cli import main, parse
 from fashioniq.config import (
@@ -19,7 +21,7 @@ from fashioniq.config import (
 from fashioniq.config.renamed import OLD
 from fashioniq.models.configs import ComposerConfig, DialogEncoderConfig, RetrieverConfig
 from fashioniq.options import check
-from fashioniq.training.fitting import begin_run
+from fashioniq.training.fitting import Resumption, begin_run
 
 OLD_FILES = Path(__file__).parent / "old_settings"
 
@@ -159,7 +161,7 @@ def test_a_run_with_the_flat_config_of_an_earlier_version_is_resumed_and_other_s
 ):
     run = tmp_path / "rnn"
     run.mkdir()
-    (run / "last.ckpt").touch()
+    torch.save({}, run / "last.ckpt")
     old = (OLD_FILES / "run_of_train_retriever.yaml").read_text().replace("run: rnn", f"run: {run}")
     (run / "config.yaml").write_text(old)
     settings = parse("train-retriever", ["--config", str(run / "config.yaml"), "--resume"])
@@ -168,6 +170,8 @@ def test_a_run_with_the_flat_config_of_an_earlier_version_is_resumed_and_other_s
     )
     check(settings)
     begin_run(run, "train-retriever", settings)
+    assert (run / "config.yaml").read_text() == old  # until the checkpoint has been loaded
+    Resumption(run, settings).on_train_start(SimpleNamespace(is_global_zero=True), None)
     written = (run / "config.yaml").read_text()
     assert "model:\n  kind: rnn\n  width: 32\n" in written and "accelerator" not in written
     assert (

@@ -1,0 +1,241 @@
+"""Defects that a trial with damaged and hostile input has found: each is refused in one line, or works."""
+
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from fashioniq.cli import main
+
+
+@pytest.fixture
+def refused(project, capsys):
+    """Run a command that has to be refused; return its one line."""
+
+    def refused(command, **options):
+        capsys.readouterr()
+        try:
+            code = main(project.arguments(command, **options))
+        except SystemExit as error:  # the parser's
+            code = error.code
+        (line,) = capsys.readouterr().err.splitlines()[-1:]
+        assert code == 2 and line.startswith("error: "), line
+        assert line.isprintable() and len(line) < 2100
+        return line
+
+    return refused
+
+
+@pytest.fixture
+def world(vector_runs):
+    """Options of the commands on the tiny runs."""
+    return {"data": vector_runs.catalog, "category": "dresses", "features": vector_runs.store}
+
+
+@pytest.fixture
+def resumed(vector_runs, world, project, tmp_path, refused):
+    """A copy of the captioner's run, and a refused --resume of it, which has to leave all files as they are."""
+    run = shutil.copytree(vector_runs.captioner, tmp_path / "run")
+
+    def resume():
+        before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+        options = {**world, **project.captioner, "epochs": 9, "run": run, "resume": True}
+        line = refused("train-captioner", **options)
+        after = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+        changed = {path.name for path in before if before[path] != after.get(path)}
+        assert set(before) == set(after) and not changed - {"model.json", "config.yaml"}
+        assert after[run / "config.yaml"] == before[run / "config.yaml"]
+        return line
+
+    return run, resume
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage", b"PK\x03\x04"])
+def test_d1_a_damaged_checkpoint_is_refused(resumed, content):
+    run, resume = resumed
+    (run / "last.ckpt").write_bytes(content)
+    assert "last.ckpt is damaged" in resume()
+
+
+def test_d1_empty_weights_are_refused(world, project, refused, tmp_path):
+    (tmp_path / "empty.pth").touch()
+    options = {**world, **project.pictures, "weights": tmp_path / "empty.pth", "features": tmp_path / "new"}
+    assert "does not contain weights" in refused("extract-features", **options)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("category: dresses\n# Größe\n".encode("latin-1"), "not UTF-8"),
+        ("category: dresses\n".encode("utf-16"), "not UTF-8"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b"category: " + b"[" * 20_000, "nested too deeply"),
+        (b"a: &a [x,x]\n" + b"".join(b"b%d: [%s]\n" % (n, b"*a," * 9) for n in range(9)), "too many aliases"),
+        (b"seed: " + b"9" * 5000, "digits"),
+        (b"seed: 1\nseed: 2\n", "seed occurs twice"),
+        (b"# " + b"x" * 2_000_000, "larger than"),
+        (b"cross: {x: {y: 1}}", "unknown key cross"),
+    ],
+    ids=["latin-1", "utf-16", "deep", "deep value", "aliases", "digits", "twice", "large", "nested"],
+)
+@pytest.mark.parametrize("command", ["eval-dialogs", "train-captioner"])
+def test_d2_d6_a_hostile_configuration_is_refused(refused, tmp_path, command, content, reason):
+    path = tmp_path / "options.yaml"
+    path.write_bytes(content)
+    assert reason in refused(command, config=path)
+
+
+@pytest.mark.parametrize("number", ["inf", "nan", "1e39"])
+def test_d3_word_vectors_must_be_finite(vector_runs, world, project, refused, tmp_path, number):
+    (tmp_path / "glove.txt").write_text(f"is 0.1 0.2\nred 0.1 {number}\n")
+    options = {**world, **project.retriever, "captioner": vector_runs.captioner, "run": tmp_path / "run"}
+    line = refused("train-retriever", **options, word_vectors=tmp_path / "glove.txt")
+    assert "'red' that is not finite" in line and not (tmp_path / "run").exists()
+
+
+def test_d8_weights_must_be_finite(vector_runs, world, refused, tmp_path):
+    """A captioner of NaN would say the same word always."""
+    run = shutil.copytree(vector_runs.captioner, tmp_path / "run")
+    tensors = load_file(run / "weights.safetensors")
+    name = next(iter(tensors))
+    save_file({**tensors, name: torch.full_like(tensors[name], torch.nan)}, run / "weights.safetensors")
+    line = refused("eval-dialogs", **world, run=vector_runs.retriever, user=run, out=tmp_path / "out")
+    assert f"{name} is not finite" in line
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda about: about["words"].pop(10), "words"),
+        (lambda about: about["words"].__setitem__(10, about["words"][11]), "twice"),
+        (lambda about: about.__setitem__("words", [[1]]), "malformed"),
+        (lambda about: about.__setitem__("sizes", {"width": "wide"}), "sizes"),
+        (lambda about: about["sizes"].__setitem__("heads", 0), "sizes"),
+        (lambda about: about.__setitem__("model", ["rnn"]), "malformed"),
+        (lambda about: about.__setitem__("model", "cnn"), "unknown kind"),
+    ],
+    ids=["a word less", "a word twice", "no words", "no size", "no heads", "no model", "another model"],
+)
+def test_d8_d9_a_changed_description_is_refused(vector_runs, world, refused, tmp_path, change, reason):
+    run = shutil.copytree(vector_runs.retriever, tmp_path / "run")
+    about = json.loads((run / "model.json").read_text())
+    change(about)
+    (run / "model.json").write_text(json.dumps(about))
+    line = refused("eval-dialogs", **world, run=run, user=vector_runs.captioner, out=tmp_path / "out")
+    assert reason in line and str(run) in line
+
+
+def shifted(store):
+    path = store / "features.npy"
+    content = path.read_bytes()
+    path.write_bytes(content[:500] + bytes(100) + content[500:])
+
+
+def narrower(store):
+    np.save(store / "features.npy", np.load(store / "features.npy")[:, :-1])
+
+
+def infinite(store):
+    rows = np.load(store / "features.npy")
+    rows[:, 2] = np.inf
+    np.save(store / "features.npy", rows)
+
+
+def beyond(store):
+    rows = np.load(store / "attributes.npy")
+    rows[:, 2] = 10_000
+    np.save(store / "attributes.npy", rows)
+
+
+def unhashable(store):
+    ids = json.loads((store / "ids.json").read_text())
+    (store / "ids.json").write_text(json.dumps([["a"], *ids[1:]]))
+
+
+def twice(store):
+    ids = json.loads((store / "ids.json").read_text())
+    (store / "ids.json").write_text(json.dumps([ids[1], *ids[1:]]))
+
+
+@pytest.mark.parametrize("damage", [shifted, narrower, infinite, beyond, unhashable, twice])
+def test_d8_d9_a_damaged_store_is_refused(vector_runs, world, refused, tmp_path, damage):
+    store = shutil.copytree(vector_runs.store, tmp_path / "store")
+    damage(store)
+    options = {**world, "features": store, "user": vector_runs.captioner, "out": tmp_path / "out"}
+    assert str(store) in refused("eval-dialogs", **options, run=vector_runs.retriever)
+
+
+def test_d8_vectors_of_zeros_are_refused(vector_runs, refused, tmp_path):
+    ids = json.loads((vector_runs.store / "ids.json").read_text())
+    np.save(tmp_path / "zeros.npy", np.zeros((len(ids), 4), dtype=np.float32))
+    (tmp_path / "ids.json").write_text(json.dumps(ids))
+    options = {"vectors": tmp_path / "zeros.npy", "ids": tmp_path / "ids.json", "features": tmp_path / "new"}
+    line = refused("import-features", data=vector_runs.catalog, category="dresses", **options)
+    assert "zero" in line and not (tmp_path / "new" / "store.json").exists()
+
+
+def test_d9_the_checkpoint_of_another_training_is_refused(vector_runs, resumed):
+    run, resume = resumed
+    shutil.copy(vector_runs.retriever / "last.ckpt", run / "last.ckpt")
+    assert "not of this training" in resume()
+
+
+@pytest.mark.parametrize("content", [{}, {"state_dict": 3}, {"epoch": "one"}, [1, 2]])
+def test_d9_a_checkpoint_of_something_else_is_refused(resumed, content):
+    run, resume = resumed
+    torch.save(content, run / "last.ckpt")
+    assert "cannot resume" in resume()
+
+
+@pytest.mark.parametrize("end", ["garbage\n", "x,1,2\n"])
+def test_d9_damaged_metrics_are_found_before_an_epoch_is_trained(resumed, end):
+    run, resume = resumed
+    with open(run / "metrics.csv", "a") as file:
+        file.write(end)
+    assert "metrics.csv is damaged" in resume()
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "con", "LPT1"])
+def test_d9_d14_names_that_cannot_be_files_are_refused(world, refused, name):
+    assert "not a valid category" in refused("check-data", data=world["data"], category=name)
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        ("import-features", "vectors"),
+        ("import-catalog", "table"),
+        ("eval-dialogs", "config"),
+        ("eval-dialogs", "first_candidates"),
+        ("score", "predictions"),
+        ("extract-attributes", "vocabulary"),
+    ],
+)
+def test_d11_a_pipe_is_not_waited_for(vector_runs, refused, tmp_path, command, option):
+    os.mkfifo(tmp_path / "pipe.csv")
+    given = {"data": vector_runs.catalog, "category": "dresses", option: tmp_path / "pipe.csv"}
+    given |= {"ids": tmp_path / "ids.json"} if command == "import-features" else {}
+    given |= {"run": tmp_path} if command == "eval-dialogs" else {}
+    given |= {"images": tmp_path} if command == "import-catalog" else {}
+    assert "is a pipe, a device or a socket" in refused(command, **given)
+
+
+def test_d12_turns_have_a_bound(vector_runs, world, refused):
+    line = refused("eval-dialogs", **world, run=vector_runs.retriever, turns=2147483647)
+    assert "--turns is 2147483647: it must be less than 1000" in line
+
+
+def test_d13_what_files_contain_does_not_reach_the_terminal(refused, tmp_path):
+    table = tmp_path / "table.csv"
+    table.write_text("\x1b[31mid\x1b]0;pwn\x07,title\n1,red dress\n")
+    (tmp_path / "pictures").mkdir()
+    given = {"images": tmp_path / "pictures", "id": "id", "category": "dresses", "data": tmp_path / "shop"}
+    line = refused("import-catalog", table=table, **given)
+    assert "\x1b" not in line and "pwn" in line
+    table.write_text("x" * 100_000 + ",title\n1,red dress\n")
+    refused("import-catalog", table=table, **given)
+    refused("check-data", data=f"{tmp_path}/two\nlines")
