@@ -156,6 +156,19 @@ def writing(path: Path) -> Iterator[None]:
         raise cannot_write(path, error) from error
 
 
+def check_writable(folder: Path) -> None:
+    """Raise UserError if no file can be written to a folder, which may not exist yet; write none."""
+    existing = folder
+    while not existing.exists() and existing != existing.parent:
+        existing = existing.parent
+    if not existing.is_dir():
+        raise cannot_write(folder, NotADirectoryError(errno.ENOTDIR, f"{existing} is not a folder"))
+    try:
+        tempfile.TemporaryFile(dir=existing).close()
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a UTF-8 text file atomically."""
     with atomic_write(path) as temporary:

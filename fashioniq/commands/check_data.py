@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -9,7 +10,7 @@ from rich.progress import track
 
 from fashioniq.config import CheckData
 from fashioniq.data.catalog import SPLITS
-from fashioniq.files import UserError, write_json
+from fashioniq.files import UserError, why, write_json
 from fashioniq.prepare.checking import check_folder
 from fashioniq.prepare.findings import Findings
 from fashioniq.report.tables import print_table
@@ -24,7 +25,7 @@ def run(settings: CheckData) -> int:
     """
     pictures = settings.images or settings.data / "images"
     for folder in (settings.data, pictures):
-        if settings.report and settings.report.resolve().is_relative_to(folder.resolve()):
+        if settings.report and _inside(settings.report, folder):
             raise UserError(
                 f"--report {settings.report} is inside {folder}, which is not modified: give a path elsewhere"
             )
@@ -45,6 +46,13 @@ def run(settings: CheckData) -> int:
         else f"{settings.data} is clean"
     )
     return 1 if counts else 0
+
+
+def _inside(path: Path, folder: Path) -> bool:
+    try:
+        return path.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError) as error:  # a loop of links
+        raise UserError(f"cannot write {path}: {why(error)}") from error
 
 
 def _watch(things: Iterable[Any], total: int, category: str) -> Iterable[Any]:

@@ -197,7 +197,10 @@ class Catalog:
         for folder, stem in (("image_splits", "split"), ("captions", "cap")):
             for split in SPLITS:
                 path = self.root / folder / f"{stem}.{self._name}.{split}.json"
-                digest.update(path.read_bytes() if path.exists() else b"-")
+                try:
+                    digest.update(path.read_bytes() if path.exists() else b"-")
+                except OSError as error:
+                    raise UserError(f"cannot read {path}: {error.strerror}") from error
         return digest.hexdigest()[:16]
 
     def _split_file(self, split: str) -> Path:

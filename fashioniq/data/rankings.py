@@ -71,6 +71,8 @@ def read_npz(path: Path) -> Vectors | Scores:
     query_vectors, vectors = arrays["query_vectors"], arrays["vectors"]
     _check_rows(path, queries, query_vectors, "vectors")
     _check_rows(path, ids, vectors, "vectors")
+    if not vectors.shape[1]:
+        raise UserError(f"{path}: expected vectors, found some of no numbers")
     if query_vectors.shape[1] != vectors.shape[1]:
         raise UserError(
             f"{path}: expected query and product vectors of the same length, "

@@ -11,7 +11,7 @@ from torch import Tensor
 from fashioniq.data.evaluations import LoggedDialog, RoundMetrics, TurnMetrics
 from fashioniq.data.statements import Labels
 from fashioniq.evaluation.protocols import PROTOCOLS, Protocol
-from fashioniq.files import UserError, discard, write_json, write_jsonl, write_text
+from fashioniq.files import UserError, check_writable, discard, write_json, write_jsonl, write_text
 from fashioniq.loop.gallery import NotFiniteError
 from fashioniq.loop.rollout import Dialogs, System, rollout
 from fashioniq.metrics.speech import truthfulness
@@ -32,17 +32,30 @@ class DialogRun:
     rankings: list[str]
 
 
+@dataclass(frozen=True)
+class Measured:
+    """A task with its finished dialogs and their measures."""
+
+    task: Task
+    metrics: TurnMetrics | RoundMetrics
+    done: DialogRun
+
+
 def evaluate(tasks: Sequence[Task], out: Path, batch_size: int) -> list[TurnMetrics | RoundMetrics]:
     """Run all dialogs, write all results to `out`, and return each metrics.json.
 
-    Each of several tasks has its own folder in `out`; they share one table and one page. Files
-    metrics.json are written last.
+    An earlier result in `out` is replaced when all dialogs are finished. Raises UserError before the first
+    dialog if `out` cannot be written.
     """
+    check_writable(out)
+    return write_results(measured(tasks, batch_size), out)
+
+
+def measured(tasks: Sequence[Task], batch_size: int) -> list[Measured]:
+    """Run all dialogs of the tasks and measure them."""
     protocol = PROTOCOLS[tasks[0].protocol]
-    folders = [out / task.name if len(tasks) > 1 else out for task in tasks]
-    discard(out, *(str((folder / "metrics.json").relative_to(out)) for folder in folders), *protocol.replaced)
-    evaluated = []
-    for task, folder in zip(tasks, folders, strict=True):
+    found = []
+    for task in tasks:
         done = run_dialogs(task, protocol, batch_size)
         metrics = protocol.metrics(task, done.rank_NT, done.gallery)
         if (
@@ -51,15 +64,28 @@ def evaluate(tasks: Sequence[Task], out: Path, batch_size: int) -> list[TurnMetr
         ):
             metrics.true_by_labels = share
         metrics.provenance = provenance(task.data, retriever=task.retriever)
-        write_jsonl(folder / "dialogs.jsonl", done.dialogs)
-        write_text(folder / "run.trec", "".join(line + "\n" for line in done.rankings))
-        for name, content in task.files.items():
+        found.append(Measured(task, metrics, done))
+    return found
+
+
+def write_results(found: Sequence[Measured], out: Path) -> list[TurnMetrics | RoundMetrics]:
+    """Write all results to `out` in the place of earlier ones, and return each metrics.json.
+
+    Each of several tasks has its own folder in `out`; they share one table and one page. Files
+    metrics.json are removed first and written last.
+    """
+    protocol = PROTOCOLS[found[0].task.protocol]
+    folders = [out / one.task.name if len(found) > 1 else out for one in found]
+    discard(out, *(str((folder / "metrics.json").relative_to(out)) for folder in folders), *protocol.replaced)
+    for one, folder in zip(found, folders, strict=True):
+        write_jsonl(folder / "dialogs.jsonl", one.done.dialogs)
+        write_text(folder / "run.trec", "".join(line + "\n" for line in one.done.rankings))
+        for name, content in one.task.files.items():
             write_json(folder / name, content)
-        evaluated.append((metrics, done.dialogs))
-    protocol.write_report(out, evaluated, tasks[0].cards)
-    for (metrics, _), folder in zip(evaluated, folders, strict=True):
-        write_json(folder / "metrics.json", metrics.plain())
-    return [metrics for metrics, _ in evaluated]
+    protocol.write_report(out, [(one.metrics, one.done.dialogs) for one in found], found[0].task.cards)
+    for one, folder in zip(found, folders, strict=True):
+        write_json(folder / "metrics.json", one.metrics.plain())
+    return [one.metrics for one in found]
 
 
 def _true_by_labels(dialogs: Sequence[LoggedDialog], labels: Mapping[str, Labels]) -> float | None:

@@ -18,9 +18,9 @@ from fashioniq.config import EvalDialogs
 from fashioniq.config.evaluation import NAMED_USERS
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import RoundMetrics, SessionMetrics, TurnMetrics, UserRow, UserTable
-from fashioniq.evaluation.run import evaluate, print_results
+from fashioniq.evaluation.run import Measured, measured, print_results, write_results
 from fashioniq.evaluation.sessions import session_rows
-from fashioniq.files import UserError, discard, read_json, typed, write_json
+from fashioniq.files import UserError, check_writable, discard, read_json, typed, write_json
 from fashioniq.provenance import restart_clock
 from fashioniq.report.tables import label, print_table, rounded
 from fashioniq.report.templates import write_page
@@ -53,12 +53,13 @@ def evaluate_users(options: EvalDialogs, out: Path) -> None:
     trained, first = users_of_training(_run_of(options))
     users = options.user or _default_users(options, first)
     _check(options, users)
-    discard(out, SUMMARY)
+    check_writable(out)
     if len(users) < 2 and not options.linear:
         if not options.user and users == [first]:
             print(TRAINING_ONLY)
-        single = replace(options, user=users)
-        print_results(evaluate(fashion_iq.build(single), out, options.batch_size), out)
+        found = measured(fashion_iq.build(replace(options, user=users)), options.batch_size)
+        discard(out, SUMMARY)
+        print_results(write_results(found, out), out)
         return
     columns = _columns(users, trained)
     people = columns.get("people", [])
@@ -66,13 +67,14 @@ def evaluate_users(options: EvalDialogs, out: Path) -> None:
     baselines.pop(str(options.run), None)
     folders = dict(zip(users, _folders(users), strict=True))
     folders |= {run: f"{people[0]}-{name}" for run, name in baselines.items() if people}
-    discard(out, *FILES_OF_ONE)
-    done: dict[str, Evaluated] = {}
-    for name, folder in folders.items():
+    results: dict[str, list[Measured]] = {}
+    for name in folders:
         restart_clock()
         one = _with_user(options, people[0] if name in baselines else name)
         one = replace(one, run=Path(name)) if name in baselines else one
-        done[name] = evaluate(fashion_iq.build(one), out / folder, options.batch_size)
+        results[name] = measured(fashion_iq.build(one), options.batch_size)
+    discard(out, SUMMARY, *FILES_OF_ONE)
+    done = {name: write_results(found, out / folders[name]) for name, found in results.items()}
     rows = [
         UserRow(
             str(options.run), {column: _mean([done[user] for user in of]) for column, of in columns.items()}

@@ -65,7 +65,7 @@ def _made(gallery: Gallery, factory: str) -> tuple[Any, str | None, list[int]]:
         index = faiss.index_factory(size, factory)
     except RuntimeError as error:
         raise UserError(
-            f"FAISS cannot create the index {factory!r} for vectors of size {size}; use one such as HNSW32"
+            f"--index {factory!r}: FAISS cannot create it for vectors of size {size}; use one such as HNSW32"
         ) from error
     ivf = faiss.try_extract_index_ivf(index)
     lists = 0 if ivf is None else ivf.nlist
@@ -80,6 +80,8 @@ def _made(gallery: Gallery, factory: str) -> tuple[Any, str | None, list[int]]:
         .sort()
         .values
     )
+    if ivf is not None and not lists:
+        raise UserError(f"--index {factory} has no lists; use one such as IVF64,Flat or HNSW32")
     try:
         index.train(_array(gallery.vectors_ND[picked_R.to(gallery.vectors_ND.device)]))
     except RuntimeError as error:
@@ -87,8 +89,11 @@ def _made(gallery: Gallery, factory: str) -> tuple[Any, str | None, list[int]]:
             f"--index {factory} cannot be trained on {len(gallery)} products; use fewer lists or "
             "codes, or HNSW32"
         ) from error
-    for vectors_TD in gallery.vectors_ND.split(LEAST_TRAINED):
-        index.add(_array(vectors_TD))
+    try:
+        for vectors_TD in gallery.vectors_ND.split(LEAST_TRAINED):
+            index.add(_array(vectors_TD))
+    except RuntimeError as error:
+        raise UserError(f"--index {factory} takes no products; use one such as HNSW32") from error
     if lists:
         return (
             index,

@@ -8,7 +8,7 @@ from typing import IO
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from fashioniq.data.catalog import IMAGE_SUFFIXES
-from fashioniq.files import UserError, cannot_write
+from fashioniq.files import UserError, cannot_write, why
 
 MOST_MEMBERS = 2_000_000
 _TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst")
@@ -63,9 +63,7 @@ def unpack(archive: Path, folder: Path, most_bytes: float) -> dict[str, str]:
             f"{archive} unpacks to more than {most_bytes / 1e9:g} GB: allow more with --max-gigabytes"
         ) from error
     except _BROKEN as error:
-        raise UserError(
-            f"{archive} is damaged ({error or type(error).__name__}): download or create it again"
-        ) from error
+        raise UserError(f"{archive} is damaged ({why(error)}): download or create it again") from error
     except OSError as error:
         raise UserError(f"cannot read {archive}: {error.strerror}") from error
 
@@ -73,7 +71,8 @@ def unpack(archive: Path, folder: Path, most_bytes: float) -> dict[str, str]:
 def _unpack(zipped: ZipFile, archive: Path, folder: Path, most_bytes: float) -> dict[str, str]:
     skipped: dict[str, str] = {}
     room = most_bytes
-    members = [member for member in zipped.infolist() if not member.is_dir()]
+    # a name may be empty, for which is_dir() fails
+    members = [member for member in zipped.infolist() if not member.filename.endswith("/")]
     if len(members) > MOST_MEMBERS:
         raise UserError(f"{archive} has more than {MOST_MEMBERS:,} members: unpack it and give the folder")
     for member in members:

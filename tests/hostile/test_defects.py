@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -239,3 +240,88 @@ def test_d13_what_files_contain_does_not_reach_the_terminal(refused, tmp_path):
     table.write_text("x" * 100_000 + ",title\n1,red dress\n")
     refused("import-catalog", table=table, **given)
     refused("check-data", data=f"{tmp_path}/two\nlines")
+
+
+def test_d4_what_the_report_needs_is_read_before_the_first_dialog(
+    vector_runs, world, project, refused, tmp_path, monkeypatch
+):
+    """And a refused evaluation leaves the earlier result as it was."""
+    catalog = shutil.copytree(vector_runs.catalog, tmp_path / "catalog")
+    out = tmp_path / "out"
+    given = {**world, "data": catalog, "run": vector_runs.retriever, "user": "differences", "out": out}
+    project.run("eval-dialogs", **given)
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    monkeypatch.setattr("fashioniq.evaluation.run.rollout", lambda *_: pytest.fail("a dialog has begun"))
+    titles = catalog / "titles/dress.val.json"
+    titles.parent.mkdir(exist_ok=True)
+    titles.write_text("{broken")
+    assert "dress.val.json" in refused("eval-dialogs", **given)
+    titles.unlink()
+    (catalog / "image_splits/split.dress.train.json").write_text("[1, 2]")
+    assert "split.dress.train.json" in refused("eval-dialogs", **given)
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+
+
+def test_d4_a_folder_that_cannot_be_written_is_found_before_the_first_dialog(
+    vector_runs, world, refused, tmp_path, monkeypatch
+):
+    (tmp_path / "file").touch()
+    monkeypatch.setattr("fashioniq.evaluation.run.rollout", lambda *_: pytest.fail("a dialog has begun"))
+    given = {**world, "run": vector_runs.retriever, "user": "differences", "out": tmp_path / "file" / "out"}
+    assert "cannot write" in refused("eval-dialogs", **given)
+
+
+@pytest.mark.parametrize("name", ["\0.jpg", "/", "", "a/\0"])
+def test_d5_a_zip_member_without_a_name_is_refused_or_left_out(project, capsys, tmp_path, name):
+    with ZipFile(tmp_path / "photos.zip", "w") as archive:
+        archive.writestr("x.jpg", b"no picture")
+    packed = (tmp_path / "photos.zip").read_bytes()
+    odd = name.encode().ljust(5, b"\0")[:5]
+    (tmp_path / "photos.zip").write_bytes(packed.replace(b"x.jpg", odd))
+    given = {"images": tmp_path / "photos.zip", "category": "dresses", "data": tmp_path / "shop"}
+    assert main(project.arguments("import-catalog", **given)) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1 and not (tmp_path / "shop").exists()
+
+
+def test_d7_attribute_words_need_scores(vector_runs, refused, tmp_path):
+    given = {
+        "vectors": tmp_path / "v.npy",
+        "ids": tmp_path / "ids.json",
+        "attribute_words": tmp_path / "no.json",
+    }
+    np.save(tmp_path / "v.npy", np.ones((1, 2)))
+    (tmp_path / "ids.json").write_text('["a"]')
+    line = refused("import-features", data=vector_runs.catalog, category="dresses", **given)
+    assert "--attribute-words needs --attribute-scores" in line
+
+
+@pytest.mark.parametrize(
+    "index", ["IDMap,Flat", "IVF0,Flat", "Flat,", "PQ0", "OPQ3,Flat", "IVF99999,PQ7", "\n"]
+)
+def test_d9_an_odd_index_is_refused(vector_runs, world, refused, tmp_path, index):
+    given = {**world, "run": vector_runs.retriever, "user": "differences", "out": tmp_path / "out"}
+    assert "--index" in refused("eval-dialogs", **given, index=index)
+
+
+def test_d9_vectors_of_no_numbers_are_refused(vector_runs, refused, tmp_path):
+    arrays = {"queries": np.array(["a"]), "ids": np.array(["b"])}
+    empty = {"query_vectors": np.zeros((1, 0), np.float32), "vectors": np.zeros((1, 0), np.float32)}
+    np.savez(tmp_path / "p.npz", **arrays, **empty)
+    given = {"data": vector_runs.catalog, "category": "dresses", "split": "val"}
+    assert "p.npz" in refused("score", **given, predictions=tmp_path / "p.npz")
+
+
+@pytest.mark.parametrize("file", ["image_splits/split.dress.val.json", "captions/cap.dress.train.json"])
+def test_d9_a_folder_in_the_place_of_a_file_is_refused(vector_runs, world, refused, tmp_path, file):
+    catalog = shutil.copytree(
+        vector_runs.catalog, tmp_path / "catalog", ignore=shutil.ignore_patterns("images")
+    )
+    (catalog / file).unlink()
+    (catalog / file).mkdir()
+    given = {**world, "data": catalog, "run": vector_runs.retriever, "user": "differences"}
+    assert file in refused("eval-dialogs", **given, out=tmp_path / "out")
+
+
+def test_d9_a_report_in_a_loop_of_links_is_refused(vector_runs, refused, tmp_path):
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    assert "loop" in refused("check-data", data=vector_runs.catalog, report=tmp_path / "loop" / "report.html")
