@@ -112,7 +112,8 @@ def load_simulator(
         )
     listener = _load_listener(run / LISTENER, category, store)
     agree = about.captions_true is not UNSET and about.captions_true >= RELIABLE
-    return Simulator(captioner, words, 1, samples, listener, labels if agree else None), about
+    kept = labels if agree else None
+    return Simulator(captioner, words, samples=samples, listener=listener, labels=kept), about
 
 
 def load_judge(run: Path, category: str, store: FeatureStore) -> Listener | None:
