@@ -178,7 +178,8 @@ class UserTable(msgspec.Struct, kw_only=True):
     `users` are the users of each column, over which its figures are means, `galleries` the sizes of its
     gallery, and `true` the shares of what its users state that hold by the labels; `folders` have the results
     of each user or baseline. `headline` is the column with the lowest R@10. With `training_only`, the
-    retriever was trained with every user of the table.
+    retriever was trained with every user of the table. `at_chance` are the columns whose P is no better than
+    that of random rankings.
     """
 
     category: str
@@ -188,6 +189,7 @@ class UserTable(msgspec.Struct, kw_only=True):
     users: dict[str, list[str]]
     galleries: dict[str, int]
     true: dict[str, float] = {}
+    at_chance: list[str] = []
     rows: list[UserRow]
     folders: dict[str, str]
 

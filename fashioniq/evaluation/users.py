@@ -21,6 +21,7 @@ from fashioniq.data.evaluations import RoundMetrics, SessionMetrics, TurnMetrics
 from fashioniq.evaluation.run import Measured, measured, print_results, write_results
 from fashioniq.evaluation.sessions import session_rows
 from fashioniq.files import UserError, check_writable, discard, read_json, typed, write_json
+from fashioniq.metrics.ranking import at_chance
 from fashioniq.provenance import restart_clock
 from fashioniq.report.tables import label, print_table, rounded
 from fashioniq.report.templates import write_page
@@ -92,6 +93,11 @@ def evaluate_users(options: EvalDialogs, out: Path) -> None:
         rows=rows,
         folders=folders,
     )
+    table.at_chance = [
+        column
+        for column, of in columns.items()
+        if at_chance(rows[0].columns[column]["P"], sum(one.dialogs for user in of for one in done[user]))
+    ]
     write_json(out / SUMMARY, msgspec.to_builtins(table))
     _write_page(table, out)
     _print(table)
@@ -246,11 +252,18 @@ def _legend(table: UserTable) -> str:
     )
 
 
+def _warning(table: UserTable) -> str:
+    columns = ", ".join(COLUMNS[column] for column in table.at_chance)
+    return f"warning: P after the last turn is at chance level: {columns}"
+
+
 def _print(table: UserTable) -> None:
     print(headline(table))
     print(f"{table.category}, {table.split} split, after the last turn")
     print_table(*_cells(table))
     print(_legend(table))
+    if table.at_chance:
+        print(_warning(table))
 
 
 def _write_page(table: UserTable, out: Path) -> None:
@@ -262,6 +275,7 @@ def _write_page(table: UserTable, out: Path) -> None:
     }
     title = f"Users: {table.category}, {table.split} split"
     values = {"header": [name.replace("\n", " ") for name in header], "rows": rows, "legend": _legend(table)}
+    values["warning"] = _warning(table) if table.at_chance else ""
     write_page(
         out / "report.html", "users.html", title=title, headline=headline(table), pages=pages, **values
     )

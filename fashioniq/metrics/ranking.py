@@ -1,5 +1,7 @@
 """Tables of measures by turn. Ranks are 0-based: 0 is the best."""
 
+import math
+
 from torch import Tensor
 
 from fashioniq.metrics.measures import best_so_far, hits, measure, percentiles
@@ -11,6 +13,11 @@ TURN_MEASURES = ("P", *(f"R@{n}" for n in RECALLS), "Hits@1", "Hits@10", "MRR", 
 def percentile(rank_B: Tensor, gallery: int) -> float:
     """P, the mean of 1 − r/N in percent; chance level is 50 (Guo et al. 2018; Fashion IQ, section 5.2)."""
     return percentiles(rank_B, gallery).mean().item()
+
+
+def at_chance(p: float, dialogs: int) -> bool:
+    """Whether the P of some dialogs is no better than that of random rankings, within two standard errors."""
+    return p < 50 + 200 / math.sqrt(12 * dialogs)
 
 
 def recall_at(rank_B: Tensor, n: int) -> float:

@@ -233,7 +233,7 @@ def test_own_vectors_without_attributes_go_all_the_way(vector_runs):
     assert (
         metrics["features"] == "vectors of vectors.npy"
         and metrics["attributes"] is False
-        and metrics["decoding"] == "most informative of 32 samples"
+        and metrics["decoding"] == "most informative of 32 samples that are true by the labels"
     )
 
 

@@ -94,7 +94,7 @@ def test_every_user_meets_every_retriever_and_the_first_products_are_the_same(pr
     assert (table["split"], table["gallery"], table["decoding"], table["errors"]) == (
         "test",
         12,
-        "most informative of 2 samples",
+        "most informative of 2 samples that are true by the labels",
         0.0,
     )
     with open(out / "table.csv", newline="") as file:

@@ -43,7 +43,7 @@ def test_errors_are_named_and_heard_and_come_again(words, capsys):
     assert (plain["errors"], metrics["errors"], metrics["decoding"]) == (
         0.0,
         0.5,
-        "most informative of 32 samples",
+        "most informative of 32 samples that are true by the labels",
     )
     assert sum(one[0] != other[0] for one, other in zip(said, heard, strict=True)) >= len(said) // 2
     assert words("again", word_noise=0.5, batch_size=5) == (metrics, heard)

@@ -76,7 +76,7 @@ def test_its_rows_are_the_scores_of_its_captions(evaluate):
         read(out / "metrics.json"),
         [json.loads(line) for line in (out / "captions.jsonl").read_text().splitlines()],
     )
-    assert metrics["decoding"] == "most informative of 32 samples"
+    assert metrics["decoding"] == "most informative of 32 samples that are true by the labels"
     assert [row["who"] for row in metrics["speech"]] == ["captioner", "people"]
     for row in metrics["speech"]:
         assert 0 <= row["P"] <= 100 and 0 < row["distinct"] <= 1 and row["stated"] > 0
@@ -243,4 +243,7 @@ def test_where_no_folder_can_be_written_nothing_is_downloaded(server, tmp_path, 
 
 
 def test_samples_take_the_place_of_the_usual_beams(evaluate):
-    assert read(evaluate(samples=3) / "metrics.json")["decoding"] == "most informative of 3 samples"
+    assert (
+        read(evaluate(samples=3) / "metrics.json")["decoding"]
+        == "most informative of 3 samples that are true by the labels"
+    )

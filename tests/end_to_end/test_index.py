@@ -42,7 +42,7 @@ def test_an_index_that_finds_all_changes_no_dialog_and_its_recall_is_told_and_st
 
 
 UNFIT = {
-    "nonsense": "FAISS cannot create the index",
+    "nonsense": "FAISS cannot create it",
     "IVF4096,Flat": "use fewer lists",
     "PCA1,Flat": "use another index",
 }

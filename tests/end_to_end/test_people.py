@@ -158,6 +158,9 @@ def test_all_users_for_which_there_is_data_share_one_table(
     }
     assert table.true == shares and min(shares["truthful"], shares["people"]) > 0.9
     assert f"truthful: grammar, gallery 12, {100 * shares['truthful']:.0f} % true by the labels" in printed
+    # random vectors say nothing of the garments
+    assert "people" in table.at_chance and "warning: P after the last turn is at chance level" in printed
+    assert "P after the last turn is at chance level" in page
     alone = {**given, "user": "human", "out": tmp_path / "alone"}
     project.run("eval-dialogs", **alone)
     assert project.content(tmp_path / "alone" / "metrics.json") == project.content(

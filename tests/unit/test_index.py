@@ -113,7 +113,9 @@ def test_an_index_of_too_little_recall_is_refused_unless_told_otherwise(exact, q
 @needs_faiss
 @pytest.mark.parametrize("factory", ["nonsense", "IVFmany,Flat", "IVF16,PQ7"])
 def test_what_faiss_does_not_know_is_refused(exact, query_QD, factory):
-    with pytest.raises(UserError, match=f"index '{factory}' for vectors of size 16"):
+    with pytest.raises(
+        UserError, match=f"--index '{factory}': FAISS cannot create it for vectors of size 16"
+    ):
         approximate(exact, factory, query_QD)
 
 

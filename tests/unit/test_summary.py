@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 PEOPLE = Path(__file__).parents[2] / "results" / "people"
-DATA = {"demo": "demo", "dresses": "released dresses"}
+DATA = {
+    "demo": "demo",
+    "dresses": "released dresses",
+    "shirts": "released shirts",
+    "tops": "released tops",
+    "myntra": "Myntra shirts",
+}
 
 
 def test_the_summary_has_the_measures_of_the_last_turn_of_every_run_of_the_default():

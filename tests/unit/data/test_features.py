@@ -13,7 +13,7 @@ IDENTITY = {
     "weights": "abc",
     "image_size": 64,
     "dimensions": 3,
-    "attribute_words": ["red", "blue"],
+    "attribute_words": ["red", "blue", "green"],
 }
 FILES = ["attributes.npy", "features.npy", "ids.json", "store.json"]
 
@@ -44,7 +44,7 @@ def test_a_store_gives_what_lies_in_it(root):
     )
     assert (store.size, store.attribute_words, "P2" in store, "P9" in store) == (
         3,
-        ["red", "blue"],
+        ["red", "blue", "green"],
         True,
         False,
     )

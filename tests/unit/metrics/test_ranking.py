@@ -4,7 +4,15 @@ import pytest
 import torch
 from ir_measures import RR, Qrel, ScoredDoc, Success
 
-from fashioniq.metrics.ranking import average, per_dialog, percentile, recall_at, success, turn_table
+from fashioniq.metrics.ranking import (
+    at_chance,
+    average,
+    per_dialog,
+    percentile,
+    recall_at,
+    success,
+    turn_table,
+)
 
 GALLERY = 80
 
@@ -101,3 +109,12 @@ def test_success_counts_the_first_time_and_leaves_failures_out_of_the_turns():
     rank_BT = torch.tensor([[0, 5, 0], [4, 4, 0], [1, 1, 1], [2, 0, 9]])
     assert success(rank_BT) == {"within": 3, "percent": 75, "mean_turns": 2}
     assert success(rank_BT[2:3]) == {"within": 3, "percent": 0, "mean_turns": None}
+
+
+def test_random_rankings_are_at_chance_and_better_ones_are_not():
+    generator = torch.Generator().manual_seed(0)
+    found = [
+        at_chance(percentile(torch.randint(0, 50, (200,), generator=generator), 50), 200) for _ in range(200)
+    ]
+    assert 0.9 < sum(found) / len(found) <= 1
+    assert not at_chance(56, 200) and at_chance(56, 20) and at_chance(10, 10_000)
