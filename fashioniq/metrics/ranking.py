@@ -17,7 +17,7 @@ def percentile(rank_B: Tensor, gallery: int) -> float:
 
 def at_chance(p: float, dialogs: int) -> bool:
     """Whether the P of some dialogs is no better than that of random rankings, within two standard errors."""
-    return p < 50 + 200 / math.sqrt(12 * dialogs)
+    return dialogs > 0 and p < 50 + 200 / math.sqrt(12 * dialogs)
 
 
 def recall_at(rank_B: Tensor, n: int) -> float:
