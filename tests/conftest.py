@@ -337,6 +337,26 @@ def make_vector_runs(folder, project, sample):
     return made
 
 
+@pytest.fixture
+def refused(capsys, project):
+    """Run a command that has to fail at the user's mistake; return its one line."""
+
+    def refused(command, **options):
+        capsys.readouterr()
+        try:
+            code = main(project.arguments(command, **options))
+        except SystemExit as left:  # the parser's way to refuse
+            code = left.code
+        printed = capsys.readouterr().err
+        lines = [line for line in printed.splitlines() if line.strip()]
+        assert code == 2 and "Traceback" not in printed
+        assert len(lines) == 1 and lines[0].startswith("error: "), lines
+        assert lines[0].isprintable() and len(lines[0]) < 2100
+        return lines[0]
+
+    return refused
+
+
 @pytest.fixture(scope="session")
 def sample(once, project):
     """A drawn sample of 60 products a category. Not to be written to."""

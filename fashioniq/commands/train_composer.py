@@ -29,7 +29,7 @@ def run(settings: TrainComposer) -> None:
     }
     source = RecordedDialogs(recorded, items)
     model, sizes = new_retriever(settings, store, vocabulary, max_words=MAX_WORDS, max_turns=1)
-    begin_run(folder, "train-composer", settings)
+    begin_run(folder, settings)
     data = describe_data(catalog, Splits(catalog, items, pairs).coverage())
     facts = model_facts("retriever", settings, store, vocabulary, sizes, data=data) | {
         "user": None,

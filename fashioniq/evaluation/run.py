@@ -1,6 +1,6 @@
 """Evaluator of all systems: run the dialogs, compute the measures and write all results."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,12 +9,11 @@ from rich.progress import track
 from torch import Tensor
 
 from fashioniq.data.evaluations import LoggedDialog, RoundMetrics, TurnMetrics
-from fashioniq.data.statements import Labels
 from fashioniq.evaluation.protocols import PROTOCOLS, Protocol
 from fashioniq.files import UserError, check_writable, discard, write_json, write_jsonl, write_text
 from fashioniq.loop.gallery import NotFiniteError
 from fashioniq.loop.rollout import Dialogs, System, rollout
-from fashioniq.metrics.speech import truthfulness
+from fashioniq.metrics.speech import true_by_labels
 from fashioniq.provenance import provenance
 from fashioniq.systems.task import Task
 
@@ -58,10 +57,13 @@ def measured(tasks: Sequence[Task], batch_size: int) -> list[Measured]:
     for task in tasks:
         done = run_dialogs(task, protocol, batch_size)
         metrics = protocol.metrics(task, done.rank_NT, done.gallery)
-        if (
-            isinstance(metrics, TurnMetrics)
-            and (share := _true_by_labels(done.dialogs, task.labels)) is not None
-        ):
+        said = (
+            (turn.words or "", str(dialog.target), turn.shown or "")
+            for dialog in done.dialogs
+            for turn in dialog.turns
+        )
+        share = true_by_labels(said, task.labels) if task.labels else None
+        if isinstance(metrics, TurnMetrics) and share is not None:
             metrics.true_by_labels = share
         metrics.provenance = provenance(task.data, retriever=task.retriever)
         found.append(Measured(task, metrics, done))
@@ -86,20 +88,6 @@ def write_results(found: Sequence[Measured], out: Path) -> list[TurnMetrics | Ro
     for one, folder in zip(found, folders, strict=True):
         write_json(folder / "metrics.json", one.metrics.plain())
     return [one.metrics for one in found]
-
-
-def _true_by_labels(dialogs: Sequence[LoggedDialog], labels: Mapping[str, Labels]) -> float | None:
-    """Share of the attributes stated in dialogs that hold by the labels, None if none are stated."""
-    said = [
-        (turn.words, labels.get(str(dialog.target), ()), labels.get(turn.shown, ()))
-        for dialog in dialogs
-        for turn in dialog.turns
-        if labels and turn.words and turn.shown
-    ]
-    if not said:
-        return None
-    texts, targets, candidates = zip(*said, strict=True)
-    return truthfulness(texts, targets, candidates)["true"]
 
 
 def print_results(evaluated: Sequence[TurnMetrics | RoundMetrics], out: Path) -> None:

@@ -90,14 +90,14 @@ def evaluate_users(options: EvalDialogs, out: Path) -> None:
         users=columns,
         galleries={column: done[of[0]][0].gallery for column, of in columns.items()},
         true={column: fmean(shares) for column, of in columns.items() if (shares := _shares(done, of))},
+        at_chance=[
+            column
+            for column, of in columns.items()
+            if at_chance(rows[0].columns[column]["P"], sum(one.dialogs for user in of for one in done[user]))
+        ],
         rows=rows,
         folders=folders,
     )
-    table.at_chance = [
-        column
-        for column, of in columns.items()
-        if at_chance(rows[0].columns[column]["P"], sum(one.dialogs for user in of for one in done[user]))
-    ]
     write_json(out / SUMMARY, msgspec.to_builtins(table))
     _write_page(table, out)
     _print(table)

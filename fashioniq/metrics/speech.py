@@ -1,7 +1,7 @@
 """Whether captions are true and how much they vary, for comparing simulated users with people."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from fashioniq.data.statements import Labels, Truth
@@ -21,6 +21,17 @@ def truthfulness(
         false += truth.false(caption, n, len(targets) + n)
         stated += truth.stated(caption)
     return {"true": (stated - false) / stated if stated else None, "stated": stated / max(1, len(captions))}
+
+
+def true_by_labels(said: Iterable[tuple[str, str, str]], labels: Mapping[str, Labels]) -> float | None:
+    """Share of the attributes stated in captions that hold by the labels of the products, None if none are stated.
+
+    Each caption comes with the ids of its target and its candidate.
+    """
+    listed = list(said)
+    texts, targets, candidates = zip(*listed, strict=True) if listed else ((), (), ())
+    of_target, of_candidate = ([labels.get(name, ()) for name in names] for names in (targets, candidates))
+    return truthfulness(texts, of_target, of_candidate)["true"]
 
 
 def diversity(captions: Sequence[str]) -> dict[str, float]:

@@ -50,7 +50,7 @@ def train_attributes(settings: TrainAttributes) -> TrainedStage:
         if settings.category
         else Path("runs/attributes")
     )
-    begin_run(folder, "train-attributes", settings)
+    begin_run(folder, settings)
     train, val = _open("train", data.train, settings), _open("val", data.val, settings)
     if not (val.labels_NA == YES).any():
         raise UserError(

@@ -16,7 +16,7 @@ from fashioniq.data.statements import Labels
 from fashioniq.data.words import END, PAD, START, Vocabulary
 from fashioniq.metrics.captions import bleu
 from fashioniq.metrics.ranking import percentile, recall_at
-from fashioniq.metrics.speech import truthfulness
+from fashioniq.metrics.speech import true_by_labels
 from fashioniq.models.decoding import BaseCaptioner
 from fashioniq.training.processes import FusedTraining, mean_over_processes
 from fashioniq.users.pragmatic import Listener
@@ -120,11 +120,8 @@ class CaptionerTraining(FusedTraining):
         self.log("val_BLEU-4", scores[3])
         self.log("val_BLEU-1", scores[0])
         if self.labels:
-            of_target, of_candidate = (
-                [self.labels.get(str(name), ()) for name in names]
-                for names in zip(*((pair.target, pair.candidate) for pair in pairs), strict=True)
-            )
-            self.log("val_true", 100 * (truthfulness(texts, of_target, of_candidate)["true"] or 0.0))
+            said = ((text, str(pair.target), pair.candidate) for text, pair in zip(texts, pairs, strict=True))
+            self.log("val_true", 100 * (true_by_labels(said, self.labels) or 0.0))
         if self.judge is None:
             return
         examples = [(pair.candidate, text, str(pair.target)) for pair, text in zip(pairs, texts, strict=True)]

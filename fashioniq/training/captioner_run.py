@@ -1,6 +1,5 @@
 """Training run of a relative captioner, with the listener that it speaks to in dialogs."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,12 +8,11 @@ import torch
 from torch.utils.data import TensorDataset
 
 from fashioniq.config import TrainCaptioner
-from fashioniq.data.catalog import Catalog, Pair
-from fashioniq.data.statements import Labels
+from fashioniq.data.catalog import Catalog
 from fashioniq.data.words import PAD, SPECIAL, Vocabulary, tokenize
 from fashioniq.features.selection import describe_data, pairs_with_features, run_folder
 from fashioniq.features.store import open_store
-from fashioniq.metrics.speech import truthfulness
+from fashioniq.metrics.speech import true_by_labels
 from fashioniq.trained import CAPTIONERS, JUDGE, LISTENER, create
 from fashioniq.training.captioner import CaptionerTraining, caption_examples, put_together
 from fashioniq.training.fitting import begin_run, fit, loaders, model_facts
@@ -43,7 +41,7 @@ def train_captioner(settings: TrainCaptioner) -> tuple[Path, str]:
     )
     halves = two_halves(pairs["train"], settings.seed)
     listener, judge = (fit_listener(half, items["train"], vocabulary) for half in halves)
-    begin_run(folder, "train-captioner", settings)
+    begin_run(folder, settings)
     for name, one, half in zip((LISTENER, JUDGE), (listener, judge), halves, strict=True):
         save_linear(folder / name, one.model, vocabulary, catalog=catalog, store=store, pairs=half)
     pl.seed_everything(settings.seed, verbose=False)
@@ -53,7 +51,8 @@ def train_captioner(settings: TrainCaptioner) -> tuple[Path, str]:
     model = create(CAPTIONERS, settings.model.kind, sizes)
     data = describe_data(catalog, coverage)
     facts = model_facts("captioner", settings, store, vocabulary, sizes, data=data)
-    if (share := _share_of_true(pairs["train"], catalog.labels)) is not None:
+    said = ((text, str(pair.target), pair.candidate) for pair in pairs["train"] for text in pair.captions)
+    if (share := true_by_labels(said, catalog.labels)) is not None:
         facts["captions_true"] = share
     max_words = settings.model.max_words
     train = caption_examples(pairs["train"], items["train"], vocabulary, max_words)
@@ -83,17 +82,6 @@ def train_captioner(settings: TrainCaptioner) -> tuple[Path, str]:
         f"({100 * coverage['val']:.1f} %), beam {settings.beam}, captions: {catalog.captions_origin}"
     )
     return folder, summary
-
-
-def _share_of_true(pairs: list[Pair], labels: Mapping[str, Labels]) -> float | None:
-    """Share of the attributes stated in all captions of pairs that hold by the labels, None if none are stated."""
-    said = [
-        (text, labels.get(str(pair.target), ()), labels.get(pair.candidate, ()))
-        for pair in pairs
-        for text in pair.captions
-    ]
-    texts, targets, candidates = zip(*said, strict=True)
-    return truthfulness(texts, targets, candidates)["true"]
 
 
 def _print_unknown(vocabulary: Vocabulary, texts: list[str]) -> None:

@@ -47,7 +47,7 @@ def train_dialog_encoder(settings: TrainDialogEncoder) -> str:
     )
     pl.seed_everything(settings.seed, verbose=False)
     model, facts = _model(settings, store, dialogues["train"])
-    begin_run(folder, "train-dialog-encoder", settings)
+    begin_run(folder, settings)
     facts |= {
         "kind": "dialog encoder",
         "encoder": settings.encoder,

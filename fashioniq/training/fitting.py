@@ -50,7 +50,7 @@ MAY_CHANGE = {"resume", "epochs", "patience", "devices", "num_nodes", "device", 
 STEPS = {"epochs", "devices", "num_nodes"}  # options that change the number of steps
 
 
-def begin_run(run: Path, command: str, settings: Training) -> None:
+def begin_run(run: Path, settings: Training) -> None:
     """Create the folder of a run with its complete config.yaml.
 
     With --resume, `fit` updates config.yaml after the checkpoint has been loaded. Raises UserError if the folder
@@ -64,7 +64,10 @@ def begin_run(run: Path, command: str, settings: Training) -> None:
                 f"nothing to resume: {run} has no last.ckpt, so no epoch was completed; "
                 f"start again without --resume"
             )
-        now, before = _flat(values), _flat(_defaults(type(settings))) | _flat(_read_config(path, command))
+        now, before = (
+            _flat(values),
+            _flat(_defaults(type(settings))) | _flat(_read_config(path, command_of(settings))),
+        )
         scheduled = isinstance(settings, TrainAttributes) or getattr(settings, "schedule", "") == "cosine"
         may_change = MAY_CHANGE - STEPS if scheduled else MAY_CHANGE  # the schedule depends on the last step
         if changed := [key for key in now if key not in may_change and before.get(key) != now[key]]:
@@ -73,14 +76,19 @@ def begin_run(run: Path, command: str, settings: Training) -> None:
                 f"{run} was started with {key} {before.get(key)}, not {now[key]}; resume it with "
                 f"--config {path}, or start another run with --run"
             )
-        _readable_checkpoint(run / "last.ckpt")
+        _check_checkpoint(run / "last.ckpt")
         _rows_before(run / "metrics.csv", math.inf)
         return
     if (run / "last.ckpt").exists() or (run / "model.json").exists():
         raise UserError(
             f"{run} already has a run; continue it with --resume, choose another --run, or remove the folder"
         )
-    write_config(run, command, settings)
+    write_config(run, settings)
+
+
+def command_of(settings: Training | TrainLinear) -> str:
+    """Command with these settings: train-dialog-encoder for TrainDialogEncoder."""
+    return re.sub(r"\B(?=[A-Z])", "-", type(settings).__name__).lower()
 
 
 def model_facts(
@@ -105,11 +113,14 @@ def model_facts(
     }
 
 
-def write_config(run: Path, command: str, settings: Training | TrainLinear) -> None:
+def write_config(run: Path, settings: Training | TrainLinear) -> None:
     """Write config.yaml of a run, with all options of its command."""
     values, path = _plain(settings) | {"run": str(run)}, run / "config.yaml"
     values |= {"resume": False} if "resume" in values else {}
-    write_text(path, f"# fashioniq {command} --config {path}\n" + yaml.safe_dump(values, sort_keys=False))
+    write_text(
+        path,
+        f"# fashioniq {command_of(settings)} --config {path}\n" + yaml.safe_dump(values, sort_keys=False),
+    )
 
 
 def _plain(settings: Training | TrainLinear) -> dict[str, Any]:
@@ -156,14 +167,13 @@ def _read_config(path: Path, command: str) -> dict[str, Any]:
     return new_keys("train-retriever" if values.get("model") == "composer" else command, command, values)
 
 
-def _readable_checkpoint(path: Path) -> Path:
+def _check_checkpoint(path: Path) -> None:
     try:
         torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # pickle, zipfile and torch raise different exceptions
         raise UserError(
             f"cannot resume: {path} is damaged ({why(error)}); start another run with --run"
         ) from error
-    return path
 
 
 def epoch_seed(seed: int, epoch: int) -> int:
@@ -323,8 +333,7 @@ class Resumption(pl.Callback):
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self.loaded = True
         if trainer.is_global_zero:
-            command = re.sub(r"\B(?=[A-Z])", "-", type(self.settings).__name__).lower()
-            write_config(self.run, command, self.settings)
+            write_config(self.run, self.settings)
 
 
 class KeepBest(pl.Callback):

@@ -33,7 +33,7 @@ def train_linear(settings: TrainLinear) -> str:
     items = store.items(catalog.ids("train"))
     vocabulary = Vocabulary.of((text for pair in pairs for text in pair.captions), settings.min_count)
     model, found = fit_linear(pairs, items, vocabulary, settings.seed)
-    write_config(folder, "train-linear", settings)
+    write_config(folder, settings)
     save_linear(folder, model, vocabulary, catalog=catalog, store=store, pairs=pairs, metrics=found)
     return (
         f"linear retriever in {folder}: {len(pairs)} pairs, {len(vocabulary)} words, {len(model.bigram_G)} bigrams, "

@@ -78,7 +78,7 @@ def train_retriever(settings: TrainRetriever) -> str:
     )
     if isinstance(model, LinearRetriever) and not before:
         start_linear(model, bigrams, users.examples, items["train"], users.vocabulary)
-    begin_run(folder, "train-retriever", settings)
+    begin_run(folder, settings)
     data = describe_data(catalog, Splits(catalog, items, users.pairs_alone).coverage())
     facts = model_facts("retriever", settings, store, users.vocabulary, sizes, data=data) | {
         "user": users.captioner and str(users.captioner),

@@ -306,25 +306,6 @@ def offline(monkeypatch):
     monkeypatch.setattr(timm, "create_model", create_model)
 
 
-@pytest.fixture
-def refused(capsys, project):
-    """Run a command that has to fail at the user's mistake; return its one line."""
-
-    def refused(command, **options):
-        capsys.readouterr()
-        try:
-            code = main(project.arguments(command, **options))
-        except SystemExit as left:  # the parser's way to refuse
-            code = left.code
-        printed = capsys.readouterr().err
-        lines = [line for line in printed.splitlines() if line.strip()]
-        assert code == 2 and "Traceback" not in printed
-        assert len(lines) == 1 and lines[0].startswith("error: "), lines
-        return lines[0]
-
-    return refused
-
-
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_mistake_is_refused_in_one_line_that_names_it(
     case, files, refused, project, vector_runs, sample, offline

@@ -14,24 +14,6 @@ from fashioniq.cli import main
 
 
 @pytest.fixture
-def refused(project, capsys):
-    """Run a command that has to be refused; return its one line."""
-
-    def refused(command, **options):
-        capsys.readouterr()
-        try:
-            code = main(project.arguments(command, **options))
-        except SystemExit as error:  # the parser's
-            code = error.code
-        (line,) = capsys.readouterr().err.splitlines()[-1:]
-        assert code == 2 and line.startswith("error: "), line
-        assert line.isprintable() and len(line) < 2100
-        return line
-
-    return refused
-
-
-@pytest.fixture
 def world(vector_runs):
     """Options of the commands on the tiny runs."""
     return {"data": vector_runs.catalog, "category": "dresses", "features": vector_runs.store}

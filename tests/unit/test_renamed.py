@@ -169,7 +169,7 @@ def test_a_run_with_the_flat_config_of_an_earlier_version_is_resumed_and_other_s
         isinstance(settings, TrainRetriever) and settings.model.kind == "rnn" and settings.temperature == 0.07
     )
     check(settings)
-    begin_run(run, "train-retriever", settings)
+    begin_run(run, settings)
     assert (run / "config.yaml").read_text() == old  # until the checkpoint has been loaded
     Resumption(run, settings).on_train_start(SimpleNamespace(is_global_zero=True), None)
     written = (run / "config.yaml").read_text()
@@ -178,4 +178,4 @@ def test_a_run_with_the_flat_config_of_an_earlier_version_is_resumed_and_other_s
         main(["train-retriever", "--config", str(run / "config.yaml"), "--resume", "--model.width", "16"])
         == 2
     )
-    begin_run(run, "train-retriever", settings)  # the new form is resumed too
+    begin_run(run, settings)  # the new form is resumed too
