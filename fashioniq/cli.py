@@ -11,9 +11,10 @@ from typing import Any
 
 from jsonargparse import ArgumentParser
 
-from fashioniq import __version__, config
+from fashioniq import __version__, compat, config
 from fashioniq.config import parser, renamed
 from fashioniq.files import UserError, one_line, why
+from fashioniq.inputs import check_inputs
 from fashioniq.provenance import running
 
 FIRST_PART = r"[:;]|\.(?: |$)"  # a summary in the overview ends here
@@ -113,7 +114,9 @@ def _run(arguments: list[str]) -> int:
         return 2
     settings = parse(command, rest)
     _quiet()
+    compat.prepare_torchmetrics()
     config.check(settings)
+    check_inputs(settings)
     with running(["fashioniq", *arguments]):
         return importlib.import_module(_module_of(command, settings)).run(settings) or 0
 

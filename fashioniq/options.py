@@ -16,20 +16,29 @@ def option(
     below: float | None = None,
     alias: str | None = None,
     positional: str | None = None,
+    reads: str | None = None,
 ) -> Any:
     """Field with its help text; numbers must be at least `least` and less than `below`.
 
-    `alias` is a second flag. A list with a `positional` name takes values without a flag.
+    `alias` is a second flag. A list with a `positional` name takes values without a flag. `reads` tells what
+    the path names that the command reads: a catalog, a store, a file, or a run of some kind.
     """
-    metadata = {"help": help, "least": least, "below": below, "alias": alias, "positional": positional}
+    metadata = {
+        "help": help,
+        "least": least,
+        "below": below,
+        "alias": alias,
+        "positional": positional,
+        "reads": reads,
+    }
     if isinstance(default, list):
         return field(default_factory=lambda: list(default), metadata=metadata)
     return field(default=default, metadata=metadata)
 
 
-def required(help: str) -> Any:
+def required(help: str, *, reads: str | None = None) -> Any:
     """Field without a default."""
-    return field(metadata={"help": help})
+    return field(metadata={"help": help, "reads": reads})
 
 
 def section(kind: type, help: str) -> Any:

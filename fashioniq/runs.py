@@ -1,4 +1,4 @@
-"""Model of a run on disk: weights as safetensors, its description as model.json; nothing is unpickled.
+"""Description of a trained model: model.json in the folder of a run, beside its weights (weights.py).
 
 The classes below define model.json for reading and writing: their fields are its keys, in this order.
 Keys of later versions are ignored; a key with the default UNSET may be absent. `provenance` is absent in
@@ -11,14 +11,11 @@ from typing import Any, ClassVar, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save
-from torch import nn
 
 from fashioniq import __version__
 from fashioniq.categories import canonical
 from fashioniq.features.store import DIFFERENT, FeatureStore, Identity
-from fashioniq.files import UserError, atomic_write, read_json, typed, why, write_json
+from fashioniq.files import UserError, read_json, typed, write_json
 from fashioniq.provenance import Provenance
 
 Figures = dict[str, float]  # of the best epoch, by name
@@ -151,14 +148,6 @@ def described(facts: Mapping[str, Any]) -> Run:
     return msgspec.convert(msgspec.to_builtins(dict(facts)), kind)
 
 
-def save_model(run: Path, model: nn.Module, about: Run) -> None:
-    """Write `weights.safetensors` and `model.json`."""
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-    with atomic_write(run / "weights.safetensors") as temporary:
-        temporary.write_bytes(save(tensors))
-    write_run(run, about)
-
-
 def write_run(run: Path, about: Run) -> None:
     """Write `model.json`."""
     write_json(run / "model.json", msgspec.to_builtins(about))
@@ -166,6 +155,17 @@ def write_run(run: Path, about: Run) -> None:
 
 def _a(name: str) -> str:
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
+def kind_of(run: Path) -> str:
+    """Kind of the model of a run, such as "retriever". Raises UserError if there is no readable model.json."""
+    if not (run / "model.json").exists():
+        found = "model.json" if run.is_dir() else "such folder"
+        raise UserError(
+            f"expected a trained run in {run}, found no {found}; give the folder of a run, or train one with "
+            "`fashioniq train-retriever`"
+        )
+    return str(read_json(run / "model.json", "the model of the run", dict).get("kind"))
 
 
 def read_run(run: Path, kind: type[R]) -> R:
@@ -197,25 +197,6 @@ def _check_words(run: Path, about: _WithWords | DialogEncoderRun, name: str) -> 
     if len(words) != expected or len(set(words)) < len(words):
         found = f"{len(words)} words instead of {expected}" if len(words) != expected else "a word twice"
         raise UserError(f"{run / 'model.json'} is damaged, it has {found}; train the {name} again")
-
-
-def load_weights(run: Path, model: nn.Module) -> None:
-    """Load the weights of a run into a model.
-
-    Raises UserError if the file is missing, damaged or does not match, or if a weight is not finite.
-    """
-    path = Path(run) / "weights.safetensors"
-    try:
-        tensors = load_file(path)
-        model.load_state_dict(tensors)
-    except FileNotFoundError as error:
-        raise UserError(f"there is no file {path}; train the model again") from error
-    except (SafetensorError, RuntimeError, OSError) as error:
-        raise UserError(
-            f"{path} is damaged or belongs to another model ({why(error)}); train the model again"
-        ) from error
-    if odd := [name for name, tensor in tensors.items() if not bool(tensor.isfinite().all())]:
-        raise UserError(f"{path}: {odd[0]} is not finite; train the model again")
 
 
 def check_fits(run: Path, about: CaptionerRun | RetrieverRun, category: str, store: FeatureStore) -> None:

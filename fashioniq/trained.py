@@ -14,6 +14,7 @@ from fashioniq.data.statements import Labels
 from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError, why
+from fashioniq.hub import use_cache_if_offline
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.composer import Composer
 from fashioniq.models.configs import (
@@ -36,11 +37,11 @@ from fashioniq.runs import (
     RetrieverRun,
     check_features,
     check_fits,
-    load_weights,
     read_run,
 )
 from fashioniq.users.captioner import Simulator
 from fashioniq.users.pragmatic import Listener
+from fashioniq.weights import load_weights
 
 M = TypeVar("M", bound=nn.Module)
 R = TypeVar("R", CaptionerRun, RetrieverRun)
@@ -176,6 +177,8 @@ def load_pretrained(name: str, weights: Path | None = None) -> ImageText:
 
     Raises UserError if they cannot be read or downloaded, or do not fit.
     """
+    if not Path(name).is_dir():
+        use_cache_if_offline()
     try:
         return load_text_encoder(name, read_weights(weights) if weights else None)
     except ImportError as error:

@@ -25,7 +25,10 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
+from fashioniq import compat
 from fashioniq.cli import COMMANDS, main
+
+compat.prepare_torchmetrics()  # as the commands do, before a test imports Lightning
 
 signal.signal(
     signal.SIGINT, signal.default_int_handler

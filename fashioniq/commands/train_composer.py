@@ -6,8 +6,6 @@ from fashioniq.data.catalog import Catalog
 from fashioniq.data.words import Vocabulary
 from fashioniq.features.selection import describe_data, pairs_with_features, run_folder, split_items
 from fashioniq.features.store import open_store
-from fashioniq.files import UserError
-from fashioniq.models.composer import PARTS
 from fashioniq.training.fitting import begin_run, model_facts
 from fashioniq.training.retriever import RecordedDialogs, RecordedTurns
 from fashioniq.training.retriever_run import Splits, new_retriever, train
@@ -16,7 +14,6 @@ from fashioniq.training.users import MAX_WORDS
 
 def run(settings: TrainComposer) -> None:
     """Train the composer of a category on recorded captions."""
-    _check_attributes(settings)
     kind = f"composer-{settings.model.composition}"
     folder = run_folder(settings.run, kind, settings.category, settings.attrs)
     catalog = Catalog(settings.data, settings.category)
@@ -42,11 +39,3 @@ def run(settings: TrainComposer) -> None:
     }
     best = train(settings, folder, model, source, facts, asker=BestItem())
     print(f"{best}, {len(recorded['val'])} recorded captions")
-
-
-def _check_attributes(settings: TrainComposer) -> None:
-    """Raise UserError where --attrs contradicts the composition."""
-    composition = settings.model.composition
-    if settings.attrs != ("attributes" in PARTS[composition]):
-        rule = "uses no attributes; leave --attrs out" if settings.attrs else "uses attributes; give --attrs"
-        raise UserError(f"composition {composition} {rule}")

@@ -61,7 +61,7 @@ class ImportCatalog:
 class DownloadImages:
     """Download the pictures of a category from its list of addresses; the same command resumes a download."""
 
-    data: Path = option(Path("data/fashioniq"), DATA)
+    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
     category: str = required(CATEGORY)
     urls: Path | None = option(
         None,
@@ -81,7 +81,7 @@ class DownloadImages:
 class CheckData:
     """Check a Fashion IQ folder without changing it: exit code 0 if clean, 1 with findings, 2 if unusable."""
 
-    data: Path = option(Path("data/fashioniq"), DATA)
+    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
     category: str | None = option(None, "category to check (default: all categories of the folder)")
     images: Path | None = option(None, "folder of pictures (default: DATA/images)")
     report: Path | None = option(None, "JSON file for all findings")
@@ -92,7 +92,7 @@ class CheckData:
 class ExtractAttributes:
     """Find attribute words in titles, summaries and descriptions, and write them as asin2attr files."""
 
-    data: Path = option(Path("data/fashioniq"), DATA)
+    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
     category: str = required(CATEGORY)
     vocabulary: Path | None = option(
         None,
@@ -110,7 +110,7 @@ class ExtractAttributes:
 class PairReferences:
     """Pair each product with another one that shares rare title words, as pairs for people to caption."""
 
-    data: Path = option(Path("data/fashioniq"), DATA)
+    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
     category: str = required(CATEGORY)
     per_target: int = option(1, "references per target, nearest first", least=1)
     compare: bool = option(
@@ -126,12 +126,13 @@ class ExtractFeatures:
     The same command resumes an interrupted run.
     """
 
-    data: Path = option(Path("data/fashioniq"), DATA)
+    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
     category: str = required(CATEGORY)
     features: Path | None = option(None, FEATURES)
     predictor: Path | None = option(
         None,
         "run of train-attributes whose encoder computes the vectors and whose head predicts the attributes",
+        reads="attribute predictor",
     )
     encoder: str = option(
         "efficientnet-b7",
@@ -165,11 +166,11 @@ class ExtractFeatures:
 class ImportFeatures:
     """Import your own vectors, one per product, into a feature store."""
 
-    data: Path = option(Path("data/fashioniq"), DATA)
+    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
     category: str = required(CATEGORY)
     features: Path | None = option(None, FEATURES)
-    vectors: Path = required("vectors: a .npy file, N×D")
-    ids: Path = required("product ids: a JSON list of N strings, in the order of the vectors")
+    vectors: Path = required("vectors: a .npy file, N×D", reads="file")
+    ids: Path = required("product ids: a JSON list of N strings, in the order of the vectors", reads="file")
     attribute_scores: Path | None = option(
         None,
         "attribute scores: a .npy file, N×A; needs --attribute-words (default: attributes from the labels)",

@@ -111,7 +111,7 @@ class MakeDialogues(Asking):
     run.
     """
 
-    data: Path = option(Path("data/fashioniq"), DATA)
+    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
     category: str | None = option(
         None, CATEGORY + " (optional with --captions-from, unless questions or answers need the catalog)"
     )
@@ -151,7 +151,7 @@ class Chat(Asking):
         "run of train-retriever, train-composer or train-dialog-encoder (alternative: --encoder with CLIP or "
         "BLIP); only a dialog encoder, CLIP or BLIP asks questions",
     )
-    data: Path | None = option(None, DATA + " (default: that of the run)")
+    data: Path | None = option(None, DATA + " (default: that of the run)", reads="catalog")
     category: str | None = option(None, CATEGORY + " (default: that of the run)")
     show: int = option(5, "products shown after each turn", least=1)
     log: Path | None = option(
@@ -163,7 +163,7 @@ class Chat(Asking):
 class Search:
     """Print the products that a trained system finds for a request."""
 
-    run: Path = required("run of train-retriever, train-composer or train-dialog-encoder")
+    run: Path = required("run of train-retriever, train-composer or train-dialog-encoder", reads="run")
     text: str = required("request, such as “is navy with longer sleeves”")
     like: str | None = option(
         None,
@@ -171,7 +171,7 @@ class Search:
     )
     count: int = option(10, "number of products to print", least=1, alias="-n")
     json: bool = option(False, "print JSON instead of a table")
-    data: Path | None = option(None, DATA + " (default: that of the run)")
+    data: Path | None = option(None, DATA + " (default: that of the run)", reads="catalog")
     category: str | None = option(None, CATEGORY + " (default: that of the run)")
     features: Path | None = option(None, "feature store (default: that of the run)")
     split: Literal["train", "val", "test"] = option("test", "split whose products are searched")

@@ -12,6 +12,7 @@ from fashioniq.models.configs import DRAWN
 Split = Literal["train", "val", "test"]
 EXCLUDE_SHOWN = "never show a product twice in a dialog; ranks still count all products"
 NAMED_USERS = ("differences", "grammar", "human", "sessions")  # values of --user that are not runs
+LAST_SHOWN = "last-shown"  # value of --run for this baseline
 
 
 @dataclass(kw_only=True)
@@ -37,16 +38,18 @@ class Evaluation:
 class SimulatedDialogs:
     """Options of all evaluations in simulated dialogs."""
 
-    data: Path = option(Path("data/fashioniq"), DATA)
+    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
     category: str = required(CATEGORY)
-    features: Path | None = option(None, FEATURES)
+    features: Path | None = option(None, FEATURES, reads="store")
     split: Split = option("test", "split whose products are the targets and the gallery")
     turns: int = option(5, "turns per dialog, fewer than 1,000", least=1, below=1000)
     samples: int | None = option(None, SAMPLES.format(DRAWN), least=1)
     beam: int = option(1, BEAM, least=1)
     word_noise: float = option(0.0, WORD_NOISE, least=0, below=1)
     first_candidates: Path | None = option(
-        None, "first_candidates.json of an earlier evaluation, to start from the same products"
+        None,
+        "first_candidates.json of an earlier evaluation, to start from the same products",
+        reads="file",
     )
     index: str | None = option(
         None,
@@ -70,6 +73,7 @@ class EvalDialogs(Evaluation, SimulatedDialogs):
         None,
         "run of train-retriever, train-composer or train-linear, such as runs/retriever-dresses-attrs, or "
         "last-shown for the baseline whose query is the product shown last (required)",
+        reads="retriever",
     )
     user: list[str] = option(
         [],
@@ -80,7 +84,9 @@ class EvalDialogs(Evaluation, SimulatedDialogs):
     )
     exclude_shown: bool | None = option(None, EXCLUDE_SHOWN + " (default: on if the run was trained with it)")
     linear: Path | None = option(
-        None, "run of train-linear, shown as a baseline beside results on people's words"
+        None,
+        "run of train-linear, shown as a baseline beside results on people's words",
+        reads="retriever",
     )
     sessions: Path | None = option(None, "folder of Multiturn FashionIQ, for --user sessions")
     session_gallery: Literal["split", "sessions"] = option(
@@ -128,12 +134,14 @@ class EvalCaptions:
     SPICE.
     """
 
-    data: Path = option(Path("data/fashioniq"), DATA)
+    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
     category: str = required(CATEGORY)
     run: Path | None = option(
-        None, "run of train-captioner (default: none; people and baselines are scored on all captioned pairs)"
+        None,
+        "run of train-captioner (default: none; people and baselines are scored on all captioned pairs)",
+        reads="captioner",
     )
-    features: Path | None = option(None, FEATURES)
+    features: Path | None = option(None, FEATURES, reads="store")
     split: Split = option("val", "split whose pairs are captioned; released test pairs have no targets")
     samples: int | None = option(
         None,
@@ -154,7 +162,7 @@ class EvalCaptions:
 class SingleTurn:
     """Options of all commands for single-turn retrieval: the queries and the gallery."""
 
-    data: Path = option(Path("data/fashioniq"), DATA)
+    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
     category: list[str] = option(
         [], "categories: dresses, shirts, tops or your own; several give a table with their mean (required)"
     )

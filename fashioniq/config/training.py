@@ -7,6 +7,7 @@ from typing import Any, Literal
 from fashioniq.config.fields import CATEGORY, DATA, DECODERS, DEVICE, FEATURES, option, required, section
 from fashioniq.files import UserError
 from fashioniq.models.configs import (
+    COMPOSITIONS,
     DRAWN_IN_TRAINING,
     CaptionerConfig,
     ComposerConfig,
@@ -41,7 +42,7 @@ class Training:
     larger batch (Malladi et al. 2022); a captioner's --warmup counts steps.
     """
 
-    data: Path = option(Path("data/fashioniq"), DATA)
+    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
     run: Path | None = _run("runs/MODEL-CATEGORY")
     epochs: int = option(50, "maximum number of epochs", least=1)
     patience: int = option(10, "epochs without a better validation score before training stops", least=1)
@@ -71,7 +72,9 @@ class TrainAttributes(Training):
     )
     category: str | None = option(None, CATEGORY + " (default: all categories of the folder)")
     init_from: Path | None = option(
-        None, "run of train-attributes on all categories or DeepFashion, whose encoder is kept frozen"
+        None,
+        "run of train-attributes on all categories or DeepFashion, whose encoder is kept frozen",
+        reads="attribute predictor",
     )
     encoder: str = option("efficientnet-b7", "image encoder: an EfficientNet size or any timm name")
     weights: str = option(
@@ -85,6 +88,15 @@ class TrainAttributes(Training):
     workers: int = option(2, DECODERS, least=0)
     epochs: int = option(20, "maximum number of epochs", least=1)
 
+    def validate(self) -> None:
+        if self.deepfashion and (self.category or self.init_from):
+            raise UserError(
+                "--deepfashion cannot be combined with --category or --init-from; leave them out, "
+                "and give its run to --init-from for a category"
+            )
+        if self.init_from and not self.category:
+            raise UserError("--init-from needs --category; give it too")
+
 
 @dataclass(kw_only=True)
 class TrainCaptioner(Training):
@@ -93,7 +105,7 @@ class TrainCaptioner(Training):
     run: Path | None = _run("runs/captioner-CATEGORY", attrs=True)
     category: str = required(CATEGORY)
     attrs: bool = option(False, "use the attributes of both products as input, besides the images")
-    features: Path | None = option(None, FEATURES)
+    features: Path | None = option(None, FEATURES, reads="store")
     model: CaptionerConfig = section(CaptionerConfig, "sizes of the captioner")
     min_count: int = option(2, MIN_COUNT, least=1)
     noam_factor: float = option(
@@ -125,11 +137,13 @@ class RetrieverTrainingSettings(Training):
     init_from: Path | None = option(
         None,
         "run whose weights training starts from, such as to continue with other users (default: random weights)",
+        reads="retriever",
     )
-    features: Path | None = option(None, FEATURES)
+    features: Path | None = option(None, FEATURES, reads="store")
     word_vectors: Path | None = option(
         None,
         "text file of word vectors in GloVe or word2vec format, kept frozen (default: learned embeddings)",
+        reads="file",
     )
     loss: Loss = option("triplet", LOSS)
     margin: float | None = option(
@@ -168,6 +182,7 @@ class TrainRetriever(RetrieverTrainingSettings):
         None,
         "run of train-captioner that simulates the user (default: runs/captioner-CATEGORY; with --attrs "
         "runs/captioner-CATEGORY-attrs)",
+        reads="captioner",
     )
     users: list[str] = option(
         [],
@@ -209,14 +224,20 @@ class TrainComposer(RetrieverTrainingSettings):
     run: Path | None = _run("runs/composer-COMPOSITION-CATEGORY", attrs=True)
     model: ComposerConfig = section(ComposerConfig, "sizes of the composer")
 
+    def validate(self) -> None:
+        super().validate()
+        if self.attrs != ("attributes" in COMPOSITIONS[self.model.composition]):
+            rule = "uses no attributes; leave --attrs out" if self.attrs else "uses attributes; give --attrs"
+            raise UserError(f"composition {self.model.composition} {rule}")
+
 
 @dataclass(kw_only=True)
 class TrainLinear:
     """Fit the linear retriever, a baseline for people's words, by ridge regression on captioned pairs."""
 
-    data: Path = option(Path("data/fashioniq"), DATA)
+    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
     category: str = required(CATEGORY)
-    features: Path | None = option(None, FEATURES)
+    features: Path | None = option(None, FEATURES, reads="store")
     run: Path | None = option(None, "output folder of the run (default: runs/linear-CATEGORY)")
     min_count: int = option(2, MIN_COUNT, least=1)
     seed: int = option(
@@ -230,6 +251,7 @@ class TrainDialogEncoder(Training):
     frozen.
     """
 
+    data: Path = option(Path("data/fashioniq"), DATA)
     run: Path | None = _run("runs/dialog-encoder-CATEGORY; runs/dialog-encoder without --category")
     category: str | None = option(None, CATEGORY + "; sets the default files in DATA")
     dialogues: Path | None = option(

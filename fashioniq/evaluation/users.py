@@ -15,7 +15,7 @@ from msgspec import UNSET
 
 from fashioniq.categories import canonical
 from fashioniq.config import EvalDialogs
-from fashioniq.config.evaluation import NAMED_USERS
+from fashioniq.config.evaluation import LAST_SHOWN, NAMED_USERS
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import RoundMetrics, SessionMetrics, TurnMetrics, UserRow, UserTable
 from fashioniq.evaluation.run import Measured, measured, print_results, write_results
@@ -28,7 +28,7 @@ from fashioniq.report.templates import write_page
 from fashioniq.runs import CaptionerRun, RetrieverRun, read_run
 from fashioniq.systems import fashion_iq
 from fashioniq.systems.describing import users_of_catalog
-from fashioniq.systems.parts import LAST_SHOWN, users_of_training
+from fashioniq.systems.parts import users_of_training
 
 SUMMARY = "users.json"
 COLUMNS = {

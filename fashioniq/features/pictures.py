@@ -24,8 +24,8 @@ from fashioniq.data.attributes import label_vocabulary, top_labels
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.images import AHEAD, PictureReader, UnreadableImage, load_square
 from fashioniq.data.items import as_float32
+from fashioniq.features.encoders import load_encoder
 from fashioniq.features.metadata import metadata_vectors, words_fingerprint
-from fashioniq.features.selection import load_encoder
 from fashioniq.features.store import TOP, Contents
 from fashioniq.features.writer import Advance, Extract, Part
 from fashioniq.files import UserError, checksum, read_json, why
@@ -39,8 +39,9 @@ from fashioniq.models.encoder import (
     normalise,
     prepare_inference,
 )
-from fashioniq.runs import PredictorRun, load_weights, read_run
+from fashioniq.runs import PredictorRun, read_run
 from fashioniq.trained import pick_device
+from fashioniq.weights import load_weights
 
 # Minimum number of training products with a word, if labels are used as attributes.
 LABELLED_OFTEN = 3

@@ -9,15 +9,17 @@ first `count` rows are valid.
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
-import torch
 from msgspec import UNSET, UnsetType
 
 from fashioniq.categories import file_name
-from fashioniq.data.items import Items
 from fashioniq.files import UserError, read_json, typed, why
+
+if TYPE_CHECKING:
+    from fashioniq.data.items import Items
 
 TOP = 8  # attributes stored per product
 DIFFERENT = {  # phrases for errors about differing metadata
@@ -110,11 +112,15 @@ class FeatureStore:
     def __contains__(self, name: str) -> bool:
         return name in self._position_of
 
-    def items(self, ids: Sequence[str]) -> Items:
+    def items(self, ids: Sequence[str]) -> "Items":
         """Products of `ids` that are in the store, in the same order.
 
         Raises UserError if there are none, or if a number of theirs cannot be.
         """
+        import torch  # not on opening, where most mistakes are found
+
+        from fashioniq.data.items import Items
+
         present = [name for name in ids if name in self._position_of]
         if not present:
             raise UserError(

@@ -4,12 +4,14 @@ They are loaded from a folder or by their name on the hub. Needs the extra `chat
 """
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 from PIL import Image
 
 from fashioniq.files import UserError, why
+from fashioniq.hub import use_cache_if_offline
 
 
 class LanguageModel:
@@ -94,6 +96,8 @@ def _load(
     name: str, device: torch.device | str, model_class: Any, reader_class: Any, **options: Any
 ) -> tuple[Any, Any]:
     """Load a model and its tokenizer or processor. Only safetensors are read, so nothing is unpickled."""
+    if not Path(name).is_dir():
+        use_cache_if_offline()
     dtype = torch.bfloat16 if torch.device(device).type == "cuda" else torch.float32
     try:
         reader = reader_class.from_pretrained(name, **options)

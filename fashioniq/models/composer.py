@@ -15,18 +15,10 @@ from torch import Tensor, nn
 
 from fashioniq.data.words import PAD
 from fashioniq.loop.messages import Turn
-from fashioniq.models.configs import WORD_WIDTH, ComposerConfig
+from fashioniq.models.configs import COMPOSITIONS, WORD_WIDTH, ComposerConfig
 from fashioniq.models.layers import mean_embedding, small_embedding
 from fashioniq.models.retriever import BaseRetriever
 
-PARTS = {
-    "A": ("image", "attributes", "caption"),
-    "B": ("image", "caption"),
-    "C": ("image", "caption"),
-    "D": ("caption",),
-    "E": ("image",),
-    "F": ("attributes",),
-}
 GATED = ("A", "B")
 
 
@@ -49,7 +41,11 @@ class Composer(BaseRetriever):
         word_vector_size: int = 0,
     ) -> None:
         super().__init__(config, features=features, max_words=max_words)
-        self.parts, self.gated, width = PARTS[config.composition], config.composition in GATED, config.width
+        self.parts, self.gated, width = (
+            COMPOSITIONS[config.composition],
+            config.composition in GATED,
+            config.width,
+        )
         if "attributes" in self.parts:
             self.attribute = small_embedding(attributes + 1, width, padding=0)
         if "caption" in self.parts:

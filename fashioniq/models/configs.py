@@ -121,6 +121,17 @@ class RetrieverConfig(ModelConfig):
             check_heads(self.width, self.heads)
 
 
+# inputs of each composition (Fashion IQ, appendix B)
+COMPOSITIONS = {
+    "A": ("image", "attributes", "caption"),
+    "B": ("image", "caption"),
+    "C": ("image", "caption"),
+    "D": ("caption",),
+    "E": ("image",),
+    "F": ("attributes",),
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class ComposerConfig(ModelConfig):
     """Sizes of a single-turn composer."""

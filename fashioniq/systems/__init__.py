@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from fashioniq.config import SYSTEMS
-from fashioniq.files import UserError, read_json, why
+from fashioniq.files import UserError, why
 from fashioniq.loop.rollout import System
+from fashioniq.runs import kind_of
 from fashioniq.systems import chatir, fashion_iq
 from fashioniq.systems.task import Task
 
@@ -59,13 +60,7 @@ def load(
     match the run.
     """
     run = Path(run)
-    if not (run / "model.json").exists():
-        found = "model.json" if run.is_dir() else "such folder"
-        raise UserError(
-            f"expected a trained run in {run}, found no {found}; give the folder of a run, or train one with "
-            "`fashioniq train-retriever`"
-        )
-    kind = read_json(run / "model.json", "the model of the run", dict).get("kind")
+    kind = kind_of(run)
     if kind not in FACTORIES:
         raise UserError(
             f"expected a {' or a '.join(FACTORIES)}, found a {kind} in {run}; give a run of "

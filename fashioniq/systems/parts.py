@@ -8,6 +8,7 @@ import torch
 
 from fashioniq.categories import canonical
 from fashioniq.config import EvalDialogs
+from fashioniq.config.evaluation import LAST_SHOWN
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.items import Items
 from fashioniq.data.words import Vocabulary
@@ -18,8 +19,6 @@ from fashioniq.models.linear import LastShown
 from fashioniq.models.retriever import BaseRetriever
 from fashioniq.runs import CatalogOrigin, RetrieverRun, read_run
 from fashioniq.trained import load_retriever, pick_device
-
-LAST_SHOWN = "last-shown"  # value of --run for this baseline
 
 
 @dataclass(frozen=True)

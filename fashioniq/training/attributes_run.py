@@ -14,14 +14,16 @@ from fashioniq.data.catalog import Catalog, categories_in
 from fashioniq.data.deepfashion import read_deepfashion
 from fashioniq.data.images import UnreadableImage
 from fashioniq.data.labelled import YES, Labelled, LabelledSplits, labelled_products
-from fashioniq.features.selection import load_encoder, run_folder
+from fashioniq.features.encoders import load_encoder
+from fashioniq.features.selection import run_folder
 from fashioniq.files import UserError, write_json
 from fashioniq.metrics.attributes import summary
 from fashioniq.models.attributes import AttributePredictor
 from fashioniq.models.encoder import create_encoder, encoder_mean_std, encoder_size
-from fashioniq.runs import PredictorRun, load_weights, read_run
+from fashioniq.runs import PredictorRun, read_run
 from fashioniq.training.attributes import AttributeTraining, LabelledImages, chance_logits, score
 from fashioniq.training.fitting import accelerator_of, begin_run, fit, loaders
+from fashioniq.weights import load_weights
 
 
 class TrainedStage(NamedTuple):
@@ -39,7 +41,6 @@ def train_attributes(settings: TrainAttributes) -> TrainedStage:
 
     Raises UserError if pictures or labels are missing, or if options exclude each other.
     """
-    _check(settings)
     first = read_run(settings.init_from, PredictorRun) if settings.init_from else None
     if first:  # so that config.yaml tells what was used
         settings = replace(settings, encoder=first.encoder, image_size=first.image_size, weights="none")
@@ -111,16 +112,6 @@ def _fit(
         ) from error
     device = torch.device("cuda" if accelerator_of(settings.device) == "gpu" else "cpu")
     return int(best["epoch"]), score(module, batches[1], device)
-
-
-def _check(settings: TrainAttributes) -> None:
-    if settings.deepfashion and (settings.category or settings.init_from):
-        raise UserError(
-            "--deepfashion cannot be combined with --category or --init-from; leave them out, "
-            "and give its run to --init-from for a category"
-        )
-    if settings.init_from and not settings.category:
-        raise UserError("--init-from needs --category; give it too")
 
 
 def _read_data(settings: TrainAttributes) -> tuple[LabelledSplits, str, dict[str, str]]:

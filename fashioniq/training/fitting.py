@@ -38,12 +38,11 @@ from fashioniq.runs import (
     PredictorRun,
     Run,
     described,
-    load_weights,
     read_run,
-    save_model,
     write_run,
 )
 from fashioniq.training.processes import mean_over_processes, rank_and_count, shared_out
+from fashioniq.weights import load_weights, save_model
 
 # options that may differ when a run is resumed
 MAY_CHANGE = {"resume", "epochs", "patience", "devices", "num_nodes", "device", "run"}

@@ -14,9 +14,10 @@ from fashioniq.files import UserError
 from fashioniq.models.configs import RetrieverConfig
 from fashioniq.models.linear import LinearRetriever
 from fashioniq.provenance import provenance
-from fashioniq.runs import described, save_model
+from fashioniq.runs import described
 from fashioniq.training.fitting import write_config
 from fashioniq.training.linear import fit_linear
+from fashioniq.weights import save_model
 
 
 def train_linear(settings: TrainLinear) -> str:

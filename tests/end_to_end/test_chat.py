@@ -27,7 +27,8 @@ from fashioniq.models.composer import Composer
 from fashioniq.models.configs import ComposerConfig, DialogEncoderConfig, RetrieverConfig
 from fashioniq.models.dialog_encoder import DialogEncoder
 from fashioniq.models.rnn import RNNRetriever
-from fashioniq.runs import RetrieverRun, described, read_run, save_model
+from fashioniq.runs import RetrieverRun, described, read_run
+from fashioniq.weights import save_model
 
 PATIENCE = 300  # seconds for one answer of a process on a busy machine
 

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 
 from fashioniq.cli import COMMANDS, main, parse
 from fashioniq.config import check
-from fashioniq.features.selection import load_encoder
+from fashioniq.features.encoders import load_encoder
 from fashioniq.files import checksum
 from fashioniq.models.encoder import create_encoder
 

@@ -20,9 +20,10 @@ from fashioniq.evaluation import dialogue_files as make_dialogues
 from fashioniq.files import UserError, checksum
 from fashioniq.models.attributes import AttributePredictor
 from fashioniq.models.text import unit
-from fashioniq.runs import described, save_model
+from fashioniq.runs import described
 from fashioniq.systems import questions
 from fashioniq.systems.search_space import SearchSpace
+from fashioniq.weights import save_model
 
 
 class Counts:

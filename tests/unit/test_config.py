@@ -266,3 +266,38 @@ def test_a_reader_that_has_read_enough_is_no_error(command, tmp_path, forked_com
     os.close(writer)
     process.join()
     assert process.exitcode == 141 and (tmp_path / "errors").read_text() == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "named"),
+    [
+        ("train-captioner --data nowhere --category dresses", "there is no folder nowhere"),
+        ("extract-features --data nowhere --category dresses", "there is no folder nowhere"),
+        ("eval-dialogs --run nowhere --category dresses", "expected a retriever in nowhere"),
+        ("search --run nowhere --text red", "expected a trained run in nowhere"),
+        (
+            "import-features --data nowhere --category dresses --vectors v.npy --ids i.json",
+            "there is no file v.npy",
+        ),
+    ],
+)
+def test_a_wrong_path_is_reported_before_torch_is_imported(command, named, tmp_path):
+    code = (
+        "import sys; from fashioniq.cli import main\n"
+        f"code = main({command.split()})\n"
+        "sys.exit(3 if 'torch' in sys.modules else code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2 and done.stderr.startswith(f"error: {named}")
+
+
+def test_lightning_needs_none_of_the_slow_packages_of_torchmetrics():
+    code = (
+        "import sys; from fashioniq import compat; compat.prepare_torchmetrics()\n"
+        "import torchmetrics; torchmetrics.MeanMetric().update(1.0)\n"
+        "sys.exit(' '.join({'transformers', 'torchvision', 'matplotlib', 'scipy.signal'} & set(sys.modules)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -8,7 +8,7 @@ import pytest
 import fashioniq
 
 ROOT = Path(fashioniq.__file__).parent
-LOWEST = "files categories compat provenance options http"
+LOWEST = "files categories compat provenance options http hub"
 MAY_KNOW = {  # room: the rooms that its files may import, besides itself and the lowest ones
     "config": "models",  # the sizes of the models, without torch
     "data": "",
@@ -21,10 +21,12 @@ MAY_KNOW = {  # room: the rooms that its files may import, besides itself and th
     "users": "data loop models llm sample",
     "askers": "data loop",
     "runs": "features",
-    "features": "config data models runs trained",
-    "trained": "data features models runs users",
+    "weights": "runs",
+    "inputs": "config data features runs",
+    "features": "config data models runs trained weights",
+    "trained": "data features models runs users weights",
     "systems": "config data metrics features loop models llm users askers runs trained sample",
-    "training": "config data features loop models metrics users askers runs trained",
+    "training": "config data features loop models metrics users askers runs trained weights",
     "report": "data features metrics",
     "terminal": "data loop report",
     "evaluation": "config data features llm loop models metrics users askers runs trained systems report",

@@ -18,10 +18,9 @@ from fashioniq.runs import (
     RetrieverRun,
     check_fits,
     described,
-    load_weights,
     read_run,
-    save_model,
 )
+from fashioniq.weights import load_weights, save_model
 
 IDENTITY = {
     "encoder": "efficientnet-b0",

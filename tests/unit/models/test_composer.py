@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.nn.functional import pad
 
-from fashioniq.models.composer import PARTS, Composer
-from fashioniq.models.configs import ComposerConfig
+from fashioniq.models.composer import Composer
+from fashioniq.models.configs import COMPOSITIONS, ComposerConfig
 from fashioniq.training.losses import triplet
 
 SEES = {"image": "image_BD", "attributes": "attributes_BA", "caption": "words_BL"}
@@ -37,24 +37,24 @@ def query(model, said):
     return model.step(model.start(len(said.words_BL)), said)[0]
 
 
-@pytest.mark.parametrize("composition", PARTS)
+@pytest.mark.parametrize("composition", COMPOSITIONS)
 def test_the_query_depends_on_the_parts_of_the_composition_and_on_no_other(composition):
     model, other = make(composition), turn(seed=2)
     before_BD = query(model, turn())
     for part, field in SEES.items():
         after_BD = query(model, turn()._replace(**{field: getattr(other, field)}))
-        assert torch.equal(after_BD, before_BD) == (part not in PARTS[composition]), part
+        assert torch.equal(after_BD, before_BD) == (part not in COMPOSITIONS[composition]), part
 
 
 @pytest.mark.parametrize("sizes", [{}, {"word_vector_size": 10}], ids=str)
-@pytest.mark.parametrize("composition", PARTS)
+@pytest.mark.parametrize("composition", COMPOSITIONS)
 def test_padding_of_words_and_attributes_changes_nothing(composition, sizes):
     model, said = make(composition, **sizes), turn()
     longer = said._replace(words_BL=pad(said.words_BL, (0, 3)), attributes_BA=pad(said.attributes_BA, (0, 5)))
     torch.testing.assert_close(query(model, longer), query(model, said))
 
 
-@pytest.mark.parametrize("composition", PARTS)
+@pytest.mark.parametrize("composition", COMPOSITIONS)
 def test_a_row_alone_is_the_row_in_a_batch(composition):
     model, said = make(composition), turn()
     alone = [query(model, Turn(*(x[row : row + 1] for x in said))) for row in range(5)]
@@ -98,16 +98,16 @@ def test_embedded_images_have_unit_length():
     torch.testing.assert_close(make("F").embed_images(torch.randn(4, 6)).norm(dim=1), torch.ones(4))
 
 
-@pytest.mark.parametrize("composition", PARTS)
+@pytest.mark.parametrize("composition", COMPOSITIONS)
 def test_word_vectors_are_taken_over_and_stay_as_they_are(composition):
     model, vectors_VD = make(composition, word_vector_size=10), torch.randn(30, 10)
     model.set_word_vectors(vectors_VD)
     query(model, turn()).sum().backward()
-    if "caption" in PARTS[composition]:
+    if "caption" in COMPOSITIONS[composition]:
         assert torch.equal(model.word.weight, vectors_VD) and model.word.weight.grad is None
 
 
-@pytest.mark.parametrize("composition", PARTS)
+@pytest.mark.parametrize("composition", COMPOSITIONS)
 def test_20_pairs_are_learnt_by_heart(composition):
     model = make(composition, features=30)
     words_BL, attributes_BA = torch.randint(4, 30, (20, 6)), torch.randint(1, 13, (20, 8))

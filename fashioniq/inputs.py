@@ -1,0 +1,41 @@
+"""Inputs that the settings of a command name, opened before torch is imported: a wrong path is reported at
+once.
+"""
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from fashioniq.config.evaluation import LAST_SHOWN
+from fashioniq.data.catalog import Catalog
+from fashioniq.features.store import open_store
+from fashioniq.files import UserError
+from fashioniq.options import flag
+from fashioniq.runs import KINDS, kind_of, read_run
+
+
+def check_inputs(settings: Any) -> None:
+    """Open the runs, the catalog and the feature store of the settings, and look for the files.
+
+    Raises UserError if something is missing, damaged or of another kind. What depends on several inputs
+    together is left to the command.
+    """
+    named = [(one.name, one.metadata.get("reads"), getattr(settings, one.name)) for one in fields(settings)]
+    if any(name == "run" and reads and value is None for name, reads, value in named):
+        return  # the command does without, or asks for it
+    given = [(name, reads, value) for name, reads, value in named if isinstance(value, Path)]
+    for name, reads, value in given:  # before the data, as wrong runs are more likely than missing data
+        if reads in KINDS and str(value) != LAST_SHOWN:
+            read_run(value, KINDS[reads])
+        if reads == "run":
+            kind_of(value)
+        if reads == "file" and not value.is_file():
+            raise UserError(f"there is no file {value}; correct {flag(name)}")
+    reads_of = {reads for _, reads, _ in named}
+    category = getattr(settings, "category", None)
+    elsewhere = any(getattr(settings, name, None) for name in ("deepfashion", "sessions"))
+    if "catalog" in reads_of and settings.data and category and not elsewhere:
+        for name in category if isinstance(category, list) else [category]:
+            Catalog(settings.data, name)
+    if "store" in reads_of:
+        open_store(settings.data, settings.category, settings.features, getattr(settings, "attrs", False))

@@ -1,0 +1,37 @@
+"""Weights of a run: weights.safetensors beside its model.json; nothing is unpickled."""
+
+from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import nn
+
+from fashioniq.files import UserError, atomic_write, why
+from fashioniq.runs import Run, write_run
+
+
+def save_model(run: Path, model: nn.Module, about: Run) -> None:
+    """Write `weights.safetensors` and `model.json`."""
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    with atomic_write(run / "weights.safetensors") as temporary:
+        temporary.write_bytes(save(tensors))
+    write_run(run, about)
+
+
+def load_weights(run: Path, model: nn.Module) -> None:
+    """Load the weights of a run into a model.
+
+    Raises UserError if the file is missing, damaged or does not match, or if a weight is not finite.
+    """
+    path = Path(run) / "weights.safetensors"
+    try:
+        tensors = load_file(path)
+        model.load_state_dict(tensors)
+    except FileNotFoundError as error:
+        raise UserError(f"there is no file {path}; train the model again") from error
+    except (SafetensorError, RuntimeError, OSError) as error:
+        raise UserError(
+            f"{path} is damaged or belongs to another model ({why(error)}); train the model again"
+        ) from error
+    if odd := [name for name, tensor in tensors.items() if not bool(tensor.isfinite().all())]:
+        raise UserError(f"{path}: {odd[0]} is not finite; train the model again")
