@@ -268,6 +268,10 @@ def read_json(path: Path, what: str, kind: type | None = None) -> Any:
     return content
 
 
+# libyaml reads deep nesting in linear time; it is not in every build of PyYAML
+_FastLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
 class _Loader(yaml.SafeLoader):
     """Safe loader that does not silently take the last of several equal keys."""
 
@@ -300,16 +304,8 @@ def read_yaml(path: Path) -> Any:
         raise ValueError(
             f"it is not UTF-8 text ({error.reason} at byte {error.start}); save it in UTF-8"
         ) from error
-    depth = aliases = 0
+    _limit_yaml(text)
     try:
-        for event in yaml.parse(text, Loader=_Loader):
-            depth += isinstance(event, yaml.CollectionStartEvent)
-            depth -= isinstance(event, yaml.CollectionEndEvent)
-            aliases += isinstance(event, yaml.AliasEvent)
-            if depth > _DEEPEST_YAML or aliases > _MOST_ALIASES:
-                raise ValueError(
-                    "it is nested too deeply" if depth > _DEEPEST_YAML else "it has too many aliases"
-                )
         return yaml.load(text, Loader=_Loader)  # a SafeLoader
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
@@ -317,6 +313,20 @@ def read_yaml(path: Path) -> Any:
         raise ValueError(f"{place}invalid YAML: {error.problem or error}") from error
     except yaml.YAMLError as error:
         raise ValueError(why(error)) from error
+
+
+def _limit_yaml(text: str) -> None:
+    """Raise ValueError if a YAML text is too deep or has too many aliases; ignores mistakes in it."""
+    depth = aliases = 0
+    with suppress(yaml.YAMLError):
+        for event in yaml.parse(text, Loader=_FastLoader):
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            aliases += isinstance(event, yaml.AliasEvent)
+            if depth > _DEEPEST_YAML:
+                raise ValueError("it is nested too deeply")
+            if aliases > _MOST_ALIASES:
+                raise ValueError("it has too many aliases")
 
 
 def typed(content: dict[str, Any], kind: type[T], path: Path, repair: str) -> T:
