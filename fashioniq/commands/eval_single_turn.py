@@ -61,7 +61,7 @@ def _of_run(settings: EvalSingleTurn, number: int, catalog: Catalog) -> Searcher
         "model": facts.model + composition,
         "attributes": facts.attrs,
         "words": max_words,
-        "features": store.facts.encoder,
+        "features": store.encoder,
         "pictures": "none" if store.facts.encoder == "metadata" else catalog.pictures_origin,
     }
     return Searcher(set(store.ids), search_queries, depends_on)

@@ -6,7 +6,6 @@ from fashioniq.features import pictures as sources
 from fashioniq.features.store import features_folder
 from fashioniq.features.stores import fill
 from fashioniq.features.writer import words_to_keep
-from fashioniq.files import UserError
 
 
 def run(settings: ExtractFeatures) -> None:
@@ -19,11 +18,4 @@ def run(settings: ExtractFeatures) -> None:
             source = sources.with_metadata(source, catalog, settings.dimensions)
         fill(root, catalog, source, settings.update)
         return
-    if settings.predictor:
-        raise UserError("--predictor needs pictures: it cannot be combined with --encoder metadata")
-    if settings.update:
-        raise UserError(
-            f"--update cannot be combined with --encoder metadata: remove {root} and run the command again, "
-            "which takes seconds"
-        )
     fill(root, catalog, sources.metadata(settings, catalog))

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from fashioniq.config.fields import CATEGORY, DATA, DECODERS, DEVICE, FEATURES, option, required
+from fashioniq.files import UserError
 
 
 @dataclass(kw_only=True)
@@ -161,6 +162,22 @@ class ExtractFeatures:
     )
     device: str = option("auto", DEVICE)
 
+    def validate(self) -> None:
+        if self.encoder != "metadata":
+            return
+        if self.predictor:
+            raise UserError("--predictor needs pictures: it cannot be combined with --encoder metadata")
+        if self.metadata:
+            raise UserError(
+                "--encoder metadata has vectors of words alone; leave out --metadata, which appends them to those "
+                "of pictures"
+            )
+        if self.update:
+            raise UserError(
+                "--update cannot be combined with --encoder metadata: remove the store and run the command again, "
+                "which takes seconds"
+            )
+
 
 @dataclass(kw_only=True)
 class ImportFeatures:
@@ -178,6 +195,10 @@ class ImportFeatures:
     attribute_words: Path | None = option(
         None, "attribute words: a JSON list of A strings; needs --attribute-scores"
     )
+
+    def validate(self) -> None:
+        if self.attribute_words and not self.attribute_scores:
+            raise UserError("--attribute-words needs --attribute-scores, a .npy file of N×A scores")
 
 
 @dataclass(kw_only=True)

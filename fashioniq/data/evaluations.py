@@ -52,6 +52,13 @@ class Questions(msgspec.Struct):
     without_mark: int
 
 
+class MostSaid(msgspec.Struct):
+    """Sentence that a user says most often, and its share of all turns."""
+
+    words: str
+    share: float
+
+
 class TurnMetrics(Metrics, kw_only=True):
     """metrics.json of dialogs that refer to products. `facts` are further keys, of systems of other packages.
 
@@ -74,6 +81,7 @@ class TurnMetrics(Metrics, kw_only=True):
     decoding: Text = UNSET
     errors: Number = UNSET
     true_by_labels: Number = UNSET
+    most_frequent: MostSaid | UnsetType = UNSET
     pairs: int | UnsetType = UNSET
     coverage_of_pairs: Number = UNSET
     attributes: bool | UnsetType = UNSET
@@ -179,7 +187,7 @@ class UserTable(msgspec.Struct, kw_only=True):
     gallery, and `true` the shares of what its users state that hold by the labels; `folders` have the results
     of each user or baseline. `headline` is the column with the lowest R@10. With `training_only`, the
     retriever was trained with every user of the table. `at_chance` are the columns whose P is no better than
-    that of random rankings.
+    that of random rankings, `repetitive` the users who say one sentence in most turns.
     """
 
     category: str
@@ -190,6 +198,7 @@ class UserTable(msgspec.Struct, kw_only=True):
     galleries: dict[str, int]
     true: dict[str, float] = {}
     at_chance: list[str] = []
+    repetitive: list[str] = []
     rows: list[UserRow]
     folders: dict[str, str]
 

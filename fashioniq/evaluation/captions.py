@@ -113,7 +113,7 @@ def _captioned(
         assert words_BL is not None, "a captioner replies with words"
         said += vocabulary.decode(words_BL)
     depends_on = {
-        "features": store.facts.encoder,
+        "features": store.encoder,
         "pictures": "none" if store.facts.encoder == "metadata" else catalog.pictures_origin,
         "run": str(run),
         "attributes": facts.attrs,

@@ -13,13 +13,13 @@ from fashioniq.data.evaluations import LoggedDialog, RoundMetrics, TurnMetrics, 
 from fashioniq.evaluation.sessions import SUMMARY, print_sessions, session_metrics, write_session_report
 from fashioniq.files import write_text
 from fashioniq.metrics.chat import MEASURES, round_table
-from fashioniq.metrics.ranking import at_chance, average, success, turn_table
+from fashioniq.metrics.ranking import average, success, turn_table
+from fashioniq.report.cautions import cautions
 from fashioniq.report.chat import write_chat_page
 from fashioniq.report.page import write_dialog_page
 from fashioniq.report.tables import RANKS_COUNT, csv_table, label, print_table, rounded, success_line
 from fashioniq.systems.task import Task
 
-AT_CHANCE = "warning: P after the last turn is at chance level; the retriever does not understand this user"
 COLUMNS = ("turn", "P", "R@1", "R@5", "R@10", "R@50", "Hits@10", "MRR", "mean_rank", "median_rank")
 Evaluated = Sequence[tuple[Any, list[LoggedDialog]]]  # metrics and dialogs of each task
 
@@ -74,8 +74,8 @@ def _print_turns(metrics: TurnMetrics) -> None:
         print(success_line(metrics.success))
     chance = {n: f"R@{n} {min(100, 100 * n / metrics.gallery):.2f}" for n in (10, 50)}
     print(f"chance level: P 50, {chance[10]}, {chance[50]}" + _origin(metrics))
-    if at_chance(metrics.turns[-1]["P"], metrics.dialogs):
-        print(AT_CHANCE)
+    for caution in cautions(metrics):
+        print(f"warning: {caution}")
 
 
 def _origin(metrics: TurnMetrics) -> str:

@@ -1,14 +1,16 @@
 """Evaluator of all systems: run the dialogs, compute the measures and write all results."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from msgspec import UNSET, UnsetType
 from rich.progress import track
 from torch import Tensor
 
-from fashioniq.data.evaluations import LoggedDialog, RoundMetrics, TurnMetrics
+from fashioniq.data.evaluations import LoggedDialog, MostSaid, RoundMetrics, TurnMetrics
 from fashioniq.evaluation.protocols import PROTOCOLS, Protocol
 from fashioniq.files import UserError, check_writable, discard, write_json, write_jsonl, write_text
 from fashioniq.loop.gallery import NotFiniteError
@@ -63,8 +65,9 @@ def measured(tasks: Sequence[Task], batch_size: int) -> list[Measured]:
             for turn in dialog.turns
         )
         share = true_by_labels(said, task.labels) if task.labels else None
-        if isinstance(metrics, TurnMetrics) and share is not None:
-            metrics.true_by_labels = share
+        if isinstance(metrics, TurnMetrics):
+            metrics.true_by_labels = UNSET if share is None else share
+            metrics.most_frequent = _most_frequent(done.dialogs)
         metrics.provenance = provenance(task.data, retriever=task.retriever)
         found.append(Measured(task, metrics, done))
     return found
@@ -97,6 +100,12 @@ def print_results(evaluated: Sequence[TurnMetrics | RoundMetrics], out: Path) ->
     PROTOCOLS[evaluated[0].protocol].print_all(evaluated)
     pages = "the folders N-turns" if not (out / "report.html").exists() else out / "report.html"
     print(f"results in {out}; dialogs in {pages}")
+
+
+def _most_frequent(dialogs: Sequence[LoggedDialog]) -> MostSaid | UnsetType:
+    """Sentence that the user said most often; unset without words."""
+    said = Counter(turn.words for dialog in dialogs for turn in dialog.turns if turn.words)
+    return MostSaid(said.most_common(1)[0][0], max(said.values()) / said.total()) if said else UNSET
 
 
 @torch.no_grad()

@@ -23,6 +23,7 @@ from fashioniq.evaluation.sessions import session_rows
 from fashioniq.files import UserError, check_writable, discard, read_json, typed, write_json
 from fashioniq.metrics.ranking import at_chance
 from fashioniq.provenance import restart_clock
+from fashioniq.report.cautions import repetitive
 from fashioniq.report.tables import label, print_table, rounded
 from fashioniq.report.templates import write_page
 from fashioniq.runs import CaptionerRun, RetrieverRun, read_run
@@ -95,6 +96,7 @@ def evaluate_users(options: EvalDialogs, out: Path) -> None:
             for column, of in columns.items()
             if at_chance(rows[0].columns[column]["P"], sum(one.dialogs for user in of for one in done[user]))
         ],
+        repetitive=[user for user in users if any(repetitive(one) for one in _turn_metrics(done[user]))],
         rows=rows,
         folders=folders,
     )
@@ -214,8 +216,12 @@ def _mean(done: Sequence[Evaluated]) -> dict[str, float]:
 
 def _shares(done: Mapping[str, Evaluated], users: Sequence[str]) -> list[float]:
     """Shares of what these users state that hold by the labels, as far as they are known."""
-    every = [metrics for user in users for metrics in done[user] if isinstance(metrics, TurnMetrics)]
+    every = [metrics for user in users for metrics in _turn_metrics(done[user])]
     return [metrics.true_by_labels for metrics in every if metrics.true_by_labels is not UNSET]
+
+
+def _turn_metrics(evaluated: Evaluated) -> list[TurnMetrics]:
+    return [metrics for metrics in evaluated if isinstance(metrics, TurnMetrics)]
 
 
 def _last(evaluated: Evaluated) -> Any:
@@ -252,9 +258,14 @@ def _legend(table: UserTable) -> str:
     )
 
 
-def _warning(table: UserTable) -> str:
+def _warnings(table: UserTable) -> list[str]:
     columns = ", ".join(COLUMNS[column] for column in table.at_chance)
-    return f"warning: P after the last turn is at chance level: {columns}"
+    found = [f"warning: P after the last turn is at chance level: {columns}"] if columns else []
+    if table.repetitive:
+        found.append(
+            f"warning: one sentence makes up most turns of these users: {', '.join(table.repetitive)}"
+        )
+    return found
 
 
 def _print(table: UserTable) -> None:
@@ -262,8 +273,8 @@ def _print(table: UserTable) -> None:
     print(f"{table.category}, {table.split} split, after the last turn")
     print_table(*_cells(table))
     print(_legend(table))
-    if table.at_chance:
-        print(_warning(table))
+    for warning in _warnings(table):
+        print(warning)
 
 
 def _write_page(table: UserTable, out: Path) -> None:
@@ -275,7 +286,5 @@ def _write_page(table: UserTable, out: Path) -> None:
     }
     title = f"Users: {table.category}, {table.split} split"
     values = {"header": [name.replace("\n", " ") for name in header], "rows": rows, "legend": _legend(table)}
-    values["warning"] = _warning(table) if table.at_chance else ""
-    write_page(
-        out / "report.html", "users.html", title=title, headline=headline(table), pages=pages, **values
-    )
+    values |= {"warnings": _warnings(table), "headline": headline(table), "pages": pages}
+    write_page(out / "report.html", "users.html", title=title, **values)

@@ -100,6 +100,20 @@ class FeatureStore:
         return self._features_ND.shape[1]
 
     @property
+    def encoder(self) -> str:
+        """Encoder of the vectors, and that its weights are random if they are."""
+        return self.facts.encoder + (", random weights" if self.has_random_weights else "")
+
+    @property
+    def has_random_weights(self) -> bool:
+        """Whether the encoder was never trained; metadata vectors may follow its vectors."""
+        return self.facts.weights.partition("-")[0] == "random"
+
+    def duplicates(self) -> int:
+        """Number of products whose vector is that of an earlier product."""
+        return len(self.ids) - len({row.tobytes() for row in self._features_ND})
+
+    @property
     def attribute_words(self) -> list[str]:
         """Words of the attribute ids, starting at id 1."""
         return self.facts.attribute_words

@@ -37,6 +37,11 @@ def _print(store: FeatureStore, asked: int, products: int) -> None:
         )
         return
     print(f"{held}, {len(store.attribute_words)} attribute words ({store.facts.attributes})")
+    if store.has_random_weights:
+        print("warning: the encoder has random weights; give --weights for vectors that mean something")
+    if same := store.duplicates():
+        having = "product has" if same == 1 else "products have"
+        print(f"warning: {same} {having} the vector of another one; no ranking can tell them apart")
     for name, reason in list(failures.items())[:5]:
         print(f"  left out: {name}: {reason}")
     if len(failures) > 5:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from fashioniq.data.evaluations import LoggedDialog, Metrics, TurnMetrics
-from fashioniq.metrics.ranking import at_chance
+from fashioniq.report.cautions import cautions
 from fashioniq.report.dialogs import MAX_DIALOGS, OUTCOMES, Group, choose, dialog_article, outcome
 from fashioniq.report.filters import Filters, article_filters
 from fashioniq.report.plots import rank_histograms, turn_plot
@@ -39,7 +39,7 @@ def write_dialog_page(
         metrics=metrics,
         number=len(dialogs),
         turns=metrics.turns,
-        at_chance=bool(metrics.turns) and at_chance(float(metrics.turns[-1].get("P", 100)), metrics.dialogs),
+        cautions=cautions(metrics),
         **_turn_figures(metrics, [dialog for dialog in dialogs if dialog.turns]),
         groups=groups,
         filters=filters,

@@ -112,7 +112,7 @@ def facts_of(
     options: EvalDialogs, parts: Parts, of_user: dict[str, Any], index: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """Metadata of the dialogs for metrics.json."""
-    encoder = parts.store.facts.encoder
+    encoder = parts.store.encoder
     return {
         "data": str(parts.catalog.root),
         "category": canonical(options.category),

@@ -360,15 +360,12 @@ def test_another_seed_gives_another_run(project, runs, tmp_path):
     assert losses_of(tmp_path / "run")[0] != losses_of(runs.captioner)[0]
 
 
-def test_the_configs_of_the_project_are_accepted(project):
+def test_the_configs_of_the_project_are_accepted_by_the_command_in_their_first_line(project, monkeypatch):
+    monkeypatch.chdir(project.root)
     for path in sorted((project.root / "configs").rglob("*.yaml")):
-        script = path.read_text().splitlines()[0].split()[2]
-        settings = parse(
-            SCRIPTS[script],
-            ["--config", str(path), "--category", "dresses"]
-            + (["--run", "r"] if "dialogs" in script else []),
-        )
-        assert type(settings) is COMMANDS[SCRIPTS[script]], path
+        _, script, *flags = path.read_text().splitlines()[0].partition("   ")[0].split()[1:]
+        settings = parse(SCRIPTS[script], flags)
+        assert type(settings) is COMMANDS[SCRIPTS[script]] and str(path.name) in " ".join(flags), path
         check(settings)
 
 

@@ -247,3 +247,20 @@ def test_every_metric_carries_the_share_of_products_that_have_a_picture(
     assert metrics["gallery"] == len(test_ids) - 3 and metrics["coverage"] == pytest.approx(
         1 - 3 / len(test_ids)
     )
+
+
+def test_random_weights_and_equal_vectors_are_reported(command, catalog, capsys):
+    train = ids_of(catalog, "train")
+    picture_of(catalog, "train", 1).write_bytes(picture_of(catalog, "train", 0).read_bytes())
+    assert main(command()) == 0
+    printed = capsys.readouterr().out
+    assert "warning: the encoder has random weights; give --weights" in printed
+    assert "warning: 1 product has the vector of another one" in printed
+    store = FeatureStore(catalog / "store")
+    assert store.encoder == "test_efficientnet, random weights" and store.duplicates() == 1
+    assert torch.equal(*store.items(train[:2]).features_ND)
+
+
+@pytest.mark.parametrize("option", ["metadata", "update"])
+def test_vectors_of_words_alone_exclude_options_for_pictures(option, refused):
+    assert f"--{option}" in refused(encoder="metadata", **{option: True})
