@@ -7,6 +7,7 @@ from fashioniq.training.captioner_run import train_captioner
 
 def run(settings: TrainCaptioner) -> None:
     """Train the captioner of a category, and draw its measures by epoch."""
-    folder, summary = train_captioner(settings)
+    folder, summary, verdict = train_captioner(settings)
     write_captioner_curves(folder / "curves.png", read_epochs(folder))
     print(f"{summary}; plots in {folder / 'curves.png'}")
+    print(verdict)

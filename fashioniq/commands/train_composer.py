@@ -10,6 +10,7 @@ from fashioniq.training.fitting import begin_run, model_facts
 from fashioniq.training.retriever import RecordedDialogs, RecordedTurns
 from fashioniq.training.retriever_run import Splits, new_retriever, train
 from fashioniq.training.users import MAX_WORDS
+from fashioniq.training.verdict import advice
 
 
 def run(settings: TrainComposer) -> None:
@@ -37,5 +38,6 @@ def run(settings: TrainComposer) -> None:
         "errors": 0.0,
         "exclude_shown": False,
     }
-    best = train(settings, folder, model, source, facts, asker=BestItem())
+    best, verdict = train(settings, folder, model, [source], facts, asker=BestItem())
     print(f"{best}, {len(recorded['val'])} recorded captions")
+    print(f"{verdict}{advice(catalog, store, len(pairs['train']))}")

@@ -1,6 +1,7 @@
 """Settings of the training commands."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -9,12 +10,14 @@ from fashioniq.files import UserError
 from fashioniq.models.configs import (
     COMPOSITIONS,
     DRAWN_IN_TRAINING,
+    SMALL,
     CaptionerConfig,
     ComposerConfig,
     DialogEncoderConfig,
     RetrieverConfig,
 )
 
+PEAK = 0.0025  # largest learning rate of a captioner for few pairs
 MIN_COUNT = "minimum occurrences of a word in the training split; rarer words are unknown"
 WORD_NOISE = (
     "share of the simulated user's words that are corrupted: dropped, swapped with a neighbor or negated, "
@@ -109,10 +112,27 @@ class TrainCaptioner(Training):
     model: CaptionerConfig = section(CaptionerConfig, "sizes of the captioner")
     min_count: int = option(2, MIN_COUNT, least=1)
     noam_factor: float = option(
-        2.0, "factor of the learning rate: factor · width^-½ · min(step^-½, step · warmup^-3/2)", least=0
+        0.0,
+        "factor of the learning rate: factor · width^-½ · min(step^-½, step · warmup^-3/2) "
+        f"(default: 2.0; a maximum of {PEAK} for fewer than {SMALL:,} training pairs)",
+        least=0,
     )
-    warmup: int = option(4000, "steps until the learning rate reaches its maximum", least=1)
+    warmup: int = option(
+        0,
+        "steps until the learning rate reaches its maximum "
+        f"(default: 4000; those of five epochs for fewer than {SMALL:,} training pairs)",
+        least=0,
+    )
     beam: int = option(5, "beam width in validation; 1 is greedy", least=1)
+
+    def for_pairs(self, pairs: int, captions: int) -> "TrainCaptioner":
+        """The same with the sizes, the learning rate and the warmup that were not given, for these training data."""
+        model = self.model.for_pairs(pairs)
+        model.validate()
+        is_small = pairs < SMALL
+        warmup = self.warmup or (max(1, 5 * captions // self.batch_size) if is_small else 4000)
+        factor = self.noam_factor or (PEAK * math.sqrt(model.width * warmup) if is_small else 2.0)
+        return replace(self, model=model, warmup=warmup, noam_factor=factor)
 
 
 Loss = Literal["triplet", "triplet-unsquared", "cross-entropy"]

@@ -8,20 +8,23 @@ import torch
 from torch.utils.data import TensorDataset
 
 from fashioniq.config import TrainCaptioner
-from fashioniq.data.catalog import Catalog
+from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.data.words import PAD, SPECIAL, Vocabulary, tokenize
 from fashioniq.features.selection import describe_data, pairs_with_features, run_folder
 from fashioniq.features.store import open_store
+from fashioniq.metrics.ranking import percentile
 from fashioniq.metrics.speech import true_by_labels
+from fashioniq.models.configs import SMALL
 from fashioniq.trained import CAPTIONERS, JUDGE, LISTENER, create
 from fashioniq.training.captioner import CaptionerTraining, caption_examples, put_together
 from fashioniq.training.fitting import begin_run, fit, loaders, model_facts
 from fashioniq.training.linear import fit_listener, two_halves
 from fashioniq.training.linear_run import save_linear
+from fashioniq.training.verdict import advice, of_captioner
 
 
-def train_captioner(settings: TrainCaptioner) -> tuple[Path, str]:
-    """Train the captioner of a category; return its folder and a one-line summary of the best epoch.
+def train_captioner(settings: TrainCaptioner) -> tuple[Path, str, str]:
+    """Train the captioner of a category; return its folder, a summary of the best epoch, and whether it is good.
 
     Raises UserError if a file is missing or does not match.
     """
@@ -39,6 +42,7 @@ def train_captioner(settings: TrainCaptioner) -> tuple[Path, str]:
     vocabulary = Vocabulary.of(
         (text for pair in pairs["train"] for text in pair.captions), settings.min_count
     )
+    settings = _sized(settings, pairs["train"])
     halves = two_halves(pairs["train"], settings.seed)
     listener, judge = (fit_listener(half, items["train"], vocabulary) for half in halves)
     begin_run(folder, settings)
@@ -81,7 +85,22 @@ def train_captioner(settings: TrainCaptioner) -> tuple[Path, str]:
         f"{len(pairs['val'])} pairs of val "
         f"({100 * coverage['val']:.1f} %), beam {settings.beam}, captions: {catalog.captions_origin}"
     )
-    return folder, summary
+    people = [(pair.candidate, pair.captions[0], str(pair.target)) for pair in pairs["val"]]
+    people_p = percentile(judge.ranks(people, items["val"]), len(items["val"]))
+    verdict = of_captioner(best["val_P"], people_p, len(people))
+    return folder, summary, f"{verdict}{advice(catalog, store, len(pairs['train']))}"
+
+
+def _sized(settings: TrainCaptioner, pairs: list[Pair]) -> TrainCaptioner:
+    """Settings with sizes for these pairs; prints those that were not given."""
+    sized = settings.for_pairs(len(pairs), sum(len(pair.captions) for pair in pairs))
+    if sized != settings:
+        model = sized.model
+        print(
+            f"sizes for {len(pairs):,} pairs: width {model.width}, layers {model.layers}, warmup of {sized.warmup} "
+            f"steps (the paper's 512, 6 and 4,000 from {SMALL:,} pairs on)"
+        )
+    return sized
 
 
 def _print_unknown(vocabulary: Vocabulary, texts: list[str]) -> None:

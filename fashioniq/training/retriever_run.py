@@ -1,5 +1,6 @@
 """Training run of a dialog retriever, and the parts that it shares with that of a composer."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,15 @@ from fashioniq.training.fitting import begin_run, fit, loaders, model_facts
 from fashioniq.training.linear import bigrams_of, start_linear
 from fashioniq.training.losses import turn_loss
 from fashioniq.training.policy import PolicyTraining
-from fashioniq.training.retriever import DialogsInTurn, DialogSource, RetrieverTraining
+from fashioniq.training.retriever import (
+    DialogsInTurn,
+    DialogSource,
+    RecordedDialogs,
+    RetrieverTraining,
+    SimulatedDialogs,
+)
 from fashioniq.training.users import training_users
+from fashioniq.training.verdict import advice, floor_of, of_retriever
 
 Settings = TrainRetriever | TrainComposer
 LINEAR_TEMPERATURE = 0.4
@@ -64,7 +72,6 @@ def train_retriever(settings: TrainRetriever) -> str:
     items = users.items
     if any(source.turns > 1 for source in users.sources):
         check_enough_to_show(settings, *items.values())
-    source = users.sources[0] if len(users.sources) == 1 else DialogsInTurn(users.sources)
     before = read_run(settings.init_from, RetrieverRun).sizes if settings.init_from else {}
     linear = settings.model.kind == "linear"
     bigrams = bigrams_of(users.examples, users.vocabulary) if linear and not before else []
@@ -73,7 +80,7 @@ def train_retriever(settings: TrainRetriever) -> str:
         store,
         users.vocabulary,
         max_words=before.get("max_words", users.max_words),
-        max_turns=source.turns,
+        max_turns=max(source.turns for source in users.sources),
         bigrams=before.get("bigrams", len(bigrams)),
     )
     if isinstance(model, LinearRetriever) and not before:
@@ -89,8 +96,11 @@ def train_retriever(settings: TrainRetriever) -> str:
         "errors": settings.word_noise,
         "exclude_shown": settings.exclude_shown,
     }
-    best = train(settings, folder, model, source, facts, asker=BestItem(settings.exclude_shown))
-    return f"{best}; users: {', '.join(users.names)}"
+    best, verdict = train(
+        settings, folder, model, users.sources, facts, asker=BestItem(settings.exclude_shown)
+    )
+    helpful = advice(catalog, store, len({(candidate, target) for candidate, _, target in users.examples}))
+    return f"{best}; users: {', '.join(users.names)}\n{verdict}{helpful}"
 
 
 def new_retriever(
@@ -140,12 +150,13 @@ def train(
     settings: Settings,
     folder: Path,
     model: BaseRetriever,
-    source: DialogSource,
+    sources: Sequence[SimulatedDialogs | RecordedDialogs],
     facts: dict[str, Any],
     *,
     asker: Asker,
-) -> str:
-    """Train a model on the dialogs of a source; return a one-line summary of the best epoch."""
+) -> tuple[str, str]:
+    """Train a model on dialogs of some sources; return a summary of the best epoch, and whether it is good."""
+    source: DialogSource = sources[0] if len(sources) == 1 else DialogsInTurn(sources)
     options: dict[str, Any] = {
         "loss": turn_loss(settings.loss, settings.margin, _temperature(settings)),
         "negatives": settings.negatives,
@@ -162,11 +173,22 @@ def train(
         of_val = of_val[:: -(-len(of_val) // VALIDATED)]
     batches = loaders(TensorDataset(of_train), TensorDataset(of_val), settings.batch_size, settings.seed)
     best = fit(module, model, batches, run=folder, settings=settings, facts=facts, monitor="val_score")
-    turns = source.turns
-    return (
-        f"retriever of epoch {best['epoch']:.0f} in {folder}: turn {turns} P {best[f'val_P_{turns}']:.1f}, "
-        f"R@10 {best[f'val_R@10_{turns}']:.1f} among the {len(source.items['val'])} products of val"
+    turns, items = source.turns, source.items["val"]
+    recall = {key.removeprefix("val_R@10_"): value for key, value in best.items() if "R@10" in key}
+    users = {user: value for user, value in recall.items() if not user.isdigit()}
+    recorded = next((one.recorded["val"] for one in sources if isinstance(one, RecordedDialogs)), None)
+    verdict = of_retriever(
+        best[f"val_P_{turns}"],
+        len(of_val),
+        users or {sources[0].name: recall[str(turns)]},
+        chance=min(100.0, 1000 / len(items)),
+        floor=floor_of(recorded.target_R, recorded.first_R, items) if recorded else None,
     )
+    summary = (
+        f"retriever of epoch {best['epoch']:.0f} in {folder}: turn {turns} P {best[f'val_P_{turns}']:.1f}, "
+        f"R@10 {best[f'val_R@10_{turns}']:.1f} among the {len(items)} products of val"
+    )
+    return summary, verdict
 
 
 def _temperature(settings: Settings) -> float | None:

@@ -188,7 +188,7 @@ def test_a_number_that_is_not_finite_is_refused(value):
 
 @pytest.mark.parametrize("command", ["train-captioner", "train-retriever", "train-dialog-encoder"])
 def test_heads_must_divide_the_width_of_a_transformer(command):
-    arguments = ["--category", "dresses", "--model.width", "300"]
+    arguments = ["--category", "dresses", "--model.width", "300", "--model.heads", "8"]
     transformer = [] if command == "train-dialog-encoder" else ["--model.kind", "transformer"]
     with pytest.raises(UserError, match=r"--model.heads is 8, which does not divide --model.width 300"):
         check(parse(command, [*arguments, *transformer]))
@@ -301,3 +301,20 @@ def test_lightning_needs_none_of_the_slow_packages_of_torchmetrics():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_sizes_of_a_captioner_follow_the_number_of_pairs_unless_given():
+    settings = TrainCaptioner(category="tops")
+    few, many = settings.for_pairs(300, 600), settings.for_pairs(3000, 6000)
+    assert (few.model.width, few.model.layers, few.warmup) == (128, 2, 5 * 600 // 64)
+    assert few.noam_factor * few.model.width**-0.5 * few.warmup**-0.5 == pytest.approx(0.0025)
+    assert (many.model.width, many.model.layers, many.warmup, many.noam_factor) == (512, 6, 4000, 2.0)
+    given = TrainCaptioner(category="tops", model=CaptionerConfig(width=64), warmup=7, noam_factor=0.3)
+    assert given.for_pairs(300, 600).model == CaptionerConfig(width=64, heads=4, hidden=512, layers=2)
+    assert (given.for_pairs(300, 600).warmup, given.for_pairs(300, 600).noam_factor) == (7, 0.3)
+    assert few.for_pairs(9000, 18000) == few
+
+
+def test_sizes_that_were_chosen_must_go_with_those_given():
+    with pytest.raises(UserError, match=r"--model.heads is 8, which does not divide --model.width 100"):
+        TrainCaptioner(category="tops", model=CaptionerConfig(width=100)).for_pairs(9000, 18000)

@@ -1,0 +1,67 @@
+"""The sentences that end a training: whether the result is good, and what would help most."""
+
+from collections.abc import Mapping
+
+import torch
+from torch.nn import functional as F
+
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.items import Items
+from fashioniq.features.store import FeatureStore
+from fashioniq.loop.gallery import Gallery
+from fashioniq.metrics.ranking import at_chance, recall_at
+
+FEW = 300  # captioned pairs of train below which more captions help most
+WEAK, GOOD = 75, 90  # P of a retriever below which it is weak, and from which it is good
+SHARE = 0.8  # share of what people's captions achieve above chance from which a captioner is good
+
+
+def of_captioner(p: float, people: float, pairs: int) -> str:
+    """Whether captions lead a listener to the target, by its P on val with them and with people's captions."""
+    beside = f"P {p:.1f}, with the recorded captions {people:.1f}, by chance 50"
+    if at_chance(p, pairs):
+        return f"not usable: its captions do not lead a listener to the target ({beside})"
+    if p - 50 < SHARE * (people - 50):
+        return f"usable: its captions say less than the recorded ones ({beside})"
+    return f"good: its captions say about as much as the recorded ones ({beside})"
+
+
+def of_retriever(
+    p: float, dialogs: int, recall: Mapping[str, float], chance: float, floor: float | None
+) -> str:
+    """Whether a retriever understands its users, by P on val after the last turn and by R@10 with each user.
+
+    `chance` is the R@10 of random rankings; `floor` that of the vector of the product shown, for recorded
+    captions.
+    """
+    if at_chance(p, dialogs):
+        return f"not usable: it ranks the target no better than chance (P {p:.1f}, by chance 50)"
+    with_users = ", ".join(f"{user} {value:.1f}" for user, value in recall.items())
+    alone = "" if floor is None else f", the product shown without recorded captions {floor:.1f}"
+    beside = f"R@10 {with_users}; by chance {chance:.1f}{alone}"
+    deaf = [user for user, value in recall.items() if value < 2 * chance]
+    if floor is not None and recall.get("recorded", floor) < floor:
+        return f"weak: recorded captions help it less than the product shown alone ({beside})"
+    if deaf or p < WEAK:
+        return f"weak: it understands little of {' and '.join(deaf) or 'its users'} ({beside})"
+    return f"{'good' if p >= GOOD else 'usable'} with its own users; judge it with others, too ({beside})"
+
+
+def floor_of(target_R: torch.Tensor, first_R: torch.Tensor, items: Items) -> float:
+    """R@10 of a search with the vector of the product shown, without the words."""
+    vectors_ND = F.normalize(items.features_ND, dim=-1)
+    return recall_at(Gallery(items, vectors_ND).rank(vectors_ND[first_R], target_R), 10)
+
+
+def advice(catalog: Catalog, store: FeatureStore, pairs: int) -> str:
+    """What would help most, of what a catalog lacks; empty if nothing simple is missing. `pairs` are captioned."""
+    labelled = any(any(lists) for lists in catalog.labels.values())
+    if store.has_random_weights:
+        found = "features of a trained encoder, as these have random weights"
+    elif catalog.captions_origin != "human" and not labelled:
+        found = "captions by people (`fashioniq caption-pairs`) or labels of the products"
+    elif pairs < FEW:
+        found = f"more captions; {pairs} pairs have some (`fashioniq caption-pairs`)"
+    else:
+        return ""
+    return f"; what would help most: {found}"

@@ -1,0 +1,53 @@
+"""The sentences that end a training."""
+
+import pytest
+import torch
+
+from fashioniq.data.items import Items
+from fashioniq.training.verdict import floor_of, of_captioner, of_retriever
+
+
+@pytest.mark.parametrize(
+    ("p", "people", "said"),
+    [
+        (50.5, 80, "not usable: its captions do not lead a listener to the target"),
+        (65, 80, "usable: its captions say less than the recorded ones"),
+        (75, 80, "good: its captions say about as much as the recorded ones"),
+    ],
+)
+def test_a_captioner_is_compared_with_people_and_chance(p, people, said):
+    figures = f" (P {p:.1f}, with the recorded captions {people:.1f}, by chance 50)"
+    assert of_captioner(p, people, 1000) == said + figures
+
+
+@pytest.mark.parametrize(
+    ("p", "recall", "floor", "said"),
+    [
+        (50.5, {"recorded": 4.0}, None, "not usable: it ranks the target no better than chance"),
+        (
+            95,
+            {"captioner": 60.0, "recorded": 9.0},
+            12.0,
+            "weak: recorded captions help it less than the product",
+        ),
+        (80, {"captioner": 60.0, "differences": 5.0}, None, "weak: it understands little of differences"),
+        (70, {"captioner": 60.0}, None, "weak: it understands little of its users"),
+        (80, {"captioner": 60.0}, None, "usable with its own users; judge it with others, too"),
+        (
+            95,
+            {"captioner": 60.0, "recorded": 30.0},
+            12.0,
+            "good with its own users; judge it with others, too",
+        ),
+    ],
+)
+def test_a_retriever_is_compared_with_chance_and_the_product_shown(p, recall, floor, said):
+    assert of_retriever(p, 1000, recall, chance=4.0, floor=floor).startswith(said)
+
+
+def test_the_floor_is_a_search_with_the_vector_of_the_product_shown():
+    vectors_ND = torch.eye(30)
+    vectors_ND[1] = vectors_ND[0] + 0.1 * vectors_ND[1]  # near product 0; all others are as far
+    items = Items.without_attributes([str(number) for number in range(30)], vectors_ND)
+    target_R, first_R = torch.tensor([1, 29]), torch.tensor([0, 0])
+    assert floor_of(target_R, first_R, items) == 50
