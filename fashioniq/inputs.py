@@ -11,7 +11,7 @@ from fashioniq.data.catalog import Catalog
 from fashioniq.features.store import open_store
 from fashioniq.files import UserError
 from fashioniq.options import flag
-from fashioniq.runs import KINDS, kind_of, read_run
+from fashioniq.runs import KINDS, kind_of, read_run, verify_run
 
 
 def check_inputs(settings: Any) -> None:
@@ -23,12 +23,17 @@ def check_inputs(settings: Any) -> None:
     named = [(one.name, one.metadata.get("reads"), getattr(settings, one.name)) for one in fields(settings)]
     if any(name == "run" and reads and value is None for name, reads, value in named):
         return  # the command does without, or asks for it
+    verify = getattr(settings, "verify", False)
     given = [(name, reads, value) for name, reads, value in named if isinstance(value, Path)]
     for name, reads, value in given:  # before the data, as wrong runs are more likely than missing data
         if reads in KINDS and str(value) != LAST_SHOWN:
-            read_run(value, KINDS[reads])
+            about = read_run(value, KINDS[reads])
+            if verify:
+                verify_run(value, about)
         if reads == "run":
-            kind_of(value)
+            kind = kind_of(value)
+            if verify and kind in KINDS:
+                verify_run(value, read_run(value, KINDS[kind]))
         if reads == "file" and not value.is_file():
             raise UserError(f"there is no file {value}; correct {flag(name)}")
     reads_of = {reads for _, reads, _ in named}
@@ -38,4 +43,7 @@ def check_inputs(settings: Any) -> None:
         for name in category if isinstance(category, list) else [category]:
             Catalog(settings.data, name)
     if "store" in reads_of:
-        open_store(settings.data, settings.category, settings.features, getattr(settings, "attrs", False))
+        attrs = getattr(settings, "attrs", False)
+        store = open_store(settings.data, settings.category, settings.features, attrs)
+        if verify:
+            store.verify()

@@ -1,8 +1,8 @@
 """Description of a trained model: model.json in the folder of a run, beside its weights (weights.py).
 
 The classes below define model.json for reading and writing: their fields are its keys, in this order.
-Keys of later versions are ignored; a key with the default UNSET may be absent. `provenance` is absent in
-runs of earlier versions.
+Keys of later versions are ignored; a key with the default UNSET may be absent. `checksum` is that of
+weights.safetensors; it and `provenance` are absent in runs of earlier versions.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 from fashioniq import __version__
 from fashioniq.categories import canonical
 from fashioniq.features.store import DIFFERENT, FeatureStore, Identity
-from fashioniq.files import UserError, read_json, typed, write_json
+from fashioniq.files import UserError, checksum, read_json, typed, write_json
 from fashioniq.provenance import Provenance
 
 Figures = dict[str, float]  # of the best epoch, by name
@@ -61,6 +61,7 @@ class CaptionerRun(_WithWords, kw_only=True):
     KIND: ClassVar[str] = "captioner"
     captions_true: float | UnsetType = UNSET
     metrics: Figures | UnsetType = UNSET
+    checksum: str | UnsetType = UNSET
     provenance: Provenance | UnsetType = UNSET
 
 
@@ -81,6 +82,7 @@ class RetrieverRun(_WithWords, kw_only=True):
     errors: float = 0.0
     exclude_shown: bool = False
     metrics: Figures | UnsetType = UNSET
+    checksum: str | UnsetType = UNSET
     provenance: Provenance | UnsetType = UNSET
 
 
@@ -103,6 +105,7 @@ class DialogEncoderRun(msgspec.Struct, kw_only=True):
     mask: str = ""
     data: DialoguesOrigin
     metrics: Figures | UnsetType = UNSET
+    checksum: str | UnsetType = UNSET
     provenance: Provenance | UnsetType = UNSET
 
 
@@ -121,6 +124,7 @@ class PredictorRun(msgspec.Struct, kw_only=True):
     data: dict[str, Any] | UnsetType = UNSET
     coverage: dict[str, float] | UnsetType = UNSET
     metrics: Figures | UnsetType = UNSET
+    checksum: str | UnsetType = UNSET
     provenance: Provenance | UnsetType = UNSET
 
 
@@ -189,6 +193,15 @@ def read_run(run: Path, kind: type[R]) -> R:
     if isinstance(about, _WithWords | DialogEncoderRun):
         _check_words(run, about, name)
     return about
+
+
+def verify_run(run: Path, about: Run) -> None:
+    """Raise UserError if the weights of a run are not those that were saved with its model.json."""
+    path = Path(run) / "weights.safetensors"
+    if about.checksum is not UNSET and checksum(path) != about.checksum:
+        raise UserError(
+            f"{path} is damaged, its checksum is not that of model.json; train the {about.KIND} again"
+        )
 
 
 def _check_words(run: Path, about: _WithWords | DialogEncoderRun, name: str) -> None:

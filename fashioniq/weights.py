@@ -2,20 +2,22 @@
 
 from pathlib import Path
 
+import msgspec
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import nn
 
-from fashioniq.files import UserError, atomic_write, why
+from fashioniq.files import UserError, atomic_write, checksum, why
 from fashioniq.runs import Run, write_run
 
 
 def save_model(run: Path, model: nn.Module, about: Run) -> None:
     """Write `weights.safetensors` and `model.json`."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-    with atomic_write(run / "weights.safetensors") as temporary:
+    path = run / "weights.safetensors"
+    with atomic_write(path) as temporary:
         temporary.write_bytes(save(tensors))
-    write_run(run, about)
+    write_run(run, msgspec.structs.replace(about, checksum=checksum(path)))
 
 
 def load_weights(run: Path, model: nn.Module) -> None:

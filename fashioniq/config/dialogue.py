@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from fashioniq.config.evaluation import Evaluation
-from fashioniq.config.fields import CATEGORY, DATA, DECODERS, DEVICE, option, required
+from fashioniq.config.fields import CATEGORY, DATA, DECODERS, DEVICE, VERIFY, option, required
 
 
 @dataclass(kw_only=True)
@@ -176,3 +176,4 @@ class Search:
     features: Path | None = option(None, "feature store (default: that of the run)")
     split: Literal["train", "val", "test"] = option("test", "split whose products are searched")
     device: str = option("auto", DEVICE)
+    verify: bool = option(False, VERIFY)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fashioniq.config.fields import CATEGORY, DATA, DEVICE, FEATURES, OUT, option, required
+from fashioniq.config.fields import CATEGORY, DATA, DEVICE, FEATURES, OUT, VERIFY, option, required
 from fashioniq.config.training import BEAM, SAMPLES, WORD_NOISE
 from fashioniq.files import UserError
 from fashioniq.models.configs import DRAWN
@@ -61,6 +61,7 @@ class SimulatedDialogs:
         0, "random seed of the first candidates, of --samples and of --word-noise", least=0, below=2**32
     )
     device: str = option("auto", DEVICE)
+    verify: bool = option(False, VERIFY)
 
 
 @dataclass(kw_only=True)
@@ -156,6 +157,7 @@ class EvalCaptions:
     batch_size: int = option(128, "pairs per batch", least=1)
     seed: int = option(0, "random seed of the random-caption baseline and of --samples", least=0, below=2**32)
     device: str = option("auto", DEVICE)
+    verify: bool = option(False, VERIFY)
 
 
 @dataclass(kw_only=True)

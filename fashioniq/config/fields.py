@@ -9,6 +9,7 @@ __all__ = [
     "DEVICE",
     "FEATURES",
     "OUT",
+    "VERIFY",
     "check",
     "flag",
     "option",
@@ -21,4 +22,5 @@ CATEGORY = "category: dresses, shirts, tops, or a category of your own"
 FEATURES = "feature store (default: DATA/features/CATEGORY)"
 DEVICE = "device: cpu, cuda, or auto for a GPU if one is available"
 DECODERS = "processes that decode pictures; 0 decodes in the main process"
+VERIFY = "first compare the weights and features with their checksums, which reads all of them"
 OUT = "output folder; earlier results in it are replaced"

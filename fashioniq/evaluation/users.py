@@ -26,7 +26,7 @@ from fashioniq.provenance import restart_clock
 from fashioniq.report.cautions import repetitive
 from fashioniq.report.tables import label, print_table, rounded
 from fashioniq.report.templates import write_page
-from fashioniq.runs import CaptionerRun, RetrieverRun, read_run
+from fashioniq.runs import CaptionerRun, RetrieverRun, read_run, verify_run
 from fashioniq.systems import fashion_iq
 from fashioniq.systems.describing import users_of_catalog
 from fashioniq.systems.parts import users_of_training
@@ -146,7 +146,9 @@ def _check(options: EvalDialogs, users: Sequence[str]) -> None:
         raise UserError(f"--user {twice[0]} is given twice; give each user once")
     for user in users:
         if user not in NAMED_USERS:
-            read_run(Path(user), CaptionerRun)
+            about = read_run(Path(user), CaptionerRun)
+            if options.verify:
+                verify_run(Path(user), about)
     if options.linear:
         if not set(users) & set(PEOPLE):
             raise UserError(

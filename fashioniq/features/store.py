@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 
 from fashioniq.categories import file_name
-from fashioniq.files import UserError, read_json, typed, why
+from fashioniq.files import UserError, checksum, read_json, typed, why
 
 if TYPE_CHECKING:
     from fashioniq.data.items import Items
@@ -31,6 +31,7 @@ DIFFERENT = {  # phrases for errors about differing metadata
     "attributes": "a different source of attributes",
     "precision": "a different precision",
 }
+FILES = ("features.npy", "attributes.npy", "ids.json")
 PLAN = Path("parts") / "plan.json"  # present while a store is being written
 
 
@@ -52,10 +53,14 @@ class Contents(Identity, kw_only=True):
 
 
 class StoreFile(Contents, kw_only=True):
-    """Content of store.json: the number of rows, and for each product without a row the reason."""
+    """Content of store.json: the number of rows, and for each product without a row the reason.
+
+    `checksums` are those of the other files, absent in stores of earlier versions.
+    """
 
     count: int
     failures: dict[str, str]
+    checksums: dict[str, str] = {}
 
 
 class FeatureStore:
@@ -122,6 +127,12 @@ class FeatureStore:
     def identity(self) -> Identity:
         """Properties on which models trained on this store depend."""
         return msgspec.convert(self.facts, Identity, from_attributes=True)
+
+    def verify(self) -> None:
+        """Raise UserError if a file is not the one that was written; reads all of them."""
+        for name, expected in self.facts.checksums.items():
+            if name in FILES and checksum(self.root / name) != expected:
+                raise self._damaged(f"{name} is not what was written")
 
     def __contains__(self, name: str) -> bool:
         return name in self._position_of

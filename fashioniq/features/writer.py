@@ -22,8 +22,17 @@ from zipfile import BadZipFile
 import msgspec
 import numpy as np
 
-from fashioniq.features.store import DIFFERENT, PLAN, Contents, FeatureStore, StoreFile
-from fashioniq.files import UserError, atomic_write, locked, read_json, remove_leftovers, why, write_json
+from fashioniq.features.store import DIFFERENT, FILES, PLAN, Contents, FeatureStore, StoreFile
+from fashioniq.files import (
+    UserError,
+    atomic_write,
+    checksum,
+    locked,
+    read_json,
+    remove_leftovers,
+    why,
+    write_json,
+)
 
 PART = 256  # products per part
 
@@ -182,7 +191,8 @@ def _join_parts(root: Path, before: int, parts: dict[Path, list[str]], facts: Co
         for name in ("features", "attributes"):
             _join_rows(root / f"{name}.npy", before, len(ids), (_read_part(path, name) for path in rows))
         write_json(root / "ids.json", ids, indent=None)
-    store = StoreFile(**msgspec.structs.asdict(facts), count=len(ids), failures=failures)
+    checksums = {name: checksum(root / name) for name in FILES}
+    store = StoreFile(**msgspec.structs.asdict(facts), count=len(ids), failures=failures, checksums=checksums)
     write_json(root / "store.json", msgspec.to_builtins(store))  # last: this makes the store valid
     _forget(root)
 

@@ -307,3 +307,21 @@ def test_d9_a_folder_in_the_place_of_a_file_is_refused(vector_runs, world, refus
 def test_d9_a_report_in_a_loop_of_links_is_refused(vector_runs, refused, tmp_path):
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     assert "loop" in refused("check-data", data=vector_runs.catalog, report=tmp_path / "loop" / "report.html")
+
+
+def flip(path, position):
+    """Change one bit of a file."""
+    content = bytearray(path.read_bytes())
+    content[position] ^= 1
+    path.write_bytes(bytes(content))
+
+
+@pytest.mark.parametrize("what", ["retriever", "captioner", "store"])
+def test_d8_one_changed_bit_is_found_by_verify(what, vector_runs, world, refused, tmp_path):
+    copy = shutil.copytree(getattr(vector_runs, what), tmp_path / what)
+    path = copy / ("features.npy" if what == "store" else "weights.safetensors")
+    flip(path, path.stat().st_size - 4)  # a low bit of the last number, which no other check notices
+    given = {**world, "run": vector_runs.retriever, "user": vector_runs.captioner}
+    given |= {{"retriever": "run", "captioner": "user", "store": "features"}[what]: copy}
+    line = refused("eval-dialogs", **given, out=tmp_path / "out", verify=True)
+    assert path.name in line and "damaged" in line and not (tmp_path / "out").exists()

@@ -10,7 +10,7 @@ from torch import nn
 
 from fashioniq import __version__
 from fashioniq.features.store import DIFFERENT, Identity
-from fashioniq.files import UserError, write_json
+from fashioniq.files import UserError, checksum, write_json
 from fashioniq.provenance import Provenance
 from fashioniq.runs import (
     KINDS,
@@ -94,6 +94,10 @@ def same(one, other):
     )
 
 
+def saved_checksum(run):
+    return checksum(run / "weights.safetensors")
+
+
 def test_a_model_comes_back_as_it_was_saved(tmp_path):
     saved, loaded = model().to(memory_format=torch.channels_last), model(1)
     save_model(tmp_path / "run", saved, CAPTIONER)
@@ -101,7 +105,7 @@ def test_a_model_comes_back_as_it_was_saved(tmp_path):
     assert same(saved, loaded)
     about = read_run(tmp_path / "run", CaptionerRun)
     assert (
-        about == CAPTIONER
+        about == msgspec.structs.replace(CAPTIONER, checksum=saved_checksum(tmp_path / "run"))
         and about.version == __version__
         and about.features == Identity(**IDENTITY)
         and about.data.fingerprint == "f"
@@ -109,12 +113,11 @@ def test_a_model_comes_back_as_it_was_saved(tmp_path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_bytes_of_model_json_are_those_of_earlier_versions(tmp_path, kind):
+def test_the_bytes_of_model_json_are_those_of_earlier_versions_and_a_checksum(tmp_path, kind):
     facts, metrics = WRITTEN[kind], {"epoch": 1.0, "val_loss": float("nan")}
     save_model(tmp_path, model(), msgspec.structs.replace(described(facts), metrics=metrics))
-    written = (
-        json.dumps({"version": __version__, **facts, "metrics": metrics}, indent=2, ensure_ascii=False) + "\n"
-    )
+    content = {"version": __version__, **facts, "metrics": metrics, "checksum": saved_checksum(tmp_path)}
+    written = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     assert (tmp_path / "model.json").read_text() == written
 
 
@@ -125,7 +128,9 @@ def test_provenance_is_the_last_key_and_absent_in_runs_of_earlier_versions(tmp_p
     assert not read_run(tmp_path, KINDS[kind]).provenance
     about = msgspec.structs.replace(about, provenance=Provenance(commit=None), metrics={"epoch": 1.0})
     save_model(tmp_path, model(), about)
-    assert read_run(tmp_path, KINDS[kind]) == about
+    assert read_run(tmp_path, KINDS[kind]) == msgspec.structs.replace(
+        about, checksum=saved_checksum(tmp_path)
+    )
     assert list(json.loads((tmp_path / "model.json").read_text()))[-1] == "provenance"
 
 

@@ -12,7 +12,7 @@ import pytest
 from fashioniq.features import writer as filling
 from fashioniq.features.store import DIFFERENT, Contents, FeatureStore
 from fashioniq.features.writer import Part, fill_store, words_to_keep
-from fashioniq.files import UserError, locked
+from fashioniq.files import UserError, checksum, locked
 
 IDS = [f"P{n:02}" for n in range(10)]
 FACTS = {
@@ -84,7 +84,8 @@ def test_a_store_has_a_row_of_each_product_and_a_reason_for_each_other(tmp_path)
     store, asked = fill(tmp_path / "dress")
     assert asked == 10 and sorted(os.listdir(tmp_path / "dress")) == FILES
     assert store.ids == [name for name in IDS if name != "P03"]
-    written = {**FACTS, "count": 9, "failures": {"P03": "no picture"}}
+    checksums = {name: checksum(store.root / name) for name in ("features.npy", "attributes.npy", "ids.json")}
+    written = {**FACTS, "count": 9, "failures": {"P03": "no picture"}, "checksums": checksums}
     assert (store.root / "store.json").read_text() == json.dumps(written, indent=2, ensure_ascii=False) + "\n"
     items = store.items(store.ids)
     numbers = np.array([int(name[1:]) for name in items.ids])
