@@ -16,7 +16,7 @@ from fashioniq.data.evaluations import CaptionMetrics, MostFrequent
 from fashioniq.data.words import tokenize
 from fashioniq.features.selection import pairs_with_features, split_items
 from fashioniq.features.store import FeatureStore, open_store
-from fashioniq.files import discard, write_json, write_jsonl
+from fashioniq.files import check_writable, discard, write_json, write_jsonl
 from fashioniq.loop.messages import Message
 from fashioniq.metrics.captions import METRICS, Scores, System, score_systems
 from fashioniq.metrics.ranking import percentile, recall_at
@@ -34,6 +34,9 @@ def evaluate_captions(settings: EvalCaptions) -> None:
 
     All results are written to one folder. Raises UserError if a file is missing or does not match the run.
     """
+    beside = settings.run or Path("runs") / f"people-{canonical(settings.category)}"
+    out = settings.out or beside / f"captions-{settings.split}"
+    check_writable(out)
     catalog = Catalog(settings.data, settings.category)
     train = catalog.pairs("train")
     store = open_store(settings.data, settings.category, settings.features) if settings.run else None
@@ -67,11 +70,6 @@ def evaluate_captions(settings: EvalCaptions) -> None:
         rows=rows,
         speech=speech,
         provenance=provenance({canonical(settings.category): catalog.fingerprint()}),
-    )
-    out = (
-        settings.out
-        or (settings.run or Path("runs") / f"people-{canonical(settings.category)}")
-        / f"captions-{settings.split}"
     )
     discard(out, "metrics.json", "captions.jsonl")
     if said:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fashioniq.config import Compare
 from fashioniq.evaluation.results import Evaluation, check_comparable, item_cards, read_evaluation
-from fashioniq.files import UserError, discard, write_json, write_text
+from fashioniq.files import UserError, check_writable, discard, write_json, write_text
 from fashioniq.metrics.measures import measure
 from fashioniq.metrics.ranking import per_dialog
 from fashioniq.metrics.significance import bootstrap_interval, holm, per_target, randomisation_p
@@ -44,6 +44,8 @@ def compare(settings: Compare) -> None:
             "expected at least two folders of eval-dialogs, such as fashioniq compare RUN/dialogs-test "
             "RUN/dialogs-test"
         )
+    if settings.out:
+        check_writable(settings.out)
     evaluations = [one for group in groups for one in group]
     if len({one.folder.resolve() for one in evaluations}) < len(evaluations):
         raise UserError("an evaluation is listed twice; give each folder once")
@@ -173,6 +175,8 @@ def _method(comparison: dict[str, Any]) -> str:
 
 
 def _write(out: Path, comparison: dict[str, Any], models: list[_Model], seed: int) -> None:
+    first = models[0]
+    cards, missing = item_cards(first.seeds[0].metrics)  # before an earlier result is removed
     discard(out, "comparison.json", "compare*.html")
     rows, decimals = comparison["models"], measure(comparison["measure"]).decimals
     keys = ("model", "mean", "deviation", "difference", "low", "high", "p", "p_corrected")
@@ -181,8 +185,6 @@ def _write(out: Path, comparison: dict[str, Any], models: list[_Model], seed: in
     ]
     write_text(out / "comparison.csv", csv_table(keys, [[row[key] for key in keys] for row in flat]))
     write_text(out / "comparison.tex", latex_table(HEADER, [_cells(row, decimals) for row in rows]))
-    first = models[0]
-    cards, missing = item_cards(first.seeds[0].metrics)
     for number, other in enumerate(models[1:], 1):
         row = rows[number]
         finding = (

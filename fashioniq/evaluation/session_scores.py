@@ -20,7 +20,7 @@ from fashioniq.data.queries import Query
 from fashioniq.data.sessions import Session, leakage, read_gallery, read_sessions
 from fashioniq.evaluation.sessions import MEASURES
 from fashioniq.evaluation.single_turn_search import find, read_predictions
-from fashioniq.files import UserError, discard, write_json, write_text
+from fashioniq.files import UserError, check_writable, discard, write_json, write_text
 from fashioniq.metrics.single_turn import measures
 from fashioniq.provenance import provenance
 from fashioniq.report.tables import csv_table, label, print_table, rounded
@@ -34,13 +34,14 @@ def score_sessions(settings: Score) -> None:
     Raises UserError if a file is missing or does not match.
     """
     assert settings.sessions is not None, "the caller checks it"
+    out = settings.out or Path(settings.predictions[0]).with_suffix("") / f"sessions-{settings.split}"
+    check_writable(out)
     rows: list[dict[str, Any]] = []
     covered: list[str] = []
     for category, path in zip(settings.category, settings.predictions, strict=True):
         found, share = _scored(settings, settings.sessions, canonical(category), Path(path))
         rows += found
         covered.append(share)
-    out = settings.out or Path(settings.predictions[0]).with_suffix("") / f"sessions-{settings.split}"
     discard(out, "metrics.json", "table.*", "ranks.*.jsonl", "run.*.trec")  # of pairs, scored before
     about = {"sessions": str(settings.sessions), "split": settings.split, "predictions": settings.predictions}
     made = {"rows": rows, "covered": covered, "provenance": msgspec.to_builtins(provenance({}))}

@@ -14,7 +14,7 @@ from fashioniq.data.queries import Query, queries_of
 from fashioniq.evaluation.single_turn_search import Answers, Search, find
 from fashioniq.features.selection import pairs_with_targets
 from fashioniq.features.store import open_store
-from fashioniq.files import UserError, discard, write_json, write_text
+from fashioniq.files import UserError, check_writable, discard, write_json, write_text
 from fashioniq.metrics.single_turn import MEASURES, mean, measures
 from fashioniq.provenance import provenance
 from fashioniq.report.tables import csv_table, latex_table, print_table, rounded
@@ -74,6 +74,10 @@ def evaluate(
     """
     if len(settings.category) > 1 and not settings.out:
         raise UserError("several categories need an output folder; give --out")
+    candidate = "-without-candidate" if settings.exclude_candidate else ""
+    name = f"single-turn-{settings.split}-{settings.gallery}-{settings.captions}{candidate}"
+    out = settings.out or beside / name
+    check_writable(out)
     catalogs = [Catalog(settings.data, category) for category in settings.category]
     answered, rows = [], []
     for number, catalog in enumerate(catalogs):
@@ -94,9 +98,6 @@ def evaluate(
         mean={name: mean([row[name] for row in rows]) for name in MEASURES},
         provenance=provenance({canonical(one.category): one.fingerprint() for one in catalogs}),
     )
-    candidate = "-without-candidate" if settings.exclude_candidate else ""
-    name = f"single-turn-{settings.split}-{settings.gallery}-{settings.captions}{candidate}"
-    out = settings.out or beside / name
     discard(out, "metrics.json", "ranks.*.jsonl", "run.*.trec")
     for task, answers in answered:
         _write_answers(out, task, answers)

@@ -325,3 +325,18 @@ def test_d8_one_changed_bit_is_found_by_verify(what, vector_runs, world, refused
     given |= {{"retriever": "run", "captioner": "user", "store": "features"}[what]: copy}
     line = refused("eval-dialogs", **given, out=tmp_path / "out", verify=True)
     assert path.name in line and "damaged" in line and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("command", ["eval-captions", "eval-single-turn", "cross"])
+def test_d4_a_folder_that_cannot_be_written_is_refused_before_the_work(
+    command, vector_runs, world, refused, tmp_path, monkeypatch
+):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setattr("fashioniq.trained.load_weights", None)  # no model is loaded
+    given = {
+        "eval-captions": {"run": vector_runs.captioner},
+        "eval-single-turn": {"run": vector_runs.retriever},
+        "cross": {"retrievers": vector_runs.retriever, "users": vector_runs.captioner},
+    }[command]
+    line = refused(command, **world, **given, out=tmp_path / "file" / "out")
+    assert line == f"error: cannot write {tmp_path}/file/out: {tmp_path}/file is not a folder"
