@@ -25,6 +25,7 @@ COMMANDS: dict[str, type] = {
     "check-data": config.CheckData,
     "extract-attributes": config.ExtractAttributes,
     "pair-references": config.PairReferences,
+    "caption-pairs": config.CaptionPairs,
     "train-attributes": config.TrainAttributes,
     "extract-features": config.ExtractFeatures,
     "import-features": config.ImportFeatures,

@@ -1,6 +1,7 @@
 """Settings of the commands: one dataclass per command, one field per option. It does not import torch."""
 
 from fashioniq.config.data import (
+    CaptionPairs,
     CheckData,
     DownloadImages,
     DrawSample,
@@ -46,6 +47,7 @@ SYSTEMS: dict[str, type[Evaluation]] = {  # options of the systems in this packa
 __all__ = [
     "SYSTEMS",
     "Asking",
+    "CaptionPairs",
     "Chat",
     "CheckData",
     "Compare",

@@ -121,6 +121,35 @@ class PairReferences:
 
 
 @dataclass(kw_only=True)
+class CaptionPairs:
+    """Collect relative captions from people, on a page in their browser or in a CSV file.
+
+    The same command resumes: pairs with a caption are not asked again.
+    """
+
+    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
+    category: str = required(CATEGORY)
+    split: Literal["all", "train", "val", "test"] = option(
+        "all", "split of the pairs; all gives 70 percent to train, 15 to val and 15 to test"
+    )
+    count: int = option(100, "pairs in all, including those captioned or skipped earlier", least=1)
+    seed: int = option(0, "random seed of the choice of pairs", least=0, below=2**32)
+    features: Path | None = option(None, FEATURES + "; its nearest neighbors become pairs")
+    port: int = option(8765, "port of the page on 127.0.0.1; 0 uses a free one", least=0, below=2**16)
+    export: Path | None = option(None, "new CSV file for the open pairs, to be captioned in a spreadsheet")
+    captions: Path | None = option(
+        None, "CSV file of --export with captions, which are saved", alias="--import", reads="file"
+    )
+
+    def validate(self) -> None:
+        """Raise UserError for options that cannot be combined."""
+        if self.export and self.captions:
+            raise UserError("--export and --import cannot be combined; leave one of them out")
+        if self.split == "all" and self.count < 3:
+            raise UserError(f"--count is {self.count}: it must be at least 3 for --split all")
+
+
+@dataclass(kw_only=True)
 class ExtractFeatures:
     """Compute image vectors and top attributes of all products.
 

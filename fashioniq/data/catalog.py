@@ -73,7 +73,11 @@ class Catalog:
 
     @property
     def captions_origin(self) -> str:
-        """Origin of the captions: "human" unless catalog.json gives another."""
+        """Origin of the captions: "human" unless catalog.json gives another, of the category or of the folder."""
+        categories = self.about.get("categories")
+        own = categories.get(self.category) if isinstance(categories, dict) else None
+        if isinstance(own, dict) and "captions" in own:
+            return str(own["captions"])
         return str(self.about.get("captions", "human"))
 
     def ids(self, split: str) -> list[str]:

@@ -137,6 +137,12 @@ class FeatureStore:
     def __contains__(self, name: str) -> bool:
         return name in self._position_of
 
+    def vectors(self, ids: Sequence[str]) -> tuple[list[str], np.ndarray]:
+        """Products of `ids` that are in the store, and their vectors, N×D float32. It does not import torch."""
+        present = [name for name in ids if name in self._position_of]
+        rows = [self._position_of[name] for name in present]
+        return present, self._features_ND[rows].astype(np.float32)
+
     def items(self, ids: Sequence[str]) -> "Items":
         """Products of `ids` that are in the store, in the same order.
 
