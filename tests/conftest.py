@@ -24,6 +24,7 @@ os.environ["OMP_NUM_THREADS"] = (
 import numpy as np
 import pytest
 from filelock import FileLock
+from PIL import Image
 
 from fashioniq import compat
 from fashioniq.cli import COMMANDS, main
@@ -385,6 +386,33 @@ def vector_runs(once, project, sample):
     Not to be written to.
     """
     return once("vectors", make_vector_runs, project, sample)
+
+
+@pytest.fixture
+def photo_catalog(tmp_path):
+    """Make a catalog of 20 noisy pictures with titles, without captions: 12 train, 4 val and 4 test products."""
+
+    def photo_catalog(folder=tmp_path / "catalog", **about):
+        images = folder / "images" / "dress"
+        images.mkdir(parents=True)
+        first = 0
+        for split, count in (("train", 12), ("val", 4), ("test", 4)):
+            ids = [f"{split}{number}" for number in range(count)]
+            for number, name in enumerate(ids):
+                pixels = np.random.default_rng(first + number).integers(0, 256, (16, 16, 3), dtype=np.uint8)
+                Image.fromarray(pixels).resize((64, 64)).save(images / f"{name}.png")
+            first += count
+            for room, file, content in (
+                ("image_splits", f"split.dress.{split}.json", ids),
+                ("titles", f"dress.{split}.json", {name: {"title": f"Dress {name}"} for name in ids}),
+            ):
+                (folder / room).mkdir(exist_ok=True)
+                (folder / room / file).write_text(json.dumps(content))
+        if about:
+            (folder / "catalog.json").write_text(json.dumps(about))
+        return folder
+
+    return photo_catalog
 
 
 WORDS = [

@@ -4,12 +4,14 @@ Ranks are 0-based: 0 is the best. Functions take the ranks of B dialogs at T tur
 of the gallery, and return one value per dialog and turn, B×T. P, R@N and Hits@N are in percent.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor  # slow to import, and pages only need labels and decimals
 
 
 def percentiles(rank: Tensor, gallery: int) -> Tensor:
@@ -39,6 +41,8 @@ def best_log_rank_integral(rank_BT: Tensor) -> Tensor:
     It is the mean over steps between turns of ½ (ln b_t + ln b_t+1), where b is the best 1-based rank so
     far.
     """
+    import torch
+
     log_BT = (best_so_far(rank_BT).double() + 1).log()
     steps_BT = (log_BT[:, 1:] + log_BT[:, :-1]) / 2
     means_BT = steps_BT.cumsum(1) / torch.arange(1, steps_BT.shape[1] + 1)

@@ -102,11 +102,11 @@ class _Handler(BaseHTTPRequestHandler):
         """Check the origin of a request and its token, then answer it."""
         try:
             self._check_origin()
-            address = urlsplit(self.path)
-            token, _, rest = address.path.removeprefix("/").partition("/")
+            path, _, query = self.path.partition("?")
+            token, _, rest = path.removeprefix("/").partition("/")
             if not secrets.compare_digest(token.encode(), self.server.token.encode()):
                 raise _Refused(HTTPStatus.NOT_FOUND)
-            answer(rest, _fields(address.query))
+            answer(rest, _fields(query))
         except _Refused as refused:
             self._send(refused.status, f"{refused}\n".encode(), "text/plain; charset=utf-8")
 
@@ -201,7 +201,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(
         self, status: HTTPStatus, body: bytes, kind: str, nonce: str = "", cache: str = "no-store"
     ) -> None:
-        allowed = f"; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; img-src 'self'" if nonce else ""
+        allowed = f"; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; img-src 'self' data:" if nonce else ""
         policy = f"default-src 'none'{allowed}; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
         self.send_response(status)
         for name, value in (

@@ -96,7 +96,7 @@ def _read(catalog: Catalog, path: Path) -> tuple[list[Written], int]:
             written[one.pair] = one
     except csv.Error as error:
         raise UserError(
-            f"{path}, line {table.line_num}: not valid CSV ({error}); save the file again"
+            f"{path}, line {table.reader.line_num}: not valid CSV ({error}); save the file again"
         ) from error
     return list(written.values()), empty
 
