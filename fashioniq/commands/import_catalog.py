@@ -48,5 +48,5 @@ def run(settings: ImportCatalog) -> None:
     else:
         print(
             f"{settings.category} are in {settings.data}, for features and search only: "
-            "there are no captions, because no attributes differ"
+            "there are no captions, because no attributes differ; collect some with `fashioniq caption-pairs`"
         )

@@ -201,7 +201,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(
         self, status: HTTPStatus, body: bytes, kind: str, nonce: str = "", cache: str = "no-store"
     ) -> None:
-        allowed = f"; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; img-src 'self' data:" if nonce else ""
+        allowed = (
+            f"; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; img-src 'self' data:" if nonce else ""
+        )
         policy = f"default-src 'none'{allowed}; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
         self.send_response(status)
         for name, value in (

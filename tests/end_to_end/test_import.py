@@ -219,6 +219,6 @@ def test_what_cannot_be_captioned_is_told(project, tmp_path, capsys):
         == 0
     )
     assert (
-        "for features and search only: there are no captions, because no attributes differ"
+        "for features and search only: there are no captions, because no attributes differ; collect some with `fashioniq caption-pairs`"
         in capsys.readouterr().out
     )
