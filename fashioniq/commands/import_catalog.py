@@ -1,13 +1,17 @@
 """`fashioniq import-catalog`."""
 
+from collections.abc import Mapping
 from dataclasses import fields
 
 from rich.console import Console
 from rich.progress import Progress
 
+from fashioniq.categories import canonical
 from fashioniq.config import ImportCatalog
-from fashioniq.prepare.importing import import_catalog
+from fashioniq.prepare.importing import ImportReport, import_catalog
 from fashioniq.prepare.listings import Source
+
+_MOST_FOLDERS = 8  # folders printed by name
 
 
 def run(settings: ImportCatalog) -> None:
@@ -30,6 +34,8 @@ def run(settings: ImportCatalog) -> None:
         )
     splits = ", ".join(f"{split} {number}" for split, number in report.splits.items())
     print(f"{settings.category}: {report.kept} of {report.offered} products kept; {splits}")
+    if report.folders if not source.table else report.other_folders and "no picture" in report.dropped:
+        print(f"  {_folders(report)}")
     for reason, number in report.dropped.items():
         print(f"  dropped: {number} × {reason}")
     for reason, number in report.skipped.items():
@@ -40,13 +46,38 @@ def run(settings: ImportCatalog) -> None:
         print(f"  {report.replaced} use another picture because the first is unreadable")
     if report.downloads:
         print(f"  downloads are kept in {report.downloads} and reused by another import")
+    if report.alike:
+        print(f"  {report.alike} of {report.kept} pairs have no difference to describe, and no captions")
+    print(_closing(settings, report))
+
+
+def _folders(report: ImportReport) -> str:
+    """Folders that were imported, and those that were not, such as "200 of 600 photos: folder shirt"."""
+    taken, others = sum(report.folders.values()), sum(report.other_folders.values())
+    some = report.folders if len(report.folders) > 1 else {}
+    names = _counted(some) or ", ".join(report.folders)
+    line = f"{taken} of {taken + others} photos: {'folders' if some else 'folder'} {names}"
+    return f"{line}; not taken: {_counted(report.other_folders)}" if others else line
+
+
+def _counted(folders: Mapping[str, int]) -> str:
+    """Folders with their numbers of pictures, largest first."""
+    largest = sorted(folders.items(), key=lambda folder: (-folder[1], folder[0]))
+    shown = [f"{name} ({number})" for name, number in largest[:_MOST_FOLDERS]]
+    more = len(largest) - len(shown)
+    return ", ".join([*shown, f"{more} more"] if more else shown)
+
+
+def _closing(settings: ImportCatalog, report: ImportReport) -> str:
+    """What the catalog can be used for, and how to get captions where labels give too few."""
+    place = f"{settings.category} are in {settings.data}"
+    if report.differing > report.alike:
+        return f"{place}; their relative captions are generated from attribute differences, not written by people"
+    needed = (
+        "to train with dialogs, let people write captions with "
+        f"`fashioniq caption-pairs --data {settings.data} --category {canonical(settings.category)}`, "
+        "or import a table with columns for --attributes"
+    )
     if report.differing:
-        print(
-            f"{settings.category} are in {settings.data}; "
-            "their relative captions are generated from attribute differences, not written by people"
-        )
-    else:
-        print(
-            f"{settings.category} are in {settings.data}, for features and search only: "
-            "there are no captions, because no attributes differ; collect some with `fashioniq caption-pairs`"
-        )
+        return f"{place}, with too few captions to train with; {needed}"
+    return f"{place}, for features and search only: there are no captions, because no attributes differ; {needed}"

@@ -53,6 +53,11 @@ class ImportCatalog:
     group: str | None = option(
         None, "column that identifies the variants of a product; variants stay in one split"
     )
+    folders: list[str] = option(
+        [],
+        "class folders in --images that form the category (default: the folder with its name, or all if there "
+        "is none)",
+    )
     max_gigabytes: float = option(20.0, "size limit of an unpacked archive in gigabytes", least=0)
     workers: int = option(2, DECODERS, least=0)
     seed: int = option(0, "random seed of the splits", least=0, below=2**32)

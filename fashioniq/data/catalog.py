@@ -133,6 +133,10 @@ class Catalog:
             )
             if captions:
                 pairs.append(Pair(row.get("target"), row["candidate"], captions))
+        if not rows:
+            raise UserError(
+                f"{path} lists no pairs: write captions for pairs of the {split} split of {self.category}"
+            )
         if not pairs:
             raise UserError(f"{path} has no caption with words: every entry needs at least one")
         return pairs

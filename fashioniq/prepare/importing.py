@@ -10,7 +10,7 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -37,8 +37,9 @@ class ImportReport:
     """Summary of an import: products offered and in each split; dropped products and skipped files by reason.
 
     `replaced` counts products whose first picture was unreadable and was replaced by another. `differing`
-    counts pairs whose labels differ; if there are none, no captions are written. `downloads` is the folder
-    with the downloaded pictures.
+    counts pairs whose labels differ; only these have captions. `downloads` is the folder with the downloaded
+    pictures. `folders` and `other_folders` count the pictures in the folders that were imported, and in those
+    that were not.
     """
 
     offered: int
@@ -48,11 +49,18 @@ class ImportReport:
     replaced: int
     differing: int
     downloads: Path | None
+    folders: dict[str, int] = field(default_factory=dict)
+    other_folders: dict[str, int] = field(default_factory=dict)
 
     @property
     def kept(self) -> int:
-        """Number of products in all splits."""
+        """Number of products in all splits, and of pairs, one for each."""
         return sum(self.splits.values())
+
+    @property
+    def alike(self) -> int:
+        """Number of pairs without a difference to describe."""
+        return self.kept - self.differing
 
 
 def import_catalog(
@@ -77,7 +85,7 @@ def import_catalog(
     with staged(out) as work:
         before = _made_before(out, category)
         folder, skipped = _folder(source.images, work, max_gigabytes * 1e9)
-        pictures = Pictures(folder, None if source.picture else category) if folder else None
+        pictures = Pictures(folder, None if source.picture else category, source.folders) if folder else None
         if pictures and not pictures.files:
             name = f"<{source.id}>.jpg" if source.table and not source.picture else "*.jpg"
             raise UserError(
@@ -105,6 +113,7 @@ def import_catalog(
             _counts(skipped.values()),
             sum(picked[product.id] != product.files[0] for product in products if product.files),
             differing=differing, downloads=downloads,
+            folders=pictures.taken if pictures else {}, other_folders=pictures.not_taken if pictures else {},
         )  # fmt: skip
         dropped = [
             {**listing.place, "id": listing.id, "reason": listing.reason}
@@ -210,6 +219,7 @@ def _about(source: Source, seed: int, report: ImportReport) -> dict[str, Any]:
     columns = {name: getattr(source, name) for name in ("id", "title", "picture", "url", "group")}
     return {
         "source": (source.table or source.images or Path()).name, "seed": seed, "where": source.where,
+        "folders": list(source.folders),
         "columns": {
             **{name: column for name, column in columns.items() if column}, "attributes": list(source.attributes),
         },

@@ -35,6 +35,7 @@ class Source:
     where: str | None = None
     attributes: Sequence[str] = ()
     group: str | None = None
+    folders: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         given = [
@@ -53,6 +54,8 @@ class Source:
             raise UserError(
                 "expected either --images, a folder or archive of pictures, or --url, a column of --table"
             )
+        if self.folders and self.url:
+            raise UserError("--folders refers to folders in --images: it cannot be combined with --url")
         if self.picture and self.url:
             raise UserError("--picture refers to files in --images: it cannot be combined with --url")
 

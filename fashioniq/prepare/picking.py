@@ -1,5 +1,6 @@
 """Pictures of products: matching of files to ids, and the first readable picture of each product."""
 
+import os
 import re
 import unicodedata
 from collections import defaultdict
@@ -15,6 +16,7 @@ from fashioniq.prepare.archives import is_hidden
 
 _NUMBERED = re.compile(r"(.+)[_-](\d{1,9})")
 _WORD = re.compile(r"[^\W_]+")
+_IDENTIFIER = re.compile(r"\d*|(?=.*\d)[0-9a-f]{8,}", re.IGNORECASE)  # number, hash or UUID
 
 
 class Pictures:
@@ -22,19 +24,35 @@ class Pictures:
 
     A folder that contains only one folder is replaced by that folder.
 
-    With a category, only its subfolder is searched if there is one, because other categories may use the same
-    ids. `files` maps every picture to its subfolder, for example "red/long"; "" for this folder and that of
-    the category. Raises UserError if a folder cannot be read.
+    With `folders`, only these subfolders are searched. Without, and with a category, only the subfolder of
+    the category is searched if there is one, because other categories may use the same ids. `files` maps
+    every picture to its subfolder, for example "red/long"; "" for this folder and that of the category.
+    `taken` and `not_taken` count the pictures of each subfolder. Raises UserError if a folder cannot be read
+    or one of `folders` is missing.
     """
 
-    def __init__(self, folder: Path, category: str | None = None) -> None:
+    def __init__(self, folder: Path, category: str | None = None, folders: Sequence[str] = ()) -> None:
         self.folder = folder
+        own = {category, file_name(category)} if category else set()
+        wanted = {name.lower() for name in folders}
         try:
-            self.files = _find(folder, (category, file_name(category)) if category else ())
+            loose, inner = _top(folder, wanted or own)
+            chosen = [path for path in inner if path.name.lower() in (wanted or own)]
+            _check_found(folders, inner, folder)
+            self.files = {} if wanted else dict.fromkeys(loose, "")
+            self.taken = {}
+            for path in chosen or inner:
+                below = _below(path, path.name if wanted or not chosen else "")
+                self.files |= below
+                self.taken[path.name] = len(below)
         except OSError as error:
             raise UserError(
                 f"cannot read the folder of pictures {error.filename or folder}: {error.strerror}"
             ) from error
+        others = [path for path in inner if chosen and path not in chosen]
+        self.not_taken = {path.name: number for path in others if (number := _count_pictures(path))}
+        if wanted and loose:
+            self.not_taken["outside of folders"] = len(loose)
         self._by_name: dict[str, list[Path]] = defaultdict(list)
         self._by_id: dict[str, list[Path]] = defaultdict(list)
         self._numbered: dict[str, list[tuple[int, Path]]] = defaultdict(list)
@@ -69,19 +87,40 @@ def _composed(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
-def _find(folder: Path, own: Container[str]) -> dict[Path, str]:
+def _top(folder: Path, names: Container[str]) -> tuple[list[Path], list[Path]]:
+    """Pictures and folders in a folder, or in the only folder in it if that is not one of `names`."""
     inner, pictures = _look_into(folder)
-    while not pictures and len(inner) == 1 and inner[0].name.lower() not in own:
+    while not pictures and len(inner) == 1 and inner[0].name.lower() not in names:
         inner, pictures = _look_into(inner[0])
-    found = dict.fromkeys(pictures, "")
-    chosen = [path for path in inner if path.name.lower() in own]
-    folders = [(path, "" if chosen else path.name) for path in chosen or inner]
+    return pictures, inner
+
+
+def _check_found(wanted: Sequence[str], inner: Sequence[Path], folder: Path) -> None:
+    for name in wanted:
+        if name.lower() not in (path.name.lower() for path in inner):
+            found = ", ".join(path.name for path in inner) or "no folders"
+            raise UserError(f"--folders: there is no folder {name!r} in {folder}: found {found}")
+
+
+def _below(folder: Path, name: str) -> dict[Path, str]:
+    """Pictures in a folder and its subfolders, with the name of their folder, which begins with `name`."""
+    found: dict[Path, str] = {}
+    folders = [(folder, name)]
     for path, name in folders:  # the list grows during the loop
         inner, pictures = _look_into(path)
         found.update(dict.fromkeys(pictures, name))
         # links can form cycles
         folders += [(below, f"{name}/{below.name}".lstrip("/")) for below in inner if not below.is_symlink()]
     return found
+
+
+def _count_pictures(folder: Path) -> int:
+    """Number of pictures in a folder that is not imported; unreadable subfolders are not counted."""
+    return sum(
+        Path(file).suffix.lower() in IMAGE_SUFFIXES and not is_hidden(file)
+        for _, _, files in os.walk(folder)
+        for file in files
+    )
 
 
 def _look_into(folder: Path) -> tuple[list[Path], list[Path]]:
@@ -94,8 +133,12 @@ def _look_into(folder: Path) -> tuple[list[Path], list[Path]]:
 
 
 def title_of(folder: str, stem: str) -> str:
-    """Title from the path of a picture: "red-dress" and "12" give "red dress 12"; "" without letters."""
-    words = " ".join(_WORD.findall(f"{folder} {stem}"))
+    """Title from the path of a picture: "red-dress" and "long 12" give "red dress long 12".
+
+    A file name that is a number, a hash or a UUID is not used. "" without letters.
+    """
+    words = _WORD.findall(stem)
+    words = " ".join(_WORD.findall(folder) + (words if not _IDENTIFIER.fullmatch("".join(words)) else []))
     return words if any(char.isalpha() for char in words) else ""
 
 

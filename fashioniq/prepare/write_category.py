@@ -11,7 +11,6 @@ from typing import Any
 from fashioniq.categories import file_name
 from fashioniq.data.catalog import SPLITS
 from fashioniq.data.differences import can_tell_apart, describe_difference
-from fashioniq.data.words import tokenize
 from fashioniq.files import UserError, write_json
 from fashioniq.prepare.listings import Listing
 from fashioniq.prepare.pairing import reference_pairs
@@ -46,19 +45,21 @@ def write_category(
     pictures: Mapping[str, Path],
     seed: int,
 ) -> int:
-    """Write the files of a category; return the number of pairs whose labels differ.
+    """Write the files of a category; return the number of pairs with captions.
 
-    If no labels differ, no captions are written, because they would all be the same.
+    A pair whose labels do not differ has no difference to describe and is left out. Without any other pair,
+    there are no files of captions.
     """
     name = file_name(category)
     pairs = {
-        split: list(zip(products, _references(products), strict=True)) for split, products in splits.items()
+        split: [
+            (target, reference)
+            for target, reference in zip(products, _references(products), strict=True)
+            if can_tell_apart(reference.labels, target.labels)
+        ]
+        for split, products in splits.items()
     }
-    differing = sum(
-        can_tell_apart(reference.labels, target.labels)
-        for split_pairs in pairs.values()
-        for target, reference in split_pairs
-    )
+    differing = sum(map(len, pairs.values()))
     for split, products in splits.items():
         titles = {product.id: {**product.values, "title": product.title} for product in products}
         write_json(
@@ -93,18 +94,17 @@ def _captioned(target: Listing, reference: Listing, split: str, seed: int) -> di
 def _references(products: Sequence[Listing]) -> list[Listing]:
     """Reference of each product: by TF-IDF, the nearest title with different labels.
 
-    If no labels differ, it is the nearest title; if no title shares a word, the next product in the split.
+    If no title shares a word, the next products in the split are searched. If no labels differ, it is the
+    first of those searched.
     """
-    titles = [product.title for product in products]
-    if not any(tokenize(title) for title in titles):
-        return [*products[1:], products[0]]
+    near = reference_pairs([product.title for product in products], _NEAREST).tolist()
     references = []
-    for own, positions in enumerate(reference_pairs(titles, _NEAREST).tolist()):
-        near = [products[position] for position in positions if position >= 0] or [
-            products[(own + 1) % len(products)]
-        ]
+    for own, (product, positions) in enumerate(zip(products, near, strict=True)):
+        found = [position for position in positions if position >= 0]
+        found = found or [(own + step) % len(products) for step in range(1, _NEAREST + 1)]
+        others = [products[position] for position in found]
         references.append(
-            next((other for other in near if can_tell_apart(other.labels, products[own].labels)), near[0])
+            next((other for other in others if can_tell_apart(other.labels, product.labels)), others[0])
         )
     return references
 

@@ -219,6 +219,29 @@ def test_what_cannot_be_captioned_is_told(project, tmp_path, capsys):
         == 0
     )
     assert (
-        "for features and search only: there are no captions, because no attributes differ; collect some with `fashioniq caption-pairs`"
-        in capsys.readouterr().out
+        "for features and search only: there are no captions, because no attributes differ; to train with "
+        "dialogs, let people write captions with `fashioniq caption-pairs --data" in capsys.readouterr().out
     )
+
+
+def test_folders_and_pairs_without_a_difference_are_printed(project, tmp_path, capsys):
+    for number in range(120):
+        folder = tmp_path / "img" / ("dress", "shirt", "t-shirt")[number % 3]
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{number}.jpg").write_bytes(picture(number))
+    given = {"images": tmp_path / "img", "workers": 0}
+    clothes = {"data": tmp_path / "clothes", "category": "clothes", "folders": ["dress", "t-shirt"]}
+    assert main(project.arguments("import-catalog", **given, **clothes)) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "  80 of 120 photos: folders dress (40), t-shirt (40); not taken: shirt (40)" in lines
+    assert any(
+        line.endswith(" of 80 pairs have no difference to describe, and no captions") for line in lines
+    )
+    assert (
+        f"`fashioniq caption-pairs --data {tmp_path / 'clothes'} --category clothes`, or import a table with "
+        "columns for --attributes" in lines[-1]
+    )
+    shirts = {"data": tmp_path / "shirts", "category": "shirts"}
+    assert main(project.arguments("import-catalog", **given, **shirts)) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "  40 of 120 photos: folder shirt; not taken: dress (40), t-shirt (40)" in lines

@@ -80,7 +80,7 @@ def test_released_test_captions_have_no_target(root):
         ([{"target": "D", "candidate": "A", "captions": ["is red"]}], "'D' is not in the train split"),
         ([{"target": "A", "candidate": ["B"], "captions": ["is red"]}], "entry 0"),
         ([{"target": "A", "candidate": "B", "captions": ["", " "]}], "has no caption with words"),
-        ([], "has no caption with words"),
+        ([], "lists no pairs: write captions for pairs of the train split"),
         ({"target": "A"}, "expected a list"),
         ('[{"target": "A", "can', "not valid JSON"),
     ],

@@ -14,6 +14,7 @@ from fashioniq.prepare import staging
 from fashioniq.prepare import write_category as layout
 from fashioniq.prepare.importing import import_catalog
 from fashioniq.prepare.listings import Source
+from fashioniq.prepare.picking import title_of
 
 COLOURS = ("Red", "Navy Blue", "White", "Green")
 PATTERNS = ("striped", "checked", "printed", "solid")
@@ -346,7 +347,9 @@ def test_pictures_without_a_table_are_products_with_titles_of_their_words(shop):
         "repeated id": 1,
         "unreadable picture": 1,
     }
+    assert report.folders == {"blue dress": 21, "green": 1, "red-dress": 21} and report.other_folders == {}
     assert catalog.titles["green-dress-deep"] == "green dress deep"
+    assert catalog.titles["blue dress-3"] == "blue dress"  # a number says nothing
     assert catalog.titles["red-dress-IMG_3"] == "red dress IMG 3" and catalog.labels["blue dress-3"] == [
         ["dress"],
         ["blue"],
@@ -359,7 +362,60 @@ def test_pictures_without_a_table_are_products_with_titles_of_their_words(shop):
         "blue dress/7.png",
         "red-dress/broken.jpg",
     }
-    assert any("red" in caption for pair in catalog.pairs("train") for caption in pair.captions)
+
+
+def class_folders(shop, **folders):
+    for folder, numbers in folders.items():
+        for number in numbers:
+            shop.picture(f"{number:08}-11aa-22bb-33cc-44dd55ee66ff.jpg", folder)
+
+
+def test_pairs_of_photos_of_one_class_have_no_captions_and_are_counted(shop):
+    class_folders(shop, **{"dress": range(70), "red dress": range(70, 80)})
+    report = import_catalog(Source(images=shop.images), shop.out, "clothes")
+    captions = [json.loads((shop.out / f"captions/cap.clothes.{split}.json").read_text()) for split in SPLITS]
+    assert report.kept == 80 and report.alike == 80 - report.differing >= 40
+    assert sum(map(len, captions)) == report.differing
+    assert not {"looks the same"} & {text for rows in captions for row in rows for text in row["captions"]}
+    assert set(Catalog(shop.out, "clothes").titles.values()) == {"dress", "red dress"}
+
+
+@pytest.mark.parametrize(
+    "folders, taken, others",
+    [
+        ([], {"shirt": 30}, {"dress": 20, "t-shirt": 10}),
+        (["Dress", "shirt"], {"dress": 20, "shirt": 30}, {"t-shirt": 10}),
+    ],
+)
+def test_the_folders_of_a_category_are_its_own_or_those_given_and_others_are_counted(
+    shop, folders, taken, others
+):
+    class_folders(shop, **{"dress": range(20), "shirt": range(20, 50), "t-shirt": range(50, 60)})
+    report = import_catalog(Source(images=shop.images, folders=folders), shop.out, "shirts")
+    assert (report.folders, report.other_folders, report.kept) == (taken, others, sum(taken.values()))
+    garments = {words[0][0] for words in Catalog(shop.out, "shirts").labels.values() if words[0]}
+    assert garments == (set(taken) if folders else set())  # the name of its own folder is not read
+
+
+def test_a_class_folder_that_is_missing_is_refused_with_those_that_there_are(shop):
+    class_folders(shop, dress=range(20), shirt=range(20, 50))
+    with pytest.raises(UserError, match=r"there is no folder 'shirts' in .*: found dress, shirt"):
+        import_catalog(Source(images=shop.images, folders=["shirts"]), shop.out, "shirts")
+    assert not shop.out.exists()
+
+
+@pytest.mark.parametrize(
+    "folder, stem, title",
+    [
+        ("dress", "005d3a4d-b8cc-4f14-9d2b-0123456789ab", "dress"),
+        ("", "d41d8cd98f00b204e9800998ecf8427e", ""),
+        ("red/long", "123_4", "red long"),
+        ("", "facade", "facade"),
+        ("", "blue-dress-12", "blue dress 12"),
+    ],
+)
+def test_file_names_that_are_identifiers_are_no_titles(folder, stem, title):
+    assert title_of(folder, stem) == title
 
 
 def test_products_that_no_label_tells_apart_have_no_captions_and_are_told(shop):
@@ -394,6 +450,7 @@ def test_names_of_files_that_are_no_text_are_dropped_and_listed(shop):
     ({"table": "x", "id": "sku", "images": "x", "url": "link"}, "expected either --images"),
     ({"table": "x", "id": "sku", "picture": "file", "url": "link"}, "cannot be combined with --url"),
     ({}, "expected either --images"),
+    ({"table": "x", "id": "sku", "url": "link", "folders": ["dress"]}, "--folders refers to folders in --images"),
 ])  # fmt: skip
 def test_parts_that_do_not_go_together_are_refused(source, told):
     with pytest.raises(UserError, match=told):
