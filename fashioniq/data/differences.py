@@ -47,6 +47,7 @@ _SAME, DIFFERENT = (
     ("looks the same", "very similar to this one"),
     ("looks different", "not quite like this one"),
 )
+NO_DIFFERENCE = {*_SAME, *DIFFERENT}  # captions without information about the target
 # user feedback has up to 8 words; values of more than 3 words are not used
 _USUAL_WORDS, _MOST_WORDS, _SPEAKABLE = 8, 12, 3
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from fashioniq.categories import canonical, file_name, from_file_name
-from fashioniq.data.catalog import IMAGE_SUFFIXES, LABEL_FOLDERS, SPLITS
+from fashioniq.data.catalog import IMAGE_SUFFIXES, LABEL_FOLDERS, LONGEST_TITLE, SPLITS, title_of
+from fashioniq.data.differences import NO_DIFFERENCE
 from fashioniq.data.images import PictureReader, UnreadableImage
 from fashioniq.data.words import tokenize
 from fashioniq.files import UserError
@@ -138,13 +139,10 @@ class _Category:
         paths = self._find(("captions",), f"cap.{self.name}.{{}}.json", needed=True)
         counts["pairs"] = [self._pairs(split, paths[split]) if split in paths else None for split in SPLITS]
         paths = self._find(LABEL_FOLDERS, f"asin2attr.{self.name}.{{}}.json")
-        counts["labels"] = [
-            self._rows(paths[split], fault_of_labels) if split in paths else None for split in SPLITS
-        ]
+        labels = {split: self._rows(path, fault_of_labels) for split, path in paths.items()}
+        counts["labels"] = [_count(labels.get(split)) for split in SPLITS]
         paths = self._find(("titles",), f"{self.name}.{{}}.json")
-        counts["titles"] = [
-            self._rows(paths[split], fault_of_title) if split in paths else None for split in SPLITS
-        ]
+        counts["titles"] = [self._titles(paths[split]) if split in paths else None for split in SPLITS]
         counts["addresses"] = [self._addresses()]
         self.report.released = dict(released)
         for what, expected in released.items():
@@ -164,6 +162,12 @@ class _Category:
             sum(name in found for name in set(self.ids.get(split, ()))) for split in SPLITS
         ]
         if not found:
+            source = (
+                "; `fashioniq download-images` downloads them" if self.report.counts["addresses"][0] else ""
+            )
+            self.report.found(
+                "categories without any picture", f"expected {folder.name}/{self.name}/<id>.jpg{source}"
+            )
             return
         lacking = sorted(self.all_ids - found.keys())
         self.report.note(
@@ -240,6 +244,12 @@ class _Category:
                 self.report.found("pairs with ids outside of their split", f"{where}: {name}")
             if len(row["captions"]) != 2 and "people" not in row:  # `caption-pairs` asks for one caption
                 self.report.found("pairs with other than two captions", f"{where} has {len(row['captions'])}")
+            if row["captions"] and NO_DIFFERENCE.issuperset(
+                " ".join(tokenize(text)) for text in row["captions"]
+            ):
+                self.report.found(
+                    "pairs without a difference to describe", f"{where}: {row['captions'][0]!r}"
+                )
             for text in row["captions"]:
                 if not tokenize(text):
                     self.report.found("captions without a word", f"{where}: {text!r}"[:200])
@@ -250,13 +260,23 @@ class _Category:
                 self.report.found("train or val pairs without a target", where)
         return None if rows is None else len(rows)
 
-    def _rows(self, path: Path, fault_of: Callable[[Any], str]) -> int | None:
+    def _titles(self, path: Path) -> int | None:
+        """Number of titles that Catalog.titles reads; the others are a note."""
+        rows = self._rows(path, fault_of_title)
+        used = {name for name, row in (rows or {}).items() if isinstance(row, dict) and title_of(row)}
+        self.report.note(
+            f"titles that are not used: empty, or longer than {LONGEST_TITLE:,} characters",
+            (f"{path.name}: {name}" for name in rows or () if name not in used),
+        )
+        return None if rows is None else len(used)
+
+    def _rows(self, path: Path, fault_of: Callable[[Any], str]) -> dict[str, Any] | None:
         rows = self.report.read(path, dict)
         self._unknown(path.name, rows or ())
         for name, row in (rows or {}).items():
             if fault := fault_of(row):
                 self.report.found(fault, f"{path.name}: {name}")
-        return None if rows is None else len(rows)
+        return rows
 
     def _unknown(self, file: str, names: Iterable[str]) -> None:
         for name in names:
@@ -298,6 +318,10 @@ class _Category:
                     _strays(files, self.all_ids, self.report)
                 found |= _named(folder / own, files, self.all_ids)
         return found
+
+
+def _count(rows: dict[str, Any] | None) -> int | None:
+    return None if rows is None else len(rows)
 
 
 def _named(folder: Path, names: list[str], ids: set[str]) -> dict[str, Path]:

@@ -32,7 +32,7 @@ class Findings:
     def note(self, kind: str, examples: Iterable[str]) -> None:
         """Add a kind of note if there are examples."""
         if examples := [_printable(example) for example in examples]:
-            self.notes[kind] = examples
+            self.notes.setdefault(kind, []).extend(examples)
 
     def listing(self, folder: Path) -> list[str]:
         """Sorted names of the visible files in a folder; empty if the folder is missing.

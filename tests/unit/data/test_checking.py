@@ -1,6 +1,7 @@
 import hashlib
 import json
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -87,9 +88,30 @@ def test_a_clean_folder_is_counted_and_has_no_finding(root):
     told = look_through(root)
     assert [found.findings for found in told.values()] == [{}, {}]
     assert told["shoes"].counts == {
-        "products": [6, 3, 3], "pairs": [1, 1, 1], "labels": [1, 1, 1], "titles": [2, 2, 2], "addresses": [12], "pictures": [6, 3, 3]}  # fmt: skip
+        "products": [6, 3, 3], "pairs": [1, 1, 1], "labels": [1, 1, 1], "titles": [1, 1, 1], "addresses": [12], "pictures": [6, 3, 3]}  # fmt: skip
     assert told["shoes"].notes == {
-        "test pairs without a target, as released": ["cap.shoes.test.json entry 0"]
+        "test pairs without a target, as released": ["cap.shoes.test.json entry 0"],
+        "titles that are not used: empty, or longer than 1,000 characters": [
+            f"shoes.{split}.json: {ids[1]}" for split, ids in IDS.items()
+        ],
+    }
+
+
+def test_titles_are_counted_as_the_catalog_reads_them(root):
+    put(root, {TITLES: {"J": {"title": "Red shoe"}, "K": {"title": "x" * 1001}, "L": {"title": " "}}})
+    told = look_through(root)["shoes"]
+    assert told.counts["titles"] == [1, 1, 1] and not told.findings
+    assert sum(told.counts["titles"]) == len(Catalog(root, "shoes").titles)
+
+
+def test_pairs_whose_captions_describe_no_difference_are_told(root):
+    alike = [
+        pair("A", "B", ("looks the same", "Very similar to this one.")),
+        pair("A", "C", ("looks the same", "is red")),
+    ]
+    put(root, {CAPTIONS: alike})
+    assert findings(root) == {
+        "pairs without a difference to describe": [f"{Path(CAPTIONS).name} entry 0: 'looks the same'"]
     }
 
 
@@ -181,7 +203,9 @@ def test_several_broken_files_are_all_told_and_the_others_are_checked(root):
 def test_a_file_where_a_folder_should_be_is_told(root, folder):
     os.rename(root / folder, root.parent / folder)
     put(root, {folder: ""})
-    assert findings(root) == {"folders that cannot be read": [f"{folder}: Not a directory"]}
+    found = findings(root)
+    assert found.pop("folders that cannot be read") == [f"{folder}: Not a directory"]
+    assert list(found) == (["categories without any picture"] if folder == "images" else [])
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
@@ -206,7 +230,12 @@ def test_products_without_a_picture_are_told_where_others_have_one(root):
     assert findings(root) == {"products without a picture": ["C"]}
     for path in (root / "images").iterdir():
         path.unlink()
-    assert findings(root) == {}
+    expected = "expected images/shoes/<id>.jpg"
+    assert findings(root) == {
+        "categories without any picture": [f"{expected}; `fashioniq download-images` downloads them"]
+    }
+    (root / ADDRESSES).unlink()
+    assert findings(root) == {"categories without any picture": [expected]}
 
 
 def test_a_missing_picture_that_the_downloader_told_of_is_a_note(root):
@@ -314,7 +343,8 @@ def test_a_category_whose_train_split_cannot_be_read_is_unusable_and_others_are_
     told = look_through(root)
     assert "train split of shoes" in told["shoes"].unusable and not told["boots"].unusable
     assert told["boots"].findings == {
-        "pairs with ids outside of their split": ["cap.boots.train.json entry 0: X"]
+        "pairs with ids outside of their split": ["cap.boots.train.json entry 0: X"],
+        "categories without any picture": ["expected images/boots/<id>.jpg"],
     }
 
 
@@ -343,6 +373,8 @@ def test_a_category_that_is_not_there_is_refused_with_those_that_are(root):
 
 def test_counts_are_compared_with_the_release_where_the_folder_was_not_made_here(root):
     other_category(root, "dress", {"train": ["M", "N"], "val": ["O", "P"], "test": ["Q", "R"]})
+    for seed, name in enumerate("MNOPQR"):
+        draw(root / "images/dress" / f"{name}.jpg", 100 + seed)
     told = look_through(root)
     assert told["dresses"].findings == {"counts that differ from the release": [
         "2 products of train, released 11452", "2 products of val, released 3817", "2 products of test, released 3818",
