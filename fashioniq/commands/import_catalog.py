@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import fields
+from urllib.parse import unquote
 
 from rich.console import Console
 from rich.progress import Progress
@@ -42,6 +43,11 @@ def run(settings: ImportCatalog) -> None:
         print(f"  not unpacked: {number} × {reason}")
     if report.dropped or report.skipped:
         print(f"  each is listed in {settings.data / 'dropped.json'}")
+    if report.encoded:
+        first = report.encoded[0]
+        print(
+            f"  {len(report.encoded)} ids are percent-encoded for file names, such as {first} for {unquote(first)}"
+        )
     if report.replaced:
         print(f"  {report.replaced} use another picture because the first is unreadable")
     if report.downloads:

@@ -27,7 +27,7 @@ class ImportCatalog:
 
     table: Path | None = option(
         None,
-        "table with one product per row: .csv, .parquet or .jsonl (default: each picture is a product)",
+        "table with one product per row: .csv, .xlsx, .parquet or .jsonl (default: each picture is a product)",
         alias="--csv",
     )
     images: Path | None = option(
@@ -49,10 +49,17 @@ class ImportCatalog:
         None,
         "filter COLUMN=VALUE, such as category=Dresses: import only the rows with this value in this column",
     )
-    attributes: list[str] = option([], "columns whose values are attributes, such as colour")
+    attributes: list[str] = option(
+        [],
+        "columns whose values are attributes, such as colour, or as TYPE=COLUMN such as texture=colour",
+    )
     group: str | None = option(
         None, "column that identifies the variants of a product; variants stay in one split"
     )
+    encoding: str | None = option(
+        None, "encoding of a .csv table, such as cp1252 or latin-1 (default: utf-8)"
+    )
+    sheet: str | None = option(None, "sheet of an .xlsx table (default: the first one)")
     folders: list[str] = option(
         [],
         "class folders in --images that form the category (default: the folder with its name, or all if there "

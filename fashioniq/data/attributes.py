@@ -198,6 +198,12 @@ def place_value(value: str) -> tuple[int, str]:
     return (GROUP_OF[last].kind if last is not None else STYLE), value
 
 
+def word_of_type(value: str, kind: int, vocabulary: Vocabulary = OWN_WORDS) -> str:
+    """Word for an attribute value of a type: the word of this type that it is a form of, or else the value."""
+    word = vocabulary.forms.get(value) or vocabulary.forms.get(squeezed(value), value)
+    return word if kind in vocabulary.lists_of.get(word, ()) else value
+
+
 def add_word(lists: list[list[str]], kind: int, word: str) -> None:
     """Add a word to one of the six lists unless it is already there."""
     if word not in lists[kind]:

@@ -1,5 +1,6 @@
 """Pictures from zip archives of unknown origin: nothing is written outside the folder or above the limit."""
 
+import re
 import stat
 import zlib
 from pathlib import Path
@@ -16,6 +17,7 @@ _BLOCK = 1 << 20
 _LONGEST = 200  # maximum characters of the name of a skipped member in a report
 _DEEPEST = 16  # maximum path components of a member
 _UNSAFE = frozenset('/\\:*?"<>|')  # characters that are not allowed in file names on every system
+_ENCODED = re.compile(r"^\.|[\x00-\x1f" + re.escape("".join(sorted(_UNSAFE))) + r"]|%(?=[0-9A-Fa-f]{2})")
 _BROKEN = (BadZipFile, zlib.error, StructError, EOFError, ValueError, RuntimeError, OverflowError)
 
 
@@ -36,6 +38,15 @@ def is_archive(path: Path) -> bool:
 def is_hidden(name: str) -> bool:
     """Whether a file or folder is hidden or belongs to the operating system."""
     return name.startswith(".") or name == "__MACOSX"
+
+
+def safe_id(id: str) -> str:
+    """Id that can name a file on every system; `urllib.parse.unquote` restores the original.
+
+    Characters that file names cannot have are percent-encoded, so that B/005 becomes B%2F005, and so are a
+    leading dot, and a percent sign before two hexadecimal digits.
+    """
+    return _ENCODED.sub(lambda char: f"%{ord(char[0]):02X}", id)
 
 
 def is_safe(name: str) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from fashioniq.categories import canonical, file_name
 from fashioniq.files import UserError, read_json, write_json
@@ -39,7 +40,7 @@ class ImportReport:
     `replaced` counts products whose first picture was unreadable and was replaced by another. `differing`
     counts pairs whose labels differ; only these have captions. `downloads` is the folder with the downloaded
     pictures. `folders` and `other_folders` count the pictures in the folders that were imported, and in those
-    that were not.
+    that were not. `encoded` are the ids that were percent-encoded because file names cannot have them.
     """
 
     offered: int
@@ -51,6 +52,7 @@ class ImportReport:
     downloads: Path | None
     folders: dict[str, int] = field(default_factory=dict)
     other_folders: dict[str, int] = field(default_factory=dict)
+    encoded: list[str] = field(default_factory=list)
 
     @property
     def kept(self) -> int:
@@ -114,6 +116,7 @@ def import_catalog(
             sum(picked[product.id] != product.files[0] for product in products if product.files),
             differing=differing, downloads=downloads,
             folders=pictures.taken if pictures else {}, other_folders=pictures.not_taken if pictures else {},
+            encoded=[product.id for product in products if unquote(product.id) != product.id],
         )  # fmt: skip
         dropped = [
             {**listing.place, "id": listing.id, "reason": listing.reason}

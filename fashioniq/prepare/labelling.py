@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fashioniq.categories import file_name
-from fashioniq.data.attributes import TYPES, Vocabulary, add_word, find_attributes, squeezed
+from fashioniq.data.attributes import TYPES, Vocabulary, add_word, find_attributes, word_of_type
 from fashioniq.data.catalog import LABEL_FOLDERS, SPLITS, Catalog
 from fashioniq.data.titles import product_rows, text_of, values_of
 from fashioniq.data.vocabularies import type_number
@@ -19,13 +19,13 @@ Column = tuple[int, str]  # number of the list for its values, and its name
 Rows = Mapping[str, Mapping[str, Mapping[str, Any]]]  # of titles/, by split and product
 
 
-def parse_column(text: str) -> Column:
-    """Column of a value of --column. Raises UserError unless it is TYPE=COLUMN."""
+def parse_column(text: str, option: str = "--column") -> Column:
+    """Column of a value of an option. Raises UserError unless it is TYPE=COLUMN."""
     kind, equals, name = (part.strip() for part in text.partition("="))
     number = type_number(kind)
     if not equals or not name or number is None:
         raise UserError(
-            f"--column: expected TYPE=COLUMN such as texture=baseColour, with a type of {', '.join(TYPES)}, "
+            f"{option}: expected TYPE=COLUMN such as texture=baseColour, with a type of {', '.join(TYPES)}, "
             f"found {text!r}"
         )
     return number, name
@@ -67,10 +67,7 @@ def labels_file(catalog: Catalog, split: str) -> Path:
 def label_products(
     rows: Mapping[str, Mapping[str, Any]], vocabulary: Vocabulary, columns: Sequence[Column]
 ) -> Labels:
-    """Words of every product with text or values.
-
-    A value that is a form of a word of its type becomes that word.
-    """
+    """Words of every product with text or values."""
     labels: Labels = {}
     for name, row in rows.items():
         text, values = (
@@ -80,8 +77,7 @@ def label_products(
         if text or values:
             labels[name] = find_attributes(text, vocabulary)
             for kind, value in values:
-                word = vocabulary.forms.get(value) or vocabulary.forms.get(squeezed(value), value)
-                add_word(labels[name], kind, word if kind in vocabulary.lists_of.get(word, ()) else value)
+                add_word(labels[name], kind, word_of_type(value, kind, vocabulary))
     return labels
 
 

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from fashioniq.data.attributes import add_word, find_attributes, place_value
+from fashioniq.data.attributes import add_word, find_attributes, place_value, word_of_type
 from fashioniq.data.titles import NO_VALUE, TEXTS, values_of
 from fashioniq.files import UserError
-from fashioniq.prepare.archives import is_safe
+from fashioniq.prepare.archives import is_safe, safe_id
+from fashioniq.prepare.labelling import parse_column
 from fashioniq.prepare.picking import Pictures, title_of
 from fashioniq.prepare.tables import MissingColumn, Row, column_names, read_rows
 
@@ -36,19 +37,23 @@ class Source:
     attributes: Sequence[str] = ()
     group: str | None = None
     folders: Sequence[str] = ()
+    encoding: str | None = None
+    sheet: str | None = None
 
     def __post_init__(self) -> None:
         given = [
             name
-            for name in ("id", "title", "picture", "url", "where", "attributes", "group")
+            for name in ("id", "title", "picture", "url", "where", "attributes", "group", "encoding", "sheet")
             if getattr(self, name) not in (None, (), [])
         ]
         if not self.table and given:
-            raise UserError(f"--{given[0]} refers to a column: give the table with --table")
+            what = "table" if given[0] in ("encoding", "sheet") else "column"
+            raise UserError(f"--{given[0]} refers to a {what}: give the table with --table")
         if self.table and not self.id:
             raise UserError(
                 "--table needs --id, the column with the product ids: "
-                f"the columns of {self.table} are {', '.join(column_names(self.table))}"
+                f"the columns of {self.table} are "
+                + ", ".join(column_names(self.table, self.encoding, self.sheet))
             )
         if (self.images is None) == (self.url is None):
             raise UserError(
@@ -58,6 +63,17 @@ class Source:
             raise UserError("--folders refers to folders in --images: it cannot be combined with --url")
         if self.picture and self.url:
             raise UserError("--picture refers to files in --images: it cannot be combined with --url")
+        _ = self.columns
+
+    @property
+    def columns(self) -> list[tuple[int | None, str]]:
+        """Attribute columns with the number of the type of their values, None to find it for each value.
+
+        Raises UserError if `attributes` has an unknown type.
+        """
+        return [
+            parse_column(text, "--attributes") if "=" in text else (None, text) for text in self.attributes
+        ]
 
 
 @dataclass(frozen=True)
@@ -84,7 +100,8 @@ def listings_of_pictures(pictures: Pictures) -> list[Listing]:
     listings = []
     seen: set[str] = set()
     for path, folder in pictures.files.items():
-        name, title = "-".join([*filter(None, folder.split("/")), path.stem]), title_of(folder, path.stem)
+        name = safe_id("-".join([*filter(None, folder.split("/")), path.stem]))
+        title = title_of(folder, path.stem)
         place = {"file": f"{folder}/{path.name}" if folder else path.name}
         listings.append(
             Listing(
@@ -109,14 +126,15 @@ def listings_of_table(
     listings = []
     seen: set[str] = set()
     for row in rows:
-        name = row.values.get(source.id or "", "")
+        given = row.values.get(source.id or "", "")
+        name = safe_id(given)
         files: list[Path] = []
         addresses: list[str] = []
         reason = row.reason or _unfit(name, seen)
         seen.add(name)
         if not reason and pictures:
             files, reason = _files(
-                name, row.values[source.picture] if source.picture else None, pictures, ids
+                given, row.values[source.picture] if source.picture else None, pictures, ids
             )
         elif not reason:
             addresses, reason = _addresses(row.values[source.url or ""])
@@ -139,9 +157,10 @@ def select_rows(source: Source) -> tuple[list[Row], set[str]]:
     column, wanted = _parse_where(source.where)
     options = ("id", "title", "picture", "url", "group")
     needed = [(f"--{option}", getattr(source, option)) for option in options]
-    needed += [("--where", column), *(("--attributes", name) for name in source.attributes)]
+    needed += [("--where", column), *(("--attributes", name) for _, name in source.columns)]
     try:
-        rows = list(read_rows(source.table, [name for _, name in needed if name], TEXTS))
+        names = [name for _, name in needed if name]
+        rows = list(read_rows(source.table, names, TEXTS, encoding=source.encoding, sheet=source.sheet))
     except MissingColumn as error:
         option = next(option for option, name in needed if name == error.column)
         raise UserError(f"{option} {error.column}: {error}") from error
@@ -174,14 +193,14 @@ def _unfit(name: str, seen: Collection[str]) -> str:
     if not name:
         return "empty id"
     if not is_safe(name):
-        return "unsafe id: not a valid file name"
+        return "unsafe id: too long, or not valid text"
     return "repeated id" if name in seen else ""
 
 
 def _files(name: str, named: str | None, pictures: Pictures, ids: Collection[str]) -> tuple[list[Path], str]:
     """Pictures of a product, by file name in the table or else by id, or the reason why there are none."""
     if named is None:
-        files = pictures.of(name, ids)
+        files = pictures.of(name, ids) or pictures.of(safe_id(name), ids)
         clear = len({path.parent for path in files}) < 2
     else:
         found = [pictures.named(value) for value in _values(named)]
@@ -225,11 +244,13 @@ def _listing(source: Source, row: Row, name: str, files: list[Path], addresses: 
     labels = find_attributes(title)
     kept = {
         column: row.values.get(column, "")
-        for column in (*source.attributes, *filter(None, (source.group,)), *TEXTS)
+        for column in (*(name for _, name in source.columns), *filter(None, (source.group,)), *TEXTS)
     }
     kept = {column: value for column, value in kept.items() if _known(value)}
-    for value in (value for column in source.attributes for value in values_of(kept, column)):
-        add_word(labels, *place_value(value))
+    for kind, column in source.columns:
+        for value in values_of(kept, column):
+            place = place_value(value) if kind is None else (kind, word_of_type(value, kind))
+            add_word(labels, *place)
     group = kept.get(source.group, "") if source.group else ""
     return Listing(
         {"line": row.line},

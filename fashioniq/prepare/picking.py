@@ -64,13 +64,15 @@ class Pictures:
                 self._numbered[numbered[1]].append((int(numbered[2]), path))
 
     def of(self, id: str, ids: Container[str]) -> list[Path]:
-        """The files <id>.jpg, <id>_1.jpg, <id>-2.png …, in this order.
+        """The files <id>.jpg, <id>_1.jpg, <id>-2.png …, in this order; those of B/005 are in a folder B.
 
         Files of another id in `ids` are excluded: 12_1 may be a product of its own. Files in several folders
         mean that the match is ambiguous.
         """
-        first = self._by_id.get(_composed(id), [])
-        others = [path for _, path in sorted(self._numbered.get(_composed(id), [])) if path.stem not in ids]
+        *parts, stem = _composed(id).split("/")
+        first = _inside(self._by_id.get(stem, []), parts)
+        numbered = [path for _, path in sorted(self._numbered.get(stem, [])) if path.stem not in ids]
+        others = _inside(numbered, parts)
         folders = {path.parent for path in first or others}
         return [*first, *(path for path in others if path.parent in folders)]
 
@@ -80,6 +82,13 @@ class Pictures:
         parts = tuple(map(_composed, parts))
         found = self._by_name.get(parts[-1], []) if parts else []
         return [path for path in found if tuple(map(_composed, path.parts[-len(parts) :])) == parts]
+
+
+def _inside(files: Sequence[Path], folders: Sequence[str]) -> list[Path]:
+    """Files in these nested folders."""
+    if not folders:
+        return list(files)
+    return [path for path in files if list(map(_composed, path.parts[-len(folders) - 1 : -1])) == folders]
 
 
 def _composed(name: str) -> str:
@@ -137,9 +146,9 @@ def title_of(folder: str, stem: str) -> str:
 
     A file name that is a number, a hash or a UUID is not used. "" without letters.
     """
-    words = _WORD.findall(stem)
-    words = " ".join(_WORD.findall(folder) + (words if not _IDENTIFIER.fullmatch("".join(words)) else []))
-    return words if any(char.isalpha() for char in words) else ""
+    own = _WORD.findall(stem)
+    title = " ".join(_WORD.findall(folder) + ([] if _IDENTIFIER.fullmatch("".join(own)) else own))
+    return title if any(char.isalpha() for char in title) else ""
 
 
 def first_readable(

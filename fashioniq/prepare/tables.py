@@ -1,11 +1,14 @@
-"""Rows of a retailer's table, read one at a time as text from CSV, Parquet or JSON Lines.
+"""Rows of a retailer's table, read one at a time as text from CSV, Excel, Parquet or JSON Lines.
 
 An unreadable row is returned with the reason, so that it can be reported. A problem with the whole table
 raises UserError.
 """
 
+import codecs
 import csv
+import io
 import json
+import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -13,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from fashioniq.files import UserError, reading, why
+
+_MOST_BYTES = 1_000_000_000  # of an unpacked workbook
 
 
 class MissingColumn(UserError):
@@ -27,7 +32,7 @@ class MissingColumn(UserError):
 class Row:
     """Values of a row by column, or the reason why it is unreadable.
 
-    `line` counts from 1; for Parquet, it counts rows.
+    `line` counts from 1; for Excel and Parquet, it counts rows.
     """
 
     line: int
@@ -35,29 +40,42 @@ class Row:
     reason: str = ""
 
 
-def read_rows(path: Path, needed: Sequence[str], wanted: Sequence[str] = ()) -> Iterator[Row]:
+def read_rows(
+    path: Path,
+    needed: Sequence[str],
+    wanted: Sequence[str] = (),
+    *,
+    encoding: str | None = None,
+    sheet: str | None = None,
+) -> Iterator[Row]:
     """Rows of a table with the columns `needed`, and those of `wanted` that exist. Values are stripped.
 
-    Fields of a CSV are separated by comma, semicolon or tab. Raises UserError if the file or a column is
-    missing, a column occurs twice or contains lists, the suffix is unknown, the file is unreadable, or a CSV
-    is not UTF-8.
+    Fields of a CSV are separated by comma, semicolon or tab; `encoding` is UTF-8 by default. `sheet` is the
+    sheet of an .xlsx, by default the first. Raises UserError if the file, a column or the sheet is missing, a
+    column occurs twice or contains lists, the suffix is unknown, the file is unreadable, or a CSV has another
+    encoding.
     """
     if not path.exists():
         raise UserError(f"there is no file {path}: give the table of the catalog, {', '.join(_READERS)}")
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
         raise UserError(f"{path}: expected a table with the suffix {', '.join(_READERS)}")
+    if encoding and reader is not _read_csv:
+        raise UserError(f"--encoding is for .csv and .tsv tables: omit it for {path}")
+    if sheet and reader is not _read_workbook:
+        raise UserError(f"--sheet is for .xlsx tables: omit it for {path}")
+    option = _text_encoding(encoding or "utf-8") if reader is _read_csv else sheet
     try:
         with reading(path, "table", "give the table of the catalog"):
-            yield from reader(path, needed, wanted)
+            yield from reader(path, needed, wanted, option)
     except csv.Error as error:
         raise UserError(f"cannot read the table {path}: {why(error)}") from error
 
 
-def column_names(path: Path) -> list[str]:
+def column_names(path: Path, encoding: str | None = None, sheet: str | None = None) -> list[str]:
     """Columns of a table; empty if no row is readable. Raises UserError as `read_rows`."""
     try:
-        for _ in read_rows(path, ["\0"]):  # no column has this name
+        for _ in read_rows(path, ["\0"], encoding=encoding, sheet=sheet):  # no column has this name
             pass
     except MissingColumn as error:
         return list(error.names)
@@ -76,8 +94,35 @@ def _present(path: Path, names: Sequence[str], needed: Sequence[str], wanted: Se
     return list(dict.fromkeys([*needed, *(column for column in wanted if names.count(column) == 1)]))
 
 
-def _read_csv(path: Path, needed: Sequence[str], wanted: Sequence[str]) -> Iterator[Row]:
-    with open(path, encoding="utf-8-sig", newline="") as file:
+def _text_encoding(name: str) -> str:
+    """Name of an encoding; for UTF-8, the one that skips a byte order mark. Raises UserError if unknown."""
+    try:
+        codec = codecs.lookup(name)
+        io.TextIOWrapper(io.BytesIO(), encoding=name)  # refuses codecs that do not decode to text
+    except (LookupError, ValueError) as error:
+        raise UserError(
+            f"--encoding: expected an encoding such as utf-8, cp1252, latin-1 or utf-16, found {name!r}"
+        ) from error
+    return "utf-8-sig" if codec.name == "utf-8" else codec.name
+
+
+def _read_csv(
+    path: Path, needed: Sequence[str], wanted: Sequence[str], encoding: str | None
+) -> Iterator[Row]:
+    try:
+        yield from _read_text(path, needed, wanted, encoding)
+    except UnicodeError as error:
+        expected = "UTF-8" if encoding == "utf-8-sig" else encoding
+        raise UserError(
+            f"the table {path} is not {expected} text ({why(error)}): give its --encoding, such as cp1252 for "
+            "tables from Excel, or save it in UTF-8"
+        ) from error
+
+
+def _read_text(
+    path: Path, needed: Sequence[str], wanted: Sequence[str], encoding: str | None
+) -> Iterator[Row]:
+    with open(path, encoding=encoding, newline="") as file:
         names, delimiter = _header(file, needed, "\t" if path.suffix.lower() == ".tsv" else ",;\t")
         position_of = {column: names.index(column) for column in _present(path, names, needed, wanted)}
         file.seek(0)
@@ -118,7 +163,51 @@ def _header(file: Any, needed: Sequence[str], delimiters: str) -> tuple[list[str
     return max(found, key=lambda header: len(header[0]))
 
 
-def _read_parquet(path: Path, needed: Sequence[str], wanted: Sequence[str]) -> Iterator[Row]:
+def _read_workbook(
+    path: Path, needed: Sequence[str], wanted: Sequence[str], sheet: str | None
+) -> Iterator[Row]:
+    """Rows of a sheet of an Excel workbook, the first by default. Formulas have their last computed value."""
+    try:
+        import openpyxl  # an optional package
+    except ImportError as error:
+        raise UserError(
+            f"{path}: .xlsx tables need the package openpyxl; pip install 'fashioniq[xlsx]', or save it as .csv"
+        ) from error
+    try:
+        with zipfile.ZipFile(path) as packed:
+            if sum(member.file_size for member in packed.infolist()) > _MOST_BYTES:
+                raise UserError(f"{path} unpacks to more than {_MOST_BYTES:,} bytes: save the table as .csv")
+        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+        names = [found.title for found in book.worksheets]
+        if not names or (sheet and sheet not in names):
+            wish = f"no sheet {sheet!r}" if sheet else "no sheet with rows"
+            raise UserError(f"{path} has {wish}: found {', '.join(names) or 'none'}")
+        found = book[sheet or names[0]]
+        found.reset_dimensions()  # some programs write wrong ones
+        yield from _rows_of_cells(path, found.iter_rows(values_only=True), needed, wanted)
+    except (UserError, OSError):
+        raise
+    except Exception as error:  # openpyxl raises errors of many kinds for damaged files
+        raise UserError(
+            f"{path} is not a valid .xlsx workbook ({why(error)}): save it again, or as .csv"
+        ) from error
+
+
+def _rows_of_cells(
+    path: Path, cells: Iterator[Sequence[Any]], needed: Sequence[str], wanted: Sequence[str]
+) -> Iterator[Row]:
+    names = [_text(value) for value in next(cells, ())]
+    while names and not names[-1]:
+        names.pop()
+    position_of = {column: names.index(column) for column in _present(path, names, needed, wanted)}
+    for line, row in enumerate(cells, 2):
+        values = [_text(value) for value in row[: len(names)]]
+        if any(values):
+            values += [""] * (len(names) - len(values))
+            yield Row(line, {column: values[position] for column, position in position_of.items()})
+
+
+def _read_parquet(path: Path, needed: Sequence[str], wanted: Sequence[str], _: None) -> Iterator[Row]:
     import pyarrow  # slow to import, rarely needed
     from pyarrow.parquet import ParquetFile
 
@@ -151,7 +240,7 @@ def _read_parquet(path: Path, needed: Sequence[str], wanted: Sequence[str]) -> I
         ) from error
 
 
-def _read_json_lines(path: Path, needed: Sequence[str], wanted: Sequence[str]) -> Iterator[Row]:
+def _read_json_lines(path: Path, needed: Sequence[str], wanted: Sequence[str], _: None) -> Iterator[Row]:
     names: dict[str, None] = {}  # objects may have different keys
     dropped = 0
     with open(path, "rb") as file:
@@ -209,9 +298,10 @@ def _text(value: Any) -> str:
     return (value.decode() if isinstance(value, bytes) else str(value)).strip()
 
 
-_READERS: dict[str, Callable[[Path, Sequence[str], Sequence[str]], Iterator[Row]]] = {
+_READERS: dict[str, Callable[[Path, Sequence[str], Sequence[str], Any], Iterator[Row]]] = {
     ".csv": _read_csv,
     ".tsv": _read_csv,
+    ".xlsx": _read_workbook,
     ".parquet": _read_parquet,
     ".jsonl": _read_json_lines,
     ".ndjson": _read_json_lines,

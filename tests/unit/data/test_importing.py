@@ -4,6 +4,7 @@ import os
 import shutil
 import zipfile
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from PIL import Image
@@ -511,14 +512,67 @@ def test_dropped_rows_are_listed_with_their_reason(shop):
     assert report.dropped == {
         "repeated id": 1,
         "empty id": 1,
-        "unsafe id": 6,
-        "no picture": 1,
+        "unsafe id": 1,
+        "no picture": 6,
         "unreadable picture": 1,
         "unreadable row": 2,
     }
     dropped = json.loads((shop.out / "dropped.json").read_text())["shirts"]
-    assert [entry["id"] for entry in dropped[2:8]] == unsafe
+    assert [unquote(entry["id"]) for entry in dropped[2:8]] == unsafe
     assert dropped[-1] == {"line": 53, "id": "", "reason": "unreadable row: expected 6 fields, found 2"}
+
+
+def test_ids_that_cannot_name_files_are_percent_encoded(shop):
+    odd = ["B/005", "B/005_red", "a:b?", ".7", "50%", "B%2F006", "Straße 7"]
+    encoded = ["B%2F005", "B%2F005_red", "a%3Ab%3F", "%2E7", "50%", "B%252F006", "Straße 7"]
+    rows = [row(number, sku=name) for number, name in enumerate(odd)] + [row(number) for number in range(40)]
+    shop.write(rows[len(odd) :]).write(rows, pictures=False)
+    shop.picture("005.jpg", "B")  # in a folder of its own, or encoded
+    for name in ("005_red", *encoded[2:]):
+        shop.picture(f"{name}.jpg", "B" if name == "005_red" else ".")
+    report = shop.run()
+    catalog = Catalog(shop.out, "shirts")
+    assert report.kept == 47 and report.encoded == [
+        new for new, old in zip(encoded, odd, strict=True) if new != old
+    ]
+    assert set(encoded) <= set(catalog.all_ids()) == set(catalog.images)
+    assert [unquote(name) for name in encoded] == odd
+
+
+def test_values_of_a_column_with_a_type_are_words_of_this_type(shop):
+    shop.write([row(number, colour="Bottle Green | Petrol", use="Navy") for number in range(40)])
+    shop.run(attributes=("texture=colour", "style=use"))
+    labels = Catalog(shop.out, "shirts").labels["s000"]
+    assert labels[1] == ["striped", "dark green", "petrol"] and labels[5] == ["navy"]
+    titles = json.loads((shop.out / "titles/shirt.train.json").read_text())
+    assert all("colour" in each and "use" in each for each in titles.values())
+
+
+def test_a_column_with_an_unknown_type_is_refused(shop):
+    shop.write([row(number) for number in range(40)]).refused(
+        "--attributes: expected TYPE=COLUMN", attributes=("size=colour",)
+    )
+
+
+@pytest.mark.parametrize("suffix", [".xlsx", "latin-1"])
+def test_a_workbook_and_a_table_in_another_encoding_give_the_same_folder(shop, suffix):
+    rows = [row(number, name=f"{PATTERNS[number % 4]} blouse für dich") for number in range(40)]
+    shop.write(rows).run()
+    if suffix == ".xlsx":
+        openpyxl = pytest.importorskip("openpyxl")
+        book = openpyxl.Workbook()
+        for cells in [list(rows[0]), *(list(each.values()) for each in rows)]:
+            book.active.append(cells)
+        book.save(shop.folder / "shop.xlsx")
+        given = {"table": shop.folder / "shop.xlsx"}
+    else:
+        text = shop.csv.read_text(encoding="utf-8-sig")
+        shop.csv.write_text(text.replace(",", ";"), encoding="latin-1")
+        given = {"encoding": "latin-1"}
+    shop.run(**given, out=shop.folder / "other")
+    first, other = contents(shop.out), contents(shop.folder / "other")
+    assert first.pop("catalog.json") == other.pop("catalog.json").replace(b"shop.xlsx", b"shop.csv")
+    assert first == other
 
 
 def test_a_column_without_a_value_gives_no_attribute(shop):

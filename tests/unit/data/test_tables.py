@@ -1,4 +1,5 @@
 import json
+import sys
 
 import pytest
 
@@ -171,9 +172,80 @@ def test_a_column_that_is_there_twice_is_refused(table):
     "name, told",
     [
         ("none.csv", "there is no file"),
-        ("a.xlsx", r"expected a table with the suffix \.csv, \.tsv, \.parquet"),
+        ("a.xls", r"expected a table with the suffix \.csv, \.tsv, \.xlsx, \.parquet"),
     ],
 )
 def test_a_table_that_is_not_there_or_of_another_kind_is_refused(table, name, told):
-    table("a.xlsx", "id\n1\n")
-    refused(told, table("a.xlsx", "").parent / name, "id")
+    table("a.xls", "id\n1\n")
+    refused(told, table("a.xls", "").parent / name, "id")
+
+
+@pytest.fixture
+def workbook(tmp_path):
+    """Write sheets of rows as an .xlsx; return its path."""
+    openpyxl = pytest.importorskip("openpyxl")
+
+    def workbook(**sheets):
+        book = openpyxl.Workbook()
+        book.remove(book.active)
+        for name, rows in sheets.items():
+            sheet = book.create_sheet(name)
+            for row in rows:
+                sheet.append(row)
+        book.save(tmp_path / "shop.xlsx")
+        return tmp_path / "shop.xlsx"
+
+    return workbook
+
+
+def test_the_first_sheet_of_a_workbook_is_read_or_the_one_of_that_name(workbook):
+    dresses = [["id", " Farbe ", "Preis", None], [7, " grün ", 2.5, None], [None] * 4, [8.0, None, True, "x"]]
+    path = workbook(Kleider=dresses, Blusen=[["id"], ["b"]])
+    rows = list(read_rows(path, ["id", "Farbe", "Preis"]))
+    assert [(row.line, *row.values.values()) for row in rows] == [
+        (2, "7", "grün", "2.5"),
+        (4, "8", "", "true"),
+    ]
+    assert [row.values for row in read_rows(path, ["id"], sheet="Blusen")] == [{"id": "b"}]
+    with pytest.raises(UserError, match="no sheet 'Hosen': found Kleider, Blusen"):
+        list(read_rows(path, ["id"], sheet="Hosen"))
+    refused("no column 'Größe': found id, Farbe, Preis$", path, "Größe")
+
+
+def test_a_damaged_workbook_is_refused(table, workbook, monkeypatch):
+    whole = workbook(a=[["id"], [1]]).read_bytes()
+    refused("is not a valid .xlsx workbook", table("cut.xlsx", whole[: len(whole) // 2]), "id")
+    refused("is not a valid .xlsx workbook", table("text.xlsx", "id\n1\n"), "id")
+    monkeypatch.setattr("fashioniq.prepare.tables._MOST_BYTES", 100)
+    refused("unpacks to more than 100 bytes", table("large.xlsx", whole), "id")
+
+
+def test_a_workbook_without_openpyxl_is_refused_with_the_command_that_installs_it(table, monkeypatch):
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    refused(r"need the package openpyxl; pip install 'fashioniq\[xlsx\]'", table("a.xlsx", "x"), "id")
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16", "UTF-8"])
+def test_a_csv_is_read_in_its_encoding(table, encoding):
+    path = table("a.csv", "id;Größe\n1;groß\n".encode(encoding))
+    assert [row.values for row in read_rows(path, ["id", "Größe"], encoding=encoding)] == [
+        {"id": "1", "Größe": "groß"}
+    ]
+
+
+def test_another_encoding_is_refused_with_the_option(table):
+    path = table("a.csv", "id;Größe\n1;groß\n".encode("latin-1"))
+    refused("is not UTF-8 text .*: give its --encoding, such as cp1252", path, "id")
+    for encoding, told in (
+        ("ascii", "is not ascii text"),
+        ("klingon", "found 'klingon'"),
+        ("hex", "found 'hex'"),
+    ):
+        with pytest.raises(UserError, match=told):
+            list(read_rows(path, ["id"], encoding=encoding))
+
+
+def test_options_of_another_kind_of_table_are_refused(table):
+    for options in ({"encoding": "utf-8"}, {"sheet": "a"}):
+        with pytest.raises(UserError, match=f"--{next(iter(options))} is for"):
+            list(read_rows(table("a.jsonl", '{"id": 1}\n'), ["id"], **options))
