@@ -1,5 +1,6 @@
 # make demo: all steps on the sample catalog · make test: the tests
 # make check: ruff, mypy, and whether docs/results is up to date
+# make hostile: about 10,000 damaged and hostile inputs, under 30 minutes; SEED=1 for others, KILLS=200 for more kills
 # make bench: speed compared with plain implementations, about an hour; STAGE=ranks for one stage, BENCH='--threads 1' for options
 # make bench-test: the tests of the benchmarks, which make test leaves out
 PYTHON ?= python3
@@ -7,13 +8,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 FAISS := $(shell nvidia-smi >/dev/null 2>&1 && echo gpu || echo cpu)
 DEMO := demo
+SEED ?= 0
+KILLS ?= 40
 
 # small models are as fast on one core; on a busy machine two threads are slower
-demo test bench-test: export OMP_NUM_THREADS ?= 1
+demo test hostile bench-test: export OMP_NUM_THREADS ?= 1
 # bytecode is cached, so that workers and their subprocesses compile each module once
 test: export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test check bench bench-test clean
+.PHONY: demo test check hostile bench bench-test clean
 
 $(VENV)/ready: setup.cfg pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: Python 3.11 or newer is needed: make PYTHON=python3.11"; exit 2; }
@@ -35,6 +38,9 @@ check: $(VENV)/ready
 	$(BIN)/mypy
 	$(BIN)/fashioniq results build --check
 
+hostile: $(VENV)/ready
+	$(BIN)/python -W ignore tests/hostile/run.py --seed $(SEED) --kills $(KILLS) --log hostile.jsonl
+
 bench: $(VENV)/ready
 	$(BIN)/python benchmarks/speed.py $(if $(STAGE),--stage $(STAGE)) $(BENCH)
 
@@ -42,4 +48,4 @@ bench-test: $(VENV)/ready
 	$(BIN)/python -m pytest benchmarks
 
 clean:
-	rm -rf $(VENV) $(DEMO) build *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(DEMO) build hostile.jsonl *.egg-info .pytest_cache .mypy_cache .ruff_cache

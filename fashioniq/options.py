@@ -5,7 +5,9 @@ from dataclasses import field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from fashioniq.files import UserError, refuse_special
+from fashioniq.files import UserError, one_line, refuse_special
+
+_MOST = 2**53  # larger whole numbers overflow in libraries; no option means as much
 
 
 def option(
@@ -71,6 +73,8 @@ def check(settings: Any, prefix: str = "") -> None:
             check(value, f"{prefix}{one.name}.")
         if isinstance(value, float) and not math.isfinite(value):  # NaN passes every comparison with a bound
             raise UserError(f"{name} is {value}: it must be a finite number")
+        if isinstance(value, int) and abs(value) >= _MOST:
+            raise UserError(f"{name} is {one_line(str(value), 40)}: it must be less than {_MOST:,}")
         if value is not None and least is not None and value < least:
             raise UserError(f"{name} is {value}: it must be at least {least:g}")
         if value is not None and below is not None and value >= below:

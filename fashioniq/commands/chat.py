@@ -9,7 +9,7 @@ from fashioniq.askers.limited import Limited
 from fashioniq.config import Chat
 from fashioniq.data.catalog import Catalog
 from fashioniq.features.cards import cards_of
-from fashioniq.files import UserError, append_line, json_line, locked
+from fashioniq.files import UserError, append_line, json_line, locked, one_line
 from fashioniq.loop.gallery import NotFiniteError
 from fashioniq.loop.live import Live
 from fashioniq.loop.rollout import System
@@ -43,7 +43,7 @@ def run(settings: Chat) -> None:
         ) from error
     chosen, live = conversation.chosen, conversation.live
     if chosen:
-        print(f"You chose {chosen}  {system.cards.titles.get(chosen, '')}".rstrip())
+        print(one_line(f"You chose {chosen}  {system.cards.titles.get(chosen, '')}"))
     if chosen or live.said:
         append_line(log, json_line(live.chosen(chosen)))
         print(f"Chat ended; the dialog is in {log}")

@@ -121,7 +121,7 @@ class Parser(ArgumentParser):
         if found := re.fullmatch(r"Parser key \"config\": (.+): '(.+)'", message):
             reason = "there is no such file" if "not exist" in found[1] else "it is not a readable file"
             return f"cannot read --config {found[2]}: {reason}"
-        wrong = r"Parser key \"(?P<key>[^\"]+)\": .*(?:Got|Given) value: (?P<value>.*)"
+        wrong = r"Parser key \"(?P<key>[^\"]+)\": .*(?:Got|Given) value: ?(?P<value>.*)"
         if (found := re.fullmatch(wrong, message)) and found["key"] in self.kinds:
             name = found["key"] if self.source else flag(found["key"])
             return f"{where}{name}: expected {_described(self.kinds[found['key']])}, found {found['value']}"

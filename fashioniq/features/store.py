@@ -88,8 +88,10 @@ class FeatureStore:
             raise self._damaged("its files differ in length")
         if not all(isinstance(name, str) for name in ids) or len(set(ids)) < len(ids):
             raise self._damaged("its ids are not different texts")
-        if [rows.ndim for rows in arrays] != [2, 2] or arrays[0].shape[1] != self.facts.dimensions:
+        if arrays[0].shape[1] != self.facts.dimensions:
             raise self._damaged(f"its vectors do not have {self.facts.dimensions} numbers")
+        if arrays[1].shape[1] == 0:
+            raise self._damaged("its attributes have no column")
         self.ids: list[str] = ids[:count]
         self._features_ND, self._attributes_NA = (rows[:count] for rows in arrays)
         self._position_of = {name: position for position, name in enumerate(self.ids)}
@@ -196,6 +198,8 @@ def open_store(data: Path, category: str, features: Path | None, attrs: bool = F
 def _open_array(path: Path) -> np.ndarray:
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
+        if array.ndim != 2:
+            raise ValueError(f"it has {array.ndim} axes instead of 2")
         if array.offset + array.nbytes != path.stat().st_size:
             raise ValueError("its length is not that of its header")
         return array

@@ -1,0 +1,49 @@
+"""A fixed sample of the hostile suite: the first cases of each class, by the same generators (`make hostile`)."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from classes import CLASSES
+from judge import BAD, Printed
+from kills import commands, kill_case
+from run import Random, run_case
+from world import make_world
+
+SEED = 0
+
+
+@pytest.fixture(scope="module")
+def world(sample, vector_runs, attribute_runs, tmp_path_factory):
+    """The world of the suite, from the tiny runs of all tests."""
+    predictor, dresses = attribute_runs
+    made = {"catalog": sample, "store": vector_runs.store, "predictor": predictor, "dresses": dresses}
+    made |= {"captioner": vector_runs.captioner, "retriever": vector_runs.retriever}
+    made |= {name: vector_runs.store.parent / name for name in ("vectors.npy", "ids.json")}
+    return make_world(tmp_path_factory.mktemp("hostile") / "world", made)
+
+
+@pytest.fixture
+def offline(monkeypatch):
+    """No network and no Java, which takes 15 s to start."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setenv("PATH", os.devnull)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_hostile_input_is_refused_in_one_line_or_harmless(world, offline, tmp_path, name):
+    printed = Printed(tmp_path)
+    for number in range(CLASSES[name].sampled):
+        found = run_case(world, tmp_path, printed, SEED, (name, number))
+        assert found["outcome"] not in BAD, found
+
+
+@pytest.mark.parametrize("name", ["make-dialogues", "extract-features", "pair-references"])
+def test_a_killed_command_that_is_run_again_ends_as_one_that_was_not(world, tmp_path, name):
+    assert name in commands(world, tmp_path)
+    outcome, problem, moments = kill_case(world, tmp_path, {}, name, Random(SEED))
+    assert outcome == "accepted", (problem, moments)
