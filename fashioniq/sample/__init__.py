@@ -3,12 +3,13 @@
 import random
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from fashioniq.categories import FILE_NAMES, canonical
 from fashioniq.data.catalog import SPLITS, Catalog
 from fashioniq.data.dialogues import Dialogue, write_dialogues
-from fashioniq.files import UserError, read_json, write_json
+from fashioniq.files import UserError, read_json, write_json, writing
 from fashioniq.prepare.pairing import reference_pairs
 from fashioniq.sample.drawing import draw_garment
 from fashioniq.sample.garments import Garment, random_garment
@@ -66,15 +67,19 @@ def draw_sample(
     """
     root = Path(root)
     wanted = _checked(products, size, categories)
-    try:
+    with writing(root):
         _make_room(root)
-        for category in wanted:
-            _write_category(root, category, products, size, seed)
-        origin = {"made_by": MADE_BY, "pictures": "drawn", "captions": "drawn sample's grammar"}
-        write_json(root / "catalog.json", {**origin, "seed": seed, "products": products, "size": size})
-        (root / _UNFINISHED).unlink()
-    except OSError as error:
-        raise UserError(f"cannot write the sample to {root}: {error.strerror or error}") from error
+        try:
+            for category in wanted:
+                _write_category(root, category, products, size, seed)
+            origin = {"made_by": MADE_BY, "pictures": "drawn", "captions": "drawn sample's grammar"}
+            write_json(root / "catalog.json", {**origin, "seed": seed, "products": products, "size": size})
+            (root / _UNFINISHED).unlink()
+        except (OSError, UserError):
+            with suppress(OSError):  # leave nothing half-written on a full disk
+                _clear(root)
+                (root / _UNFINISHED).unlink(missing_ok=True)
+            raise
 
 
 def _checked(products: int, size: int, categories: Sequence[str]) -> list[str]:
@@ -103,6 +108,11 @@ def _make_room(root: Path) -> None:
         raise UserError(f"{root} contains something other than a drawn sample: give an empty or new folder")
     root.mkdir(parents=True, exist_ok=True)
     (root / _UNFINISHED).touch()
+    _clear(root)
+
+
+def _clear(root: Path) -> None:
+    """Remove the files of a sample."""
     for name in ("catalog.json", "coverage.json"):
         (root / name).unlink(missing_ok=True)
     for folder in _FOLDERS:

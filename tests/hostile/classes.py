@@ -13,7 +13,6 @@ from typing import Any, get_type_hints
 import numpy as np
 from damage import (
     LENGTH,
-    NUMBERS,
     PAYLOADS,
     TEXTS,
     damage_array,
@@ -133,7 +132,9 @@ def valid(room: Room) -> dict[str, tuple[Options, list[str]]]:
     }  # fmt: skip
 
 
-def case_of(room: Room, command: str, what: str, check: Any = None, whole: bool = True, **changed: Any) -> Case:
+def case_of(
+    room: Room, command: str, what: str, check: Any = None, whole: bool = True, **changed: Any
+) -> Case:
     """Case of a command with its valid options, some of them changed; None leaves one out."""
     options, writes = valid(room)[command]
     options = {name: value for name, value in {**options, **changed}.items() if value is not None}
@@ -150,7 +151,12 @@ def case_of(room: Room, command: str, what: str, check: Any = None, whole: bool 
 
 def damaged(rng: Random, path: Path) -> str:
     """Damage a file by its format."""
-    by_suffix = {".npy": damage_array, ".npz": damage_arrays, ".safetensors": damage_weights, ".ckpt": damage_checkpoint}
+    by_suffix = {
+        ".npy": damage_array,
+        ".npz": damage_arrays,
+        ".safetensors": damage_weights,
+        ".ckpt": damage_checkpoint,
+    }
     by_suffix |= {".json": damage_json, ".jsonl": damage_json}
     by_suffix |= dict.fromkeys((".csv", ".txt", ".trec", ".yaml"), damage_text)
     return f"{path.name} {by_suffix.get(path.suffix, damage_bytes)(rng, path)}"
@@ -212,7 +218,9 @@ def feature_store(room: Room, rng: Random) -> Case:
     (store / "parts").mkdir() if rng.random() < 0.03 else None
     path = some_file(rng, store)
     what = damaged(rng, path)
-    command = rng.choice(("eval-dialogs", "eval-single-turn", "search", "train-linear", "eval-captions", "make-dialogues"))
+    command = rng.choice(
+        ("eval-dialogs", "eval-single-turn", "search", "train-linear", "eval-captions", "make-dialogues")
+    )
     own = json.loads((room.world.store / "store.json").read_text())
     earlier(room, rng) if command == "eval-dialogs" else None
     is_own = path.name.endswith(".npy") and own["encoder"] in (room.world.store / "store.json").read_text()
@@ -238,7 +246,12 @@ def run_folder(room: Room, rng: Random) -> Case:
     run = room.copy(name, "run", heavy=False)
     path = some_file(rng, run)
     what = f"{name} {damaged(rng, path)}"
-    option = {"make-dialogues": "encoder", "cross": "users", "train-retriever": "captioner", "train-attributes": "init_from"}
+    option = {
+        "make-dialogues": "encoder",
+        "cross": "users",
+        "train-retriever": "captioner",
+        "train-attributes": "init_from",
+    }
     changed: Options = {option.get(command, "run"): run}
     if name in ("dresses", "predictor") and command != "train-attributes":
         changed = {"predictor": run}
@@ -263,7 +276,17 @@ def resume(room: Room, rng: Random) -> Case:
     name, command = rng.choice((("captioner", "train-captioner"), ("retriever", "train-retriever"),
                                 ("encoder", "train-dialog-encoder"), ("dresses", "train-attributes")))  # fmt: skip
     run = room.copy(name, "run", heavy=True)
-    path = run / rng.choice(("last.ckpt", "last.ckpt", "last.ckpt", "metrics.csv", "config.yaml", "model.json", "weights.safetensors"))
+    path = run / rng.choice(
+        (
+            "last.ckpt",
+            "last.ckpt",
+            "last.ckpt",
+            "metrics.csv",
+            "config.yaml",
+            "model.json",
+            "weights.safetensors",
+        )
+    )
     what = damaged(rng, path)
     case = case_of(room, command, what, run=run, resume=True)
     case.whole = False
@@ -271,7 +294,11 @@ def resume(room: Room, rng: Random) -> Case:
     def check() -> str | None:
         if path.name != "last.ckpt" or what.split()[-1] not in LENGTH:
             return None
-        return None if _same_state(path, room.world.root / name / "last.ckpt") else "resumed from a damaged checkpoint"
+        return (
+            None
+            if _same_state(path, room.world.root / name / "last.ckpt")
+            else "resumed from a damaged checkpoint"
+        )
 
     case.check = check
     return case
@@ -301,7 +328,9 @@ def yaml_text(rng: Random, text: str) -> bytes:
         depth = rng.choice((15, 25, 1000, 30_000))
         return text.encode() + b"x: " + rng.choice((b"[", b"{a: ", b"- ")) * depth
     if way == 8:
-        return b"a: &a [x,x]\n" + b"".join(b"b%d: &b%d [%s]\n" % (n, n, b"*a," * 9) for n in range(rng.randrange(1, 9)))
+        return b"a: &a [x,x]\n" + b"".join(
+            b"b%d: &b%d [%s]\n" % (n, n, b"*a," * 9) for n in range(rng.randrange(1, 9))
+        )
     if way == 9:
         return f"{text}seed: {'9' * rng.choice((20, 400, 5000))}\n".encode()
     if way == 10:
@@ -313,10 +342,18 @@ def yaml_text(rng: Random, text: str) -> bytes:
 
 @hostile("YAML config", 1000, 12)
 def yaml_config(room: Room, rng: Random) -> Case:
-    command = rng.choice([name for name in valid(room) if name not in ("draw-sample", "train-attributes", "train-retriever", "compare")])
+    command = rng.choice(
+        [
+            name
+            for name in valid(room)
+            if name not in ("draw-sample", "train-attributes", "train-retriever", "compare")
+        ]
+    )
     case = case_of(room, command, "")
     options = {name: value for name, value in valid(room)[command][0].items() if "." not in name}
-    text = "".join(f"{name}: {json.dumps(value, default=str)}\n" for name, value in {**options, "seed": 1}.items())
+    text = "".join(
+        f"{name}: {json.dumps(value, default=str)}\n" for name, value in {**options, "seed": 1}.items()
+    )
     text = text if "seed" in _options(SETTINGS[command]) else text.replace("seed: 1\n", "")
     path = room.path("options.yaml")
     path.write_bytes(yaml_text(rng, text))
@@ -327,7 +364,11 @@ def yaml_config(room: Room, rng: Random) -> Case:
 LASTING = {"epochs", "products", "rounds", "candidates", "samples", "beam", "retries", "timeout", "count", "show", "patience", "size",
            "connections", "per_host", "workers", "devices", "num_nodes", "max_gigabytes", "image_size", "dimensions", "per_target",
            "micro_batch", "min_count", "warmup"}  # a large number of these is a request for much work  # fmt: skip
-PROCESSES = {"devices", "num_nodes", "workers"}  # valid numbers of these start processes, or wait for machines
+PROCESSES = {
+    "devices",
+    "num_nodes",
+    "workers",
+}  # valid numbers of these start processes, or wait for machines
 SWITCHED_OFF = {"fetch-spice", "results"}  # one loads from the network, the other reads the project
 
 
@@ -346,7 +387,11 @@ def _odd_words(rng: Random, name: str, kind: Any) -> list[str]:
     small = ["", " ", "-1", "0", "0.5", "nan", "inf", "-inf", "1e400", "0x10", "１２", "1_0", "true", "null", "[]", "{}", "[1]", "1,5", "two",
              "-0", "+3", " 2 ", "1e1", "2.0", "''"]  # fmt: skip
     if numeric:
-        large = [] if name.split(".")[-1] in LASTING else ["2147483647", "9223372036854775808", "9" * 400, "1e308"]
+        large = (
+            []
+            if name.split(".")[-1] in LASTING
+            else ["2147483647", "9223372036854775808", "9" * 400, "1e308"]
+        )
         return [rng.choice(small + large)]
     texts = [text.replace("\0", "") if rng.random() < 0.9 else text for text in TEXTS]
     if kind == list[str]:
@@ -397,7 +442,9 @@ def category_names(room: Room, rng: Random) -> Case:
     if command == "download-images":
         changed["urls"] = None
     given = case_of(room, command, f"category {odd[:60]!r}", **changed)
-    given.arguments = [word for word in given.arguments if word not in ("--category", odd)] if odd else given.arguments
+    given.arguments = (
+        [word for word in given.arguments if word not in ("--category", odd)] if odd else given.arguments
+    )
     given.arguments += [f"--category={odd}"]
     given.out += [data] if command in ("download-images",) else []
     return given
@@ -408,8 +455,14 @@ def odd_places(room: Room, rng: Random) -> Case:
     command = rng.choice([name for name in valid(room) if name not in ("draw-sample", "train-attributes")])
     options, writes = valid(room)[command]
     root = room.world.root
-    inputs = [name for name, value in options.items() if isinstance(value, Path) and value.is_relative_to(root)]
-    inputs += [name for name, value in options.items() if name and isinstance(value, list) and isinstance(value[0], Path)]
+    inputs = [
+        name for name, value in options.items() if isinstance(value, Path) and value.is_relative_to(root)
+    ]
+    inputs += [
+        name
+        for name, value in options.items()
+        if name and isinstance(value, list) and isinstance(value[0], Path)
+    ]
     name = rng.choice([*inputs, *writes])
     if name in writes and name not in inputs:
         target = room.path("new") / Path(options[name]).name
@@ -439,7 +492,9 @@ def tables(room: Room, rng: Random) -> Case:
     what = damaged(rng, path) if suffix != "parquet" else _parquet(rng, path)
     changed: Options = {"table": path}
     if rng.random() < 0.3:
-        changed[rng.choice(("picture", "group", "where", "url"))] = rng.choice(("photo", "colour=red", "kind", *TEXTS[6:]))
+        changed[rng.choice(("picture", "group", "where", "url"))] = rng.choice(
+            ("photo", "colour=red", "kind", *TEXTS[6:])
+        )
     if "url" in changed:
         changed["images"] = None
     return case_of(room, "import-catalog", what, whole=False, **changed)
@@ -479,7 +534,11 @@ def archives(room: Room, rng: Random) -> Case:
         path, what = _tar(room, rng)
     else:
         what = _zip(rng, path)
-        limit = {"max_gigabytes": rng.choice((0, 0.000001, 0.001))} if "bomb" in what or rng.random() < 0.2 else {}
+        limit = (
+            {"max_gigabytes": rng.choice((0, 0.000001, 0.001))}
+            if "bomb" in what or rng.random() < 0.2
+            else {}
+        )
     table: Options = dict.fromkeys(("table", "id", "title", "attributes")) if rng.random() < 0.5 else {}
     return case_of(room, "import-catalog", f"archive {what}", whole=False, images=path, **table, **limit)
 
@@ -488,7 +547,12 @@ def _zip(rng: Random, path: Path) -> str:
     import warnings
 
     warnings.simplefilter("ignore")
-    name, kind = rng.choice(NAMES), rng.choice(("member", "link", "device", "bomb", "twice", "encrypted", "lying size", "nested", "comment"))
+    name, kind = (
+        rng.choice(NAMES),
+        rng.choice(
+            ("member", "link", "device", "bomb", "twice", "encrypted", "lying size", "nested", "comment")
+        ),
+    )
     with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
         about = zipfile.ZipInfo("x.jpg")
         about.filename = name
@@ -524,11 +588,24 @@ def _zip(rng: Random, path: Path) -> str:
 
 def _tar(room: Room, rng: Random) -> tuple[Path, str]:
     path = room.path(rng.choice(("photos.tar", "photos.tar.gz", "photos.zip", "photos.tgz")))
-    with tarfile.open(path, "w:gz" if "gz" in path.name else "w", format=rng.choice((tarfile.PAX_FORMAT, tarfile.GNU_FORMAT))) as archive:
+    with tarfile.open(
+        path,
+        "w:gz" if "gz" in path.name else "w",
+        format=rng.choice((tarfile.PAX_FORMAT, tarfile.GNU_FORMAT)),
+    ) as archive:
         for number in range(3):
             archive.add(room.world.root / f"photos/p{number}.jpg", f"p{number}.jpg")
         about = tarfile.TarInfo(rng.choice(NAMES).replace("\0", "") or "x")
-        about.type = rng.choice((tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE, tarfile.REGTYPE))
+        about.type = rng.choice(
+            (
+                tarfile.SYMTYPE,
+                tarfile.LNKTYPE,
+                tarfile.CHRTYPE,
+                tarfile.FIFOTYPE,
+                tarfile.DIRTYPE,
+                tarfile.REGTYPE,
+            )
+        )
         about.linkname = rng.choice(("/etc/passwd", "../../x", "p0.jpg", ""))
         archive.addfile(about)
     return path, f"{path.name} {about.name[:40]!r}"
@@ -586,7 +663,24 @@ def word_vectors(room: Room, rng: Random) -> Case:
     else:
         lines = path.read_text().splitlines()
         place = rng.randrange(len(lines))
-        number = rng.choice(("nan", "inf", "-inf", "1e39", "1e400", "0x1p3", "1_0", "１", "", "x", "1e-400", "--1", "1 2", "0"))
+        number = rng.choice(
+            (
+                "nan",
+                "inf",
+                "-inf",
+                "1e39",
+                "1e400",
+                "0x1p3",
+                "1_0",
+                "１",
+                "",
+                "x",
+                "1e-400",
+                "--1",
+                "1 2",
+                "0",
+            )
+        )
         words = lines[place].split(" ")
         words[rng.randrange(1, len(words))] = number
         lines[place] = " ".join(words)
@@ -607,7 +701,12 @@ def predictions(room: Room, rng: Random) -> Case:
 
 @hostile("question dialogs", 800, 8)
 def question_dialogs(room: Room, rng: Random) -> Case:
-    names = {"dialogues": "dialogs.json", "search_space": "space.json", "query_vectors": "query.npy", "gallery_vectors": "gallery.npy"}
+    names = {
+        "dialogues": "dialogs.json",
+        "search_space": "space.json",
+        "query_vectors": "query.npy",
+        "gallery_vectors": "gallery.npy",
+    }
     files = {option: room.copy(part) for option, part in names.items()}
     if rng.random() < 0.15:
         data = room.catalog()
@@ -617,7 +716,12 @@ def question_dialogs(room: Room, rng: Random) -> Case:
         return case_of(room, command, what, data=data, whole=command == "make-dialogues")
     what = damaged(rng, files[rng.choice(list(files))])
     if rng.random() < 0.3:
-        changed = {"query_vectors": None, "gallery_vectors": None, "encoder": room.world.runs["encoder"], "features": room.world.store}
+        changed = {
+            "query_vectors": None,
+            "gallery_vectors": None,
+            "encoder": room.world.runs["encoder"],
+            "features": room.world.store,
+        }
         return case_of(room, "eval-chatir", what, **{**files, **changed})
     return case_of(room, "eval-chatir", what, **files)
 
@@ -625,10 +729,14 @@ def question_dialogs(room: Room, rng: Random) -> Case:
 @hostile("compare", 700, 8)
 def compare(room: Room, rng: Random) -> Case:
     first, second = room.copy("dialogs"), room.copy("dialogs2")
-    path = rng.choice((first, second)) / rng.choice(("metrics.json", "dialogs.jsonl", "dialogs.jsonl", "first_candidates.json"))
+    path = rng.choice((first, second)) / rng.choice(
+        ("metrics.json", "dialogs.jsonl", "dialogs.jsonl", "first_candidates.json")
+    )
     what = damaged(rng, path)
     folders = [first, second] if rng.random() < 0.8 else [f"{first},{second}", str(second)]
-    measure = rng.choice(("R@10", "P", "MRR", "Hits@5", "R@1", "R@0", "R@-1", "R@999999999999", "R@x", "", "p", *TEXTS[:8]))
+    measure = rng.choice(
+        ("R@10", "P", "MRR", "Hits@5", "R@1", "R@0", "R@-1", "R@999999999999", "R@x", "", "p", *TEXTS[:8])
+    )
     chosen: Options = {"measure": measure} if rng.random() < 0.3 else {}
     return case_of(room, "compare", what, **{"": folders}, **chosen)
 
@@ -645,7 +753,9 @@ def first_candidates(room: Room, rng: Random) -> Case:
 def vocabularies(room: Room, rng: Random) -> Case:
     path = room.copy(rng.choice(("vocabulary.csv", "list_attr_cloth.txt")))
     what = damaged(rng, path)
-    chosen: Options = {"column": [f"{rng.choice(TEXTS[:30])}={rng.choice(TEXTS[:30])}"]} if rng.random() < 0.2 else {}
+    chosen: Options = (
+        {"column": [f"{rng.choice(TEXTS[:30])}={rng.choice(TEXTS[:30])}"]} if rng.random() < 0.2 else {}
+    )
     return case_of(room, "extract-attributes", what, vocabulary=path, **chosen)
 
 
@@ -662,7 +772,9 @@ def address_lists(room: Room, rng: Random) -> Case:
     else:
         what = damaged(rng, path)
         lines = path.read_bytes().splitlines()  # a damaged address must not leave this machine
-        path.write_bytes(b"\n".join(line for line in lines if b"://" not in line or b"://127.0.0.1:9/" in line))
+        path.write_bytes(
+            b"\n".join(line for line in lines if b"://" not in line or b"://127.0.0.1:9/" in line)
+        )
     case = case_of(room, "download-images", what, data=data, urls=path, whole=False)
     case.out = [data]
     return case
@@ -673,19 +785,36 @@ def address_lists(room: Room, rng: Random) -> Case:
 
 @hostile("HTML and scripts", 500, 10)
 def html(room: Room, rng: Random) -> Case:
-    command = rng.choice(("eval-dialogs", "eval-dialogs", "compare", "chat", "eval-chatir", "make-dialogues", "extract-attributes", "train-attributes"))
+    command = rng.choice(
+        (
+            "eval-dialogs",
+            "eval-dialogs",
+            "compare",
+            "chat",
+            "eval-chatir",
+            "make-dialogues",
+            "extract-attributes",
+            "train-attributes",
+        )
+    )
     if command == "train-attributes" and rng.random() < 0.6:
         command = "chat"
     said = rng.choice(PAYLOADS)
     if command == "compare":
-        first, second = room.copy("dialogs", rng.choice(("dialogs", "a<b onclick=pwned()>"))), room.copy("dialogs2")
+        first, second = (
+            room.copy("dialogs", rng.choice(("dialogs", "a<b onclick=pwned()>"))),
+            room.copy("dialogs2"),
+        )
         return case_of(room, command, _scripted(rng, rng.choice((first, second))), **{"": [first, second]})
     if command == "eval-chatir":
         path = room.copy("dialogs.json", rng.choice(("dialogs.json", "<b onclick=pwned()>.json")))
         what = _scripted(rng, path)
         return case_of(room, command, what, dialogues=path)
     data = room.catalog(pictures=True)
-    what = ", ".join(_scripted(rng, folder) for folder in rng.sample([data / "titles", data / "attributes", data / "catalog.json"], 2))
+    what = ", ".join(
+        _scripted(rng, folder)
+        for folder in rng.sample([data / "titles", data / "attributes", data / "catalog.json"], 2)
+    )
     if command == "chat":
         case = case_of(room, command, what, data=data)
         case.said = f"{said}\nis {said} red\nmore like 2 {said}\nthis is it 1\n"
@@ -704,14 +833,20 @@ def _scripted(rng: Random, path: Path) -> str:
         if isinstance(value, list):
             return [of(one, key) for one in value]
         kept = key in ("target", "shown", "item", "top", "protocol", "img", "kind", "split", "category")
-        return f"{value} {rng.choice(PAYLOADS)}" if isinstance(value, str) and not kept and rng.random() < 0.3 else value
+        return (
+            f"{value} {rng.choice(PAYLOADS)}"
+            if isinstance(value, str) and not kept and rng.random() < 0.3
+            else value
+        )
 
     paths = [path] if path.is_file() else [*path.glob("*.json"), *path.glob("*.jsonl")]
     for one in paths:
         if one.suffix == ".json":
             one.write_text(json.dumps(of(json.loads(one.read_text())), ensure_ascii=False))
         else:
-            lines = [json.dumps(of(json.loads(line)), ensure_ascii=False) for line in one.read_text().splitlines()]
+            lines = [
+                json.dumps(of(json.loads(line)), ensure_ascii=False) for line in one.read_text().splitlines()
+            ]
             one.write_text("\n".join(lines) + "\n")
     return f"scripts in {path.name}"
 
@@ -724,7 +859,9 @@ FAISS_PARTS = ("Flat", "IVF2", "IVF0", "IVF99999", "HNSW8", "HNSW0", "PQ2", "PQ0
 @hostile("FAISS index", 320, 4)
 def faiss_index(room: Room, rng: Random) -> Case:
     parts = rng.sample(FAISS_PARTS, rng.choice((1, 2, 2, 3)))
-    index = rng.choice((",".join(parts), ",".join(parts), "".join(parts), rng.choice(TEXTS).replace("\0", "")))
+    index = rng.choice(
+        (",".join(parts), ",".join(parts), "".join(parts), rng.choice(TEXTS).replace("\0", ""))
+    )
     earlier(room, rng)
     case = case_of(room, "eval-dialogs", f"--index {index!r}")
     case.arguments += [f"--index={index}"]
@@ -740,18 +877,35 @@ def update(room: Room, rng: Random) -> Case:
         done.append(damaged(rng, some_file(rng, store)))
     if rng.random() < 0.5:
         path = data / "image_splits/split.dress.test.json"
-        path.write_text(json.dumps([*json.loads(path.read_text()), "new", *rng.sample(TEXTS[:20], 1)], ensure_ascii=True))
+        path.write_text(
+            json.dumps([*json.loads(path.read_text()), "new", *rng.sample(TEXTS[:20], 1)], ensure_ascii=True)
+        )
         done.append("more products")
     if rng.random() < 0.3:
         (store / "parts").mkdir()
-        (store / "parts" / rng.choice(("plan.json", "0.npz", "0.npy", "x"))).write_bytes(rng.choice((b"", b"{}", b"[]", b"\0" * 50)))
+        (store / "parts" / rng.choice(("plan.json", "0.npz", "0.npy", "x"))).write_bytes(
+            rng.choice((b"", b"{}", b"[]", b"\0" * 50))
+        )
         done.append("parts")
     chosen: Options = {"encoder": "metadata", "dimensions": 8}
     if kind == "pictures":
         chosen = {**TINY_PICTURES, "dimensions": None}
     elif rng.random() < 0.2:
-        chosen = {"encoder": rng.choice(("metadata", "own", "test_efficientnet")), "weights": "none", "dimensions": rng.choice((8, 16))}
-    case = case_of(room, "extract-features", ", ".join(done), data=data, features=store, update=True, whole=False, **chosen)
+        chosen = {
+            "encoder": rng.choice(("metadata", "own", "test_efficientnet")),
+            "weights": "none",
+            "dimensions": rng.choice((8, 16)),
+        }
+    case = case_of(
+        room,
+        "extract-features",
+        ", ".join(done),
+        data=data,
+        features=store,
+        update=True,
+        whole=False,
+        **chosen,
+    )
     return case
 
 
@@ -766,4 +920,3 @@ def typed_into_chat(room: Room, rng: Random) -> Case:
     case.said = said + rng.choice(("", "quit\n", "this is it\n", "this is it 2\n"))
     case.whole = False
     return case
-

@@ -37,7 +37,22 @@ TEXTS = (
     "~", "null", "true", "nan", "inf", "-inf", "1e400", "0x10", "１２", "1_000", "${HOME}", "$(touch PWNED)", "%s%n",
     "{0}", "[bold]rich[/bold]", "[/]", "a,b,,", "'", '"', "\\", "CON", "con.jpg", *PAYLOADS,
 )  # fmt: skip
-NUMBERS = (0, -1, 1, 2**31, 2**63, 2**64, -(2**63) - 1, 10**30, 0.5, -0.0, 1e308, 5e-324, float("nan"), float("inf"))
+NUMBERS = (
+    0,
+    -1,
+    1,
+    2**31,
+    2**63,
+    2**64,
+    -(2**63) - 1,
+    10**30,
+    0.5,
+    -0.0,
+    1e308,
+    5e-324,
+    float("nan"),
+    float("inf"),
+)
 SHAPES = ([], {}, [[]], [None], {"": None}, [1, 2], ["a", "a"], [["a"]], {"a": {"b": []}}, None, True, False)
 
 
@@ -62,7 +77,9 @@ def _cut(rng: Random, data: bytes) -> bytes:
 
 def _insert(rng: Random, data: bytes) -> bytes:
     place = rng.randrange(len(data) + 1)
-    more = rng.choice((bytes(rng.randrange(1, 200)), rng.randbytes(rng.randrange(1, 200)), b"\xff\xfe", b"\n\n", b"\0"))
+    more = rng.choice(
+        (bytes(rng.randrange(1, 200)), rng.randbytes(rng.randrange(1, 200)), b"\xff\xfe", b"\n\n", b"\0")
+    )
     return data[:place] + more + data[place:]
 
 
@@ -293,7 +310,9 @@ def damage_arrays(rng: Random, path: Path) -> str:
         arrays[name], what = np.array([Evil()], dtype=object), f"pickle in {name}"
     elif way == 2 and arrays[name].dtype.kind == "U":
         names = arrays[name].astype("U300")
-        names[rng.randrange(len(names))] = rng.choice((*TEXTS[1:30], str(names[0])))[:300].replace("\ud800", "")
+        names[rng.randrange(len(names))] = rng.choice((*TEXTS[1:30], str(names[0])))[:300].replace(
+            "\ud800", ""
+        )
         arrays[name], what = names, f"another name in {name}"
     else:
         numbers = arrays[name] if arrays[name].dtype.kind == "f" else np.zeros(arrays[name].shape, np.float32)
@@ -342,7 +361,9 @@ def damage_checkpoint(rng: Random, path: Path) -> str:
         return "malicious pickle"
     state = torch.load(path, weights_only=True)
     if draw < 0.6:
-        torch.save(rng.choice(({}, [], 3, None, {"state_dict": {}}, {**state, "state_dict": 3}, "text")), path)
+        torch.save(
+            rng.choice(({}, [], 3, None, {"state_dict": {}}, {**state, "state_dict": 3}, "text")), path
+        )
         return "another object"
     place = rng.choice([place for place in _places(state) if place])
     parent = state
@@ -410,7 +431,21 @@ def picture_bytes(rng: Random) -> tuple[str, bytes]:
     """A picture in any of many formats and modes, damaged or not."""
     from PIL import Image
 
-    formats = ("JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "PPM", "ICO", "TGA", "PCX", "SGI", "DDS", "JPEG2000")
+    formats = (
+        "JPEG",
+        "PNG",
+        "GIF",
+        "BMP",
+        "TIFF",
+        "WEBP",
+        "PPM",
+        "ICO",
+        "TGA",
+        "PCX",
+        "SGI",
+        "DDS",
+        "JPEG2000",
+    )
     name = rng.choice(formats)
     size = rng.choice(((1, 1), (1, 400), (400, 1), (33, 47), (200, 200)))
     mode = rng.choice(("RGB", "RGBA", "L", "1", "P", "CMYK", "I;16", "LA", "F"))

@@ -61,7 +61,7 @@ class Printed:
     """Standard output and error of this process, also of code outside of Python, in two files."""
 
     def __init__(self, folder: Path) -> None:
-        self.files = [open(folder / name, "w+b") for name in ("stdout", "stderr")]
+        self.files = [open(folder / name, "w+b") for name in ("stdout", "stderr")]  # noqa: SIM115
 
     @contextmanager
     def caught(self) -> Iterator[None]:
@@ -73,7 +73,9 @@ class Printed:
             file.truncate()
             os.dup2(file.fileno(), number)
         sys.stdout, sys.stderr = (
-            io.TextIOWrapper(os.fdopen(number, "wb", closefd=False), "utf-8", "backslashreplace", write_through=True)
+            io.TextIOWrapper(
+                os.fdopen(number, "wb", closefd=False), "utf-8", "backslashreplace", write_through=True
+            )
             for number in (1, 2)
         )
         try:
@@ -115,7 +117,9 @@ def judge(case: Case, room: Room, printed: Printed) -> Verdict:
     changed -= {name for name in changed if name not in before and (room.folder / name).is_dir()}
     allowed = [str(place.relative_to(room.folder)) for place in case.out]
     free = "." in allowed
-    if odd := {name for name in changed if not free and not any(f"{name}/".startswith(f"{one}/") for one in allowed)}:
+    if odd := {
+        name for name in changed if not free and not any(f"{name}/".startswith(f"{one}/") for one in allowed)
+    }:
         return Verdict("silent wrong", f"changed what it only reads: {sorted(odd)[:5]}")
     if problem := _incomplete([room.folder / name for name in sorted(changed)]):
         return Verdict("half-written", problem)
@@ -123,7 +127,9 @@ def judge(case: Case, room: Room, printed: Printed) -> Verdict:
         if problem := _unclear(error):
             return Verdict("traceback", problem)
         if case.whole and changed:
-            return Verdict("half-written", f"refused ({error.strip()[:200]}), and changed {sorted(changed)[:5]}")
+            return Verdict(
+                "half-written", f"refused ({error.strip()[:200]}), and changed {sorted(changed)[:5]}"
+            )
         return Verdict("refused", error.strip()[:300])
     if odd := _control(out + error):
         return Verdict("silent wrong", f"printed control characters {odd!r}")
@@ -249,7 +255,9 @@ class _Active(HTMLParser):
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         for name, value in attributes:
             text = value or ""
-            loads = name in ("src", "href", "srcdoc", "action") and re.match(r"\s*(javascript|http|//|data:text)", text)
+            loads = name in ("src", "href", "srcdoc", "action") and re.match(
+                r"\s*(javascript|http|//|data:text)", text
+            )
             if name.startswith("on") or loads or (tag not in ("img", "a") and "pwned" in name):
                 self.found.append(f"<{tag} {name}={text[:60]}>")
         if tag in ("script", "iframe", "object", "embed", "base", "form"):

@@ -93,7 +93,9 @@ def prepared(world: World, out: Path, name: str) -> None:
         shutil.copytree(world.catalog, out, ignore=shutil.ignore_patterns("images"))
 
 
-def kill_case(world: World, base: Path, whole: dict[str, Any], name: str, rng: Random) -> tuple[str, str, str]:
+def kill_case(
+    world: World, base: Path, whole: dict[str, Any], name: str, rng: Random
+) -> tuple[str, str, str]:
     """Kill a command one to three times, run it again, and compare; returns outcome, problem and moments."""
     out, printed = base / "out", base / "printed"
     command, options = commands(world, out)[name]
@@ -123,10 +125,16 @@ def kill_case(world: World, base: Path, whole: dict[str, Any], name: str, rng: R
         kind = "traceback" if "Traceback" in text or code != 2 else "half-written"
         return kind, f"again: exit code {code}, {text[-300:]}", ", ".join(moments)
     found = content(out)
-    left = [path.name for path in out.parent.glob(".*")] + [name for name in found if Path(name).name.startswith(".")]
+    left = [path.name for path in out.parent.glob(".*")] + [
+        name for name in found if Path(name).name.startswith(".")
+    ]
     if found != expected or left:
         other = [one for one in found.keys() | expected.keys() if found.get(one) != expected.get(one)]
-        return "half-written", f"different after a kill: {sorted(other)[:5]}, left: {left}", ", ".join(moments)
+        return (
+            "half-written",
+            f"different after a kill: {sorted(other)[:5]}, left: {left}",
+            ", ".join(moments),
+        )
     return "accepted", "", ", ".join(moments)
 
 

@@ -46,7 +46,9 @@ def prepare_process(base: Path) -> None:
     os.environ |= {"PATH": str(base / "bin"), "NO_PROXY": "127.0.0.1"}
 
 
-def run_case(world: World, base: Path, printed: Printed, seed: int, job: Job, keep: bool = False) -> dict[str, Any]:
+def run_case(
+    world: World, base: Path, printed: Printed, seed: int, job: Job, keep: bool = False
+) -> dict[str, Any]:
     """Make and judge one case; return its record."""
     name, number = job
     folder = base / f"{name.replace(' ', '-').strip('-')}-{number}"
@@ -105,7 +107,9 @@ class Worker:
         self.process.join()
 
 
-def run_all(world: World, base: Path, seed: int, jobs: Sequence[Job], workers: int) -> Iterator[dict[str, Any]]:
+def run_all(
+    world: World, base: Path, seed: int, jobs: Sequence[Job], workers: int
+) -> Iterator[dict[str, Any]]:
     """Records of all cases. A worker that dies or hangs is replaced."""
     left = iter(jobs)
     made = 0
@@ -133,7 +137,11 @@ def run_all(world: World, base: Path, seed: int, jobs: Sequence[Job], workers: i
                 yield {**record, "outcome": "hang", "problem": "killed"} if lost else worker.pipe.recv()
             except (EOFError, OSError):
                 worker.process.join()
-                yield {**record, "outcome": "traceback", "problem": f"process died: {worker.process.exitcode}"}
+                yield {
+                    **record,
+                    "outcome": "traceback",
+                    "problem": f"process died: {worker.process.exitcode}",
+                }
                 lost = True
             if lost:
                 worker.end()
@@ -180,14 +188,20 @@ def jobs_of(cases: int, only: Sequence[str]) -> list[Job]:
 
 def parsed() -> argparse.Namespace:
     """Options of the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seed", type=int, default=0, help="random seed of all cases")
     whole = sum(one.cases for one in CLASSES.values())
     parser.add_argument("--cases", type=int, default=whole, help="number of cases besides --kills")
-    parser.add_argument("--kills", type=int, default=40, help="cases of commands that are killed and run again")
+    parser.add_argument(
+        "--kills", type=int, default=40, help="cases of commands that are killed and run again"
+    )
     parser.add_argument("--workers", type=int, default=2, help="processes")
     parser.add_argument("--only", nargs="*", default=[], metavar="CLASS[:N]", help="classes, or single cases")
-    parser.add_argument("--keep", action="store_true", help="keep the rooms of --only, one process, full output")
+    parser.add_argument(
+        "--keep", action="store_true", help="keep the rooms of --only, one process, full output"
+    )
     parser.add_argument("--log", type=Path, help="file for the record of each case, as JSON lines")
     return parser.parse_args()
 
@@ -237,7 +251,10 @@ def report(record: dict[str, Any], done: int, jobs: int, seconds: float, whole: 
     """Print a case that failed, and every thousandth one."""
     if record["outcome"] in BAD or whole:
         text = record["problem"] if whole else record["problem"][-400:].replace("\n", " | ")
-        print(f"{record['class']}:{record['case']} {record['outcome']}: {record['what'][:200]}: {text}", flush=True)
+        print(
+            f"{record['class']}:{record['case']} {record['outcome']}: {record['what'][:200]}: {text}",
+            flush=True,
+        )
     if done and done % 1000 == 0:
         print(f"{done:,} of {jobs:,} cases after {seconds / 60:.1f} minutes", flush=True)
 

@@ -1,5 +1,6 @@
 """Defects that a trial with damaged and hostile input has found: each is refused in one line, or works."""
 
+import errno
 import json
 import os
 import shutil
@@ -340,3 +341,17 @@ def test_d4_a_folder_that_cannot_be_written_is_refused_before_the_work(
     }[command]
     line = refused(command, **world, **given, out=tmp_path / "file" / "out")
     assert line == f"error: cannot write {tmp_path}/file/out: {tmp_path}/file is not a folder"
+
+
+def test_d14_a_full_disk_leaves_nothing_of_a_sample(refused, tmp_path, monkeypatch):
+    pictures = iter(range(5))
+
+    def save(image, path, **options):
+        if next(pictures, None) is None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        path.write_bytes(b"a picture")
+
+    monkeypatch.setattr("PIL.Image.Image.save", save)
+    line = refused("draw-sample", data=tmp_path / "sample", products=30)
+    assert line.startswith(f"error: no space left to write {tmp_path}/sample: free some space")
+    assert not list((tmp_path / "sample").iterdir())

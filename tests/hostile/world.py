@@ -132,7 +132,7 @@ def _catalog(world: World, do: Do) -> None:
         return
     do("draw-sample", data=whole, products=60, size=96)
     for path in sorted(whole.rglob("*")):
-        if path.is_file() and ".dress." in f".{path.name}" or path.parent.name == "dress":
+        if (path.is_file() and ".dress." in f".{path.name}") or path.parent.name == "dress":
             target = world.catalog / path.relative_to(whole)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target)
@@ -172,7 +172,13 @@ def _trained(world: World, do: Do) -> None:
 
 def _results(world: World, do: Do) -> None:
     common = {"data": world.catalog, "category": "dresses", "features": world.store, "turns": 2}
-    do("eval-dialogs", **common, run=world.runs["retriever"], user="differences", out=world.results["dialogs"])
+    do(
+        "eval-dialogs",
+        **common,
+        run=world.runs["retriever"],
+        user="differences",
+        out=world.results["dialogs"],
+    )
     do("eval-dialogs", **common, run="last-shown", user="differences", out=world.results["dialogs2"])
 
 
@@ -181,7 +187,13 @@ def _tables(world: World, do: Do) -> None:
     from pyarrow import parquet
 
     rows = [
-        {"id": f"p{number}", "title": f"{colour} {kind}", "colour": colour, "kind": kind, "photo": f"p{number}.jpg"}
+        {
+            "id": f"p{number}",
+            "title": f"{colour} {kind}",
+            "colour": colour,
+            "kind": kind,
+            "photo": f"p{number}.jpg",
+        }
         for number in range(12)
         for colour, kind in [(("red", "navy blue", "green")[number % 3], ("dress", "gown")[number % 2])]
     ]
@@ -246,7 +258,9 @@ def _lists(world: World, do: Do) -> None:
     (world.root / "addresses.txt").write_text("".join(addresses))
     options = {"data": str(world.catalog), "category": "dresses", "features": str(world.store), "turns": 2}
     options |= {"run": str(world.runs["retriever"]), "user": ["differences"], "seed": 1}
-    (world.root / "options.yaml").write_text("".join(f"{key}: {json.dumps(v)}\n" for key, v in options.items()))
+    (world.root / "options.yaml").write_text(
+        "".join(f"{key}: {json.dumps(v)}\n" for key, v in options.items())
+    )
 
 
 def tensors_of(run: Path) -> dict[str, np.ndarray]:
