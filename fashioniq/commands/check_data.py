@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.progress import track
 
 from fashioniq.config import CheckData
-from fashioniq.data.catalog import SPLITS
+from fashioniq.data.catalog import SPLITS, categories_in
+from fashioniq.features.store import FeatureStore, features_folder
 from fashioniq.files import UserError, why, write_json
 from fashioniq.prepare.checking import check_folder
 from fashioniq.prepare.findings import Findings
@@ -30,7 +31,10 @@ def run(settings: CheckData) -> int:
                 f"--report {settings.report} is inside {folder}, which is not modified: give a path elsewhere"
             )
     categories = check_folder(settings.data, settings.category, settings.images, settings.workers, _watch)
+    known = categories_in(settings.data)  # the others are findings of the folder itself
     for name, found in categories.items():
+        if name in known:
+            _check_store(features_folder(settings.data, name, None), found)
         _print_findings(name, found)
     if settings.report:
         content = {"data": str(settings.data), "images": str(pictures)}
@@ -46,6 +50,22 @@ def run(settings: CheckData) -> int:
         else f"{settings.data} is clean"
     )
     return 1 if counts else 0
+
+
+def _check_store(root: Path, found: Findings) -> None:
+    """Find damage in the feature store of a category, if there is one; reads all its files."""
+    if not (root / "store.json").exists():
+        return
+    try:
+        store = FeatureStore(root)
+        store.verify()
+    except UserError as error:
+        found.found("feature stores that are damaged", str(error))
+        return
+    if store.has_random_weights:
+        found.found("feature stores of an encoder with random weights", str(root))
+    if same := store.duplicates():
+        found.found("feature stores with equal vectors", f"{root}: {same} products have that of another one")
 
 
 def _inside(path: Path, folder: Path) -> bool:

@@ -102,3 +102,15 @@ def test_an_odd_id_cannot_break_the_lines_or_the_report(check, catalog, tmp_path
     code, out, _ = check(data=catalog, category="dresses", report=tmp_path / "report.json")
     line = r"  finding: rows of ids in no split: 2 (dress.train.json: two\nlines; dress.train.json: \ud800)"
     assert code == 1 and line in out and json.loads((tmp_path / "report.json").read_text())
+
+
+def test_a_damaged_or_meaningless_feature_store_is_a_finding(check, catalog, project):
+    store = catalog / "features" / "dress"
+    project.run("extract-features", data=catalog, category="dresses", **project.pictures)
+    code, out, _ = check(data=catalog, category="dresses")
+    assert code == 1 and f"feature stores of an encoder with random weights: 1 ({store})" in "\n".join(out)
+    content = bytearray((store / "features.npy").read_bytes())
+    content[-2] ^= 1
+    (store / "features.npy").write_bytes(bytes(content))
+    code, out, _ = check(data=catalog, category="dresses")
+    assert code == 1 and "feature stores that are damaged: 1" in "\n".join(out)
