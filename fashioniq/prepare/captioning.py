@@ -148,7 +148,7 @@ class Desk:
 
     def progress(self, person: str = "") -> Progress:
         """Progress of all people, and the number of captions by one person."""
-        with self.files.threads:
+        with self.files.locked():
             people = self._people()
             skipped = self._skipped(self._read())
         pairs = set(self.pairs)
