@@ -33,12 +33,16 @@ def one_line(text: str, most: int = 2000) -> str:
 
     Names and values from files may contain anything, also sequences that change the colors of a terminal.
     """
-    visible = "".join(
+    joined = " ".join(plain(text).split())
+    return joined if len(joined) <= most else joined[: most - 2].rstrip() + " …"
+
+
+def plain(text: str) -> str:
+    """Text with a space for each control character, also line breaks and half surrogate pairs."""
+    return "".join(
         " " if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") else character
         for character in text
     )
-    joined = " ".join(visible.split())
-    return joined if len(joined) <= most else joined[: most - 2].rstrip() + " …"
 
 
 def why(error: BaseException, most: int = 160) -> str:
@@ -313,6 +317,13 @@ def read_yaml(path: Path) -> Any:
         raise ValueError(f"{place}invalid YAML: {error.problem or error}") from error
     except yaml.YAMLError as error:
         raise ValueError(why(error)) from error
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        TypeError,
+    ) as error:  # of PyYAML, such as !!timestamp 3
+        raise ValueError(f"invalid YAML: {why(error)}") from error
 
 
 def _limit_yaml(text: str) -> None:

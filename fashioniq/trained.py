@@ -1,6 +1,7 @@
 """Loading of trained models from their run folders, and choice of the device."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -65,11 +66,26 @@ RETRIEVERS: dict[str, Architecture[BaseRetriever]] = {
 
 def create(architectures: Mapping[str, Architecture[M]], kind: str, sizes: Mapping[str, Any]) -> M:
     """Create a model from its kind and the `sizes` of model.json. Raises many exceptions if they are damaged."""
-    if small := [name for name in ("width", "heads", "hidden", "layers") if sizes.get(name, 1) < 1]:
-        raise ValueError(f"{small[0]} is {sizes[small[0]]}")
+    _check_sizes(sizes)
     config_class, model_class = architectures[kind]
     config, of_data = config_class.of_sizes(kind, sizes)
     return model_class(config, **of_data)
+
+
+def _check_sizes(sizes: Mapping[str, Any]) -> None:
+    if small := [name for name in ("width", "heads", "hidden", "layers") if sizes.get(name, 1) < 1]:
+        raise ValueError(f"{small[0]} is {sizes[small[0]]}")
+
+
+@contextmanager
+def _sizes_of(run: Path, kind: str) -> Iterator[None]:
+    """Convert what is raised inside for damaged sizes of a model.json to UserError."""
+    try:
+        yield
+    except (ArithmeticError, AssertionError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        raise UserError(
+            f"{run / 'model.json'} is damaged, its sizes make no model ({why(error)}); train the {kind} again"
+        ) from error
 
 
 def load_captioner(
@@ -145,12 +161,8 @@ def _load(
         raise UserError(
             f"{run} holds an unknown kind of {kind.KIND}: expected {expected}, found {about.model!r}"
         )
-    try:
+    with _sizes_of(run, kind.KIND):
         model = create(architectures, about.model, about.sizes)
-    except (ArithmeticError, AssertionError, KeyError, RuntimeError, TypeError, ValueError) as error:
-        raise UserError(
-            f"{run / 'model.json'} is damaged, its sizes make no model ({why(error)}); train the {kind.KIND} again"
-        ) from error
     load_weights(run, model)
     return model.eval(), Vocabulary(about.words[len(SPECIAL) :]), about
 
@@ -163,9 +175,11 @@ def load_dialog_encoder(run: Path, store: FeatureStore) -> tuple[TextTower, str]
     about = read_run(run, DialogEncoderRun)
     check_features(run, about, store)
     if about.model == "transformer":
-        config, of_data = DialogEncoderConfig.of_sizes("transformer", about.sizes)
         vocabulary = Vocabulary(about.words[len(SPECIAL) :])
-        model: TextTower = DialogEncoder(config, vocabulary=vocabulary, **of_data)
+        with _sizes_of(run, DialogEncoderRun.KIND):
+            _check_sizes(about.sizes)
+            config, of_data = DialogEncoderConfig.of_sizes("transformer", about.sizes)
+            model: TextTower = DialogEncoder(config, vocabulary=vocabulary, **of_data)
     else:
         model = TextHalf(load_pretrained(about.encoder))
     load_weights(run, model)

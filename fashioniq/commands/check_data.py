@@ -11,7 +11,7 @@ from rich.progress import track
 from fashioniq.config import CheckData
 from fashioniq.data.catalog import SPLITS, categories_in
 from fashioniq.features.store import FeatureStore, features_folder
-from fashioniq.files import UserError, why, write_json
+from fashioniq.files import UserError, plain, why, write_json
 from fashioniq.prepare.checking import check_folder
 from fashioniq.prepare.findings import Findings
 from fashioniq.report.tables import print_table
@@ -105,6 +105,6 @@ def _print_findings(name: str, found: Findings) -> None:
             for example in examples[:EXAMPLES]
         ]
         more = "; …" if len(examples) > EXAMPLES else ""
-        print(f"  finding: {kind}: {len(examples)} ({'; '.join(shown)}{more})")
+        print(plain(f"  finding: {kind}: {len(examples)} ({'; '.join(shown)}{more})"))
     for kind, examples in found.notes.items():
-        print(f"  note: {kind}: {len(examples)}")
+        print(plain(f"  note: {kind}: {len(examples)}"))

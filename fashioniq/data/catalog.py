@@ -18,12 +18,13 @@ from typing import Any
 
 from fashioniq.categories import canonical, file_name, from_file_name
 from fashioniq.data.words import tokenize
-from fashioniq.files import UserError, read_json
+from fashioniq.files import UserError, one_line, read_json
 
 SPLITS = ("train", "val", "test")
 LABEL_FOLDERS = ("attributes", "image_attributes", ".")  # folders that may contain the labels
 # In the released files, the longest real title has 370 characters; 117 longer texts are page scripts.
 LONGEST_TITLE = 1000  # characters
+LONGEST_ORIGIN = 200  # characters
 ATTRIBUTE_LISTS = 6  # the garment word, then the five DeepFashion types
 IMAGE_SUFFIXES = (".jpg", ".png", ".jpeg", ".webp")
 
@@ -69,16 +70,15 @@ class Catalog:
     @property
     def pictures_origin(self) -> str:
         """Origin of the pictures: "photographs" unless catalog.json gives another."""
-        return str(self.about.get("pictures", "photographs"))
+        return one_line(str(self.about.get("pictures", "photographs")), LONGEST_ORIGIN)
 
     @property
     def captions_origin(self) -> str:
         """Origin of the captions: "human" unless catalog.json gives another, of the category or of the folder."""
         categories = self.about.get("categories")
         own = categories.get(self.category) if isinstance(categories, dict) else None
-        if isinstance(own, dict) and "captions" in own:
-            return str(own["captions"])
-        return str(self.about.get("captions", "human"))
+        about = own if isinstance(own, dict) and "captions" in own else self.about
+        return one_line(str(about.get("captions", "human")), LONGEST_ORIGIN)
 
     def ids(self, split: str) -> list[str]:
         """Product ids of a split, in the order of the file.
@@ -90,8 +90,12 @@ class Catalog:
             ids = read_json(path, f"the {split} split of {self.category}", list)
             if not ids:
                 raise UserError(f"the {split} split of {self.category} is empty: {path} lists no product")
-            if not all(isinstance(name, str) and name for name in ids) or len(set(ids)) != len(ids):
-                raise UserError(f"{path}: expected a list of product ids as strings, without duplicates")
+            if not all(isinstance(name, str) and name and name.isprintable() for name in ids) or len(
+                set(ids)
+            ) != len(ids):
+                raise UserError(
+                    f"{path}: expected a list of product ids as printable strings, without duplicates"
+                )
             self._ids[split] = ids
         return self._ids[split]
 

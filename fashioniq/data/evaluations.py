@@ -272,5 +272,5 @@ class LoggedDialog(msgspec.Struct, kw_only=True):
 
 
 def read_dialogs(path: Path) -> list[LoggedDialog]:
-    """Read dialogs.jsonl. Raises OSError, or msgspec.MsgspecError for a damaged line."""
+    """Read dialogs.jsonl. Raises OSError, or msgspec.MsgspecError or RecursionError for a damaged line."""
     return [msgspec.json.decode(line, type=LoggedDialog) for line in path.read_bytes().splitlines()]

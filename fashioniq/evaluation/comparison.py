@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fashioniq.config import Compare
 from fashioniq.evaluation.results import Evaluation, check_comparable, item_cards, read_evaluation
-from fashioniq.files import UserError, check_writable, discard, write_json, write_text
+from fashioniq.files import UserError, check_writable, discard, one_line, write_json, write_text
 from fashioniq.metrics.measures import measure
 from fashioniq.metrics.ranking import per_dialog
 from fashioniq.metrics.significance import bootstrap_interval, holm, per_target, randomisation_p
@@ -153,16 +153,14 @@ def _cells(row: dict[str, Any], decimals: int) -> list[str]:
 
 
 def _print_comparison(comparison: dict[str, Any]) -> None:
-    print(
-        f"{comparison['measure']} after turn {comparison['turn']}: {comparison['category']}, "
-        f"{comparison['split']} split, "
-        f"{comparison['dialogs']} dialogs, gallery {comparison['gallery']}"
-    )
+    of = f"{comparison['category']}, {comparison['split']} split"
+    counts = f"{comparison['dialogs']} dialogs, gallery {comparison['gallery']}"
+    print(one_line(f"{comparison['measure']} after turn {comparison['turn']}: {of}, {counts}"))
     decimals = measure(comparison["measure"]).decimals
     print_table(HEADER, [_cells(row, decimals) for row in comparison["models"]])
     print(_method(comparison))
     for note in comparison["notes"]:
-        print(f"note: {note}")
+        print(one_line(f"note: {note}"))
 
 
 def _method(comparison: dict[str, Any]) -> str:

@@ -72,7 +72,7 @@ def read_evaluation(folder: Path) -> Evaluation:
             and all(evaluation.targets)
             and all(evaluation.first_shown)
         )
-    except (OSError, ValueError, IndexError, msgspec.MsgspecError) as error:
+    except (OSError, ValueError, IndexError, RecursionError, msgspec.MsgspecError) as error:
         raise UserError(f"{path} is missing or damaged ({why(error)}); run eval-dialogs again") from error
     if not complete:
         raise UserError(

@@ -86,8 +86,10 @@ class FeatureStore:
         lengths = {len(rows) for rows in (ids, *arrays)}
         if (min(lengths) < count) if growing else (lengths != {count}):
             raise self._damaged("its files differ in length")
-        if not all(isinstance(name, str) for name in ids) or len(set(ids)) < len(ids):
-            raise self._damaged("its ids are not different texts")
+        if not all(isinstance(name, str) and name.isprintable() for name in ids) or len(set(ids)) < len(ids):
+            raise self._damaged("its ids are not different printable texts")
+        if not all(map(str.isprintable, (self.facts.encoder, self.facts.weights, *self.attribute_words))):
+            raise self._damaged("its description has control characters")
         if arrays[0].shape[1] != self.facts.dimensions:
             raise self._damaged(f"its vectors do not have {self.facts.dimensions} numbers")
         if arrays[1].shape[1] == 0:
@@ -197,7 +199,7 @@ def open_store(data: Path, category: str, features: Path | None, attrs: bool = F
 
 def _open_array(path: Path) -> np.ndarray:
     try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        array = np.lib.format.open_memmap(path, mode="r")
         if array.ndim != 2:
             raise ValueError(f"it has {array.ndim} axes instead of 2")
         if array.offset + array.nbytes != path.stat().st_size:

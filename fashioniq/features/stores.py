@@ -9,6 +9,7 @@ from fashioniq.data.catalog import Catalog
 from fashioniq.features.pictures import Source
 from fashioniq.features.store import FeatureStore
 from fashioniq.features.writer import fill_store
+from fashioniq.files import one_line
 
 
 def fill(root: Path, catalog: Catalog, source: Source, update: bool = False) -> None:
@@ -43,6 +44,6 @@ def _print(store: FeatureStore, asked: int, products: int) -> None:
         having = "product has" if same == 1 else "products have"
         print(f"warning: {same} {having} the vector of another one; no ranking can tell them apart")
     for name, reason in list(failures.items())[:5]:
-        print(f"  left out: {name}: {reason}")
+        print(one_line(f"  left out: {name}: {reason}"))
     if len(failures) > 5:
         print(f"  left out: {len(failures) - 5} more, all in {store.root / 'store.json'}")

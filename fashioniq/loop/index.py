@@ -63,7 +63,7 @@ def _made(gallery: Gallery, factory: str) -> tuple[Any, str | None, list[int]]:
     size = gallery.vectors_ND.shape[1]
     try:
         index = faiss.index_factory(size, factory)
-    except RuntimeError as error:
+    except (RuntimeError, TypeError) as error:  # TypeError: half a surrogate pair
         raise UserError(
             f"--index {factory!r}: FAISS cannot create it for vectors of size {size}; use one such as HNSW32"
         ) from error

@@ -12,6 +12,7 @@ from rich.table import Table
 from tabulate import SEPARATING_LINE, tabulate
 
 from fashioniq.data.evaluations import Success
+from fashioniq.files import plain
 from fashioniq.metrics.measures import measure
 
 WIDE = 200  # characters per line if the output is not a terminal
@@ -91,7 +92,7 @@ def print_table(
         text = number < left
         table.add_column(name, justify="left" if text else "right", no_wrap=not text, overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(plain, row))
     if last is not None:
         table.add_section()
         table.add_row(*last)

@@ -137,7 +137,7 @@ def read_unit_vectors(path: Path, shape: tuple[int | None, ...], layout: str) ->
     Raises UserError if the shape differs, or a vector is zero or not finite.
     """
     try:
-        array = np.load(path, allow_pickle=False, mmap_mode="r")
+        array = np.lib.format.open_memmap(path, mode="r")
     except (OSError, ValueError, EOFError) as error:
         raise UserError(
             f"expected a .npy array in {path}, found {why(error)}; write the file again"

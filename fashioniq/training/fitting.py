@@ -330,9 +330,17 @@ class Resumption(pl.Callback):
         self.run, self.settings, self.loaded = run, settings, False
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        for optimizer in trainer.optimizers:
+            for parameter, state in optimizer.state.items():
+                if odd := [key for key, value in state.items() if _shape(value) not in ((), parameter.shape)]:
+                    raise ValueError(f"{odd[0]} of the optimizer has another shape than its weights")
         self.loaded = True
         if trainer.is_global_zero:
             write_config(self.run, self.settings)
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    return tuple(value.shape) if isinstance(value, Tensor) else ()
 
 
 class KeepBest(pl.Callback):

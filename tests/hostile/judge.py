@@ -73,10 +73,8 @@ class Printed:
             file.truncate()
             os.dup2(file.fileno(), number)
         sys.stdout, sys.stderr = (
-            io.TextIOWrapper(
-                os.fdopen(number, "wb", closefd=False), "utf-8", "backslashreplace", write_through=True
-            )
-            for number in (1, 2)
+            io.TextIOWrapper(os.fdopen(number, "wb", closefd=False), "utf-8", errors, write_through=True)
+            for number, errors in ((1, "strict"), (2, "backslashreplace"))  # as Python's own
         )
         try:
             yield

@@ -145,7 +145,17 @@ def twice(store):
     (store / "ids.json").write_text(json.dumps([ids[1], *ids[1:]]))
 
 
-@pytest.mark.parametrize("damage", [shifted, narrower, infinite, beyond, unhashable, twice])
+def without_columns(store):
+    np.save(store / "attributes.npy", np.load(store / "attributes.npy")[:, :0])
+
+
+def one_number(store):
+    np.save(store / "attributes.npy", np.array(3))
+
+
+@pytest.mark.parametrize(
+    "damage", [shifted, narrower, infinite, beyond, unhashable, twice, without_columns, one_number]
+)
 def test_d8_d9_a_damaged_store_is_refused(vector_runs, world, refused, tmp_path, damage):
     store = shutil.copytree(vector_runs.store, tmp_path / "store")
     damage(store)
@@ -355,3 +365,36 @@ def test_d14_a_full_disk_leaves_nothing_of_a_sample(refused, tmp_path, monkeypat
     line = refused("draw-sample", data=tmp_path / "sample", products=30)
     assert line.startswith(f"error: no space left to write {tmp_path}/sample: free some space")
     assert not list((tmp_path / "sample").iterdir())
+
+
+@pytest.mark.parametrize("number", ["9223372036854775808", "9" * 400])
+def test_whole_numbers_have_a_bound(vector_runs, world, refused, tmp_path, number):
+    line = refused(
+        "eval-dialogs", **world, run=vector_runs.retriever, out=tmp_path / "out", batch_size=number
+    )
+    assert "it must be less than 9,007,199,254,740,992" in line
+
+
+def test_an_odd_choice_is_refused_without_python_types(vector_runs, world, refused):
+    assert "--split: expected one of train, val, test" in refused(
+        "search", **world, run="x", text="x", split="\t"
+    )
+
+
+def test_what_the_catalog_contains_does_not_reach_the_terminal_of_a_chat(
+    vector_runs, project, tmp_path, monkeypatch, capsys
+):
+    catalog = shutil.copytree(vector_runs.catalog, tmp_path / "catalog")
+    for path in (catalog / "titles").glob("dress.*.json"):
+        titles = {name: {"title": f"\x1b]0;pwned\x07{name}"} for name in json.loads(path.read_text())}
+        path.write_text(json.dumps(titles))
+    monkeypatch.setattr("builtins.input", lambda _: "this is it 1")
+    given = {
+        "data": catalog,
+        "category": "dresses",
+        "features": vector_runs.store,
+        "log": tmp_path / "log.jsonl",
+    }
+    project.run("chat", run=vector_runs.retriever, **given)
+    printed = capsys.readouterr().out
+    assert "You chose" in printed and "\x1b" not in printed and "\x07" not in printed
