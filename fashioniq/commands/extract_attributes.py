@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 
 from fashioniq.config import ExtractAttributes
-from fashioniq.data.attributes import OWN_WORDS, Vocabulary
+from fashioniq.data.attributes import Vocabulary, own_words
 from fashioniq.data.catalog import LONGEST_TITLE, Catalog
+from fashioniq.data.languages import language
 from fashioniq.data.vocabularies import read_vocabulary
 from fashioniq.prepare import labelling
+from fashioniq.prepare.captions import CAPTIONS, is_generated, renew_captions
 from fashioniq.prepare.labelling import Labels
 from fashioniq.report.tables import print_table
 
@@ -16,7 +18,9 @@ _EXAMPLES = 8
 def run(settings: ExtractAttributes) -> None:
     """Label the products of all splits, or compare the words found with existing labels."""
     catalog = Catalog(settings.data, settings.category)
-    vocabulary = read_vocabulary(settings.vocabulary) if settings.vocabulary else OWN_WORDS
+    vocabulary = (
+        read_vocabulary(settings.vocabulary) if settings.vocabulary else own_words(language(catalog.language))
+    )
     columns = [labelling.parse_column(text) for text in settings.column]
     if not settings.compare and not settings.replace:
         labelling.refuse_to_replace(catalog)
@@ -39,8 +43,17 @@ def run(settings: ExtractAttributes) -> None:
             catalog, {name: lists for found in labels.values() for name, lists in found.items()}
         )
     else:
+        generated = is_generated(catalog)
         labelling.write_labels(catalog, labels)
         _print_counts(catalog, labels, vocabulary)
+        if generated:
+            captioned, pairs = renew_captions(catalog, labels)
+            print(f"captions were generated again from these labels, for {captioned:,} of {pairs:,} pairs")
+        elif catalog.captions_origin == CAPTIONS:
+            print(
+                "captions are unchanged, because they are not those that the import generated; to generate them "
+                "from these labels, import the table into a new folder first"
+            )
 
 
 def _print_counts(catalog: Catalog, labels: Mapping[str, Labels], vocabulary: Vocabulary) -> None:

@@ -9,6 +9,7 @@ from rich.progress import Progress
 
 from fashioniq.categories import canonical
 from fashioniq.config import ImportCatalog
+from fashioniq.data.languages import LANGUAGES
 from fashioniq.prepare.importing import ImportReport, import_catalog
 from fashioniq.prepare.listings import Source
 
@@ -48,6 +49,13 @@ def run(settings: ImportCatalog) -> None:
         print(
             f"  {len(report.encoded)} ids are percent-encoded for file names, such as {first} for {unquote(first)}"
         )
+    if report.foreign:
+        todo = (
+            f"import them with --language {report.foreign.language}"
+            if report.foreign.language
+            else f"only {' and '.join(LANGUAGES)} have generated captions, others need captions by people"
+        )
+        print(f"  titles or attributes do not look English ({', '.join(report.foreign.words)}); {todo}")
     if report.replaced:
         print(f"  {report.replaced} use another picture because the first is unreadable")
     if report.downloads:

@@ -60,6 +60,7 @@ class ImportCatalog:
         None, "encoding of a .csv table, such as cp1252 or latin-1 (default: utf-8)"
     )
     sheet: str | None = option(None, "sheet of an .xlsx table (default: the first one)")
+    language: str = option("en", "language of labels, and of the captions generated from them: en or de")
     folders: list[str] = option(
         [],
         "class folders in --images that form the category (default: the folder with its name, or all if there "

@@ -80,6 +80,23 @@ class Catalog:
         about = own if isinstance(own, dict) and "captions" in own else self.about
         return one_line(str(about.get("captions", "human")), LONGEST_ORIGIN)
 
+    @property
+    def imported(self) -> dict[str, Any]:
+        """Description of the category in catalog.json, written by import-catalog; else empty."""
+        categories = self.about.get("categories")
+        about = categories.get(self.category) if isinstance(categories, dict) else None
+        return about if isinstance(about, dict) else {}
+
+    @property
+    def language(self) -> str:
+        """Language of the labels and of generated captions, by default English."""
+        return str(self.imported.get("language", "en"))
+
+    @property
+    def statement_labels(self) -> dict[str, list[list[str]]]:
+        """Labels that statements in captions can be checked with: none unless the captions are English."""
+        return self.labels if self.language == "en" else {}
+
     def ids(self, split: str) -> list[str]:
         """Product ids of a split, in the order of the file.
 

@@ -5,37 +5,17 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from fashioniq.data.attributes import FABRIC, GARMENT, GROUP_OF, PART, SHAPE, STYLE, TEXTURE, WORD_OF, Group
+from fashioniq.data.languages import ENGLISH, LANGUAGES, Group, Language, language
 
-_OTHER = (
-    Group(GARMENT, "garment", "is", "a {}"),
-    Group(TEXTURE, "other texture", "is", "{}"),
-    Group(FABRIC, "fabric", "is made of", "{}"),
-    Group(SHAPE, "other shape", "is", "{}"),
-    Group(PART, "detail", "has", "{}"),
-    Group(STYLE, "other style", "has", "a {} look"),
-)
-# Words of a family in increasing order; used only if all words of both products are on the scale.
-_SCALES = {
-    "colour": ("is", "darker", "lighter", (
-        {"black", "charcoal", "dark grey", "navy blue", "dark blue", "dark green", "dark brown", "dark red",
-         "maroon", "burgundy"},
-        {"white", "off white", "ivory", "cream", "beige", "nude", "light grey", "light pink", "light blue",
-         "light green", "sky blue"})),
-    "length": ("is", "shorter", "longer", (
-        {"cropped"}, {"short", "mini"}, {"knee length"}, {"midi"}, {"long", "maxi"})),
-    "fit": ("is", "tighter", "looser", (
-        {"fitted", "bodycon", "slim fit"}, {"regular fit", "straight fit"},
-        {"relaxed fit", "loose", "oversized"})),
-    "sleeves": ("has", "shorter sleeves", "longer sleeves", (
-        {"cap sleeve"}, {"short sleeve"}, {"elbow sleeve"}, {"three quarter sleeve"}, {"long sleeve"})),
-}  # fmt: skip
 _NOT_CONTRASTED = {"detail", "trim", "occasion"}  # "pockets instead of buttons" makes no sense
 
 
 @dataclass(frozen=True)
 class _Fact:
-    """One difference of the target: it "is" or "has" something, or does not if `denied`."""
+    """One difference of the target: it "is" or "has" something, or does not if `denied`.
+
+    `verb` is one of the two of the language.
+    """
 
     verb: str
     what: str
@@ -43,11 +23,6 @@ class _Fact:
     denied: bool = False
 
 
-_SAME, DIFFERENT = (
-    ("looks the same", "very similar to this one"),
-    ("looks different", "not quite like this one"),
-)
-NO_DIFFERENCE = {*_SAME, *DIFFERENT}  # captions without information about the target
 # user feedback has up to 8 words; values of more than 3 words are not used
 _USUAL_WORDS, _MOST_WORDS, _SPEAKABLE = 8, 12, 3
 
@@ -57,67 +32,76 @@ class Described:
     others.
     """
 
-    def __init__(self, labels: list[list[str]]) -> None:
-        self.speakable, self.others = _spoken_of(labels, True), _spoken_of(labels, False)
+    def __init__(self, labels: list[list[str]], speech: Language = ENGLISH) -> None:
+        self.language = speech
+        self.speakable, self.others = _spoken_of(labels, True, speech), _spoken_of(labels, False, speech)
 
 
-def describe_difference(candidate: list[list[str]], target: list[list[str]], seed: int) -> tuple[str, str]:
+def is_no_difference(caption: str) -> bool:
+    """Whether a caption, without punctuation, is one of those without information about the target."""
+    return any(caption in (*speech.same, *speech.different) for speech in map(language, LANGUAGES))
+
+
+def describe_difference(
+    candidate: list[list[str]], target: list[list[str]], seed: int, speech: Language = ENGLISH
+) -> tuple[str, str]:
     """Two captions of how the labels of the target differ from those of the candidate.
 
     One caption is a sentence, the other a phrase, in random order. They usually have at most 8 words, never
     more than 12. The same seed gives the same captions.
     """
-    return captions_of(Described(candidate), Described(target), random.Random(seed))
+    return captions_of(Described(candidate, speech), Described(target, speech), random.Random(seed))
 
 
 def captions_of(candidate: Described, target: Described, chance: random.Random) -> tuple[str, str]:
     """Two captions as `describe_difference` returns, for products that are described many times."""
-    facts = _facts(candidate, target, chance)
+    facts, speech = _facts(candidate, target, chance), target.language
     if not facts:
-        return _SAME if candidate.others == target.others else DIFFERENT
+        return speech.same if candidate.others == target.others else speech.different
     first, second = facts[: chance.choice((1, 2, 2))], facts[1:3] or facts
     ways = [_sentence, _phrase]
     chance.shuffle(ways)
-    return _caption(first, ways[0], chance), _caption(second, ways[1], chance)
+    return _caption(first, ways[0], speech, chance), _caption(second, ways[1], speech, chance)
 
 
-def can_tell_apart(candidate: list[list[str]], target: list[list[str]]) -> bool:
+def can_tell_apart(candidate: list[list[str]], target: list[list[str]], speech: Language = ENGLISH) -> bool:
     """Whether a difference between two products can be described by their labels."""
-    return bool(_facts(Described(candidate), Described(target), random.Random(0)))
+    return bool(_facts(Described(candidate, speech), Described(target, speech), random.Random(0)))
 
 
 def _facts(candidate: Described, target: Described, chance: random.Random) -> list[_Fact]:
-    has, wanted = candidate.speakable, target.speakable
+    has, wanted, speech = candidate.speakable, target.speakable, target.language
     gains, losses = [], []
     for family in dict.fromkeys([*wanted, *has]):
         ours, theirs = wanted.get(family, {}), has.get(family, {})
         gained, lost = _only_in(ours, theirs, [*ours]), _only_in(theirs, ours, [*ours, *theirs])
         if gained:
-            on_scale = _on_scale(family, theirs, ours)
-            gains.append(on_scale if on_scale and chance.random() < 1 / 3 else _gain(family, gained, lost))
+            on_scale = _on_scale(family, theirs, ours, speech)
+            said = on_scale if on_scale and chance.random() < 1 / 3 else _gain(family, gained, lost, speech)
+            gains.append(said)
         # a title without a garment word does not describe the garment
         elif lost and (ours or family != "garment"):
-            losses.append(_loss(*next(iter(lost.items()))))
+            losses.append(_loss(*next(iter(lost.items())), speech))
     chance.shuffle(gains)
     chance.shuffle(losses)
     return gains + losses
 
 
-def _spoken_of(labels: list[list[str]], speakable: bool) -> dict[str, dict[str, Group]]:
+def _spoken_of(labels: list[list[str]], speakable: bool, speech: Language) -> dict[str, dict[str, Group]]:
     """Label words by family: those that are short enough for captions, or those that are not."""
     families: dict[str, dict[str, Group]] = {}
     for kind, words in enumerate(labels):
         for word in words:
             if (len(word.split()) <= _SPEAKABLE) == speakable:
-                group = _group_of(word, kind)
+                group = _group_of(word, kind, speech)
                 families.setdefault(group.family, {})[word] = group
     return families
 
 
-def _group_of(word: str, kind: int) -> Group:
+def _group_of(word: str, kind: int, speech: Language) -> Group:
     """Phrasing for a label, by its word, its last word (bottle green is a green) or its list."""
-    last = GROUP_OF.get(WORD_OF.get(word.split(" ")[-1], ""))
-    return GROUP_OF.get(word) or (last if last and last.kind == kind else _OTHER[kind])
+    last = speech.group_of.get(speech.word_of.get(word.split(" ")[-1], ""))
+    return speech.group_of.get(word) or (last if last and last.kind == kind else speech.other[kind])
 
 
 def _only_in(words: dict[str, Group], others: dict[str, Group], implying: list[str]) -> dict[str, Group]:
@@ -126,10 +110,12 @@ def _only_in(words: dict[str, Group], others: dict[str, Group], implying: list[s
     return {word: group for word, group in words.items() if word not in others and word not in implied}
 
 
-def _on_scale(family: str, before: dict[str, Group], after: dict[str, Group]) -> _Fact | None:
-    if family not in _SCALES or not before:
+def _on_scale(
+    family: str, before: dict[str, Group], after: dict[str, Group], speech: Language
+) -> _Fact | None:
+    if family not in speech.scales or not before:
         return None
-    verb, less, more, levels = _SCALES[family]
+    verb, less, more, levels = speech.scales[family]
     ranks = [
         {rank for rank, level in enumerate(levels) if words.keys() <= level} for words in (before, after)
     ]
@@ -138,22 +124,22 @@ def _on_scale(family: str, before: dict[str, Group], after: dict[str, Group]) ->
     return _Fact(verb, more if max(ranks[1]) > max(ranks[0]) else less)
 
 
-def _gain(family: str, gained: dict[str, Group], lost: dict[str, Group]) -> _Fact:
+def _gain(family: str, gained: dict[str, Group], lost: dict[str, Group], speech: Language) -> _Fact:
     group = next(iter(gained.values()))
     words = [word for word, other in gained.items() if other.lead == group.lead and other.item == group.item]
-    what = " and ".join(_item(group, word) for word in words[: 2 if family == "colour" else 1])
+    what = f" {speech.joint} ".join(_item(group, word) for word in words[: 2 if family == "colour" else 1])
     against = [_item(other, word) for word, other in lost.items() if other.lead == group.lead]
     instead = against[0] if against and family not in _NOT_CONTRASTED else ""
     verb, _, rest = group.lead.partition(" ")
-    if rest == "more" and instead:
+    if rest == speech.more and instead:
         rest = ""  # casual instead of formal
     return _Fact(verb, f"{rest} {what}".strip(), instead)
 
 
-def _loss(word: str, group: Group) -> _Fact:
+def _loss(word: str, group: Group, speech: Language) -> _Fact:
     verb, _, rest = group.lead.partition(" ")
-    if rest == "more":
-        return _Fact(verb, f"less {word}")
+    if rest == speech.more:
+        return _Fact(verb, f"{speech.less} {word}")
     return _Fact(verb, f"{rest} {_item(group, word)}".strip(), denied=True)
 
 
@@ -161,37 +147,45 @@ def _item(group: Group, word: str) -> str:
     return re.sub(r"^a (?=[aeio])", "an ", group.item.format(word))
 
 
-def _caption(facts: list[_Fact], say: Callable[[list[_Fact]], str], chance: random.Random) -> str:
+def _caption(
+    facts: list[_Fact], say: Callable[[list[_Fact], Language], str], speech: Language, chance: random.Random
+) -> str:
     limit = _MOST_WORDS if chance.random() < 0.1 else _USUAL_WORDS
     plain = [replace(fact, instead="") for fact in facts]
     for chosen in (facts, plain, facts[:1], plain[:1]):
-        text = say(sorted(chosen, key=lambda fact: (fact.verb == "has", fact.denied, fact.instead != "")))
+        order = sorted(
+            chosen, key=lambda fact: (fact.verb == speech.have.verb, fact.denied, fact.instead != "")
+        )
+        text = say(order, speech)
         if len(text.split()) <= limit:
             break
     return text
 
 
-def _sentence(facts: list[_Fact]) -> str:
+def _sentence(facts: list[_Fact], speech: Language) -> str:
     """Sentence such as "is striped and more casual" or "is navy blue instead of red and has no pockets"."""
     text, before = "", None
     for fact in facts:
-        denial = {"is": "is not ", "has": "has no "}[fact.verb] if fact.denied else ""
+        has = fact.verb == speech.have.verb
+        opening = (speech.have if has else speech.be).sentence[fact.denied]
         shared = before and before.verb == fact.verb and not before.denied and not fact.denied
-        what = re.sub(r"^an? ", "", fact.what) if denial == "has no " else fact.what
-        text += (" and " if before else "") + (denial or ("" if shared else fact.verb + " ")) + what
-        text += f" instead of {fact.instead}" if fact.instead else ""
+        what = re.sub(f"^{speech.article}", "", fact.what) if has and fact.denied else fact.what
+        text += (f" {speech.joint} " if before else "") + ("" if shared else opening) + what
+        text += f" {speech.instead[0]} {fact.instead}" if fact.instead else ""
         before = fact
     return text
 
 
-def _phrase(facts: list[_Fact]) -> str:
+def _phrase(facts: list[_Fact], speech: Language) -> str:
     """Phrase such as "striped and more casual" or "navy blue rather than red without pockets"."""
     text, before = "", None
     for fact in facts:
-        opening = {"is": ("", "not "), "has": ("with ", "without ")}[fact.verb][fact.denied]
-        shared = before and before.verb == fact.verb == "has" and not fact.denied
-        joint = "" if before is None else " " if fact.verb == "has" and before.verb == "is" else " and "
+        has = fact.verb == speech.have.verb
+        opening = (speech.have if has else speech.be).phrase[fact.denied]
+        shared = before and before.verb == fact.verb and has and not fact.denied
+        after_be = has and before is not None and before.verb == speech.be.verb
+        joint = "" if before is None else " " if after_be else f" {speech.joint} "
         text += joint + ("" if shared else opening) + fact.what
-        text += f" rather than {fact.instead}" if fact.instead else ""
+        text += f" {speech.instead[1]} {fact.instead}" if fact.instead else ""
         before = fact
     return text

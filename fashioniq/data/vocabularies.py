@@ -6,8 +6,9 @@ from io import StringIO
 from pathlib import Path
 from typing import NamedTuple
 
-from fashioniq.data.attributes import GARMENT, GROUPS, OWN_WORDS, STYLE, TEXTURE, TYPES, Vocabulary, squeezed
+from fashioniq.data.attributes import GARMENT, GROUPS, OWN_WORDS, STYLE, TEXTURE, Vocabulary
 from fashioniq.data.deepfashion import word_rows
+from fashioniq.data.languages import TYPES, squeezed
 from fashioniq.files import UserError, read_text, why
 
 _ALIASES = {"colour": TEXTURE, "color": TEXTURE, "print": TEXTURE}

@@ -7,6 +7,7 @@ faster.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -26,9 +27,17 @@ _LINES_TRIED = 10  # lines of a word vector file whose numbers are always parsed
 _WORD = re.compile(r"[^\W_]+(?:['’\-][^\W_]+)*")  # v-neck and don't are single words
 
 
+def composed(text: str) -> str:
+    """Text whose letters and accents are composed; a Mac stores them separately."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
 def tokenize(text: str) -> list[str]:
-    """Lower-case words of a text; inner hyphens and apostrophes are kept, other punctuation is removed."""
-    return _WORD.findall(text.lower())
+    """Lower-case words of a text; inner hyphens and apostrophes are kept, other punctuation is removed.
+
+    Letters with separate accents are composed, so that "ü" is one letter.
+    """
+    return _WORD.findall(composed(text).lower())
 
 
 class Vocabulary:

@@ -86,7 +86,7 @@ def _captioned(
     samples = settings.samples or 1
     beams = settings.beam or (BEAMS if settings.samples is None else 1)
     simulator, facts = load_simulator(
-        run, settings.category, store, catalog.labels, beams=beams, samples=samples
+        run, settings.category, store, catalog.statement_labels, beams=beams, samples=samples
     )
     vocabulary = simulator.words
     if facts.data.fingerprint != catalog.fingerprint():
@@ -136,7 +136,7 @@ def _speech(
     captions_of = {CAPTIONER: said} if said else {}
     captions_of[PEOPLE] = [pair.captions[0] for pair in pairs]
     targets, candidates = (
-        [catalog.labels.get(str(name), []) for name in names]
+        [catalog.statement_labels.get(str(name), []) for name in names]
         for names in ([pair.target for pair in pairs], [pair.candidate for pair in pairs])
     )
     rows: list[dict[str, Any]] = [

@@ -14,7 +14,7 @@ from typing import Any
 
 from fashioniq.categories import canonical, file_name, from_file_name
 from fashioniq.data.catalog import IMAGE_SUFFIXES, LABEL_FOLDERS, LONGEST_TITLE, SPLITS, title_of
-from fashioniq.data.differences import NO_DIFFERENCE
+from fashioniq.data.differences import is_no_difference
 from fashioniq.data.images import PictureReader, UnreadableImage
 from fashioniq.data.words import tokenize
 from fashioniq.files import UserError
@@ -244,8 +244,8 @@ class _Category:
                 self.report.found("pairs with ids outside of their split", f"{where}: {name}")
             if len(row["captions"]) != 2 and "people" not in row:  # `caption-pairs` asks for one caption
                 self.report.found("pairs with other than two captions", f"{where} has {len(row['captions'])}")
-            if row["captions"] and NO_DIFFERENCE.issuperset(
-                " ".join(tokenize(text)) for text in row["captions"]
+            if row["captions"] and all(
+                is_no_difference(" ".join(tokenize(text))) for text in row["captions"]
             ):
                 self.report.found(
                     "pairs without a difference to describe", f"{where}: {row['captions'][0]!r}"

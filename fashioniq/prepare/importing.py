@@ -17,8 +17,12 @@ from typing import Any
 from urllib.parse import unquote
 
 from fashioniq.categories import canonical, file_name
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.foreign import Foreign, foreign_words
+from fashioniq.data.languages import ENGLISH, language
 from fashioniq.files import UserError, read_json, write_json
 from fashioniq.prepare.archives import is_archive, unpack
+from fashioniq.prepare.captions import origin_of
 from fashioniq.prepare.downloading import download
 from fashioniq.prepare.listings import Listing, Source, listings_of_pictures, listings_of_table, select_rows
 from fashioniq.prepare.picking import Pictures, first_readable
@@ -27,8 +31,6 @@ from fashioniq.prepare.write_category import divide, write_category
 
 MADE_BY = "fashioniq import-catalog"
 FEWEST_PRODUCTS = 10
-CAPTIONS = "made from attribute differences"
-NO_CAPTIONS = "none: no label tells two products apart"
 
 Progress = Callable[[str, int, int], None]  # description of the step, number done, total
 
@@ -41,6 +43,7 @@ class ImportReport:
     counts pairs whose labels differ; only these have captions. `downloads` is the folder with the downloaded
     pictures. `folders` and `other_folders` count the pictures in the folders that were imported, and in those
     that were not. `encoded` are the ids that were percent-encoded because file names cannot have them.
+    `foreign` is why titles or values do not look English, if they are imported as English.
     """
 
     offered: int
@@ -53,6 +56,7 @@ class ImportReport:
     folders: dict[str, int] = field(default_factory=dict)
     other_folders: dict[str, int] = field(default_factory=dict)
     encoded: list[str] = field(default_factory=list)
+    foreign: Foreign | None = None
 
     @property
     def kept(self) -> int:
@@ -95,7 +99,7 @@ def import_catalog(
                 "in this folder or a subfolder"
             )
         listings = (
-            listings_of_pictures(pictures)
+            listings_of_pictures(pictures, language(source.language))
             if pictures and not source.table
             else listings_of_table(source, rows, ids, pictures)
         )
@@ -109,13 +113,14 @@ def import_catalog(
         reasons = _counts(listing.reason for listing in listings if listing.reason)
         _check_enough(len(products), reasons, source)
         splits = divide(products, seed)
-        differing = write_category(work / "made", category, splits, picked, seed)
+        differing = write_category(work / "made", category, splits, picked, seed, language(source.language))
         report = ImportReport(
             len(listings), {split: len(members) for split, members in splits.items()}, reasons,
             _counts(skipped.values()),
             sum(picked[product.id] != product.files[0] for product in products if product.files),
             differing=differing, downloads=downloads,
             folders=pictures.taken if pictures else {}, other_folders=pictures.not_taken if pictures else {},
+            foreign=_foreign(products, source),
             encoded=[product.id for product in products if unquote(product.id) != product.id],
         )  # fmt: skip
         dropped = [
@@ -124,8 +129,13 @@ def import_catalog(
             if listing.reason
         ]
         dropped += [{"file": name, "reason": f"not unpacked: {reason}"} for name, reason in skipped.items()]
+        fingerprint = Catalog(work / "made", category).fingerprint()
         _write_about(
-            work / "made", out, category, dropped, {**before, category: _about(source, seed, report)}
+            work / "made",
+            out,
+            category,
+            dropped,
+            {**before, category: {**_about(source, seed, report), "fingerprint": fingerprint}},
         )
         move_in(work, out)
     return report
@@ -218,11 +228,20 @@ def _check_enough(products: int, reasons: Mapping[str, int], source: Source) -> 
         )
 
 
+def _foreign(products: Sequence[Listing], source: Source) -> Foreign | None:
+    columns = [column for _, column in source.columns]
+    texts = (
+        " ".join([product.title, *(product.values.get(column, "") for column in columns)])
+        for product in products
+    )
+    return foreign_words(texts) if source.language == ENGLISH.code else None
+
+
 def _about(source: Source, seed: int, report: ImportReport) -> dict[str, Any]:
     columns = {name: getattr(source, name) for name in ("id", "title", "picture", "url", "group")}
     return {
         "source": (source.table or source.images or Path()).name, "seed": seed, "where": source.where,
-        "folders": list(source.folders),
+        "folders": list(source.folders), "language": source.language,
         "columns": {
             **{name: column for name, column in columns.items() if column}, "attributes": list(source.attributes),
         },
@@ -243,12 +262,10 @@ def _write_about(
         made / "dropped.json",
         {**earlier, category: [{key: _writable(value) for key, value in entry.items()} for entry in dropped]},
     )
-    captions = (
-        CAPTIONS if any(about.get("differing_pairs", 1) for about in categories.values()) else NO_CAPTIONS
-    )
+    origin = origin_of(categories)
     write_json(
         made / "catalog.json",
-        {"made_by": MADE_BY, "pictures": "photographs", "captions": captions, "categories": categories},
+        {"made_by": MADE_BY, "pictures": "photographs", "captions": origin, "categories": categories},
     )
 
 

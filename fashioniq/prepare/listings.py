@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from fashioniq.data.attributes import add_word, find_attributes, place_value, word_of_type
+from fashioniq.data.attributes import add_word, find_attributes, own_words, place_value, word_of_type
+from fashioniq.data.languages import ENGLISH, Language, language
 from fashioniq.data.titles import NO_VALUE, TEXTS, values_of
+from fashioniq.data.words import composed
 from fashioniq.files import UserError
 from fashioniq.prepare.archives import is_safe, safe_id
 from fashioniq.prepare.labelling import parse_column
@@ -39,6 +41,7 @@ class Source:
     folders: Sequence[str] = ()
     encoding: str | None = None
     sheet: str | None = None
+    language: str = "en"
 
     def __post_init__(self) -> None:
         given = [
@@ -63,7 +66,7 @@ class Source:
             raise UserError("--folders refers to folders in --images: it cannot be combined with --url")
         if self.picture and self.url:
             raise UserError("--picture refers to files in --images: it cannot be combined with --url")
-        _ = self.columns
+        _ = self.columns, language(self.language)
 
     @property
     def columns(self) -> list[tuple[int | None, str]]:
@@ -95,7 +98,7 @@ class Listing:
     addresses: list[str] = field(default_factory=list)
 
 
-def listings_of_pictures(pictures: Pictures) -> list[Listing]:
+def listings_of_pictures(pictures: Pictures, speech: Language = ENGLISH) -> list[Listing]:
     """One product per picture: the id is its path joined by hyphens, and the title the words in it."""
     listings = []
     seen: set[str] = set()
@@ -111,7 +114,7 @@ def listings_of_pictures(pictures: Pictures) -> list[Listing]:
                 title,
                 name,
                 values={},
-                labels=find_attributes(title),
+                labels=find_attributes(title, own_words(speech)),
                 files=[path],
             )
         )
@@ -240,16 +243,18 @@ def _known(value: str) -> str:
 
 
 def _listing(source: Source, row: Row, name: str, files: list[Path], addresses: list[str]) -> Listing:
-    title = _known(row.values[source.title]) if source.title else ""
-    labels = find_attributes(title)
+    title = composed(_known(row.values[source.title])) if source.title else ""
+    speech = language(source.language)
+    words = own_words(speech)
+    labels = find_attributes(title, words)
     kept = {
         column: row.values.get(column, "")
         for column in (*(name for _, name in source.columns), *filter(None, (source.group,)), *TEXTS)
     }
-    kept = {column: value for column, value in kept.items() if _known(value)}
+    kept = {column: composed(value) for column, value in kept.items() if _known(value)}
     for kind, column in source.columns:
         for value in values_of(kept, column):
-            place = place_value(value) if kind is None else (kind, word_of_type(value, kind))
+            place = place_value(value, speech) if kind is None else (kind, word_of_type(value, kind, words))
             add_word(labels, *place)
     group = kept.get(source.group, "") if source.group else ""
     return Listing(

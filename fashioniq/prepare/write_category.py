@@ -1,21 +1,17 @@
 """Files of a category in Fashion IQ's layout: splits, labels, titles, captioned pairs, pictures."""
 
-import hashlib
-import json
 import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from fashioniq.categories import file_name
 from fashioniq.data.catalog import SPLITS
-from fashioniq.data.differences import can_tell_apart, describe_difference
+from fashioniq.data.languages import Language
 from fashioniq.files import UserError, write_json
+from fashioniq.prepare.captions import Labelled, captioned_pairs, number_of
 from fashioniq.prepare.listings import Listing
-from fashioniq.prepare.pairing import reference_pairs
 
-_NEAREST = 10  # nearest titles that are searched for a reference with other labels
 _TRAIN, _TRAIN_AND_VAL = 0.6, 0.8
 
 
@@ -27,7 +23,7 @@ def divide(products: Sequence[Listing], seed: int) -> dict[str, list[Listing]]:
     """
     splits: dict[str, list[Listing]] = {split: [] for split in SPLITS}
     for product in products:
-        share = _number(f"{seed}:{product.group}") / 2**64
+        share = number_of(f"{seed}:{product.group}") / 2**64
         splits[SPLITS[(share >= _TRAIN) + (share >= _TRAIN_AND_VAL)]].append(product)
     for split, members in splits.items():
         if len(members) < 2:
@@ -44,6 +40,7 @@ def write_category(
     splits: Mapping[str, Sequence[Listing]],
     pictures: Mapping[str, Path],
     seed: int,
+    speech: Language,
 ) -> int:
     """Write the files of a category; return the number of pairs with captions.
 
@@ -51,14 +48,11 @@ def write_category(
     there are no files of captions.
     """
     name = file_name(category)
-    pairs = {
-        split: [
-            (target, reference)
-            for target, reference in zip(products, _references(products), strict=True)
-            if can_tell_apart(reference.labels, target.labels)
-        ]
+    labelled = {
+        split: [Labelled(product.id, product.title, product.labels) for product in products]
         for split, products in splits.items()
     }
+    pairs = captioned_pairs(labelled, seed, speech)
     differing = sum(map(len, pairs.values()))
     for split, products in splits.items():
         titles = {product.id: {**product.values, "title": product.title} for product in products}
@@ -72,8 +66,7 @@ def write_category(
         )
         write_json(folder / "titles" / f"{name}.{split}.json", titles)
         if differing:
-            captioned = [_captioned(target, reference, split, seed) for target, reference in pairs[split]]
-            write_json(folder / "captions" / f"cap.{name}.{split}.json", captioned)
+            write_json(folder / "captions" / f"cap.{name}.{split}.json", pairs[split])
     destination = folder / "images" / name
     destination.mkdir(parents=True)
     for id, picture in pictures.items():
@@ -81,40 +74,8 @@ def write_category(
     return differing
 
 
-def _captioned(target: Listing, reference: Listing, split: str, seed: int) -> dict[str, Any]:
-    captions = describe_difference(
-        reference.labels, target.labels, _number(json.dumps([seed, reference.id, target.id]))
-    )
-    names = (
-        {"candidate": reference.id} if split == "test" else {"target": target.id, "candidate": reference.id}
-    )
-    return {**names, "captions": list(captions)}
-
-
-def _references(products: Sequence[Listing]) -> list[Listing]:
-    """Reference of each product: by TF-IDF, the nearest title with different labels.
-
-    If no title shares a word, the next products in the split are searched. If no labels differ, it is the
-    first of those searched.
-    """
-    near = reference_pairs([product.title for product in products], _NEAREST).tolist()
-    references = []
-    for own, (product, positions) in enumerate(zip(products, near, strict=True)):
-        found = [position for position in positions if position >= 0]
-        found = found or [(own + step) % len(products) for step in range(1, _NEAREST + 1)]
-        others = [products[position] for position in found]
-        references.append(
-            next((other for other in others if can_tell_apart(other.labels, product.labels)), others[0])
-        )
-    return references
-
-
 def _link_or_copy(picture: Path, destination: Path) -> None:
     try:
         os.link(picture, destination)
     except OSError:  # another file system, no hard links, or too many of them
         shutil.copyfile(picture, destination)
-
-
-def _number(text: str) -> int:
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")

@@ -3,6 +3,7 @@
 from typing import Any
 
 from fashioniq.data.catalog import Catalog
+from fashioniq.data.languages import language
 from fashioniq.features.selection import pairs_with_targets
 from fashioniq.files import UserError
 from fashioniq.sample import garments_of
@@ -51,7 +52,7 @@ def _differences(parts: Parts) -> tuple[Speaker, dict[str, Any]]:
         "captions": "differences of attribute labels",
         "labelled": labelled / len(ids),
     }
-    return LabelSpeaker([labels.get(name, []) for name in ids]), facts
+    return LabelSpeaker([labels.get(name, []) for name in ids], language(parts.catalog.language)), facts
 
 
 def _grammar(parts: Parts) -> tuple[Speaker, dict[str, Any]]:

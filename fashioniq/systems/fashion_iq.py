@@ -110,7 +110,7 @@ def build(options: EvalDialogs) -> list[Task]:
             batch=lambda rows: plan.batch(system, rows),
             facts=facts_of(options, parts, plan.facts, index),
             data={canonical(options.category): parts.catalog.fingerprint()},
-            labels=parts.catalog.labels,
+            labels=parts.catalog.statement_labels,
             retriever=parts.about.provenance or None,
             files={"first_candidates.json": plan.first},
             cards=cards,
@@ -165,7 +165,7 @@ def _captioner(options: EvalDialogs, parts: Parts) -> tuple[User, dict[str, Any]
         run,
         options.category,
         parts.store,
-        parts.catalog.labels,
+        parts.catalog.statement_labels,
         beams=options.beam,
         samples=options.samples,
     )

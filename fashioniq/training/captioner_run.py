@@ -56,7 +56,7 @@ def train_captioner(settings: TrainCaptioner) -> tuple[Path, str, str]:
     data = describe_data(catalog, coverage)
     facts = model_facts("captioner", settings, store, vocabulary, sizes, data=data)
     said = ((text, str(pair.target), pair.candidate) for pair in pairs["train"] for text in pair.captions)
-    if (share := true_by_labels(said, catalog.labels)) is not None:
+    if (share := true_by_labels(said, catalog.statement_labels)) is not None:
         facts["captions_true"] = share
     max_words = settings.model.max_words
     train = caption_examples(pairs["train"], items["train"], vocabulary, max_words)
@@ -69,7 +69,7 @@ def train_captioner(settings: TrainCaptioner) -> tuple[Path, str, str]:
         vocabulary=vocabulary,
         val_pairs=pairs["val"],
         judge=judge,
-        labels=catalog.labels if any(any(lists) for lists in catalog.labels.values()) else None,
+        labels=catalog.statement_labels if any(map(any, catalog.statement_labels.values())) else None,
         noam_factor=settings.noam_factor,
         warmup=settings.warmup,
         beam=settings.beam,

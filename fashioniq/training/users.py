@@ -13,6 +13,7 @@ from typing import Any
 from fashioniq.config import TrainRetriever
 from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.data.items import Items
+from fashioniq.data.languages import language
 from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.features.selection import pairs_with_features, run_folder, split_items
 from fashioniq.features.store import FeatureStore
@@ -69,7 +70,7 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
             Path(name),
             settings.category,
             store,
-            catalog.labels,
+            catalog.statement_labels,
             beams=settings.beam,
             samples=settings.samples,
             usual=DRAWN_IN_TRAINING,
@@ -79,7 +80,7 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
     }
     items = {split: split_items(catalog, store, split) for split in ("train", "val")}
     speakers = {
-        split: LabelSpeaker([catalog.labels.get(name, []) for name in some.ids])
+        split: LabelSpeaker([catalog.labels.get(name, []) for name in some.ids], language(catalog.language))
         for split, some in items.items()
         if "differences" in names
     }

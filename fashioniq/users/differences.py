@@ -3,22 +3,23 @@
 import random
 from collections.abc import Sequence
 
-from fashioniq.data.differences import DIFFERENT, Described, captions_of
+from fashioniq.data.differences import Described, captions_of
+from fashioniq.data.languages import ENGLISH, Language
 
 
 class LabelSpeaker:
-    """Describes differences between the labels of products, in the order of the gallery.
+    """Describes differences between the labels of products, in the order of the gallery, in a language.
 
     Everything said is true by the labels. A target without labels only "looks different". The labels are
     sorted into families once.
     """
 
-    def __init__(self, labels: Sequence[list[list[str]]]) -> None:
-        self._products = [Described(lists) for lists in labels]
+    def __init__(self, labels: Sequence[list[list[str]]], speech: Language = ENGLISH) -> None:
+        self._products = [Described(lists, speech) for lists in labels]
 
     def describe(self, target: int, candidate: int, chance: random.Random) -> str:
         """Return one of the two captions of `describe_difference`."""
         wanted, shown = self._products[target], self._products[candidate]
         if not wanted.speakable:  # else it would lack everything that the candidate has
-            return chance.choice(DIFFERENT)
+            return chance.choice(wanted.language.different)
         return captions_of(shown, wanted, chance)[0]

@@ -9,7 +9,8 @@ import torch
 
 from fashioniq.data.attributes import find_attributes
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.differences import DIFFERENT, Described, describe_difference
+from fashioniq.data.differences import Described, describe_difference
+from fashioniq.data.languages import ENGLISH
 from fashioniq.data.words import UNKNOWN, Vocabulary
 from fashioniq.files import UserError
 from fashioniq.loop.messages import Message
@@ -80,7 +81,7 @@ def test_labels_are_described_as_in_imported_catalogs():
 def test_a_target_without_labels_lacks_nothing():
     speaker = LabelSpeaker([RED, []])
     for seed in range(20):
-        assert speaker.describe(1, 0, random.Random(seed)) in DIFFERENT
+        assert speaker.describe(1, 0, random.Random(seed)) in ENGLISH.different
         assert " no " not in f" {speaker.describe(0, 1, random.Random(seed))} "
 
 
@@ -104,7 +105,8 @@ def test_the_grammar_says_only_what_holds(garments):
 def test_labels_are_sorted_into_families_once(monkeypatch):
     sorted_ones = []
     monkeypatch.setattr(
-        "fashioniq.users.differences.Described", lambda lists: sorted_ones.append(lists) or Described(lists)
+        "fashioniq.users.differences.Described",
+        lambda lists, speech: sorted_ones.append(lists) or Described(lists, speech),
     )
     user = DescribingUser(LabelSpeaker([RED, BLUE]), WORDS, 8)
     for turn in range(5):

@@ -1,0 +1,144 @@
+"""Languages of labels and of the captions that are generated from them: one file each in phrases/."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fashioniq.files import UserError, read_yaml
+
+TYPES = {"garment": 0, "texture": 1, "fabric": 2, "shape": 3, "part": 4, "style": 5}
+_FOLDER = Path(__file__).parent / "phrases"
+LANGUAGES = tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))
+_WORD = r"(?:\d+/\d+|[^\W_]+(?:['’][^\W_]+)*)"
+RUN = re.compile(rf"{_WORD}(?:[\s\-]+{_WORD})*")  # words separated by spaces and hyphens only
+TOKEN = re.compile(_WORD)
+
+
+class Group(NamedTuple):
+    """Words phrased in the same way: `lead` + `item` gives "has" + "a v-neck".
+
+    Words of one family are alternatives to each other.
+    """
+
+    kind: int
+    family: str
+    lead: str
+    item: str
+    endings: tuple[str, ...] = ("",)
+    entries: str = ""  # word=form,form; word …
+
+
+class Verb(NamedTuple):
+    """A verb of captions, and the beginnings of sentences and phrases: said, and denied."""
+
+    verb: str
+    sentence: tuple[str, str]
+    phrase: tuple[str, str]
+
+
+class Scale(NamedTuple):
+    """Words of a family in increasing order, and how to compare them."""
+
+    verb: str
+    less: str
+    more: str
+    levels: tuple[frozenset[str], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Language:
+    """Words and phrases of a language; phrases/en.yaml explains them.
+
+    `group_of` has the group of each word, `word_of` the word of each form without spaces and hyphens.
+    """
+
+    code: str
+    same: tuple[str, str]
+    different: tuple[str, str]
+    be: Verb
+    have: Verb
+    joint: str
+    instead: tuple[str, str]  # in a sentence, in a phrase
+    more: str
+    less: str
+    article: str
+    other: tuple[Group, ...]
+    scales: Mapping[str, Scale]
+    groups: tuple[Group, ...]
+
+    @cached_property
+    def group_of(self) -> dict[str, Group]:
+        """Group of each word."""
+        return {word: group for group in self.groups for word, _ in _entries(group)}
+
+    @cached_property
+    def word_of(self) -> dict[str, str]:
+        """Word of each form, squeezed."""
+        return {
+            squeezed(form) + ending: word
+            for group in self.groups
+            for word, forms in _entries(group)
+            for form in forms
+            for ending in group.endings
+        }
+
+
+def _entries(group: Group) -> list[tuple[str, list[str]]]:
+    """Words of a group with their forms."""
+    found = []
+    for entry in group.entries.split(";"):
+        word, _, others = " ".join(entry.split()).partition("=")
+        found.append((word, [word, *filter(None, others.split(","))]))
+    return found
+
+
+def squeezed(form: str) -> str:
+    """Remove spaces and hyphens, so that "v neck", "v-neck" and "vneck" are the same form."""
+    return "".join(TOKEN.findall(form))
+
+
+@lru_cache
+def language(code: str) -> Language:
+    """Language of a code such as "de". Raises UserError if there is none."""
+    if code not in LANGUAGES:
+        raise UserError(f"unknown language {code!r}: expected one of {', '.join(LANGUAGES)}")
+    given = read_yaml(_FOLDER / f"{code}.yaml")
+    return Language(
+        code=code,
+        same=tuple(given["same"]),
+        different=tuple(given["different"]),
+        be=_verb(given["be"]),
+        have=_verb(given["have"]),
+        joint=given["and"],
+        instead=(given["instead"]["sentence"], given["instead"]["phrase"]),
+        more=given["degree"]["more"],
+        less=given["degree"]["less"],
+        article=given["article"],
+        other=tuple(Group(TYPES[kind], **group) for kind, group in given["other"].items()),
+        scales={
+            family: Scale(scale["verb"], scale["less"], scale["more"], tuple(map(frozenset, scale["levels"])))
+            for family, scale in given["scales"].items()
+        },
+        groups=tuple(_group(group) for group in given["groups"]),
+    )
+
+
+def _verb(given: Mapping[str, Any]) -> Verb:
+    return Verb(given["verb"], tuple(given["sentence"]), tuple(given["phrase"]))
+
+
+def _group(given: Mapping[str, Any]) -> Group:
+    return Group(
+        TYPES[given["type"]],
+        given["family"],
+        given["lead"],
+        given["item"],
+        tuple(given.get("endings", [""])),
+        given["words"],
+    )
+
+
+ENGLISH = language("en")
