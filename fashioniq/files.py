@@ -51,10 +51,14 @@ def why(error: BaseException, most: int = 160) -> str:
 
 
 def refuse_special(path: Path) -> None:
-    """Raise UserError if a path is a pipe, a device or a socket, which are neither files nor folders."""
+    """Raise UserError if a path is a pipe, a device or a socket, or if no file can have its name."""
     try:
         mode = os.stat(path).st_mode
-    except (OSError, ValueError):
+    except ValueError as error:  # a null character, or half a surrogate pair
+        raise UserError(f"{path} is not a path ({why(error)}); correct it") from error
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise UserError(f"{one_line(str(path), 60)} is too long for a path; shorten it") from error
         return  # missing files have their own errors
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise UserError(f"{path} is a pipe, a device or a socket; give a file or a folder")
@@ -200,10 +204,12 @@ def append_line(path: Path, line: str) -> None:
 
 
 def discard(folder: Path, *patterns: str) -> None:
-    """Remove the files of an earlier result that match the patterns, in the order of the patterns.
+    """Remove the files of an earlier result that match the patterns, in the order of the patterns, and what
+    killed runs left in the folder.
 
     Raises UserError if a file cannot be removed.
     """
+    remove_leftovers(folder)
     for path in (path for pattern in patterns for path in sorted(folder.glob(pattern))):
         try:
             path.unlink(missing_ok=True)

@@ -12,7 +12,15 @@ from torch import Tensor
 
 from fashioniq.data.evaluations import LoggedDialog, MostSaid, RoundMetrics, TurnMetrics
 from fashioniq.evaluation.protocols import PROTOCOLS, Protocol
-from fashioniq.files import UserError, check_writable, discard, write_json, write_jsonl, write_text
+from fashioniq.files import (
+    UserError,
+    check_writable,
+    discard,
+    remove_leftovers,
+    write_json,
+    write_jsonl,
+    write_text,
+)
 from fashioniq.loop.gallery import NotFiniteError
 from fashioniq.loop.rollout import Dialogs, System, rollout
 from fashioniq.metrics.speech import true_by_labels
@@ -83,6 +91,7 @@ def write_results(found: Sequence[Measured], out: Path) -> list[TurnMetrics | Ro
     folders = [out / one.task.name if len(found) > 1 else out for one in found]
     discard(out, *(str((folder / "metrics.json").relative_to(out)) for folder in folders), *protocol.replaced)
     for one, folder in zip(found, folders, strict=True):
+        remove_leftovers(folder)
         write_jsonl(folder / "dialogs.jsonl", one.done.dialogs)
         write_text(folder / "run.trec", "".join(line + "\n" for line in one.done.rankings))
         for name, content in one.task.files.items():

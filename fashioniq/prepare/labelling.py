@@ -12,7 +12,7 @@ from fashioniq.data.attributes import TYPES, Vocabulary, add_word, find_attribut
 from fashioniq.data.catalog import LABEL_FOLDERS, SPLITS, Catalog
 from fashioniq.data.titles import product_rows, text_of, values_of
 from fashioniq.data.vocabularies import type_number
-from fashioniq.files import UserError, atomic_write
+from fashioniq.files import UserError, atomic_write, remove_leftovers
 
 Labels = dict[str, list[list[str]]]  # by product: a list of words for each type
 Column = tuple[int, str]  # number of the list for its values, and its name
@@ -86,6 +86,8 @@ def write_labels(catalog: Catalog, labels: Mapping[str, Labels]) -> None:
 
     Raises UserError if one cannot be written.
     """
+    for split in labels:
+        remove_leftovers(labels_file(catalog, split).parent)
     with ExitStack() as files:
         temporary = {
             split: files.enter_context(atomic_write(labels_file(catalog, split))) for split in labels

@@ -20,7 +20,7 @@ from fashioniq.categories import file_name
 from fashioniq.data.catalog import SPLITS, Catalog, title_of
 from fashioniq.data.titles import product_rows
 from fashioniq.data.words import tokenize
-from fashioniq.files import UserError, atomic_write
+from fashioniq.files import UserError, atomic_write, remove_leftovers
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -134,6 +134,7 @@ def write_pairs(catalog: Catalog, folder: Path, per_target: int) -> None:
         left_out = f"{len(ids) - len(names):,} products have no title, {alone:,} share no word with another"
         targets = len(names) - alone
         print(f"{catalog.category} {split}: {len(pairs[split]):,} pairs of {targets:,} targets; {left_out}")
+    remove_leftovers(folder)
     with ExitStack() as files:
         for split, rows in pairs.items():
             path = files.enter_context(

@@ -30,7 +30,7 @@ from fashioniq.config import (
 from fashioniq.config.renamed import new_keys
 from fashioniq.data.words import Vocabulary
 from fashioniq.features.store import FeatureStore
-from fashioniq.files import UserError, cannot_write, read_yaml, why, write_text
+from fashioniq.files import UserError, cannot_write, read_yaml, remove_leftovers, why, write_text
 from fashioniq.loop.gallery import NotFiniteError
 from fashioniq.provenance import Provenance, provenance, seconds
 from fashioniq.runs import (
@@ -57,6 +57,7 @@ def begin_run(run: Path, settings: Training) -> None:
     """
     values = _plain(settings)
     path = run / "config.yaml"
+    remove_leftovers(run)
     if settings.resume:
         if not (run / "last.ckpt").exists():
             raise UserError(

@@ -783,7 +783,7 @@ def address_lists(room: Room, rng: Random) -> Case:
 # Pages, indexes, updates and live dialogs
 
 
-@hostile("HTML and scripts", 500, 10)
+@hostile("HTML and scripts", 500, 6)
 def html(room: Room, rng: Random) -> Case:
     command = rng.choice(
         (

@@ -115,7 +115,7 @@ def kill_case(
         if process.is_alive():
             os.kill(process.pid, signal.SIGKILL)
         process.join()
-        if command.startswith("train") and (out / "config.yaml").exists():
+        if command.startswith("train") and (out / "last.ckpt").exists():
             options = {**options, "resume": True}
     code = finish(command, options, printed)
     text = printed.read_text()

@@ -398,3 +398,73 @@ def test_what_the_catalog_contains_does_not_reach_the_terminal_of_a_chat(
     project.run("chat", run=vector_runs.retriever, **given)
     printed = capsys.readouterr().out
     assert "You chose" in printed and "\x1b" not in printed and "\x07" not in printed
+
+
+@pytest.mark.parametrize("path", ["x" * 5000, "a\0b", "\ud800"], ids=["long", "null", "surrogate"])
+@pytest.mark.parametrize("option", ["data", "out", "features"])
+def test_what_cannot_be_a_path_is_refused(vector_runs, world, refused, option, path):
+    options = {**world, "run": vector_runs.retriever, option: path}
+    line = refused("eval-dialogs", **options)
+    assert "path" in line or "surrogates not allowed" in line
+
+
+@pytest.mark.parametrize("value", ["!!timestamp 3", "2024-99-99", "!!set 3", "!!binary x"])
+def test_odd_tags_of_yaml_are_refused(refused, tmp_path, value):
+    (tmp_path / "options.yaml").write_text(f"seed: {value}\n")
+    assert "options.yaml" in refused("train-linear", config=tmp_path / "options.yaml")
+
+
+def test_deeply_nested_dialogs_are_refused(vector_runs, capsys, tmp_path):
+    out = shutil.copytree(vector_runs.dialogs, tmp_path / "out")
+    (out / "dialogs.jsonl").write_text("[" * 100_000)
+    assert main(["compare", str(vector_runs.dialogs), str(out)]) == 2
+    assert "dialogs.jsonl is missing or damaged" in capsys.readouterr().err
+
+
+def test_half_a_surrogate_pair_is_no_index(vector_runs, world, refused, tmp_path):
+    given = {**world, "run": vector_runs.retriever, "user": "differences", "out": tmp_path / "out"}
+    assert "--index" in refused("eval-dialogs", **given, index="\ud800")
+
+
+def test_the_state_of_an_optimizer_must_fit(resumed):
+    run, resume = resumed
+    state = torch.load(run / "last.ckpt", weights_only=True)
+    averages = next(iter(state["optimizer_states"][0]["state"].values()))
+    averages["exp_avg_sq"] = averages["exp_avg_sq"].flatten()[:1]
+    torch.save(state, run / "last.ckpt")
+    assert "not of this training" in resume()
+
+
+def test_control_characters_of_data_do_not_reach_the_terminal(vector_runs, world, project, tmp_path, capsys):
+    catalog = shutil.copytree(vector_runs.catalog, tmp_path / "catalog")
+    about = {"pictures": "\x1b]0;pwned\x07", "captions": "\u202e\ud800"}
+    (catalog / "catalog.json").write_text(json.dumps(about))
+    given = {**world, "data": catalog, "run": vector_runs.retriever, "user": "differences", "turns": 1}
+    project.run("eval-dialogs", **given, out=tmp_path / "out")
+    project.run(
+        "eval-single-turn", **{**world, "data": catalog}, run=vector_runs.retriever, out=tmp_path / "o"
+    )
+    printed = capsys.readouterr().out
+    assert "pwned" in printed and not any(one in printed for one in "\x1b\x07\u202e\ud800")
+
+
+@pytest.mark.parametrize("command", ["pair-references", "extract-attributes", "eval-dialogs", "train-linear"])
+def test_what_a_killed_command_left_is_removed(vector_runs, world, project, tmp_path, command):
+    catalog = shutil.copytree(
+        vector_runs.catalog, tmp_path / "catalog", ignore=shutil.ignore_patterns("images")
+    )
+    given = {"data": catalog, "category": "dresses"}
+    of_command = {
+        "pair-references": (tmp_path / "out", {"out": tmp_path / "out"}),
+        "extract-attributes": (catalog / "attributes", {"replace": True}),
+        "eval-dialogs": (
+            tmp_path / "out",
+            {**world, "run": vector_runs.retriever, "user": "differences", "out": tmp_path / "out"},
+        ),
+        "train-linear": (tmp_path / "out", {**world, "run": tmp_path / "out"}),
+    }
+    folder, options = of_command[command]
+    folder.mkdir(exist_ok=True)
+    (folder / ".half-abcd1234.json").write_text("{")
+    project.run(command, **{**given, **options})
+    assert not list(folder.glob(".*"))
