@@ -17,6 +17,7 @@ OPTIONS = (
 )
 KEYS = {"Enter": (13, "\r"), "Escape": (27, ""), "z": (90, "z")}
 CONTROL = 2  # modifier
+TRIES = 10_000  # of a condition, each with a request to the browser: minutes, and longer on a busy machine
 # Chromium reads requests from file descriptor 3 and writes answers to 4.
 AS_3_AND_4 = "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); os.execv(sys.argv[3], sys.argv[3:])"
 
@@ -73,12 +74,16 @@ class Browser:
 
     def wait_for(self, expression):
         """Wait until an expression is true in a page that is loaded."""
-        while not self.evaluate(f"document.readyState == 'complete' && Boolean({expression})"):
+        for _ in range(TRIES):
+            if self.evaluate(f"document.readyState == 'complete' && Boolean({expression})"):
+                return
             assert self.process.poll() is None, "the browser ended"
             time.sleep(0.02)
+        raise AssertionError(f"{expression} did not become true")
 
     def type(self, text):
-        """Type into the field that has the focus."""
+        """Type into the field that has the focus, which a new page gives it some time after it was loaded."""
+        self.wait_for("document.activeElement.matches('input, textarea')")
         self.call("Input.insertText", text=text)
 
     def press(self, key, control=False):
