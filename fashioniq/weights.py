@@ -7,12 +7,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import nn
 
-from fashioniq.files import UserError, atomic_write, checksum, why
+from fashioniq.files import UserError, atomic_write, checksum, remove_leftovers, why
 from fashioniq.runs import Run, write_run
 
 
 def save_model(run: Path, model: nn.Module, about: Run) -> None:
     """Write `weights.safetensors` and `model.json`."""
+    remove_leftovers(run)
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     path = run / "weights.safetensors"
     with atomic_write(path) as temporary:

@@ -104,6 +104,8 @@ class Parser(ArgumentParser):
                 self.error(f"unknown key {name}{did_you_mean(str(key), known, prefix)}")
             if self.kinds.get(name) in _SWITCHES and str(value).lower() not in _BOOLEANS:
                 self.error(f"{name}: expected true or false, found {value}")
+            if self.kinds.get(name) == list[str] and isinstance(value, Mapping):
+                self.error(f"{name}: expected a list of texts, found a dict")
             if key in sections and isinstance(value, Mapping):
                 self._check_keys(value, f"{name}.")
 

@@ -1,13 +1,12 @@
 """Predictions of other systems: rankings as a TREC run file or JSON, or vectors or scores as .npz."""
 
 import math
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 
+from fashioniq.data.arrays import UNREADABLE
 from fashioniq.data.items import as_float32
 from fashioniq.files import UserError, read_json, reading, refuse_special, why
 
@@ -54,7 +53,7 @@ def read_npz(path: Path) -> Vectors | Scores:
             arrays = {name: file[name] for name in expected}
     except FileNotFoundError as error:
         raise UserError(f"there is no file of predictions {path}") from error
-    except (OSError, TypeError, ValueError, EOFError, BadZipFile, zlib.error) as error:  # TypeError: .npy
+    except UNREADABLE as error:  # TypeError: .npy
         raise UserError(
             f"{path} is not an .npz file of plain arrays ({why(error)}): names must be text, not objects"
         ) from error

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
-from zipfile import BadZipFile
 
 import msgspec
 import numpy as np
@@ -20,6 +19,7 @@ from torch import Tensor, nn
 
 from fashioniq.categories import canonical
 from fashioniq.config import ExtractFeatures, ImportFeatures
+from fashioniq.data.arrays import UNREADABLE, open_array
 from fashioniq.data.attributes import label_vocabulary, top_labels
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.images import AHEAD, PictureReader, UnreadableImage, load_square
@@ -355,16 +355,11 @@ def _own_attributes(scores: Path, words_file: Path | None, ids: list[str]) -> tu
 
 def _read_array(path: Path) -> np.ndarray:
     try:
-        array = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError, BadZipFile) as error:
+        array = open_array(path)
+    except UNREADABLE as error:
         raise UserError(f"cannot read {path} as a .npy array: {why(error)}") from error
-    if (
-        not isinstance(array, np.ndarray)
-        or array.ndim != 2
-        or array.shape[1] == 0
-        or array.dtype.kind not in "fiu"
-    ):
-        found = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else "several arrays"
+    if array.ndim != 2 or array.shape[1] == 0 or array.dtype.kind not in "fiu":
+        found = f"{array.dtype} of shape {array.shape}"
         raise UserError(f"{path}: expected a matrix of numbers with one row per product, found {found}")
     if not np.isfinite(rows := as_float32(array)).all():
         raise UserError(f"{path}: expected finite numbers, found NaN or infinity")

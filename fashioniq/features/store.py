@@ -16,6 +16,7 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 
 from fashioniq.categories import file_name
+from fashioniq.data.arrays import UNREADABLE, open_array
 from fashioniq.files import UserError, checksum, read_json, typed, why
 
 if TYPE_CHECKING:
@@ -199,13 +200,13 @@ def open_store(data: Path, category: str, features: Path | None, attrs: bool = F
 
 def _open_array(path: Path) -> np.ndarray:
     try:
-        array = np.lib.format.open_memmap(path, mode="r")
+        array = open_array(path)
         if array.ndim != 2:
             raise ValueError(f"it has {array.ndim} axes instead of 2")
         if array.offset + array.nbytes != path.stat().st_size:
             raise ValueError("its length is not that of its header")
         return array
-    except (OSError, ValueError, EOFError) as error:
+    except UNREADABLE as error:
         raise UserError(
             f"{path} is missing or damaged ({why(error)}): remove the store's folder and extract again"
         ) from error

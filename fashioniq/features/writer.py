@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import msgspec
 import numpy as np
 
+from fashioniq.data.arrays import UNREADABLE
 from fashioniq.features.store import DIFFERENT, FILES, PLAN, Contents, FeatureStore, StoreFile
 from fashioniq.files import (
     UserError,
@@ -223,7 +223,7 @@ def _read_part(path: Path, name: str) -> np.ndarray:
     try:
         with np.load(path, allow_pickle=False) as file:
             return file[name]
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
+    except UNREADABLE as error:
         raise UserError(
             f"{path} is damaged ({why(error)}): remove it and run the same command again"
         ) from error

@@ -13,6 +13,7 @@ from PIL import Image
 from rich.progress import Progress
 from torch import Tensor
 
+from fashioniq.data.arrays import UNREADABLE, open_array
 from fashioniq.data.dialogues import JOINED
 from fashioniq.data.images import load_image
 from fashioniq.data.items import Items
@@ -137,8 +138,8 @@ def read_unit_vectors(path: Path, shape: tuple[int | None, ...], layout: str) ->
     Raises UserError if the shape differs, or a vector is zero or not finite.
     """
     try:
-        array = np.lib.format.open_memmap(path, mode="r")
-    except (OSError, ValueError, EOFError) as error:
+        array = open_array(path)
+    except UNREADABLE as error:
         raise UserError(
             f"expected a .npy array in {path}, found {why(error)}; write the file again"
         ) from error

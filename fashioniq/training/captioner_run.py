@@ -45,9 +45,6 @@ def train_captioner(settings: TrainCaptioner) -> tuple[Path, str, str]:
     settings = _sized(settings, pairs["train"])
     halves = two_halves(pairs["train"], settings.seed)
     listener, judge = (fit_listener(half, items["train"], vocabulary) for half in halves)
-    begin_run(folder, settings)
-    for name, one, half in zip((LISTENER, JUDGE), (listener, judge), halves, strict=True):
-        save_linear(folder / name, one.model, vocabulary, catalog=catalog, store=store, pairs=half)
     pl.seed_everything(settings.seed, verbose=False)
     _print_unknown(vocabulary, [text for pair in pairs["val"] for text in pair.captions])
     attributes = len(store.attribute_words) if settings.attrs else 0
@@ -74,6 +71,9 @@ def train_captioner(settings: TrainCaptioner) -> tuple[Path, str, str]:
         warmup=settings.warmup,
         beam=settings.beam,
     )
+    begin_run(folder, settings)
+    for name, one, half in zip((LISTENER, JUDGE), (listener, judge), halves, strict=True):
+        save_linear(folder / name, one.model, vocabulary, catalog=catalog, store=store, pairs=half)
     val = TensorDataset(reference_N, target_N, torch.arange(len(reference_N)))
     captions = int((train[2][:, :, 0] != PAD).sum())
     pairs_a_step = max(1, round(settings.batch_size * len(train[2]) / captions))

@@ -85,7 +85,6 @@ def train_retriever(settings: TrainRetriever) -> str:
     )
     if isinstance(model, LinearRetriever) and not before:
         start_linear(model, bigrams, users.examples, items["train"], users.vocabulary)
-    begin_run(folder, settings)
     data = describe_data(catalog, Splits(catalog, items, users.pairs_alone).coverage())
     facts = model_facts("retriever", settings, store, users.vocabulary, sizes, data=data) | {
         "user": users.captioner and str(users.captioner),
@@ -96,6 +95,7 @@ def train_retriever(settings: TrainRetriever) -> str:
         "errors": settings.word_noise,
         "exclude_shown": settings.exclude_shown,
     }
+    begin_run(folder, settings)
     best, verdict = train(
         settings, folder, model, users.sources, facts, asker=BestItem(settings.exclude_shown)
     )

@@ -350,7 +350,10 @@ def yaml_config(room: Room, rng: Random) -> Case:
         ]
     )
     case = case_of(room, command, "")
-    options = {name: value for name, value in valid(room)[command][0].items() if "." not in name}
+    given = valid(room)[command][0]
+    options = {name: value for name, value in given.items() if "." not in name}
+    if sizes := {name.removeprefix("model."): value for name, value in given.items() if "." in name}:
+        options["model"] = sizes
     text = "".join(
         f"{name}: {json.dumps(value, default=str)}\n" for name, value in {**options, "seed": 1}.items()
     )
@@ -364,11 +367,8 @@ def yaml_config(room: Room, rng: Random) -> Case:
 LASTING = {"epochs", "products", "rounds", "candidates", "samples", "beam", "retries", "timeout", "count", "show", "patience", "size",
            "connections", "per_host", "workers", "devices", "num_nodes", "max_gigabytes", "image_size", "dimensions", "per_target",
            "micro_batch", "min_count", "warmup"}  # a large number of these is a request for much work  # fmt: skip
-PROCESSES = {
-    "devices",
-    "num_nodes",
-    "workers",
-}  # valid numbers of these start processes, or wait for machines
+# valid numbers of these start processes, wait for other machines, or wait longer and longer
+PROCESSES = {"devices", "num_nodes", "workers", "retries"}
 SWITCHED_OFF = {"fetch-spice", "results"}  # one loads from the network, the other reads the project
 
 

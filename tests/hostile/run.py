@@ -28,7 +28,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when the package is loaded
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from classes import CLASSES
-from judge import BAD, LIMIT, OUTCOMES, Printed, Verdict, cleared, judge
+from judge import BAD, LIMIT, OUTCOMES, ROUNDS, Printed, Verdict, cleared, judge
 from kills import run_kills
 from world import Room, World, make_world
 
@@ -127,7 +127,7 @@ def run_all(
     while running:
         ready = wait([worker.pipe for worker in running], timeout=1)
         for place, worker in enumerate(list(running)):
-            lost = worker.pipe not in ready and time.monotonic() - worker.since > LIMIT + 30
+            lost = worker.pipe not in ready and time.monotonic() - worker.since > (ROUNDS + 2) * LIMIT
             if worker.pipe not in ready and not lost:
                 continue
             job = worker.job

@@ -149,12 +149,18 @@ def without_columns(store):
     np.save(store / "attributes.npy", np.load(store / "attributes.npy")[:, :0])
 
 
+def odd_header(store):
+    content = (store / "attributes.npy").read_bytes()
+    (store / "attributes.npy").write_bytes(content.replace(b"}", b" "))
+
+
 def one_number(store):
     np.save(store / "attributes.npy", np.array(3))
 
 
 @pytest.mark.parametrize(
-    "damage", [shifted, narrower, infinite, beyond, unhashable, twice, without_columns, one_number]
+    "damage",
+    [shifted, narrower, infinite, beyond, unhashable, twice, without_columns, one_number, odd_header],
 )
 def test_d8_d9_a_damaged_store_is_refused(vector_runs, world, refused, tmp_path, damage):
     store = shutil.copytree(vector_runs.store, tmp_path / "store")
@@ -468,3 +474,16 @@ def test_what_a_killed_command_left_is_removed(vector_runs, world, project, tmp_
     (folder / ".half-abcd1234.json").write_text("{")
     project.run(command, **{**given, **options})
     assert not list(folder.glob(".*"))
+
+
+def test_a_list_of_texts_is_no_dict(refused, tmp_path):
+    (tmp_path / "options.yaml").write_text("category: {a: 1}\n")
+    assert "expected a list of texts" in refused("eval-single-turn", config=tmp_path / "options.yaml")
+
+
+def test_labels_are_read_before_a_run_is_begun(vector_runs, world, project, refused, tmp_path):
+    catalog = shutil.copytree(vector_runs.catalog, tmp_path / "catalog")
+    labels = catalog / "attributes/asin2attr.dress.test.json"
+    labels.write_text(json.dumps({name: "é" for name in json.loads(labels.read_text())}))
+    refused("train-captioner", **{**world, **project.captioner, "data": catalog}, run=tmp_path / "run")
+    assert not (tmp_path / "run").exists()

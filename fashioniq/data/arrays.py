@@ -1,0 +1,31 @@
+"""Reading of .npy and .npz files, which may be damaged in any way."""
+
+import zlib
+from pathlib import Path
+from tokenize import TokenError
+from zipfile import BadZipFile
+
+import numpy as np
+
+# what NumPy raises for damaged files, besides SyntaxError and TokenError of their headers
+UNREADABLE = (
+    ArithmeticError,
+    AttributeError,
+    BadZipFile,
+    EOFError,
+    LookupError,
+    MemoryError,
+    NotImplementedError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TokenError,
+    TypeError,
+    ValueError,
+    zlib.error,
+)
+
+
+def open_array(path: Path) -> np.memmap:
+    """Memory map of a .npy file without objects. Raises an exception of `UNREADABLE`."""
+    return np.lib.format.open_memmap(path, mode="r")
