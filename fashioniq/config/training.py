@@ -124,15 +124,21 @@ class TrainCaptioner(Training):
         least=0,
     )
     beam: int = option(5, "beam width in validation; 1 is greedy", least=1)
+    batch_size: int = option(
+        0,
+        "captions per step and device (default: 64, or so few that an epoch has 20 steps, but at least 4)",
+        least=0,
+    )
 
     def for_pairs(self, pairs: int, captions: int) -> "TrainCaptioner":
         """The same with the sizes, the learning rate and the warmup that were not given, for these training data."""
         model = self.model.for_pairs(pairs)
         model.validate()
         is_small = pairs < SMALL
-        warmup = self.warmup or (max(1, 5 * captions // self.batch_size) if is_small else 4000)
+        batch_size = self.batch_size or min(64, max(4, captions // 20))
+        warmup = self.warmup or (max(1, 5 * captions // batch_size) if is_small else 4000)
         factor = self.noam_factor or (PEAK * math.sqrt(model.width * warmup) if is_small else 2.0)
-        return replace(self, model=model, warmup=warmup, noam_factor=factor)
+        return replace(self, model=model, batch_size=batch_size, warmup=warmup, noam_factor=factor)
 
 
 Loss = Literal["triplet", "triplet-unsquared", "cross-entropy"]

@@ -97,8 +97,8 @@ def _sized(settings: TrainCaptioner, pairs: list[Pair]) -> TrainCaptioner:
     if sized != settings:
         model = sized.model
         print(
-            f"sizes for {len(pairs):,} pairs: width {model.width}, layers {model.layers}, warmup of {sized.warmup} "
-            f"steps (the paper's 512, 6 and 4,000 from {SMALL:,} pairs on)"
+            f"sizes for {len(pairs):,} pairs: width {model.width}, layers {model.layers}, {sized.batch_size} captions "
+            f"per step, warmup of {sized.warmup} steps (the paper's 512, 6, 64 and 4,000 from {SMALL:,} pairs on)"
         )
     return sized
 

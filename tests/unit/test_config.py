@@ -306,9 +306,10 @@ def test_lightning_needs_none_of_the_slow_packages_of_torchmetrics():
 def test_sizes_of_a_captioner_follow_the_number_of_pairs_unless_given():
     settings = TrainCaptioner(category="tops")
     few, many = settings.for_pairs(300, 600), settings.for_pairs(3000, 6000)
-    assert (few.model.width, few.model.layers, few.warmup) == (128, 2, 5 * 600 // 64)
+    assert (few.model.width, few.model.layers, few.batch_size, few.warmup) == (128, 2, 30, 100)
     assert few.noam_factor * few.model.width**-0.5 * few.warmup**-0.5 == pytest.approx(0.0025)
     assert (many.model.width, many.model.layers, many.warmup, many.noam_factor) == (512, 6, 4000, 2.0)
+    assert many.batch_size == 64 and settings.for_pairs(20, 40).batch_size == 4
     given = TrainCaptioner(category="tops", model=CaptionerConfig(width=64), warmup=7, noam_factor=0.3)
     assert given.for_pairs(300, 600).model == CaptionerConfig(width=64, heads=4, hidden=512, layers=2)
     assert (given.for_pairs(300, 600).warmup, given.for_pairs(300, 600).noam_factor) == (7, 0.3)
