@@ -136,8 +136,8 @@ def _group(given: Mapping[str, Any]) -> Group:
         given["family"],
         given["lead"],
         given["item"],
-        tuple(given.get("endings", [""])),
-        given["words"],
+        endings=tuple(given.get("endings", [""])),
+        entries=given["words"],
     )
 
 

@@ -226,7 +226,7 @@ def plan(
         captioned = files.by_people(split)
         done = [pair for pair, names in captioned.items() if names]
         done += [pair for pair in skipped if pair.split == split and pair not in captioned]
-        new = choose(catalog, split, count - len(done), seed, vectors, {*captioned, *done})
+        new = choose(catalog, split, count - len(done), seed, vectors=vectors, taken={*captioned, *done})
         places += [(0.0, pair) for pair in sorted(done)]
         places += [((number + 0.5) / len(new), pair) for number, pair in enumerate(new)]
     return [pair for _, pair in sorted(places, key=lambda place: place[0])]

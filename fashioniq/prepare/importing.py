@@ -113,7 +113,9 @@ def import_catalog(
         reasons = _counts(listing.reason for listing in listings if listing.reason)
         _check_enough(len(products), reasons, source)
         splits = divide(products, seed)
-        differing = write_category(work / "made", category, splits, picked, seed, language(source.language))
+        differing = write_category(
+            work / "made", category, splits, picked, seed=seed, speech=language(source.language)
+        )
         report = ImportReport(
             len(listings), {split: len(members) for split, members in splits.items()}, reasons,
             _counts(skipped.values()),

@@ -205,7 +205,7 @@ CASES = [
          damage=elsewhere("glove.txt", "neither\nof both formats\n")),
     # numbers that cannot be
     *each("a_captioner_of_impossible_settings_is_refused", "captioner",
-          [{"model.heads": 5}, {"model.heads": 0}, {"batch_size": 0}, {"epochs": 0}, {"beam": 0}, {"warmup": 0},
+          [{"model.heads": 5}, {"model.heads": -1}, {"batch_size": -1}, {"epochs": 0}, {"beam": 0}, {"warmup": -1},
            {"model.max_words": 0}, {"model.dropout": 2.0},
            {"model.layers": -1}, {"precision": "half"}]),
     *each("a_retriever_of_impossible_settings_is_refused", "retriever", [{"model.heads": 5}, {"turns": 0}, {"batch_size": 0}, {"epochs": 0}]),
