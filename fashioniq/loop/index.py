@@ -3,6 +3,7 @@
 An index is tuned, and its recall measured against exact search, when it is built.
 """
 
+import re
 from typing import Any
 
 import torch
@@ -61,6 +62,8 @@ def _made(gallery: Gallery, factory: str) -> tuple[Any, str | None, list[int]]:
             "--index needs FAISS; install faiss-cpu or faiss-gpu, or omit --index for exact search"
         )
     size = gallery.vectors_ND.shape[1]
+    if re.search(r"[A-Za-z]0+(?!\d)", factory):  # HNSW0 ends the process in FAISS
+        raise UserError(f"--index {factory!r} has a part of size 0; use one such as HNSW32")
     try:
         index = faiss.index_factory(size, factory)
     except (RuntimeError, TypeError) as error:  # TypeError: half a surrogate pair

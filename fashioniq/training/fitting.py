@@ -439,7 +439,10 @@ def _rows_before(path: Path, epoch: float) -> list[dict[str, str]]:
         return []
     try:
         with open(path, encoding="utf-8", newline="") as file:
-            return [row for row in csv.DictReader(file, strict=True) if float(row["epoch"]) < epoch]
+            rows = list(csv.DictReader(file, strict=True))
+        for value in (value for row in rows for value in row.values() if value):
+            float(value)
+        return [row for row in rows if float(row["epoch"]) < epoch]
     except (OSError, KeyError, TypeError, ValueError, csv.Error) as error:
         raise UserError(
             f"cannot resume: {path} is damaged ({why(error)}); correct it, or start another run with --run"

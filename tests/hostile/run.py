@@ -214,6 +214,10 @@ def main() -> int:
     records = []
     try:
         world = make_world(base / "world")
+        if settings.kills and not settings.only:
+            for record in run_kills(world, base / "kills", settings.seed, settings.kills, settings.workers):
+                records.append(record)
+                report(record, 0, 0, 0.0, settings.keep)
         jobs = jobs_of(settings.cases, settings.only)
         print(f"{len(jobs):,} cases of {len(CLASSES)} classes, seed {settings.seed}", flush=True)
         if settings.keep:
@@ -224,16 +228,13 @@ def main() -> int:
             )
         else:
             found = run_all(world, base, settings.seed, jobs, settings.workers)
+        before = len(records)
         with open(settings.log or os.devnull, "w", encoding="utf-8") as log:
             for record in found:
                 records.append(record)
                 log.write(json.dumps(record) + "\n")
                 log.flush()
-                report(record, len(records), len(jobs), time.monotonic() - began, settings.keep)
-        if settings.kills and not settings.only:
-            for record in run_kills(world, base / "kills", settings.seed, settings.kills, settings.workers):
-                records.append(record)
-                report(record, 0, 0, 0.0, settings.keep)
+                report(record, len(records) - before, len(jobs), time.monotonic() - began, settings.keep)
     finally:
         if not settings.keep:
             shutil.rmtree(base, ignore_errors=True)
