@@ -362,6 +362,7 @@ def typed(content: dict[str, Any], kind: type[T], path: Path, repair: str) -> T:
 
 
 def checksum(path: Path) -> str:
-    """First 16 hexadecimal digits of the SHA-256 of a file."""
+    """First 16 hexadecimal digits of the SHA-256 of a file. Raises UserError for a pipe or a device."""
+    refuse_special(path)
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]

@@ -7,7 +7,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import nn
 
-from fashioniq.files import UserError, atomic_write, checksum, remove_leftovers, why
+from fashioniq.files import UserError, atomic_write, checksum, refuse_special, remove_leftovers, why
 from fashioniq.runs import Run, write_run
 
 
@@ -27,6 +27,7 @@ def load_weights(run: Path, model: nn.Module) -> None:
     Raises UserError if the file is missing, damaged or does not match, or if a weight is not finite.
     """
     path = Path(run) / "weights.safetensors"
+    refuse_special(path)
     try:
         tensors = load_file(path)
         model.load_state_dict(tensors)

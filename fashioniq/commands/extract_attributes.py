@@ -7,6 +7,7 @@ from fashioniq.data.attributes import Vocabulary, own_words
 from fashioniq.data.catalog import LONGEST_TITLE, Catalog
 from fashioniq.data.languages import language
 from fashioniq.data.vocabularies import read_vocabulary
+from fashioniq.files import plain
 from fashioniq.prepare import labelling
 from fashioniq.prepare.captions import CAPTIONS, is_generated, renew_captions
 from fashioniq.prepare.labelling import Labels
@@ -25,7 +26,7 @@ def run(settings: ExtractAttributes) -> None:
     if not settings.compare and not settings.replace:
         labelling.refuse_to_replace(catalog)
     rows = labelling.read_rows(catalog, columns)
-    print(f"{catalog.category}: {len(vocabulary.lists_of):,} words of {vocabulary.source}")
+    print(plain(f"{catalog.category}: {len(vocabulary.lists_of):,} words of {vocabulary.source}"))
     long = sum(
         len(str(row.get("title"))) > LONGEST_TITLE
         for split_rows in rows.values()
@@ -79,4 +80,4 @@ def _print_comparison(catalog: Catalog, found: Labels) -> None:
         ("labelled, not found", compared.missed),
     ):
         examples = ", ".join(f"{word} {count:,}" for word, count in words.most_common(_EXAMPLES))
-        print(f"most often {what}: {examples or 'none'}")
+        print(plain(f"most often {what}: {examples or 'none'}"))

@@ -7,6 +7,8 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from fashioniq.files import refuse_special
+
 # what NumPy raises for damaged files, besides SyntaxError and TokenError of their headers
 UNREADABLE = (
     ArithmeticError,
@@ -27,5 +29,6 @@ UNREADABLE = (
 
 
 def open_array(path: Path) -> np.memmap:
-    """Memory map of a .npy file without objects. Raises an exception of `UNREADABLE`."""
+    """Memory map of a .npy file without objects. Raises an exception of `UNREADABLE`, or UserError for a pipe."""
+    refuse_special(path)
     return np.lib.format.open_memmap(path, mode="r")

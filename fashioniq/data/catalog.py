@@ -18,7 +18,7 @@ from typing import Any
 
 from fashioniq.categories import canonical, file_name, from_file_name
 from fashioniq.data.words import tokenize
-from fashioniq.files import UserError, one_line, read_json
+from fashioniq.files import UserError, one_line, read_json, refuse_special
 
 SPLITS = ("train", "val", "test")
 LABEL_FOLDERS = ("attributes", "image_attributes", ".")  # folders that may contain the labels
@@ -226,6 +226,7 @@ class Catalog:
         for folder, stem in (("image_splits", "split"), ("captions", "cap")):
             for split in SPLITS:
                 path = self.root / folder / f"{stem}.{self._name}.{split}.json"
+                refuse_special(path)
                 try:
                     digest.update(path.read_bytes() if path.exists() else b"-")
                 except OSError as error:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from fashioniq.files import UserError, read_json, typed
+from fashioniq.files import UserError, read_json, refuse_special, typed
 from fashioniq.provenance import Provenance
 
 Text = str | UnsetType
@@ -272,5 +272,9 @@ class LoggedDialog(msgspec.Struct, kw_only=True):
 
 
 def read_dialogs(path: Path) -> list[LoggedDialog]:
-    """Read dialogs.jsonl. Raises OSError, or msgspec.MsgspecError or RecursionError for a damaged line."""
+    """Read dialogs.jsonl.
+
+    Raises OSError, or msgspec.MsgspecError or RecursionError for a damaged line, or UserError for a pipe.
+    """
+    refuse_special(path)
     return [msgspec.json.decode(line, type=LoggedDialog) for line in path.read_bytes().splitlines()]

@@ -147,6 +147,7 @@ def read_unit_vectors(path: Path, shape: tuple[int | None, ...], layout: str) ->
     if (
         array.dtype.kind not in "fiu"
         or array.ndim != len(shape)
+        or array.shape[-1] == 0
         or any(a not in (b, None) for b, a in zip(array.shape, shape, strict=True))
     ):
         raise UserError(

@@ -30,7 +30,15 @@ from fashioniq.config import (
 from fashioniq.config.renamed import new_keys
 from fashioniq.data.words import Vocabulary
 from fashioniq.features.store import FeatureStore
-from fashioniq.files import UserError, cannot_write, read_yaml, remove_leftovers, why, write_text
+from fashioniq.files import (
+    UserError,
+    cannot_write,
+    read_yaml,
+    refuse_special,
+    remove_leftovers,
+    why,
+    write_text,
+)
 from fashioniq.loop.gallery import NotFiniteError
 from fashioniq.provenance import Provenance, provenance, seconds
 from fashioniq.runs import (
@@ -168,6 +176,7 @@ def _read_config(path: Path, command: str) -> dict[str, Any]:
 
 
 def _check_checkpoint(path: Path) -> None:
+    refuse_special(path)
     try:
         torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # pickle, zipfile and torch raise different exceptions
@@ -435,6 +444,7 @@ def fingerprints(about: Run) -> dict[str, str]:
 
 def _rows_before(path: Path, epoch: float) -> list[dict[str, str]]:
     """Rows of a metrics.csv of earlier epochs. Raises UserError if it is damaged."""
+    refuse_special(path)
     if not path.exists() or epoch == 0:
         return []
     try:

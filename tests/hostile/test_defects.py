@@ -487,3 +487,28 @@ def test_labels_are_read_before_a_run_is_begun(vector_runs, world, project, refu
     labels.write_text(json.dumps({name: "é" for name in json.loads(labels.read_text())}))
     refused("train-captioner", **{**world, **project.captioner, "data": catalog}, run=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("part", "file"),
+    [
+        ("catalog", "captions/cap.dress.train.json"),
+        ("store", "features.npy"),
+        ("retriever", "weights.safetensors"),
+    ],
+)
+def test_a_pipe_inside_of_a_folder_is_not_waited_for(vector_runs, world, refused, tmp_path, part, file):
+    folder = shutil.copytree(getattr(vector_runs, part), tmp_path / part)
+    (folder / file).unlink()
+    os.mkfifo(folder / file)
+    option = {"catalog": "data", "store": "features", "retriever": "run"}[part]
+    given = {**world, "run": vector_runs.retriever, "user": "differences", "out": tmp_path / "out"}
+    assert "is a pipe" in refused("eval-dialogs", **{**given, option: folder})
+
+
+@pytest.mark.parametrize("file", ["last.ckpt", "metrics.csv"])
+def test_a_pipe_in_a_resumed_run_is_not_waited_for(vector_runs, world, project, refused, tmp_path, file):
+    run = shutil.copytree(vector_runs.captioner, tmp_path / "run")
+    (run / file).unlink()
+    os.mkfifo(run / file)
+    assert "is a pipe" in refused("train-captioner", **world, **project.captioner, run=run, resume=True)
