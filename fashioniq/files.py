@@ -323,12 +323,7 @@ def read_yaml(path: Path) -> Any:
         raise ValueError(f"{place}invalid YAML: {error.problem or error}") from error
     except yaml.YAMLError as error:
         raise ValueError(why(error)) from error
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        TypeError,
-    ) as error:  # of PyYAML, such as !!timestamp 3
+    except (ArithmeticError, AttributeError, LookupError, TypeError) as error:  # !!timestamp 3
         raise ValueError(f"invalid YAML: {why(error)}") from error
 
 

@@ -107,11 +107,10 @@ class Catalog:
             ids = read_json(path, f"the {split} split of {self.category}", list)
             if not ids:
                 raise UserError(f"the {split} split of {self.category} is empty: {path} lists no product")
-            if not all(isinstance(name, str) and name and name.isprintable() for name in ids) or len(
-                set(ids)
-            ) != len(ids):
+            printable = all(isinstance(name, str) and name and name.isprintable() for name in ids)
+            if not printable or len(set(ids)) != len(ids):
                 raise UserError(
-                    f"{path}: expected a list of product ids as printable strings, without duplicates"
+                    f"{path}: expected a list of product ids as strings without control characters and duplicates"
                 )
             self._ids[split] = ids
         return self._ids[split]
