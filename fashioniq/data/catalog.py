@@ -110,7 +110,7 @@ class Catalog:
             printable = all(isinstance(name, str) and name and name.isprintable() for name in ids)
             if not printable or len(set(ids)) != len(ids):
                 raise UserError(
-                    f"{path}: expected a list of product ids as strings without control characters and duplicates"
+                    f"{path}: expected a list of product ids as strings without control characters or duplicates"
                 )
             self._ids[split] = ids
         return self._ids[split]

@@ -136,7 +136,7 @@ CASES = [
     case("captions_of_ids_outside_the_split_are_refused", "captioner", "entry 3", "'B000000000' is not in the train split",
          damage=rewrite(TRAIN_CAPTIONS, foreign_target)),
     case("an_empty_split_is_refused", "captioner", "the train split of dresses is empty", damage=replace(TRAIN_SPLIT, "[]")),
-    case("an_id_twice_in_a_split_is_refused", "captioner", "without duplicates", damage=rewrite(TRAIN_SPLIT, lambda ids: ids * 2)),
+    case("an_id_twice_in_a_split_is_refused", "captioner", "duplicates", damage=rewrite(TRAIN_SPLIT, lambda ids: ids * 2)),
     *[case(f"captions_that_say_nothing_are_refused[{name}]", "captioner", "has no caption with words",
            damage=rewrite(TRAIN_CAPTIONS, lambda rows, captions=captions: [{**row, "captions": captions} for row in rows]))
       for name, captions in (("empty", ["", " "]), ("without a word", [".", "?!"]))],

@@ -171,7 +171,7 @@ def test_a_run_with_the_flat_config_of_an_earlier_version_is_resumed_and_other_s
     check(settings)
     begin_run(run, settings)
     assert (run / "config.yaml").read_text() == old  # until the checkpoint has been loaded
-    Resumption(run, settings).on_train_start(SimpleNamespace(is_global_zero=True), None)
+    Resumption(run, settings).on_train_start(SimpleNamespace(is_global_zero=True, optimizers=[]), None)
     written = (run / "config.yaml").read_text()
     assert "model:\n  kind: rnn\n  width: 32\n" in written and "accelerator" not in written
     assert (
