@@ -8,7 +8,7 @@ from fashioniq.data.labelled import YES
 from fashioniq.data.photos import load_photo
 from fashioniq.metrics.attributes import TOP
 from fashioniq.report.attributes import Cell, ten_of, write_contact_sheet
-from fashioniq.report.curves import read_epochs, write_attribute_curves
+from fashioniq.report.curves import OF_ATTRIBUTES, read_epochs, write_attribute_curves
 from fashioniq.report.tables import print_table
 from fashioniq.training.attributes_run import TrainedStage, train_attributes
 
@@ -24,7 +24,7 @@ def run(settings: TrainAttributes) -> None:
 
 def _write_plots(trained: TrainedStage) -> None:
     folder, facts, figures, scores_NA, val = trained
-    write_attribute_curves(folder / "curves.png", read_epochs(folder), figures["chance"])
+    write_attribute_curves(folder / "curves.png", read_epochs(folder, OF_ATTRIBUTES), figures["chance"])
     words, cells = np.array(facts["attribute_words"]), []
     for row in np.unique(np.linspace(0, len(val) - 1, ON_SHEET).astype(int)):
         try:

@@ -85,6 +85,8 @@ def _made(gallery: Gallery, factory: str) -> tuple[Any, str | None, list[int]]:
     )
     if ivf is not None and not lists:
         raise UserError(f"--index {factory} has no lists; use one such as IVF64,Flat or HNSW32")
+    if ivf is not None:
+        ivf.cp.min_points_per_centroid = 1  # FAISS prints a warning
     try:
         index.train(_array(gallery.vectors_ND[picked_R.to(gallery.vectors_ND.device)]))
     except RuntimeError as error:

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from fashioniq.files import atomic_write
+from fashioniq.files import UserError, atomic_write, why
 
 _TEXT_INK, _SOFT = "#1d1d1b", "#62605a"
 _BLUE, _ORANGE, _GREEN = "#2a62c4", "#b8420f", "#0f7565"  # as in style.css
@@ -22,10 +22,27 @@ _OF_CAPTIONS = {
 }
 
 
-def read_epochs(run: Path) -> list[dict[str, float]]:
-    """Read the lines of a run's metrics.csv, one per epoch; those of earlier versions may lack measures."""
-    with open(run / "metrics.csv", encoding="utf-8", newline="") as file:
-        return [{name: float(value) for name, value in row.items() if value} for row in csv.DictReader(file)]
+OF_ATTRIBUTES = ("epoch", "train_loss", "val_loss", "val_mAP")
+
+
+def read_epochs(run: Path, needed: Sequence[str] = ("epoch",)) -> list[dict[str, float]]:
+    """Read the lines of a run's metrics.csv, one per epoch; those of earlier versions may lack measures.
+
+    Raises UserError if it is damaged or lacks the columns `needed`.
+    """
+    path = run / "metrics.csv"
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            rows = [
+                {name: float(value) for name, value in row.items() if value} for row in csv.DictReader(file)
+            ]
+    except (OSError, TypeError, ValueError, csv.Error) as error:
+        raise UserError(
+            f"{path} is damaged ({why(error)}); the model is complete, its plot is not"
+        ) from error
+    if not rows or any(name not in row for row in rows for name in needed):
+        raise UserError(f"{path} lacks {', '.join(needed)}; the model is complete, its plot is not")
+    return rows
 
 
 def write_captioner_curves(path: Path, rows: Sequence[dict[str, float]]) -> None:

@@ -191,6 +191,13 @@ def test_d9_a_checkpoint_of_something_else_is_refused(resumed, content):
     assert "cannot resume" in resume()
 
 
+@pytest.mark.parametrize("content", [b"", b"epoch,train_loss\n", bytes(200)])
+def test_metrics_without_an_epoch_are_refused(resumed, content):
+    run, resume = resumed
+    (run / "metrics.csv").write_bytes(content)
+    assert "metrics.csv" in resume()
+
+
 @pytest.mark.parametrize("end", ["garbage\n", "x,1,2\n", '1,0.3"5\n'])
 def test_d9_damaged_metrics_are_found_before_an_epoch_is_trained(resumed, end):
     run, resume = resumed
@@ -295,7 +302,8 @@ def test_d7_attribute_words_need_scores(vector_runs, refused, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "index", ["IDMap,Flat", "IVF0,Flat", "Flat,", "PQ0", "OPQ3,Flat", "IVF99999,PQ7", "RR,HNSW0", "\n"]
+    "index",
+    ["IDMap,Flat", "IVF0,Flat", "Flat,", "PQ0", "OPQ3,Flat", "IVF99999,PQ7", "IVF1,PQ2", "RR,HNSW0", "\n"],
 )
 def test_d9_an_odd_index_is_refused(vector_runs, world, refused, tmp_path, index):
     given = {**world, "run": vector_runs.retriever, "user": "differences", "out": tmp_path / "out"}
