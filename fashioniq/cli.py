@@ -73,8 +73,8 @@ def _options_of_system(arguments: Sequence[str]) -> type:
         missing = isinstance(error, TypeError) or (isinstance(error, ImportError) and error.name == name)
         reason = "" if missing else f" ({why(error)})"
         print(
-            f"error: there is no --system {name}{reason}; available: {', '.join(config.SYSTEMS)}, or the name of "
-            "a Python module of your own with Options and build(): `PYTHONPATH=FOLDER fashioniq eval-dialogs "
+            f"error: there is no --system {one_line(name)}{reason}; available: {', '.join(config.SYSTEMS)}, or the "
+            "name of a Python module of your own with Options and build(): `PYTHONPATH=FOLDER fashioniq eval-dialogs "
             "--system my_system` uses FOLDER/my_system.py",
             file=sys.stderr,
         )

@@ -5,7 +5,7 @@ from dataclasses import field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from fashioniq.files import UserError, one_line, refuse_special
+from fashioniq.files import UserError, one_line, plain, refuse_special
 
 _MOST = 2**53  # larger whole numbers overflow in libraries; no option means as much
 
@@ -65,6 +65,8 @@ def check(settings: Any, prefix: str = "") -> None:
         least, below = one.metadata.get("least"), one.metadata.get("below")
         for path in value if isinstance(value, list) else [value]:
             if isinstance(path, Path):
+                if str(path) != plain(str(path)):
+                    raise UserError(f"{name} contains control characters; give another path")
                 try:
                     refuse_special(path)
                 except UserError as error:

@@ -106,8 +106,19 @@ class Parser(ArgumentParser):
                 self.error(f"{name}: expected true or false, found {value}")
             if self.kinds.get(name) == list[str] and isinstance(value, Mapping):
                 self.error(f"{name}: expected a list of texts, found a dict")
-            if key in sections and isinstance(value, Mapping):
+            if key in sections:
+                if not isinstance(value, Mapping):
+                    self.error(f"{name}: expected options as `key: value`, found {value}")
                 self._check_keys(value, f"{name}.")
+
+    def refuse_null(self, values: Mapping[str, Any], prefix: str = "") -> None:
+        """Report an option that is null in a YAML file and has to have a value."""
+        for key, value in values.items():
+            name, kind = f"{prefix}{key}", self.kinds.get(f"{prefix}{key}")
+            if isinstance(value, dict):
+                self.refuse_null(value, f"{name}.")
+            elif value is None and kind is not None and type(None) not in typing.get_args(kind):
+                self.error(f"{flag(name)}: expected {_described(kind)}, found null")
 
     def _reworded(self, message: str) -> str:
         """Message of jsonargparse with flags, or keys of a file, and without Python types."""
@@ -185,10 +196,18 @@ def parse(command: str, kind: type, arguments: Sequence[str], given: str | None 
     except UserError as error:
         parser.error(str(error))
     parser.check_flags(flags)
-    values = parser.parse_args(flags).as_dict()
+    try:
+        values = parser.parse_args(flags).as_dict()
+    except (
+        OverflowError,
+        ValueError,
+        RecursionError,
+    ) as error:  # an integer too large for a number, for example
+        parser.error(why(error))
     if notice:
         print(notice, file=sys.stderr)
     values.pop("config")
+    parser.refuse_null(values)
     for field in dataclasses.fields(kind):
         if isinstance(value := values.get(field.name), dict):
             values[field.name] = _kind_of(kind, field)(**value)

@@ -61,6 +61,8 @@ def read_evaluation(folder: Path) -> Evaluation:
         )
     repair = "give a folder of eval-dialogs such as RUN/dialogs-test"
     metrics = read_metrics(folder / "metrics.json", "the evaluation's metrics", TurnMetrics, repair)
+    if [turn.get("turn") for turn in metrics.turns] != list(range(1, len(metrics.turns) + 1)):
+        raise UserError(f"{folder / 'metrics.json'} is damaged, its turns are not numbered from 1; {repair}")
     path = folder / "dialogs.jsonl"
     try:
         dialogs = read_dialogs(path)

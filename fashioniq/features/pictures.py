@@ -28,7 +28,7 @@ from fashioniq.features.encoders import load_encoder
 from fashioniq.features.metadata import metadata_vectors, words_fingerprint
 from fashioniq.features.store import TOP, Contents
 from fashioniq.features.writer import Advance, Extract, Part
-from fashioniq.files import UserError, checksum, read_json, why
+from fashioniq.files import UserError, checksum, plain, read_json, why
 from fashioniq.models.attributes import AttributePredictor, top_attributes
 from fashioniq.models.encoder import (
     InFloat32,
@@ -343,8 +343,8 @@ def _own_attributes(scores: Path, words_file: Path | None, ids: list[str]) -> tu
         raise UserError("--attribute-scores needs --attribute-words, a JSON list of the words of its columns")
     scores_NA = _read_array(scores)
     words = read_json(words_file, "the list of attribute words", list)
-    if not all(isinstance(word, str) for word in words):
-        raise UserError(f"{words_file}: expected a list of words as strings")
+    if not all(isinstance(word, str) and word == plain(word) for word in words):
+        raise UserError(f"{words_file}: expected a list of words as strings without control characters")
     if scores_NA.shape != (len(ids), len(words)):
         raise UserError(
             f"{scores}: expected {len(ids)} ids × {len(words)} words, found shape {scores_NA.shape}"

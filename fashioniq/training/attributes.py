@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader, Dataset
 from fashioniq.data.images import PictureReader, UnreadableImage
 from fashioniq.data.labelled import NO, YES
 from fashioniq.data.photos import Photo, box_is_possible, square_of_photo
+from fashioniq.loop.gallery import NotFiniteError
 from fashioniq.metrics.attributes import TOP, average_precision, mean_by_type, recall_at
 from fashioniq.models.attributes import AttributePredictor
 from fashioniq.models.encoder import normalise
@@ -137,6 +138,8 @@ class AttributeTraining(FusedTraining):
 
     def on_validation_epoch_end(self) -> None:
         scores_NA, labels_NA = (torch.cat(parts).numpy() for parts in zip(*self._outputs, strict=True))
+        if not np.isfinite(scores_NA).all():
+            raise NotFiniteError("a prediction is not finite")
         precision_A = average_precision(scores_NA, labels_NA)
         self.log("val_mAP", float(np.nanmean(precision_A)))
         self.log(f"val_recall@{TOP}", recall_at(scores_NA, labels_NA))

@@ -520,3 +520,38 @@ def test_a_pipe_in_a_resumed_run_is_not_waited_for(vector_runs, world, project, 
     (run / file).unlink()
     os.mkfifo(run / file)
     assert "is a pipe" in refused("train-captioner", **world, **project.captioner, run=run, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("command", "content", "said"),
+    [
+        ("import-catalog", "attributes: null", "--attributes: expected a list of texts, found null"),
+        ("check-data", "data: null", "--data: expected a path, found null"),
+        ("train-captioner", "model: {width: null}", "--model.width: expected a whole number, found null"),
+        ("train-composer", "model: small", "model: expected options as `key: value`, found small"),
+    ],
+)
+def test_an_option_without_a_value_in_a_file_is_refused(command, content, said, refused, tmp_path):
+    (tmp_path / "options.yaml").write_text(f"category: dresses\n{content}\n")
+    assert said in refused(command, config=tmp_path / "options.yaml")
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "said"),
+    [
+        ("train-linear", {"run": "\x1b[31mred"}, "--run contains control characters"),
+        ("eval-dialogs", {"system": "\x1b[31mred"}, "there is no --system [31mred;"),
+        ("download-images", {"max_megabytes": "9" * 400}, "int too large to convert to float"),
+    ],
+)
+def test_odd_values_of_options_are_refused(command, options, said, refused):
+    assert said in refused(command, category="dresses", **options)
+
+
+def test_metrics_with_turns_that_have_no_number_are_refused(vector_runs, tmp_path, capsys):
+    copy = shutil.copytree(vector_runs.dialogs, tmp_path / "dialogs")
+    content = json.loads((copy / "metrics.json").read_text())
+    del content["turns"][0]["turn"]
+    (copy / "metrics.json").write_text(json.dumps(content))
+    assert main(["compare", str(copy), str(vector_runs.dialogs)]) == 2
+    assert "its turns are not numbered from 1" in capsys.readouterr().err
