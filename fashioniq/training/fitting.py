@@ -85,7 +85,7 @@ def begin_run(run: Path, settings: Training) -> None:
                 f"--config {path}, or start another run with --run"
             )
         _check_checkpoint(run / "last.ckpt")
-        if not _rows_before(run / "metrics.csv", math.inf):
+        if (run / "metrics.csv").exists() and not _rows_before(run / "metrics.csv", math.inf):
             raise UserError(
                 f"cannot resume: {run / 'metrics.csv'} has no epoch; start another run with --run"
             )

@@ -469,6 +469,8 @@ def odd_places(room: Room, rng: Random) -> Case:
         what = f"{flag(name)}: {spoil_place(rng, target, room.folder)}"
         case = case_of(room, command, what, **{name: target})
         case.out = [target.parent]
+        if command == "chat" and "binary" in what:  # a line is appended to a file of any content
+            target.write_text("{}\n")
         return case
     value = options[name][0] if isinstance(options[name], list) else options[name]
     copied = room.copy(str(value.relative_to(root)))

@@ -250,6 +250,8 @@ class Evil:
 
 def _odd_array(rng: Random, rows: np.ndarray) -> tuple[str, np.ndarray]:
     way = rng.randrange(18)
+    if rows.ndim == 0:
+        return "one more axis", rows[None]
     rows = rows.copy()
     kinds = ("float16", "float64", "int64", "uint8", "complex64", "bool", "U8", ">f4", "datetime64[s]")
     if way <= 2:

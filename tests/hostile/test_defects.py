@@ -555,3 +555,9 @@ def test_metrics_with_turns_that_have_no_number_are_refused(vector_runs, tmp_pat
     (copy / "metrics.json").write_text(json.dumps(content))
     assert main(["compare", str(copy), str(vector_runs.dialogs)]) == 2
     assert "its turns are not numbered from 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("value", ["!!set {a, b}", "3", "[1]", "~", "text"])
+def test_a_section_must_have_options(refused, tmp_path, value):
+    (tmp_path / "options.yaml").write_text(f"category: dresses\nmodel: {value}\n")
+    assert "expected options" in refused("train-dialog-encoder", config=tmp_path / "options.yaml")
