@@ -198,11 +198,7 @@ def parse(command: str, kind: type, arguments: Sequence[str], given: str | None 
     parser.check_flags(flags)
     try:
         values = parser.parse_args(flags).as_dict()
-    except (
-        OverflowError,
-        ValueError,
-        RecursionError,
-    ) as error:  # an integer too large for a number, for example
+    except (OverflowError, ValueError, RecursionError) as error:  # such as an integer too large for a float
         parser.error(why(error))
     if notice:
         print(notice, file=sys.stderr)
