@@ -27,6 +27,7 @@ def run(settings: TrainComposer) -> None:
     }
     source = RecordedDialogs(recorded, items)
     model, sizes = new_retriever(settings, store, vocabulary, max_words=MAX_WORDS, max_turns=1)
+    helpful = advice(catalog, store, len(pairs["train"]))
     begin_run(folder, settings)
     data = describe_data(catalog, Splits(catalog, items, pairs).coverage())
     facts = model_facts("retriever", settings, store, vocabulary, sizes, data=data) | {
@@ -40,4 +41,4 @@ def run(settings: TrainComposer) -> None:
     }
     best, verdict = train(settings, folder, model, [source], facts, asker=BestItem())
     print(f"{best}, {len(recorded['val'])} recorded captions")
-    print(f"{verdict}{advice(catalog, store, len(pairs['train']))}")
+    print(f"{verdict}{helpful}")
