@@ -67,7 +67,7 @@ class ImportCatalog:
         "is none)",
     )
     max_gigabytes: float = option(20.0, "size limit of an unpacked archive in gigabytes", least=0)
-    workers: int = option(2, DECODERS, least=0)
+    workers: int = option(2, DECODERS, least=0, below=257)
     seed: int = option(0, "random seed of the splits", least=0, below=2**32)
 
 
@@ -99,7 +99,7 @@ class CheckData:
     category: str | None = option(None, "category to check (default: all categories of the folder)")
     images: Path | None = option(None, "folder of pictures (default: DATA/images)")
     report: Path | None = option(None, "JSON file for all findings")
-    workers: int = option(2, DECODERS, least=0)
+    workers: int = option(2, DECODERS, least=0, below=257)
 
 
 @dataclass(kw_only=True)
@@ -193,7 +193,7 @@ class ExtractFeatures:
     )
     dimensions: int = option(256, "size of metadata vectors", least=1)
     batch_size: int = option(32, "pictures per batch", least=1)
-    workers: int = option(2, DECODERS + ", without a time limit per picture", least=0)
+    workers: int = option(2, DECODERS + ", without a time limit per picture", least=0, below=257)
     precision: Literal["auto", "float32", "bfloat16"] = option(
         "auto", "arithmetic of the encoder; auto is bfloat16 if the hardware supports it"
     )

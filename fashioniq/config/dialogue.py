@@ -56,7 +56,7 @@ class EvalChatIR(Evaluation):
         "of the rounds contain a question mark",
     )
     batch_size: int = option(128, "dialogs or pictures per batch", least=1)
-    workers: int = option(2, DECODERS, least=0)
+    workers: int = option(2, DECODERS, least=0, below=257)
     device: str = option("auto", DEVICE)
 
 

@@ -88,7 +88,7 @@ class TrainAttributes(Training):
     min_count: int = option(
         20, "minimum number of training pictures of an attribute; rarer attributes are ignored", least=1
     )
-    workers: int = option(2, DECODERS, least=0)
+    workers: int = option(2, DECODERS, least=0, below=257)
     epochs: int = option(20, "maximum number of epochs", least=1)
 
     def validate(self) -> None:
