@@ -82,7 +82,9 @@ class CaptionerConfig(ModelConfig):
     width: int = option(0, "model width: size of all token vectors " + _by_pairs("width"), least=0)
     heads: int = option(0, "attention heads; they must divide the width " + _by_pairs("heads"), least=0)
     hidden: int = option(0, "hidden units of the feed-forward layers " + _by_pairs("hidden"), least=0)
-    layers: int = option(0, "layers of the encoder, and of the decoder " + _by_pairs("layers"), least=0)
+    layers: int = option(
+        0, "layers of the encoder, and of the decoder " + _by_pairs("layers"), least=0, below=1001
+    )
     dropout: float = option(0.1, "dropout rate in training", least=0, below=1)
     max_words: int = option(8, "maximum length of a caption in words; longer captions are cut", least=1)
 
@@ -118,7 +120,7 @@ class RetrieverConfig(ModelConfig):
     width: int = option(256, "model width: size of all token vectors, and of the search space", least=1)
     heads: int = option(8, "attention heads; they must divide the width", least=1)
     hidden: int = option(1024, "hidden units of the feed-forward layers", least=1)
-    layers: int = option(6, "transformer layers", least=1)
+    layers: int = option(6, "transformer layers", least=1, below=1001)
     attention: Literal["turn-causal", "both-ways"] = option(
         "turn-causal",
         "attention between turns: turn-causal sees the turn itself and earlier ones and encodes each turn "
@@ -181,7 +183,7 @@ class DialogEncoderConfig(ModelConfig):
     width: int = option(256, "model width: size of all token vectors, and of the search space", least=1)
     heads: int = option(8, "attention heads; they must divide the width", least=1)
     hidden: int = option(1024, "hidden units of the feed-forward layers", least=1)
-    layers: int = option(2, "transformer layers", least=1)
+    layers: int = option(2, "transformer layers", least=1, below=1001)
     dropout: float = option(0.1, "dropout rate in training", least=0, below=1)
     max_tokens: int = option(128, "maximum length of a dialog in words; longer dialogs are cut", least=1)
 

@@ -68,7 +68,9 @@ def run_case(
 def work(world: World, base: Path, seed: int, pipe: Connection) -> None:
     """Judge the cases that come through the pipe, until it is closed."""
     base.mkdir(parents=True)
-    multiprocessing.current_process()._config["daemon"] = False  # so that commands may have processes of their own
+    multiprocessing.current_process()._config["daemon"] = (
+        False  # so that commands may have processes of their own
+    )
     prepare_process(base)
     printed = Printed(base)
     while True:
