@@ -1,7 +1,7 @@
 """The complete hostile suite: about 10,000 seeded cases in two worker processes, and a table of the outcomes.
 
     python tests/hostile/run.py --seed 1
-    python tests/hostile/run.py --seed 1 --only "run folder:17" --keep
+    python tests/hostile/run.py --seed 1 --only="run folder:17" --keep
 
 Case N of a class depends on seed, class and N alone, so that it can be run again by itself. The exit code is
 1 if there was a traceback, a hang, or anything half-written or silently wrong.
@@ -200,7 +200,13 @@ def parsed() -> argparse.Namespace:
         "--kills", type=int, default=40, help="cases of commands that are killed and run again"
     )
     parser.add_argument("--workers", type=int, default=2, help="processes")
-    parser.add_argument("--only", nargs="*", default=[], metavar="CLASS[:N]", help="classes, or single cases")
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="CLASS[:N]",
+        help="a class or a single case; may be repeated",
+    )
     parser.add_argument(
         "--keep", action="store_true", help="keep the rooms of --only, one process, full output"
     )
