@@ -352,7 +352,7 @@ def typed(content: dict[str, Any], kind: type[T], path: Path, repair: str) -> T:
         raise UserError(f"{path} lacks {', '.join(sorted(missing))}: {repair}")
     try:
         return msgspec.convert(content, kind)
-    except msgspec.ValidationError as error:
+    except ValueError as error:  # of msgspec, or of half a surrogate pair
         raise UserError(f"{path} is malformed ({why(error)}): {repair}") from error
 
 

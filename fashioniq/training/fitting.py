@@ -293,10 +293,13 @@ def fit(
         raise SystemExit(0)  # the first process prints the results
     load_weights(run, model)
     told = read_run(run, type(about))  # processes that were forked leave nothing in this one
+    figures = dict(told.metrics or {})
+    if missing := sorted(best.best.keys() - figures.keys()):
+        raise UserError(f"{run / 'model.json'} lacks {missing[0]}; start another run with --run")
     if best.trained:
         told.provenance = best.provenance()  # of the whole training, not until its best epoch
         write_run(run, told)
-    return dict(told.metrics or {})
+    return figures
 
 
 def _fit_or_explain(

@@ -4,18 +4,11 @@ Each function changes a file in place and returns a few words for what it did. `
 which a file cannot give the same result by a correct reading: it must be refused, or change nothing.
 """
 
-import io
 import json
-import os
-import pickle
-import socket
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
-
-import numpy as np
 
 PAYLOADS = (
     "<script>pwned()</script>",
@@ -171,18 +164,18 @@ def damage_text(rng: Random, path: Path) -> str:
 # JSON
 
 
-def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     found = [path]
     if isinstance(value, dict):
-        found += [place for key in value for place in _places(value[key], (*path, key))]
+        found += [place for key in value for place in places(value[key], (*path, key))]
     elif isinstance(value, list):
-        found += [place for key in range(len(value)) for place in _places(value[key], (*path, key))]
+        found += [place for key in range(len(value)) for place in places(value[key], (*path, key))]
     return found
 
 
 def mutate(rng: Random, content: Any) -> tuple[str, Any]:
     """Change one place of a JSON value."""
-    place = rng.choice(_places(content))
+    place = rng.choice(places(content))
     if not place:
         return "replaced all", odd_value(rng)
     parent = content
@@ -236,237 +229,3 @@ def damage_json(rng: Random, path: Path) -> str:
         written = "\n".join(lines) + "\n"
     path.write_bytes(written.encode("utf-8", errors="surrogatepass"))
     return ", ".join(done)
-
-
-# Arrays
-
-
-class Evil:
-    """Object whose unpickling leaves a file PWNED in the working directory."""
-
-    def __reduce__(self) -> Any:
-        return os.system, ("touch PWNED",)
-
-
-def _odd_array(rng: Random, rows: np.ndarray) -> tuple[str, np.ndarray]:
-    way = rng.randrange(18)
-    if rows.ndim == 0:
-        return "one more axis", rows[None]
-    rows = rows.copy()
-    kinds = ("float16", "float64", "int64", "uint8", "complex64", "bool", "U8", ">f4", "datetime64[s]")
-    if way <= 2:
-        kind = rng.choice(kinds)
-        return f"{kind} numbers", rows.astype("int64").astype(kind) if "date" in kind else rows.astype(kind)
-    if way <= 6:
-        value = rng.choice((np.nan, np.inf, -np.inf, 1e38, 1e-45, 0.0, -1, 70_000))
-        where = rng.choice(((Ellipsis,), (0,), (Ellipsis, 0), tuple(rng.randrange(n) for n in rows.shape)))
-        with np.errstate(all="ignore"):
-            rows[where] = np.array(value).astype(rows.dtype)
-        return f"{value} at {where}", rows
-    changes: list[tuple[str, Callable[[], np.ndarray]]] = [
-        ("flat", lambda: rows.reshape(-1)),
-        ("one more axis", lambda: rows[None]),
-        ("transposed", lambda: rows.T),
-        ("no rows", lambda: rows[:0]),
-        ("no columns", lambda: rows[..., :0]),
-        ("a row less", lambda: rows[:-1]),
-        ("a column less", lambda: rows[..., :-1]),
-        ("a row more", lambda: np.concatenate([rows, rows[:1]])),
-        ("one number", lambda: np.array(3.0)),
-        ("column order", lambda: np.asfortranarray(rows)),
-        ("structured", lambda: np.zeros(len(rows), [("a", "f4"), ("b", "i4")])),
-    ]
-    name, change = changes[way - 7]
-    return name, change()
-
-
-def damage_array(rng: Random, path: Path) -> str:
-    """Damage a .npy file: bytes, header, type, shape or values."""
-    draw = rng.random()
-    if draw < 0.35:
-        return damage_bytes(rng, path)
-    if draw < 0.45:
-        data = path.read_bytes()
-        lie = rng.choice((b"(10000000000000, 8)", b"(-1, 8)", b"(60, 1.5)", b"()", b"(0, 0)", b"[60, 8]"))
-        start, end = data.index(b"(", 10), data.index(b")", 10) + 1
-        path.write_bytes(data[:start] + lie + data[end:])
-        return f"header with {lie.decode()}"
-    if draw < 0.5:
-        np.save(path, np.array([Evil()], dtype=object), allow_pickle=True)
-        return "pickle"
-    name, rows = _odd_array(rng, np.load(path))
-    np.save(path, rows)
-    return name
-
-
-def damage_arrays(rng: Random, path: Path) -> str:
-    """Damage a .npz file, or one of its arrays."""
-    if rng.random() < 0.3:
-        return damage_bytes(rng, path)
-    arrays = dict(np.load(path))
-    name, way = rng.choice(list(arrays)), rng.randrange(6)
-    what = f"without {name}"
-    if way == 0:
-        del arrays[name]
-    elif way == 1:
-        arrays[name], what = np.array([Evil()], dtype=object), f"pickle in {name}"
-    elif way == 2 and arrays[name].dtype.kind == "U":
-        names = arrays[name].astype("U300")
-        names[rng.randrange(len(names))] = rng.choice((*TEXTS[1:30], str(names[0])))[:300].replace(
-            "\ud800", ""
-        )
-        arrays[name], what = names, f"another name in {name}"
-    else:
-        numbers = arrays[name] if arrays[name].dtype.kind == "f" else np.zeros(arrays[name].shape, np.float32)
-        what, arrays[name] = _odd_array(rng, numbers)
-    np.savez(path, **arrays)
-    return what
-
-
-def damage_weights(rng: Random, path: Path) -> str:
-    """Damage a .safetensors file: bytes, header, or one tensor."""
-    from safetensors.numpy import load_file, save_file
-
-    if rng.random() < 0.5:
-        return damage_bytes(rng, path)
-    tensors = dict(load_file(path))
-    name, way = rng.choice(list(tensors)), rng.randrange(5)
-    what = f"without {name}"
-    if way == 0:
-        del tensors[name]
-    elif way == 1:
-        tensors["another"], what = tensors[name].copy(), "one tensor more"
-    elif way == 2:
-        tensors[name], what = np.full_like(tensors[name], rng.choice((np.nan, np.inf))), f"not finite: {name}"
-    else:
-        what, rows = _odd_array(rng, tensors[name])
-        if rows.dtype.kind not in "fi":
-            rows, what = tensors[name].reshape(-1)[:1].copy(), "one number"
-        tensors[name] = np.ascontiguousarray(rows)
-    with suppress(Exception):
-        save_file(tensors, path)
-    return what
-
-
-def damage_checkpoint(rng: Random, path: Path) -> str:
-    """Damage a checkpoint: bytes, a malicious pickle, another object, or one of its values."""
-    import torch
-
-    draw = rng.random()
-    if draw < 0.4:
-        return damage_bytes(rng, path)
-    if draw < 0.5:
-        if rng.random() < 0.5:
-            torch.save(Evil(), path)
-        else:
-            path.write_bytes(pickle.dumps(Evil()))
-        return "malicious pickle"
-    state = torch.load(path, weights_only=True)
-    if draw < 0.6:
-        torch.save(
-            rng.choice(({}, [], 3, None, {"state_dict": {}}, {**state, "state_dict": 3}, "text")), path
-        )
-        return "another object"
-    place = rng.choice([place for place in _places(state) if place])
-    parent = state
-    for key in place[:-1]:
-        parent = parent[key]
-    where, way, old = ".".join(map(str, place))[:60], rng.randrange(3), parent[place[-1]]
-    if way == 0:
-        del parent[place[-1]]
-    elif isinstance(old, torch.Tensor):
-        parent[place[-1]] = rng.choice((torch.full_like(old, torch.nan) if old.is_floating_point() else old[:0],
-                                        old.flatten()[:1], torch.zeros(3), 3))  # fmt: skip
-    else:
-        parent[place[-1]] = rng.choice((*NUMBERS, "text", None, [], {}, [1], {"a": 1}))
-    torch.save(state, path)
-    return f"{'without' if way == 0 else 'another'} {where}"
-
-
-# Places
-
-
-def spoil_place(rng: Random, path: Path, room: Path) -> str:
-    """Put something odd in the place of a file or folder in a room."""
-    import shutil
-
-    folder = path.is_dir()
-    if folder:
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
-    kind = rng.choice(("missing", "empty file", "empty folder", "loop", "dangling", "pipe", "socket", "null", "zero", "full folder",
-                       "binary file", "below a file"))  # fmt: skip
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if kind == "empty file":
-        path.touch()
-    elif kind == "empty folder":
-        path.mkdir()
-    elif kind == "loop":
-        path.symlink_to(path)
-    elif kind == "dangling":
-        path.symlink_to("nowhere")
-    elif kind == "pipe":
-        os.mkfifo(path)
-    elif kind == "socket":
-        with socket.socket(socket.AF_UNIX) as made:
-            here = os.getcwd()
-            os.chdir(path.parent)  # the name of a socket is short
-            with suppress(OSError):
-                made.bind(path.name)
-            os.chdir(here)
-    elif kind in ("null", "zero"):
-        path.symlink_to(f"/dev/{kind}")
-    elif kind == "full folder":
-        (path / "x" / "y").mkdir(parents=True)
-        (path / "x" / "y" / "z.json").write_text("{}")
-    elif kind == "binary file":
-        path.write_bytes(rng.randbytes(300))
-    elif kind == "below a file" and path.parent != room:
-        shutil.rmtree(path.parent, ignore_errors=True)
-        with suppress(OSError):
-            path.parent.write_text("file")
-    return kind
-
-
-def picture_bytes(rng: Random) -> tuple[str, bytes]:
-    """A picture in any of many formats and modes, damaged or not."""
-    from PIL import Image
-
-    formats = (
-        "JPEG",
-        "PNG",
-        "GIF",
-        "BMP",
-        "TIFF",
-        "WEBP",
-        "PPM",
-        "ICO",
-        "TGA",
-        "PCX",
-        "SGI",
-        "DDS",
-        "JPEG2000",
-    )
-    name = rng.choice(formats)
-    size = rng.choice(((1, 1), (1, 400), (400, 1), (33, 47), (200, 200)))
-    mode = rng.choice(("RGB", "RGBA", "L", "1", "P", "CMYK", "I;16", "LA", "F"))
-    file = io.BytesIO()
-    try:
-        Image.new(mode, size).save(file, name)
-    except (OSError, ValueError, KeyError, SystemError):
-        file = io.BytesIO()
-        name = "PNG"
-        Image.new("RGB", size, (9, 99, 199)).save(file, name)
-    data = file.getvalue()
-    draw = rng.random()
-    if draw < 0.3:
-        return f"{name} {mode}", data
-    if draw < 0.4:  # a bomb: a header that promises many pixels
-        head = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (60_000).to_bytes(4, "big") * 2 + b"\x08\x02\0\0\0"
-        return "bomb", head + rng.randbytes(200)
-    if draw < 0.45:
-        svg = f'<svg xmlns="http://www.w3.org/2000/svg"><script>{rng.choice(PAYLOADS)}</script></svg>'
-        return "svg", svg.encode()
-    kind = rng.choice(list(BYTES))
-    return f"{kind} {name}", BYTES[kind](rng, data)

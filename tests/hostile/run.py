@@ -164,7 +164,8 @@ def table(records: Sequence[dict[str, Any]]) -> str:
     for record in records:
         counts[record["class"]][record["outcome"]] += 1
     rows = [["class", "tried", *OUTCOMES]]
-    for name, found in [*counts.items(), ("**sum**", sum(counts.values(), Counter()))]:
+    tried = [(name, counts[name]) for name in [*CLASSES, "SIGKILL"] if name in counts]
+    for name, found in [*tried, ("**sum**", sum(counts.values(), Counter()))]:
         rows.append([name, f"{found.total():,}", *(f"{found[outcome]:,}" for outcome in OUTCOMES)])
     rows.insert(1, ["---", *["---:"] * (len(rows[0]) - 1)])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)

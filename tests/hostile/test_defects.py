@@ -561,3 +561,18 @@ def test_metrics_with_turns_that_have_no_number_are_refused(vector_runs, tmp_pat
 def test_a_section_must_have_options(refused, tmp_path, value):
     (tmp_path / "options.yaml").write_text(f"category: dresses\nmodel: {value}\n")
     assert "expected options" in refused("train-dialog-encoder", config=tmp_path / "options.yaml")
+
+
+def test_a_description_without_its_figures_is_refused(vector_runs, world, project, refused, tmp_path):
+    run = shutil.copytree(vector_runs.captioner, tmp_path / "run")
+    about = json.loads((run / "model.json").read_text())
+    del about["metrics"]["val_P"]
+    (run / "model.json").write_text(json.dumps(about))
+    assert "lacks val_P" in refused("train-captioner", **world, **project.captioner, run=run, resume=True)
+
+
+def test_half_a_surrogate_pair_in_a_description_is_refused(vector_runs, world, refused, tmp_path):
+    run = shutil.copytree(vector_runs.retriever, tmp_path / "run")
+    about = json.loads((run / "model.json").read_text())
+    (run / "model.json").write_text(json.dumps({**about, "data": "\ud800"}))
+    assert "malformed" in refused("eval-dialogs", **world, run=run, user="differences", out=tmp_path / "out")
