@@ -20,6 +20,7 @@ from fashioniq.data.dialogues import Dialogue, read_dialogues, split_round, writ
 from fashioniq.data.sanitize import UNKNOWN
 from fashioniq.files import UserError, checksum, locked, read_json, remove_leftovers, write_json
 from fashioniq.llm.local import VisualQuestionAnswerer
+from fashioniq.loop.gallery import NotFiniteError
 from fashioniq.loop.messages import Message, User
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.systems.questions import (
@@ -221,6 +222,10 @@ def _make(
                 )
             except EOFError as error:  # the person ended the input
                 raise KeyboardInterrupt from error
+            except NotFiniteError as error:
+                raise UserError(
+                    f"the vectors of {settings.encoder} are not finite numbers ({error}); train it again"
+                ) from error
         made += read_dialogues(path, alone=False)
     return made
 

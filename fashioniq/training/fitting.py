@@ -90,11 +90,18 @@ def begin_run(run: Path, settings: Training) -> None:
                 f"cannot resume: {run / 'metrics.csv'} has no epoch; start another run with --run"
             )
         return
-    if (run / "last.ckpt").exists() or (run / "model.json").exists():
+    has_model = (run / "model.json").exists() and not _died_in_first_epoch(run)
+    if (run / "last.ckpt").exists() or has_model:
         raise UserError(
             f"{run} already has a run; continue it with --resume, choose another --run, or remove the folder"
         )
     write_config(run, settings)
+
+
+def _died_in_first_epoch(run: Path) -> bool:
+    """Whether a training was killed after its first weights and before its first checkpoint: it begins again."""
+    checkpoint, figures = run / "last.ckpt", run / "metrics.csv"
+    return figures.exists() and not checkpoint.exists() and len(_rows_before(figures, math.inf)) == 1
 
 
 def command_of(settings: Training | TrainLinear) -> str:

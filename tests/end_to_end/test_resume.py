@@ -293,6 +293,19 @@ def test_a_run_that_died_in_its_first_epoch_may_start_again(trainings, whole, in
     assert_same_run(project, run, whole("captioner"))
 
 
+def test_a_run_that_died_before_its_first_checkpoint_may_start_again(
+    trainings, whole, interrupted, project, capsys
+):
+    run = interrupted("captioner", epoch=1)
+    (run / "last.ckpt").unlink()  # the weights of the first epoch are there already
+    command, options = trainings["captioner"]
+    assert "start again without --resume" in refusal(
+        capsys, project, command, **options, run=run, resume=True
+    )
+    project.run(command, **options, run=run)
+    assert_same_run(project, run, whole("captioner"))
+
+
 @pytest.mark.parametrize("name", ["last.ckpt", "config.yaml"])
 @pytest.mark.parametrize("damage", ["truncated", "missing"])
 def test_a_damaged_run_is_not_resumed(name, damage, trainings, interrupted, project, capsys):
