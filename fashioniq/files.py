@@ -1,6 +1,7 @@
 """Atomic writing and reading of files, locks, and errors that the user can fix."""
 
 import errno
+import glob
 import hashlib
 import json
 import os
@@ -103,9 +104,10 @@ def _sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Remove temporary files of `atomic_write` that killed runs left in a folder."""
-    for path in folder.glob(".*"):
+def remove_leftovers(folder: Path, of: str = "") -> None:
+    """Remove temporary files of `atomic_write` that killed runs left in a folder: of all files, or of one."""
+    pattern = f".{glob.escape(Path(of).stem)}-????????{glob.escape(Path(of).suffix)}" if of else ".*"
+    for path in folder.glob(pattern):
         if _TEMPORARY.fullmatch(path.name) and path.is_file():
             path.unlink(missing_ok=True)
 

@@ -58,6 +58,7 @@ def make_dialogues(settings: MakeDialogues) -> None:
     parts = settings.out.with_name(settings.out.name + ".parts")
     with locked(parts):
         remove_leftovers(parts)
+        remove_leftovers(settings.out.parent, of=settings.out.name)
         _check_plan(
             parts / PLAN, settings, [_contents(begun), _contents(recorded), _dependencies(settings, catalog)]
         )

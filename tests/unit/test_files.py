@@ -229,3 +229,11 @@ def test_a_line_that_the_disk_has_no_room_for_leaves_the_others_as_they_are(tmp_
     with pytest.raises(UserError, match="no space left"):
         append_line(path, "second")
     assert path.read_text() == "first\n"
+
+
+def test_leftovers_of_one_file_are_removed_and_no_others(tmp_path):
+    others = [".dialogs-train-abcdefgh.json", ".other-abcdefgh.json", "dialogs.json", ".dialogs-abc.json"]
+    for name in (*others, ".dialogs-abcdefgh.json"):
+        (tmp_path / name).touch()
+    remove_leftovers(tmp_path, of="dialogs.json")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(others)
