@@ -62,7 +62,12 @@ def make_dialogues(settings: MakeDialogues) -> None:
         _check_plan(
             parts / PLAN, settings, [_contents(begun), _contents(recorded), _dependencies(settings, catalog)]
         )
-        made = _make(settings, system_of, user, begun, parts)
+        try:
+            made = _make(settings, system_of, user, begun, parts)
+        except UserError:
+            if {path.name for path in parts.iterdir()} == {PLAN}:  # no batch to continue with
+                shutil.rmtree(parts)
+            raise
         write_dialogues(settings.out, made)
         shutil.rmtree(parts)
     _print_summary(settings, made)
