@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 from fashioniq import __version__
 from fashioniq.categories import canonical
 from fashioniq.features.store import DIFFERENT, FeatureStore, Identity
-from fashioniq.files import UserError, checksum, read_json, typed, write_json
+from fashioniq.files import UserError, checksum, read_json, refuse_special, typed, write_json
 from fashioniq.provenance import Provenance
 
 Figures = dict[str, float]  # of the best epoch, by name
@@ -175,6 +175,7 @@ def kind_of(run: Path) -> str:
 def read_run(run: Path, kind: type[R]) -> R:
     """Read model.json of a run. Raises UserError if it is missing, incomplete or of another kind."""
     run, name = Path(run), kind.KIND
+    refuse_special(run)
     if not run.is_dir():
         raise UserError(
             f"expected {_a(name)} in {run}, found no such folder; train it first with `fashioniq "

@@ -29,6 +29,8 @@ def run(settings: Chat) -> None:
         import readline  # noqa: F401  # lets input() edit a line and recall earlier ones
     with locked(log.parent, wait=True):
         pass  # fail before the dialog if the folder cannot be created
+    if (log.exists() or log.is_symlink()) and not log.is_file():
+        raise UserError(f"cannot write {log}: it is not a file; give another --log")
     try:
         live = Live.begin(system)
         instruction = (

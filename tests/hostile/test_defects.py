@@ -576,3 +576,18 @@ def test_half_a_surrogate_pair_in_a_description_is_refused(vector_runs, world, r
     about = json.loads((run / "model.json").read_text())
     (run / "model.json").write_text(json.dumps({**about, "data": "\ud800"}))
     assert "malformed" in refused("eval-dialogs", **world, run=run, user="differences", out=tmp_path / "out")
+
+
+@pytest.mark.parametrize("kind", ["folder", "loop"])
+def test_a_log_that_is_no_file_is_refused_before_the_chat(kind, vector_runs, world, refused, tmp_path):
+    log = tmp_path / "log.jsonl"
+    log.mkdir() if kind == "folder" else log.symlink_to(log)
+    assert "it is not a file; give another --log" in refused(
+        "chat", **world, run=vector_runs.retriever, log=log
+    )
+    assert not (tmp_path / "chat.html").exists()
+
+
+def test_a_name_that_no_folder_can_have_is_refused(vector_runs, world, refused, tmp_path):
+    line = refused("cross", **world, retrievers="x" * 5000, users=vector_runs.captioner, out=tmp_path / "out")
+    assert "x" * 20 in line
