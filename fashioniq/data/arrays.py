@@ -9,7 +9,7 @@ import numpy as np
 
 from fashioniq.files import refuse_special
 
-# what NumPy raises for damaged files, besides SyntaxError and TokenError of their headers
+# what NumPy raises for damaged files; SyntaxError and TokenError are of their headers, TypeError is of a .npy as .npz
 UNREADABLE = (
     ArithmeticError,
     AttributeError,

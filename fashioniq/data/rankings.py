@@ -53,7 +53,7 @@ def read_npz(path: Path) -> Vectors | Scores:
             arrays = {name: file[name] for name in expected}
     except FileNotFoundError as error:
         raise UserError(f"there is no file of predictions {path}") from error
-    except UNREADABLE as error:  # TypeError: .npy
+    except UNREADABLE as error:
         raise UserError(
             f"{path} is not an .npz file of plain arrays ({why(error)}): names must be text, not objects"
         ) from error

@@ -7,6 +7,7 @@
 first `count` rows are valid.
 """
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -121,7 +122,7 @@ class FeatureStore:
 
     def duplicates(self) -> int:
         """Number of products whose vector is that of an earlier product."""
-        return len(self.ids) - len({row.tobytes() for row in self._features_ND})
+        return len(self.ids) - len({hashlib.sha256(row.tobytes()).digest() for row in self._features_ND})
 
     @property
     def attribute_words(self) -> list[str]:
