@@ -31,15 +31,17 @@ def run(settings: Chat) -> None:
         pass  # fail before the dialog if the folder cannot be created
     if (log.exists() or log.is_symlink()) and not log.is_file():
         raise UserError(f"cannot write {log}: it is not a file; give another --log")
+    view = View(settings.show, log.parent / "chat.html")
     try:
         live = Live.begin(system)
         instruction = (
             "Describe how the product you want differs from the one marked →. " if live.offered else ""
         )
         print(f"{len(system.gallery):,} products. {instruction}“help” lists the commands.")
-        conversation = Conversation(live, View(settings.show, log.parent / "chat.html"))
+        conversation = Conversation(live, view)
         conversation.run()
     except NotFiniteError as error:
+        view.discard()
         raise UserError(
             f"{folder} has diverged ({error}); train it again with a lower --learning-rate"
         ) from error

@@ -27,7 +27,7 @@ def run(settings: TrainComposer) -> None:
     }
     source = RecordedDialogs(recorded, items)
     model, sizes = new_retriever(settings, store, vocabulary, max_words=MAX_WORDS, max_turns=1)
-    helpful = advice(catalog, store, len(pairs["train"]))
+    helpful = advice(catalog, store)
     begin_run(folder, settings)
     data = describe_data(catalog, Splits(catalog, items, pairs).coverage())
     facts = model_facts("retriever", settings, store, vocabulary, sizes, data=data) | {

@@ -31,7 +31,7 @@ Search = Callable[[Tensor, int], Tensor]
 
 
 class NotFiniteError(ValueError):
-    """A query or a gallery vector is NaN or infinite, because the retriever has diverged."""
+    """A query or a gallery vector, or its squared length, is not finite, because the retriever has diverged."""
 
 
 class Gallery:
@@ -240,8 +240,8 @@ class Gallery:
 
     def _plain(self, query_BD: Tensor) -> Tensor:
         query_BD = query_BD.detach().float().contiguous()  # contiguous, so that equal items get equal sums
-        if not self._finite or not query_BD.isfinite().all():
-            raise NotFiniteError("a query or a gallery vector is not finite")
+        if not self._finite or not query_BD.square().sum(1).isfinite().all():
+            raise NotFiniteError("a query or a gallery vector is not finite, or too long")
         return query_BD
 
 

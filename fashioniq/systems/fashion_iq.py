@@ -192,6 +192,7 @@ def _first_candidates(options: EvalDialogs, items: Items) -> tuple[Tensor, dict[
         ]:
             what = f"no first candidate in this gallery for {len(missing)} targets, such as {missing[0]}"
             raise UserError(f"{path} has {what}; give the file of an evaluation of the same split")
+        first = {name: first[name] for name in items.ids}
     else:
         step_N = torch.randint(
             1, len(items), (len(items),), generator=torch.Generator().manual_seed(options.seed)

@@ -60,6 +60,11 @@ class View:
         if self._page_written:
             self._write(live, products, ended=True)
 
+    def discard(self) -> None:
+        """Remove the page of a dialog that failed."""
+        if self._page_written:
+            self.page.unlink(missing_ok=True)
+
     def _write(self, live: Live, products: Sequence[Product], ended: bool) -> None:
         write_live_page(self.page, live.said, live.question, products, live.offered, ended=ended)
         if not self._page_written:

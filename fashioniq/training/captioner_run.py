@@ -15,12 +15,14 @@ from fashioniq.features.store import open_store
 from fashioniq.metrics.ranking import percentile
 from fashioniq.metrics.speech import true_by_labels
 from fashioniq.models.configs import SMALL
+from fashioniq.runs import described
 from fashioniq.trained import CAPTIONERS, JUDGE, LISTENER, create
 from fashioniq.training.captioner import CaptionerTraining, caption_examples, put_together
 from fashioniq.training.fitting import begin_run, fit, loaders, model_facts
 from fashioniq.training.linear import fit_listener, two_halves
-from fashioniq.training.linear_run import save_linear
+from fashioniq.training.linear_run import linear_facts
 from fashioniq.training.verdict import advice, of_captioner
+from fashioniq.weights import save_model
 
 
 def train_captioner(settings: TrainCaptioner) -> tuple[Path, str, str]:
@@ -73,7 +75,8 @@ def train_captioner(settings: TrainCaptioner) -> tuple[Path, str, str]:
     )
     begin_run(folder, settings)
     for name, one, half in zip((LISTENER, JUDGE), (listener, judge), halves, strict=True):
-        save_linear(folder / name, one.model, vocabulary, catalog=catalog, store=store, pairs=half)
+        fitted = linear_facts(one.model, vocabulary, catalog=catalog, store=store, pairs=half)
+        save_model(folder / name, one.model, described(fitted))
     val = TensorDataset(reference_N, target_N, torch.arange(len(reference_N)))
     captions = int((train[2][:, :, 0] != PAD).sum())
     pairs_a_step = max(1, round(settings.batch_size * len(train[2]) / captions))
@@ -88,7 +91,7 @@ def train_captioner(settings: TrainCaptioner) -> tuple[Path, str, str]:
     people = [(pair.candidate, pair.captions[0], str(pair.target)) for pair in pairs["val"]]
     people_p = percentile(judge.ranks(people, items["val"]), len(items["val"]))
     verdict = of_captioner(best["val_P"], people_p, len(people))
-    return folder, summary, f"{verdict}{advice(catalog, store, len(pairs['train']))}"
+    return folder, summary, f"{verdict}{advice(catalog, store)}"
 
 
 def _sized(settings: TrainCaptioner, pairs: list[Pair]) -> TrainCaptioner:

@@ -1,7 +1,6 @@
 """Training run of the linear retriever that is fitted by ridge regression, and of the listener of a captioner."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from fashioniq.categories import canonical
@@ -34,25 +33,24 @@ def train_linear(settings: TrainLinear) -> str:
     items = store.items(catalog.ids("train"))
     vocabulary = Vocabulary.of((text for pair in pairs for text in pair.captions), settings.min_count)
     model, found = fit_linear(pairs, items, vocabulary, settings.seed)
+    facts = linear_facts(model, vocabulary, catalog=catalog, store=store, pairs=pairs) | {"metrics": found}
     write_config(folder, settings)
-    save_linear(folder, model, vocabulary, catalog=catalog, store=store, pairs=pairs, metrics=found)
+    save_model(folder, model, described(facts))
     return (
         f"linear retriever in {folder}: {len(pairs)} pairs, {len(vocabulary)} words, {len(model.bigram_G)} bigrams, "
         f"penalty {found['penalty']:g}, held-out P {found['held_out_P']:.1f}"
     )
 
 
-def save_linear(
-    folder: Path,
+def linear_facts(
     model: LinearRetriever,
     vocabulary: Vocabulary,
     *,
     catalog: Catalog,
     store: FeatureStore,
     pairs: Sequence[Pair],
-    metrics: dict[str, float] | None = None,
-) -> None:
-    """Write the run of a linear retriever that was fitted to these pairs of the training split."""
+) -> dict[str, Any]:
+    """Content of model.json for a linear retriever that was fitted to these pairs of the training split."""
     sizes = RetrieverConfig(kind="linear", width=model.width).sizes(
         vocabulary=len(vocabulary),
         features=store.size,
@@ -60,7 +58,7 @@ def save_linear(
         bigrams=len(model.bigram_G),
         max_words=model.max_words,
     )
-    facts: dict[str, Any] = {
+    return {
         "kind": "retriever",
         "category": canonical(catalog.category),
         "attrs": False,
@@ -75,4 +73,3 @@ def save_linear(
         "dialogs": "recorded",
         "provenance": provenance({canonical(catalog.category): catalog.fingerprint()}),
     }
-    save_model(folder, model, described(facts | ({"metrics": metrics} if metrics else {})))

@@ -95,7 +95,7 @@ def train_retriever(settings: TrainRetriever) -> str:
         "errors": settings.word_noise,
         "exclude_shown": settings.exclude_shown,
     }
-    helpful = advice(catalog, store, len({(candidate, target) for candidate, _, target in users.examples}))
+    helpful = advice(catalog, store)
     begin_run(folder, settings)
     best, verdict = train(
         settings, folder, model, users.sources, facts, asker=BestItem(settings.exclude_shown)

@@ -8,6 +8,7 @@ from torch.nn import functional as F
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.items import Items
 from fashioniq.features.store import FeatureStore
+from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
 from fashioniq.metrics.ranking import at_chance, recall_at
 
@@ -53,8 +54,12 @@ def floor_of(target_R: torch.Tensor, first_R: torch.Tensor, items: Items) -> flo
     return recall_at(Gallery(items, vectors_ND).rank(vectors_ND[first_R], target_R), 10)
 
 
-def advice(catalog: Catalog, store: FeatureStore, pairs: int) -> str:
-    """What would help most, of what a catalog lacks; empty if nothing simple is missing. `pairs` are captioned."""
+def advice(catalog: Catalog, store: FeatureStore) -> str:
+    """What would help most, of what a catalog lacks; empty if nothing simple is missing."""
+    try:
+        pairs = len(catalog.pairs("train"))
+    except UserError:  # no captions
+        pairs = 0
     labelled = any(any(lists) for lists in catalog.labels.values())
     if store.has_random_weights:
         found = "features of a trained encoder, as these have random weights"

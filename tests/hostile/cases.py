@@ -115,7 +115,10 @@ def valid(room: Room) -> dict[str, tuple[Options, list[str]]]:
 def case_of(
     room: Room, command: str, what: str, check: Any = None, whole: bool = True, **changed: Any
 ) -> Case:
-    """Case of a command with its valid options, some of them changed; None leaves one out."""
+    """Case of a command with its valid options, some of them changed; None leaves one out.
+
+    check-data reports findings on an unusable folder too, with exit code 2.
+    """
     options, writes = valid(room)[command]
     options = {name: value for name, value in {**options, **changed}.items() if value is not None}
     out = [Path(options[name]) for name in writes if options.get(name)]
@@ -126,6 +129,7 @@ def case_of(
     arguments = [command, *positional, *arguments_of(command, **options)[1:]]
     inside = [path for path in out if path.is_relative_to(room.folder)]
     said = "red\nmore like 1\nthis is it 2\n" if command == "chat" else ""
+    whole = whole and command != "check-data"
     return Case(arguments, f"{command}: {what}", inside, whole, check or (lambda: None), said)
 
 

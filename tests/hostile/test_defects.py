@@ -1,6 +1,7 @@
 """Defects that a trial with damaged and hostile input has found: each is refused in one line, or works."""
 
 import errno
+import io
 import json
 import os
 import shutil
@@ -591,3 +592,21 @@ def test_a_log_that_is_no_file_is_refused_before_the_chat(kind, vector_runs, wor
 def test_a_name_that_no_folder_can_have_is_refused(vector_runs, world, refused, tmp_path):
     line = refused("cross", **world, retrievers="x" * 5000, users=vector_runs.captioner, out=tmp_path / "out")
     assert "x" * 20 in line
+
+
+def test_a_chat_whose_vectors_overflow_leaves_no_page(vector_runs, world, refused, tmp_path, monkeypatch):
+    run = shutil.copytree(vector_runs.retriever, tmp_path / "run")
+    weights = load_file(run / "weights.safetensors")
+    begun = {name: value * 1e38 if name.startswith("query") else value for name, value in weights.items()}
+    save_file(begun, run / "weights.safetensors")
+    monkeypatch.setattr("sys.stdin", io.StringIO("red\n"))
+    assert "diverged" in refused("chat", **world, run=run, log=tmp_path / "out" / "log.jsonl")
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_a_linear_retriever_that_cannot_be_fitted_leaves_no_folder(vector_runs, world, refused, tmp_path):
+    catalog = shutil.copytree(vector_runs.catalog, tmp_path / "catalog")
+    (catalog / "captions" / "cap.dress.test.json").unlink()
+    os.mkfifo(catalog / "captions" / "cap.dress.test.json")
+    assert "a pipe" in refused("train-linear", **world | {"data": catalog}, run=tmp_path / "linear")
+    assert not (tmp_path / "linear").exists()

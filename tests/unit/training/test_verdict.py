@@ -1,10 +1,14 @@
 """The sentences that end a training."""
 
+import shutil
+
 import pytest
 import torch
 
+from fashioniq.data.catalog import Catalog
 from fashioniq.data.items import Items
-from fashioniq.training.verdict import floor_of, of_captioner, of_retriever
+from fashioniq.features.store import FeatureStore
+from fashioniq.training.verdict import advice, floor_of, of_captioner, of_retriever
 
 
 @pytest.mark.parametrize(
@@ -51,3 +55,10 @@ def test_the_floor_is_a_search_with_the_vector_of_the_product_shown():
     items = Items.without_attributes([str(number) for number in range(30)], vectors_ND)
     target_R, first_R = torch.tensor([1, 29]), torch.tensor([0, 0])
     assert floor_of(target_R, first_R, items) == 50
+
+
+def test_the_advice_counts_the_captions_of_the_catalog(vector_runs, tmp_path):
+    store, catalog = FeatureStore(vector_runs.store), Catalog(vector_runs.catalog, "dresses")
+    assert f"more captions; {len(catalog.pairs('train'))} pairs have some" in advice(catalog, store)
+    shutil.copytree(catalog.root, tmp_path / "catalog", ignore=lambda *_: ["captions"])
+    assert "more captions; 0 pairs have some" in advice(Catalog(tmp_path / "catalog", "dresses"), store)
