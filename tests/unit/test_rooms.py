@@ -18,6 +18,7 @@ MAY_KNOW = {  # room: the rooms that its files may import, besides itself and th
     "loop": "data",
     "models": "data loop",  # of the loop, the messages
     "llm": "data",
+    "generators": "data llm runs",
     "users": "data loop models llm sample",
     "askers": "data loop",
     "runs": "features",
