@@ -27,6 +27,7 @@ from fashioniq.config.evaluation import (
     WriteQueries,
 )
 from fashioniq.config.fields import check, option, required
+from fashioniq.config.generation import EvalDAR, EvalGenIR, Generation
 from fashioniq.config.training import (
     RetrieverTrainingSettings,
     TrainAttributes,
@@ -42,6 +43,8 @@ SYSTEMS: dict[str, type[Evaluation]] = {  # options of the systems in this packa
     "fashion-iq": EvalDialogs,
     "chatir": EvalChatIR,
     "plugir": EvalChatIR,
+    "genir": EvalGenIR,
+    "dar": EvalDAR,
 }
 
 __all__ = [
@@ -56,12 +59,15 @@ __all__ = [
     "DrawSample",
     "EvalCaptions",
     "EvalChatIR",
+    "EvalDAR",
     "EvalDialogs",
+    "EvalGenIR",
     "EvalSingleTurn",
     "Evaluation",
     "ExtractAttributes",
     "ExtractFeatures",
     "FetchSpice",
+    "Generation",
     "ImportCatalog",
     "ImportFeatures",
     "MakeDialogues",

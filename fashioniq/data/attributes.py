@@ -49,6 +49,12 @@ def own_words(speech: Language) -> Vocabulary:
 OWN_WORDS = own_words(ENGLISH)
 
 
+def vocabulary_of(lists_of: Mapping[str, tuple[int, ...]]) -> Vocabulary:
+    """Words to find as they are, each with its lists; spaces and hyphens may be left out."""
+    forms = {squeezed(word): word for word in lists_of} | {word: word for word in lists_of}
+    return Vocabulary("labels", lists_of, forms)
+
+
 def find_attributes(text: str, vocabulary: Vocabulary = OWN_WORDS) -> list[list[str]]:
     """Six lists of the attribute words in a text, without duplicates, in the order of the text."""
     found: list[list[str]] = [[] for _ in range(ATTRIBUTE_LISTS)]

@@ -101,7 +101,7 @@ def _round_metrics(task: Task, rank_NT: Tensor, gallery: int) -> RoundMetrics:
     rounds = round_table(rank_NT, gallery)
     measured = {"rounds": rounds, "BRI": rounds[-1]["BRI"]}
     about = {"protocol": task.protocol, "name": task.name, "gallery": gallery, "dialogs": len(rank_NT)}
-    return metrics_of({**about, **task.facts, **measured}, RoundMetrics)
+    return metrics_of({**about, **task.facts, **measured, **task.costs()}, RoundMetrics)
 
 
 def _write_round_report(out: Path, evaluated: Evaluated, cards: ItemCards) -> None:

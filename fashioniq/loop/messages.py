@@ -24,8 +24,8 @@ class Message(NamedTuple):
     words_BL: Tensor | None = None  # word ids of the retriever's vocabulary, right-padded; used in training
     texts: Sequence[str] | None = None  # questions, answers or requests
     item_B: Tensor | None = None  # products, as positions in the gallery
-    # pictures outside the gallery: generated, or uploaded by a person
-    pictures: Sequence[Image] | None = None
+    # pictures outside the gallery: generated, or uploaded by a person; None where there is none
+    pictures: Sequence[Image | None] | None = None
 
     def logged(self, ids: Sequence[str], batch: int) -> list[LoggedMessage]:
         """Return the logged parts for each of the `batch` dialogs: the item's id, and the text if not

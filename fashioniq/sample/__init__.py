@@ -4,15 +4,18 @@ import random
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from fashioniq.categories import FILE_NAMES, canonical
+from fashioniq.data.attributes import GARMENT, Vocabulary, vocabulary_of
 from fashioniq.data.catalog import SPLITS, Catalog
 from fashioniq.data.dialogues import Dialogue, write_dialogues
 from fashioniq.files import UserError, read_json, write_json, writing
 from fashioniq.prepare.pairing import reference_pairs
 from fashioniq.sample.drawing import draw_garment
-from fashioniq.sample.garments import Garment, random_garment
+from fashioniq.sample.garments import COLOURS, DETAILS, FIELDS, Garment, random_garment
 from fashioniq.sample.grammar import COLOUR_WORDS, SLEEVE_ORDER, two_captions
 from fashioniq.sample.questions import NOUNS, question_dialog
 
@@ -218,6 +221,43 @@ def labels_of(garment: Garment) -> list[list[str]]:
         (garment.style,),
     )
     return [[_LABELS.get(word, word) for word in words if word] for words in lists]
+
+
+def garment_of(words: Sequence[str], category: str, rng: random.Random, quality: float = 1.0) -> Garment:
+    """Random garment with the attributes of these label words, each with the probability `quality`.
+
+    The first color is that of the garment, the next one its second color.
+    """
+    garment = random_garment(category, rng)
+    names = {label: name for name, label in _LABELS.items()}
+    colours = ["second", "colour"]
+    for word in words:
+        name, said = names.get(word, word), rng.random() < quality
+        if name in COLOURS and colours:
+            field: str | None = colours.pop()
+        else:
+            field = next((field for field, values in FIELDS.items() if name in values), None)
+        if said and field:
+            changed: dict[str, Any] = {field: name.removesuffix(" sleeves")}
+            garment = replace(garment, **changed)
+        elif said and (detail := _detail(name, category)):
+            garment = replace(garment, details=garment.details | {detail})
+    return garment
+
+
+def _detail(name: str, category: str) -> str | None:
+    """The detail of a category with this name, in the singular or plural."""
+    names = (*DETAILS[category], "trim", "bell sleeves")
+    return next((one for one in names if one.removesuffix("s") == name.removesuffix("s")), None)
+
+
+def label_words() -> Vocabulary:
+    """The label words of drawn garments, to find them in text."""
+    names = (
+        {name for values in FIELDS.values() for name in values} | COLOURS.keys() | {"trim", "bell sleeves"}
+    )
+    names |= {name for shares in DETAILS.values() for name in shares}
+    return vocabulary_of({_LABELS.get(name, name): (GARMENT,) for name in names})
 
 
 def title_of(garment: Garment, rng: random.Random) -> str:

@@ -83,6 +83,27 @@ _MOTIFS = ("heart", "star", "diamond", "circle", "lettering")
 _MOTIF_SHARE = {"dresses": 0.08, "shirts": 0.6, "tops": 0.36}
 
 
+_STYLES = ("office", "party", "boho", "vintage", "elegant", "beach", "sporty", "casual")
+FIELDS = {  # names of the attributes of a garment in all categories, besides colors and details
+    "pattern": {name for shares in _PATTERNS.values() for name in shares},
+    "sleeves": {
+        "strapless",
+        "straps",
+        "sleeveless",
+        "short sleeves",
+        "three-quarter sleeves",
+        "long sleeves",
+    },
+    "neckline": {name for shares in _NECKLINES.values() for name in shares},
+    "length": {name for shares in _LENGTHS.values() for name in shares},
+    "fit": {name for shares in _FITS.values() for name in shares},
+    "fabric": {name for names in _FABRICS.values() for name in names},
+    "closure": {"buttons", "half buttons", "zipper"},
+    "motif": set(_MOTIFS),
+    "style": set(_STYLES),
+}
+
+
 @dataclass(frozen=True)
 class Garment:
     """Attributes of a drawn product.

@@ -135,7 +135,7 @@ def build(options: EvalChatIR) -> list[Task]:
                 protocol="ChatIR",
                 count=len(dialogues),
                 turns=len(dialogues[0].rounds),
-                batch=_batches(dialogues, retriever_of, gallery, cards, name),
+                batch=recorded_batches(dialogues, retriever_of, gallery, cards, name),
                 facts={**covered, **source.facts, **about, "questions": _questions(dialogues)},
                 data=checksums,
                 cards=cards,
@@ -201,7 +201,7 @@ def _retriever(
     return lambda rows: retriever, {"query": query, "cut": cut}
 
 
-def _batches(
+def recorded_batches(
     dialogues: Sequence[Dialogue],
     retriever_of: Callable[[Sequence[int]], Retriever],
     gallery: Gallery,

@@ -18,7 +18,7 @@ MAY_KNOW = {  # room: the rooms that its files may import, besides itself and th
     "loop": "data",
     "models": "data loop",  # of the loop, the messages
     "llm": "data",
-    "generators": "data llm runs",
+    "generators": "data llm runs sample",
     "users": "data loop models llm sample",
     "askers": "data loop",
     "runs": "features",
@@ -26,7 +26,7 @@ MAY_KNOW = {  # room: the rooms that its files may import, besides itself and th
     "inputs": "config data features runs",
     "features": "config data models runs trained weights",
     "trained": "data features models runs users weights",
-    "systems": "config data metrics features loop models llm users askers runs trained sample",
+    "systems": "config data metrics features generators loop models llm users askers runs trained sample",
     "training": "config data features loop models metrics users askers runs trained weights",
     "report": "data features metrics",
     "terminal": "data loop report",

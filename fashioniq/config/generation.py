@@ -1,0 +1,79 @@
+"""Settings of the systems that search with generated pictures."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from fashioniq.config.evaluation import Evaluation, Split
+from fashioniq.config.fields import CATEGORY, DATA, DEVICE, FEATURES, option, required
+
+
+@dataclass(kw_only=True)
+class Generation(Evaluation):
+    """Options of GenIR and DAR."""
+
+    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
+    category: str = required(CATEGORY)
+    features: Path | None = option(None, FEATURES, reads="store")
+    split: Split = option("test", "split whose products are the targets and the gallery")
+    encoder: Path = required("run of train-dialog-encoder, which embeds texts and features", reads="run")
+    predictor: Path = required(
+        "run of train-attributes that computed the features; it also embeds the generated pictures",
+        reads="run",
+    )
+    generator: str | None = option(
+        None,
+        "generator: a run of train-generator, a diffusers pipeline by folder or Hugging Face name, "
+        "endpoint:NAME for a model at OPENAI_BASE_URL, drawn:SHARE for drawn garments with this share of correct "
+        "attributes (drawn sample only)",
+    )
+    pictures: int = option(1, "pictures per round", least=1)
+    cache: Path = option(
+        Path("runs/picture-cache"), "cache folder of the generated pictures; none is generated twice"
+    )
+    rounds: int = option(10, "rounds after the first description", least=0, below=1000)
+    batch_size: int = option(64, "dialogs per batch", least=1)
+    seed: int = option(0, "random seed of the descriptions and the pictures", least=0, below=2**32)
+    device: str = option("auto", DEVICE)
+
+
+@dataclass(kw_only=True)
+class EvalGenIR(Generation):
+    """Search with the generated picture of a description that the user corrects (GenIR), or with the
+    description alone.
+    """
+
+    system: Literal["genir"] = option("genir", "system: genir")
+    feedback: Literal["visual", "verbal", "prediction"] = option(
+        "visual",
+        "what the user corrects the description by: the generated picture (GenIR), the description itself, or "
+        "the best product; verbal and prediction search with the text",
+    )
+    details: int = option(2, "attributes that the user describes, and corrects in each round", least=1)
+    text_weight: float = option(
+        0.0, "weight of the text in the query; the generated pictures have the rest", least=0, below=1
+    )
+
+
+@dataclass(kw_only=True)
+class EvalDAR(Generation):
+    """Search with the text of recorded question dialogs and pictures generated from it (DAR)."""
+
+    system: Literal["dar"] = option("dar", "system: dar")
+    dialogues: Path | None = option(
+        None, "dialog file in the format of ChatIR (default: DATA/dialogues/CATEGORY.SPLIT.json)"
+    )
+    rewrite: Literal["join", "attributes", "last"] = option(
+        "attributes",
+        "prompt: all rounds, the attributes of the rounds as one description, or the last round alone",
+    )
+    weights: Literal["paper", "code", "text", "pictures", "agreement"] = option(
+        "paper",
+        "weight of the text: 0.7 in the first two rounds, then 0.5 (paper); 0.8 and 0.5 (released code); 1; 0; "
+        "or that of the paper, with pictures weighted by their similarity to the text (agreement)",
+    )
+    fusion: Literal["sum", "mean", "normalized"] = option(
+        "sum",
+        "vector of several pictures: their sum (as in DAR; equal to the sum of scores), their mean, or their "
+        "mean at unit length",
+    )

@@ -1,0 +1,41 @@
+"""Generator of adjustable quality, which draws garments as the drawn sample does.
+
+It shows how good a generator would have to be: each attribute word of a prompt is drawn correctly with a
+given probability; what is not said, and what goes wrong, is drawn at random.
+"""
+
+import random
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fashioniq.data.attributes import find_attributes
+from fashioniq.generators.pictures import Generated, Request
+from fashioniq.sample import garment_of, label_words
+from fashioniq.sample.drawing import draw_garment
+
+
+class Drawn:
+    """Draws garments of a category in `size`×`size` pixels; `quality` is the share of correct attributes."""
+
+    def __init__(self, category: str, quality: float = 1.0, size: int = 64) -> None:
+        self.category, self.quality, self.size = category, quality, size
+        self._words = label_words()
+        self.identity: Mapping[str, Any] = {
+            "backend": "drawn",
+            "category": category,
+            "quality": quality,
+            "size": size,
+        }
+
+    def generate(self, requests: Sequence[Request]) -> list[Generated]:
+        """Draw one garment for each request."""
+        return [self._draw(request) for request in requests]
+
+    def _draw(self, request: Request) -> Generated:
+        began, rng = time.perf_counter(), random.Random(f"{request.seed} {request.prompt}")
+        words = [word for words in find_attributes(request.prompt, self._words) for word in words]
+        garment = garment_of(words, self.category, rng, self.quality)
+        picture = draw_garment(garment, self.size, rng)
+        seconds = time.perf_counter() - began
+        return Generated(picture, "ok", request.seed, " ".join(words), seconds=seconds)

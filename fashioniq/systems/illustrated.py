@@ -1,0 +1,169 @@
+"""Retriever that fuses the text of a dialog with pictures generated from it (DAR); GenIR uses pictures alone."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import torch
+from PIL.Image import Image
+from torch import Tensor
+
+from fashioniq.data.words import tokenize
+from fashioniq.generators.pictures import Generated, Generator, Request, generate_usable
+from fashioniq.loop.messages import Retriever, Turn
+from fashioniq.models.text import unit
+
+Fusion = Literal["sum", "mean", "normalized"]
+Encode = Callable[[Sequence[Image]], Tensor]  # pictures → vectors of unit length, N×D
+
+
+class State(NamedTuple):
+    """State of the text retriever, the rounds of each dialog, and its last usable picture."""
+
+    text: Any
+    rounds: list[tuple[str, ...]]
+    pictures: tuple[Image | None, ...]
+
+
+@dataclass
+class Costs:
+    """What the dialogs of an evaluation cost, by round: dialogs, words said, pictures by status, seconds."""
+
+    dialogs: Counter[int] = field(default_factory=Counter)
+    words: Counter[int] = field(default_factory=Counter)
+    pictures: Counter[tuple[int, str]] = field(default_factory=Counter)
+    without_picture: Counter[int] = field(default_factory=Counter)
+    seconds: Counter[int] = field(default_factory=Counter)
+
+    def plain(self) -> dict[str, Any]:
+        """Means per dialog of every round."""
+        rows = []
+        for number, count in sorted(self.dialogs.items()):
+            made = {status: times for (round, status), times in self.pictures.items() if round == number}
+            rows.append(
+                {
+                    "round": number,
+                    "words": self.words[number] / count,
+                    "pictures": sum(made.values()) / count,
+                    "failed": (sum(made.values()) - made.get("ok", 0) - made.get("wrong size", 0)) / count,
+                    "without_picture": self.without_picture[number] / count,
+                    "seconds": self.seconds[number] / count,
+                }
+            )
+        return {"costs": rows}
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Weight of the text after each round, the last one for all further rounds; the pictures have the rest.
+
+    With `by_agreement`, each picture's weight is multiplied by its similarity to the text, at least 0.
+    """
+
+    text: Sequence[float]
+    by_agreement: bool = False
+
+    def of_round(self, number: int) -> float:
+        """Weight of the text after a round, counted from 0."""
+        return self.text[min(number, len(self.text) - 1)]
+
+
+PAPER, CODE = Weights((0.7, 0.7, 0.5)), Weights((0.8, 0.8, 0.5))  # DAR's paper; its released code
+
+
+def fuse(
+    text_BD: Tensor,
+    picture_BKD: Tensor,
+    usable_BK: Tensor,
+    weight: float,
+    fusion: Fusion,
+    agree: bool = False,
+) -> Tensor:
+    """Query from vectors of unit length: `weight` · text + (1 − `weight`) · pictures, B×D.
+
+    With the fusion "sum", the similarity of a query to an image is the weighted sum of the similarities of
+    text and pictures. A dialog without a usable picture has the text as its query.
+    """
+    share_BK = usable_BK.to(text_BD.dtype)
+    if agree:
+        share_BK = share_BK * torch.einsum("bd,bkd->bk", text_BD, picture_BKD).clamp_min(0)
+    pictures_BD = torch.einsum("bk,bkd->bd", share_BK, picture_BKD)
+    if fusion != "sum":
+        pictures_BD = pictures_BD / usable_BK.sum(1, keepdim=True).clamp_min(1)
+    if fusion == "normalized":
+        pictures_BD = unit(pictures_BD)
+    query_BD = weight * text_BD + (1 - weight) * pictures_BD
+    return torch.where((share_BK > 0).any(1, keepdim=True), query_BD, text_BD)
+
+
+class Illustrated:
+    """Retriever that adds generated pictures to the query of a text retriever.
+
+    `prompt` writes the text of the pictures from the rounds of a dialog. `count` pictures are generated per
+    round, with seeds that depend on `seed` and prompt only, so that equal prompts have equal pictures.
+    `query` are the vectors of the text for each round; where no picture is usable, they are the query.
+    """
+
+    def __init__(
+        self,
+        text: Retriever,
+        prompt: Callable[[Sequence[str]], str],
+        generator: Generator,
+        encode: Encode,
+        *,
+        weights: Weights,
+        fusion: Fusion = "sum",
+        count: int = 1,
+        seed: int = 0,
+        costs: Costs | None = None,
+    ) -> None:
+        self.text, self.prompt, self.generator, self.encode = text, prompt, generator, encode
+        self.weights, self.fusion, self.count, self.seed = weights, fusion, count, seed
+        self.costs = costs or Costs()
+
+    def start(self, batch: int) -> State:
+        """Return `batch` dialogs without rounds."""
+        return State(self.text.start(batch), [()] * batch, (None,) * batch)
+
+    def step(self, state: State, turn: Turn) -> tuple[Tensor, State]:
+        """Generate the pictures of one more round; return the query, B×D, and the state."""
+        text_BD, text = self.text.step(state.text, turn)
+        rounds = [(*before, said) for before, said in zip(state.rounds, turn.rounds, strict=True)]
+        number = len(rounds[0]) - 1
+        requests = [request for said in rounds for request in self._requests(self.prompt(said))]
+        attempts = generate_usable(self.generator, requests)
+        outcomes = [tried[-1] for tried in attempts]
+        self._count(number, turn, attempts)
+        pictures_BK = [outcomes[start : start + self.count] for start in range(0, len(outcomes), self.count)]
+        query_BD = self._query(number, text_BD, outcomes)
+        shown = tuple(next((one.picture for one in some if one.picture), None) for some in pictures_BK)
+        return query_BD, State(text, rounds, shown)
+
+    def _requests(self, prompt: str) -> list[Request]:
+        names = (f"{self.seed}/{number}/{prompt}" for number in range(self.count))
+        seeds = (int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big") for name in names)
+        return [Request(prompt, seed) for seed in seeds]
+
+    def _query(self, number: int, text_BD: Tensor, outcomes: Sequence[Generated]) -> Tensor:
+        usable_R = torch.tensor([one.picture is not None for one in outcomes], device=text_BD.device)
+        vectors_RD = text_BD.new_zeros(len(outcomes), text_BD.shape[1])
+        if usable_R.any():
+            vectors_RD[usable_R] = self.encode([one.picture for one in outcomes if one.picture]).to(text_BD)
+        shape = len(text_BD), self.count
+        weight, agree = self.weights.of_round(number), self.weights.by_agreement
+        return fuse(
+            text_BD, vectors_RD.view(*shape, -1), usable_R.view(shape), weight, self.fusion, agree=agree
+        )
+
+    def _count(self, number: int, turn: Turn, attempts: Sequence[Sequence[Generated]]) -> None:
+        costs, said = self.costs, turn.reply.texts or ()
+        costs.dialogs[number] += len(said)
+        costs.words[number] += sum(len(tokenize(text)) for text in said)
+        for tried in attempts:
+            costs.pictures.update((number, one.status) for one in tried)
+            costs.seconds[number] += sum(one.seconds for one in tried)  # type: ignore[assignment]
+        last = [tried[-1].picture is None for tried in attempts]
+        starts = range(0, len(last), self.count)
+        costs.without_picture[number] += sum(all(last[start : start + self.count]) for start in starts)
