@@ -30,15 +30,16 @@ class Describer:
 
     def __init__(self, topics: Sequence[Topic], labels: Mapping[str, Labels], noun: str) -> None:
         self.topics, self.noun = topics, noun
+        topical = {word for topic in topics for word in topic.words}
         lists_of: dict[str, tuple[int, ...]] = {}
         for lists in labels.values():
             for kind, words in enumerate(lists):
-                for word in words:
+                for word in topical.intersection(words):
                     lists_of.setdefault(word, (kind,))
         self._vocabulary = vocabulary_of(lists_of)
 
     def read(self, text: str) -> Words:
-        """Return the attribute words in a description."""
+        """Return the attribute words of the topics in a description."""
         return tuple(word for words in find_attributes(text, self._vocabulary) for word in words)
 
     def write(self, words: Words) -> str:

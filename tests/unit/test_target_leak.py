@@ -3,17 +3,20 @@ identifies the dialog.
 """
 
 import ast
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 
 import fashioniq
 from fashioniq.askers.attribute_questions import CandidateAware, Known
 from fashioniq.askers.best_item import BestItem
+from fashioniq.askers.generated_picture import GeneratedPicture
 from fashioniq.askers.recorded import fixed_questions
 from fashioniq.data.items import Items
+from fashioniq.generators.pictures import Generated
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message, Talk, Turn
 from fashioniq.loop.rollout import System, rollout
@@ -22,6 +25,7 @@ from fashioniq.models.configs import ComposerConfig, RetrieverConfig
 from fashioniq.models.retriever import DialogRetriever
 from fashioniq.models.rnn import RNNRetriever
 from fashioniq.models.text import TextRetriever
+from fashioniq.systems.illustrated import Illustrated, Weights
 
 N, B, T = 40, 8, 3
 PACKAGE = Path(fashioniq.__file__).parent
@@ -94,12 +98,35 @@ TOPICS = [
     Known(f"{word}?", [("yes", "no")[(n * step) % 7 < 3] for n in range(N)])
     for step, word in enumerate(("red", "long", "new"), start=1)
 ]
+
+
+class Letter:
+    """Generator of pictures whose shade is the first letter of the prompt."""
+
+    def generate(self, requests):
+        shades = [ord((request.prompt or " ")[0]) for request in requests]
+        pictures = [Image.new("L", (2, 2), shade) for shade in shades]
+        return [Generated(picture, "ok", 0, "") for picture in pictures]
+
+
+def picture_system(weight):
+    def encode(pictures):
+        shades = [[picture.getpixel((0, 0)) + place for place in range(26)] for picture in pictures]
+        return torch.nn.functional.normalize(torch.tensor(shades).float().sin(), dim=1)
+
+    system = text_system(GeneratedPicture())
+    retriever = Illustrated(system.retriever, " ".join, Letter(), encode, weights=Weights((weight,)), count=2)
+    return replace(system, retriever=retriever)
+
+
 SYSTEMS = {
     "fashion-iq transformer": lambda: word_system(transformer(), True),
     "fashion-iq both-ways": lambda: word_system(transformer(attention="both-ways"), False),
     "fashion-iq rnn": lambda: word_system(RNNRetriever(RetrieverConfig(kind="rnn", width=16), **SIZES), True),
     "fashion-iq composer": lambda: word_system(Composer(ComposerConfig(width=16), **SIZES), False),
     "chatir candidate-aware": lambda: text_system(CandidateAware(TOPICS, 10)),
+    "genir": lambda: picture_system(0.0),
+    "dar": lambda: picture_system(0.5),
     "chatir fixed questions": lambda: text_system(fixed_questions(["red?", "long?"], range(B))),
 }
 
@@ -128,6 +155,8 @@ def leaves(thing):
     """
     if isinstance(thing, Gallery):
         return []
+    if isinstance(thing, Image.Image):
+        return [thing.tobytes().hex()]
     if isinstance(thing, (torch.Tensor, str, int, float, type(None))):
         return [thing]
     if is_dataclass(thing):

@@ -1,0 +1,202 @@
+"""Queries from text and generated pictures: fusion, failures, costs, and two bounds on every generator."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from fashioniq.askers.generated_picture import GeneratedPicture
+from fashioniq.data.items import Items
+from fashioniq.generators.pictures import BETWEEN, Generated
+from fashioniq.loop.gallery import Gallery
+from fashioniq.loop.messages import Message
+from fashioniq.loop.rollout import System, rollout
+from fashioniq.models.text import unit
+from fashioniq.systems.illustrated import CODE, PAPER, Costs, Illustrated, Weights, fuse
+
+N, D, B, K = 60, 8, 5, 3
+
+
+def vectors(*shape, seed=0):
+    return unit(torch.randn(*shape, generator=torch.Generator().manual_seed(seed)))
+
+
+def fused(weight=0.7, fusion="sum", usable_BK=None, agree=False):
+    usable_BK = torch.ones(B, K, dtype=torch.bool) if usable_BK is None else usable_BK
+    return fuse(vectors(B, D), vectors(B, K, D, seed=1), usable_BK, weight, fusion, agree)
+
+
+def ranked(query_BD):
+    gallery = Gallery(
+        Items.without_attributes([str(n) for n in range(N)], vectors(N, D, seed=2)), vectors(N, D, seed=2)
+    )
+    return gallery.top(query_BD, N)[1]
+
+
+def by_scores(text_weight, picture_weights_K):
+    """Items by the weighted sum of cosine similarities, computed one by one."""
+    text_BD, picture_BKD, gallery_ND = vectors(B, D), vectors(B, K, D, seed=1), vectors(N, D, seed=2)
+    score_BN = torch.zeros(B, N)
+    for row in range(B):
+        for item in range(N):
+            score_BN[row, item] = text_weight * float(text_BD[row] @ gallery_ND[item]) + sum(
+                weight * float(picture_BKD[row, number] @ gallery_ND[item])
+                for number, weight in enumerate(picture_weights_K)
+            )
+    return score_BN.argsort(dim=1, descending=True, stable=True)
+
+
+@pytest.mark.parametrize(("fusion", "share"), [("sum", 0.3), ("mean", 0.1)])
+def test_fusion_of_vectors_ranks_like_fusion_of_scores(fusion, share):
+    assert torch.equal(ranked(fused(0.7, fusion)), by_scores(0.7, [share] * K))
+
+
+def test_three_summed_pictures_weigh_more_than_their_mean():
+    assert not torch.equal(ranked(fused(0.7, "sum")), ranked(fused(0.7, "mean")))
+
+
+def test_normalized_pictures_weigh_more_than_their_mean_unless_they_are_equal():
+    assert not torch.allclose(fused(0.5, "normalized"), fused(0.5, "mean"))
+    text_BD, same_BKD = vectors(B, D), vectors(B, 1, D, seed=1).expand(B, K, D)
+    every = torch.ones(B, K, dtype=torch.bool)
+    mean, normalized = (fuse(text_BD, same_BKD, every, 0.5, fusion) for fusion in ("mean", "normalized"))
+    assert torch.allclose(mean, normalized, atol=1e-6)
+
+
+@pytest.mark.parametrize("fusion", ["sum", "mean", "normalized"])
+def test_a_dialog_without_a_usable_picture_is_searched_with_its_text(fusion):
+    usable_BK = torch.ones(B, K, dtype=torch.bool)
+    usable_BK[2] = False
+    query_BD = fused(0.0, fusion, usable_BK)
+    assert torch.equal(query_BD[2], vectors(B, D)[2]) and not torch.equal(query_BD[1], vectors(B, D)[1])
+
+
+def test_a_failed_picture_does_not_change_the_mean_of_the_others():
+    usable_BK = torch.tensor([[True, True, False]] * B)
+    text_BD, picture_BKD = vectors(B, D), vectors(B, K, D, seed=1)
+    expected = 0.5 * text_BD + 0.25 * (picture_BKD[:, 0] + picture_BKD[:, 1])
+    assert torch.allclose(fused(0.5, "mean", usable_BK), expected, atol=1e-6)
+
+
+def test_by_agreement_a_picture_against_the_text_has_no_weight():
+    text_BD = vectors(B, D)
+    both_B2D = torch.stack([text_BD, -text_BD], 1)
+    query_BD = fuse(text_BD, both_B2D, torch.ones(B, 2, dtype=torch.bool), 0.5, "sum", agree=True)
+    assert torch.allclose(query_BD, text_BD, atol=1e-6)
+    alone_BD = fuse(
+        text_BD, -text_BD.unsqueeze(1), torch.ones(B, 1, dtype=torch.bool), 0.0, "sum", agree=True
+    )
+    assert torch.equal(alone_BD, text_BD)
+
+
+@pytest.mark.parametrize(("weights", "first_three"), [(PAPER, [0.7, 0.7, 0.5]), (CODE, [0.8, 0.8, 0.5])])
+def test_the_weights_of_dar_change_with_the_third_round(weights, first_three):
+    assert [weights.of_round(number) for number in range(3)] == first_three and weights.of_round(10) == 0.5
+
+
+# In dialogs: prompts are the numbers of products, pictures are of a single color that is read as a number
+
+
+class Texts:
+    """Text retriever with the same query for everything."""
+
+    def start(self, batch):
+        return None
+
+    def step(self, state, turn):
+        return vectors(1, D, seed=9).expand(len(turn.reply.texts), D), None
+
+
+class Numbers:
+    """User that says the number of the target and of the turn, and keeps the offers."""
+
+    def __init__(self):
+        self.offers = []
+
+    def reply(self, target_B, offer, turn):
+        self.offers.append(offer)
+        return Message(texts=[f"{target} {turn}" for target in target_B.tolist()])
+
+
+class Painter:
+    """Generator whose pictures have the color that `colour` makes of a request; None fails with `status`."""
+
+    def __init__(self, colour, status="error"):
+        self.identity = {"backend": "painter"}
+        self.colour, self.status, self.requests = colour, status, []
+
+    def generate(self, requests):
+        self.requests += requests
+        made = []
+        for request in requests:
+            colour = self.colour(request)
+            picture = None if colour is None else Image.new("RGB", (4, 4), (colour, 0, 0))
+            status = self.status if picture is None else "ok"
+            made.append(Generated(picture, status, request.seed, request.prompt, seconds=0.5))
+        return made
+
+
+def encoded(pictures):
+    return vectors(N, D, seed=2)[[np.asarray(picture)[0, 0, 0].item() for picture in pictures]]
+
+
+def dialogs(generator, turns=3, **options):
+    gallery_ND = vectors(N, D, seed=2)
+    gallery = Gallery(Items.without_attributes([str(n) for n in range(N)], gallery_ND), gallery_ND)
+    costs, user = Costs(), Numbers()
+    retriever = Illustrated(
+        Texts(),
+        lambda rounds: rounds[-1],
+        generator,
+        encoded,
+        weights=Weights((0.0,)),
+        costs=costs,
+        **options,
+    )
+    done = rollout(System(retriever, GeneratedPicture(), gallery), user, torch.arange(N), Message(), turns)
+    return done.ranks, costs.plain()["costs"], user
+
+
+def target_of(request):
+    return int(request.prompt.split()[0])
+
+
+def test_a_generator_of_the_targets_picture_ranks_every_target_first_at_round_0():
+    ranks, _, _ = dialogs(Painter(target_of))
+    assert (ranks == 0).all()
+
+
+def test_a_generator_of_noise_stays_at_chance():
+    ranks, _, _ = dialogs(Painter(lambda request: request.seed % N), turns=20)
+    hits_T = (ranks < 10).float().mean(0)
+    assert abs(hits_T.mean() - 10 / N) < 0.03  # three standard deviations of 1,200 draws
+    assert abs(ranks.float().mean() - (N - 1) / 2) < 1.5
+
+
+def test_the_user_sees_the_picture_of_the_last_description():
+    _, _, user = dialogs(Painter(target_of), turns=2)
+    assert user.offers[0] == Message()
+    assert [np.asarray(picture)[0, 0, 0] for picture in user.offers[1].pictures] == list(range(N))
+
+
+def test_pictures_depend_on_seed_and_prompt_alone():
+    first, again, other = Painter(target_of), Painter(target_of), Painter(target_of)
+    dialogs(first, count=2)
+    dialogs(again, count=2)
+    dialogs(other, count=2, seed=1)
+    assert first.requests == again.requests and len(set(first.requests)) == 2 * 3 * N
+    assert not set(first.requests) & set(other.requests)
+
+
+def test_a_failed_picture_keeps_the_target_in_the_sample_and_is_counted():
+    generator = Painter(
+        lambda request: None if target_of(request) == 7 else target_of(request), status="black"
+    )
+    ranks, costs, user = dialogs(generator, turns=2)
+    by_text, _, _ = dialogs(Painter(lambda request: None), turns=2)
+    assert len(ranks) == N and torch.equal(ranks[7], by_text[7]) and (ranks[:7] == 0).all()
+    tried = [request.seed for request in generator.requests if request.prompt == "7 0"]
+    assert tried == [tried[0], tried[0] + BETWEEN, tried[0] + 2 * BETWEEN]
+    assert user.offers[1].pictures[7] is None
+    assert costs[0] == {"round": 0, "words": 2.0, "pictures": (N + 2) / N, "failed": 3 / N,
+                        "without_picture": 1 / N, "seconds": 0.5 * (N + 2) / N}  # fmt: skip
