@@ -42,6 +42,7 @@ COMMANDS: dict[str, type] = {
     "score": config.Score,
     "eval-chatir": config.EvalChatIR,
     "make-dialogues": config.MakeDialogues,
+    "make-descriptions": config.MakeDescriptions,
     "chat": config.Chat,
     "search": config.Search,
     "fetch-spice": config.FetchSpice,

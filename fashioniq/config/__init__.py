@@ -27,7 +27,7 @@ from fashioniq.config.evaluation import (
     WriteQueries,
 )
 from fashioniq.config.fields import check, option, required
-from fashioniq.config.generation import EvalDAR, EvalGenIR, Generation
+from fashioniq.config.generation import EvalDAR, EvalGenIR, Generation, MakeDescriptions
 from fashioniq.config.training import (
     RetrieverTrainingSettings,
     TrainAttributes,
@@ -70,6 +70,7 @@ __all__ = [
     "Generation",
     "ImportCatalog",
     "ImportFeatures",
+    "MakeDescriptions",
     "MakeDialogues",
     "PairReferences",
     "Results",

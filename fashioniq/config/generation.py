@@ -38,6 +38,19 @@ class Generation(Evaluation):
 
 
 @dataclass(kw_only=True)
+class MakeDescriptions:
+    """Describe the products of a split by their labels, with more details in each round, to train text encoders."""
+
+    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
+    category: str = required(CATEGORY)
+    split: Split = option("train", "split whose products are described")
+    rounds: int = option(5, "descriptions after the first one", least=0, below=1000)
+    details: int = option(2, "attributes of the first description, and added by each further one", least=1)
+    seed: int = option(0, "random seed of the attributes of the first description", least=0, below=2**32)
+    out: Path = required("output file, such as descriptions.json")
+
+
+@dataclass(kw_only=True)
 class EvalGenIR(Generation):
     """Search with the generated picture of a description that the user corrects (GenIR), or with the
     description alone.

@@ -104,6 +104,19 @@ class SessionMetrics(TurnMetrics, kw_only=True):
     clean: dict[str, Any]
 
 
+class RoundCosts(msgspec.Struct):
+    """Costs of a round, means per dialog: words said by the user, pictures generated, those of them that failed,
+    the share of dialogs without a usable picture, and seconds of generation.
+    """
+
+    round: int
+    words: float
+    pictures: float
+    failed: float
+    without_picture: float
+    seconds: float
+
+
 class RoundMetrics(Metrics, kw_only=True):
     """metrics.json of dialogs of questions and answers. `facts` are further keys, as in TurnMetrics."""
 
@@ -124,6 +137,22 @@ class RoundMetrics(Metrics, kw_only=True):
     facts: dict[str, Any] = {}
     rounds: Sequence[SomeMeasures]
     BRI: float | None = None
+    costs: list[RoundCosts] = []
+
+    def cost_rows(self) -> list[list[str]]:
+        """Rows of a table of the costs, empty where no picture was generated."""
+        return [
+            [
+                str(one.round),
+                f"{one.words:.1f}",
+                f"{one.pictures:.2f}",
+                f"{one.failed:.2f}",
+                f"{100 * one.without_picture:.1f}",
+                f"{one.seconds:.2f}",
+            ]
+            for one in self.costs
+            if any(row.pictures for row in self.costs)
+        ]
 
 
 class SingleTurnMetrics(Metrics, kw_only=True):
@@ -178,6 +207,9 @@ class UserRow(msgspec.Struct):
 
     retriever: str
     columns: dict[str, dict[str, float]]
+
+
+COSTS = ("round", "words", "pictures", "failed", "without %", "seconds")  # columns of RoundMetrics.cost_rows
 
 
 class UserTable(msgspec.Struct, kw_only=True):

@@ -9,7 +9,7 @@ from msgspec import UNSET
 from torch import Tensor
 
 from fashioniq.data.cards import ItemCards
-from fashioniq.data.evaluations import LoggedDialog, RoundMetrics, TurnMetrics, metrics_of
+from fashioniq.data.evaluations import COSTS, LoggedDialog, RoundMetrics, TurnMetrics, metrics_of
 from fashioniq.evaluation.sessions import SUMMARY, print_sessions, session_metrics, write_session_report
 from fashioniq.files import write_text
 from fashioniq.metrics.chat import MEASURES, round_table
@@ -131,6 +131,11 @@ def _print_rounds(metrics: RoundMetrics) -> None:
     )
     if cut is not None:
         print(f"cut: dialogs truncated to the {metrics.limit} tokens that {metrics.encoder} accepts")
+    if costs := metrics.cost_rows():
+        print(
+            "\nPer dialog and round: words of the user, pictures generated, those that failed, dialogs without one"
+        )
+        print_table(list(COSTS), costs, left=0)
     if asked := metrics.questions:
         unmarked = f"; {asked.without_mark} rounds have no question mark" if asked.without_mark else ""
         means = f"{asked.exact_repeats:.2f} exact repeats, {asked.unique_tokens:.1f} distinct words"

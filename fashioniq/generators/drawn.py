@@ -20,7 +20,7 @@ class Drawn:
 
     def __init__(self, category: str, quality: float = 1.0, size: int = 64) -> None:
         self.category, self.quality, self.size = category, quality, size
-        self._words = label_words()
+        self._words = label_words(category)
         self.identity: Mapping[str, Any] = {
             "backend": "drawn",
             "category": category,

@@ -28,11 +28,16 @@ class Message(NamedTuple):
     pictures: Sequence[Image | None] | None = None
 
     def logged(self, ids: Sequence[str], batch: int) -> list[LoggedMessage]:
-        """Return the logged parts for each of the `batch` dialogs: the item's id, and the text if not
-        empty."""
+        """Return the logged parts for each of the `batch` dialogs: the item's id, the text if not empty, and the
+        file of the picture if it has one."""
         items = [None] * batch if self.item_B is None else [ids[item] for item in self.item_B.tolist()]
         texts = [None] * batch if self.texts is None else self.texts
-        return [LoggedMessage(item=item, text=text or None) for item, text in zip(items, texts, strict=True)]
+        pictures = [None] * batch if self.pictures is None else self.pictures
+        files = [None if picture is None else picture.info.get("file") for picture in pictures]
+        return [
+            LoggedMessage(item=item, text=text or None, picture=file)
+            for item, text, file in zip(items, texts, files, strict=True)
+        ]
 
 
 class Turn(NamedTuple):

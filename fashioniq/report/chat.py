@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fashioniq.data.evaluations import LoggedDialog, RoundMetrics
+from fashioniq.data.evaluations import COSTS, LoggedDialog, RoundMetrics
 from fashioniq.metrics.chat import HITS, MEASURES
 from fashioniq.report.dialogs import MAX_DIALOGS, OUTCOMES, Group, choose, dialog_article, outcome
 from fashioniq.report.filters import Filters, article_filters
@@ -40,6 +40,7 @@ def write_chat_page(
         several=several,
         hits=HITS,
         columns=["round", *MEASURES],
+        costs=COSTS,
         overview=_overview(dict(zip(names, all_metrics, strict=True))) if several else None,
         plot=plot,
         bars=bars,
@@ -57,7 +58,13 @@ def _letter(number: int) -> str:
 def _file(name: str, metrics: RoundMetrics) -> dict[str, Any]:
     """Values of one dialog file for the template."""
     rows = [[str(row["round"]), *(rounded(key, row[key]) for key in MEASURES)] for row in metrics.rounds]
-    return {"name": name, "metrics": metrics, "cut": metrics.cut or [0], "rows": rows}
+    return {
+        "name": name,
+        "metrics": metrics,
+        "cut": metrics.cut or [0],
+        "rows": rows,
+        "costs": metrics.cost_rows(),
+    }
 
 
 def _overview(named: Mapping[str, RoundMetrics]) -> tuple[list[str], list[list[str]]]:

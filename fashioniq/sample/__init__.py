@@ -15,7 +15,7 @@ from fashioniq.data.dialogues import Dialogue, write_dialogues
 from fashioniq.files import UserError, read_json, write_json, writing
 from fashioniq.prepare.pairing import reference_pairs
 from fashioniq.sample.drawing import draw_garment
-from fashioniq.sample.garments import COLOURS, DETAILS, FIELDS, Garment, random_garment
+from fashioniq.sample.garments import COLOURS, DETAILS, Garment, names_of, random_garment
 from fashioniq.sample.grammar import COLOUR_WORDS, SLEEVE_ORDER, two_captions
 from fashioniq.sample.questions import NOUNS, question_dialog
 
@@ -229,14 +229,14 @@ def garment_of(words: Sequence[str], category: str, rng: random.Random, quality:
     The first color is that of the garment, the next one its second color.
     """
     garment = random_garment(category, rng)
-    names = {label: name for name, label in _LABELS.items()}
+    names, fields = {label: name for name, label in _LABELS.items()}, names_of(category)
     colours = ["second", "colour"]
     for word in words:
         name, said = names.get(word, word), rng.random() < quality
         if name in COLOURS and colours:
             field: str | None = colours.pop()
         else:
-            field = next((field for field, values in FIELDS.items() if name in values), None)
+            field = next((field for field, values in fields.items() if name in values), None)
         if said and field:
             changed: dict[str, Any] = {field: name.removesuffix(" sleeves")}
             garment = replace(garment, **changed)
@@ -251,12 +251,10 @@ def _detail(name: str, category: str) -> str | None:
     return next((one for one in names if one.removesuffix("s") == name.removesuffix("s")), None)
 
 
-def label_words() -> Vocabulary:
-    """The label words of drawn garments, to find them in text."""
-    names = (
-        {name for values in FIELDS.values() for name in values} | COLOURS.keys() | {"trim", "bell sleeves"}
-    )
-    names |= {name for shares in DETAILS.values() for name in shares}
+def label_words(category: str) -> Vocabulary:
+    """The label words of the drawn garments of a category, to find them in text."""
+    names = {name for values in names_of(category).values() for name in values} | COLOURS.keys()
+    names |= {*DETAILS[category], "trim", "bell sleeves"}
     return vocabulary_of({_LABELS.get(name, name): (GARMENT,) for name in names})
 
 

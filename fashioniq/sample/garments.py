@@ -83,25 +83,20 @@ _MOTIFS = ("heart", "star", "diamond", "circle", "lettering")
 _MOTIF_SHARE = {"dresses": 0.08, "shirts": 0.6, "tops": 0.36}
 
 
-_STYLES = ("office", "party", "boho", "vintage", "elegant", "beach", "sporty", "casual")
-FIELDS = {  # names of the attributes of a garment in all categories, besides colors and details
-    "pattern": {name for shares in _PATTERNS.values() for name in shares},
-    "sleeves": {
-        "strapless",
-        "straps",
-        "sleeveless",
-        "short sleeves",
-        "three-quarter sleeves",
-        "long sleeves",
-    },
-    "neckline": {name for shares in _NECKLINES.values() for name in shares},
-    "length": {name for shares in _LENGTHS.values() for name in shares},
-    "fit": {name for shares in _FITS.values() for name in shares},
-    "fabric": {name for names in _FABRICS.values() for name in names},
-    "closure": {"buttons", "half buttons", "zipper"},
-    "motif": set(_MOTIFS),
-    "style": set(_STYLES),
-}
+def names_of(category: str) -> dict[str, set[str]]:
+    """Names that each attribute of a garment of this category can have, besides colors and details."""
+    sleeves = {name for name in _SLEEVES[category] if name not in ("short", "three-quarter", "long")}
+    return {
+        "pattern": set(_PATTERNS[category]),
+        "sleeves": sleeves | {f"{name} sleeves" for name in _SLEEVES[category].keys() - sleeves},
+        "neckline": set(_NECKLINES[category]),
+        "length": set(_LENGTHS[category]),
+        "fit": set(_FITS[category]),
+        "fabric": set(_FABRICS[category]),
+        "closure": {"buttons", "half buttons", "zipper"},
+        "motif": set(_MOTIFS),
+        "style": {"office", "party", "boho", "vintage", "elegant", "beach", "sporty", "casual"},
+    }
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from fashioniq.categories import file_name
 from fashioniq.config import Generation
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.topics import Topic
 from fashioniq.features.cards import cards_of
 from fashioniq.features.queries import PictureFeatures
 from fashioniq.features.store import FeatureStore, open_store
@@ -28,6 +27,11 @@ from fashioniq.trained import pick_device
 from fashioniq.users.correcting import Describer, Words
 
 DRAWN = "drawn:"
+
+
+def describer_of(catalog: Catalog) -> Describer:
+    """Writer of descriptions in the words of the labels. Raises UserError if there are none."""
+    return Describer(topics(catalog), catalog.labels, file_name(catalog.category))
 
 
 @dataclass(frozen=True)
@@ -53,15 +57,9 @@ class World:
         return self.space.gallery()
 
     @cached_property
-    def topics(self) -> list[Topic]:
-        """Topics in which the products of the catalog differ."""
-        return topics(self.catalog)
-
-    @cached_property
     def describer(self) -> Describer:
         """Writer of descriptions in the words of the catalog's labels."""
-        labels = self.catalog.labels
-        return Describer(self.topics, labels, file_name(self.catalog.category))
+        return describer_of(self.catalog)
 
     @cached_property
     def features_of(self) -> PictureFeatures:
@@ -111,7 +109,7 @@ class World:
         chance_BA = self.features_of.chances(features_BD.to(pick_device(self.options.device)).float())
         column_of = {word: column for column, word in enumerate(self.features_of.words)}
         found: list[list[str]] = [[] for _ in chance_BA]
-        for topic in self.topics:
+        for topic in self.describer.topics:
             words = [word for word in topic.words if word in column_of]
             for row, chance_A in enumerate(
                 chance_BA[:, [column_of[word] for word in words]] if words else ()

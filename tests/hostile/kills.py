@@ -15,10 +15,23 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from world import CAPTIONER, RETRIEVER, TINY_PICTURES, Options, World, run
+from cases import valid
+from world import CAPTIONER, RETRIEVER, TINY_PICTURES, Options, Room, World, run
 
+FURTHER = ("train-attributes", "import-features", "train-composer", "train-linear", "train-dialog-encoder",
+           "cross", "eval-captions", "eval-single-turn", "write-queries", "score", "eval-chatir", "compare")  # fmt: skip
 LIMIT = 120  # seconds of a command that is not killed
 NOT_COMPARED = {"config.yaml", "last.ckpt"}  # they hold the option --resume, and times
+
+
+class At(Room):
+    """A room in which everything is written to one place."""
+
+    def __init__(self, world: World, out: Path) -> None:
+        self.world, self.out = world, out
+
+    def path(self, name: str) -> Path:
+        return self.out
 
 
 def commands(world: World, out: Path) -> dict[str, tuple[str, Options]]:
@@ -44,6 +57,8 @@ def commands(world: World, out: Path) -> dict[str, tuple[str, Options]]:
         "make-dialogues": ("make-dialogues", {**asked, "out": out / "dialogs.json"}),
         "extract-attributes": ("extract-attributes", {"data": out, "category": "dresses", "replace": True}),
         "pair-references": ("pair-references", {**data, "out": out}),
+        "caption-pairs": ("caption-pairs", {**data, "count": 20, "export": out / "pairs.csv"}),
+        **{name: (name, options) for name, (options, _) in valid(At(world, out)).items() if name in FURTHER},
     }
 
 

@@ -42,9 +42,10 @@ Options = dict[str, Any]
 
 
 def run(command: str, **options: Any) -> int:
-    """Run a command in this process; return its exit code."""
+    """Run a command in this process; return its exit code. The option "" has positional arguments."""
+    positional = [str(value) for value in options.pop("", [])]
     try:
-        return main(arguments_of(command, **options))
+        return main([command, *positional, *arguments_of(command, **options)[1:]])
     except SystemExit as left:
         return int(left.code or 0)
 
