@@ -106,7 +106,7 @@ class SessionMetrics(TurnMetrics, kw_only=True):
 
 class RoundCosts(msgspec.Struct):
     """Costs of a round, means per dialog: words said by the user, pictures generated, those of them that failed,
-    the share of dialogs without a usable picture, and seconds of generation.
+    the shares of dialogs without a usable picture and with an unchanged prompt, and seconds of generation.
     """
 
     round: int
@@ -114,6 +114,7 @@ class RoundCosts(msgspec.Struct):
     pictures: float
     failed: float
     without_picture: float
+    unchanged: float
     seconds: float
 
 
@@ -148,6 +149,7 @@ class RoundMetrics(Metrics, kw_only=True):
                 f"{one.pictures:.2f}",
                 f"{one.failed:.2f}",
                 f"{100 * one.without_picture:.1f}",
+                f"{100 * one.unchanged:.1f}",
                 f"{one.seconds:.2f}",
             ]
             for one in self.costs
@@ -209,7 +211,15 @@ class UserRow(msgspec.Struct):
     columns: dict[str, dict[str, float]]
 
 
-COSTS = ("round", "words", "pictures", "failed", "without %", "seconds")  # columns of RoundMetrics.cost_rows
+COSTS = (
+    "round",
+    "words",
+    "pictures",
+    "failed",
+    "without %",
+    "unchanged %",
+    "seconds",
+)  # columns of RoundMetrics.cost_rows
 
 
 class UserTable(msgspec.Struct, kw_only=True):

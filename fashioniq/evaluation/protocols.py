@@ -133,7 +133,8 @@ def _print_rounds(metrics: RoundMetrics) -> None:
         print(f"cut: dialogs truncated to the {metrics.limit} tokens that {metrics.encoder} accepts")
     if costs := metrics.cost_rows():
         print(
-            "\nPer dialog and round: words of the user, pictures generated, those that failed, dialogs without one"
+            "\nPer dialog and round: words of the user, pictures generated, those that failed; "
+            "dialogs without a picture, and with an unchanged prompt, which keep theirs"
         )
         print_table(list(COSTS), costs, left=0)
     if asked := metrics.questions:

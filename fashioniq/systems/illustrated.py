@@ -1,7 +1,7 @@
 """Retriever that fuses the text of a dialog with pictures generated from it (DAR); GenIR uses pictures alone."""
 
 import hashlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
@@ -20,22 +20,29 @@ Encode = Callable[[Sequence[Image]], Tensor]  # pictures → vectors of unit len
 
 
 class State(NamedTuple):
-    """State of the text retriever, the rounds of each dialog, and its last usable picture."""
+    """State of the text retriever; rounds, prompt and pictures of each dialog; and the vectors of the pictures."""
 
     text: Any
     rounds: list[tuple[str, ...]]
-    pictures: tuple[Image | None, ...]
+    prompts: list[str | None]
+    pictures: tuple[Image | None, ...]  # the first usable one
+    vectors_BKD: Tensor | None = None
+    usable_BK: Tensor | None = None
 
 
 @dataclass
 class Costs:
-    """What the dialogs of an evaluation cost, by round: dialogs, words said, pictures by status, seconds."""
+    """What the dialogs of an evaluation cost, by round: dialogs, words said, pictures by status, seconds.
+
+    `unchanged` counts dialogs whose prompt is that of the round before, and that keep their pictures.
+    """
 
     dialogs: Counter[int] = field(default_factory=Counter)
     words: Counter[int] = field(default_factory=Counter)
     pictures: Counter[tuple[int, str]] = field(default_factory=Counter)
     without_picture: Counter[int] = field(default_factory=Counter)
-    seconds: Counter[int] = field(default_factory=Counter)
+    unchanged: Counter[int] = field(default_factory=Counter)
+    seconds: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))
 
     def plain(self) -> dict[str, Any]:
         """Means per dialog of every round."""
@@ -49,6 +56,7 @@ class Costs:
                     "pictures": sum(made.values()) / count,
                     "failed": (sum(made.values()) - made.get("ok", 0) - made.get("wrong size", 0)) / count,
                     "without_picture": self.without_picture[number] / count,
+                    "unchanged": self.unchanged[number] / count,
                     "seconds": self.seconds[number] / count,
                 }
             )
@@ -102,8 +110,8 @@ class Illustrated:
     """Retriever that adds generated pictures to the query of a text retriever.
 
     `prompt` writes the text of the pictures from the rounds of a dialog. `count` pictures are generated per
-    round, with seeds that depend on `seed` and prompt only, so that equal prompts have equal pictures.
-    `query` are the vectors of the text for each round; where no picture is usable, they are the query.
+    round, with seeds that depend on `seed` and prompt only; a prompt that did not change keeps its pictures.
+    Where no picture is usable, the text alone is the query.
     """
 
     def __init__(
@@ -125,45 +133,55 @@ class Illustrated:
 
     def start(self, batch: int) -> State:
         """Return `batch` dialogs without rounds."""
-        return State(self.text.start(batch), [()] * batch, (None,) * batch)
+        return State(self.text.start(batch), [()] * batch, [None] * batch, (None,) * batch)
 
     def step(self, state: State, turn: Turn) -> tuple[Tensor, State]:
         """Generate the pictures of one more round; return the query, B×D, and the state."""
         text_BD, text = self.text.step(state.text, turn)
         rounds = [(*before, said) for before, said in zip(state.rounds, turn.rounds, strict=True)]
-        number = len(rounds[0]) - 1
-        requests = [request for said in rounds for request in self._requests(self.prompt(said))]
+        prompts: list[str | None] = [self.prompt(said) for said in rounds]
+        changed = [row for row, prompt in enumerate(prompts) if prompt != state.prompts[row]]
+        outcomes = self._generate(len(rounds[0]) - 1, turn, [str(prompts[row]) for row in changed])
+        shape = len(rounds), self.count
+        vectors_BKD = text_BD.new_zeros(*shape, text_BD.shape[1])
+        usable_BK = torch.zeros(shape, dtype=torch.bool, device=text_BD.device)
+        if state.vectors_BKD is not None and state.usable_BK is not None:
+            vectors_BKD, usable_BK = state.vectors_BKD.clone(), state.usable_BK.clone()
+        pictures = list(state.pictures)
+        for row, some in zip(changed, outcomes, strict=True):
+            usable_BK[row] = torch.tensor([one.picture is not None for one in some], device=text_BD.device)
+            pictures[row] = next((one.picture for one in some if one.picture), None)
+        fresh_BK = torch.zeros_like(usable_BK)
+        fresh_BK[changed] = usable_BK[changed]
+        if made := [one.picture for some in outcomes for one in some if one.picture]:
+            vectors_BKD[fresh_BK] = self.encode(made).to(text_BD)
+        query_BD = fuse(
+            text_BD,
+            vectors_BKD,
+            usable_BK,
+            self.weights.of_round(len(rounds[0]) - 1),
+            self.fusion,
+            agree=self.weights.by_agreement,
+        )
+        return query_BD, State(text, rounds, prompts, tuple(pictures), vectors_BKD, usable_BK)
+
+    def _generate(self, number: int, turn: Turn, prompts: Sequence[str]) -> list[list[Generated]]:
+        """Outcomes of the pictures of each prompt, which are counted as costs of the round."""
+        requests = [request for prompt in prompts for request in self._requests(prompt)]
         attempts = generate_usable(self.generator, requests)
-        outcomes = [tried[-1] for tried in attempts]
-        self._count(number, turn, attempts)
-        pictures_BK = [outcomes[start : start + self.count] for start in range(0, len(outcomes), self.count)]
-        query_BD = self._query(number, text_BD, outcomes)
-        shown = tuple(next((one.picture for one in some if one.picture), None) for some in pictures_BK)
-        return query_BD, State(text, rounds, shown)
+        costs, said = self.costs, turn.reply.texts or ()
+        costs.dialogs[number] += len(said)
+        costs.unchanged[number] += len(said) - len(prompts)
+        costs.words[number] += sum(len(tokenize(text)) for text in said)
+        for tried in attempts:
+            costs.pictures.update((number, one.status) for one in tried)
+            costs.seconds[number] += sum(one.seconds for one in tried)
+        last = [tried[-1] for tried in attempts]
+        outcomes = [last[start : start + self.count] for start in range(0, len(last), self.count)]
+        costs.without_picture[number] += sum(not any(one.picture for one in some) for some in outcomes)
+        return outcomes
 
     def _requests(self, prompt: str) -> list[Request]:
         names = (f"{self.seed}/{number}/{prompt}" for number in range(self.count))
         seeds = (int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big") for name in names)
         return [Request(prompt, seed) for seed in seeds]
-
-    def _query(self, number: int, text_BD: Tensor, outcomes: Sequence[Generated]) -> Tensor:
-        usable_R = torch.tensor([one.picture is not None for one in outcomes], device=text_BD.device)
-        vectors_RD = text_BD.new_zeros(len(outcomes), text_BD.shape[1])
-        if usable_R.any():
-            vectors_RD[usable_R] = self.encode([one.picture for one in outcomes if one.picture]).to(text_BD)
-        shape = len(text_BD), self.count
-        weight, agree = self.weights.of_round(number), self.weights.by_agreement
-        return fuse(
-            text_BD, vectors_RD.view(*shape, -1), usable_R.view(shape), weight, self.fusion, agree=agree
-        )
-
-    def _count(self, number: int, turn: Turn, attempts: Sequence[Sequence[Generated]]) -> None:
-        costs, said = self.costs, turn.reply.texts or ()
-        costs.dialogs[number] += len(said)
-        costs.words[number] += sum(len(tokenize(text)) for text in said)
-        for tried in attempts:
-            costs.pictures.update((number, one.status) for one in tried)
-            costs.seconds[number] += sum(one.seconds for one in tried)  # type: ignore[assignment]
-        last = [tried[-1].picture is None for tried in attempts]
-        starts = range(0, len(last), self.count)
-        costs.without_picture[number] += sum(all(last[start : start + self.count]) for start in starts)

@@ -9,7 +9,7 @@ from fashioniq.askers.generated_picture import GeneratedPicture
 from fashioniq.data.items import Items
 from fashioniq.generators.pictures import BETWEEN, Generated
 from fashioniq.loop.gallery import Gallery
-from fashioniq.loop.messages import Message
+from fashioniq.loop.messages import Message, Turn
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.models.text import unit
 from fashioniq.systems.illustrated import CODE, PAPER, Costs, Illustrated, Weights, fuse
@@ -198,5 +198,25 @@ def test_a_failed_picture_keeps_the_target_in_the_sample_and_is_counted():
     tried = [request.seed for request in generator.requests if request.prompt == "7 0"]
     assert tried == [tried[0], tried[0] + BETWEEN, tried[0] + 2 * BETWEEN]
     assert user.offers[1].pictures[7] is None
-    assert costs[0] == {"round": 0, "words": 2.0, "pictures": (N + 2) / N, "failed": 3 / N,
-                        "without_picture": 1 / N, "seconds": 0.5 * (N + 2) / N}  # fmt: skip
+    assert costs[0] == {
+        "round": 0,
+        "words": 2.0,
+        "pictures": (N + 2) / N,
+        "failed": 3 / N,
+        "without_picture": 1 / N,
+        "unchanged": 0.0,
+        "seconds": 0.5 * (N + 2) / N,
+    }
+
+
+def test_an_unchanged_prompt_keeps_its_pictures():
+    generator, prompts = Painter(target_of), ["3", "3", "5"]
+    retriever = Illustrated(Texts(), lambda rounds: rounds[-1], generator, encoded, weights=Weights((0.0,)))
+    state, queries = retriever.start(2), []
+    for prompt in prompts:
+        query_BD, state = retriever.step(state, Turn(Message(), Message(texts=[prompt, "4"])))
+        queries.append(query_BD)
+    assert [request.prompt for request in generator.requests] == ["3", "4", "5"]
+    assert torch.equal(queries[0], queries[1]) and torch.equal(queries[1][1], queries[2][1])
+    assert torch.allclose(queries[2][0], encoded([Image.new("RGB", (4, 4), (5, 0, 0))])[0], atol=1e-6)
+    assert retriever.costs.plain()["costs"][1]["unchanged"] == 1.0
