@@ -27,7 +27,14 @@ from fashioniq.config.evaluation import (
     WriteQueries,
 )
 from fashioniq.config.fields import check, option, required
-from fashioniq.config.generation import EvalDAR, EvalGenIR, Generation, MakeDescriptions
+from fashioniq.config.generation import (
+    DescribedProducts,
+    EvalDAR,
+    EvalGenIR,
+    EvalPlugIR,
+    Generation,
+    MakeDescriptions,
+)
 from fashioniq.config.training import (
     RetrieverTrainingSettings,
     TrainAttributes,
@@ -43,6 +50,7 @@ SYSTEMS: dict[str, type[Evaluation]] = {  # options of the systems in this packa
     "fashion-iq": EvalDialogs,
     "chatir": EvalChatIR,
     "plugir": EvalChatIR,
+    "plugir-asks": EvalPlugIR,
     "genir": EvalGenIR,
     "dar": EvalDAR,
 }
@@ -55,6 +63,7 @@ __all__ = [
     "CheckData",
     "Compare",
     "Cross",
+    "DescribedProducts",
     "DownloadImages",
     "DrawSample",
     "EvalCaptions",
@@ -62,6 +71,7 @@ __all__ = [
     "EvalDAR",
     "EvalDialogs",
     "EvalGenIR",
+    "EvalPlugIR",
     "EvalSingleTurn",
     "Evaluation",
     "ExtractAttributes",

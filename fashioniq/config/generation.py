@@ -1,4 +1,4 @@
-"""Settings of the systems that search with generated pictures."""
+"""Settings of the systems that search with descriptions and generated pictures."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,31 +6,21 @@ from typing import Literal
 
 from fashioniq.config.evaluation import Evaluation, Split
 from fashioniq.config.fields import CATEGORY, DATA, DEVICE, FEATURES, option, required
+from fashioniq.files import UserError
+
+PARTS = ("rewrite", "context", "filter")
+DETAILS = "attributes that the user describes, and corrects in each round"
 
 
 @dataclass(kw_only=True)
-class Generation(Evaluation):
-    """Options of GenIR and DAR."""
+class DescribedProducts(Evaluation):
+    """Options of the systems that search the products of a catalog by descriptions."""
 
     data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
     category: str = required(CATEGORY)
     features: Path | None = option(None, FEATURES, reads="store")
     split: Split = option("test", "split whose products are the targets and the gallery")
     encoder: Path = required("run of train-dialog-encoder, which embeds texts and features", reads="run")
-    predictor: Path = required(
-        "run of train-attributes that computed the features; it also embeds the generated pictures",
-        reads="run",
-    )
-    generator: str | None = option(
-        None,
-        "generator: a run of train-generator, a diffusers pipeline by folder or Hugging Face name, "
-        "endpoint:NAME for a model at OPENAI_BASE_URL, drawn:SHARE for drawn garments with this share of correct "
-        "attributes (drawn sample only)",
-    )
-    pictures: int = option(1, "pictures per round", least=1)
-    cache: Path = option(
-        Path("runs/picture-cache"), "cache folder of the generated pictures; none is generated twice"
-    )
     rounds: int = option(10, "rounds after the first description", least=0, below=1000)
     batch_size: int = option(64, "dialogs per batch", least=1)
     seed: int = option(0, "random seed of the descriptions and the pictures", least=0, below=2**32)
@@ -38,16 +28,23 @@ class Generation(Evaluation):
 
 
 @dataclass(kw_only=True)
-class MakeDescriptions:
-    """Describe the products of a split by their labels, with more details in each round, to train text encoders."""
+class Generation(DescribedProducts):
+    """Options of GenIR and DAR."""
 
-    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
-    category: str = required(CATEGORY)
-    split: Split = option("train", "split whose products are described")
-    rounds: int = option(5, "descriptions after the first one", least=0, below=1000)
-    details: int = option(2, "attributes of the first description, and added by each further one", least=1)
-    seed: int = option(0, "random seed of the attributes of the first description", least=0, below=2**32)
-    out: Path = required("output file, such as descriptions.json")
+    predictor: Path = required(
+        "run of train-attributes that computed the features; it also embeds the generated pictures",
+        reads="run",
+    )
+    generator: str | None = option(
+        None,
+        "generator: a run of train-generator, a diffusers pipeline by folder or Hugging Face name, "
+        "endpoint:NAME for a model at OPENAI_BASE_URL, drawn:SHARE for drawn garments with this share of "
+        "correct attributes (drawn sample only)",
+    )
+    pictures: int = option(1, "pictures per round", least=1)
+    cache: Path = option(
+        Path("runs/picture-cache"), "cache folder of the generated pictures; none is generated twice"
+    )
 
 
 @dataclass(kw_only=True)
@@ -62,7 +59,7 @@ class EvalGenIR(Generation):
         "what the user corrects the description by: the generated picture (GenIR), the description itself, or "
         "the best product; verbal and prediction search with the text",
     )
-    details: int = option(2, "attributes that the user describes, and corrects in each round", least=1)
+    details: int = option(2, DETAILS, least=1)
     text_weight: float = option(
         0.0, "weight of the text in the query; the generated pictures have the rest", least=0, below=1
     )
@@ -90,3 +87,39 @@ class EvalDAR(Generation):
         "vector of several pictures: their sum (as in DAR; equal to the sum of scores), their mean, or their "
         "mean at unit length",
     )
+
+
+@dataclass(kw_only=True)
+class EvalPlugIR(DescribedProducts):
+    """Ask about the current candidates, and search with the dialog rewritten as one description (PlugIR)."""
+
+    system: Literal["plugir-asks"] = option("plugir-asks", "system: plugir-asks")
+    without: list[str] = option(
+        [],
+        "parts of PlugIR that are left out: rewrite (search with a description of the answers instead of the "
+        "dialog), context (questions for clusters of the candidates), filter (no question that the dialog "
+        "answers)",
+    )
+    details: int = option(2, "attributes that the user describes before the first question", least=1)
+    candidates: int = option(100, "nearest products that count as candidates", least=1)
+    clusters: int = option(10, "clusters of the candidates", least=1)
+
+    def validate(self) -> None:
+        """Raise UserError for an unknown part."""
+        if unknown := [part for part in self.without if part not in PARTS]:
+            raise UserError(f"expected {', '.join(PARTS)}, found {unknown[0]}; correct --without")
+
+
+@dataclass(kw_only=True)
+class MakeDescriptions:
+    """Describe the products of a split by their labels, with more details in each round, to train text
+    encoders.
+    """
+
+    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
+    category: str = required(CATEGORY)
+    split: Split = option("train", "split whose products are described")
+    rounds: int = option(5, "descriptions after the first one", least=0, below=1000)
+    details: int = option(2, "attributes of the first description, and added by each further one", least=1)
+    seed: int = option(0, "random seed of the attributes of the first description", least=0, below=2**32)
+    out: Path = required("output file, such as descriptions.json")

@@ -9,7 +9,7 @@ from PIL.Image import Image
 from torch import Tensor
 
 from fashioniq.categories import file_name
-from fashioniq.config import Generation
+from fashioniq.config import DescribedProducts, Generation
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import Catalog
 from fashioniq.features.cards import cards_of
@@ -38,13 +38,13 @@ def describer_of(catalog: Catalog) -> Describer:
 class World:
     """Catalog, text encoder and gallery of an evaluation with generated pictures."""
 
-    options: Generation
+    options: DescribedProducts
     catalog: Catalog
     store: FeatureStore
     space: SearchSpace
 
     @classmethod
-    def of(cls, options: Generation) -> "World":
+    def of(cls, options: DescribedProducts) -> "World":
         """Open all files. Raises UserError if one is missing or does not match."""
         catalog = Catalog(options.data, options.category)
         store = open_store(options.data, options.category, options.features)
@@ -61,22 +61,27 @@ class World:
         """Writer of descriptions in the words of the catalog's labels."""
         return describer_of(self.catalog)
 
+    @property
+    def _generation(self) -> Generation:
+        assert isinstance(self.options, Generation), "only GenIR and DAR generate pictures"
+        return self.options
+
     @cached_property
     def features_of(self) -> PictureFeatures:
         """Encoder of pictures that are no products."""
-        return PictureFeatures(self.store, self.options.predictor, self.options.device)
+        return PictureFeatures(self.store, self._generation.predictor, self.options.device)
 
     @cached_property
     def generator(self) -> Generator:
         """The generator of the options, with a cache. Raises UserError if there is none."""
-        name = self.options.generator
+        name = self._generation.generator
         if name is None:
             raise UserError("no generator of pictures given; give --generator")
         if not name.startswith(DRAWN):
             from fashioniq.generators.by_name import generator_by_name
             from fashioniq.generators.cache import Cached
 
-            return Cached(generator_by_name(name, self.options.device), self.options.cache)
+            return Cached(generator_by_name(name, self.options.device), self._generation.cache)
         try:
             quality = float(name.removeprefix(DRAWN))
         except ValueError:
@@ -122,7 +127,8 @@ class World:
     def facts(self, **further: object) -> dict[str, object]:
         """Facts of metrics.json."""
         options = self.options
-        generator = None if options.generator is None else dict(self.generator.identity)
+        generates = isinstance(options, Generation) and options.generator is not None
+        generator = dict(self.generator.identity) if generates else None
         coverage = len(self.space.ids) / len(self.catalog.ids(options.split))
         about = {"split": options.split, "category": self.catalog.category, "coverage": coverage}
         return {**about, **self.space.facts, "generator": generator, "seed": options.seed, **further}

@@ -1,0 +1,95 @@
+"""PlugIR in simulated dialogs: questions about the candidates, answers from labels, a rewritten query (Lee et al.
+2024).
+"""
+
+from collections.abc import Sequence
+
+import torch
+
+from fashioniq.askers.attribute_questions import known
+from fashioniq.askers.plugir import AboutCandidates
+from fashioniq.config import EvalPlugIR
+from fashioniq.files import UserError
+from fashioniq.loop.messages import Message, Turn
+from fashioniq.loop.rollout import System
+from fashioniq.models.text import TextEncoder, TextRetriever
+from fashioniq.systems.dar import described
+from fashioniq.systems.generation import World
+from fashioniq.systems.task import Batch, Task
+from fashioniq.users.correcting import Correcting, Describer
+from fashioniq.users.labels import Labels
+from fashioniq.users.recorded import WithCaption
+
+
+class Rewritten:
+    """Text retriever whose query is a description of what the whole dialog has said."""
+
+    def __init__(self, encoder: TextEncoder, describer: Describer) -> None:
+        self.encoder, self.describer = encoder, describer
+
+    def start(self, batch: int) -> list[tuple[str, ...]]:
+        """Return `batch` dialogs without rounds."""
+        return [()] * batch
+
+    def step(self, state: list[tuple[str, ...]], turn: Turn) -> tuple[torch.Tensor, list[tuple[str, ...]]]:
+        """Return the query after one more round, B×D, and the rounds so far."""
+        state = [(*rounds, text) for rounds, text in zip(state, turn.rounds, strict=True)]
+        return self.encoder.encode([described(rounds, self.describer) for rounds in state]), state
+
+
+def build(options: EvalPlugIR) -> list[Task]:
+    """One task: each product of the split is the target of a dialog.
+
+    Raises UserError if a file is missing or does not match, or if there are too few questions.
+    """
+    world = World.of(options)
+    gallery, labels, describer = world.gallery, world.catalog.labels, world.describer
+    encoder = world.space.encoder
+    assert encoder is not None, "a run of train-dialog-encoder has one"
+    if len(describer.topics) < options.rounds:
+        raise UserError(
+            f"the attributes in {world.catalog.root} give {len(describer.topics)} questions; give --rounds "
+            f"{len(describer.topics)} or fewer"
+        )
+    of_items = [labels.get(name, [[]]) for name in gallery.items.ids]
+    words_of = {topic.question: topic.words for topic in describer.topics}
+    rewrites = "rewrite" not in options.without
+
+    def text(rounds: Sequence[str]) -> str:
+        return described(rounds, describer) if rewrites else world.space.joined.join(rounds)
+
+    asker = AboutCandidates(
+        known(describer.topics, of_items),
+        encoder.encode,
+        text,
+        lambda question, said: bool(set(describer.read(said)).intersection(words_of[question])),
+        nearest=options.candidates,
+        clusters=options.clusters,
+        context="context" not in options.without,
+        filtered="filter" not in options.without,
+    )
+    retriever = Rewritten(encoder, describer) if rewrites else TextRetriever(encoder, world.space.joined)
+    every = torch.arange(len(gallery))
+    captions = (
+        Correcting(describer, of_items, None, options.details, options.seed).reply(every, Message(), 0).texts
+    )
+    user = WithCaption(Labels(labels, describer.topics, gallery.items.ids), captions or ())
+    system = System(retriever, asker, gallery, cards=world.cards)
+
+    def batch(rows: Sequence[int]) -> Batch:
+        return Batch(system, user, torch.tensor(rows, device=gallery.vectors_ND.device), Message())
+
+    return [
+        Task(
+            name="plugir",
+            protocol="ChatIR",
+            count=len(gallery),
+            turns=1 + options.rounds,
+            batch=batch,
+            facts=world.facts(
+                without=options.without, query="the dialog as one description" if rewrites else "all rounds"
+            ),
+            data={world.catalog.category: world.catalog.fingerprint()},
+            cards=world.cards,
+        )
+    ]
