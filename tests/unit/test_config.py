@@ -1,6 +1,7 @@
 """Settings of the commands: flags, YAML files and bounds; old names are in test_renamed.py."""
 
 import dataclasses
+import json
 import os
 import subprocess
 import sys
@@ -268,29 +269,44 @@ def test_a_reader_that_has_read_enough_is_no_error(command, tmp_path, forked_com
     assert process.exitcode == 141 and (tmp_path / "errors").read_text() == ""
 
 
-@pytest.mark.parametrize(
-    ("command", "named"),
-    [
-        ("train-captioner --data nowhere --category dresses", "there is no folder nowhere"),
-        ("extract-features --data nowhere --category dresses", "there is no folder nowhere"),
-        ("eval-dialogs --run nowhere --category dresses", "expected a retriever in nowhere"),
-        ("search --run nowhere --text red", "expected a trained run in nowhere"),
-        (
-            "import-features --data nowhere --category dresses --vectors v.npy --ids i.json",
-            "there is no file v.npy",
-        ),
-    ],
-)
-def test_a_wrong_path_is_reported_before_torch_is_imported(command, named, tmp_path):
+WRONG_PATHS = {
+    "train-captioner --data nowhere --category dresses": "there is no folder nowhere",
+    "extract-features --data nowhere --category dresses": "there is no folder nowhere",
+    "eval-dialogs --run nowhere --category dresses": "expected a retriever in nowhere",
+    "search --run nowhere --text red": "expected a trained run in nowhere",
+    "import-features --data nowhere --category dresses --vectors v.npy --ids i.json": "there is no file v.npy",
+}
+
+
+@pytest.fixture(scope="module")
+def given_wrong_paths(tmp_path_factory):
+    """By command with a wrong path: its exit code, what it printed, and whether torch was imported until then.
+
+    One process runs them all; a command that imports torch is found nevertheless, as the first that did.
+    """
     code = (
-        "import sys; from fashioniq.cli import main\n"
-        f"code = main({command.split()})\n"
-        "sys.exit(3 if 'torch' in sys.modules else code)"
+        "import contextlib, io, json, sys; from fashioniq.cli import main\n"
+        "found = {}\n"
+        "for command in sys.argv[1:]:\n"
+        "    with contextlib.redirect_stderr(io.StringIO()) as printed: code = main(command.split())\n"
+        "    found[command] = code, printed.getvalue(), 'torch' in sys.modules\n"
+        "print(json.dumps(found))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code, *WRONG_PATHS],
+        cwd=tmp_path_factory.mktemp("wrong"),
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    assert done.returncode == 2 and done.stderr.startswith(f"error: {named}")
+    assert done.stderr == ""
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("command", WRONG_PATHS)
+def test_a_wrong_path_is_reported_before_torch_is_imported(command, given_wrong_paths):
+    code, printed, has_torch = given_wrong_paths[command]
+    assert code == 2 and printed.startswith(f"error: {WRONG_PATHS[command]}") and not has_torch
 
 
 def test_lightning_needs_none_of_the_slow_packages_of_torchmetrics():

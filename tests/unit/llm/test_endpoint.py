@@ -1,6 +1,7 @@
 """The client of language models against a server of this process."""
 
 import gzip
+import importlib.util
 import json
 import sys
 import threading
@@ -12,7 +13,10 @@ from fashioniq.files import UserError
 from fashioniq.llm import endpoint as endpoints
 from fashioniq.llm.endpoint import Endpoint
 
-pytest.importorskip("openai", reason="the extra chat is not installed")
+# not importorskip: every worker collects this file, but one needs the import, which takes two seconds
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("openai") is None, reason="the extra chat is not installed"
+)
 KEY = "sk-very-secret-1234"
 
 
