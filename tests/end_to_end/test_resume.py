@@ -15,6 +15,8 @@ from fashioniq.training.fitting import KeepBest
 
 EPOCHS = 3
 
+pytestmark = pytest.mark.usefixtures("undrawn_curves")
+
 
 class Killed(Exception):
     """Stands for a power cut: nothing of the package catches it."""
