@@ -1,0 +1,282 @@
+"""Pipelines of diffusers, on tiny ones with random weights."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fashioniq.files import UserError
+from fashioniq.generators import diffusers_pipeline
+from fashioniq.generators.diffusers_pipeline import DiffusersPipeline, Settings
+from fashioniq.generators.pictures import Request
+
+pytest.importorskip("diffusers", reason="the extra generate is not installed")
+SD, XL, SD3, FLUX = (
+    "StableDiffusionPipeline",
+    "StableDiffusionXLPipeline",
+    "StableDiffusion3Pipeline",
+    "FluxPipeline",
+)
+QUICK = {"steps": 2, "size": 32}
+LONG = "a red dress and something much longer than this"
+
+
+@pytest.fixture
+def load(pipeline_folder):
+    """Load the tiny pipeline of a class with few steps, and other settings."""
+
+    def load(kind, **settings):
+        return DiffusersPipeline(str(pipeline_folder(kind)), settings=Settings(**{**QUICK, **settings}))
+
+    return load
+
+
+@pytest.fixture
+def copied(pipeline_folder, tmp_path):
+    """Copy the folder of the tiny pipeline of a class."""
+    return lambda kind: shutil.copytree(pipeline_folder(kind), tmp_path / kind)
+
+
+def pixels(generated):
+    return [np.asarray(one.picture).tolist() for one in generated]
+
+
+@pytest.mark.parametrize("kind", [SD, XL, SD3, FLUX])
+def test_a_picture_depends_on_its_prompt_and_seed_and_not_on_the_batch(load, kind):
+    generator = load(kind)
+    requests = [Request("red dress", 1), Request("blue", 1), Request("red dress", 2)]
+    together = generator.generate(requests)
+    assert [(one.status, one.seed, one.sent, one.reason) for one in together] == [
+        ("ok", seed, prompt, "") for prompt, seed in requests
+    ]
+    first, second, third = pixels(together)
+    assert first != second and first != third
+    alone = [one for request in reversed(requests) for one in load(kind).generate([request])]
+    assert pixels(alone) == [third, second, first]
+    assert all(one.picture.size == (32, 32) and one.seconds > 0 for one in together)
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        (SD, {"steps": 50, "guidance": 7.5, "size": 16, "tokens": None}),
+        (XL, {"steps": 4, "guidance": 0.0, "size": 16, "tokens": None}),  # Turbo
+        (SD3, {"steps": 28, "guidance": 3.5, "size": 16, "tokens": 256}),
+        (FLUX, {"steps": 4, "guidance": 0.0, "size": 256, "tokens": 256}),  # schnell
+    ],
+)
+def test_settings_that_are_not_given_are_the_usual_ones_of_the_model(pipeline_folder, kind, expected):
+    identity = DiffusersPipeline(str(pipeline_folder(kind))).identity
+    assert {key: identity[key] for key in expected} == expected
+    assert identity["pipeline"] == kind and identity["dtype"] == "float32" and identity["model"] == kind
+
+
+def test_undistilled_models_take_more_steps_and_guidance(copied):
+    folder = copied(XL)
+    (config := folder / "scheduler" / "scheduler_config.json").write_text(
+        config.read_text().replace('"trailing"', '"leading"')
+    )
+    settings = DiffusersPipeline(str(folder)).settings
+    assert (settings.steps, settings.guidance) == (50, 5.0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "sent"),
+    [
+        (SD, {}, "a red dress a"),  # 10 letters between the marks of begin and end
+        (XL, {}, "a red dress a"),
+        (SD3, {}, LONG),
+        (FLUX, {"tokens": 20}, "a red dress and so"),  # 19 letters and spaces, and the mark of the end
+    ],
+)
+def test_the_prompt_sent_ends_where_the_last_tokenizer_cuts_it(load, kind, settings, sent):
+    (one,) = load(kind, **settings).generate([Request(LONG, 0)])
+    assert one.status == "ok" and LONG.startswith(one.sent)
+    assert one.sent == sent
+
+
+def test_text_after_the_cut_changes_nothing(load):
+    generator = load(SD)
+    (one,) = generator.generate([Request("red dress at home", 0)])
+    assert one.sent == "red dress at"
+    assert pixels([one]) == pixels(generator.generate([Request(one.sent, 0)]))
+
+
+def test_half_a_character_in_a_prompt_becomes_a_question_mark(load):
+    (one,) = load(SD).generate([Request("red \ud83d", 0)])
+    assert one.status == "ok" and one.sent == "red ?"
+
+
+def test_a_negative_prompt_changes_the_picture_where_it_is_used(load):
+    request = [Request("red dress", 0)]
+    assert pixels(load(SD).generate(request)) != pixels(load(SD, negative_prompt="blue").generate(request))
+
+
+@pytest.mark.parametrize("kind", [XL, FLUX])
+def test_a_negative_prompt_that_would_be_ignored_is_refused(load, kind):
+    with pytest.raises(UserError, match="ignores negative prompts"):
+        load(kind, negative_prompt="blue")
+
+
+def test_a_picture_flagged_by_the_safety_checker_is_blocked(load):
+    generator = load(SD)
+    generator._pipeline.safety_checker.concept_embeds_weights.data.fill_(-2.0)  # everything is close to it
+    (one,) = generator.generate([Request("red", 0)])
+    assert (one.picture, one.status) == (None, "blocked") and "safety checker" in one.reason
+
+
+@pytest.mark.parametrize("bias", [float("nan"), -100.0])
+def test_values_that_are_not_finite_and_dark_pictures_are_black(load, bias):
+    generator = load(SD)
+    generator._pipeline.vae.decoder.conv_out.bias.data.fill_(bias)
+    (one,) = generator.generate([Request("red", 0)])
+    assert (one.picture, one.status) == (None, "black") and one.reason
+
+
+def test_another_size_is_reported_with_the_picture(load):
+    (one,) = load(FLUX, size=30).generate([Request("red", 0)])
+    assert one.status == "wrong size" and one.picture.size == (28, 28)
+    assert one.reason == "expected 30×30 pixels, found 28×28"
+
+
+def test_an_impossible_setting_ends_at_the_first_picture(load):
+    with pytest.raises(UserError, match=r"cannot generate pictures .*divisible by 8.*change its settings"):
+        load(SD, size=33).generate([Request("red", 0)])
+
+
+def test_a_failure_after_the_first_picture_is_reported_for_its_picture(load, monkeypatch):
+    generator = load(SD)
+    unet, failures = generator._pipeline.unet.forward, iter([False, False, False, True])
+
+    def forward(*arguments, **options):
+        if next(failures, False):
+            raise RuntimeError("out of memory")
+        return unet(*arguments, **options)
+
+    monkeypatch.setattr(generator._pipeline.unet, "forward", forward)
+    found = generator.generate([Request("red", seed) for seed in range(3)])
+    assert [one.status for one in found] == ["ok", "error", "ok"]
+    assert found[1].reason == "out of memory" and found[1].picture is None
+
+
+def test_a_picture_past_its_deadline_is_given_up_and_the_next_one_is_not(load, monkeypatch):
+    generator = load(SD, steps=4, seconds=10.0)
+    times = iter([0.0, 5.0, 11.0, 11.0] + [100.0] * 9)  # begin, two steps, end of the first picture
+    monkeypatch.setattr(diffusers_pipeline, "monotonic", lambda: next(times))
+    late, timely = generator.generate([Request("red", 0), Request("red", 0)])
+    assert (late.picture, late.status, late.seconds) == (None, "timeout", 11.0)
+    assert late.reason == "not generated within 10 seconds"
+    assert timely.status == "ok"
+
+
+def test_a_decoder_that_overflows_in_float16_is_computed_in_float32(load):
+    generator, seen = load(XL, dtype="float16"), []
+    generator._pipeline.vae.decoder.register_forward_pre_hook(lambda _, values: seen.append(values[0].dtype))
+    (one,) = generator.generate([Request("red dress", 0)])
+    assert one.status == "ok" and [str(dtype) for dtype in seen] == ["torch.float32"]
+    assert generator.identity["dtype"] == "float16"
+
+
+def test_the_identity_names_all_that_pictures_depend_on(load):
+    same = load(SD, seconds=7.0).identity
+    assert same == load(SD).identity and "seconds" not in same
+    assert json.loads(json.dumps(same)) == same
+    assert same["backend"] == "diffusers" and same["scheduler"] == "PNDMScheduler"
+    for other in (
+        {"steps": 3},
+        {"guidance": 5.0},
+        {"size": 16},
+        {"negative_prompt": "x"},
+        {"dtype": "bfloat16"},
+    ):
+        assert load(SD, **other).identity != same
+
+
+@pytest.mark.parametrize("file", ["unet/config.json", "scheduler/scheduler_config.json", "model_index.json"])
+def test_other_files_are_another_revision(copied, load, file):
+    folder = copied(SD)
+    (folder / "README.md").write_text("about")
+    before = DiffusersPipeline(str(folder), settings=Settings(**QUICK)).identity
+    assert before == load(SD).identity
+    (folder / file).write_text((folder / file).read_text() + "\n")
+    after = DiffusersPipeline(str(folder), settings=Settings(**QUICK)).identity
+    assert after["revision"] != before["revision"]
+
+
+def test_the_revision_of_a_model_of_the_hub_is_its_commit(pipeline_folder, tmp_path, monkeypatch):
+    from diffusers import DiffusionPipeline
+
+    snapshot = shutil.copytree(pipeline_folder(XL), tmp_path / "snapshots" / "0a1b2c")
+    monkeypatch.setattr(DiffusionPipeline, "download", lambda name, use_safetensors: str(snapshot))
+    monkeypatch.setattr(diffusers_pipeline, "use_cache_if_offline", lambda: None)
+    identity = DiffusersPipeline("some/model", settings=Settings(**QUICK)).identity
+    assert (identity["model"], identity["revision"]) == ("some/model", "0a1b2c")
+
+
+def test_a_name_of_the_hub_without_network_is_told_in_one_line(monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(UserError, match=r"cannot load the pipeline some/model \(.*give a folder") as caught:
+        DiffusersPipeline("some/model")
+    assert "\n" not in str(caught.value)
+
+
+def test_without_the_library_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "diffusers", None)
+    with pytest.raises(UserError, match=r"pip install 'fashioniq\[generate\]'"):
+        DiffusersPipeline("some/model")
+
+
+def empty(folder):
+    shutil.rmtree(folder)
+    folder.mkdir()
+
+
+def no_json(folder):
+    (folder / "model_index.json").write_text("{")
+
+
+def unknown_class(folder):
+    (folder / "model_index.json").write_text('{"_class_name": "NoSuchPipeline"}')
+
+
+def cut_weights(folder):
+    path = folder / "unet" / "diffusion_pytorch_model.safetensors"
+    path.write_bytes(path.read_bytes()[:1000])
+
+
+def pickled_weights(folder):
+    path = folder / "unet" / "diffusion_pytorch_model.safetensors"
+    path.rename(path.with_suffix(".bin"))
+
+
+def own_code(folder):
+    index = json.loads((folder / "model_index.json").read_text())
+    (folder / "model_index.json").write_text(json.dumps({**index, "_class_name": ["pipeline", "Own"]}))
+    marker = str(folder / "ran")
+    (folder / "pipeline.py").write_text(
+        f"open({marker!r}, 'w')\nfrom diffusers import StableDiffusionPipeline\nclass Own(StableDiffusionPipeline): pass\n"
+    )
+
+
+@pytest.mark.parametrize("damage", [empty, no_json, unknown_class, cut_weights, pickled_weights, own_code])
+def test_a_folder_that_cannot_be_loaded_is_told_in_one_line(copied, damage):
+    folder = Path(copied(SD))
+    damage(folder)
+    with pytest.raises(UserError, match="cannot load the pipeline") as caught:
+        DiffusersPipeline(str(folder))
+    assert "\n" not in str(caught.value) and not (folder / "ran").exists()
+
+
+def test_a_pipeline_without_prompts_is_refused(tmp_path):
+    import diffusers
+
+    unet = diffusers.UNet2DModel(
+        sample_size=8, block_out_channels=(8,), norm_num_groups=4, layers_per_block=1,
+        down_block_types=("DownBlock2D",), up_block_types=("UpBlock2D",),
+    )  # fmt: skip
+    diffusers.DDPMPipeline(unet, diffusers.DDPMScheduler()).save_pretrained(tmp_path)
+    with pytest.raises(UserError, match="does not generate pictures from texts"):
+        DiffusersPipeline(str(tmp_path))
