@@ -10,7 +10,7 @@ import base64
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +75,7 @@ class Endpoint:
             write_json(paths[name], {"model": self.model, "text": text})
             return text
 
-        async with self._client() as client:
+        async with open_endpoint(self.retries, self.timeout, _flaw, MOST_BYTES) as client:
             tasks = [asyncio.ensure_future(ask(name, client)) for name in bodies]
             try:
                 return dict(zip(bodies, await asyncio.gather(*tasks), strict=True))
@@ -84,41 +84,18 @@ class Endpoint:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _client(self) -> Any:
-        """Create an `openai.AsyncOpenAI` client.
-
-        The address is required, because the default of the library is OpenAI.
-        """
-        openai, base, key = _openai(), _base(), _key()
-        headers = {"User-Agent": USER_AGENT}
-        # Redirects could take the key to another server, and a compressed answer could unpack to any size.
-        http = open_client(
-            _Limited, follow_redirects=False, timeout=None, headers={"Accept-Encoding": "identity"}
-        )
-        http.seconds = self.timeout
-        return openai.AsyncOpenAI(
-            base_url=base,
-            api_key=key or "none",
-            max_retries=self.retries,
-            timeout=None,
-            default_headers=headers,
-            http_client=http,
-        )
-
     async def _ask(self, client: Any, body: dict[str, Any]) -> str:
         openai, host = _openai(), client.base_url.host
-        without_key = {} if _key() else {"Authorization": openai.Omit()}
         try:
-            answer = await client.chat.completions.create(**body, extra_headers=without_key)
+            answer = await client.chat.completions.create(**body, extra_headers=key_headers())
         except openai.APIConnectionError as error:
-            raise self._unanswered(host, _reason(error)) from error
+            raise self._unanswered(host, reason(error)) from error
         except openai.APIStatusError as error:
             status = error.status_code
-            if status in (408, 409, 429) or status >= 500:
+            if is_retried(status):
                 # `from None`: the error quotes the server, which may quote the key
                 raise self._unanswered(host, str(status)) from None
-            hint = f"check {BASE}, {KEY} and the model name {self.model!r}"
-            raise UserError(f"{host} refused the request with status {status}; {hint}") from None
+            raise refused(host, status, self.model) from None
         text = answer.choices[0].message.content
         # truncated text may end within a surrogate pair
         return text.encode(errors="replace").decode() if isinstance(text, str) else ""
@@ -131,10 +108,50 @@ class Endpoint:
         )
 
 
+def open_endpoint(retries: int, timeout: float, flaw: Callable[[bytes], str], most_bytes: int) -> Any:
+    """Create an `openai.AsyncOpenAI` client of the server in OPENAI_BASE_URL; the library's default is OpenAI.
+
+    An attempt ends after `timeout` seconds. Answers with a `flaw`, a few words, or more than `most_bytes` are
+    retried like network errors: `reason` then gives it, and `is_late` whether it is the time.
+    """
+    openai, base, key = _openai(), _base(), _key()
+    # Redirects could take the key to another server, and a compressed answer could unpack to any size.
+    http = open_client(
+        _Limited, follow_redirects=False, timeout=None, headers={"Accept-Encoding": "identity"}
+    )
+    http.seconds, http.flaw, http.most_bytes = timeout, flaw, most_bytes
+    return openai.AsyncOpenAI(
+        base_url=base,
+        api_key=key or "none",
+        max_retries=retries,
+        timeout=None,
+        default_headers={"User-Agent": USER_AGENT},
+        http_client=http,
+    )
+
+
+def key_headers() -> dict[str, Any]:
+    """Headers of a request that keep the client from sending a key where there is none."""
+    return {} if _key() else {"Authorization": _openai().Omit()}
+
+
+def is_retried(status: int) -> bool:
+    """Whether the client repeats a request after this status."""
+    return status in (408, 409, 429) or status >= 500
+
+
+def refused(host: str, status: int, model: str) -> UserError:
+    """Error for a request that the server refused, without quoting it: it may quote the key."""
+    hint = f"check {BASE}, {KEY} and the model name {model!r}"
+    return UserError(f"{host} refused the request with status {status}; {hint}")
+
+
 class _Limited(httpx.AsyncClient):
     """HTTP client with a time limit that rejects answers that are too large, compressed or malformed."""
 
-    seconds = 60.0
+    seconds: float
+    most_bytes: int
+    flaw: Callable[[bytes], str]
 
     async def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
         """Send a request and read the JSON body.
@@ -145,13 +162,13 @@ class _Limited(httpx.AsyncClient):
             async with asyncio.timeout(self.seconds):
                 response = await super().send(request, **{**options, "stream": True})
                 try:
-                    content = await _content(response)
+                    content = await _content(response, self.most_bytes)
                 finally:
                     await response.aclose()
         except TimeoutError as error:
-            raise _Unusable(f"not complete within {self.seconds:g} seconds", request=request) from error
-        if response.is_success and not _is_answer(content):
-            raise _Unusable("malformed answer", request=request)
+            raise _Late(f"not complete within {self.seconds:g} seconds", request=request) from error
+        if response.is_success and (flaw := self.flaw(content)):
+            raise _Unusable(flaw, request=request)
         kept = {
             name: value
             for name, value in response.headers.items()
@@ -165,27 +182,37 @@ class _Unusable(httpx.RequestError):
     """Unusable response; the message is the reason."""
 
 
-async def _content(response: httpx.Response) -> bytes:
+class _Late(_Unusable):
+    """Response that was not complete in time."""
+
+
+async def _content(response: httpx.Response, most_bytes: int) -> bytes:
     if response.headers.get("Content-Encoding", "identity") != "identity":
         raise _Unusable("compressed answer, although not requested", request=response.request)
     parts, size = [], 0
     async for part in response.aiter_raw():
         parts.append(part)
         size += len(part)
-        if size > MOST_BYTES:
-            raise _Unusable(f"answer larger than {MOST_BYTES / 1e6:g} MB", request=response.request)
+        if size > most_bytes:
+            raise _Unusable(f"answer larger than {most_bytes / 1e6:g} MB", request=response.request)
     return b"".join(parts)
 
 
-def _is_answer(content: bytes) -> bool:
+def _flaw(content: bytes) -> str:
     try:
         json.loads(content)["choices"][0]["message"]["content"]
     except (ValueError, LookupError, TypeError, RecursionError):
-        return False
-    return True
+        return "malformed answer"
+    return ""
 
 
-def _reason(error: Exception) -> str:
+def is_late(error: Exception) -> bool:
+    """Whether the last attempt of a request ended because its time was over."""
+    return isinstance(error.__cause__, _Late)
+
+
+def reason(error: Exception) -> str:
+    """Reason of a connection error of the client: what was unusable, or the name of the network error."""
     cause = error.__cause__
     return str(cause) if isinstance(cause, _Unusable) else f"{type(cause or error).__name__}"
 
