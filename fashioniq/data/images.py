@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import TimeoutError as TookTooLong
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, TypeVar
@@ -41,32 +43,48 @@ def load_image(path: Path, min_side: int = MIN_SIDE) -> Image.Image:
 
     Raises UnreadableImage if the file is missing, damaged, in another format, or beyond the size limits.
     """
-    try:
+    with _unreadable(str(path)):
         if not Path(path).is_file():
             # reading a pipe would block
             raise UnreadableImage("not a file" if Path(path).exists() else "no such file")
         if (size := Path(path).stat().st_size) > MAX_BYTES:
             raise UnreadableImage(f"a file of {size:,} bytes, more than {MAX_BYTES:,}")
-        with warnings.catch_warnings():
-            # Pillow warns about odd metadata and sizes; the limits here apply
-            warnings.simplefilter("ignore")
-            with Image.open(path, formats=FORMATS) as image:
-                width, height = image.size  # from the header, before any pixel is decoded
-                if width * height > MAX_PIXELS:
-                    raise UnreadableImage(f"{width}×{height} pixels, more than {MAX_PIXELS:,}")
-                if min(width, height) < min_side:
-                    raise UnreadableImage(f"{width}×{height} pixels, a side under {min_side}")
-                image.load()
-                ImageOps.exif_transpose(image, in_place=True)
-                return _as_rgb(image)
+        return _decode(path, min_side)
+
+
+def decode_image(content: bytes, min_side: int = MIN_SIDE) -> Image.Image:
+    """Decode the content of a picture file as `load_image` does. Raises UnreadableImage."""
+    with _unreadable():
+        return _decode(BytesIO(content), min_side)
+
+
+def _decode(source: Path | BytesIO, min_side: int) -> Image.Image:
+    with warnings.catch_warnings():
+        # Pillow warns about odd metadata and sizes; the limits here apply
+        warnings.simplefilter("ignore")
+        with Image.open(source, formats=FORMATS) as image:
+            width, height = image.size  # from the header, before any pixel is decoded
+            if width * height > MAX_PIXELS:
+                raise UnreadableImage(f"{width}×{height} pixels, more than {MAX_PIXELS:,}")
+            if min(width, height) < min_side:
+                raise UnreadableImage(f"{width}×{height} pixels, a side under {min_side}")
+            image.load()
+            ImageOps.exif_transpose(image, in_place=True)
+            return _as_rgb(image)
+
+
+@contextmanager
+def _unreadable(path: str = "") -> Iterator[None]:
+    """Convert what is raised inside to UnreadableImage, without the path."""
+    try:
+        yield
     except UnreadableImage:
         raise
     except Image.DecompressionBombError as error:  # Pillow checks its own limit first
         raise UnreadableImage(f"more than {MAX_PIXELS:,} pixels") from error
     except Exception as error:  # decoders raise many kinds of errors for damaged files; none may stop a run
-        raise UnreadableImage(
-            one_line(f"{type(error).__name__}: {error}".replace(str(path), "the file"), 120)
-        ) from error
+        text = f"{type(error).__name__}: {error}"
+        raise UnreadableImage(one_line(text.replace(path, "the file") if path else text, 120)) from error
 
 
 def _as_rgb(image: Image.Image) -> Image.Image:
