@@ -1,0 +1,92 @@
+"""Pictures that were generated before, from a folder such as those released with GenIR and DAR.
+
+GenIR keeps them as `generated_images/<image id>_<round>.jpg`, DAR as `<dialog>_<round>.jpg`, where dialogs are
+counted from 0 in their file. A further `_<number>`, from 0, tells several pictures of a round apart.
+"""
+
+import hashlib
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fashioniq.data.images import UnreadableImage, load_image
+from fashioniq.files import UserError, why
+from fashioniq.generators.pictures import Generated, Request, is_black
+
+GENIR = "generated_images"
+_NAME = re.compile(r"(.+_\d+)\.(?:jpe?g|png|webp)", re.IGNORECASE)
+_ROUNDS = _NUMBERS = 1000  # limits of rounds and pictures in a seed
+
+
+def seed_of(dialog: int, round: int, number: int = 0) -> int:
+    """Seed of the request for a picture of a dialog: `Folder` finds the picture by it."""
+    if not (dialog >= 0 and 0 <= round < _ROUNDS and 0 <= number < _NUMBERS):
+        raise ValueError(f"dialog {dialog}, round {round}, picture {number}")
+    return (dialog * _ROUNDS + round) * _NUMBERS + number
+
+
+class Folder:
+    """Generator that reads pictures of a folder: request of dialog, round and number → picture.
+
+    A system gives its requests the seeds `seed_of(dialog, round, number)`; prompts are ignored. Dialogs are
+    counted in their file, or, with `keys`, in that list of the names that the folder has for them, such as
+    the image ids of GenIR. For each batch, a system of recorded dialogs can therefore create a generator with
+    the keys of the batch, `Folder(path, keys)`, and count the dialogs within the batch.
+
+    Missing, unreadable and black pictures are errors, because other seeds are other pictures.
+    Raises UserError if the folder has no such pictures.
+    """
+
+    def __init__(self, folder: Path, keys: Sequence[str] | None = None) -> None:
+        self.folder = folder / GENIR if (folder / GENIR).is_dir() else folder
+        self._keys = keys
+        self._paths, checksum = _find(self.folder)
+        self.identity: Mapping[str, Any] = {
+            "backend": "folder",
+            "folder": folder.resolve().name,
+            "pictures": len(self._paths),
+            "checksum": checksum,
+        }
+
+    def generate(self, requests: Sequence[Request]) -> list[Generated]:
+        """Read the pictures of the requests."""
+        return [self._read(request) for request in requests]
+
+    def _read(self, request: Request) -> Generated:
+        outcome = Generated(None, "error", None, request.prompt)
+        rest, number = divmod(request.seed, _NUMBERS)
+        dialog, round = divmod(rest, _ROUNDS)
+        if self._keys is not None and not 0 <= dialog < len(self._keys):
+            return outcome._replace(reason=f"no key of dialog {dialog}")
+        name = f"{dialog if self._keys is None else self._keys[dialog]}_{round}"
+        path = self._paths.get(f"{name}_{number}") or (None if number else self._paths.get(name))
+        if path is None:
+            return outcome._replace(reason=f"no picture {f'{name}_{number}' if number else name}")
+        try:
+            picture = load_image(path)
+        except UnreadableImage as error:
+            return outcome._replace(reason=f"{path.name} is unreadable: {error}")
+        if is_black(picture):
+            return outcome._replace(reason=f"{path.name} is black")
+        return outcome._replace(picture=picture, status="ok")
+
+
+def _find(folder: Path) -> tuple[dict[str, Path], str]:
+    """The pictures of a folder by their names without suffix, and a checksum of names and sizes."""
+    try:
+        with os.scandir(folder) as entries:
+            sizes = {one.name: one.stat().st_size for one in entries if _NAME.fullmatch(one.name)}
+    except OSError as error:
+        raise UserError(
+            f"cannot read the folder of pictures {folder} ({why(error)}); give another"
+        ) from error
+    if not sizes:
+        raise UserError(
+            f"expected pictures such as 0_1.jpg (dialog and round) in {folder} or in its folder {GENIR}, found "
+            "none; give another folder"
+        )
+    text = "".join(f"{name} {size}\n" for name, size in sorted(sizes.items()))
+    paths = {match[1]: folder / name for name in sorted(sizes) if (match := _NAME.fullmatch(name))}
+    return paths, hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
