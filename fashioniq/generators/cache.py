@@ -1,0 +1,135 @@
+"""Cache on disk around any generator: no picture is generated twice.
+
+An entry is a PNG and a JSON file beside it, which is written last and has the checksum of the PNG: an entry
+that was interrupted or damaged is generated again.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from time import time
+from typing import Any
+
+import msgspec
+
+from fashioniq.data.images import UnreadableImage, load_image
+from fashioniq.files import (
+    UserError,
+    atomic_write,
+    check_writable,
+    checksum,
+    locked,
+    read_json,
+    typed,
+    write_json,
+)
+from fashioniq.generators.pictures import Generated, Generator, Request, Status
+
+KEPT: Mapping[Status, float] = {  # seconds; other outcomes, which may pass, are not kept
+    "ok": float("inf"),
+    "wrong size": float("inf"),
+    "blocked": 24 * 3600.0,
+    "black": 24 * 3600.0,
+}
+AT_ONCE = 8  # requests per call of the generator: a kill loses no more pictures than these
+
+
+class Entry(msgspec.Struct, kw_only=True):
+    """JSON file of an entry: what was asked of which generator, and the outcome. `at` is in seconds of Unix time."""
+
+    generator: dict[str, Any]
+    prompt: str
+    seed: int
+    status: Status
+    used_seed: int | None
+    sent: str
+    revised: str | None
+    reason: str
+    at: float
+    checksum: str | None
+
+
+class Cached:
+    """Generator that keeps the pictures of another one in a folder.
+
+    Blocked and black pictures are tried again after a day. Several processes can use the same folder: if two
+    generate the same picture at the same time, both return the one written first. `made` counts the pictures
+    generated, `reused` those that were not.
+    """
+
+    def __init__(self, generator: Generator, folder: Path) -> None:
+        self.generator, self.folder = generator, folder
+        self.identity = generator.identity
+        self.made = self.reused = 0
+
+    def generate(self, requests: Sequence[Request]) -> list[Generated]:
+        """Read or generate the pictures. Raises UserError if the folder cannot be written."""
+        paths = {request: self._path(request) for request in requests}
+        found = {request: kept for request, path in paths.items() if (kept := self._read(path))}
+        missing = [request for request in paths if request not in found]
+        if missing:
+            check_writable(self.folder)
+        for start in range(0, len(missing), AT_ONCE):
+            some = missing[start : start + AT_ONCE]
+            for request, one in zip(some, self.generator.generate(some), strict=True):
+                found[request] = self._keep(paths[request], request, one)
+        self.made += len(missing)
+        self.reused += len(requests) - len(missing)
+        return [found[request] for request in requests]
+
+    def _path(self, request: Request) -> Path:
+        """Path of an entry without suffix."""
+        key = json.dumps([dict(self.identity), *request], sort_keys=True)
+        name = hashlib.sha256(key.encode()).hexdigest()
+        return self.folder / name[:2] / name
+
+    def _read(self, path: Path) -> Generated | None:
+        """The outcome kept at a path; None if there is none, it has expired or is damaged."""
+        about, picture = path.with_suffix(".json"), None
+        if not about.is_file():
+            return None
+        try:
+            entry = typed(read_json(about, "a cached picture", dict), Entry, about, "remove it")
+            if time() - entry.at > KEPT.get(entry.status, -1.0):
+                return None
+            if entry.checksum is not None:
+                if checksum(path.with_suffix(".png")) != entry.checksum:
+                    return None
+                picture = load_image(path.with_suffix(".png"), min_side=1)
+        except (UserError, UnreadableImage, OSError):
+            return None
+        if (picture is None) == (entry.status in ("ok", "wrong size")):
+            return None
+        return Generated(
+            picture, entry.status, entry.used_seed, entry.sent, entry.revised, reason=entry.reason
+        )
+
+    def _keep(self, path: Path, request: Request, made: Generated) -> Generated:
+        """Write an outcome unless another process has in the meantime; return the one kept."""
+        if made.status not in KEPT:
+            return made
+        with locked(path.parent, wait=True):
+            if kept := self._read(path):
+                return kept._replace(seconds=made.seconds)
+            written = None
+            if made.picture is not None:
+                made = made._replace(picture=made.picture.convert("RGB"))
+                assert made.picture is not None
+                with atomic_write(path.with_suffix(".png")) as temporary:
+                    made.picture.save(temporary, "PNG", compress_level=1)  # half a second faster than 6
+                written = checksum(path.with_suffix(".png"))
+            entry = Entry(
+                generator=dict(self.identity),
+                prompt=request.prompt,
+                seed=request.seed,
+                status=made.status,
+                used_seed=made.seed,
+                sent=made.sent,
+                revised=made.revised,
+                reason=made.reason,
+                at=time(),
+                checksum=written,
+            )
+            write_json(path.with_suffix(".json"), msgspec.structs.asdict(entry))
+        return made
