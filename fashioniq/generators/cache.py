@@ -97,6 +97,7 @@ class Cached:
                 if checksum(path.with_suffix(".png")) != entry.checksum:
                     return None
                 picture = load_image(path.with_suffix(".png"), min_side=1)
+                picture.info["file"] = str(path.with_suffix(".png"))  # for the log of the dialogs
         except (UserError, UnreadableImage, OSError):
             return None
         if (picture is None) == (entry.status in ("ok", "wrong size")):
@@ -118,6 +119,7 @@ class Cached:
                 assert made.picture is not None
                 with atomic_write(path.with_suffix(".png")) as temporary:
                     made.picture.save(temporary, "PNG", compress_level=1)  # half a second faster than 6
+                made.picture.info["file"] = str(path.with_suffix(".png"))
                 written = checksum(path.with_suffix(".png"))
             entry = Entry(
                 generator=dict(self.identity),

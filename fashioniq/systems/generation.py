@@ -16,6 +16,8 @@ from fashioniq.features.cards import cards_of
 from fashioniq.features.queries import PictureFeatures
 from fashioniq.features.store import FeatureStore, open_store
 from fashioniq.files import UserError
+from fashioniq.generators.by_name import generator_by_name
+from fashioniq.generators.cache import Cached
 from fashioniq.generators.drawn import Drawn
 from fashioniq.generators.pictures import Generator
 from fashioniq.loop.gallery import Gallery
@@ -78,10 +80,7 @@ class World:
         if name is None:
             raise UserError("no generator of pictures given; give --generator")
         if not name.startswith(DRAWN):
-            from fashioniq.generators.by_name import generator_by_name
-            from fashioniq.generators.cache import Cached
-
-            return Cached(generator_by_name(name, self.options.device), self._generation.cache)
+            return Cached(generator_by_name(name, pick_device(self.options.device)), self._generation.cache)
         try:
             quality = float(name.removeprefix(DRAWN))
         except ValueError:
