@@ -34,6 +34,7 @@ COMMANDS: dict[str, type] = {
     "train-composer": config.TrainComposer,
     "train-linear": config.TrainLinear,
     "train-dialog-encoder": config.TrainDialogEncoder,
+    "train-generator": config.TrainGenerator,
     "eval-dialogs": config.EvalDialogs,
     "cross": config.Cross,
     "eval-captions": config.EvalCaptions,

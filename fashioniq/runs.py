@@ -128,15 +128,42 @@ class PredictorRun(msgspec.Struct, kw_only=True):
     provenance: Provenance | UnsetType = UNSET
 
 
-Run = CaptionerRun | RetrieverRun | DialogEncoderRun | PredictorRun
+class GeneratorRun(msgspec.Struct, kw_only=True):
+    """model.json of a picture generator.
+
+    `steps` and `guidance` are those of its pictures unless others are asked for. `evaluation` has the shares of the
+    words that an attribute predictor finds in its pictures, and is unset without one.
+    """
+
+    KIND: ClassVar[str] = "generator"
+    version: str = __version__
+    kind: str
+    category: str
+    sizes: dict[str, Any]
+    words: list[str]
+    types: list[str]
+    language: str = "en"
+    steps: int
+    guidance: float
+    pictures: str | UnsetType = UNSET
+    data: dict[str, Any] | UnsetType = UNSET
+    coverage: dict[str, float] | UnsetType = UNSET
+    evaluation: dict[str, Any] | UnsetType = UNSET
+    metrics: Figures | UnsetType = UNSET
+    checksum: str | UnsetType = UNSET
+    provenance: Provenance | UnsetType = UNSET
+
+
+Run = CaptionerRun | RetrieverRun | DialogEncoderRun | PredictorRun | GeneratorRun
 KINDS: dict[str, type[Any]] = {
-    kind.KIND: kind for kind in (CaptionerRun, RetrieverRun, DialogEncoderRun, PredictorRun)
+    kind.KIND: kind for kind in (CaptionerRun, RetrieverRun, DialogEncoderRun, PredictorRun, GeneratorRun)
 }
 TRAINED_BY = {
     "captioner": "train-captioner",
     "retriever": "train-retriever",
     "dialog encoder": "train-dialog-encoder",
     "attribute predictor": "train-attributes",
+    "generator": "train-generator",
 }
 R = TypeVar("R", bound=Run)
 
@@ -191,7 +218,7 @@ def read_run(run: Path, kind: type[R]) -> R:
         found = _a(str(content.get("kind")))
         raise UserError(f"expected {_a(name)}, found {found} in {run}; give a run of {TRAINED_BY[name]}")
     about = typed(content, kind, run / "model.json", f"train the {name} again")
-    if isinstance(about, _WithWords | DialogEncoderRun):
+    if isinstance(about, _WithWords | DialogEncoderRun | GeneratorRun):
         _check_words(run, about, name)
     return about
 
@@ -205,7 +232,7 @@ def verify_run(run: Path, about: Run) -> None:
         )
 
 
-def _check_words(run: Path, about: _WithWords | DialogEncoderRun, name: str) -> None:
+def _check_words(run: Path, about: _WithWords | DialogEncoderRun | GeneratorRun, name: str) -> None:
     """Raise UserError if the words are not as many as the model has ids, or one occurs twice."""
     expected, words = about.sizes.get("vocabulary", len(about.words)), about.words
     if len(words) != expected or len(set(words)) < len(words):

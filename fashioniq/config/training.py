@@ -13,6 +13,7 @@ from fashioniq.models.configs import (
     SMALL,
     CaptionerConfig,
     ComposerConfig,
+    DenoiserConfig,
     DialogEncoderConfig,
     RetrieverConfig,
 )
@@ -322,3 +323,47 @@ class TrainDialogEncoder(Training):
         "AdamW learning rate, multiplied by 0.93 each epoch down to 1e-6 (default: 1e-3; CLIP and BLIP 5e-5)",
         least=1e-6,
     )
+
+
+@dataclass(kw_only=True)
+class TrainGenerator(Training):
+    """Train a small picture generator: a diffusion model that draws products from words of their labels and titles."""
+
+    run: Path | None = _run("runs/generator-CATEGORY; runs/generator without --category")
+    category: str | None = option(None, CATEGORY + " (default: all categories of the folder)")
+    image_size: int = option(
+        64, "picture size in pixels per side; other pictures are padded and resized", least=8
+    )
+    model: DenoiserConfig = section(DenoiserConfig, "sizes of the denoiser")
+    min_count: int = option(
+        10, "minimum number of training products with a word; rarer words are ignored", least=1
+    )
+    no_words: float = option(
+        0.1, "share of the training pictures without their words, which guidance needs", least=0, below=1
+    )
+    learning_rate: float = option(
+        1e-3,
+        "AdamW learning rate; linear warmup over a twentieth of the steps, then cosine decay to zero",
+        least=0,
+    )
+    batch_size: int = option(16, "pictures per step and device", least=1)
+    epochs: int = option(100, "number of epochs; the cosine schedule ends with the last one", least=1)
+    patience: int = option(30, "epochs without a lower validation loss before training stops", least=1)
+    workers: int = option(2, DECODERS, least=0, below=257)
+    steps: int = option(20, "denoising steps per generated picture", least=1, below=1001)
+    guidance: float = option(
+        2.0, "weight of the words in generated pictures; 1 is none beyond training, more exaggerates", least=0
+    )
+    predictor: Path | None = option(
+        None,
+        "run of train-attributes that judges generated pictures of test products (default: no evaluation)",
+        reads="attribute predictor",
+    )
+    samples: int = option(200, "test products whose pictures are generated for the evaluation", least=2)
+
+    def validate(self) -> None:
+        if self.image_size % self.model.patch:
+            raise UserError(
+                f"--model.patch is {self.model.patch}, which does not divide --image-size {self.image_size}; "
+                "use a divisor of the picture size"
+            )

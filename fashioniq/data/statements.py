@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from fashioniq.data.attributes import find_attributes
+from fashioniq.data.attributes import OWN_WORDS, Vocabulary, find_attributes
 
 Labels = Sequence[Sequence[str]]  # the six lists of a product
 _DENYING = ("instead of", "rather than", "is not", "has no", "not", "no", "without", "less")
@@ -12,7 +12,7 @@ _ASSERTING = ("and", "with", "is", "has", "but")
 _PARTS = re.compile(rf"\b({'|'.join((*_DENYING, *_ASSERTING))})\b")
 
 
-def stated_attributes(caption: str) -> tuple[list[str], list[str]]:
+def stated_attributes(caption: str, vocabulary: Vocabulary = OWN_WORDS) -> tuple[list[str], list[str]]:
     """Attribute words that a caption asserts of the target, and those that it denies."""
     asserted: list[str] = []
     denied: list[str] = []
@@ -24,7 +24,7 @@ def stated_attributes(caption: str) -> tuple[list[str], list[str]]:
             denying = False
         else:
             (denied if denying else asserted).extend(
-                word for words in find_attributes(part) for word in words
+                word for words in find_attributes(part, vocabulary) for word in words
             )
     return asserted, denied
 

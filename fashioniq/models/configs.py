@@ -189,3 +189,21 @@ class DialogEncoderConfig(ModelConfig):
 
     def validate(self) -> None:
         check_heads(self.width, self.heads)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DenoiserConfig(ModelConfig):
+    """Sizes of the denoiser of a picture generator."""
+
+    KEYS = {"dit": ("vocabulary", "image_size", "patch", "width", "heads", "layers")}
+    kind = "dit"
+
+    patch: int = option(8, "pixels per side of a patch; they must divide the picture size", least=1)
+    width: int = option(192, "model width: size of all token vectors", least=2)
+    heads: int = option(4, "attention heads; they must divide the width", least=1)
+    layers: int = option(6, "transformer layers", least=1, below=1001)
+
+    def validate(self) -> None:
+        check_heads(self.width, self.heads)
+        if self.width % 2:
+            raise UserError(f"--model.width is {self.width}: it must be even")

@@ -41,9 +41,9 @@ def write_contact_sheet(path: Path, title: str, cells: Sequence[Cell]) -> None:
     draw = ImageDraw.Draw(sheet)
     draw.text(
         (_GAP, _HEAD / 2),
-        _fitting(draw, title, _font(15, True), sheet.width - 2 * _GAP),
+        fitting(draw, title, font(15, True), sheet.width - 2 * _GAP),
         _TEXT_INK,
-        _font(15, True),
+        font(15, True),
         "lm",
     )
     for number, cell in enumerate(cells):
@@ -72,33 +72,38 @@ def _list_words(
     marked: set[str],
     ink: str,
 ) -> None:
-    draw.text((left, top + _ROW / 2), head, _SOFT, _font(12), "lm")
+    draw.text((left, top + _ROW / 2), head, _SOFT, font(12), "lm")
     room = _SIDE // _ROW - 1
     shown = list(words) if len(words) <= room else [*words[: room - 1], f"and {len(words) - room + 1} more"]
     for number, word in enumerate(shown, start=1):
         right = word in marked
         middle = top + number * _ROW + _ROW / 2
         if right:
-            draw.text((left, middle), "✓", _GREEN, _font(12, True), "lm")
-        font = _font(12, right)
+            draw.text((left, middle), "✓", _GREEN, font(12, True), "lm")
+        letters = font(12, right)
         draw.text(
-            (left + 15, middle), _fitting(draw, word, font, _TEXT - 15), _GREEN if right else ink, font, "lm"
+            (left + 15, middle),
+            fitting(draw, word, letters, _TEXT - 15),
+            _GREEN if right else ink,
+            letters,
+            "lm",
         )
 
 
 @cache
-def _font(size: int, bold: bool = False) -> ImageFont.FreeTypeFont:
+def font(size: int, bold: bool = False) -> ImageFont.FreeTypeFont:
     """Font that is part of Matplotlib."""
     return ImageFont.truetype(
         Path(matplotlib.get_data_path()) / "fonts/ttf" / f"DejaVuSans{'-Bold' if bold else ''}.ttf", size
     )
 
 
-def _fitting(draw: ImageDraw.ImageDraw, text: str, font: ImageFont.FreeTypeFont, width: float) -> str:
+def fitting(draw: ImageDraw.ImageDraw, text: str, letters: ImageFont.FreeTypeFont, width: float) -> str:
+    """Text on one line, cut to a width in pixels."""
     text = " ".join(text.split())
-    if draw.textlength(text, font) <= width:
+    if draw.textlength(text, letters) <= width:
         return text
-    while text and draw.textlength(text + "…", font) > width:
+    while text and draw.textlength(text + "…", letters) > width:
         text = text[:-1]
     return text + "…"
 

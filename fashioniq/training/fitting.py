@@ -23,6 +23,7 @@ from fashioniq.config import (
     TrainAttributes,
     TrainCaptioner,
     TrainComposer,
+    TrainGenerator,
     Training,
     TrainLinear,
     TrainRetriever,
@@ -43,6 +44,7 @@ from fashioniq.loop.gallery import NotFiniteError
 from fashioniq.provenance import Provenance, provenance, seconds
 from fashioniq.runs import (
     DialogEncoderRun,
+    GeneratorRun,
     PredictorRun,
     Run,
     described,
@@ -76,7 +78,10 @@ def begin_run(run: Path, settings: Training) -> None:
             _flat(values),
             _flat(_defaults(type(settings))) | _flat(_read_config(path, command_of(settings))),
         )
-        scheduled = isinstance(settings, TrainAttributes) or getattr(settings, "schedule", "") == "cosine"
+        scheduled = (
+            isinstance(settings, TrainAttributes | TrainGenerator)
+            or getattr(settings, "schedule", "") == "cosine"
+        )
         may_change = MAY_CHANGE - STEPS if scheduled else MAY_CHANGE  # the schedule depends on the last step
         if changed := [key for key in now if key not in may_change and before.get(key) != now[key]]:
             key = changed[0]
@@ -448,7 +453,7 @@ class KeepBest(pl.Callback):
 
 def fingerprints(about: Run) -> dict[str, str]:
     """What identifies the data of a run: the fingerprints of its categories, or the checksums of its files."""
-    if isinstance(about, PredictorRun):
+    if isinstance(about, PredictorRun | GeneratorRun):
         return dict((about.data or {}).get("fingerprints", {}))
     if isinstance(about, DialogEncoderRun):
         return about.data.checksums

@@ -18,7 +18,7 @@ MAY_KNOW = {  # room: the rooms that its files may import, besides itself and th
     "loop": "data",
     "models": "data loop",  # of the loop, the messages
     "llm": "data",
-    "generators": "data llm runs sample",
+    "generators": "data llm models runs sample weights",
     "users": "data loop models llm sample",
     "askers": "data loop",
     "runs": "features",
@@ -27,7 +27,7 @@ MAY_KNOW = {  # room: the rooms that its files may import, besides itself and th
     "features": "config data models runs trained weights",
     "trained": "data features models runs users weights",
     "systems": "config data metrics features generators loop models llm users askers runs trained sample",
-    "training": "config data features loop models metrics users askers runs trained weights",
+    "training": "config data features generators loop models metrics users askers runs trained weights",
     "report": "data features metrics",
     "terminal": "data loop report",
     "evaluation": "config data features llm loop models metrics users askers runs trained systems report",

@@ -1,0 +1,45 @@
+"""`fashioniq train-generator`."""
+
+from typing import Any
+
+from fashioniq.config import TrainGenerator
+from fashioniq.report.generated import Pair, write_pairs
+from fashioniq.report.tables import print_table
+from fashioniq.runs import GeneratorRun
+from fashioniq.training.generator_run import TrainedGenerator, train_generator
+
+
+def run(settings: TrainGenerator) -> None:
+    """Train a picture generator, and write it with its evaluation and a contact sheet."""
+    trained = train_generator(settings)
+    path = trained.folder / "contact_sheet.png"
+    pairs = [Pair(one.words, one.real, one.generated.picture) for one in trained.samples]
+    title = f"{trained.about.category}: test products (left) and pictures generated for their words (right)"
+    write_pairs(path, title, pairs)
+    _print_figures(trained, trained.about)
+    print(f"contact sheet in {path}")
+
+
+def _print_figures(trained: TrainedGenerator, about: GeneratorRun) -> None:
+    figures: Any = about.metrics
+    print(
+        f"generator of epoch {figures['epoch']:.0f} in {trained.folder}: validation loss {figures['val_loss']:.4f}, "
+        f"{len(about.words)} words"
+    )
+    if not isinstance(about.evaluation, dict):
+        print("no evaluation without --predictor")
+        return
+    kinds = ("real", "generated", "control")
+    rows = [
+        [name, "", *(_share(about.evaluation[kind][key]) for kind in kinds)]
+        for name, key in (("colors", "colors"), ("other words", "others"))
+    ]
+    for family, real in about.evaluation["real"]["families"].items():
+        shares = [about.evaluation[kind]["families"][family]["found"] for kind in kinds]
+        rows.append([family, str(real["words"]), *map(_share, shares)])
+    title = f"words found by {about.evaluation['predictor']}, {about.evaluation['products']} test products, percent"
+    print_table(["words", "asked", "real", "generated", "control"], rows, title=title)
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f}"

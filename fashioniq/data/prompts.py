@@ -1,0 +1,125 @@
+"""Words of pictures: those of the products of a catalog, and those that a prompt asks for."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+
+from fashioniq.data.attributes import TYPES, Vocabulary, find_attributes, own_words
+from fashioniq.data.catalog import ATTRIBUTE_LISTS, Catalog
+from fashioniq.data.labelled import Labelled
+from fashioniq.data.languages import TOKEN, language, squeezed
+from fashioniq.data.photos import Photo
+from fashioniq.data.statements import stated_attributes
+from fashioniq.files import UserError
+
+_CLAUSE = re.compile(r"[.,;:!?\n]+(?!\d)")  # a negation ends with its clause
+
+
+class PromptWords:
+    """Words that a generator was trained with.
+
+    `types` is the type of each word, such as "texture". `code` is the language of their other forms: plurals and
+    synonyms are found as in titles.
+    """
+
+    def __init__(self, words: Sequence[str], types: Sequence[str], code: str = "en") -> None:
+        self.words, self.types, self.code = list(words), list(types), code
+        self._place_of = {word: place for place, word in enumerate(self.words)}
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @cached_property
+    def forms(self) -> Vocabulary:
+        """Forms of the words, for `find_attributes`."""
+        forms = {form: word for form, word in language(self.code).word_of.items() if word in self._place_of}
+        own = {squeezed(word) + ending: word for word in self.words for ending in ("s", "")}
+        lists_of = {word: (TYPES[kind],) for word, kind in zip(self.words, self.types, strict=True)}
+        longest = max([4, *(len(TOKEN.findall(word)) for word in self.words)])
+        return Vocabulary(
+            "the generator", lists_of, own | forms | {word: word for word in self.words}, longest
+        )
+
+    def read(self, prompt: str) -> list[str]:
+        """Words that a prompt asks for, in its order.
+
+        A denied word ("not red", "without a belt") is left out, also if an earlier clause asks for it; a negation
+        ends with its clause. All that is no form of a word is ignored, and so are comparisons ("longer").
+        """
+        asked: dict[str, None] = {}
+        for clause in _CLAUSE.split(prompt.lower()):
+            asserted, denied = stated_attributes(clause, self.forms)
+            asked |= dict.fromkeys(asserted)
+            for word in denied:
+                asked.pop(word, None)
+        return list(asked)
+
+    def encode(self, lists: Sequence[Sequence[str]]) -> np.ndarray:
+        """Whether each list has each word: float32, N×V; other words are ignored."""
+        words_NV = np.zeros((len(lists), len(self)), dtype=np.float32)
+        for row, words in enumerate(lists):
+            words_NV[row, [self._place_of[word] for word in words if word in self._place_of]] = 1
+        return words_NV
+
+    def of_row(self, row_V: np.ndarray) -> list[str]:
+        """Words of a row of `encode`."""
+        return [self.words[place] for place in np.flatnonzero(row_V > 0)]
+
+
+def described_products(catalogs: Sequence[Catalog], at_least: int) -> tuple[PromptWords, dict[str, Labelled]]:
+    """Words of at least `at_least` training products, and the products of each split that have a picture and a
+    word.
+
+    The words of a product are its labels; a list without any is filled from its title. Raises UserError if no
+    word is frequent enough or a split has no such product.
+    """
+    lists_of = {
+        (catalog.category, name): lists for catalog in catalogs for name, lists in _lists(catalog).items()
+    }
+    images = {(catalog.category, name): path for catalog in catalogs for name, path in catalog.images.items()}
+    keys = {
+        split: [(catalog.category, name) for catalog in catalogs for name in catalog.ids(split)]
+        for split in ("train", "val", "test")
+    }
+    names = list(TYPES)
+    counts: Counter[str] = Counter()
+    types: dict[str, Counter[str]] = {}
+    for key in keys["train"]:
+        for kind, words in zip(names, lists_of.get(key, []), strict=False):
+            for word in words:
+                types.setdefault(word, Counter())[kind] += 1
+        counts.update({word for words in lists_of.get(key, []) for word in words})
+    words = sorted(
+        (word for word, count in counts.items() if count >= at_least), key=lambda word: (-counts[word], word)
+    )
+    root = catalogs[0].root
+    if not words:
+        raise UserError(
+            f"no word has {at_least} training products in {root}: add attributes/asin2attr.*.json or titles, or "
+            "give a lower --min-count"
+        )
+    vocabulary = PromptWords(
+        words, [types[word].most_common(1)[0][0] for word in words], catalogs[0].language
+    )
+    splits = {}
+    for split, asked in keys.items():
+        usable = [key for key in asked if key in images and any(lists_of.get(key, []))]
+        if not usable:
+            raise UserError(f"no {split} product in {root} has both a picture in images/ and a word")
+        said = [[word for words in lists_of[key] for word in words] for key in usable]
+        labels_NV = vocabulary.encode(said).astype(np.int8)
+        splits[split] = Labelled([Photo(images[key]) for key in usable], labels_NV, len(asked))
+    return vocabulary, splits
+
+
+def _lists(catalog: Catalog) -> Mapping[str, list[list[str]]]:
+    """Six lists of words of each product."""
+    found = {name: [list(words) for words in lists] for name, lists in catalog.labels.items()}
+    for name, title in catalog.titles.items():
+        lists = found.setdefault(name, [[] for _ in range(ATTRIBUTE_LISTS)])
+        for kind, words in enumerate(find_attributes(title, own_words(language(catalog.language)))):
+            lists[kind] = lists[kind] or words
+    return found

@@ -1,0 +1,93 @@
+"""Generator of a run of train-generator: small pictures of the words that it was trained with."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image
+
+from fashioniq.data.prompts import PromptWords
+from fashioniq.files import UserError, checksum, why
+from fashioniq.generators.pictures import Generated, Request, is_black
+from fashioniq.models.configs import DenoiserConfig
+from fashioniq.models.denoiser import Denoiser, noise_schedule, sample
+from fashioniq.runs import GeneratorRun, read_run
+from fashioniq.weights import load_weights
+
+BATCH = 32  # pictures that are generated together
+
+
+class Trained:
+    """Generator of the run in `folder`.
+
+    A prompt is reduced to the words of the run (`PromptWords.read`), which are reported as `sent`; order,
+    comparisons and all other words are ignored. A prompt without any such word gives a picture of no particular
+    product. `steps` and `guidance` replace those of the run. Pictures are computed in float32; on the same machine
+    a seed gives the same picture, up to a rounding of single values in batches of another size.
+
+    Raises UserError if the run is missing or damaged.
+    """
+
+    def __init__(
+        self, folder: Path, device: str = "cpu", *, steps: int | None = None, guidance: float | None = None
+    ) -> None:
+        folder = Path(folder)
+        about = read_run(folder, GeneratorRun)
+        self.words = PromptWords(about.words, about.types, about.language)
+        self.steps, self.guidance = steps or about.steps, about.guidance if guidance is None else guidance
+        self._model = create_denoiser(folder, about).eval().to(device)
+        load_weights(folder, self._model)
+        self._schedule, self._device = noise_schedule(), torch.device(device)
+        self.identity: dict[str, Any] = {
+            "backend": "trained",
+            "checksum": checksum(folder / "weights.safetensors"),
+            "scheduler": type(self._schedule).__name__,
+            "steps": self.steps,
+            "guidance": self.guidance,
+            "size": about.sizes["image_size"],
+        }
+
+    def generate(self, requests: Sequence[Request]) -> list[Generated]:
+        """Generate one picture for each request."""
+        made: list[Generated] = []
+        for start in range(0, len(requests), BATCH):
+            made += self._generate(requests[start : start + BATCH])
+        return made
+
+    def _generate(self, requests: Sequence[Request]) -> list[Generated]:
+        began = time.monotonic()
+        asked = [self.words.read(request.prompt) for request in requests]
+        pictures_BCHW = sample(
+            self._model,
+            self._schedule,
+            torch.from_numpy(self.words.encode(asked)).to(self._device),
+            [request.seed for request in requests],
+            steps=self.steps,
+            guidance=self.guidance,
+        )
+        pictures = [Image.fromarray(one.permute(1, 2, 0).numpy()) for one in pictures_BCHW.cpu()]
+        seconds = (time.monotonic() - began) / len(requests)
+        return [
+            Generated(
+                None, "black", request.seed, ", ".join(words), seconds=seconds, reason="no visible content"
+            )
+            if is_black(picture)
+            else Generated(picture, "ok", request.seed, ", ".join(words), seconds=seconds)
+            for request, words, picture in zip(requests, asked, pictures, strict=True)
+        ]
+
+
+def create_denoiser(folder: Path, about: GeneratorRun) -> Denoiser:
+    """Create the denoiser of a run, without its weights. Raises UserError if its sizes are damaged."""
+    try:
+        config, of_data = DenoiserConfig.of_sizes("dit", about.sizes)
+        config.validate()
+        return Denoiser(
+            patch=config.patch, width=config.width, heads=config.heads, layers=config.layers, **of_data
+        )
+    except (UserError, ArithmeticError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        raise UserError(
+            f"{folder / 'model.json'} is damaged ({why(error)}); train the generator again"
+        ) from error
