@@ -44,18 +44,16 @@ class PromptWords:
         )
 
     def read(self, prompt: str) -> list[str]:
-        """Words that a prompt asks for, in its order.
+        """Words that a prompt asks for, in the order of the vocabulary.
 
         A denied word ("not red", "without a belt") is left out, also if an earlier clause asks for it; a negation
         ends with its clause. All that is no form of a word is ignored, and so are comparisons ("longer").
         """
-        asked: dict[str, None] = {}
+        asked: set[str] = set()
         for clause in _CLAUSE.split(prompt.lower()):
             asserted, denied = stated_attributes(clause, self.forms)
-            asked |= dict.fromkeys(asserted)
-            for word in denied:
-                asked.pop(word, None)
-        return list(asked)
+            asked = (asked | set(asserted)) - set(denied)
+        return sorted(asked, key=self._place_of.__getitem__)
 
     def encode(self, lists: Sequence[Sequence[str]]) -> np.ndarray:
         """Whether each list has each word: float32, N×V; other words are ignored."""

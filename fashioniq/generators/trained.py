@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from PIL import Image
+from torch import nn
 
 from fashioniq.data.prompts import PromptWords
 from fashioniq.files import UserError, checksum, why
@@ -37,8 +38,9 @@ class Trained:
         about = read_run(folder, GeneratorRun)
         self.words = PromptWords(about.words, about.types, about.language)
         self.steps, self.guidance = steps or about.steps, about.guidance if guidance is None else guidance
-        self._model = create_denoiser(folder, about).eval().to(device)
+        self._model = create_denoiser(folder, about).eval()
         load_weights(folder, self._model)
+        nn.Module.to(self._model, device)
         self._schedule, self._device = noise_schedule(), torch.device(device)
         self.identity: dict[str, Any] = {
             "backend": "trained",

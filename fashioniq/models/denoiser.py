@@ -7,6 +7,7 @@ of the vector of the time modulates every layer.
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -28,8 +29,8 @@ NOISE_STEPS = 1000  # times of the diffusion, of which sampling visits few
 LARGEST_WEIGHT = 6.0  # of the loss at times with little noise
 
 
-def noise_schedule() -> DDIMScheduler:
-    """Cosine schedule that ends in pure noise, for a model that predicts the clean picture."""
+def noise_schedule() -> Any:
+    """DDIMScheduler with a cosine schedule that ends in pure noise, for a model that predicts the clean picture."""
     return DDIMScheduler(
         num_train_timesteps=NOISE_STEPS,
         beta_schedule="squaredcos_cap_v2",
@@ -139,7 +140,7 @@ def _waves(time_B: Tensor, width: int) -> Tensor:
 
 def denoising_loss(
     model: nn.Module,
-    schedule: DDIMScheduler,
+    schedule: Any,
     clean_BCHW: Tensor,
     words_BV: Tensor,
     time_B: Tensor,
@@ -147,7 +148,7 @@ def denoising_loss(
 ) -> Tensor:
     """Squared error of the predicted clean pictures, weighted as an error of velocities is, up to a maximum."""
     kept_B = schedule.alphas_cumprod.to(clean_BCHW.device)[time_B]
-    noisy_BCHW = schedule.add_noise(clean_BCHW, noise_BCHW, time_B)  # type: ignore[arg-type]
+    noisy_BCHW = schedule.add_noise(clean_BCHW, noise_BCHW, time_B)
     error_B = (model(noisy_BCHW, time_B, words_BV).float() - clean_BCHW).square().mean((1, 2, 3))
     return (error_B * (1 / (1 - kept_B)).clamp(max=LARGEST_WEIGHT)).mean()
 
@@ -155,7 +156,7 @@ def denoising_loss(
 @torch.inference_mode()
 def sample(
     model: Denoiser,
-    schedule: DDIMScheduler,
+    schedule: Any,
     words_BV: Tensor,
     seeds: Sequence[int],
     *,
@@ -167,7 +168,7 @@ def sample(
     Each picture begins with noise of its own seed. With a `guidance` other than 1, the prediction without words
     is moved by this factor of its difference to that with words (Ho & Salimans 2022).
     """
-    size, device = model.config.image_size, words_BV.device
+    size, device = model.config["image_size"], words_BV.device
     noise = [torch.randn(3, size, size, generator=torch.Generator().manual_seed(seed)) for seed in seeds]
     x_BCHW = torch.stack(noise).to(device)
     schedule.set_timesteps(steps, device=device)

@@ -45,6 +45,7 @@ SCRIPTS = {
     "eval/chatir.py": "eval-chatir",
     "data_prep/make_dialogues.py": "make-dialogues",
     "train_dialog_encoder.py": "train-dialog-encoder",
+    "train_generator.py": "train-generator",
 }
 WITHOUT_SCRIPT = {
     "chat",

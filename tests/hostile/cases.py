@@ -10,7 +10,7 @@ from typing import Any
 from damage import LENGTH, damage_bytes, damage_json, damage_text
 from damage_arrays import damage_array, damage_arrays, damage_checkpoint, damage_weights
 from judge import Case
-from world import CAPTIONER, ENCODER, RETRIEVER, Options, Room, arguments_of
+from world import CAPTIONER, ENCODER, GENERATOR, RETRIEVER, Options, Room, arguments_of
 
 Make = Callable[[Room, Random], Case]
 
@@ -80,6 +80,7 @@ def valid(room: Room) -> dict[str, tuple[Options, list[str]]]:
         ),
         "train-linear": ({**data, "run": new}, ["run"]),
         "train-dialog-encoder": ({**data, **ENCODER, "run": new}, ["run"]),
+        "train-generator": ({**plain, **GENERATOR, "predictor": runs["dresses"], "run": new}, ["run"]),
         "eval-dialogs": (
             {**data, "run": runs["retriever"], "user": ["differences"], "turns": 2, "out": new},
             ["out"],

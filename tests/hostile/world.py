@@ -35,6 +35,18 @@ ENCODER = {
     "batch_size": 12,
     "epochs": 1,
 }
+GENERATOR = {
+    "image_size": 16,
+    "model.patch": 4,
+    "model.width": 16,
+    "model.heads": 2,
+    "model.layers": 1,
+    "min_count": 3,
+    "epochs": 1,
+    "steps": 2,
+    "samples": 4,
+    "workers": 0,
+}
 HEAVY = {"last.ckpt", "curves.png", "metrics.csv", "events.csv"}  # files of a run that only --resume needs
 CLOSED = "http://127.0.0.1:9"  # no server: connections are refused at once
 

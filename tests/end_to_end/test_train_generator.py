@@ -1,0 +1,141 @@
+"""The picture generator by its command: a run, its evaluation, a death, and mistakes."""
+
+import csv
+import json
+import shutil
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from fashioniq.cli import main
+from fashioniq.generators.pictures import Request
+from fashioniq.generators.trained import Trained
+from fashioniq.training.fitting import KeepBest
+
+TINY = {
+    "category": "dresses",
+    "image_size": 16,
+    "model.patch": 4,
+    "model.width": 32,
+    "model.heads": 2,
+    "model.layers": 1,
+    "min_count": 3,
+    "epochs": 3,
+    "steps": 2,
+    "samples": 6,
+    "workers": 0,
+}
+
+
+@pytest.fixture(scope="module")
+def options(sample, attribute_runs):
+    return {"data": sample, "predictor": attribute_runs[1], **TINY}
+
+
+@pytest.fixture(scope="module")
+def run(project, options, tmp_path_factory):
+    """A whole run."""
+    run = tmp_path_factory.mktemp("generator") / "run"
+    project.run("train-generator", **options, run=run)
+    return run
+
+
+def rows_of(run):
+    with open(run / "metrics.csv", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_run_holds_a_generator_its_evaluation_and_a_contact_sheet(run):
+    about = json.loads((run / "model.json").read_text())
+    assert about["kind"] == "generator" and about["category"] == "dresses" and about["steps"] == 2
+    assert about["sizes"]["vocabulary"] == len(about["words"]) == len(about["types"])
+    assert list(about)[-1] == "provenance" and about["provenance"]["data"] == about["data"]["fingerprints"]
+    figures = about["evaluation"]
+    assert figures["products"] == 6
+    for kind in ("real", "generated", "control"):
+        assert 0 <= figures[kind]["colors"] <= 100 and 0 <= figures[kind]["others"] <= 100
+        assert figures[kind]["families"].keys() == figures["real"]["families"].keys()
+    with Image.open(run / "contact_sheet.png") as sheet:
+        assert sheet.width > 1000
+    for name in (
+        "denoiser/config.json",
+        "denoiser/diffusion_pytorch_model.safetensors",
+        "scheduler/scheduler_config.json",
+    ):
+        assert (run / name).exists()
+
+
+def test_a_run_generates_pictures_for_texts(run):
+    one, other = Trained(run).generate(
+        [Request("a red dress with long sleeves, not blue", 3), Request("red", 4)]
+    )
+    assert one.status == other.status == "ok" and one.picture.size == (16, 16)
+    assert "red" in one.sent and "dress" in one.sent and "blue" not in one.sent
+
+
+class Killed(Exception):
+    """Stands for a power cut."""
+
+
+def test_a_training_that_died_goes_on_to_the_same_run(project, options, run, tmp_path, monkeypatch):
+    other = tmp_path / "run"
+
+    def stop(self, trainer, *_):
+        if trainer.current_epoch == 1 and trainer.global_step % trainer.num_training_batches == 2:
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(KeepBest, "on_before_zero_grad", stop)
+        with pytest.raises(Killed):
+            main(project.arguments("train-generator", **options, run=other))
+    assert len(rows_of(other)) == 1
+    project.run("train-generator", **options, run=other, resume=True)
+    assert rows_of(other) == rows_of(run) and len({row["train_loss"] for row in rows_of(run)}) == 3
+    for name in ("weights.safetensors", "contact_sheet.png", "denoiser/diffusion_pytorch_model.safetensors"):
+        assert (other / name).read_bytes() == (run / name).read_bytes()
+    assert project.content(other / "model.json") == project.content(run / "model.json")
+
+
+def test_photographs_of_another_shape_are_padded(project, sample, tmp_path, capsys):
+    """A catalog without labels, of upright photographs, one of which cannot be read."""
+    catalog = tmp_path / "catalog"
+    shutil.copytree(sample, catalog, ignore=shutil.ignore_patterns("features", "attributes"))
+    pictures = sorted((catalog / "images/dress").iterdir())
+    for number, path in enumerate(pictures):
+        Image.fromarray(np.full((80, 60, 3), number, dtype=np.uint8)).save(path)
+    pictures[0].write_bytes(b"no picture")
+    project.run("train-generator", **{**TINY, "data": catalog, "epochs": 1}, run=tmp_path / "run")
+    printed = capsys.readouterr().out
+    assert "train: 35 of 36" in printed and "no evaluation without --predictor" in printed
+    assert "evaluation" not in json.loads((tmp_path / "run/model.json").read_text())
+
+
+MISTAKES = {
+    "the category is missing": ({"category": "hats"}, "no category 'hats'"),
+    "words are too rare": ({"min_count": 999}, "lower --min-count"),
+    "patches do not fit": ({"model.patch": 5}, "--model.patch is 5, which does not divide --image-size 16"),
+    "heads do not fit": ({"model.heads": 5}, "--model.heads is 5, which does not divide --model.width 32"),
+    "the predictor is missing": ({"predictor": "nowhere"}, "expected an attribute predictor in nowhere"),
+    "nothing can be resumed": ({"resume": True}, "nothing to resume"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_line_and_leaves_no_run(mistake, project, options, tmp_path, capsys):
+    changed, expected = MISTAKES[mistake]
+    assert main(project.arguments("train-generator", **{**options, **changed}, run=tmp_path / "run")) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ") and expected in line and not (tmp_path / "run").exists()
+
+
+def test_a_run_that_is_there_is_refused(project, options, run, capsys):
+    assert main(project.arguments("train-generator", **options, run=run)) == 2
+    assert "already has a run" in capsys.readouterr().err
+
+
+def test_a_generator_is_refused_where_a_predictor_is_expected(run, project, options, tmp_path, capsys):
+    assert (
+        main(project.arguments("train-generator", **{**options, "predictor": run}, run=tmp_path / "run")) == 2
+    )
+    assert "expected an attribute predictor, found a generator" in capsys.readouterr().err

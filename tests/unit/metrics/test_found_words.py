@@ -1,0 +1,26 @@
+"""Words found in pictures by an attribute predictor."""
+
+import numpy as np
+import pytest
+
+from fashioniq.metrics.found_words import families, fit_thresholds, found_shares
+
+WORDS, TYPES = ["red", "blue", "white", "belt"], ["texture", "texture", "texture", "part"]
+FAMILIES = families(WORDS, TYPES)
+
+
+def test_a_word_of_a_family_is_found_if_it_is_among_the_most_probable():
+    wanted_NA = np.array([[1, 0, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0]])
+    scores_NA = np.array([[-3.0, -4, -5, 0], [2, 0, 1, 0], [0, 2, 1, 0]])
+    shares = found_shares(scores_NA, wanted_NA, FAMILIES, np.zeros(4))
+    assert shares["colors"] == pytest.approx(50) and shares["others"] is None
+    assert shares["families"] == {"what color is it?": {"words": 4, "found": 50.0}}
+
+
+def test_a_word_alone_is_found_above_its_threshold():
+    scores_NA = np.array([[0, 0, 0, 0.9], [0, 0, 0, 0.4], [0, 0, 0, 0.1], [0, 0, 0, 0.6]])
+    wanted_NA = np.array([[0, 0, 0, 1], [0, 0, 0, 1], [0, 0, 0, 0], [0, 0, 0, 0]])
+    thresholds_A = fit_thresholds(scores_NA, wanted_NA)
+    assert thresholds_A.tolist() == [np.inf, np.inf, np.inf, 0.9]
+    assert found_shares(scores_NA, wanted_NA, FAMILIES, thresholds_A)["others"] == 50
+    assert found_shares(scores_NA, wanted_NA, FAMILIES, np.zeros(4))["others"] == 100

@@ -1,0 +1,88 @@
+"""Denoiser of the picture generator."""
+
+import pytest
+import torch
+
+from fashioniq.models.denoiser import (
+    LARGEST_WEIGHT,
+    NOISE_STEPS,
+    Denoiser,
+    denoising_loss,
+    noise_schedule,
+    sample,
+)
+
+SIZES = {"image_size": 16, "patch": 4, "width": 16, "heads": 2, "layers": 1}
+
+
+@pytest.fixture
+def model():
+    """A denoiser whose prediction depends on all of its inputs."""
+    torch.manual_seed(0)
+    model = Denoiser(5, **SIZES)
+    for weights in model.parameters():
+        torch.nn.init.normal_(weights, std=0.3)
+    return model.eval()
+
+
+@pytest.fixture
+def words_BV():
+    return torch.tensor([[1.0, 0, 0, 0, 0], [0, 1, 0, 0, 1], [0, 0, 0, 0, 0]])
+
+
+def test_the_loss_begins_at_that_of_a_grey_picture():
+    schedule, clean_BCHW = noise_schedule(), torch.rand(NOISE_STEPS, 3, 16, 16) * 2 - 1
+    time_N = torch.arange(NOISE_STEPS)
+    torch.manual_seed(0)
+    loss = denoising_loss(
+        Denoiser(5, **SIZES),
+        schedule,
+        clean_BCHW,
+        torch.zeros(NOISE_STEPS, 5),
+        time_N,
+        torch.randn_like(clean_BCHW),
+    )
+    weight_N = (1 / (1 - schedule.alphas_cumprod)).clamp(max=LARGEST_WEIGHT)
+    assert loss.item() == pytest.approx(
+        (clean_BCHW.square().mean((1, 2, 3)) * weight_N).mean().item(), rel=1e-5
+    )
+
+
+def test_the_patches_of_a_picture_are_put_back_where_they_were(model):
+    noisy_BCHW = torch.randn(1, 3, 16, 16, requires_grad=True)
+    with torch.no_grad():
+        for weights in model.blocks.parameters():  # no token sees another one
+            weights.zero_()
+    model(noisy_BCHW, torch.tensor([3]), torch.zeros(1, 5))[0, :, 4:8, 8:12].sum().backward()
+    inside = torch.zeros(16, 16, dtype=torch.bool)
+    inside[4:8, 8:12] = True
+    assert torch.equal(noisy_BCHW.grad[0].abs().sum(0) > 0, inside)
+
+
+def test_a_picture_depends_on_its_words_and_seed_alone(model, words_BV):
+    together = sample(model, noise_schedule(), words_BV, [1, 2, 3], steps=3, guidance=2.0)
+    for row, seed in enumerate([1, 2, 3]):
+        alone = sample(model, noise_schedule(), words_BV[row : row + 1], [seed], steps=3, guidance=2.0)
+        assert (alone[0].int() - together[row].int()).abs().max() <= 1
+    assert together.shape == (3, 3, 16, 16) and together.dtype == torch.uint8
+    other_words = sample(model, noise_schedule(), words_BV.flip(0), [1, 2, 3], steps=3, guidance=2.0)
+    other_seeds = sample(model, noise_schedule(), words_BV, [1, 9, 3], steps=3, guidance=2.0)
+    assert not torch.equal(other_words[0], together[0]) and not torch.equal(other_seeds[1], together[1])
+
+
+def test_guidance_changes_pictures_with_words_only(model, words_BV):
+    pictures = [
+        sample(model, noise_schedule(), words_BV, [1, 2, 3], steps=3, guidance=by) for by in (1.0, 3.0)
+    ]
+    assert not torch.equal(pictures[0][0], pictures[1][0])
+    assert (pictures[0][2].int() - pictures[1][2].int()).abs().max() <= 1
+
+
+def test_saved_by_diffusers_it_is_loaded_as_it_was(model, words_BV, tmp_path):
+    model.save_pretrained(tmp_path)
+    loaded, noisy_BCHW, time_B = (
+        Denoiser.from_pretrained(tmp_path),
+        torch.randn(3, 3, 16, 16),
+        torch.tensor([1, 500, 999]),
+    )
+    assert torch.equal(loaded.eval()(noisy_BCHW, time_B, words_BV), model(noisy_BCHW, time_B, words_BV))
