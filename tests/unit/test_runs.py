@@ -65,6 +65,10 @@ WRITTEN = {
         "kind": "attribute predictor", "category": "all", "encoder": "efficientnet-b0", "image_size": 64, "attribute_words": ["red"],
         "attribute_types": [1], "pictures": "photographs", "coverage": {"train": 1.0},
     },
+    "generator": {
+        "kind": "generator", "category": "all", "sizes": {}, "words": [], "types": [], "language": "en", "steps": 20, "guidance": 2.0,
+        "pictures": "photographs", "coverage": {"train": 1.0},
+    },
 }  # fmt: skip  # keys and their order, as the trainings give them
 CAPTIONER = described(WRITTEN["captioner"])
 
