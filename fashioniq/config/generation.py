@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from fashioniq.config.dialogue import EvalChatIR
 from fashioniq.config.evaluation import Evaluation, Split
 from fashioniq.config.fields import CATEGORY, DATA, DEVICE, FEATURES, option, required
 from fashioniq.files import UserError
@@ -28,18 +29,20 @@ class DescribedProducts(Evaluation):
 
 
 @dataclass(kw_only=True)
-class Generation(DescribedProducts):
-    """Options of GenIR and DAR."""
+class Generation:
+    """Options of the systems that generate pictures."""
 
-    predictor: Path = required(
-        "run of train-attributes that computed the features; it also embeds the generated pictures",
-        reads="run",
-    )
     generator: str | None = option(
         None,
         "generator: a run of train-generator, a diffusers pipeline by folder or Hugging Face name, "
-        "endpoint:NAME for a model at OPENAI_BASE_URL, drawn:SHARE for drawn garments with this share of "
-        "correct attributes (drawn sample only)",
+        "endpoint:NAME for a model at OPENAI_BASE_URL, folder:PATH for the pictures of an earlier run (DAR), or "
+        "drawn:SHARE for drawn garments with this share of correct attributes (drawn sample)",
+    )
+    predictor: Path | None = option(
+        None,
+        "run of train-attributes that computed the features; it embeds the generated pictures (not needed with "
+        "CLIP or BLIP)",
+        reads="run",
     )
     pictures: int = option(1, "pictures per round", least=1)
     cache: Path = option(
@@ -48,7 +51,7 @@ class Generation(DescribedProducts):
 
 
 @dataclass(kw_only=True)
-class EvalGenIR(Generation):
+class EvalGenIR(Generation, DescribedProducts):
     """Search with the generated picture of a description that the user corrects (GenIR), or with the
     description alone.
     """
@@ -66,18 +69,18 @@ class EvalGenIR(Generation):
 
 
 @dataclass(kw_only=True)
-class EvalDAR(Generation):
+class EvalDAR(Generation, EvalChatIR):
     """Search with the text of recorded question dialogs and pictures generated from it (DAR)."""
 
-    system: Literal["dar"] = option("dar", "system: dar")
-    dialogues: Path | None = option(
-        None, "dialog file in the format of ChatIR (default: DATA/dialogues/CATEGORY.SPLIT.json)"
-    )
+    system: Literal["dar"] = option("dar", "system: dar")  # type: ignore[assignment]
+    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
+    category: str | None = option(None, CATEGORY + "; needed by --rewrite attributes and drawn:SHARE")
     rewrite: Literal["join", "attributes", "last"] = option(
-        "attributes",
-        "prompt: all rounds, the attributes of the rounds as one description, or the last round alone",
+        "last",
+        "prompt: the last round alone, for dialogs whose rounds are rewritten captions; all rounds; or the "
+        "attributes of the rounds as one description, in the words of a catalog's labels",
     )
-    weights: Literal["paper", "code", "text", "pictures", "agreement"] = option(
+    fusion_weights: Literal["paper", "code", "text", "pictures", "agreement"] = option(
         "paper",
         "weight of the text: 0.7 in the first two rounds, then 0.5 (paper); 0.8 and 0.5 (released code); 1; 0; "
         "or that of the paper, with pictures weighted by their similarity to the text (agreement)",
@@ -87,6 +90,7 @@ class EvalDAR(Generation):
         "vector of several pictures: their sum (as in DAR; equal to the sum of scores), their mean, or their "
         "mean at unit length",
     )
+    seed: int = option(0, "random seed of the pictures", least=0, below=2**32)
 
 
 @dataclass(kw_only=True)

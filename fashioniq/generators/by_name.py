@@ -34,7 +34,7 @@ def generator_by_name(name: str, device: torch.device | str = "cpu") -> Generato
             raise UserError(f"expected a run of a generator, found that of a {found} in {name}; give another")
         from fashioniq.generators.trained import Trained
 
-        return Trained(Path(name), device)
+        return Trained(Path(name), str(device))
     from fashioniq.generators.diffusers_pipeline import DiffusersPipeline
 
     return DiffusersPipeline(name, device)

@@ -1,7 +1,7 @@
 """Generator of a run of train-generator: small pictures of the words that it was trained with."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ class Trained:
         load_weights(folder, self._model)
         nn.Module.to(self._model, device)
         self._schedule, self._device = noise_schedule(), torch.device(device)
-        self.identity: dict[str, Any] = {
+        self.identity: Mapping[str, Any] = {
             "backend": "trained",
             "checksum": checksum(folder / "weights.safetensors"),
             "scheduler": type(self._schedule).__name__,

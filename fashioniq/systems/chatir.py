@@ -47,6 +47,7 @@ from fashioniq.systems.task import Batch, Task
 from fashioniq.trained import load_dialog_encoder, pick_device
 from fashioniq.users.recorded import Recorded as RecordedReplies
 
+RetrieverOf = Callable[[Sequence[int]], Retriever]  # numbers of dialogs in the file → their retriever
 CANDIDATES = 100  # nearest products considered in choosing a question
 
 
@@ -101,8 +102,13 @@ def _asker(catalog: Catalog | None, ids: list[str]) -> Limited:
     return Limited(CandidateAware(known(topics, labels), CANDIDATES), len(topics))
 
 
-def build(options: EvalChatIR) -> list[Task]:
+Wrap = Callable[[RetrieverOf, SearchSpace], tuple[RetrieverOf, dict[str, Any], Callable[[], dict[str, Any]]]]
+
+
+def build(options: EvalChatIR, wrap: Wrap | None = None) -> list[Task]:
     """Tasks of the recorded dialogs, one for each file; the search space is ranked after every round.
+
+    `wrap` makes another retriever of the text retriever, with its facts and its costs.
 
     Raises UserError if a file is missing or does not match, or if options exclude each other.
     """
@@ -127,6 +133,10 @@ def build(options: EvalChatIR) -> list[Task]:
     tasks = []
     for number, (name, dialogues) in enumerate(files.items()):
         retriever_of, about = _retriever(options, source, separator, dialogues, number=number)
+        costs: Callable[[], dict[str, Any]] = dict
+        if wrap:
+            retriever_of, further, costs = wrap(retriever_of, source)
+            about = about | further
         checksums = {path.name: checksum(path) for path in (paths[number], options.search_space)}
         covered = {"search_space": str(options.search_space), "coverage": len(source.ids) / len(space)}
         tasks.append(
@@ -135,11 +145,12 @@ def build(options: EvalChatIR) -> list[Task]:
                 protocol="ChatIR",
                 count=len(dialogues),
                 turns=len(dialogues[0].rounds),
-                batch=recorded_batches(dialogues, retriever_of, gallery, cards, name),
+                batch=_batches(dialogues, retriever_of, gallery, cards, name),
                 facts={**covered, **source.facts, **about, "questions": _questions(dialogues)},
                 data=checksums,
                 cards=cards,
                 advice=f"the weights of {options.encoder} are damaged",
+                costs=costs,
             )
         )
     return tasks
@@ -201,7 +212,7 @@ def _retriever(
     return lambda rows: retriever, {"query": query, "cut": cut}
 
 
-def recorded_batches(
+def _batches(
     dialogues: Sequence[Dialogue],
     retriever_of: Callable[[Sequence[int]], Retriever],
     gallery: Gallery,

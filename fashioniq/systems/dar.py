@@ -1,16 +1,19 @@
 """DAR: recorded questions and answers, searched with their text and pictures generated from it (Long et al. 2025)."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from typing import Any
 
-from fashioniq.categories import file_name
 from fashioniq.config import EvalDAR
-from fashioniq.data.dialogues import Dialogue, in_search_space, read_dialogues, split_round
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.dialogues import split_round
+from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
-from fashioniq.models.text import TextRetriever
-from fashioniq.systems.chatir import recorded_batches
-from fashioniq.systems.generation import World
+from fashioniq.generators.folder import Folder, seed_of
+from fashioniq.loop.messages import Retriever
+from fashioniq.systems import chatir
+from fashioniq.systems.generation import describer_of, features_of_pictures, generator_of, picture_encoder
 from fashioniq.systems.illustrated import CODE, PAPER, Costs, Illustrated, Weights
+from fashioniq.systems.search_space import SearchSpace
 from fashioniq.systems.task import Task
 from fashioniq.users.correcting import Describer
 
@@ -24,50 +27,51 @@ WEIGHTS = {
 
 
 def build(options: EvalDAR) -> list[Task]:
-    """One task: the recorded dialogs of the products that have features.
+    """Tasks of the recorded dialogs, one for each file, as in ChatIR's evaluation.
 
     Raises UserError if a file is missing or does not match.
     """
-    world, costs = World.of(options), Costs()
-    path = options.dialogues or (
-        options.data / "dialogues" / f"{file_name(options.category)}.{options.split}.json"
-    )
-    positions = world.gallery.items.positions
-    found = in_search_space(read_dialogues(path), world.catalog.ids(options.split), path)
-    dialogues = [_shortened(one, options.rounds, path) for one in found if one.image in positions]
-    encoder = world.space.encoder
-    assert encoder is not None, "a run of train-dialog-encoder has one"
-    retriever = Illustrated(
-        TextRetriever(encoder, world.space.joined, dialogues[0].alone),
-        _rewriting(options.rewrite, world.describer),
-        world.generator,
-        world.encode,
-        weights=WEIGHTS[options.weights],
-        fusion=options.fusion,
-        count=options.pictures,
-        seed=options.seed,
-        costs=costs,
-    )
-    facts = world.facts(
-        weights=options.weights,
-        fusion=options.fusion,
-        pictures=options.pictures,
-        rewrite=options.rewrite,
-        query=f"text and {options.pictures} generated pictures per round",
-    )
-    return [
-        Task(
-            name="dar",
-            protocol="ChatIR",
-            count=len(dialogues),
-            turns=1 + options.rounds,
-            batch=recorded_batches(dialogues, lambda rows: retriever, world.gallery, world.cards, "dar"),
-            facts=facts,
-            data={world.catalog.category: world.catalog.fingerprint()},
-            cards=world.cards,
-            costs=costs.plain,
+    if len(options.dialogues) > 1 and (options.generator or "").startswith("folder:"):
+        raise UserError("the pictures in a folder belong to one dialog file; give one file with --dialogues")
+    rewrite = _rewriting(options)
+    generator = generator_of(options, options.category, options.device)
+
+    def illustrated(
+        retriever_of: chatir.RetrieverOf, space: SearchSpace
+    ) -> tuple[chatir.RetrieverOf, dict[str, Any], Callable[[], dict[str, Any]]]:
+        costs = Costs()
+        encode = picture_encoder(
+            space.encoder,
+            lambda: features_of_pictures(options, FeatureStore(space.facts["store"]), options.device),
         )
-    ]
+
+        def retriever(rows: Sequence[int]) -> Retriever:
+            return Illustrated(
+                retriever_of(rows),
+                rewrite,
+                generator,
+                encode,
+                weights=WEIGHTS[options.fusion_weights],
+                fusion=options.fusion,
+                count=options.pictures,
+                seed=options.seed,
+                seed_of=(lambda row, *place: seed_of(rows[row], *place))
+                if isinstance(generator, Folder)
+                else None,
+                costs=costs,
+            )
+
+        facts = {
+            "generator": dict(generator.identity),
+            "weights_of_text": options.fusion_weights,
+            "fusion": options.fusion,
+            "pictures": options.pictures,
+            "rewrite": options.rewrite,
+            "seed": options.seed,
+        }
+        return retriever, facts, costs.plain
+
+    return chatir.build(options, illustrated)
 
 
 def described(rounds: Sequence[str], describer: Describer) -> str:
@@ -84,16 +88,12 @@ def described(rounds: Sequence[str], describer: Describer) -> str:
     return describer.write(tuple(words))
 
 
-def _rewriting(name: str, describer: Describer) -> Callable[[Sequence[str]], str]:
-    if name == "attributes":
-        return lambda rounds: described(rounds, describer)
-    return ", ".join if name == "join" else lambda rounds: rounds[-1]
-
-
-def _shortened(dialogue: Dialogue, rounds: int, path: object) -> Dialogue:
-    if len(dialogue.rounds) <= rounds:
-        raise UserError(
-            f"expected {rounds} rounds after the caption, found {len(dialogue.rounds) - 1} in {path}; give fewer "
-            "--rounds"
-        )
-    return replace(dialogue, rounds=dialogue.rounds[: 1 + rounds])
+def _rewriting(options: EvalDAR) -> Callable[[Sequence[str]], str]:
+    if options.rewrite == "join":
+        return ", ".join
+    if options.rewrite == "last":
+        return lambda rounds: rounds[-1]
+    if options.category is None:
+        raise UserError("--rewrite attributes writes in the words of a catalog; give --category (and --data)")
+    describer = describer_of(Catalog(options.data, options.category))
+    return lambda rounds: described(rounds, describer)

@@ -1,6 +1,6 @@
-"""Shared parts of the systems that search with generated pictures."""
+"""Shared parts of the systems that search with descriptions and generated pictures."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,7 +22,8 @@ from fashioniq.generators.drawn import Drawn
 from fashioniq.generators.pictures import Generator
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message
-from fashioniq.models.text import unit
+from fashioniq.models.text import ImageText, TextEncoder, unit
+from fashioniq.sample.questions import NOUNS
 from fashioniq.systems.questions import topics
 from fashioniq.systems.search_space import EncoderSource, SearchSpace, encode_search_space
 from fashioniq.trained import pick_device
@@ -36,9 +37,59 @@ def describer_of(catalog: Catalog) -> Describer:
     return Describer(topics(catalog), catalog.labels, file_name(catalog.category))
 
 
+def generator_of(options: Generation, category: str | None, device: str) -> Generator:
+    """The generator of the options, with a cache. Raises UserError if there is none."""
+    name = options.generator
+    if name is None:
+        raise UserError("no generator of pictures given; give --generator")
+    if not name.startswith(DRAWN):
+        made = generator_by_name(name, pick_device(device))
+        return made if made.identity["backend"] == "folder" else Cached(made, options.cache)
+    try:
+        quality = float(name.removeprefix(DRAWN))
+    except ValueError:
+        quality = -1.0
+    if not 0 <= quality <= 1:
+        raise UserError(f"expected drawn:SHARE with a share from 0 to 1, found {name}; correct --generator")
+    if category not in NOUNS:
+        raise UserError(f"--generator {name} needs a --category of the drawn sample: {', '.join(NOUNS)}")
+    return Drawn(category, quality)
+
+
+def picture_encoder(
+    encoder: TextEncoder | None, features_of: Callable[[], PictureFeatures]
+) -> Callable[[Sequence[Image]], Tensor]:
+    """Function from pictures to vectors of unit length in the space of the gallery, N×D.
+
+    CLIP and BLIP encode pictures by themselves; a run of train-dialog-encoder embeds their features. Raises
+    UserError without an encoder.
+    """
+    if isinstance(encoder, ImageText):
+        return lambda pictures: encoder.encode_images([picture.convert("RGB") for picture in pictures])
+    if encoder is None or not hasattr(encoder, "embed_images"):
+        raise UserError("generated pictures need --encoder, which embeds texts and pictures")
+    embed, features = encoder.embed_images, features_of()
+
+    @torch.no_grad()
+    def encode(pictures: Sequence[Image]) -> Tensor:
+        return unit(embed(features(pictures)))
+
+    return encode
+
+
+def features_of_pictures(options: Generation, store: FeatureStore, device: str) -> PictureFeatures:
+    """Encoder of pictures that are no products. Raises UserError without --predictor."""
+    if options.predictor is None:
+        raise UserError(
+            "the generated pictures are embedded like the products; give the run of train-attributes that "
+            "computed their features with --predictor"
+        )
+    return PictureFeatures(store, options.predictor, device)
+
+
 @dataclass(frozen=True)
 class World:
-    """Catalog, text encoder and gallery of an evaluation with generated pictures."""
+    """Catalog, text encoder and gallery of an evaluation with descriptions of products."""
 
     options: DescribedProducts
     catalog: Catalog
@@ -63,41 +114,11 @@ class World:
         """Writer of descriptions in the words of the catalog's labels."""
         return describer_of(self.catalog)
 
-    @property
-    def _generation(self) -> Generation:
-        assert isinstance(self.options, Generation), "only GenIR and DAR generate pictures"
-        return self.options
-
     @cached_property
     def features_of(self) -> PictureFeatures:
         """Encoder of pictures that are no products."""
-        return PictureFeatures(self.store, self._generation.predictor, self.options.device)
-
-    @cached_property
-    def generator(self) -> Generator:
-        """The generator of the options, with a cache. Raises UserError if there is none."""
-        name = self._generation.generator
-        if name is None:
-            raise UserError("no generator of pictures given; give --generator")
-        if not name.startswith(DRAWN):
-            return Cached(generator_by_name(name, pick_device(self.options.device)), self._generation.cache)
-        try:
-            quality = float(name.removeprefix(DRAWN))
-        except ValueError:
-            quality = -1.0
-        if not 0 <= quality <= 1:
-            raise UserError(
-                f"expected drawn:SHARE with a share from 0 to 1, found {name}; correct --generator"
-            )
-        return Drawn(self.catalog.category, quality)
-
-    def encode(self, pictures: Sequence[Image]) -> Tensor:
-        """Vectors of unit length of pictures in the space of the gallery, N×D."""
-        encoder = self.space.encoder
-        assert encoder is not None and hasattr(encoder, "embed_images"), "a run of train-dialog-encoder"
-        with torch.no_grad():
-            vectors_ND: Tensor = unit(encoder.embed_images(self.features_of(pictures)))
-        return vectors_ND
+        assert isinstance(self.options, Generation), "a system that generates pictures"
+        return features_of_pictures(self.options, self.store, self.options.device)
 
     def seen(self, offer: Message) -> list[Words | None]:
         """What the attribute predictor sees in the picture or product offered in each dialog."""
@@ -126,11 +147,9 @@ class World:
     def facts(self, **further: object) -> dict[str, object]:
         """Facts of metrics.json."""
         options = self.options
-        generates = isinstance(options, Generation) and options.generator is not None
-        generator = dict(self.generator.identity) if generates else None
         coverage = len(self.space.ids) / len(self.catalog.ids(options.split))
         about = {"split": options.split, "category": self.catalog.category, "coverage": coverage}
-        return {**about, **self.space.facts, "generator": generator, "seed": options.seed, **further}
+        return {**about, **self.space.facts, "seed": options.seed, **further}
 
     @cached_property
     def cards(self) -> ItemCards:

@@ -5,6 +5,7 @@ the best product.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -15,7 +16,7 @@ from fashioniq.config import EvalGenIR
 from fashioniq.loop.messages import Asker, Message, Retriever
 from fashioniq.loop.rollout import System
 from fashioniq.models.text import TextRetriever
-from fashioniq.systems.generation import World
+from fashioniq.systems.generation import World, generator_of, picture_encoder
 from fashioniq.systems.illustrated import Costs, Illustrated, Weights
 from fashioniq.systems.task import Batch, Task
 from fashioniq.users.correcting import Correcting
@@ -32,12 +33,15 @@ def build(options: EvalGenIR) -> list[Task]:
     assert encoder is not None, "a run of train-dialog-encoder has one"
     retriever: Retriever = TextRetriever(encoder, last_only=True)
     asker: Asker = Recorded([Message()] * (1 + options.rounds))
+    made_by: dict[str, Any] = {}
     if options.feedback == "visual":
+        generator = generator_of(options, world.catalog.category, options.device)
+        made_by = {"generator": dict(generator.identity)}
         retriever = Illustrated(
             retriever,
             lambda rounds: rounds[-1],
-            world.generator,
-            world.encode,
+            generator,
+            picture_encoder(encoder, lambda: world.features_of),
             weights=Weights((options.text_weight,)),
             fusion="mean",
             count=options.pictures,
@@ -63,7 +67,7 @@ def build(options: EvalGenIR) -> list[Task]:
             turns=1 + options.rounds,
             batch=batch,
             facts=world.facts(
-                feedback=options.feedback, details=options.details, query="the last round alone"
+                feedback=options.feedback, details=options.details, query="the last round alone", **made_by
             ),
             data={world.catalog.category: world.catalog.fingerprint()},
             cards=world.cards,

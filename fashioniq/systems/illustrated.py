@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -111,7 +111,9 @@ class Illustrated:
 
     `prompt` writes the text of the pictures from the rounds of a dialog. `count` pictures are generated per
     round, with seeds that depend on `seed` and prompt only; a prompt that did not change keeps its pictures.
-    Where no picture is usable, the text alone is the query.
+    With `seed_of`, seeds are a function of the row in the batch, the round and the number of the picture, for
+    pictures that were generated before, and every round has its own. Where no picture is usable, the text alone
+    is the query.
     """
 
     def __init__(
@@ -125,8 +127,10 @@ class Illustrated:
         fusion: Fusion = "sum",
         count: int = 1,
         seed: int = 0,
+        seed_of: Callable[[int, int, int], int] | None = None,
         costs: Costs | None = None,
     ) -> None:
+        self.seed_of = seed_of
         self.text, self.prompt, self.generator, self.encode = text, prompt, generator, encode
         self.weights, self.fusion, self.count, self.seed = weights, fusion, count, seed
         self.costs = costs or Costs()
@@ -140,8 +144,8 @@ class Illustrated:
         text_BD, text = self.text.step(state.text, turn)
         rounds = [(*before, said) for before, said in zip(state.rounds, turn.rounds, strict=True)]
         prompts: list[str | None] = [self.prompt(said) for said in rounds]
-        changed = [row for row, prompt in enumerate(prompts) if prompt != state.prompts[row]]
-        outcomes = self._generate(len(rounds[0]) - 1, turn, [str(prompts[row]) for row in changed])
+        changed = [row for row, prompt in enumerate(prompts) if self.seed_of or prompt != state.prompts[row]]
+        outcomes = self._generate(len(rounds[0]) - 1, turn, {row: str(prompts[row]) for row in changed})
         shape = len(rounds), self.count
         vectors_BKD = text_BD.new_zeros(*shape, text_BD.shape[1])
         usable_BK = torch.zeros(shape, dtype=torch.bool, device=text_BD.device)
@@ -165,9 +169,13 @@ class Illustrated:
         )
         return query_BD, State(text, rounds, prompts, tuple(pictures), vectors_BKD, usable_BK)
 
-    def _generate(self, number: int, turn: Turn, prompts: Sequence[str]) -> list[list[Generated]]:
-        """Outcomes of the pictures of each prompt, which are counted as costs of the round."""
-        requests = [request for prompt in prompts for request in self._requests(prompt)]
+    def _generate(self, number: int, turn: Turn, prompts: Mapping[int, str]) -> list[list[Generated]]:
+        """Outcomes of the pictures of each prompt, by row, which are counted as costs of the round."""
+        requests = [
+            Request(prompt, self._seed(row, number, prompt, place))
+            for row, prompt in prompts.items()
+            for place in range(self.count)
+        ]
         attempts = generate_usable(self.generator, requests)
         costs, said = self.costs, turn.reply.texts or ()
         costs.dialogs[number] += len(said)
@@ -181,7 +189,8 @@ class Illustrated:
         costs.without_picture[number] += sum(not any(one.picture for one in some) for some in outcomes)
         return outcomes
 
-    def _requests(self, prompt: str) -> list[Request]:
-        names = (f"{self.seed}/{number}/{prompt}" for number in range(self.count))
-        seeds = (int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big") for name in names)
-        return [Request(prompt, seed) for seed in seeds]
+    def _seed(self, row: int, number: int, prompt: str, place: int) -> int:
+        if self.seed_of:
+            return self.seed_of(row, number, place)
+        name = f"{self.seed}/{place}/{prompt}"
+        return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")

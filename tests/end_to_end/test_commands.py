@@ -44,6 +44,7 @@ SCRIPTS = {
     "eval/write_queries.py": "write-queries",
     "eval/chatir.py": "eval-chatir",
     "data_prep/make_dialogues.py": "make-dialogues",
+    "data_prep/make_descriptions.py": "make-descriptions",
     "train_dialog_encoder.py": "train-dialog-encoder",
     "train_generator.py": "train-generator",
 }

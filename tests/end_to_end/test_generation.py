@@ -45,7 +45,8 @@ def evaluate(project, world, tmp_path):
 
     def evaluate(system, **options):
         out = tmp_path / "out"
-        project.run("eval-dialogs", **{"system": system, **world, **options, "out": out})
+        given = {key: value for key, value in {**world, **options}.items() if value is not None}
+        project.run("eval-dialogs", **{"system": system, **given, "out": out})
         lines = (out / "dialogs.jsonl").read_text().splitlines()
         return json.loads((out / "metrics.json").read_text()), [json.loads(line) for line in lines]
 
@@ -92,22 +93,61 @@ def test_the_baselines_search_with_the_text_and_need_no_generator(evaluate, feed
     assert all(offered) if feedback == "prediction" else not any(offered)
 
 
-def test_dar_without_pictures_in_the_query_has_the_ranks_of_chatir(evaluate, project, world, runs, tmp_path):
-    _, dialogs = evaluate("dar", generator="drawn:1", weights="text", rounds=10)
-    recorded = runs.catalog / "dialogues" / "dress.test.json"
-    space = runs.catalog / "image_splits" / "split.dress.test.json"
-    options = {"features": runs.store, "encoder": world["encoder"], "out": tmp_path / "chatir"}
-    project.run("eval-chatir", dialogues=[recorded], search_space=space, **options)
+@pytest.fixture
+def recorded(world, runs):
+    """Options of DAR for the dialogs that are drawn with the sample."""
+    files = {
+        "dialogues": [runs.catalog / "dialogues" / "dress.test.json"],
+        "search_space": runs.catalog / "image_splits" / "split.dress.test.json",
+    }
+    return {**{key: value for key, value in world.items() if key != "rounds"}, **files}
+
+
+@pytest.fixture
+def dar(recorded, evaluate):
+    def dar(**options):
+        chosen = {"system": "dar", "rounds": None, "generator": "drawn:1", "rewrite": "attributes"}
+        return evaluate(**{**recorded, **chosen, **options})
+
+    return dar
+
+
+def test_dar_without_pictures_in_the_query_has_the_ranks_of_chatir(dar, project, recorded, tmp_path):
+    metrics, dialogs = dar(fusion_weights="text")
+    options = {key: recorded[key] for key in ("dialogues", "search_space", "features", "encoder", "device")}
+    project.run("eval-chatir", **options, out=tmp_path / "chatir")
     lines = (tmp_path / "chatir" / "dialogs.jsonl").read_text().splitlines()
     assert ranks(dialogs) == ranks([json.loads(line) for line in lines])
+    assert [row["pictures"] + row["unchanged"] for row in metrics["costs"]] == pytest.approx([1] * 11)
 
 
 @pytest.mark.parametrize(
-    "changed", [{"weights": "pictures"}, {"fusion": "mean"}, {"weights": "agreement"}, {"rewrite": "join"}]
+    "changed",
+    [
+        {"fusion_weights": "pictures"},
+        {"fusion": "mean"},
+        {"fusion_weights": "agreement"},
+        {"rewrite": "join"},
+    ],
 )
-def test_the_options_of_dar_change_the_ranks(evaluate, changed):
-    options = {"generator": "drawn:1", "pictures": 3, "rounds": 4}
-    assert ranks(evaluate("dar", **options)[1]) != ranks(evaluate("dar", **options, **changed)[1])
+def test_the_options_of_dar_change_the_ranks(dar, changed):
+    assert ranks(dar(pictures=3)[1]) != ranks(dar(pictures=3, **changed)[1])
+
+
+def test_pictures_that_were_generated_before_are_found_by_dialog_and_round(dar, sample, runs, tmp_path):
+    """Pictures of the targets, in the layout of DAR's release, rank the targets like their own features."""
+    targets = [one.image for one in read_dialogues(runs.catalog / "dialogues" / "dress.test.json")]
+    (tmp_path / "made").mkdir()
+    for number, name in enumerate(targets):
+        for turn in range(11):
+            source = sample / "images" / "dress" / f"{name}.png"
+            source = source if source.exists() else next((sample / "images").rglob(f"{name}.*"))
+            (tmp_path / "made" / f"{number}_{turn}{source.suffix}").symlink_to(source)
+    metrics, dialogs = dar(
+        generator=f"folder:{tmp_path / 'made'}", fusion_weights="pictures", category=None, rewrite="last"
+    )
+    assert ranks(dialogs) == [[0] * 11] * len(targets)
+    assert metrics["generator"]["backend"] == "folder" and not any(row["failed"] for row in metrics["costs"])
 
 
 @pytest.mark.parametrize(
@@ -115,16 +155,47 @@ def test_the_options_of_dar_change_the_ranks(evaluate, changed):
     [
         ("genir", {}, "give --generator"),
         ("genir", {"generator": "drawn:2"}, "a share from 0 to 1"),
-        ("dar", {"generator": "drawn:x"}, "a share from 0 to 1"),
-        ("dar", {"generator": "drawn:1", "rounds": 11}, "give fewer --rounds"),
+        ("genir", {"generator": "drawn:x"}, "a share from 0 to 1"),
+        ("genir", {"generator": "drawn:1", "predictor": None}, "--predictor"),
         ("genir", {"feedback": "verbal", "encoder": "missing"}, "missing"),
     ],
 )
 def test_a_mistake_is_refused_in_one_line(refused, world, tmp_path, system, changed, said):
-    assert said in refused("eval-dialogs", **{"system": system, **world, **changed, "out": tmp_path / "out"})
+    given = {key: value for key, value in {**world, **changed}.items() if value is not None}
+    assert said in refused("eval-dialogs", system=system, **given, out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_features_of_another_predictor_are_refused(refused, world, attribute_runs, tmp_path):
     options = {**world, "predictor": attribute_runs[0], "feedback": "prediction", "out": tmp_path / "out"}
     assert "extract them with --predictor" in refused("eval-dialogs", system="genir", **options)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"rewrite": "attributes", "category": None}, "give --category"),
+        ({"generator": "drawn:1", "category": None}, "the drawn sample"),
+        ({"generator": "folder:missing"}, "missing"),
+        ({"predictor": None}, "--predictor"),
+    ],
+)
+def test_a_mistake_in_the_options_of_dar_is_refused(refused, recorded, tmp_path, changed, said):
+    options = {**recorded, "generator": "drawn:1", "rewrite": "join", **changed, "out": tmp_path / "out"}
+    given = {key: value for key, value in options.items() if value is not None}
+    assert said in refused("eval-dialogs", system="dar", **given)
+
+
+def test_plugir_asks_every_question_once_and_its_parts_change_the_dialogs(evaluate):
+    complete = evaluate("plugir-asks", predictor=None)[1]
+    for one in complete:
+        asked = [turn["offer"]["text"] for turn in one["turns"][1:]]
+        assert len(set(asked)) == 3 and all(text.endswith("?") for text in asked)
+    for part in ("rewrite", "filter"):
+        assert ranks(evaluate("plugir-asks", predictor=None, without=[part])[1]) != ranks(complete)
+
+
+def test_an_unknown_part_of_plugir_is_refused(refused, world, tmp_path):
+    options = {key: value for key, value in world.items() if key != "predictor"}
+    line = refused("eval-dialogs", system="plugir-asks", **options, without=["magic"], out=tmp_path / "out")
+    assert "magic" in line and "--without" in line
