@@ -26,7 +26,7 @@ except ImportError as error:
     ) from error
 
 NOISE_STEPS = 1000  # times of the diffusion, of which sampling visits few
-LARGEST_WEIGHT = 6.0  # of the loss at times with little noise
+LARGEST_WEIGHT = 2.0  # of the loss at times with little noise
 
 
 def noise_schedule() -> Any:

@@ -13,11 +13,17 @@ from fashioniq.training.processes import FusedTraining
 
 DECAY = 0.999  # of the averaged weights; less in the first steps
 WARMUP = 0.05  # share of the steps
+NOISY = 0.4  # exponent of the times: less than 1 draws more of them with much noise, where the shape is decided
 
 
 def averaging(step: int) -> float:
     """Decay of the averaged weights after a number of steps: the first weights are forgotten soon."""
     return min(DECAY, (1 + step) / (10 + step))
+
+
+def draw_times(uniform_B: Tensor) -> Tensor:
+    """Times of the diffusion from uniform random numbers below 1."""
+    return (NOISE_STEPS * uniform_B**NOISY).long().clamp(max=NOISE_STEPS - 1)
 
 
 class GeneratorTraining(FusedTraining):
@@ -39,7 +45,7 @@ class GeneratorTraining(FusedTraining):
         mirrored_B = torch.rand(batch_size, device=device) < 0.5
         pictures_BCHW = torch.where(mirrored_B[:, None, None, None], pictures_BCHW.flip(3), pictures_BCHW)
         words_BV = words_BV * (torch.rand(batch_size, 1, device=device) >= self.no_words)
-        time_B = torch.randint(NOISE_STEPS, (batch_size,), device=device)
+        time_B = draw_times(torch.rand(batch_size, device=device))
         return denoising_loss(
             self.model, self.schedule, pictures_BCHW, words_BV, time_B, torch.randn_like(pictures_BCHW)
         )
@@ -54,7 +60,7 @@ class GeneratorTraining(FusedTraining):
 
     def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
         pictures_BCHW, words_BV = _prepared(batch)
-        time_B = torch.randint(NOISE_STEPS, (len(words_BV),), generator=self._draws).to(words_BV.device)
+        time_B = draw_times(torch.rand(len(words_BV), generator=self._draws)).to(words_BV.device)
         noise_BCHW = torch.randn(pictures_BCHW.shape, generator=self._draws).to(words_BV.device)
         loss = denoising_loss(self.average, self.schedule, pictures_BCHW, words_BV, time_B, noise_BCHW)
         if not bool(loss.isfinite()):

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from fashioniq.models.denoiser import Denoiser
-from fashioniq.training.generator import GeneratorTraining, averaging
+from fashioniq.models.denoiser import NOISE_STEPS, Denoiser
+from fashioniq.training.generator import GeneratorTraining, averaging, draw_times
 
 
 @pytest.fixture
@@ -40,6 +40,11 @@ def test_pictures_are_learnt_and_told_apart_by_their_words(module):
             for said in (words, words.flip(1))
         )
     assert swapped > 3 * right
+
+
+def test_most_times_have_much_noise():
+    time_N = draw_times(torch.linspace(0, 1, 1001))
+    assert time_N.min() == 0 and time_N.max() == NOISE_STEPS - 1 and time_N.float().median() > 0.7 * NOISE_STEPS
 
 
 def test_validation_draws_the_same_noise_in_every_epoch(module):
