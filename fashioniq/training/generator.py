@@ -13,7 +13,9 @@ from fashioniq.training.processes import FusedTraining
 
 DECAY = 0.999  # of the averaged weights; less in the first steps
 WARMUP = 0.05  # share of the steps
-NOISY = 0.4  # exponent of the times: less than 1 draws more of them with much noise, where the shape is decided
+NOISY = (
+    0.4  # exponent of the times: less than 1 draws more of them with much noise, where the shape is decided
+)
 
 
 def averaging(step: int) -> float:

@@ -44,7 +44,9 @@ def test_pictures_are_learnt_and_told_apart_by_their_words(module):
 
 def test_most_times_have_much_noise():
     time_N = draw_times(torch.linspace(0, 1, 1001))
-    assert time_N.min() == 0 and time_N.max() == NOISE_STEPS - 1 and time_N.float().median() > 0.7 * NOISE_STEPS
+    assert (
+        time_N.min() == 0 and time_N.max() == NOISE_STEPS - 1 and time_N.float().median() > 0.7 * NOISE_STEPS
+    )
 
 
 def test_validation_draws_the_same_noise_in_every_epoch(module):
