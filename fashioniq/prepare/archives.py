@@ -17,7 +17,11 @@ _BLOCK = 1 << 20
 _LONGEST = 200  # maximum characters of the name of a skipped member in a report
 _DEEPEST = 16  # maximum path components of a member
 _UNSAFE = frozenset('/\\:*?"<>|')  # characters that are not allowed in file names on every system
-_ENCODED = re.compile(r"^\.|[\x00-\x1f" + re.escape("".join(sorted(_UNSAFE))) + r"]|%(?=[0-9A-Fa-f]{2})")
+_RESERVED = r"^(?=(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$))[a-z]"
+_ENCODED = re.compile(
+    r"^\.|[. ]$|[\x00-\x1f" + re.escape("".join(sorted(_UNSAFE))) + r"]|%(?=[0-9a-f]{2})|" + _RESERVED,
+    re.IGNORECASE,
+)
 _BROKEN = (BadZipFile, zlib.error, StructError, EOFError, ValueError, RuntimeError, OverflowError)
 
 
@@ -44,7 +48,8 @@ def safe_id(id: str) -> str:
     """Id that can name a file on every system; `urllib.parse.unquote` restores the original.
 
     Characters that file names cannot have are percent-encoded, so that B/005 becomes B%2F005, and so are a
-    leading dot, and a percent sign before two hexadecimal digits.
+    leading dot, a dot or space at the end, the first letter of a name that Windows reserves, such as con, and a
+    percent sign before two hexadecimal digits.
     """
     return _ENCODED.sub(lambda char: f"%{ord(char[0]):02X}", id)
 

@@ -18,7 +18,7 @@ from typing import Any
 from cases import valid
 from world import CAPTIONER, RETRIEVER, TINY_PICTURES, Options, Room, World, run
 
-FURTHER = ("train-attributes", "import-features", "train-composer", "train-linear", "train-dialog-encoder",
+FURTHER = ("train-attributes", "train-generator", "import-features", "train-composer", "train-linear", "train-dialog-encoder",
            "cross", "eval-captions", "eval-single-turn", "write-queries", "score", "eval-chatir", "compare")  # fmt: skip
 LIMIT = 120  # seconds of a command that is not killed
 NOT_COMPARED = {"config.yaml", "last.ckpt"}  # they hold the option --resume, and times
@@ -57,6 +57,7 @@ def commands(world: World, out: Path) -> dict[str, tuple[str, Options]]:
         "make-dialogues": ("make-dialogues", {**asked, "out": out / "dialogs.json"}),
         "extract-attributes": ("extract-attributes", {"data": out, "category": "dresses", "replace": True}),
         "pair-references": ("pair-references", {**data, "out": out}),
+        "make-descriptions": ("make-descriptions", {**data, "out": out / "descriptions.json"}),
         "caption-pairs": ("caption-pairs", {**data, "count": 20, "export": out / "pairs.csv"}),
         **{name: (name, options) for name, (options, _) in valid(At(world, out)).items() if name in FURTHER},
     }

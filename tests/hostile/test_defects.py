@@ -5,6 +5,7 @@ import io
 import json
 import os
 import shutil
+from pathlib import Path
 from zipfile import ZipFile
 
 import numpy as np
@@ -592,6 +593,13 @@ def test_a_log_that_is_no_file_is_refused_before_the_chat(kind, vector_runs, wor
 def test_a_name_that_no_folder_can_have_is_refused(vector_runs, world, refused, tmp_path):
     line = refused("cross", **world, retrievers="x" * 5000, users=vector_runs.captioner, out=tmp_path / "out")
     assert "x" * 20 in line
+
+
+def test_d15_the_page_says_how_a_killed_training_continues(vector_runs, world, project, refused):
+    page = (Path(__file__).parents[2] / "docs" / "data.md").read_text()
+    (row,) = [line for line in page.splitlines() if line.startswith("| a command was killed")]
+    given = {**world, **project.captioner, "run": vector_runs.captioner}
+    assert "--resume" in row and "--resume" in refused("train-captioner", **given)
 
 
 def test_a_chat_whose_vectors_overflow_leaves_no_page(vector_runs, world, refused, tmp_path, monkeypatch):
