@@ -21,7 +21,10 @@ class DescribedProducts(Evaluation):
     category: str = required(CATEGORY)
     features: Path | None = option(None, FEATURES, reads="store")
     split: Split = option("test", "split whose products are the targets and the gallery")
-    encoder: Path = required("run of train-dialog-encoder, which embeds texts and features", reads="run")
+    encoder: str = required(
+        "encoder of texts and pictures: a run of train-dialog-encoder, or CLIP or BLIP by folder or Hugging Face "
+        "name"
+    )
     rounds: int = option(10, "rounds after the first description", least=0, below=1000)
     batch_size: int = option(64, "dialogs per batch", least=1)
     seed: int = option(0, "random seed of the descriptions and the pictures", least=0, below=2**32)
@@ -62,10 +65,24 @@ class EvalGenIR(Generation, DescribedProducts):
         "what the user corrects the description by: the generated picture (GenIR), the description itself, or "
         "the best product; verbal and prediction search with the text",
     )
-    details: int = option(2, DETAILS, least=1)
+    user: str = option(
+        "labels",
+        "user: labels of the products, or endpoint:NAME for a vision-language model at OPENAI_BASE_URL that sees "
+        "their pictures",
+    )
+    answers: Path = option(
+        Path("runs/endpoint-cache"),
+        "cache folder of the endpoint's answers; cached requests are not sent again",
+    )
+    details: int = option(2, DETAILS + " (labels)", least=1)
     text_weight: float = option(
         0.0, "weight of the text in the query; the generated pictures have the rest", least=0, below=1
     )
+
+    def validate(self) -> None:
+        """Raise UserError for an unknown user."""
+        if self.user != "labels" and not self.user.startswith("endpoint:"):
+            raise UserError(f"expected labels or endpoint:NAME, found {self.user}; correct --user")
 
 
 @dataclass(kw_only=True)

@@ -38,14 +38,14 @@ class Endpoint:
         self._connections = connections
 
     def complete(
-        self, prompts: Sequence[str], tokens: int, pictures: Sequence[bytes] | None = None
+        self, prompts: Sequence[str], tokens: int, pictures: Sequence[Sequence[bytes]] | None = None
     ) -> list[str]:
-        """Answers to the prompts, each with its JPEG picture if `pictures` are given.
+        """Answers to the prompts, each with its JPEG pictures if `pictures` are given.
 
         `tokens` limits the length of an answer.
         """
         bodies = [
-            self._body(prompt, tokens, pictures[number] if pictures else None)
+            self._body(prompt, tokens, pictures[number] if pictures else ())
             for number, prompt in enumerate(prompts)
         ]
         paths = {name: self.cache / name[:2] / f"{name}.json" for name in map(_name, bodies)}
@@ -53,11 +53,12 @@ class Endpoint:
         fresh = asyncio.run(self._ask_all(missing, paths)) if missing else {}
         return [fresh[name] if (name := _name(body)) in fresh else _read(paths[name]) for body in bodies]
 
-    def _body(self, prompt: str, tokens: int, picture: bytes | None) -> dict[str, Any]:
+    def _body(self, prompt: str, tokens: int, pictures: Sequence[bytes]) -> dict[str, Any]:
         content: Any = prompt
-        if picture is not None:
-            address = "data:image/jpeg;base64," + base64.b64encode(picture).decode()
-            content = [{"type": "text", "text": prompt}, {"type": "image_url", "image_url": {"url": address}}]
+        if pictures:
+            addresses = ("data:image/jpeg;base64," + base64.b64encode(one).decode() for one in pictures)
+            parts = [{"type": "image_url", "image_url": {"url": address}} for address in addresses]
+            content = [{"type": "text", "text": prompt}, *parts]
         return {
             "model": self.model,
             "messages": [{"role": "user", "content": content}],

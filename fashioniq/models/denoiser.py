@@ -22,7 +22,7 @@ try:
 except ImportError as error:
     raise UserError(
         f"the trained generator needs diffusers, which cannot be imported ({error}); install it with "
-        "`pip install diffusers`"
+        "pip install 'fashioniq[generate]'"
     ) from error
 
 NOISE_STEPS = 1000  # times of the diffusion, of which sampling visits few

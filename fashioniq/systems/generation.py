@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import torch
 from PIL.Image import Image
@@ -14,7 +15,7 @@ from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import Catalog
 from fashioniq.features.cards import cards_of
 from fashioniq.features.queries import PictureFeatures
-from fashioniq.features.store import FeatureStore, open_store
+from fashioniq.features.store import FeatureStore, features_folder
 from fashioniq.files import UserError
 from fashioniq.generators.by_name import generator_by_name
 from fashioniq.generators.cache import Cached
@@ -100,9 +101,14 @@ class World:
     def of(cls, options: DescribedProducts) -> "World":
         """Open all files. Raises UserError if one is missing or does not match."""
         catalog = Catalog(options.data, options.category)
-        store = open_store(options.data, options.category, options.features)
-        source = EncoderSource(str(options.encoder), pick_device(options.device), features=store.root)
-        return cls(options, catalog, store, encode_search_space(source, catalog.ids(options.split), {}))
+        device, is_run = pick_device(options.device), (Path(options.encoder) / "model.json").is_file()
+        own = features_folder(options.data, options.category, None)
+        root = options.features or (
+            own if is_run else own.with_name(f"{own.name}-{Path(options.encoder).name}")
+        )
+        source = EncoderSource(options.encoder, device, features=root, images=catalog.root / "images")
+        space = encode_search_space(source, catalog.ids(options.split), {} if is_run else catalog.images)
+        return cls(options, catalog, FeatureStore(root), space)
 
     @cached_property
     def gallery(self) -> Gallery:

@@ -4,22 +4,26 @@ Its baselines search with the text: verbal feedback corrects the description by 
 the best product.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from PIL.Image import Image
 
 from fashioniq.askers.best_item import BestItem
 from fashioniq.askers.generated_picture import GeneratedPicture
 from fashioniq.askers.recorded import Recorded
 from fashioniq.config import EvalGenIR
-from fashioniq.loop.messages import Asker, Message, Retriever
+from fashioniq.llm.endpoint import Endpoint
+from fashioniq.loop.messages import Asker, Message, Retriever, User
 from fashioniq.loop.rollout import System
 from fashioniq.models.text import TextRetriever
 from fashioniq.systems.generation import World, generator_of, picture_encoder
 from fashioniq.systems.illustrated import Costs, Illustrated, Weights
 from fashioniq.systems.task import Batch, Task
 from fashioniq.users.correcting import Correcting
+from fashioniq.users.describing_pictures import DescribingPictures
+from fashioniq.users.vision import PicturesByName
 
 
 def build(options: EvalGenIR) -> list[Task]:
@@ -28,7 +32,7 @@ def build(options: EvalGenIR) -> list[Task]:
     Raises UserError if a file is missing or does not match.
     """
     world, costs = World.of(options), Costs()
-    gallery, labels = world.gallery, world.catalog.labels
+    gallery = world.gallery
     encoder = world.space.encoder
     assert encoder is not None, "a run of train-dialog-encoder has one"
     retriever: Retriever = TextRetriever(encoder, last_only=True)
@@ -51,11 +55,10 @@ def build(options: EvalGenIR) -> list[Task]:
         asker = GeneratedPicture()
     elif options.feedback == "prediction":
         asker = BestItem()
-    sight = None if options.feedback == "verbal" else world.seen
-    of_items = [labels.get(name, []) for name in gallery.items.ids]
+    user_of = _users(options, world)
 
     def batch(rows: Sequence[int]) -> Batch:
-        user = Correcting(world.describer, of_items, sight, options.details, options.seed)
+        user = user_of()
         system = System(retriever, asker, gallery, cards=world.cards)
         return Batch(system, user, torch.tensor(rows, device=gallery.vectors_ND.device), Message())
 
@@ -67,10 +70,34 @@ def build(options: EvalGenIR) -> list[Task]:
             turns=1 + options.rounds,
             batch=batch,
             facts=world.facts(
-                feedback=options.feedback, details=options.details, query="the last round alone", **made_by
+                user=options.user,
+                feedback=options.feedback,
+                details=options.details,
+                query="the last round alone",
+                **made_by,
             ),
             data={world.catalog.category: world.catalog.fingerprint()},
             cards=world.cards,
             costs=costs.plain,
         )
     ]
+
+
+def _users(options: EvalGenIR, world: World) -> Callable[[], User]:
+    """Function that creates the user of a batch, who remembers what was said."""
+    ids, images = world.gallery.items.ids, world.catalog.images
+    if options.user == "labels":
+        sight = None if options.feedback == "verbal" else world.seen
+        labels = [world.catalog.labels.get(name, []) for name in ids]
+        return lambda: Correcting(world.describer, labels, sight, options.details, options.seed)
+    model = Endpoint(options.user.removeprefix("endpoint:"), options.answers)
+    pictures = PicturesByName(images)
+
+    def products(offer: Message) -> list[Image | None]:
+        assert offer.item_B is not None, "the best product is offered"
+        return [pictures[ids[item]] for item in offer.item_B.tolist()]
+
+    if options.feedback == "prediction":
+        return lambda: DescribingPictures(model, pictures, ids, products, "found with")
+    shown = None if options.feedback == "verbal" else lambda offer: offer.pictures
+    return lambda: DescribingPictures(model, pictures, ids, shown)

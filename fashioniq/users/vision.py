@@ -65,11 +65,13 @@ class RemoteModel:
 
     def answer(self, pictures: Sequence[Image.Image], questions: Sequence[str]) -> list[str]:
         """Answer the questions; pictures are sent as JPEGs with sides of at most 512 pixels."""
-        jpegs = [_jpeg(picture) for picture in pictures]
+        jpegs = [[jpeg_of(picture)] for picture in pictures]
         return self.endpoint.complete([PROMPT.format(question) for question in questions], 30, jpegs)
 
 
-def _jpeg(image: Image.Image) -> bytes:
+def jpeg_of(image: Image.Image) -> bytes:
+    """The picture as a JPEG with sides of at most PICTURE_SIDE pixels."""
+    image = image.convert("RGB")
     image.thumbnail((PICTURE_SIDE, PICTURE_SIDE))
     file = io.BytesIO()
     image.save(file, "JPEG", quality=85)

@@ -1,5 +1,6 @@
 """GenIR, its baselines and DAR on the drawn sample, with a generator that draws the garment described."""
 
+import importlib.util
 import json
 from itertools import pairwise
 
@@ -157,6 +158,7 @@ def test_pictures_that_were_generated_before_are_found_by_dialog_and_round(dar, 
         ("genir", {"generator": "drawn:2"}, "a share from 0 to 1"),
         ("genir", {"generator": "drawn:x"}, "a share from 0 to 1"),
         ("genir", {"generator": "drawn:1", "predictor": None}, "--predictor"),
+        ("genir", {"feedback": "verbal", "user": "nobody"}, "--user"),
         ("genir", {"feedback": "verbal", "encoder": "missing"}, "missing"),
     ],
 )
@@ -199,3 +201,33 @@ def test_an_unknown_part_of_plugir_is_refused(refused, world, tmp_path):
     options = {key: value for key, value in world.items() if key != "predictor"}
     line = refused("eval-dialogs", system="plugir-asks", **options, without=["magic"], out=tmp_path / "out")
     assert "magic" in line and "--without" in line
+
+
+@pytest.mark.skipif(importlib.util.find_spec("openai") is None, reason="the extra chat is not installed")
+@pytest.mark.parametrize("feedback", ["visual", "verbal", "prediction"])
+def test_a_model_on_a_server_sees_the_pictures_and_corrects_its_description(
+    evaluate, http_server, monkeypatch, tmp_path, feedback
+):
+    asked = []
+
+    def reply(handler):
+        body = json.loads(handler.rfile.read(int(handler.headers["Content-Length"])))
+        text, *pictures = body["messages"][0]["content"]
+        asked.append(len(pictures))
+        said = "a red dress" if text["text"].startswith("Describe") else "a red maxi dress"
+        content = json.dumps({"choices": [{"message": {"role": "assistant", "content": said}}]}).encode()
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(len(content)))
+        handler.end_headers()
+        handler.wfile.write(content)
+
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{http_server(reply).address}/v1")
+    options = {"user": "endpoint:any", "feedback": feedback, "answers": tmp_path / "answers", "rounds": 1}
+    metrics, dialogs = evaluate("genir", generator="drawn:1", **options)
+    assert metrics["user"] == "endpoint:any" and len(asked) == 36  # 12 targets, three calls each
+    assert sorted(asked) == [1] * (36 if feedback == "verbal" else 24) + [2] * (
+        0 if feedback == "verbal" else 12
+    )
+    assert {turn["reply"]["text"] for one in dialogs for turn in one["turns"][1:]} == {"a red maxi dress"}
+    again = evaluate("genir", generator="drawn:1", **options)[1]
+    assert again == dialogs and len(asked) == 36

@@ -146,7 +146,7 @@ class Echo:
     def complete(self, prompts, tokens, pictures):
         self.asked += [
             (Image.open(io.BytesIO(picture)).size, prompt)
-            for prompt, picture in zip(prompts, pictures, strict=True)
+            for prompt, (picture,) in zip(prompts, pictures, strict=True)
         ]
         return [self.said] * len(prompts)
 

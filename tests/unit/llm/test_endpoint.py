@@ -75,7 +75,7 @@ def test_prompts_are_answered_in_their_order_and_asked_once(serve, tmp_path):
 
 def test_a_picture_goes_as_a_data_url(serve, tmp_path):
     server = serve(lambda number, body: said("blue"))
-    assert Endpoint("small", tmp_path).complete(["what color?"], 5, [b"\xff\xd8jpeg"]) == ["blue"]
+    assert Endpoint("small", tmp_path).complete(["what color?"], 5, [[b"\xff\xd8jpeg"]]) == ["blue"]
     text, picture = server.asked[0][1]["messages"][0]["content"]
     assert text == {"type": "text", "text": "what color?"}
     assert picture == {"type": "image_url", "image_url": {"url": "data:image/jpeg;base64,/9hqcGVn"}}
@@ -87,7 +87,7 @@ def test_what_was_answered_is_there_without_a_server(serve, tmp_path, monkeypatc
     monkeypatch.delenv(endpoints.BASE)
     monkeypatch.delenv(endpoints.KEY)
     assert Endpoint("small", tmp_path).complete(["b", "a"], 5) == ["yes", "yes"]
-    for changed in ({"model": "large"}, {"tokens": 6}, {"pictures": [b"x"]}):
+    for changed in ({"model": "large"}, {"tokens": 6}, {"pictures": [[b"x"]]}):
         options = {"model": "small", "tokens": 5, "pictures": None} | changed
         with pytest.raises(UserError, match=endpoints.BASE):
             Endpoint(options["model"], tmp_path).complete(["a"], options["tokens"], options["pictures"])
@@ -168,7 +168,7 @@ def test_without_a_key_none_is_sent(serve, tmp_path, monkeypatch):
 
 def test_the_name_of_a_kept_answer_is_that_of_earlier_versions(serve, tmp_path):
     serve(lambda number, body: said("yes"))
-    Endpoint("small", tmp_path).complete(["a"], 5, [b"x"])
+    Endpoint("small", tmp_path).complete(["a"], 5, [[b"x"]])
     (kept,) = tmp_path.rglob("*.json")
     assert (
         kept.relative_to(tmp_path).as_posix()
