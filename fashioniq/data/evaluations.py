@@ -138,7 +138,7 @@ class RoundMetrics(Metrics, kw_only=True):
     facts: dict[str, Any] = {}
     rounds: Sequence[SomeMeasures]
     BRI: float | None = None
-    costs: list[RoundCosts] = []
+    costs: list[RoundCosts] | UnsetType = UNSET
 
     def cost_rows(self) -> list[list[str]]:
         """Rows of a table of the costs, empty where no picture was generated."""
@@ -152,8 +152,8 @@ class RoundMetrics(Metrics, kw_only=True):
                 f"{100 * one.unchanged:.1f}",
                 f"{one.seconds:.2f}",
             ]
-            for one in self.costs
-            if any(row.pictures for row in self.costs)
+            for one in self.costs or ()
+            if any(row.pictures for row in self.costs or ())
         ]
 
 

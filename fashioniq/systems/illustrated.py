@@ -167,7 +167,9 @@ class Illustrated:
             self.fusion,
             agree=self.weights.by_agreement,
         )
-        return query_BD, State(text, rounds, prompts, tuple(pictures), vectors_BKD, usable_BK)
+        return query_BD, State(
+            text, rounds, prompts, tuple(pictures), vectors_BKD=vectors_BKD, usable_BK=usable_BK
+        )
 
     def _generate(self, number: int, turn: Turn, prompts: Mapping[int, str]) -> list[list[Generated]]:
         """Outcomes of the pictures of each prompt, by row, which are counted as costs of the round."""

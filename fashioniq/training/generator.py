@@ -48,8 +48,9 @@ class GeneratorTraining(FusedTraining):
         pictures_BCHW = torch.where(mirrored_B[:, None, None, None], pictures_BCHW.flip(3), pictures_BCHW)
         words_BV = words_BV * (torch.rand(batch_size, 1, device=device) >= self.no_words)
         time_B = draw_times(torch.rand(batch_size, device=device))
+        noise_BCHW = torch.randn_like(pictures_BCHW)
         return denoising_loss(
-            self.model, self.schedule, pictures_BCHW, words_BV, time_B, torch.randn_like(pictures_BCHW)
+            self.model, self.schedule, pictures_BCHW, words_BV, time_B=time_B, noise_BCHW=noise_BCHW
         )
 
     @torch.no_grad()
@@ -64,7 +65,9 @@ class GeneratorTraining(FusedTraining):
         pictures_BCHW, words_BV = _prepared(batch)
         time_B = draw_times(torch.rand(len(words_BV), generator=self._draws)).to(words_BV.device)
         noise_BCHW = torch.randn(pictures_BCHW.shape, generator=self._draws).to(words_BV.device)
-        loss = denoising_loss(self.average, self.schedule, pictures_BCHW, words_BV, time_B, noise_BCHW)
+        loss = denoising_loss(
+            self.average, self.schedule, pictures_BCHW, words_BV, time_B=time_B, noise_BCHW=noise_BCHW
+        )
         if not bool(loss.isfinite()):
             raise NotFiniteError("the validation loss is not finite")
         self.log("val_loss", loss, batch_size=len(words_BV))

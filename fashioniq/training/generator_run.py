@@ -64,7 +64,8 @@ def train_generator(settings: TrainGenerator) -> TrainedGenerator:
     train, val = (_open(split, products[split], settings) for split in ("train", "val"))
     pl.seed_everything(settings.seed, verbose=False)
     config = settings.model
-    model = Denoiser(len(words), settings.image_size, config.patch, config.width, config.heads, config.layers)
+    sizes = {"patch": config.patch, "width": config.width, "heads": config.heads, "layers": config.layers}
+    model = Denoiser(len(words), settings.image_size, **sizes)
     facts: dict[str, Any] = {
         "kind": GeneratorRun.KIND,
         "category": canonical(settings.category) if settings.category else "all",
@@ -88,7 +89,8 @@ def train_generator(settings: TrainGenerator) -> TrainedGenerator:
         ) from error
     module.average.save_pretrained(folder / DENOISER)
     noise_schedule().save_pretrained(folder / SCHEDULER)
-    return _evaluated(settings, folder, judge, train, _open("test", products["test"], settings), words)
+    test = _open("test", products["test"], settings)
+    return _evaluated(settings, folder, judge, train=train, test=test, words=words)
 
 
 def _evaluated(
