@@ -2,7 +2,7 @@
 
 The classes below define model.json for reading and writing: their fields are its keys, in this order.
 Keys of later versions are ignored; a key with the default UNSET may be absent. `checksum` is that of
-weights.safetensors; it and `provenance` are absent in runs of earlier versions.
+the weights; it and `provenance` are absent in runs of earlier versions.
 """
 
 from collections.abc import Mapping
@@ -19,6 +19,10 @@ from fashioniq.files import UserError, checksum, read_json, refuse_special, type
 from fashioniq.provenance import Provenance
 
 Figures = dict[str, float]  # of the best epoch, by name
+WEIGHTS = "weights.safetensors"
+DENOISER = (
+    "denoiser/diffusion_pytorch_model.safetensors"  # weights of a generator, in the layout of diffusers
+)
 
 
 class CatalogOrigin(msgspec.Struct, kw_only=True):
@@ -223,9 +227,15 @@ def read_run(run: Path, kind: type[R]) -> R:
     return about
 
 
+def weights_file(run: Path) -> Path:
+    """File of the weights of a run. Generators of earlier versions have both; their checksum is that of WEIGHTS."""
+    path = Path(run) / WEIGHTS
+    return path if path.exists() or not (Path(run) / DENOISER).exists() else Path(run) / DENOISER
+
+
 def verify_run(run: Path, about: Run) -> None:
     """Raise UserError if the weights of a run are not those that were saved with its model.json."""
-    path = Path(run) / "weights.safetensors"
+    path = weights_file(run)
     if about.checksum is not UNSET and checksum(path) != about.checksum:
         raise UserError(
             f"{path} is damaged, its checksum is not that of model.json; train the {about.KIND} again"

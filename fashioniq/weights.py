@@ -1,4 +1,4 @@
-"""Weights of a run: weights.safetensors beside its model.json; nothing is unpickled."""
+"""Weights of a run: a safetensors file beside its model.json; nothing is unpickled."""
 
 from pathlib import Path
 
@@ -8,14 +8,14 @@ from safetensors.torch import load_file, save
 from torch import nn
 
 from fashioniq.files import UserError, atomic_write, checksum, refuse_special, remove_leftovers, why
-from fashioniq.runs import Run, write_run
+from fashioniq.runs import DENOISER, WEIGHTS, GeneratorRun, Run, weights_file, write_run
 
 
 def save_model(run: Path, model: nn.Module, about: Run) -> None:
-    """Write `weights.safetensors` and `model.json`."""
-    remove_leftovers(run)
+    """Write the weights and `model.json`."""
+    path = run / (DENOISER if isinstance(about, GeneratorRun) else WEIGHTS)
+    remove_leftovers(path.parent)
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-    path = run / "weights.safetensors"
     with atomic_write(path) as temporary:
         temporary.write_bytes(save(tensors))
     write_run(run, msgspec.structs.replace(about, checksum=checksum(path)))
@@ -26,7 +26,7 @@ def load_weights(run: Path, model: nn.Module) -> None:
 
     Raises UserError if the file is missing, damaged or does not match, or if a weight is not finite.
     """
-    path = Path(run) / "weights.safetensors"
+    path = weights_file(run)
     refuse_special(path)
     try:
         tensors = load_file(path)

@@ -14,7 +14,7 @@ from fashioniq.files import UserError, checksum, why
 from fashioniq.generators.pictures import Generated, Request, is_black
 from fashioniq.models.configs import DenoiserConfig
 from fashioniq.models.denoiser import Denoiser, noise_schedule, sample
-from fashioniq.runs import GeneratorRun, read_run
+from fashioniq.runs import GeneratorRun, read_run, verify_run, weights_file
 from fashioniq.weights import load_weights
 
 BATCH = 32  # pictures that are generated together
@@ -40,11 +40,12 @@ class Trained:
         self.steps, self.guidance = steps or about.steps, about.guidance if guidance is None else guidance
         self._model = create_denoiser(folder, about).eval()
         load_weights(folder, self._model)
+        verify_run(folder, about)
         nn.Module.to(self._model, device)
         self._schedule, self._device = noise_schedule(), torch.device(device)
         self.identity: Mapping[str, Any] = {
             "backend": "trained",
-            "checksum": checksum(folder / "weights.safetensors"),
+            "checksum": checksum(weights_file(folder)),
             "scheduler": type(self._schedule).__name__,
             "steps": self.steps,
             "guidance": self.guidance,

@@ -61,13 +61,13 @@ class Denoiser(ModelMixin, ConfigMixin):  # type: ignore[misc]
         self.patch, self.width = patch, width
         tokens, pixels = (image_size // patch) ** 2, 3 * patch**2
         self.patches = nn.Linear(pixels, width)
-        self.places = nn.Parameter(0.02 * torch.randn(1, tokens, width))
+        self.places = nn.Parameter(0.5 * torch.randn(1, tokens, width))
         self.time = nn.Sequential(nn.Linear(width, width), nn.SiLU(), nn.Linear(width, width))
         self.words = nn.Linear(vocabulary, width, bias=False)
         self.blocks = nn.ModuleList(_Layer(width, heads) for _ in range(layers))
         self.norm = _ModulatedNorm(width)
         self.pixels = nn.Linear(width, pixels)
-        nn.init.normal_(self.words.weight, std=0.05)
+        nn.init.normal_(self.words.weight, std=0.5)
         for last in (self.norm.modulation, self.pixels):  # the first prediction is a grey picture
             nn.init.zeros_(last.weight)
             nn.init.zeros_(last.bias)

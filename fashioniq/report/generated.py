@@ -6,18 +6,11 @@ from typing import NamedTuple
 
 from PIL import Image, ImageDraw
 
-from fashioniq.files import atomic_write
-from fashioniq.report.attributes import fitting, font
+from fashioniq.report.sheet import SOFT, fitting, font, write_sheet
 
-_INK, _SOFT, _PAPER = "#1d1d1b", "#62605a", "#f6f5f2"  # as in style.css
-_SIDE, _GAP, _ROW, _ROWS, _HEAD, _COLUMNS = (
-    128,
-    14,
-    16,
-    3,
-    44,
-    4,
-)  # pixels; lines of words; head; pairs per row
+_SIDE = 128  # pixels of a picture
+_ROW = 16  # pixels of a line of words
+_ROWS = 3  # lines of words
 
 
 class Pair(NamedTuple):
@@ -30,29 +23,17 @@ class Pair(NamedTuple):
 
 def write_pairs(path: Path, title: str, pairs: Sequence[Pair]) -> None:
     """Write a PNG with a real picture, the generated one to its right, and the words below."""
-    width, height = 2 * _SIDE, _SIDE + _ROWS * _ROW + _GAP
-    rows = -(-len(pairs) // _COLUMNS)
-    columns = min(_COLUMNS, len(pairs))
-    sheet = Image.new("RGB", (_GAP + columns * (width + _GAP), _HEAD + rows * (height + _GAP)), _PAPER)
-    draw = ImageDraw.Draw(sheet)
-    draw.text(
-        (_GAP, _HEAD / 2),
-        fitting(draw, title, font(13, True), sheet.width - 2 * _GAP),
-        _INK,
-        font(13, True),
-        "lm",
-    )
-    for number, pair in enumerate(pairs):
-        row, column = divmod(number, _COLUMNS)
-        left, top = _GAP + column * (width + _GAP), _HEAD + row * (height + _GAP)
-        for place, picture in enumerate((pair.real, pair.generated)):
-            if picture:
-                size = (_SIDE, _SIDE)
-                sheet.paste(picture.resize(size, Image.Resampling.LANCZOS), (left + place * _SIDE, top))
-        for line, text in enumerate(_lines(draw, pair.words, width)):
-            draw.text((left, top + _SIDE + line * _ROW + _ROW / 2), text, _SOFT, font(11), "lm")
-    with atomic_write(path) as temporary:
-        sheet.save(temporary, "PNG", optimize=True)
+    write_sheet(path, title, pairs, _draw_pair, columns=4, size=(2 * _SIDE, _SIDE + _ROWS * _ROW))
+
+
+def _draw_pair(sheet: Image.Image, draw: ImageDraw.ImageDraw, corner: tuple[int, int], pair: Pair) -> None:
+    left, top = corner
+    for place, picture in enumerate((pair.real, pair.generated)):
+        if picture:
+            size = (_SIDE, _SIDE)
+            sheet.paste(picture.resize(size, Image.Resampling.LANCZOS), (left + place * _SIDE, top))
+    for line, text in enumerate(_lines(draw, pair.words, 2 * _SIDE)):
+        draw.text((left, top + _SIDE + line * _ROW + _ROW / 2), text, SOFT, font(11), "lm")
 
 
 def _lines(draw: ImageDraw.ImageDraw, words: Sequence[str], width: int) -> list[str]:

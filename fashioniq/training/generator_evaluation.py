@@ -2,21 +2,31 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from PIL import Image
-from torch import Tensor
 
 from fashioniq.data.images import to_square
 from fashioniq.data.prompts import PromptWords
 from fashioniq.files import UserError
+from fashioniq.generators.pictures import Generated
 from fashioniq.metrics.found_words import families, fit_thresholds, found_shares
 from fashioniq.models.attributes import AttributePredictor
 from fashioniq.models.encoder import create_encoder, encoder_mean_std, encoder_size, normalise
 from fashioniq.runs import PredictorRun, read_run
 from fashioniq.weights import load_weights
+
+_BLANK = Image.new("RGB", (8, 8))  # stands for a picture that failed
+
+
+class Sample(NamedTuple):
+    """A test product: its words, its picture and the one that was generated for its words."""
+
+    words: list[str]
+    real: Image.Image
+    generated: Generated
 
 
 class Judge:
@@ -34,11 +44,11 @@ class Judge:
         self._normalise = normalise(*encoder_mean_std(encoder))
 
     @torch.inference_mode()
-    def score(self, pictures: Sequence[Image.Image | Tensor], batch: int = 64) -> np.ndarray:
-        """Logits of the pictures, N×A; tensors are uint8, 3×H×W."""
+    def score(self, pictures: Sequence[Image.Image], batch: int = 64) -> np.ndarray:
+        """Logits of the pictures, N×A."""
         scores = []
         for start in range(0, len(pictures), batch):
-            squares = [to_square(_image(one), self.size) for one in pictures[start : start + batch]]
+            squares = [to_square(one, self.size) for one in pictures[start : start + batch]]
             scores.append(
                 self._model(self._normalise(torch.from_numpy(np.stack(squares))))[1].float().numpy()
             )
@@ -49,30 +59,23 @@ class Judge:
         return PromptWords(self.words, self.types).encode(lists)
 
 
-def _image(picture: Image.Image | Tensor) -> Image.Image:
-    if isinstance(picture, Image.Image):
-        return picture
-    return Image.fromarray(np.ascontiguousarray(picture.permute(1, 2, 0).numpy()))
-
-
 def evaluate(
-    judge: Judge,
-    train: tuple[Sequence[Tensor], Sequence[Sequence[str]]],
-    real: Sequence[Tensor],
-    generated: Sequence[Image.Image],
-    lists: Sequence[Sequence[str]],
+    judge: Judge, known: Sequence[tuple[Image.Image, Sequence[str]]], samples: Sequence[Sample]
 ) -> dict[str, Any]:
-    """Shares of the words in `lists` that the judge finds: in real pictures, in generated ones, and in generated
+    """Shares of the words of `samples` that the judge finds: in real pictures, in generated ones, and in generated
     ones of another product's words, the control.
 
-    `train` has pictures and words to fit the thresholds on.
+    `known` has pictures and words to fit the thresholds on.
     """
     family_A = families(judge.words, judge.types)
-    thresholds_A = fit_thresholds(judge.score(train[0]), judge.wanted(train[1]))
-    wanted_NA, generated_NA = judge.wanted(lists), judge.score(generated)
-    return {
-        "products": len(lists),
-        "real": found_shares(judge.score(real), wanted_NA, family_A, thresholds_A),
-        "generated": found_shares(generated_NA, wanted_NA, family_A, thresholds_A),
-        "control": found_shares(np.roll(generated_NA, 1, axis=0), wanted_NA, family_A, thresholds_A),
+    thresholds_A = fit_thresholds(
+        judge.score([picture for picture, _ in known]), judge.wanted([words for _, words in known])
+    )
+    wanted_NA = judge.wanted([one.words for one in samples])
+    real_NA = judge.score([one.real for one in samples])
+    generated_NA = judge.score([one.generated.picture or _BLANK for one in samples])
+    scores = {"real": real_NA, "generated": generated_NA, "control": np.roll(generated_NA, 1, axis=0)}
+    shares = {
+        name: found_shares(scores_NA, wanted_NA, family_A, thresholds_A) for name, scores_NA in scores.items()
     }
+    return {"products": len(samples), **shares}

@@ -16,26 +16,17 @@ from fashioniq.data.labelled import Labelled
 from fashioniq.data.prompts import PromptWords, described_products
 from fashioniq.features.selection import run_folder
 from fashioniq.files import UserError
-from fashioniq.generators.pictures import Generated, Request
+from fashioniq.generators.pictures import Request
 from fashioniq.generators.trained import Trained
 from fashioniq.models.denoiser import Denoiser, noise_schedule
-from fashioniq.runs import GeneratorRun, read_run, write_run
+from fashioniq.runs import DENOISER, GeneratorRun, read_run, write_run
 from fashioniq.training.attributes import LabelledImages
 from fashioniq.training.fitting import accelerator_of, begin_run, fit, loaders
 from fashioniq.training.generator import GeneratorTraining
-from fashioniq.training.generator_evaluation import Judge, evaluate
+from fashioniq.training.generator_evaluation import Judge, Sample, evaluate
 
-DENOISER, SCHEDULER = "denoiser", "scheduler"  # folders in the format of diffusers
 ON_SHEET = 24  # products on the contact sheet
 FITTED_ON = 1000  # training pictures that thresholds are fitted on
-
-
-class Sample(NamedTuple):
-    """A test product: its words, its picture and a generated one."""
-
-    words: list[str]
-    real: Image.Image
-    generated: Generated
 
 
 class TrainedGenerator(NamedTuple):
@@ -87,42 +78,38 @@ def train_generator(settings: TrainGenerator) -> TrainedGenerator:
         raise UserError(
             f"a picture became unreadable during training, {error}; restore it and continue with --resume"
         ) from error
-    module.average.save_pretrained(folder / DENOISER)
-    noise_schedule().save_pretrained(folder / SCHEDULER)
-    test = _open("test", products["test"], settings)
-    return _evaluated(settings, folder, judge, train=train, test=test, words=words)
-
-
-def _evaluated(
-    settings: TrainGenerator,
-    folder: Path,
-    judge: Judge | None,
-    train: LabelledImages,
-    test: LabelledImages,
-    words: PromptWords,
-) -> TrainedGenerator:
-    """Generate pictures of test products, judge them, and write the shares of the words found to model.json."""
-    count = min(len(test), settings.samples if judge else ON_SHEET)
-    rows = np.unique(np.linspace(0, len(test) - 1, count).astype(int))
-    real = [test[row][0] for row in rows]
-    lists = [words.of_row(test.labels_NA[row]) for row in rows]
-    device = "cuda" if accelerator_of(settings.device) == "gpu" else "cpu"
-    requests = [Request(", ".join(asked), settings.seed + row) for row, asked in enumerate(lists)]
-    made = Trained(folder, device).generate(requests)
+    module.average.save_config((folder / DENOISER).parent)
+    noise_schedule().save_pretrained(folder / "scheduler")
+    samples = _generate(settings, folder, _open("test", products["test"], settings), words)
     about = read_run(folder, GeneratorRun)
-    blank = Image.new("RGB", (settings.image_size, settings.image_size))
     if judge:
-        known = np.unique(np.linspace(0, len(train) - 1, min(len(train), FITTED_ON)).astype(int))
-        fitted_on = [train[row][0] for row in known], [words.of_row(train.labels_NA[row]) for row in known]
-        figures = evaluate(judge, fitted_on, real, [one.picture or blank for one in made], lists)
+        known = [_product(train, row, words) for row in _spread(len(train), FITTED_ON)]
+        figures = evaluate(judge, known, samples)
         about = msgspec.structs.replace(about, evaluation={"predictor": str(settings.predictor)} | figures)
         write_run(folder, about)
-    shown = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), ON_SHEET)).astype(int))
-    return TrainedGenerator(
-        folder,
-        about,
-        [Sample(lists[row], Image.fromarray(real[row].permute(1, 2, 0).numpy()), made[row]) for row in shown],
-    )
+    return TrainedGenerator(folder, about, [samples[row] for row in _spread(len(samples), ON_SHEET)])
+
+
+def _generate(
+    settings: TrainGenerator, folder: Path, test: LabelledImages, words: PromptWords
+) -> list[Sample]:
+    """Generate a picture for the words of each of some test products."""
+    rows = _spread(len(test), settings.samples if settings.predictor else ON_SHEET)
+    products = [_product(test, row, words) for row in rows]
+    requests = [Request(", ".join(asked), settings.seed + row) for row, (_, asked) in enumerate(products)]
+    device = "cuda" if accelerator_of(settings.device) == "gpu" else "cpu"
+    made = Trained(folder, device).generate(requests)
+    return [Sample(asked, real, one) for (real, asked), one in zip(products, made, strict=True)]
+
+
+def _product(images: LabelledImages, row: int, words: PromptWords) -> tuple[Image.Image, list[str]]:
+    """Picture and words of a product."""
+    return Image.fromarray(images[row][0].permute(1, 2, 0).numpy()), words.of_row(images.labels_NA[row])
+
+
+def _spread(count: int, most: int) -> list[int]:
+    """Rows at equal distances, the first and the last of `count` among them."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).astype(int)).tolist()
 
 
 def _open(split: str, data: Labelled, settings: TrainGenerator) -> LabelledImages:

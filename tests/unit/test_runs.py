@@ -19,6 +19,7 @@ from fashioniq.runs import (
     check_fits,
     described,
     read_run,
+    weights_file,
 )
 from fashioniq.weights import load_weights, save_model
 
@@ -99,7 +100,7 @@ def same(one, other):
 
 
 def saved_checksum(run):
-    return checksum(run / "weights.safetensors")
+    return checksum(weights_file(run))
 
 
 def test_a_model_comes_back_as_it_was_saved(tmp_path):
