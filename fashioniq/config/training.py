@@ -352,7 +352,7 @@ class TrainGenerator(Training):
     workers: int = option(2, DECODERS, least=0, below=257)
     steps: int = option(20, "denoising steps per generated picture", least=1, below=1001)
     guidance: float = option(
-        2.0, "weight of the words in generated pictures; 1 is none beyond training, more exaggerates", least=0
+        1.5, "weight of the words in generated pictures; 1 is none beyond training, more exaggerates", least=0
     )
     predictor: Path | None = option(
         None,

@@ -6,11 +6,14 @@ import shutil
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
+from safetensors.torch import load_file
 
 from fashioniq.cli import main
 from fashioniq.generators.pictures import Request
 from fashioniq.generators.trained import Trained
+from fashioniq.models.denoiser import Denoiser
 from fashioniq.training.fitting import KeepBest
 
 TINY = {
@@ -58,12 +61,15 @@ def test_a_run_holds_a_generator_its_evaluation_and_a_contact_sheet(run):
         assert figures[kind]["families"].keys() == figures["real"]["families"].keys()
     with Image.open(run / "contact_sheet.png") as sheet:
         assert sheet.width > 1000
-    for name in (
-        "denoiser/config.json",
-        "denoiser/diffusion_pytorch_model.safetensors",
-        "scheduler/scheduler_config.json",
-    ):
-        assert (run / name).exists()
+
+
+def test_a_run_is_in_the_layout_of_diffusers_and_holds_its_weights_once(run):
+    loaded = Denoiser.from_pretrained(run / "denoiser")
+    assert loaded.config["width"] == 32 and (run / "scheduler/scheduler_config.json").exists()
+    (weights,) = run.rglob("*.safetensors")
+    saved = load_file(weights)
+    assert saved.keys() == loaded.state_dict().keys()
+    assert all(torch.equal(saved[name], weight) for name, weight in loaded.state_dict().items())
 
 
 def test_a_run_generates_pictures_for_texts(run):
@@ -92,7 +98,7 @@ def test_a_training_that_died_goes_on_to_the_same_run(project, options, run, tmp
     assert len(rows_of(other)) == 1
     project.run("train-generator", **options, run=other, resume=True)
     assert rows_of(other) == rows_of(run) and len({row["train_loss"] for row in rows_of(run)}) == 3
-    for name in ("weights.safetensors", "contact_sheet.png", "denoiser/diffusion_pytorch_model.safetensors"):
+    for name in ("contact_sheet.png", "denoiser/diffusion_pytorch_model.safetensors"):
         assert (other / name).read_bytes() == (run / name).read_bytes()
     assert project.content(other / "model.json") == project.content(run / "model.json")
 

@@ -92,3 +92,21 @@ def test_another_kind_of_run_is_refused(run):
     (run / "model.json").write_text(json.dumps({**about, "kind": "captioner"}))
     with pytest.raises(UserError, match=r"expected a generator, found a captioner .* train-generator"):
         Trained(run)
+
+
+def test_changed_weights_are_refused(run):
+    path = run / "denoiser/diffusion_pytorch_model.safetensors"
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(UserError, match=r"its checksum is not that of model.json; train the generator again"):
+        Trained(run)
+
+
+def test_a_run_of_an_earlier_version_is_loaded_from_its_other_file(run):
+    """It has the weights twice, with its checksum that of weights.safetensors."""
+    (expected,) = Trained(run).generate([Request("is red", 0)])
+    path = run / "denoiser/diffusion_pytorch_model.safetensors"
+    (run / "weights.safetensors").write_bytes(path.read_bytes())
+    path.write_bytes(b"the same weights in other bytes")
+    (made,) = Trained(run).generate([Request("is red", 0)])
+    assert np.array_equal(pixels(made), pixels(expected))

@@ -21,16 +21,16 @@ def test_the_average_follows_the_weights_quickly_at_first():
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_pictures_are_learnt_by_their_words(module, shuffled):
     """Each word is a light color channel; in pictures learnt with the words of others, it is found by chance."""
-    words_NV = torch.cartesian_prod(*3 * [torch.tensor([0, 1], dtype=torch.int8)]).repeat(2, 1)
+    words_NV = torch.cartesian_prod(*3 * [torch.tensor([0, 1], dtype=torch.int8)])[1:].repeat(2, 1)
     pictures = torch.where(words_NV > 0, 235, 20).to(torch.uint8)[:, :, None, None].repeat(1, 1, 8, 8)
     optimizer = torch.optim.AdamW(module.model.parameters(), lr=0.003)
     for _ in range(100):
-        said_NV = words_NV[torch.randperm(16)] if shuffled else words_NV
+        said_NV = words_NV[torch.randperm(14)] if shuffled else words_NV
         loss = module.training_step([pictures, said_NV], 0)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    made = sample(module.model, noise_schedule(), words_NV.float(), range(16), steps=5, guidance=2.0)
+    made = sample(module.model, noise_schedule(), words_NV.float(), range(14), steps=5, guidance=2.0)
     right = ((made.float().mean((2, 3)) > 128) == words_NV).float().mean()
     assert 0.3 < right < 0.7 if shuffled else right > 0.9
 
