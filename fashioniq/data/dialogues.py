@@ -34,7 +34,13 @@ class Dialogue:
 
 def dialog_text(dialogue: Dialogue, round: int, joined: str = JOINED) -> str:
     """Query text after a round; rounds are counted from 0."""
-    return dialogue.rounds[round] if dialogue.alone else joined.join(dialogue.rounds[: round + 1])
+    rounds = dialogue.rounds[: round + 1]
+    return last_round(rounds) if dialogue.alone else joined.join(rounds)
+
+
+def last_round(rounds: Sequence[str]) -> str:
+    """Query text of a dialog whose rounds are complete queries."""
+    return rounds[-1]
 
 
 def join_round(question: str, answer: str) -> str:

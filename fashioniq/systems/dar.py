@@ -5,7 +5,7 @@ from typing import Any
 
 from fashioniq.config import EvalDAR
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.dialogues import split_round
+from fashioniq.data.dialogues import last_round
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
 from fashioniq.generators.folder import Folder, seed_of
@@ -15,7 +15,6 @@ from fashioniq.systems.generation import describer_of, features_of_pictures, gen
 from fashioniq.systems.illustrated import CODE, PAPER, Costs, Illustrated, Weights
 from fashioniq.systems.search_space import SearchSpace
 from fashioniq.systems.task import Task
-from fashioniq.users.correcting import Describer
 
 WEIGHTS = {
     "paper": PAPER,
@@ -65,7 +64,7 @@ def build(options: EvalDAR) -> list[Task]:
             "generator": dict(generator.identity),
             "weights_of_text": options.fusion_weights,
             "fusion": options.fusion,
-            "pictures": options.pictures,
+            "pictures_per_round": options.pictures,
             "rewrite": options.rewrite,
             "seed": options.seed,
         }
@@ -74,26 +73,11 @@ def build(options: EvalDAR) -> list[Task]:
     return chatir.build(options, illustrated)
 
 
-def described(rounds: Sequence[str], describer: Describer) -> str:
-    """Description of the attributes that a dialog has named so far.
-
-    Questions answered with yes name the attribute in the question; answers with no name none.
-    """
-    words: list[str] = []
-    for text in rounds:
-        question, answer = split_round(text)
-        first = answer.lower().partition(" ")[0].strip(",.")
-        if first not in ("no", "not", "none", "neither"):
-            words += describer.read(answer) or (describer.read(question) if first == "yes" else ())
-    return describer.write(tuple(words))
-
-
 def _rewriting(options: EvalDAR) -> Callable[[Sequence[str]], str]:
     if options.rewrite == "join":
         return ", ".join
     if options.rewrite == "last":
-        return lambda rounds: rounds[-1]
+        return last_round
     if options.category is None:
         raise UserError("--rewrite attributes writes in the words of a catalog; give --category (and --data)")
-    describer = describer_of(Catalog(options.data, options.category))
-    return lambda rounds: described(rounds, describer)
+    return describer_of(Catalog(options.data, options.category)).rewrite

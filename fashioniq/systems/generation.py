@@ -9,7 +9,7 @@ import torch
 from PIL.Image import Image
 from torch import Tensor
 
-from fashioniq.categories import file_name
+from fashioniq.categories import FILE_NAMES, singular
 from fashioniq.config import DescribedProducts, Generation
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import Catalog
@@ -24,7 +24,6 @@ from fashioniq.generators.pictures import Generator
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message
 from fashioniq.models.text import ImageText, TextEncoder, unit
-from fashioniq.sample.questions import NOUNS
 from fashioniq.systems.questions import topics
 from fashioniq.systems.search_space import EncoderSource, SearchSpace, encode_search_space
 from fashioniq.trained import pick_device
@@ -35,7 +34,7 @@ DRAWN = "drawn:"
 
 def describer_of(catalog: Catalog) -> Describer:
     """Writer of descriptions in the words of the labels. Raises UserError if there are none."""
-    return Describer(topics(catalog), catalog.labels, file_name(catalog.category))
+    return Describer(topics(catalog), catalog.labels, singular(catalog.category))
 
 
 def generator_of(options: Generation, category: str | None, device: str) -> Generator:
@@ -52,8 +51,8 @@ def generator_of(options: Generation, category: str | None, device: str) -> Gene
         quality = -1.0
     if not 0 <= quality <= 1:
         raise UserError(f"expected drawn:SHARE with a share from 0 to 1, found {name}; correct --generator")
-    if category not in NOUNS:
-        raise UserError(f"--generator {name} needs a --category of the drawn sample: {', '.join(NOUNS)}")
+    if category not in FILE_NAMES:
+        raise UserError(f"--generator {name} needs a --category of the drawn sample: {', '.join(FILE_NAMES)}")
     return Drawn(category, quality)
 
 

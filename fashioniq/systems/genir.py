@@ -14,6 +14,7 @@ from fashioniq.askers.best_item import BestItem
 from fashioniq.askers.generated_picture import GeneratedPicture
 from fashioniq.askers.recorded import Recorded
 from fashioniq.config import EvalGenIR
+from fashioniq.data.dialogues import last_round
 from fashioniq.llm.endpoint import Endpoint
 from fashioniq.loop.messages import Asker, Message, Retriever, User
 from fashioniq.loop.rollout import System
@@ -35,15 +36,15 @@ def build(options: EvalGenIR) -> list[Task]:
     gallery = world.gallery
     encoder = world.space.encoder
     assert encoder is not None, "a run of train-dialog-encoder has one"
-    retriever: Retriever = TextRetriever(encoder, last_only=True)
+    retriever: Retriever = TextRetriever(encoder, last_round)
     asker: Asker = Recorded([Message()] * (1 + options.rounds))
     made_by: dict[str, Any] = {}
     if options.feedback == "visual":
         generator = generator_of(options, world.catalog.category, options.device)
-        made_by = {"generator": dict(generator.identity)}
+        made_by = {"generator": dict(generator.identity), "pictures_per_round": options.pictures}
         retriever = Illustrated(
             retriever,
-            lambda rounds: rounds[-1],
+            last_round,
             generator,
             picture_encoder(encoder, lambda: world.features_of),
             weights=Weights((options.text_weight,)),

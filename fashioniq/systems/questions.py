@@ -61,7 +61,7 @@ def searched_by_text(settings: Asking, catalog: Catalog) -> tuple[Retriever, Gal
     source = EncoderSource(settings.encoder, pick_device(settings.device), features=features)
     found = encode_search_space(source, catalog.ids(settings.split), catalog.images)
     assert found.encoder is not None, "only search_space_of_vectors returns no encoder"
-    return TextRetriever(found.encoder, found.joined), found.gallery()
+    return TextRetriever(found.encoder, found.joined.join), found.gallery()
 
 
 def nothing_searched() -> tuple[Retriever, Gallery]:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from fashioniq.data.attributes import GARMENT, PART, add_word, find_attributes, vocabulary_of
 from fashioniq.data.catalog import ATTRIBUTE_LISTS
+from fashioniq.data.dialogues import split_round
 from fashioniq.data.topics import Topic
 from fashioniq.loop.messages import Message
 
@@ -51,6 +52,19 @@ class Describer:
         before = [word for kind in range(GARMENT + 1, PART) for word in found[kind]] + found[-1]
         after = f" with {' and '.join(found[PART])}" if found[PART] else ""
         return " ".join(["a", *before, self.noun]) + after
+
+    def rewrite(self, rounds: Sequence[str]) -> str:
+        """Describe what a dialog has said so far: captions, and questions with answers.
+
+        A question answered with yes names the attribute in the question; an answer with no names none.
+        """
+        words: list[str] = []
+        for text in rounds:
+            question, answer = split_round(text)
+            first = answer.lower().partition(" ")[0].strip(",.")
+            if first not in ("no", "not", "none", "neither"):
+                words += self.read(answer) or (self.read(question) if first == "yes" else ())
+        return self.write(tuple(words))
 
 
 def compare(topics: Sequence[Topic], target: Words, seen: Words, said: Words) -> list[Topic]:

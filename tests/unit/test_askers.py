@@ -255,7 +255,7 @@ def test_the_candidates_are_nearest_to_all_that_was_said():
         [BELT, COLOUR], 2
     )  # of the nearest two, 1 and 2, the colors differ and so do the belts: equal, the first is asked
     (made,) = converse(
-        asker, Says("no"), [Dialogue("a", ("red",))], 2, TextRetriever(Encoder(), "; "), gallery
+        asker, Says("no"), [Dialogue("a", ("red",))], 2, TextRetriever(Encoder(), "; ".join), gallery
     )
     assert made.rounds == ("red", "belt? no", "color? no")
     assert seen == [["red"], ["red; belt? no"], ["red; belt? no; color? no"]]
