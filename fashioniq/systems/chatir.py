@@ -103,7 +103,9 @@ def _asker(catalog: Catalog | None, ids: list[str]) -> Limited:
     return Limited(CandidateAware(known(topics, labels), CANDIDATES), len(topics))
 
 
-Wrap = Callable[[RetrieverOf, SearchSpace], tuple[RetrieverOf, dict[str, Any], Callable[[], dict[str, Any]]]]
+Wrap = Callable[
+    [RetrieverOf, SearchSpace], tuple[RetrieverOf, dict[str, Any], Callable[[], list[dict[str, float]]]]
+]
 
 
 def build(options: EvalChatIR, wrap: Wrap | None = None) -> list[Task]:
@@ -134,7 +136,7 @@ def build(options: EvalChatIR, wrap: Wrap | None = None) -> list[Task]:
     tasks = []
     for number, (name, dialogues) in enumerate(files.items()):
         retriever_of, about = _retriever(options, source, separator, dialogues, number=number)
-        costs: Callable[[], dict[str, Any]] = dict
+        costs: Callable[[], list[dict[str, float]]] = list
         if wrap:
             retriever_of, further, costs = wrap(retriever_of, source)
             about = about | further

@@ -37,7 +37,7 @@ def build(options: EvalDAR) -> list[Task]:
 
     def illustrated(
         retriever_of: chatir.RetrieverOf, space: SearchSpace
-    ) -> tuple[chatir.RetrieverOf, dict[str, Any], Callable[[], dict[str, Any]]]:
+    ) -> tuple[chatir.RetrieverOf, dict[str, Any], Callable[[], list[dict[str, float]]]]:
         costs = Costs()
         encode = picture_encoder(
             space.encoder,
@@ -68,7 +68,7 @@ def build(options: EvalDAR) -> list[Task]:
             "rewrite": options.rewrite,
             "seed": options.seed,
         }
-        return retriever, facts, costs.plain
+        return retriever, facts, costs.rows
 
     return chatir.build(options, illustrated)
 

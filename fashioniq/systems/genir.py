@@ -79,7 +79,7 @@ def build(options: EvalGenIR) -> list[Task]:
             ),
             data={world.catalog.category: world.catalog.fingerprint()},
             cards=world.cards,
-            costs=costs.plain,
+            costs=costs.rows,
         )
     ]
 

@@ -10,7 +10,6 @@ import torch
 from PIL.Image import Image
 from torch import Tensor
 
-from fashioniq.data.words import tokenize
 from fashioniq.generators.pictures import Generated, Generator, Request, generate_usable
 from fashioniq.loop.messages import Retriever, Turn
 from fashioniq.models.text import unit
@@ -32,27 +31,24 @@ class State(NamedTuple):
 
 @dataclass
 class Costs:
-    """What the dialogs of an evaluation cost, by round: dialogs, words said, pictures by status, seconds.
+    """What the pictures of an evaluation cost, by round: dialogs, pictures by status, seconds.
 
     `unchanged` counts dialogs whose prompt is that of the round before, and that keep their pictures.
     """
 
     dialogs: Counter[int] = field(default_factory=Counter)
-    words: Counter[int] = field(default_factory=Counter)
     pictures: Counter[tuple[int, str]] = field(default_factory=Counter)
     without_picture: Counter[int] = field(default_factory=Counter)
     unchanged: Counter[int] = field(default_factory=Counter)
     seconds: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))
 
-    def plain(self) -> dict[str, Any]:
+    def rows(self) -> list[dict[str, float]]:
         """Means per dialog of every round."""
         rows = []
         for number, count in sorted(self.dialogs.items()):
             made = {status: times for (round, status), times in self.pictures.items() if round == number}
             rows.append(
                 {
-                    "round": number,
-                    "words": self.words[number] / count,
                     "pictures": sum(made.values()) / count,
                     "failed": (sum(made.values()) - made.get("ok", 0) - made.get("wrong size", 0)) / count,
                     "without_picture": self.without_picture[number] / count,
@@ -60,7 +56,7 @@ class Costs:
                     "seconds": self.seconds[number] / count,
                 }
             )
-        return {"costs": rows}
+        return rows
 
 
 @dataclass(frozen=True)
@@ -145,7 +141,9 @@ class Illustrated:
         rounds = [(*before, said) for before, said in zip(state.rounds, turn.rounds, strict=True)]
         prompts: list[str | None] = [self.prompt(said) for said in rounds]
         changed = [row for row, prompt in enumerate(prompts) if self.seed_of or prompt != state.prompts[row]]
-        outcomes = self._generate(len(rounds[0]) - 1, turn, {row: str(prompts[row]) for row in changed})
+        outcomes = self._generate(
+            len(rounds[0]) - 1, len(rounds), {row: str(prompts[row]) for row in changed}
+        )
         shape = len(rounds), self.count
         vectors_BKD = text_BD.new_zeros(*shape, text_BD.shape[1])
         usable_BK = torch.zeros(shape, dtype=torch.bool, device=text_BD.device)
@@ -171,7 +169,7 @@ class Illustrated:
             text, rounds, prompts, tuple(pictures), vectors_BKD=vectors_BKD, usable_BK=usable_BK
         )
 
-    def _generate(self, number: int, turn: Turn, prompts: Mapping[int, str]) -> list[list[Generated]]:
+    def _generate(self, number: int, batch: int, prompts: Mapping[int, str]) -> list[list[Generated]]:
         """Outcomes of the pictures of each prompt, by row, which are counted as costs of the round."""
         requests = [
             Request(prompt, self._seed(row, number, prompt, place))
@@ -179,10 +177,9 @@ class Illustrated:
             for place in range(self.count)
         ]
         attempts = generate_usable(self.generator, requests)
-        costs, said = self.costs, turn.reply.texts or ()
-        costs.dialogs[number] += len(said)
-        costs.unchanged[number] += len(said) - len(prompts)
-        costs.words[number] += sum(len(tokenize(text)) for text in said)
+        costs = self.costs
+        costs.dialogs[number] += batch
+        costs.unchanged[number] += batch - len(prompts)
         for tried in attempts:
             costs.pictures.update((number, one.status) for one in tried)
             costs.seconds[number] += sum(one.seconds for one in tried)
