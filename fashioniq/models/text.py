@@ -16,10 +16,11 @@ import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor, nn
 
-from fashioniq.data.dialogues import JOINED
+from fashioniq.data.dialogues import JOINED, each
 from fashioniq.loop.messages import Turn
 
 TEXTS = 128  # texts per batch
+_JOIN = each(JOINED.join)
 
 
 class TextEncoder(Protocol):
@@ -36,9 +37,13 @@ class TextEncoder(Protocol):
 
 
 class TextRetriever:
-    """Questions and answers → query: the text that `write` makes of all rounds, by default joined by commas."""
+    """Questions and answers → query: the texts that `write` makes of the dialogs, by default joined by commas."""
 
-    def __init__(self, encoder: TextEncoder, write: Callable[[Sequence[str]], str] = JOINED.join) -> None:
+    def __init__(
+        self,
+        encoder: TextEncoder,
+        write: Callable[[Sequence[Sequence[str]]], list[str]] = _JOIN,
+    ) -> None:
         self.encoder, self.write = encoder, write
 
     def start(self, batch: int) -> list[tuple[str, ...]]:
@@ -48,7 +53,7 @@ class TextRetriever:
     def step(self, state: list[tuple[str, ...]], turn: Turn) -> tuple[Tensor, list[tuple[str, ...]]]:
         """Return the query after one more round, B×D, and the rounds so far."""
         state = [(*rounds, text) for rounds, text in zip(state, turn.rounds, strict=True)]
-        return self.encoder.encode([self.write(rounds) for rounds in state]), state
+        return self.encoder.encode(self.write(state)), state
 
 
 class RecordedQueries:

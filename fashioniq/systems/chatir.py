@@ -17,6 +17,7 @@ from fashioniq.data.catalog import ATTRIBUTE_LISTS, Catalog
 from fashioniq.data.dialogues import (
     Dialogue,
     dialog_text,
+    each,
     in_search_space,
     last_round,
     read_dialogues,
@@ -89,7 +90,7 @@ def load(
     vectors_ND = unit(encoder.embed_images(found.features_ND))
     gallery = Gallery(Items.without_attributes(found.ids, vectors_ND), vectors_ND)
     cards = cards_of(catalog, store, found.ids) if catalog else ItemCards()
-    retriever = TextRetriever(encoder, separator.join)
+    retriever = TextRetriever(encoder, each(separator.join))
     vocabulary = getattr(encoder, "vocabulary", None)  # CLIP and BLIP encode any word
     return System(retriever, _asker(catalog, found.ids), gallery, vocabulary, cards)
 
@@ -211,7 +212,7 @@ def _retriever(
         lengths = source.encoder.lengths([dialog_text(dialogue, round, separator) for dialogue in dialogues])
         cut.append(sum(length > source.encoder.limit for length in lengths))
     query = "each round alone" if dialogues[0].alone else f"rounds joined by {separator!r}"
-    retriever = TextRetriever(source.encoder, last_round if dialogues[0].alone else separator.join)
+    retriever = TextRetriever(source.encoder, each(last_round if dialogues[0].alone else separator.join))
     return lambda rows: retriever, {"query": query, "cut": cut}
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from fashioniq.categories import FILE_NAMES, singular
 from fashioniq.config import DescribedProducts, Generation
+from fashioniq.config.generation import numbers
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import Catalog
 from fashioniq.features.cards import cards_of
@@ -24,17 +25,27 @@ from fashioniq.generators.pictures import Generator
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message
 from fashioniq.models.text import ImageText, TextEncoder, unit
+from fashioniq.systems.illustrated import Weights
 from fashioniq.systems.questions import topics
 from fashioniq.systems.search_space import EncoderSource, SearchSpace, encode_search_space
 from fashioniq.trained import pick_device
 from fashioniq.users.correcting import Describer, Words
 
 DRAWN = "drawn:"
+PAPER, CODE = Weights((0.7, 0.7, 0.5)), Weights((0.8, 0.8, 0.5))  # DAR's paper; its released code
+WEIGHTS = {
+    "paper": PAPER,
+    "code": CODE,
+    "text": Weights((1.0,)),
+    "pictures": Weights((0.0,)),
+    "agreement": Weights(PAPER.text, by_agreement=True),
+    "choice": Weights((0.0,), chosen=True),
+}
 
 
 def describer_of(catalog: Catalog) -> Describer:
     """Writer of descriptions in the words of the labels. Raises UserError if there are none."""
-    return Describer(topics(catalog), catalog.labels, singular(catalog.category))
+    return Describer(topics(catalog), catalog.labels, singular(catalog.category), catalog.language)
 
 
 def generator_of(options: Generation, category: str | None, device: str) -> Generator:
@@ -54,6 +65,14 @@ def generator_of(options: Generation, category: str | None, device: str) -> Gene
     if category not in FILE_NAMES:
         raise UserError(f"--generator {name} needs a --category of the drawn sample: {', '.join(FILE_NAMES)}")
     return Drawn(category, quality)
+
+
+def weights_of(options: Generation) -> Weights | None:
+    """Fusion weights of the options; None if they are to be learned."""
+    name = options.fusion_weights
+    if name == "learned":
+        return None
+    return WEIGHTS.get(name) or Weights(tuple(numbers(name) or ()))
 
 
 def picture_encoder(

@@ -5,6 +5,7 @@ the best product.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,13 +15,15 @@ from fashioniq.askers.best_item import BestItem
 from fashioniq.askers.generated_picture import GeneratedPicture
 from fashioniq.askers.recorded import Recorded
 from fashioniq.config import EvalGenIR
-from fashioniq.data.dialogues import last_round
+from fashioniq.data.dialogues import each, last_round
 from fashioniq.llm.endpoint import Endpoint
 from fashioniq.loop.messages import Asker, Message, Retriever, User
 from fashioniq.loop.rollout import System
 from fashioniq.models.text import TextRetriever
-from fashioniq.systems.generation import World, generator_of, picture_encoder
-from fashioniq.systems.illustrated import Costs, Illustrated, Weights
+from fashioniq.systems.generation import World, generator_of, picture_encoder, weights_of
+from fashioniq.systems.illustrated import Costs, Illustrated, Parts, Weights
+from fashioniq.systems.learned_weights import learn_weights
+from fashioniq.systems.rewriting import prompts
 from fashioniq.systems.task import Batch, Task
 from fashioniq.users.correcting import Correcting
 from fashioniq.users.describing_pictures import DescribingPictures
@@ -30,28 +33,48 @@ from fashioniq.users.vision import PicturesByName
 def build(options: EvalGenIR) -> list[Task]:
     """One task: each product of the split is the target of a dialog.
 
-    Raises UserError if a file is missing or does not match.
+    Fusion weights are learned on the products of val, or of train if the targets are those of val. Raises
+    UserError if a file is missing or does not match.
     """
+    weights = weights_of(options)
+    if weights is None and options.feedback == "visual":
+        recorded: list[Parts] = []
+        other = replace(options, split="train" if options.split == "val" else "val")
+        tasks = [_task(other, Weights((1.0,)), recorded)]
+        weights = learn_weights(tasks, recorded, options.fusion, options.batch_size)
+    return [_task(options, weights or Weights((1.0,)))]
+
+
+def _task(options: EvalGenIR, weights: Weights, recorded: list[Parts] | None = None) -> Task:
     world, costs = World.of(options), Costs()
     gallery = world.gallery
     encoder = world.space.encoder
     assert encoder is not None, "a run of train-dialog-encoder has one"
-    retriever: Retriever = TextRetriever(encoder, last_round)
+    retriever: Retriever = TextRetriever(encoder, each(last_round))
     asker: Asker = Recorded([Message()] * (1 + options.rounds))
     made_by: dict[str, Any] = {}
     if options.feedback == "visual":
         generator = generator_of(options, world.catalog.category, options.device)
-        made_by = {"generator": dict(generator.identity), "pictures_per_round": options.pictures}
+        made_by = {
+            "generator": dict(generator.identity),
+            "pictures_per_round": options.pictures,
+            "more_pictures": options.more_pictures,
+            "weights_of_text": {"name": options.fusion_weights, "rounds": list(weights.text)},
+            "fusion": options.fusion,
+        }
         retriever = Illustrated(
             retriever,
-            last_round,
+            prompts(last_round),
             generator,
             picture_encoder(encoder, lambda: world.features_of),
-            weights=Weights((options.text_weight,)),
-            fusion="mean",
+            gallery=gallery,
+            weights=weights,
+            fusion=options.fusion,
             count=options.pictures,
             seed=options.seed,
+            more=options.more_pictures,
             costs=costs,
+            recorded=recorded,
         )
         asker = GeneratedPicture()
     elif options.feedback == "prediction":
@@ -63,25 +86,23 @@ def build(options: EvalGenIR) -> list[Task]:
         system = System(retriever, asker, gallery, cards=world.cards)
         return Batch(system, user, torch.tensor(rows, device=gallery.vectors_ND.device), Message())
 
-    return [
-        Task(
-            name=f"genir-{options.feedback}",
-            protocol="ChatIR",
-            count=len(gallery),
-            turns=1 + options.rounds,
-            batch=batch,
-            facts=world.facts(
-                user=options.user,
-                feedback=options.feedback,
-                details=options.details,
-                query="the last round alone",
-                **made_by,
-            ),
-            data={world.catalog.category: world.catalog.fingerprint()},
-            cards=world.cards,
-            costs=costs.rows,
-        )
-    ]
+    return Task(
+        name=f"genir-{options.feedback}",
+        protocol="ChatIR",
+        count=len(gallery),
+        turns=1 + options.rounds,
+        batch=batch,
+        facts=world.facts(
+            user=options.user,
+            feedback=options.feedback,
+            details=options.details,
+            query="the last round alone",
+            **made_by,
+        ),
+        data={world.catalog.category: world.catalog.fingerprint()},
+        cards=world.cards,
+        costs=costs.rows,
+    )
 
 
 def _users(options: EvalGenIR, world: World) -> Callable[[], User]:

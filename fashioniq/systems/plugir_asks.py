@@ -9,11 +9,13 @@ import torch
 from fashioniq.askers.attribute_questions import known
 from fashioniq.askers.plugir import AboutCandidates
 from fashioniq.config import EvalPlugIR
+from fashioniq.data.dialogues import each
 from fashioniq.files import UserError
 from fashioniq.loop.messages import Message
 from fashioniq.loop.rollout import System
 from fashioniq.models.text import TextRetriever
 from fashioniq.systems.generation import World
+from fashioniq.systems.rewriting import rewriter
 from fashioniq.systems.task import Batch, Task
 from fashioniq.users.correcting import Correcting
 from fashioniq.users.labels import Labels
@@ -36,8 +38,12 @@ def build(options: EvalPlugIR) -> list[Task]:
         )
     of_items = [labels.get(name, [[]]) for name in gallery.items.ids]
     words_of = {topic.question: topic.words for topic in describer.topics}
-    rewrites = "rewrite" not in options.without
-    text = describer.rewrite if rewrites else world.space.joined.join
+    text = each(world.space.joined.join)
+    if rewrites := "rewrite" not in options.without:
+        rewrite = rewriter(options.rewrite, lambda: describer, answers=options.answers, device=options.device)
+
+        def text(dialogs: Sequence[Sequence[str]]) -> list[str]:
+            return [some[0] for some in rewrite(dialogs)]
 
     asker = AboutCandidates(
         known(describer.topics, of_items),
@@ -67,7 +73,8 @@ def build(options: EvalPlugIR) -> list[Task]:
             turns=1 + options.rounds,
             batch=batch,
             facts=world.facts(
-                without=options.without, query="the dialog as one description" if rewrites else "all rounds"
+                without=options.without,
+                query=f"the dialog rewritten ({options.rewrite})" if rewrites else "all rounds",
             ),
             data={world.catalog.category: world.catalog.fingerprint()},
             cards=world.cards,

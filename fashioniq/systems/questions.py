@@ -12,7 +12,7 @@ from fashioniq.askers.language_model import FALLBACK, AllAtOnce, FewShot
 from fashioniq.askers.recorded import fixed_questions, recorded_questions
 from fashioniq.config import Asking
 from fashioniq.data.catalog import ATTRIBUTE_LISTS, Catalog
-from fashioniq.data.dialogues import Dialogue
+from fashioniq.data.dialogues import Dialogue, each
 from fashioniq.data.items import Items
 from fashioniq.data.topics import Topic, topics_of
 from fashioniq.features.store import FeatureStore, features_folder
@@ -61,7 +61,7 @@ def searched_by_text(settings: Asking, catalog: Catalog) -> tuple[Retriever, Gal
     source = EncoderSource(settings.encoder, pick_device(settings.device), features=features)
     found = encode_search_space(source, catalog.ids(settings.split), catalog.images)
     assert found.encoder is not None, "only search_space_of_vectors returns no encoder"
-    return TextRetriever(found.encoder, found.joined.join), found.gallery()
+    return TextRetriever(found.encoder, each(found.joined.join)), found.gallery()
 
 
 def nothing_searched() -> tuple[Retriever, Gallery]:

@@ -128,11 +128,27 @@ def test_dar_without_pictures_in_the_query_has_the_ranks_of_chatir(dar, project,
         {"fusion_weights": "pictures"},
         {"fusion": "mean"},
         {"fusion_weights": "agreement"},
+        {"fusion_weights": "1,0.2"},
+        {"fusion_weights": "choice"},
         {"rewrite": "join"},
     ],
 )
 def test_the_options_of_dar_change_the_ranks(dar, changed):
     assert ranks(dar(pictures=3)[1]) != ranks(dar(pictures=3, **changed)[1])
+
+
+def test_weights_are_learned_on_other_dialogs(dar, evaluate, runs):
+    other = {
+        "fit_dialogues": runs.catalog / "dialogues" / "dress.val.json",
+        "fit_search_space": runs.catalog / "image_splits" / "split.dress.val.json",
+    }
+    metrics, dialogs = dar(fusion_weights="learned", **other)
+    found = metrics["weights_of_text"]
+    assert found["name"] == "learned" and len(found["rounds"]) == 11 and len(dialogs) == 12
+    fixed = ",".join(map(str, found["rounds"]))
+    assert ranks(dar(fusion_weights=fixed)[1]) == ranks(dialogs)
+    visual = evaluate("genir", generator="drawn:1", fusion_weights="learned")[0]
+    assert len(visual["weights_of_text"]["rounds"]) == 4
 
 
 def test_pictures_that_were_generated_before_are_found_by_dialog_and_round(dar, sample, runs, tmp_path):
@@ -180,6 +196,11 @@ def test_features_of_another_predictor_are_refused(refused, world, attribute_run
         ({"generator": "drawn:1", "category": None}, "the drawn sample"),
         ({"generator": "folder:missing"}, "missing"),
         ({"predictor": None}, "--predictor"),
+        ({"fusion_weights": "1.2"}, "--fusion-weights"),
+        ({"fusion_weights": "best"}, "--fusion-weights"),
+        ({"fusion_weights": "choice"}, "--pictures 2"),
+        ({"fusion_weights": "learned"}, "--fit-dialogues"),
+        ({"rewrite": "poem"}, "--rewrite"),
     ],
 )
 def test_a_mistake_in_the_options_of_dar_is_refused(refused, recorded, tmp_path, changed, said):
@@ -231,3 +252,23 @@ def test_a_model_on_a_server_sees_the_pictures_and_corrects_its_description(
     assert {turn["reply"]["text"] for one in dialogs for turn in one["turns"][1:]} == {"a red maxi dress"}
     again = evaluate("genir", generator="drawn:1", **options)[1]
     assert again == dialogs and len(asked) == 36
+
+
+def test_a_retriever_of_fashion_iq_searches_with_pictures_of_what_is_wanted(project, world, runs, tmp_path):
+    options = {key: world[key] for key in ("data", "category", "features", "device", "predictor")}
+    options |= {"run": runs.retriever, "user": ["grammar"], "turns": 2}
+
+    def metrics(system, **further):
+        out = tmp_path / f"{system}{len(list(tmp_path.iterdir()))}"
+        given = {key: value for key, value in options.items() if system != "fashion-iq" or key != "predictor"}
+        project.run("eval-dialogs", system=system, **given, **further, out=out)
+        return json.loads((out / "metrics.json").read_text())
+
+    plain = metrics("fashion-iq")["turns"]
+    text = metrics("fashion-iq-dar", generator="drawn:1", fusion_weights="text")
+    both = metrics("fashion-iq-dar", generator="drawn:1", fusion_weights="0.3")
+    assert text["turns"] == plain != both["turns"]
+    assert (
+        both["weights_of_text"] == {"name": "0.3", "rounds": [0.3]}
+        and both["generator"]["backend"] == "drawn"
+    )

@@ -67,6 +67,8 @@ def test_a_dialog_ends_early_when_its_best_products_stay_the_same():
     assert stable_round(top_QRK).tolist() == [2, 3, 1]
     rank_QR = torch.tensor([[30, 20, 5, 0], [30, 20, 12, 0], [30, 0, 20, 20]])
     rounds, measures = early_stop(rank_QR, top_QRK, 100)
-    assert rounds == 2 and measures["R@10"] == pytest.approx(100) and measures["R@1"] == pytest.approx(200 / 3)
+    assert (
+        rounds == 2 and measures["R@10"] == pytest.approx(100) and measures["R@1"] == pytest.approx(200 / 3)
+    )
     assert measures["BRI"] < round_table(rank_QR, 100)[1]["BRI"]
     assert stable_round(top_QRK[:, :1]).tolist() == [0, 0, 0]
