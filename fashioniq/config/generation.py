@@ -42,6 +42,11 @@ class DescribedProducts(Evaluation):
         "encoder of texts and pictures: a run of train-dialog-encoder, or CLIP or BLIP by folder or Hugging Face "
         "name"
     )
+    targets: int | None = option(
+        None,
+        "number of targets, drawn with the seed; all products stay in the gallery (default: all)",
+        least=1,
+    )
     rounds: int = option(10, "rounds after the first description", least=0, below=1000)
     batch_size: int = option(64, "dialogs per batch", least=1)
     seed: int = option(0, "random seed of the descriptions and the pictures", least=0, below=2**32)
@@ -111,8 +116,8 @@ class EvalGenIR(Generation, DescribedProducts):
     )
     user: str = option(
         "labels",
-        "user: labels of the products, or endpoint:NAME for a vision-language model at OPENAI_BASE_URL that sees "
-        "their pictures",
+        "user: labels of the products; endpoint:NAME or local:NAME, a vision-language model at OPENAI_BASE_URL or of "
+        "a folder or the hub, which sees their pictures; or person, who types (give --targets)",
     )
     details: int = option(2, DETAILS + " (labels)", least=1)
     fusion_weights: str = option("pictures", WEIGHTS)
@@ -121,8 +126,10 @@ class EvalGenIR(Generation, DescribedProducts):
     def validate(self) -> None:
         """Raise UserError for an unknown user or unknown weights."""
         super().validate()
-        if self.user != "labels" and not self.user.startswith("endpoint:"):
-            raise UserError(f"expected labels or endpoint:NAME, found {self.user}; correct --user")
+        if self.user not in ("labels", "person") and not self.user.startswith(("endpoint:", "local:")):
+            raise UserError(
+                f"expected labels, person, endpoint:NAME or local:NAME, found {self.user}; correct --user"
+            )
 
 
 @dataclass(kw_only=True)

@@ -134,6 +134,15 @@ class World:
         return self.space.gallery()
 
     @cached_property
+    def targets(self) -> Tensor:
+        """Positions of the targets: all products, or as many as asked for, drawn with the seed."""
+        count = len(self.gallery)
+        if (asked := self.options.targets) is None or asked >= count:
+            return torch.arange(count)
+        drawn = torch.randperm(count, generator=torch.Generator().manual_seed(self.options.seed))
+        return drawn[:asked].sort().values
+
+    @cached_property
     def describer(self) -> Describer:
         """Writer of descriptions in the words of the catalog's labels."""
         return describer_of(self.catalog)

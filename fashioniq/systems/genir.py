@@ -4,11 +4,11 @@ Its baselines search with the text: verbal feedback corrects the description by 
 the best product.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-import torch
 from PIL.Image import Image
 
 from fashioniq.askers.best_item import BestItem
@@ -17,6 +17,7 @@ from fashioniq.askers.recorded import Recorded
 from fashioniq.config import EvalGenIR
 from fashioniq.data.dialogues import each, last_round
 from fashioniq.llm.endpoint import Endpoint
+from fashioniq.llm.local import VisionLanguageModel
 from fashioniq.loop.messages import Asker, Message, Retriever, User
 from fashioniq.loop.rollout import System
 from fashioniq.models.text import TextRetriever
@@ -25,8 +26,10 @@ from fashioniq.systems.illustrated import Costs, Illustrated, Parts, Weights
 from fashioniq.systems.learned_weights import learn_weights
 from fashioniq.systems.rewriting import prompts
 from fashioniq.systems.task import Batch, Task
+from fashioniq.trained import pick_device
 from fashioniq.users.correcting import Correcting
-from fashioniq.users.describing_pictures import DescribingPictures
+from fashioniq.users.describing_pictures import DescribingPictures, Seeing
+from fashioniq.users.person import DescribingPerson
 from fashioniq.users.vision import PicturesByName
 
 
@@ -79,17 +82,17 @@ def _task(options: EvalGenIR, weights: Weights, recorded: list[Parts] | None = N
         asker = GeneratedPicture()
     elif options.feedback == "prediction":
         asker = BestItem()
-    user_of = _users(options, world)
+    user_of, target_N = _users(options, world), world.targets
 
     def batch(rows: Sequence[int]) -> Batch:
         user = user_of()
         system = System(retriever, asker, gallery, cards=world.cards)
-        return Batch(system, user, torch.tensor(rows, device=gallery.vectors_ND.device), Message())
+        return Batch(system, user, target_N[list(rows)].to(gallery.vectors_ND.device), Message())
 
     return Task(
         name=f"genir-{options.feedback}",
         protocol="ChatIR",
-        count=len(gallery),
+        count=len(target_N),
         turns=1 + options.rounds,
         batch=batch,
         facts=world.facts(
@@ -112,14 +115,36 @@ def _users(options: EvalGenIR, world: World) -> Callable[[], User]:
         sight = None if options.feedback == "verbal" else world.seen
         labels = [world.catalog.labels.get(name, []) for name in ids]
         return lambda: Correcting(world.describer, labels, sight, options.details, options.seed)
-    model = Endpoint(options.user.removeprefix("endpoint:"), options.answers)
-    pictures = PicturesByName(images)
-
-    def products(offer: Message) -> list[Image | None]:
-        assert offer.item_B is not None, "the best product is offered"
-        return [pictures[ids[item]] for item in offer.item_B.tolist()]
-
+    if options.user == "person":
+        shown: dict[str, Callable[[Message], Sequence[Image | str | None]] | None] = {
+            "visual": lambda offer: offer.pictures or (),
+            "prediction": lambda offer: [_where(images, ids[item]) for item in _items(offer)],
+            "verbal": None,
+        }
+        return lambda: DescribingPerson(
+            lambda target: _where(images, ids[target]), shown[options.feedback], options.cache
+        )
+    model, pictures = _seeing(options), PicturesByName(images)
     if options.feedback == "prediction":
-        return lambda: DescribingPictures(model, pictures, ids, products, "found with")
-    shown = None if options.feedback == "verbal" else lambda offer: offer.pictures
-    return lambda: DescribingPictures(model, pictures, ids, shown)
+        return lambda: DescribingPictures(
+            model, pictures, ids, lambda offer: [pictures[ids[item]] for item in _items(offer)], "found with"
+        )
+    sees = None if options.feedback == "verbal" else lambda offer: offer.pictures
+    return lambda: DescribingPictures(model, pictures, ids, sees)
+
+
+def _where(images: Mapping[str, Path], name: str) -> str:
+    return str(images.get(name, name))
+
+
+def _items(offer: Message) -> list[int]:
+    assert offer.item_B is not None, "the best product is offered"
+    return [int(item) for item in offer.item_B]
+
+
+def _seeing(options: EvalGenIR) -> Seeing:
+    """Vision-language model of --user."""
+    kind, _, name = options.user.partition(":")
+    if kind == "endpoint":
+        return Endpoint(name, options.answers)
+    return VisionLanguageModel(name, pick_device(options.device))

@@ -63,13 +63,13 @@ def build(options: EvalPlugIR) -> list[Task]:
     system = System(TextRetriever(encoder, text), asker, gallery, cards=world.cards)
 
     def batch(rows: Sequence[int]) -> Batch:
-        return Batch(system, user, torch.tensor(rows, device=gallery.vectors_ND.device), Message())
+        return Batch(system, user, world.targets[list(rows)].to(gallery.vectors_ND.device), Message())
 
     return [
         Task(
             name="plugir",
             protocol="ChatIR",
-            count=len(gallery),
+            count=len(world.targets),
             turns=1 + options.rounds,
             batch=batch,
             facts=world.facts(

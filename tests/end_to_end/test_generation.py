@@ -272,3 +272,25 @@ def test_a_retriever_of_fashion_iq_searches_with_pictures_of_what_is_wanted(proj
         both["weights_of_text"] == {"name": "0.3", "rounds": [0.3]}
         and both["generator"]["backend"] == "drawn"
     )
+
+
+def test_a_person_describes_some_targets_and_corrects_by_what_is_shown(evaluate, monkeypatch, capsys):
+    lines = iter(["a red dress", "", "a blue dress", "a blue maxi dress"])
+    monkeypatch.setattr("builtins.input", lambda prompt: next(lines))
+    options = {"generator": "drawn:1", "user": "person", "targets": 2, "rounds": 1, "batch_size": 1}
+    metrics, dialogs = evaluate("genir", **options)
+    assert metrics["dialogs"] == 2 and metrics["gallery"] == 12
+    replies = [[turn["reply"]["text"] for turn in one["turns"]] for one in dialogs]
+    assert replies == [["a red dress"] * 2, ["a blue dress", "a blue maxi dress"]]
+    printed = capsys.readouterr().out
+    assert printed.count("wanted: ") == 2 == printed.count("shown: ") and "shown.png" in printed
+
+
+def test_the_end_of_the_persons_input_is_one_line(refused, world, monkeypatch, tmp_path):
+    def end(prompt):
+        raise EOFError
+
+    monkeypatch.setattr("builtins.input", end)
+    options = {**world, "generator": "drawn:1", "user": "person", "out": tmp_path / "out"}
+    assert "--targets" in refused("eval-dialogs", system="genir", **options)
+    assert not (tmp_path / "out").exists()
