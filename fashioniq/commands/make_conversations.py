@@ -40,7 +40,8 @@ def run(settings: MakeConversations) -> None:
     plan = plan_of(asdict(settings), fingerprint(stock.items.values(), vectors))
     check_plan(plan, out, parts)
     with locked(parts):
-        remove_leftovers(parts)
+        for folder in (parts, out):
+            remove_leftovers(folder)
         write_json(parts / PLAN, plan)
         reviewed = read_review(out)
         report = Report(frozenset(verdict.sample for verdict in reviewed if verdict.failed))
@@ -115,7 +116,7 @@ def _vectors(
     Without an encoder of texts, the similarity is None.
     """
     if settings.encoder is None:
-        store = open_store(catalog.root, catalog.category, None)
+        store = open_store(catalog.root, catalog.category, settings.features)
         present, vectors_ND = store.vectors(ids)
         length_N1 = np.linalg.norm(vectors_ND, axis=1, keepdims=True)
         if not (np.isfinite(length_N1) & (length_N1 > 0)).all():
@@ -127,7 +128,7 @@ def _vectors(
     from fashioniq.systems.search_space import EncoderSource, encode_search_space
     from fashioniq.trained import pick_device
 
-    features = features_of_encoder(catalog, settings.encoder)
+    features = settings.features or features_of_encoder(catalog, settings.encoder)
     source = EncoderSource(settings.encoder, pick_device(settings.device), features=features)
     space = encode_search_space(source, ids, catalog.images)
     encoder, vectors_ND = space.encoder, space.vectors_ND.float().cpu().numpy()

@@ -96,7 +96,7 @@ class Templates:
         self.tokens: dict[str, int] = {}
 
     def dialogs(self, products: Sequence[Product], seeds: Sequence[str]) -> list[Dialog | None]:
-        """Dialogs of three or four rounds; None for a product with fewer attributes than rounds."""
+        """Dialogs of three or four rounds; None for a product with fewer than three attributes."""
         return [_dialog(one, random.Random(seed)) for one, seed in zip(products, seeds, strict=True)]
 
     def two_rounds(self, pairs: Sequence[Pair], seeds: Sequence[str]) -> list[TwoRounds | None]:
@@ -142,10 +142,12 @@ def _say(template: str, facts: Sequence[Fact], garment: str = "") -> str:
 
 def _dialog(product: Product, chance: random.Random) -> Dialog | None:
     garment, wishes = _wishes(product, chance)
-    rounds = chance.choice((3, 3, 4))
-    counts = [chance.choice((1, 2, 2)) for _ in range(rounds)]
-    if len(wishes) < sum(counts):
+    rounds = min(chance.choice((3, 3, 4)), len(wishes))
+    if rounds < 3:
         return None
+    counts = [chance.choice((1, 2, 2)) for _ in range(rounds)]
+    while sum(counts) > len(wishes):
+        counts[counts.index(2)] = 1
     parts = [wishes[sum(counts[:number]) : sum(counts[: number + 1])] for number in range(rounds)]
     spoken = [[_hinted(fact, chance) for fact in part] for part in parts]
     texts = [_say(chance.choice(_OPENINGS), spoken[0], garment)]
