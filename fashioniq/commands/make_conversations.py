@@ -24,6 +24,8 @@ from fashioniq.report.tables import print_table
 def run(settings: MakeConversations) -> None:
     """Make the conversations batch by batch in the folder OUT.parts, then write the output folder."""
     out = settings.out
+    if not out.name:
+        raise UserError(f"expected a folder in --out, found {out}; give a folder name such as chatsearch")
     check_writable(out)
     catalogs = [Catalog(settings.data, name) for name in settings.category or categories_in(settings.data)]
     if not catalogs:

@@ -243,6 +243,29 @@ def test_labels_in_another_language_need_a_language_model(refused, garments, tmp
     assert line.endswith("the labels of dresses are not English, as templates are; give --language-model")
 
 
+def test_a_picture_that_is_no_file_and_a_folder_without_a_name_are_refused(refused, garments, tmp_path):
+    catalog = shutil.copytree(garments, tmp_path / "catalog")
+    picture = sorted((catalog / "images/dress").iterdir())[0]
+    picture.unlink()
+    picture.mkdir()
+    line = refused("make-conversations", data=catalog, out=tmp_path / "out", **SMALL)
+    assert line.startswith(f"error: cannot read the picture {picture}")
+    assert "expected a folder in --out" in refused("make-conversations", data=garments, out=".", **SMALL)
+
+
+def test_products_with_the_same_picture_are_used_once(project, garments, tmp_path):
+    catalog = shutil.copytree(garments, tmp_path / "catalog")
+    train, test = (
+        json.loads((catalog / f"image_splits/split.dress.{split}.json").read_text())
+        for split in ("train", "test")
+    )
+    shutil.copyfile(catalog / f"images/dress/{train[0]}.jpg", catalog / f"images/dress/{test[0]}.jpg")
+    project.run("make-conversations", data=catalog, category="dress", out=tmp_path / "out", **SMALL)
+    items = Conversations(tmp_path / "out").items
+    assert train[0] in items and test[0] not in items
+    assert json.loads((tmp_path / "out/conversations.json").read_text())["copies"] == 1
+
+
 def test_a_missing_feature_store_is_refused(refused, sample, tmp_path):
     line = refused("make-conversations", data=sample, category="shirts", out=tmp_path / "out", **SMALL)
     assert "fashioniq extract-features" in line
