@@ -47,7 +47,7 @@ _NAMES = re.compile(
 )
 _ATTEMPTS = 20  # per conversation
 _RANDOM = 2000  # products for the quantiles of random pairs and of random nearest neighbors
-Score = Callable[[str], np.ndarray]  # text → similarity to each product, N
+Embed = Callable[[str], np.ndarray]  # text → vector in the space of the pictures, D, of unit length
 
 
 @dataclass(frozen=True)
@@ -63,17 +63,22 @@ class Limits:
 class Pool:
     """Products of a category and split that are searched, with their image vectors N×D of unit length.
 
-    `score` compares a text with the products, by default by the TF-IDF weights of the words in their captions.
+    `embed` maps a text to the space of the vectors; without it, texts are compared with the captions of the products
+    by the TF-IDF weights of their words.
     """
 
     def __init__(
-        self, products: Sequence[Product], vectors_ND: np.ndarray, limits: Limits, score: Score | None = None
+        self, products: Sequence[Product], vectors_ND: np.ndarray, limits: Limits, embed: Embed | None = None
     ) -> None:
         self.products = list(products)
         self.limits = limits
         self._place_of = {product.id: place for place, product in enumerate(self.products)}
         self._vectors_ND = vectors_ND
-        self._score = score or _by_words([product.caption for product in self.products])
+        self._cosines = (
+            (lambda text: vectors_ND @ embed(text))
+            if embed
+            else _by_words([product.caption for product in self.products])
+        )
         self._least, self._most = self._thresholds()
 
     def neighbors(self, name: str, dropped: Counter[str]) -> list[tuple[Product, float, int]]:
@@ -93,7 +98,7 @@ class Pool:
 
     def nearest(self, text: str, name: str) -> tuple[Product, float, float]:
         """The product nearest to a text besides `name`, its cosine, and the share of products above `name`."""
-        cos_N = self._score(text)
+        cos_N = self._cosines(text)
         place = self._place_of[name]
         above = float((cos_N > cos_N[place]).mean())
         cos_N[place] = -np.inf
@@ -116,7 +121,8 @@ class Pool:
         )
 
 
-def _by_words(captions: Sequence[str]) -> Score:
+def _by_words(captions: Sequence[str]) -> Callable[[str], np.ndarray]:
+    """Similarity of a text to each caption."""
     from sklearn.feature_extraction.text import TfidfVectorizer  # slow to import
 
     vectorizer = TfidfVectorizer(tokenizer=tokenize, token_pattern=None, lowercase=False)
