@@ -12,7 +12,7 @@ from fashioniq.config.data import (
     ImportFeatures,
     PairReferences,
 )
-from fashioniq.config.dialogue import Asking, Chat, EvalChatIR, MakeDialogues, Search
+from fashioniq.config.dialogue import Asking, Chat, EvalChatIR, MakeConversations, MakeDialogues, Search
 from fashioniq.config.evaluation import (
     Compare,
     Cross,
@@ -84,6 +84,7 @@ __all__ = [
     "Generation",
     "ImportCatalog",
     "ImportFeatures",
+    "MakeConversations",
     "MakeDescriptions",
     "MakeDialogues",
     "PairReferences",

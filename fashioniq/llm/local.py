@@ -16,7 +16,7 @@ from fashioniq.hub import use_cache_if_offline
 
 
 class LanguageModel:
-    """Causal language model with greedy decoding."""
+    """Causal language model with greedy decoding; `tokens` counts those of all prompts and answers."""
 
     def __init__(self, name: str, device: torch.device | str = "cpu") -> None:
         from_hub = _transformers("AutoModelForCausalLM", "AutoTokenizer")
@@ -27,6 +27,7 @@ class LanguageModel:
             getattr(self._model.config, "max_position_embeddings", None) or self._tokenizer.model_max_length
         )
         self._name = name
+        self.tokens = {"prompt": 0, "answer": 0}
 
     @torch.inference_mode()
     def complete(self, prompts: Sequence[str], tokens: int) -> list[str]:
@@ -44,6 +45,8 @@ class LanguageModel:
         ids_BL = self._model.generate(
             **inputs, max_new_tokens=tokens, do_sample=False, pad_token_id=self._tokenizer.pad_token_id
         )
+        self.tokens["prompt"] += int(inputs["attention_mask"].sum())
+        self.tokens["answer"] += int((ids_BL[:, length:] != self._tokenizer.pad_token_id).sum())
         return self._tokenizer.batch_decode(ids_BL[:, length:], skip_special_tokens=True)
 
 
