@@ -263,16 +263,6 @@ def apart():
     return apart
 
 
-@pytest.fixture
-def undrawn_curves(monkeypatch):
-    """Leave an empty curves.png at the end of a training, as drawing it takes half of the time of a tiny one.
-
-    For tests of something else. Session-wide runs, `test_train_attributes.py` and
-    `tests/unit/report/test_curves.py` draw it.
-    """
-    monkeypatch.setattr("fashioniq.report.curves._save", lambda figure, path: path.write_bytes(b""))
-
-
 @pytest.fixture(scope="session")
 def wait_until():
     """Wait for a condition as long as a process runs, however slow the machine is."""

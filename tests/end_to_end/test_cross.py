@@ -211,7 +211,6 @@ def test_seeds_meet_one_by_one_or_all_meet_the_only_run():
         cross._by_seed(two, three)
 
 
-@pytest.mark.usefixtures("undrawn_curves")
 def test_attributes_meet_only_attributes_unless_there_are_none(project, options, runs, tmp_path):
     project.run(
         "train-captioner",

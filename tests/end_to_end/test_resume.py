@@ -15,8 +15,6 @@ from fashioniq.training.fitting import KeepBest
 
 EPOCHS = 3
 
-pytestmark = pytest.mark.usefixtures("undrawn_curves")
-
 
 class Killed(Exception):
     """Stands for a power cut: nothing of the package catches it."""
@@ -218,13 +216,11 @@ def test_resuming_a_run_that_is_complete_changes_nothing(trainings, whole, proje
 def test_the_time_of_a_resumed_training_is_that_of_all_its_processes(
     trainings, interrupt, project, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(
-        fitting, "seconds", lambda: {"wall": 5000.0, "cpu": 3000.0}
-    )  # what the first process leaves in its checkpoint
     command, options = trainings["captioner"]
     run = tmp_path / "run"
-    interrupt("captioner", 2, run)
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:  # what the first process leaves in its checkpoint
+        patch.setattr(fitting, "seconds", lambda: {"wall": 5000.0, "cpu": 3000.0})
+        interrupt("captioner", 2, run)
     project.run(command, **options, run=run, resume=True)
     spent = json.loads((run / "model.json").read_text())["provenance"]["seconds"]
     assert 5000 < spent["wall"] < 9000 and 3000 < spent["cpu"] < 7000

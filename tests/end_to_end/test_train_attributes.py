@@ -95,7 +95,6 @@ def rows_of(run):
         return list(csv.DictReader(file))
 
 
-@pytest.mark.usefixtures("undrawn_curves")
 def test_deepfashion_is_trained_on_and_what_is_not_there_is_told(project, options, tmp_path, capsys):
     run = tmp_path / "run"
     project.run("train-attributes", **{**options, "epochs": 1}, run=run)
@@ -131,7 +130,6 @@ def test_a_run_holds_its_figures_its_curves_and_a_contact_sheet(first):
             assert image.width > least
 
 
-@pytest.mark.usefixtures("undrawn_curves")
 def test_the_second_stage_keeps_the_encoder_and_begins_with_the_words_of_the_first(
     project, sample, first, tmp_path, capsys
 ):
@@ -165,7 +163,6 @@ class Killed(Exception):
     """Stands for a power cut."""
 
 
-@pytest.mark.usefixtures("undrawn_curves")
 @pytest.mark.parametrize("stage", ["first", "second"])
 def test_a_training_that_died_goes_on_to_the_same_losses(
     stage, project, options, sample, first, tmp_path, monkeypatch
