@@ -3,7 +3,30 @@
 import pytest
 from markupsafe import Markup
 
+from fashioniq.cli import main
 from fashioniq.report.plots import Plot
+from fashioniq.training.fitting import KeepBest
+
+
+class Killed(Exception):
+    """Stands for a power cut: nothing of the package catches it."""
+
+
+@pytest.fixture(scope="session")
+def interrupt(project):
+    """Begin a training and stop it by an exception after the second batch of an epoch."""
+
+    def interrupt(command, epoch, **options):
+        def stop(self, trainer, *_):
+            if trainer.current_epoch == epoch and trainer.global_step % trainer.num_training_batches == 2:
+                raise Killed
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(KeepBest, "on_before_zero_grad", stop)
+            with pytest.raises(Killed):
+                main(project.arguments(command, **options))
+
+    return interrupt
 
 
 @pytest.fixture(autouse=True)

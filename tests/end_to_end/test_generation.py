@@ -34,18 +34,18 @@ def encoder(once, project, runs):
     return once("encoder of descriptions", make_encoder, project, runs)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def world(runs, attribute_runs, encoder):
     common = {"data": runs.catalog, "category": "dresses", "features": runs.store, "device": "cpu"}
     return common | {"encoder": encoder / "run", "predictor": attribute_runs[1], "rounds": 3}
 
 
-@pytest.fixture
-def evaluate(project, world, tmp_path):
+@pytest.fixture(scope="module")
+def evaluate(project, world, tmp_path_factory):
     """Evaluate a system; return its metrics and its dialogs."""
 
     def evaluate(system, **options):
-        out = tmp_path / "out"
+        out = tmp_path_factory.mktemp("out")
         given = {key: value for key, value in {**world, **options}.items() if value is not None}
         project.run("eval-dialogs", **{"system": system, **given, "out": out})
         lines = (out / "dialogs.jsonl").read_text().splitlines()
@@ -94,7 +94,7 @@ def test_the_baselines_search_with_the_text_and_need_no_generator(evaluate, feed
     assert all(offered) if feedback == "prediction" else not any(offered)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def recorded(world, runs):
     """Options of DAR for the dialogs that are drawn with the sample."""
     files = {
@@ -104,7 +104,7 @@ def recorded(world, runs):
     return {**{key: value for key, value in world.items() if key != "rounds"}, **files}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def dar(recorded, evaluate):
     def dar(**options):
         chosen = {"system": "dar", "rounds": None, "generator": "drawn:1", "rewrite": "attributes"}
@@ -122,6 +122,11 @@ def test_dar_without_pictures_in_the_query_has_the_ranks_of_chatir(dar, project,
     assert [row["pictures"] + row["unchanged"] for row in metrics["costs"]] == pytest.approx([1] * 11)
 
 
+@pytest.fixture(scope="module")
+def usual_ranks(dar):
+    return ranks(dar(pictures=3)[1])
+
+
 @pytest.mark.parametrize(
     "changed",
     [
@@ -133,8 +138,8 @@ def test_dar_without_pictures_in_the_query_has_the_ranks_of_chatir(dar, project,
         {"rewrite": "join"},
     ],
 )
-def test_the_options_of_dar_change_the_ranks(dar, changed):
-    assert ranks(dar(pictures=3)[1]) != ranks(dar(pictures=3, **changed)[1])
+def test_the_options_of_dar_change_the_ranks(dar, usual_ranks, changed):
+    assert ranks(dar(pictures=3, **changed)[1]) != usual_ranks
 
 
 def test_weights_are_learned_on_other_dialogs(dar, evaluate, runs):
