@@ -3,6 +3,7 @@ sample.
 """
 
 import gc
+import io
 import json
 import multiprocessing
 import multiprocessing.forkserver
@@ -14,6 +15,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass
+from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -388,6 +390,14 @@ def vector_runs(once, project, sample):
     return once("vectors", make_vector_runs, project, sample)
 
 
+@lru_cache
+def noisy_picture(seed):
+    """A PNG of 64×64 pixels."""
+    pixels = np.random.default_rng(seed).integers(0, 256, (16, 16, 3), dtype=np.uint8)
+    Image.fromarray(pixels).resize((64, 64)).save(file := io.BytesIO(), "PNG")
+    return file.getvalue()
+
+
 @pytest.fixture
 def photo_catalog(tmp_path):
     """Make a catalog of 20 noisy pictures with titles, without captions: 12 train, 4 val and 4 test products."""
@@ -399,8 +409,7 @@ def photo_catalog(tmp_path):
         for split, count in (("train", 12), ("val", 4), ("test", 4)):
             ids = [f"{split}{number}" for number in range(count)]
             for number, name in enumerate(ids):
-                pixels = np.random.default_rng(first + number).integers(0, 256, (16, 16, 3), dtype=np.uint8)
-                Image.fromarray(pixels).resize((64, 64)).save(images / f"{name}.png")
+                (images / f"{name}.png").write_bytes(noisy_picture(first + number))
             first += count
             for room, file, content in (
                 ("image_splits", f"split.dress.{split}.json", ids),
