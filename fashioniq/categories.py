@@ -39,6 +39,12 @@ def file_name(name: str) -> str:
     return FILE_NAMES.get(name, name)
 
 
+def singular(name: str) -> str:
+    """What one product of a category is called in a sentence: `top` for `tops`; other names are unchanged."""
+    name = canonical(name)
+    return {"dresses": "dress", "shirts": "shirt", "tops": "top"}.get(name, name)
+
+
 def from_file_name(name: str) -> str:
     """Category for a name in files: `tops` for `toptee`."""
     return next((category for category, file in FILE_NAMES.items() if file == name), name)

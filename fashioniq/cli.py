@@ -43,6 +43,7 @@ COMMANDS: dict[str, type] = {
     "score": config.Score,
     "eval-chatir": config.EvalChatIR,
     "make-dialogues": config.MakeDialogues,
+    "make-conversations": config.MakeConversations,
     "make-descriptions": config.MakeDescriptions,
     "chat": config.Chat,
     "search": config.Search,

@@ -16,6 +16,7 @@ from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError, why
 from fashioniq.hub import use_cache_if_offline
+from fashioniq.models.attributes import AttributePredictor
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.composer import Composer
 from fashioniq.models.configs import (
@@ -28,6 +29,7 @@ from fashioniq.models.configs import (
 )
 from fashioniq.models.decoding import BaseCaptioner
 from fashioniq.models.dialog_encoder import DialogEncoder, TextHalf, TextTower
+from fashioniq.models.encoder import create_encoder, encoder_size
 from fashioniq.models.linear import LinearRetriever
 from fashioniq.models.retriever import BaseRetriever, DialogRetriever
 from fashioniq.models.rnn import RNNCaptioner, RNNRetriever
@@ -35,6 +37,7 @@ from fashioniq.models.text import ImageText, load_text_encoder
 from fashioniq.runs import (
     CaptionerRun,
     DialogEncoderRun,
+    PredictorRun,
     RetrieverRun,
     check_features,
     check_fits,
@@ -165,6 +168,15 @@ def _load(
         model = create(architectures, about.model, about.sizes)
     load_weights(run, model)
     return model.eval(), Vocabulary(about.words[len(SPECIAL) :]), about
+
+
+def load_predictor(run: Path) -> tuple[AttributePredictor, PredictorRun]:
+    """A trained attribute predictor and its description."""
+    about = read_run(run, PredictorRun)
+    encoder = create_encoder(about.encoder)
+    model = AttributePredictor(encoder, encoder_size(encoder), len(about.attribute_words))
+    load_weights(run, model)
+    return model.eval(), about
 
 
 def load_dialog_encoder(run: Path, store: FeatureStore) -> tuple[TextTower, str]:

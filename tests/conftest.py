@@ -3,6 +3,7 @@ sample.
 """
 
 import gc
+import io
 import json
 import multiprocessing
 import multiprocessing.forkserver
@@ -14,6 +15,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass
+from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -93,6 +95,7 @@ def pytest_itemcollected(item):
 
 def pytest_collection_finish():
     gc.freeze()
+    gc.set_threshold(50_000, 20)  # rarer than usual: collections took 6 % of the time of tests that train
     gc.enable()
 
 
@@ -263,16 +266,6 @@ def apart():
     return apart
 
 
-@pytest.fixture
-def undrawn_curves(monkeypatch):
-    """Leave an empty curves.png at the end of a training, as drawing it takes half of the time of a tiny one.
-
-    For tests of something else. Session-wide runs, `test_train_attributes.py` and
-    `tests/unit/report/test_curves.py` draw it.
-    """
-    monkeypatch.setattr("fashioniq.report.curves._save", lambda figure, path: path.write_bytes(b""))
-
-
 @pytest.fixture(scope="session")
 def wait_until():
     """Wait for a condition as long as a process runs, however slow the machine is."""
@@ -398,6 +391,14 @@ def vector_runs(once, project, sample):
     return once("vectors", make_vector_runs, project, sample)
 
 
+@lru_cache
+def noisy_picture(seed):
+    """A PNG of 64×64 pixels."""
+    pixels = np.random.default_rng(seed).integers(0, 256, (16, 16, 3), dtype=np.uint8)
+    Image.fromarray(pixels).resize((64, 64)).save(file := io.BytesIO(), "PNG")
+    return file.getvalue()
+
+
 @pytest.fixture
 def photo_catalog(tmp_path):
     """Make a catalog of 20 noisy pictures with titles, without captions: 12 train, 4 val and 4 test products."""
@@ -409,8 +410,7 @@ def photo_catalog(tmp_path):
         for split, count in (("train", 12), ("val", 4), ("test", 4)):
             ids = [f"{split}{number}" for number in range(count)]
             for number, name in enumerate(ids):
-                pixels = np.random.default_rng(first + number).integers(0, 256, (16, 16, 3), dtype=np.uint8)
-                Image.fromarray(pixels).resize((64, 64)).save(images / f"{name}.png")
+                (images / f"{name}.png").write_bytes(noisy_picture(first + number))
             first += count
             for room, file, content in (
                 ("image_splits", f"split.dress.{split}.json", ids),

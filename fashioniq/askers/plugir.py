@@ -15,7 +15,7 @@ from fashioniq.loop.messages import Message, Talk
 PROPOSED = 5  # questions per round, as in the paper
 
 Encode = Callable[[list[str]], Tensor]  # texts → vectors of unit length, N×D
-Write = Callable[[Sequence[str]], str]  # rounds of a dialog → its text
+Write = Callable[[Sequence[Sequence[str]]], list[str]]  # rounds of the dialogs of a batch → their texts
 
 
 class AboutCandidates:
@@ -48,7 +48,7 @@ class AboutCandidates:
         if not talk.turns:
             return Message()
         item_BK = gallery.top(talk.queries[-1], min(self.nearest, len(gallery)))[1]
-        texts = [self.text(rounds) for rounds in talk.rounds]
+        texts = self.text(talk.rounds)
         proposed = [
             self._proposed(asked, text, gallery.vectors_ND[item_K].float(), item_K.tolist())
             for asked, text, item_K in zip(talk.questions, texts, item_BK, strict=True)

@@ -12,7 +12,7 @@ from fashioniq.config.data import (
     ImportFeatures,
     PairReferences,
 )
-from fashioniq.config.dialogue import Asking, Chat, EvalChatIR, MakeDialogues, Search
+from fashioniq.config.dialogue import Asking, Chat, EvalChatIR, MakeConversations, MakeDialogues, Search
 from fashioniq.config.evaluation import (
     Compare,
     Cross,
@@ -30,6 +30,7 @@ from fashioniq.config.fields import check, option, required
 from fashioniq.config.generation import (
     DescribedProducts,
     EvalDAR,
+    EvalFashionIQDAR,
     EvalGenIR,
     EvalPlugIR,
     Generation,
@@ -54,6 +55,7 @@ SYSTEMS: dict[str, type[Evaluation]] = {  # options of the systems in this packa
     "plugir-asks": EvalPlugIR,
     "genir": EvalGenIR,
     "dar": EvalDAR,
+    "fashion-iq-dar": EvalFashionIQDAR,
 }
 
 __all__ = [
@@ -71,6 +73,7 @@ __all__ = [
     "EvalChatIR",
     "EvalDAR",
     "EvalDialogs",
+    "EvalFashionIQDAR",
     "EvalGenIR",
     "EvalPlugIR",
     "EvalSingleTurn",
@@ -81,6 +84,7 @@ __all__ = [
     "Generation",
     "ImportCatalog",
     "ImportFeatures",
+    "MakeConversations",
     "MakeDescriptions",
     "MakeDialogues",
     "PairReferences",

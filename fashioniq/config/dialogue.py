@@ -6,6 +6,7 @@ from typing import Literal
 
 from fashioniq.config.evaluation import Evaluation
 from fashioniq.config.fields import CATEGORY, DATA, DECODERS, DEVICE, VERIFY, option, required
+from fashioniq.files import UserError
 
 
 @dataclass(kw_only=True)
@@ -138,6 +139,72 @@ class MakeDialogues(Asking):
     )
     out: Path = required("output file, such as dialogs.json")
     batch_size: int = option(32, "dialogs per batch; a person answers one dialog at a time", least=1)
+
+
+@dataclass(kw_only=True)
+class MakeConversations:
+    """Make conversations of words and pictures that lead to a product, in ChatSearch's form; the same command
+    resumes an interrupted run.
+    """
+
+    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
+    category: list[str] = option([], "categories (default: all of the folder)")
+    out: Path = required("output folder")
+    train: int = option(
+        2000, "samples of text dialogs of train; there are twice as many of i and of m", least=1, below=10**6
+    )
+    test: int = option(
+        1000, "samples of text dialogs of test (the products of val and test)", least=1, below=10**6
+    )
+    language_model: str | None = option(
+        None,
+        "language model that writes the texts: a folder, a Hugging Face name, or endpoint:NAME for a model at "
+        "OPENAI_BASE_URL (default: templates filled from the labels)",
+    )
+    encoder: str | None = option(
+        None,
+        "encoder of pictures and texts: a run of train-dialog-encoder, or CLIP or BLIP by folder or name "
+        "(default: the vectors of the feature stores for pictures, and shared words for texts)",
+    )
+    features: Path | None = option(
+        None, "feature store of a single category (default: DATA/features/CATEGORY, or that of --encoder)"
+    )
+    neighbors: int = option(10, "nearest pictures from which a reference image's partner is drawn", least=1)
+    least_similar: float = option(
+        0.95, "quantile of the cosine of random pairs that a partner must reach", least=0, below=1
+    )
+    most_similar: float = option(
+        0.999,
+        "quantile of the cosine of nearest neighbors above which a partner counts as a copy",
+        least=0,
+        below=1.0001,
+    )
+    gate: float = option(
+        0.25,
+        "share of the products that may be nearer to a text dialog than its target; 1 turns the filter off",
+        least=0,
+        below=1.0001,
+    )
+    review: int = option(
+        100, "test samples in review.jsonl and on the page, for review by people", least=0, below=10**6
+    )
+    llava: bool = option(False, "also write the samples in the form of LLaVA's training files")
+    batch_size: int = option(32, "conversations per batch, after which a run can be resumed", least=1)
+    seed: int = option(0, "random seed", least=0, below=2**32)
+    cache: Path = option(
+        Path("runs/endpoint-cache"),
+        "cache folder of the endpoint's answers; cached requests are not sent again",
+    )
+    retries: int = option(
+        4, "retries after a time-out, 429, 5xx or a malformed answer, with increasing delays", least=0
+    )
+    timeout: float = option(60.0, "time limit of an endpoint request in seconds", least=0.1)
+    device: str = option("auto", DEVICE)
+
+    def validate(self) -> None:
+        """Raise UserError for options that cannot be combined."""
+        if self.features and len(self.category) != 1:
+            raise UserError("--features is the store of one category; give it with --category")
 
 
 @dataclass(kw_only=True)

@@ -5,11 +5,28 @@ from pathlib import Path
 from typing import Literal
 
 from fashioniq.config.dialogue import EvalChatIR
-from fashioniq.config.evaluation import Evaluation, Split
+from fashioniq.config.evaluation import EvalDialogs, Evaluation, Split
 from fashioniq.config.fields import CATEGORY, DATA, DEVICE, FEATURES, option, required
 from fashioniq.files import UserError
 
 PARTS = ("rewrite", "context", "filter")
+NAMED_WEIGHTS = ("paper", "code", "text", "pictures", "agreement", "choice", "learned")
+WEIGHTS = (
+    "weight of the text: 0.7 in the first two rounds, then 0.5 (paper); 0.8 and 0.5 (code, as DAR released it); 1 "
+    "(text); 0 (pictures); one number per round, such as 0.9,0.7,0.5, the last for all further rounds; that of the "
+    "paper, with pictures weighted by their similarity to the text (agreement); 0 or 1 in each dialog, by whether "
+    "its pictures find the same products (choice); fitted on other dialogs (learned)"
+)
+FUSION = (
+    "vector of several pictures: their sum (as in DAR; equal to the sum of scores), their mean, or their mean at "
+    "unit length"
+)
+ANSWERS = "cache folder of the answers of endpoints; cached requests are not sent again"
+REWRITE = (
+    "last round, for dialogs whose rounds are rewritten captions; join, all rounds; attributes, those of the rounds "
+    "as one description in the words of the catalog's labels; endpoint:NAME or local:NAME, descriptions by a "
+    "language model at OPENAI_BASE_URL or of a folder or the hub"
+)
 DETAILS = "attributes that the user describes, and corrects in each round"
 
 
@@ -24,6 +41,11 @@ class DescribedProducts(Evaluation):
     encoder: str = required(
         "encoder of texts and pictures: a run of train-dialog-encoder, or CLIP or BLIP by folder or Hugging Face "
         "name"
+    )
+    targets: int | None = option(
+        None,
+        "number of targets, drawn with the seed; all products stay in the gallery (default: all)",
+        least=1,
     )
     rounds: int = option(10, "rounds after the first description", least=0, below=1000)
     batch_size: int = option(64, "dialogs per batch", least=1)
@@ -48,9 +70,36 @@ class Generation:
         reads="run",
     )
     pictures: int = option(1, "pictures per round", least=1)
+    more_pictures: bool = option(
+        False,
+        "generate further pictures of a text that did not change, and search with all of them; otherwise it keeps "
+        "its pictures",
+    )
+    fusion_weights: str = option("paper", WEIGHTS)
+    fusion: Literal["sum", "mean", "normalized"] = option("sum", FUSION)
+    answers: Path = option(Path("runs/endpoint-cache"), ANSWERS)
     cache: Path = option(
         Path("runs/picture-cache"), "cache folder of the generated pictures; none is generated twice"
     )
+
+    def validate(self) -> None:
+        """Raise UserError for unknown weights."""
+        if self.fusion_weights not in NAMED_WEIGHTS and not numbers(self.fusion_weights):
+            raise UserError(
+                f"expected {', '.join(NAMED_WEIGHTS)}, or numbers from 0 to 1 separated by commas, found "
+                f"{self.fusion_weights}; correct --fusion-weights"
+            )
+        if self.fusion_weights == "choice" and self.pictures < 2:
+            raise UserError("--fusion-weights choice compares pictures of one text; give --pictures 2")
+
+
+def numbers(weights: str) -> list[float]:
+    """Weights of the text, one per round, from numbers separated by commas; empty for anything else."""
+    try:
+        found = [float(number) for number in weights.split(",")]
+    except ValueError:
+        return []
+    return found if all(0 <= number <= 1 for number in found) else []
 
 
 @dataclass(kw_only=True)
@@ -67,22 +116,20 @@ class EvalGenIR(Generation, DescribedProducts):
     )
     user: str = option(
         "labels",
-        "user: labels of the products, or endpoint:NAME for a vision-language model at OPENAI_BASE_URL that sees "
-        "their pictures",
-    )
-    answers: Path = option(
-        Path("runs/endpoint-cache"),
-        "cache folder of the endpoint's answers; cached requests are not sent again",
+        "user: labels of the products; endpoint:NAME or local:NAME, a vision-language model at OPENAI_BASE_URL or of "
+        "a folder or the hub, which sees their pictures; or person, who types (give --targets)",
     )
     details: int = option(2, DETAILS + " (labels)", least=1)
-    text_weight: float = option(
-        0.0, "weight of the text in the query; the generated pictures have the rest", least=0, below=1
-    )
+    fusion_weights: str = option("pictures", WEIGHTS)
+    fusion: Literal["sum", "mean", "normalized"] = option("mean", FUSION)
 
     def validate(self) -> None:
-        """Raise UserError for an unknown user."""
-        if self.user != "labels" and not self.user.startswith("endpoint:"):
-            raise UserError(f"expected labels or endpoint:NAME, found {self.user}; correct --user")
+        """Raise UserError for an unknown user or unknown weights."""
+        super().validate()
+        if self.user not in ("labels", "person") and not self.user.startswith(("endpoint:", "local:")):
+            raise UserError(
+                f"expected labels, person, endpoint:NAME or local:NAME, found {self.user}; correct --user"
+            )
 
 
 @dataclass(kw_only=True)
@@ -92,22 +139,33 @@ class EvalDAR(Generation, EvalChatIR):
     system: Literal["dar"] = option("dar", "system: dar")  # type: ignore[assignment]
     data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
     category: str | None = option(None, CATEGORY + "; needed by --rewrite attributes and drawn:SHARE")
-    rewrite: Literal["join", "attributes", "last"] = option(
-        "last",
-        "prompt: the last round alone, for dialogs whose rounds are rewritten captions; all rounds; or the "
-        "attributes of the rounds as one description, in the words of a catalog's labels",
+    rewrite: str = option("last", "prompts of the pictures: " + REWRITE)
+    fit_dialogues: str | None = option(
+        None, "file of other dialogs, for --fusion-weights learned", reads="file"
     )
-    fusion_weights: Literal["paper", "code", "text", "pictures", "agreement"] = option(
-        "paper",
-        "weight of the text: 0.7 in the first two rounds, then 0.5 (paper); 0.8 and 0.5 (released code); 1; 0; "
-        "or that of the paper, with pictures weighted by their similarity to the text (agreement)",
-    )
-    fusion: Literal["sum", "mean", "normalized"] = option(
-        "sum",
-        "vector of several pictures: their sum (as in DAR; equal to the sum of scores), their mean, or their "
-        "mean at unit length",
+    fit_search_space: Path | None = option(
+        None, "search space of --fit-dialogues, which the queries are fitted on", reads="file"
     )
     seed: int = option(0, "random seed of the pictures", least=0, below=2**32)
+
+
+@dataclass(kw_only=True)
+class EvalFashionIQDAR(Generation, EvalDialogs):
+    """Evaluate a retriever of Fashion IQ whose query is fused with generated pictures: of the product shown,
+    changed as the user asks.
+    """
+
+    system: Literal["fashion-iq-dar"] = option("fashion-iq-dar", "system: fashion-iq-dar")  # type: ignore[assignment]
+    fusion: Literal["sum", "mean", "normalized"] = option("mean", FUSION)
+
+    def validate(self) -> None:
+        """Raise UserError for weights that need vectors of unit length, or dialogs that do not depend on them."""
+        super().validate()
+        if self.fusion_weights in ("agreement", "learned"):
+            raise UserError(
+                f"--fusion-weights {self.fusion_weights} cannot be used with --system fashion-iq-dar; give numbers, "
+                "such as 0.7"
+            )
 
 
 @dataclass(kw_only=True)
@@ -117,10 +175,11 @@ class EvalPlugIR(DescribedProducts):
     system: Literal["plugir-asks"] = option("plugir-asks", "system: plugir-asks")
     without: list[str] = option(
         [],
-        "parts of PlugIR that are left out: rewrite (search with a description of the answers instead of the "
-        "dialog), context (questions for clusters of the candidates), filter (no question that the dialog "
-        "answers)",
+        "parts of PlugIR that are left out: rewrite (search with a description instead of the dialog), context "
+        "(questions for clusters of the candidates), filter (no question that the dialog answers)",
     )
+    rewrite: str = option("attributes", "query, and what questions are compared with: " + REWRITE)
+    answers: Path = option(Path("runs/endpoint-cache"), ANSWERS)
     details: int = option(2, "attributes that the user describes before the first question", least=1)
     candidates: int = option(100, "nearest products that count as candidates", least=1)
     clusters: int = option(10, "clusters of the candidates", least=1)

@@ -10,7 +10,7 @@ A dialog is a caption and questions with answers (ChatIR, VisDial v1.0), or one 
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,18 @@ class Dialogue:
 
 def dialog_text(dialogue: Dialogue, round: int, joined: str = JOINED) -> str:
     """Query text after a round; rounds are counted from 0."""
-    return dialogue.rounds[round] if dialogue.alone else joined.join(dialogue.rounds[: round + 1])
+    rounds = dialogue.rounds[: round + 1]
+    return last_round(rounds) if dialogue.alone else joined.join(rounds)
+
+
+def last_round(rounds: Sequence[str]) -> str:
+    """Query text of a dialog whose rounds are complete queries."""
+    return rounds[-1]
+
+
+def each(write: Callable[[Sequence[str]], str]) -> Callable[[Sequence[Sequence[str]]], list[str]]:
+    """Function from the dialogs of a batch to their texts, from one for the rounds of a single dialog."""
+    return lambda dialogs: [write(rounds) for rounds in dialogs]
 
 
 def join_round(question: str, answer: str) -> str:

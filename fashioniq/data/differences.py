@@ -11,16 +11,19 @@ _NOT_CONTRASTED = {"detail", "trim", "occasion"}  # "pockets instead of buttons"
 
 
 @dataclass(frozen=True)
-class _Fact:
+class Fact:
     """One difference of the target: it "is" or "has" something, or does not if `denied`.
 
-    `verb` is one of the two of the language.
+    `verb` is one of the two of the language. `words` are the labels that it has or lacks, none for a comparison,
+    and `family` is their family.
     """
 
     verb: str
     what: str
     instead: str = ""
     denied: bool = False
+    family: str = ""
+    words: tuple[str, ...] = ()
 
 
 # user feedback has up to 8 words; values of more than 3 words are not used
@@ -55,21 +58,22 @@ def describe_difference(
 
 def captions_of(candidate: Described, target: Described, chance: random.Random) -> tuple[str, str]:
     """Two captions as `describe_difference` returns, for products that are described many times."""
-    facts, speech = _facts(candidate, target, chance), target.language
+    facts, speech = facts_of(candidate, target, chance), target.language
     if not facts:
         return speech.same if candidate.others == target.others else speech.different
     first, second = facts[: chance.choice((1, 2, 2))], facts[1:3] or facts
-    ways = [_sentence, _phrase]
+    ways = [sentence, phrase]
     chance.shuffle(ways)
     return _caption(first, ways[0], speech, chance), _caption(second, ways[1], speech, chance)
 
 
 def can_tell_apart(candidate: list[list[str]], target: list[list[str]], speech: Language = ENGLISH) -> bool:
     """Whether a difference between two products can be described by their labels."""
-    return bool(_facts(Described(candidate, speech), Described(target, speech), random.Random(0)))
+    return bool(facts_of(Described(candidate, speech), Described(target, speech), random.Random(0)))
 
 
-def _facts(candidate: Described, target: Described, chance: random.Random) -> list[_Fact]:
+def facts_of(candidate: Described, target: Described, chance: random.Random) -> list[Fact]:
+    """Differences of the target's speakable labels from the candidate's: gains, then losses, in random order."""
     has, wanted, speech = candidate.speakable, target.speakable, target.language
     gains, losses = [], []
     for family in dict.fromkeys([*wanted, *has]):
@@ -81,7 +85,7 @@ def _facts(candidate: Described, target: Described, chance: random.Random) -> li
             gains.append(said)
         # a title without a garment word does not describe the garment
         elif lost and (ours or family != "garment"):
-            losses.append(_loss(*next(iter(lost.items())), speech))
+            losses.append(_loss(family, *next(iter(lost.items())), speech))
     chance.shuffle(gains)
     chance.shuffle(losses)
     return gains + losses
@@ -112,7 +116,7 @@ def _only_in(words: dict[str, Group], others: dict[str, Group], implying: list[s
 
 def _on_scale(
     family: str, before: dict[str, Group], after: dict[str, Group], speech: Language
-) -> _Fact | None:
+) -> Fact | None:
     if family not in speech.scales or not before:
         return None
     verb, less, more, levels = speech.scales[family]
@@ -121,26 +125,27 @@ def _on_scale(
     ]
     if not all(ranks) or ranks[0] == ranks[1]:
         return None
-    return _Fact(verb, more if max(ranks[1]) > max(ranks[0]) else less)
+    return Fact(verb, more if max(ranks[1]) > max(ranks[0]) else less, family=family)
 
 
-def _gain(family: str, gained: dict[str, Group], lost: dict[str, Group], speech: Language) -> _Fact:
+def _gain(family: str, gained: dict[str, Group], lost: dict[str, Group], speech: Language) -> Fact:
     group = next(iter(gained.values()))
     words = [word for word, other in gained.items() if other.lead == group.lead and other.item == group.item]
-    what = f" {speech.joint} ".join(_item(group, word) for word in words[: 2 if family == "colour" else 1])
+    words = words[: 2 if family == "colour" else 1]
+    what = f" {speech.joint} ".join(_item(group, word) for word in words)
     against = [_item(other, word) for word, other in lost.items() if other.lead == group.lead]
     instead = against[0] if against and family not in _NOT_CONTRASTED else ""
     verb, _, rest = group.lead.partition(" ")
     if rest == speech.more and instead:
         rest = ""  # casual instead of formal
-    return _Fact(verb, f"{rest} {what}".strip(), instead)
+    return Fact(verb, f"{rest} {what}".strip(), instead, family=family, words=tuple(words))
 
 
-def _loss(word: str, group: Group, speech: Language) -> _Fact:
+def _loss(family: str, word: str, group: Group, speech: Language) -> Fact:
     verb, _, rest = group.lead.partition(" ")
     if rest == speech.more:
-        return _Fact(verb, f"{speech.less} {word}")
-    return _Fact(verb, f"{rest} {_item(group, word)}".strip(), denied=True)
+        return Fact(verb, f"{speech.less} {word}", family=family)
+    return Fact(verb, f"{rest} {_item(group, word)}".strip(), denied=True, family=family, words=(word,))
 
 
 def _item(group: Group, word: str) -> str:
@@ -148,7 +153,7 @@ def _item(group: Group, word: str) -> str:
 
 
 def _caption(
-    facts: list[_Fact], say: Callable[[list[_Fact], Language], str], speech: Language, chance: random.Random
+    facts: list[Fact], say: Callable[[list[Fact], Language], str], speech: Language, chance: random.Random
 ) -> str:
     limit = _MOST_WORDS if chance.random() < 0.1 else _USUAL_WORDS
     plain = [replace(fact, instead="") for fact in facts]
@@ -162,7 +167,7 @@ def _caption(
     return text
 
 
-def _sentence(facts: list[_Fact], speech: Language) -> str:
+def sentence(facts: list[Fact], speech: Language) -> str:
     """Sentence such as "is striped and more casual" or "is navy blue instead of red and has no pockets"."""
     text, before = "", None
     for fact in facts:
@@ -176,7 +181,7 @@ def _sentence(facts: list[_Fact], speech: Language) -> str:
     return text
 
 
-def _phrase(facts: list[_Fact], speech: Language) -> str:
+def phrase(facts: list[Fact], speech: Language) -> str:
     """Phrase such as "striped and more casual" or "navy blue rather than red without pockets"."""
     text, before = "", None
     for fact in facts:

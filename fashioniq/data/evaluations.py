@@ -105,17 +105,28 @@ class SessionMetrics(TurnMetrics, kw_only=True):
 
 
 class RoundCosts(msgspec.Struct):
-    """Costs of a round, means per dialog: words said by the user, pictures generated, those of them that failed,
-    the shares of dialogs without a usable picture and with an unchanged prompt, and seconds of generation.
+    """Costs of a round, means per dialog: words of the system's question and of the user's reply, pictures
+    generated, those of them that failed, the shares of dialogs without a usable picture and with an unchanged
+    prompt, and seconds of generation.
     """
 
     round: int
     words: float
-    pictures: float
-    failed: float
-    without_picture: float
-    unchanged: float
-    seconds: float
+    asked: float = 0.0
+    pictures: float = 0.0
+    failed: float = 0.0
+    without_picture: float = 0.0
+    unchanged: float = 0.0
+    seconds: float = 0.0
+
+
+class EarlyStop(msgspec.Struct):
+    """Measures if every dialog ended after the first round that left the ten best products the same, and the
+    mean number of that round.
+    """
+
+    rounds: float
+    measures: SomeMeasures
 
 
 class RoundMetrics(Metrics, kw_only=True):
@@ -138,23 +149,16 @@ class RoundMetrics(Metrics, kw_only=True):
     facts: dict[str, Any] = {}
     rounds: Sequence[SomeMeasures]
     BRI: float | None = None
+    early_stop: EarlyStop | UnsetType = UNSET
     costs: list[RoundCosts] | UnsetType = UNSET
 
-    def cost_rows(self) -> list[list[str]]:
-        """Rows of a table of the costs, empty where no picture was generated."""
-        return [
-            [
-                str(one.round),
-                f"{one.words:.1f}",
-                f"{one.pictures:.2f}",
-                f"{one.failed:.2f}",
-                f"{100 * one.without_picture:.1f}",
-                f"{100 * one.unchanged:.1f}",
-                f"{one.seconds:.2f}",
-            ]
-            for one in self.costs or ()
-            if any(row.pictures for row in self.costs or ())
-        ]
+    def cost_table(self) -> list[list[str]]:
+        """Header and rows of a table of the costs; columns in which no round has any are left out."""
+        rows = self.costs or []
+        columns = [name for name, _ in COSTS if any(getattr(row, name) for row in rows)]
+        cells = [[f"{getattr(row, name):.{dict(COSTS)[name]}f}" for name in columns] for row in rows]
+        named = [name.replace("_", " ") for name in columns]
+        return [["round", *named], *([str(row.round), *cell] for row, cell in zip(rows, cells, strict=True))]
 
 
 class SingleTurnMetrics(Metrics, kw_only=True):
@@ -211,15 +215,15 @@ class UserRow(msgspec.Struct):
     columns: dict[str, dict[str, float]]
 
 
-COSTS = (
-    "round",
-    "words",
-    "pictures",
-    "failed",
-    "without %",
-    "unchanged %",
-    "seconds",
-)  # columns of RoundMetrics.cost_rows
+COSTS = (  # names in RoundCosts, and their decimal places in a table
+    ("words", 1),
+    ("asked", 1),
+    ("pictures", 2),
+    ("failed", 2),
+    ("without_picture", 3),
+    ("unchanged", 3),
+    ("seconds", 2),
+)
 
 
 class UserTable(msgspec.Struct, kw_only=True):

@@ -131,7 +131,7 @@ def _conditions(table: Table) -> str:
     facts = table.facts
     conditions = [
         f"{facts['dialogs']:,} dialogs" if "dialogs" in facts else None,
-        f"split {facts.get('split')}",
+        f"split {facts['split']}" if facts.get("split") else None,
         f"gallery {facts.get('gallery')}",
     ]
     conditions += (

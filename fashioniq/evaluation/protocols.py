@@ -9,13 +9,13 @@ from msgspec import UNSET
 from torch import Tensor
 
 from fashioniq.data.cards import ItemCards
-from fashioniq.data.evaluations import COSTS, LoggedDialog, RoundMetrics, TurnMetrics, metrics_of
+from fashioniq.data.evaluations import LoggedDialog, RoundMetrics, TurnMetrics, metrics_of
 from fashioniq.evaluation.sessions import SUMMARY, print_sessions, session_metrics, write_session_report
 from fashioniq.files import write_text
 from fashioniq.metrics.chat import MEASURES, round_table
 from fashioniq.metrics.ranking import average, success, turn_table
 from fashioniq.report.cautions import cautions
-from fashioniq.report.chat import write_chat_page
+from fashioniq.report.chat import COSTS_TITLE, write_chat_page
 from fashioniq.report.page import write_dialog_page
 from fashioniq.report.tables import RANKS_COUNT, csv_table, label, print_table, rounded, success_line
 from fashioniq.systems.task import Task
@@ -101,7 +101,7 @@ def _round_metrics(task: Task, rank_NT: Tensor, gallery: int) -> RoundMetrics:
     rounds = round_table(rank_NT, gallery)
     measured = {"rounds": rounds, "BRI": rounds[-1]["BRI"]}
     about = {"protocol": task.protocol, "name": task.name, "gallery": gallery, "dialogs": len(rank_NT)}
-    return metrics_of({**about, **task.facts, **measured, **task.costs()}, RoundMetrics)
+    return metrics_of({**about, **task.facts, **measured}, RoundMetrics)
 
 
 def _write_round_report(out: Path, evaluated: Evaluated, cards: ItemCards) -> None:
@@ -131,12 +131,13 @@ def _print_rounds(metrics: RoundMetrics) -> None:
     )
     if cut is not None:
         print(f"cut: dialogs truncated to the {metrics.limit} tokens that {metrics.encoder} accepts")
-    if costs := metrics.cost_rows():
-        print(
-            "\nPer dialog and round: words of the user, pictures generated, those that failed; "
-            "dialogs without a picture, and with an unchanged prompt, which keep theirs"
-        )
-        print_table(list(COSTS), costs, left=0)
+    if stop := metrics.early_stop:
+        figures = ", ".join(f"{name} {rounded(name, value)}" for name, value in stop.measures.items())
+        print(f"ended when the ten best stay the same, after {stop.rounds:.1f} rounds on average: {figures}")
+    header, *costs = metrics.cost_table()
+    if len(header) > 2:
+        print(f"\n{COSTS_TITLE}")
+        print_table(header, costs, left=0)
     if asked := metrics.questions:
         unmarked = f"; {asked.without_mark} rounds have no question mark" if asked.without_mark else ""
         means = f"{asked.exact_repeats:.2f} exact repeats, {asked.unique_tokens:.1f} distinct words"

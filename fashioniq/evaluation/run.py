@@ -1,7 +1,7 @@
 """Evaluator of all systems: run the dialogs, compute the measures and write all results."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +10,15 @@ from msgspec import UNSET, UnsetType
 from rich.progress import track
 from torch import Tensor
 
-from fashioniq.data.evaluations import LoggedDialog, MostSaid, RoundMetrics, TurnMetrics
+from fashioniq.data.evaluations import (
+    EarlyStop,
+    LoggedDialog,
+    MostSaid,
+    RoundCosts,
+    RoundMetrics,
+    TurnMetrics,
+)
+from fashioniq.data.words import tokenize
 from fashioniq.evaluation.protocols import PROTOCOLS, Protocol
 from fashioniq.files import (
     UserError,
@@ -23,19 +31,23 @@ from fashioniq.files import (
 )
 from fashioniq.loop.gallery import NotFiniteError
 from fashioniq.loop.rollout import Dialogs, System, rollout
+from fashioniq.metrics.chat import early_stop
 from fashioniq.metrics.speech import true_by_labels
 from fashioniq.provenance import provenance
 from fashioniq.systems.task import Task
 
 DEPTH = 50  # items of each ranking in run.trec: enough for R@50
-TOP = 10  # items of the last ranking in dialogs.jsonl
+TOP = 10  # items of the last ranking in dialogs.jsonl, and of the rankings that can be stable
 
 
 @dataclass(frozen=True)
 class DialogRun:
-    """Finished dialogs of a task: 0-based ranks N×T, the lines of dialogs.jsonl, and those of run.trec."""
+    """Finished dialogs of a task: 0-based ranks N×T, positions of the best products N×T×TOP, the lines of
+    dialogs.jsonl, and those of run.trec.
+    """
 
     rank_NT: Tensor
+    top_NTK: Tensor
     gallery: int
     dialogs: list[LoggedDialog]
     rankings: list[str]
@@ -76,6 +88,9 @@ def measured(tasks: Sequence[Task], batch_size: int) -> list[Measured]:
         if isinstance(metrics, TurnMetrics):
             metrics.true_by_labels = UNSET if share is None else share
             metrics.most_frequent = _most_frequent(done.dialogs)
+        elif isinstance(metrics, RoundMetrics):
+            metrics.early_stop = EarlyStop(*early_stop(done.rank_NT, done.top_NTK, done.gallery))
+            metrics.costs = _costs(done.dialogs, task.costs())
         metrics.provenance = provenance(task.data, retriever=task.retriever)
         found.append(Measured(task, metrics, done))
     return found
@@ -117,10 +132,26 @@ def _most_frequent(dialogs: Sequence[LoggedDialog]) -> MostSaid | UnsetType:
     return MostSaid(said.most_common(1)[0][0], max(said.values()) / said.total()) if said else UNSET
 
 
+def _costs(dialogs: Sequence[LoggedDialog], pictures: Sequence[Mapping[str, float]]) -> list[RoundCosts]:
+    """Costs of every round: words per dialog, and the costs of the `pictures`, one row per round if there are
+    any.
+    """
+    rows = []
+    for number, turns in enumerate(zip(*(dialog.turns for dialog in dialogs), strict=True)):
+        asked, said = (
+            sum(len(tokenize((message and message.text) or "")) for message in side) / len(turns)
+            for side in ([turn.offer for turn in turns], [turn.reply for turn in turns])
+        )
+        further = pictures[number] if pictures else {}
+        rows.append(RoundCosts(round=number, words=said, asked=asked, **further))
+    return rows
+
+
 @torch.no_grad()
 def run_dialogs(task: Task, protocol: Protocol, batch_size: int) -> DialogRun:
     """Run the dialogs of a task batch by batch. Raises UserError if a query is not finite."""
     ranks: list[Tensor] = []
+    best: list[Tensor] = []
     logged: list[LoggedDialog] = []
     rankings: list[str] = []
     size = 0
@@ -131,6 +162,7 @@ def run_dialogs(task: Task, protocol: Protocol, batch_size: int) -> DialogRun:
             numbers = range(start, start + len(target_B)) if task.repeated else None
             tops = [system.gallery.top(query_BD, DEPTH) for query_BD in dialogs.talk.queries]
             ranks.append(dialogs.ranks.cpu())
+            best.append(torch.stack([item_BK[:, :TOP] for _, item_BK in tops], 1).cpu())
             logged += _logged(dialogs, tops, system)
             rankings += _rankings(
                 protocol, dialogs.target_B.tolist(), tops, system.gallery.items.ids, numbers
@@ -140,7 +172,7 @@ def run_dialogs(task: Task, protocol: Protocol, batch_size: int) -> DialogRun:
         raise UserError(
             f"{task.name}: the queries are not finite numbers ({error}); {task.advice}"
         ) from error
-    return DialogRun(torch.cat(ranks), size, logged, rankings)
+    return DialogRun(torch.cat(ranks), torch.cat(best), size, logged, rankings)
 
 
 def _logged(

@@ -16,7 +16,8 @@ from fashioniq.provenance import Provenance
 
 COLUMN = re.compile(r"(?P<measure>\S+)(?: (?P<unit>turn|round) (?P<number>\d+))?")
 SAME = ("protocol", "category", "split", "gallery", "dialogs", "fingerprint")  # equal in all rows of a table
-LOWER_IS_BETTER = {"mean_rank", "median_rank", "BRI", "ATR"}
+OF_DIALOGS = {"words", "asked", "pictures", "seconds"}  # costs, summed over the rounds of a dialog
+LOWER_IS_BETTER = {"mean_rank", "median_rank", "BRI", "ATR", *OF_DIALOGS}
 STUDY_KEYS = {"title", "question", "commands", "tables", "prose"}
 REPAIR = "copy the metrics.json of an evaluation again"
 TABLE_KEYS = {"name", "title", "reference", "columns", "rows"}
@@ -209,11 +210,14 @@ def _value(run: Metrics, column: str) -> float:
     """Measure of a turn or round, or of all dialogs: the mean over categories (single-turn) or BRI."""
     content, parts = run.plain(), COLUMN.fullmatch(column)
     if parts and parts["unit"]:
+        rows = [*content.get(f"{parts['unit']}s", ()), *content.get("costs", ())]
         found = [
-            row.get(parts["measure"])
-            for row in content.get(f"{parts['unit']}s", ())
-            if row[parts["unit"]] == int(parts["number"])
+            row[parts["measure"]]
+            for row in rows
+            if row.get(parts["unit"]) == int(parts["number"]) and parts["measure"] in row
         ]
+    elif column in OF_DIALOGS:
+        found = [sum(row[column] for row in content.get("costs", ()))]
     else:
         found = [content["mean"].get(column) if "mean" in content else content.get(column)]
     if len(found) != 1 or not isinstance(found[0], int | float):

@@ -27,7 +27,7 @@ from fashioniq.report.cautions import repetitive
 from fashioniq.report.tables import label, print_table, rounded
 from fashioniq.report.templates import write_page
 from fashioniq.runs import CaptionerRun, RetrieverRun, read_run, verify_run
-from fashioniq.systems import fashion_iq
+from fashioniq.systems import builder
 from fashioniq.systems.describing import users_of_catalog
 from fashioniq.systems.parts import users_of_training
 
@@ -59,7 +59,7 @@ def evaluate_users(options: EvalDialogs, out: Path) -> None:
     if len(users) < 2 and not options.linear:
         if not options.user and users == [first]:
             print(TRAINING_ONLY)
-        found = measured(fashion_iq.build(replace(options, user=users)), options.batch_size)
+        found = measured(builder(options.system)(replace(options, user=users)), options.batch_size)
         discard(out, SUMMARY)
         print_results(write_results(found, out), out)
         return
@@ -74,7 +74,7 @@ def evaluate_users(options: EvalDialogs, out: Path) -> None:
         restart_clock()
         one = _with_user(options, people[0] if name in baselines else name)
         one = replace(one, run=Path(name)) if name in baselines else one
-        results[name] = measured(fashion_iq.build(one), options.batch_size)
+        results[name] = measured(builder(options.system)(one), options.batch_size)
     discard(out, SUMMARY, *FILES_OF_ONE)
     done = {name: write_results(found, out / folders[name]) for name, found in results.items()}
     rows = [

@@ -33,15 +33,12 @@ from fashioniq.models.attributes import AttributePredictor, top_attributes
 from fashioniq.models.encoder import (
     InFloat32,
     captured,
-    create_encoder,
     encoder_mean_std,
     encoder_size,
     normalise,
     prepare_inference,
 )
-from fashioniq.runs import PredictorRun, read_run
-from fashioniq.trained import pick_device
-from fashioniq.weights import load_weights
+from fashioniq.trained import load_predictor, pick_device
 
 # Minimum number of training products with a word, if labels are used as attributes.
 LABELLED_OFTEN = 3
@@ -139,20 +136,15 @@ def pictures(settings: ExtractFeatures, catalog: Catalog, words: list[str] | Non
     """
     device = pick_device(settings.device)
     if settings.predictor:
-        known = read_run(settings.predictor, PredictorRun)
+        model: nn.Module
+        model, known = load_predictor(settings.predictor)
         if known.category not in ("all", canonical(settings.category)):
             raise UserError(
                 f"{settings.predictor} predicts attributes of {known.category}, not of {settings.category}"
             )
         name, size, words = known.encoder, known.image_size, known.attribute_words
-        encoder = create_encoder(name)
-        model: nn.Module = AttributePredictor(encoder, encoder_size(encoder), len(words))
-        load_weights(settings.predictor, model)
-        weights, origin, attributes_of = (
-            checksum(settings.predictor / "weights.safetensors"),
-            "predicted",
-            None,
-        )
+        encoder, weights = model.encoder, checksum(settings.predictor / "weights.safetensors")
+        origin, attributes_of = "predicted", None
     else:
         name, size = settings.encoder, settings.image_size
         model, weights = load_encoder(name, settings.weights, size)

@@ -12,11 +12,7 @@ from fashioniq.data.images import to_square
 from fashioniq.features.pictures import Encoding
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError, checksum
-from fashioniq.models.attributes import AttributePredictor
-from fashioniq.models.encoder import create_encoder, encoder_size
-from fashioniq.runs import PredictorRun, read_run
-from fashioniq.trained import pick_device
-from fashioniq.weights import load_weights
+from fashioniq.trained import load_predictor, pick_device
 
 BATCH = 64  # pictures
 
@@ -28,19 +24,16 @@ class PictureFeatures:
     """
 
     def __init__(self, store: FeatureStore, predictor: Path, device: str = "auto") -> None:
-        about = read_run(predictor, PredictorRun)
+        model, about = load_predictor(predictor)
         if store.facts.weights != checksum(predictor / "weights.safetensors"):
             raise UserError(
                 f"the features in {store.root} were not computed by {predictor}; extract them with --predictor "
                 f"{predictor}"
             )
-        encoder = create_encoder(about.encoder)
-        model = AttributePredictor(encoder, encoder_size(encoder), len(about.attribute_words))
-        load_weights(predictor, model)
         self.words, self._size, self._device = about.attribute_words, about.image_size, pick_device(device)
         self._head = model.head
         bfloat16 = store.facts.precision == "bfloat16"
-        self._encode = Encoding(model, encoder, self._device, bfloat16)
+        self._encode = Encoding(model, model.encoder, self._device, bfloat16)
 
     @torch.inference_mode()
     def __call__(self, pictures: Sequence[Image.Image]) -> Tensor:

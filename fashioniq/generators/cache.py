@@ -118,7 +118,7 @@ class Cached:
                 made = made._replace(picture=made.picture.convert("RGB"))
                 assert made.picture is not None
                 with atomic_write(path.with_suffix(".png")) as temporary:
-                    made.picture.save(temporary, "PNG", compress_level=1)  # half a second faster than 6
+                    made.picture.save(temporary, "PNG", compress_level=1)
                 made.picture.info["file"] = str(path.with_suffix(".png"))
                 written = checksum(path.with_suffix(".png"))
             entry = Entry(

@@ -46,7 +46,7 @@ class Folder:
         self.identity: Mapping[str, Any] = {
             "backend": "folder",
             "folder": folder.resolve().name,
-            "pictures": len(self._paths),
+            "count": len(self._paths),
             "checksum": checksum,
         }
 

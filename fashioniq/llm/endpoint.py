@@ -21,12 +21,14 @@ from fashioniq.http import USER_AGENT, open_client
 
 BASE, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
 MOST_BYTES = 10_000_000  # maximum size of an answer
+Answer = tuple[str, dict[str, int]]  # text, and tokens of the prompt and the answer
 
 
 class Endpoint:
     """Model on a server.
 
-    Answers are cached by request in the folder `cache`, so that runs can be repeated offline.
+    Answers are cached by request in the folder `cache`, so that runs can be repeated offline. `tokens` counts those
+    of all prompts and answers as the server reports them, cached ones included.
 
     Raises UserError if the server cannot be reached, refuses, or does not answer in all attempts.
     """
@@ -36,6 +38,7 @@ class Endpoint:
     ) -> None:
         self.model, self.cache, self.timeout, self.retries = model, cache, timeout, retries
         self._connections = connections
+        self.tokens = {"prompt": 0, "answer": 0}
 
     def complete(
         self, prompts: Sequence[str], tokens: int, pictures: Sequence[Sequence[bytes]] | None = None
@@ -51,7 +54,14 @@ class Endpoint:
         paths = {name: self.cache / name[:2] / f"{name}.json" for name in map(_name, bodies)}
         missing = {_name(body): body for body in bodies if not paths[_name(body)].exists()}
         fresh = asyncio.run(self._ask_all(missing, paths)) if missing else {}
-        return [fresh[name] if (name := _name(body)) in fresh else _read(paths[name]) for body in bodies]
+        names = [_name(body) for body in bodies]
+        answers = {
+            name: fresh[name] if name in fresh else _read(paths[name]) for name in dict.fromkeys(names)
+        }
+        for answer in answers.values():
+            for name in self.tokens:
+                self.tokens[name] += answer[1].get(name, 0)
+        return [answers[name][0] for name in names]
 
     def _body(self, prompt: str, tokens: int, pictures: Sequence[bytes]) -> dict[str, Any]:
         content: Any = prompt
@@ -66,15 +76,16 @@ class Endpoint:
             "temperature": 0,
         }
 
-    async def _ask_all(self, bodies: dict[str, dict[str, Any]], paths: dict[str, Path]) -> dict[str, str]:
+    async def _ask_all(self, bodies: dict[str, dict[str, Any]], paths: dict[str, Path]) -> dict[str, Answer]:
         slots = asyncio.Semaphore(self._connections)
 
-        async def ask(name: str, client: Any) -> str:
+        async def ask(name: str, client: Any) -> Answer:
             async with slots:
-                text = await self._ask(client, bodies[name])
+                text, tokens = await self._ask(client, bodies[name])
             # also if empty, so that the run can be repeated
-            write_json(paths[name], {"model": self.model, "text": text})
-            return text
+            kept = {"model": self.model, "text": text} | ({"tokens": tokens} if tokens else {})
+            write_json(paths[name], kept)
+            return text, tokens
 
         async with open_endpoint(self.retries, self.timeout, _flaw, MOST_BYTES) as client:
             tasks = [asyncio.ensure_future(ask(name, client)) for name in bodies]
@@ -85,7 +96,7 @@ class Endpoint:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _ask(self, client: Any, body: dict[str, Any]) -> str:
+    async def _ask(self, client: Any, body: dict[str, Any]) -> Answer:
         openai, host = _openai(), client.base_url.host
         try:
             answer = await client.chat.completions.create(**body, extra_headers=key_headers())
@@ -99,7 +110,14 @@ class Endpoint:
             raise refused(host, status, self.model) from None
         text = answer.choices[0].message.content
         # truncated text may end within a surrogate pair
-        return text.encode(errors="replace").decode() if isinstance(text, str) else ""
+        text = text.encode(errors="replace").decode() if isinstance(text, str) else ""
+        counts = (getattr(answer.usage, f"{name}_tokens", None) for name in ("prompt", "completion"))
+        known = {
+            name: count
+            for name, count in zip(self.tokens, counts, strict=True)
+            if isinstance(count, int) and count >= 0
+        }
+        return text, known
 
     def _unanswered(self, host: str, why: str) -> UserError:
         attempts = "1 attempt" if self.retries == 0 else f"at most {1 + self.retries} attempts"
@@ -222,11 +240,12 @@ def _name(body: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 
-def _read(path: Path) -> str:
+def _read(path: Path) -> Answer:
     cached = read_json(path, "a cached answer", dict)
-    if not isinstance(cached.get("text"), str):
+    tokens = cached.get("tokens", {})  # absent in files of earlier versions
+    if not isinstance(cached.get("text"), str) or not isinstance(tokens, dict):
         raise UserError(f"{path} has no answer; remove the file")
-    return cached["text"]
+    return cached["text"], {name: count for name, count in tokens.items() if isinstance(count, int)}
 
 
 def _openai() -> Any:

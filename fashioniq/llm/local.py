@@ -1,8 +1,9 @@
-"""Local models with `transformers`: language models and visual question answering models.
+"""Local models with `transformers`: language models, and models that see pictures.
 
 They are loaded from a folder or by their name on the hub. Needs the extra `chat`.
 """
 
+import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from fashioniq.hub import use_cache_if_offline
 
 
 class LanguageModel:
-    """Causal language model with greedy decoding."""
+    """Causal language model with greedy decoding; `tokens` counts those of all prompts and answers."""
 
     def __init__(self, name: str, device: torch.device | str = "cpu") -> None:
         from_hub = _transformers("AutoModelForCausalLM", "AutoTokenizer")
@@ -26,6 +27,7 @@ class LanguageModel:
             getattr(self._model.config, "max_position_embeddings", None) or self._tokenizer.model_max_length
         )
         self._name = name
+        self.tokens = {"prompt": 0, "answer": 0}
 
     @torch.inference_mode()
     def complete(self, prompts: Sequence[str], tokens: int) -> list[str]:
@@ -43,6 +45,8 @@ class LanguageModel:
         ids_BL = self._model.generate(
             **inputs, max_new_tokens=tokens, do_sample=False, pad_token_id=self._tokenizer.pad_token_id
         )
+        self.tokens["prompt"] += int(inputs["attention_mask"].sum())
+        self.tokens["answer"] += int((ids_BL[:, length:] != self._tokenizer.pad_token_id).sum())
         return self._tokenizer.batch_decode(ids_BL[:, length:], skip_special_tokens=True)
 
 
@@ -79,6 +83,34 @@ class VisualQuestionAnswerer:
         if self._repeats_prompt:
             ids_BL = ids_BL[:, inputs["input_ids"].shape[1] :]
         return [text.strip() for text in self._processor.batch_decode(ids_BL, skip_special_tokens=True)]
+
+
+class VisionLanguageModel:
+    """Chat model that sees pictures (such as LLaVA or Qwen-VL), with greedy decoding."""
+
+    def __init__(self, name: str, device: torch.device | str = "cpu") -> None:
+        from_hub = _transformers("AutoModelForImageTextToText", "AutoProcessor")
+        self._model, self._processor = _load(name, device, *from_hub)
+        if not getattr(self._processor, "chat_template", None):
+            raise UserError(f"{name} has no chat template; give a model that was trained for conversations")
+
+    @torch.inference_mode()
+    def complete(
+        self, prompts: Sequence[str], tokens: int, pictures: Sequence[Sequence[bytes]] | None = None
+    ) -> list[str]:
+        """Answer each prompt, with its pictures as files, in at most `tokens` tokens."""
+        shown = pictures or [()] * len(prompts)
+        return [self._answer(prompt, tokens, some) for prompt, some in zip(prompts, shown, strict=True)]
+
+    def _answer(self, prompt: str, tokens: int, pictures: Sequence[bytes]) -> str:
+        images = [{"type": "image", "image": Image.open(io.BytesIO(one)).convert("RGB")} for one in pictures]
+        messages = [{"role": "user", "content": [*images, {"type": "text", "text": prompt}]}]
+        inputs = self._processor.apply_chat_template(
+            messages, add_generation_prompt=True, tokenize=True, return_dict=True, return_tensors="pt"
+        ).to(self._model.device, self._model.dtype)
+        ids_1L = self._model.generate(**inputs, max_new_tokens=tokens, do_sample=False)
+        answer = ids_1L[0, inputs["input_ids"].shape[1] :]
+        return str(self._processor.decode(answer, skip_special_tokens=True)).strip()
 
 
 def _transformers(*names: str) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from fashioniq.data.words import tokenize
@@ -24,6 +25,26 @@ def round_table(rank_QR: Tensor, gallery: int) -> list[dict[str, float | None]]:
         {"round": number, **{name: means[name][number] for name in MEASURES}}
         for number in range(rank_QR.shape[1])
     ]
+
+
+def stable_round(top_QRK: Tensor) -> Tensor:
+    """First round of each dialog that left its K best products the same, in any order; the last one if none
+    did, Q. The products found after each round are Q×R×K.
+    """
+    sorted_QRK = top_QRK.sort(-1).values
+    same_QR = (sorted_QRK[:, 1:] == sorted_QRK[:, :-1]).all(-1)
+    rounds = same_QR.shape[1]
+    first_Q = same_QR.int().argmax(1) + 1 if rounds else same_QR.sum(1)
+    return first_Q.where(same_QR.any(1), rounds)
+
+
+def early_stop(rank_QR: Tensor, top_QRK: Tensor, gallery: int) -> tuple[float, dict[str, float | None]]:
+    """Mean of `stable_round`, and the measures if every dialog ended after that round."""
+    round_Q = stable_round(top_QRK)
+    number_R = torch.arange(rank_QR.shape[1])
+    final_QR = rank_QR.gather(1, torch.minimum(number_R, round_Q[:, None]))
+    measures = round_table(final_QR, gallery)[-1]
+    return float(round_Q.double().mean()), {name: measures[name] for name in MEASURES}
 
 
 def repetition(questions: Sequence[Sequence[str]]) -> dict[str, float]:

@@ -8,7 +8,7 @@ cosine similarity rank alike.
 import hashlib
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -16,10 +16,11 @@ import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor, nn
 
-from fashioniq.data.dialogues import JOINED, Dialogue, dialog_text
+from fashioniq.data.dialogues import JOINED, each
 from fashioniq.loop.messages import Turn
 
 TEXTS = 128  # texts per batch
+_JOIN = each(JOINED.join)
 
 
 class TextEncoder(Protocol):
@@ -36,13 +37,14 @@ class TextEncoder(Protocol):
 
 
 class TextRetriever:
-    """Questions and answers → query: the texts of all rounds, joined by `separator`.
+    """Questions and answers → query: the texts that `write` makes of the dialogs, by default joined by commas."""
 
-    With `last_only`, the query is the text of the last round, as in PlugIR.
-    """
-
-    def __init__(self, encoder: TextEncoder, separator: str = JOINED, last_only: bool = False) -> None:
-        self.encoder, self.separator, self.last_only = encoder, separator, last_only
+    def __init__(
+        self,
+        encoder: TextEncoder,
+        write: Callable[[Sequence[Sequence[str]]], list[str]] = _JOIN,
+    ) -> None:
+        self.encoder, self.write = encoder, write
 
     def start(self, batch: int) -> list[tuple[str, ...]]:
         """Return `batch` dialogs without rounds."""
@@ -51,11 +53,7 @@ class TextRetriever:
     def step(self, state: list[tuple[str, ...]], turn: Turn) -> tuple[Tensor, list[tuple[str, ...]]]:
         """Return the query after one more round, B×D, and the rounds so far."""
         state = [(*rounds, text) for rounds, text in zip(state, turn.rounds, strict=True)]
-        queries = [
-            dialog_text(Dialogue("", rounds, self.last_only), len(rounds) - 1, self.separator)
-            for rounds in state
-        ]
-        return self.encoder.encode(queries), state
+        return self.encoder.encode(self.write(state)), state
 
 
 class RecordedQueries:

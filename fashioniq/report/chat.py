@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fashioniq.data.evaluations import COSTS, LoggedDialog, RoundMetrics
+from fashioniq.data.evaluations import LoggedDialog, RoundMetrics
 from fashioniq.metrics.chat import HITS, MEASURES
 from fashioniq.report.dialogs import MAX_DIALOGS, OUTCOMES, Group, choose, dialog_article, outcome
 from fashioniq.report.filters import Filters, article_filters
@@ -14,6 +14,10 @@ from fashioniq.report.products import ItemCards, Products
 from fashioniq.report.tables import rounded
 from fashioniq.report.templates import write_page
 
+COSTS_TITLE = (
+    "Costs per dialog and round: words of the user and of the system's questions, pictures generated, those that "
+    "failed, shares of dialogs without a picture and with an unchanged prompt, seconds of generation"
+)
 Evaluated = Sequence[tuple[RoundMetrics, list[LoggedDialog]]]  # of each file
 
 
@@ -40,7 +44,7 @@ def write_chat_page(
         several=several,
         hits=HITS,
         columns=["round", *MEASURES],
-        costs=COSTS,
+        costs_title=COSTS_TITLE,
         overview=_overview(dict(zip(names, all_metrics, strict=True))) if several else None,
         plot=plot,
         bars=bars,
@@ -63,7 +67,7 @@ def _file(name: str, metrics: RoundMetrics) -> dict[str, Any]:
         "metrics": metrics,
         "cut": metrics.cut or [0],
         "rows": rows,
-        "costs": metrics.cost_rows(),
+        "costs": metrics.cost_table(),
     }
 
 

@@ -14,13 +14,16 @@ MAX_DIALOGS = 120  # per page; with PICTURE_BYTES this keeps a page under 10 MB
 
 
 class ShownTurn(NamedTuple):
-    """One turn: the product shown, whether it is the target, the feedback, and the target's 0-based rank."""
+    """One turn: the product shown, whether it is the target, the feedback, the target's 0-based rank, and the
+    generated picture that the user saw before the feedback.
+    """
 
     shown: Card
     hit: bool
     words: str
     rank: int
     up: int | None  # improvement of the rank; None in the first turn
+    picture: Card | None
 
 
 class DialogArticle(NamedTuple):
@@ -56,7 +59,14 @@ def shown_turns(dialog: LoggedDialog, products: Products) -> list[ShownTurn]:
     """Turns of a dialog whose target is known."""
     ups = [None, *(before - rank for before, rank in pairwise(dialog.ranks))]
     return [
-        ShownTurn(products.card(turn.shown or ""), turn.shown == dialog.target, turn.words or "", rank, up)
+        ShownTurn(
+            shown=products.card(turn.shown or ""),
+            hit=turn.shown == dialog.target,
+            words=turn.words or "",
+            rank=rank,
+            up=up,
+            picture=products.generated(turn.offer.picture) if turn.offer and turn.offer.picture else None,
+        )
         for turn, rank, up in zip(dialog.turns, dialog.ranks, ups, strict=True)
     ]
 

@@ -2,6 +2,7 @@
 
 import base64
 import io
+from pathlib import Path
 from typing import NamedTuple
 
 from PIL import Image, ImageOps
@@ -40,14 +41,22 @@ class Products:
     def card(self, name: str) -> Card:
         """Card of a product; the id replaces a missing title."""
         if name not in self._classes:
-            self._classes[name] = self._embed(name)
+            self._classes[name] = self._embed(self._cards.images.get(name))
         words = [clipped(word) for word in self._cards.attributes.get(name, [])]
         return Card(clipped(self._cards.titles.get(name) or name), self._classes[name], words)
 
-    def _embed(self, name: str) -> str | None:
+    def generated(self, path: str) -> Card:
+        """Card of a generated picture."""
+        if path not in self._classes:
+            self._classes[path] = self._embed(Path(path))
+        return Card("generated picture", self._classes[path], [])
+
+    def _embed(self, path: Path | None) -> str | None:
         try:
-            data = _thumbnail(load_image(self._cards.images[name]))
-        except (KeyError, UnreadableImage):
+            if path is None:
+                raise UnreadableImage("no picture")
+            data = _thumbnail(load_image(path))
+        except UnreadableImage:
             self.without_picture += 1
             return None
         if self._bytes + len(data) > PICTURE_BYTES:

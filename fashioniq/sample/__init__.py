@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fashioniq.categories import FILE_NAMES, canonical
+from fashioniq.categories import FILE_NAMES, canonical, singular
 from fashioniq.data.attributes import GARMENT, Vocabulary, vocabulary_of
 from fashioniq.data.catalog import SPLITS, Catalog
 from fashioniq.data.dialogues import Dialogue, write_dialogues
@@ -17,7 +17,7 @@ from fashioniq.prepare.pairing import reference_pairs
 from fashioniq.sample.drawing import draw_garment
 from fashioniq.sample.garments import COLOURS, DETAILS, Garment, names_of, random_garment
 from fashioniq.sample.grammar import COLOUR_WORDS, SLEEVE_ORDER, two_captions
-from fashioniq.sample.questions import NOUNS, question_dialog
+from fashioniq.sample.questions import question_dialog
 
 LEAST_SIZE = 96  # pixels; buttons and pockets are invisible in smaller pictures
 LEAST_PRODUCTS = 30
@@ -213,7 +213,7 @@ def labels_of(garment: Garment) -> list[list[str]]:
     sleeves = f"{garment.sleeves} sleeves" if SLEEVE_ORDER[garment.sleeves] else garment.sleeves
     neckline = "" if garment.neckline == "straight" else garment.neckline
     lists = (
-        (NOUNS[garment.category],),
+        (singular(garment.category),),
         (garment.pattern, *colours, garment.motif),
         (garment.fabric,),
         (garment.length, garment.fit),

@@ -3,6 +3,7 @@
 import random
 from dataclasses import dataclass
 
+from fashioniq.categories import singular
 from fashioniq.data.dialogues import join_round
 from fashioniq.sample.garments import DETAILS, Garment
 from fashioniq.sample.grammar import (
@@ -20,7 +21,6 @@ from fashioniq.sample.grammar import (
 )
 
 ROUNDS = 10
-NOUNS = {"dresses": "dress", "shirts": "shirt", "tops": "top"}
 _TWO_ATTRIBUTES = 0.6  # share of captions with two attributes; the others have one
 # details of a plain garment in its second colour, besides the print
 _IN_SECOND_COLOUR = ("belt", "bow", "trim")
@@ -46,7 +46,7 @@ def question_dialog(garment: Garment, rng: random.Random) -> tuple[str, ...]:
         join_round(rng.choice(topic.questions), rng.choice(topic.answers))
         for topic in rng.sample(asked, ROUNDS)
     )
-    return (f"a {NOUNS[garment.category]} that {caption}", *rounds)
+    return (f"a {singular(garment.category)} that {caption}", *rounds)
 
 
 def _striking(garment: Garment) -> dict[str, tuple[Clause, ...]]:
@@ -67,7 +67,7 @@ def _striking(garment: Garment) -> dict[str, tuple[Clause, ...]]:
 
 def topics_of(garment: Garment) -> dict[str, Topic]:
     """All topics of a garment, at least thirteen."""
-    plain, noun = garment.pattern == "solid", NOUNS[garment.category]
+    plain, noun = garment.pattern == "solid", singular(garment.category)
     two_coloured = not plain or garment.motif or any(name in garment.details for name in _IN_SECOND_COLOUR)
     patterns = ("plain", "no pattern") if plain else (garment.pattern, PATTERN_NOUNS[garment.pattern])
     topics = {

@@ -17,7 +17,9 @@ from fashioniq.data.catalog import ATTRIBUTE_LISTS, Catalog
 from fashioniq.data.dialogues import (
     Dialogue,
     dialog_text,
+    each,
     in_search_space,
+    last_round,
     read_dialogues,
     read_search_space,
     recorded_rounds,
@@ -88,7 +90,7 @@ def load(
     vectors_ND = unit(encoder.embed_images(found.features_ND))
     gallery = Gallery(Items.without_attributes(found.ids, vectors_ND), vectors_ND)
     cards = cards_of(catalog, store, found.ids) if catalog else ItemCards()
-    retriever = TextRetriever(encoder, separator)
+    retriever = TextRetriever(encoder, each(separator.join))
     vocabulary = getattr(encoder, "vocabulary", None)  # CLIP and BLIP encode any word
     return System(retriever, _asker(catalog, found.ids), gallery, vocabulary, cards)
 
@@ -102,7 +104,9 @@ def _asker(catalog: Catalog | None, ids: list[str]) -> Limited:
     return Limited(CandidateAware(known(topics, labels), CANDIDATES), len(topics))
 
 
-Wrap = Callable[[RetrieverOf, SearchSpace], tuple[RetrieverOf, dict[str, Any], Callable[[], dict[str, Any]]]]
+Wrap = Callable[
+    [RetrieverOf, SearchSpace], tuple[RetrieverOf, dict[str, Any], Callable[[], list[dict[str, float]]]]
+]
 
 
 def build(options: EvalChatIR, wrap: Wrap | None = None) -> list[Task]:
@@ -133,7 +137,7 @@ def build(options: EvalChatIR, wrap: Wrap | None = None) -> list[Task]:
     tasks = []
     for number, (name, dialogues) in enumerate(files.items()):
         retriever_of, about = _retriever(options, source, separator, dialogues, number=number)
-        costs: Callable[[], dict[str, Any]] = dict
+        costs: Callable[[], list[dict[str, float]]] = list
         if wrap:
             retriever_of, further, costs = wrap(retriever_of, source)
             about = about | further
@@ -208,7 +212,7 @@ def _retriever(
         lengths = source.encoder.lengths([dialog_text(dialogue, round, separator) for dialogue in dialogues])
         cut.append(sum(length > source.encoder.limit for length in lengths))
     query = "each round alone" if dialogues[0].alone else f"rounds joined by {separator!r}"
-    retriever = TextRetriever(source.encoder, separator, dialogues[0].alone)
+    retriever = TextRetriever(source.encoder, each(last_round if dialogues[0].alone else separator.join))
     return lambda rows: retriever, {"query": query, "cut": cut}
 
 

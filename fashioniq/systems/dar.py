@@ -1,29 +1,30 @@
 """DAR: recorded questions and answers, searched with their text and pictures generated from it (Long et al. 2025)."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from fashioniq.config import EvalDAR
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.dialogues import split_round
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
 from fashioniq.generators.folder import Folder, seed_of
+from fashioniq.generators.pictures import Generator
 from fashioniq.loop.messages import Retriever
 from fashioniq.systems import chatir
-from fashioniq.systems.generation import describer_of, features_of_pictures, generator_of, picture_encoder
-from fashioniq.systems.illustrated import CODE, PAPER, Costs, Illustrated, Weights
+from fashioniq.systems.generation import (
+    describer_of,
+    features_of_pictures,
+    generator_of,
+    picture_encoder,
+    weights_of,
+)
+from fashioniq.systems.illustrated import Costs, Illustrated, Parts, Weights, Write
+from fashioniq.systems.learned_weights import learn_weights
+from fashioniq.systems.rewriting import rewriter
 from fashioniq.systems.search_space import SearchSpace
 from fashioniq.systems.task import Task
 from fashioniq.users.correcting import Describer
-
-WEIGHTS = {
-    "paper": PAPER,
-    "code": CODE,
-    "text": Weights((1.0,)),
-    "pictures": Weights((0.0,)),
-    "agreement": Weights(PAPER.text, by_agreement=True),
-}
 
 
 def build(options: EvalDAR) -> list[Task]:
@@ -33,13 +34,38 @@ def build(options: EvalDAR) -> list[Task]:
     """
     if len(options.dialogues) > 1 and (options.generator or "").startswith("folder:"):
         raise UserError("the pictures in a folder belong to one dialog file; give one file with --dialogues")
-    rewrite = _rewriting(options)
+    write = rewriter(
+        options.rewrite,
+        lambda: _describer(options),
+        answers=options.answers,
+        device=options.device,
+        count=options.pictures,
+    )
     generator = generator_of(options, options.category, options.device)
+    if (weights := weights_of(options)) is None:
+        if not options.fit_dialogues or not options.fit_search_space:
+            raise UserError(
+                "--fusion-weights learned needs other dialogs to learn from; give --fit-dialogues and "
+                "--fit-search-space"
+            )
+        recorded: list[Parts] = []
+        fitted_on = replace(options, dialogues=[options.fit_dialogues], search_space=options.fit_search_space)
+        tasks = _tasks(fitted_on, write, generator, Weights((1.0,)), recorded)
+        weights = learn_weights(tasks, recorded, options.fusion, options.batch_size)
+    return _tasks(options, write, generator, weights)
 
+
+def _tasks(
+    options: EvalDAR,
+    write: Write,
+    generator: Generator,
+    weights: Weights,
+    recorded: list[Parts] | None = None,
+) -> list[Task]:
     def illustrated(
         retriever_of: chatir.RetrieverOf, space: SearchSpace
-    ) -> tuple[chatir.RetrieverOf, dict[str, Any], Callable[[], dict[str, Any]]]:
-        costs = Costs()
+    ) -> tuple[chatir.RetrieverOf, dict[str, Any], Callable[[], list[dict[str, float]]]]:
+        costs, gallery = Costs(), space.gallery()
         encode = picture_encoder(
             space.encoder,
             lambda: features_of_pictures(options, FeatureStore(space.facts["store"]), options.device),
@@ -48,52 +74,37 @@ def build(options: EvalDAR) -> list[Task]:
         def retriever(rows: Sequence[int]) -> Retriever:
             return Illustrated(
                 retriever_of(rows),
-                rewrite,
+                write,
                 generator,
                 encode,
-                weights=WEIGHTS[options.fusion_weights],
+                gallery=gallery,
+                weights=weights,
                 fusion=options.fusion,
                 count=options.pictures,
                 seed=options.seed,
+                more=options.more_pictures,
                 seed_of=(lambda row, *place: seed_of(rows[row], *place))
                 if isinstance(generator, Folder)
                 else None,
                 costs=costs,
+                recorded=recorded,
             )
 
         facts = {
             "generator": dict(generator.identity),
-            "weights_of_text": options.fusion_weights,
+            "weights_of_text": {"name": options.fusion_weights, "rounds": list(weights.text)},
             "fusion": options.fusion,
-            "pictures": options.pictures,
+            "pictures_per_round": options.pictures,
+            "more_pictures": options.more_pictures,
             "rewrite": options.rewrite,
             "seed": options.seed,
         }
-        return retriever, facts, costs.plain
+        return retriever, facts, costs.rows
 
     return chatir.build(options, illustrated)
 
 
-def described(rounds: Sequence[str], describer: Describer) -> str:
-    """Description of the attributes that a dialog has named so far.
-
-    Questions answered with yes name the attribute in the question; answers with no name none.
-    """
-    words: list[str] = []
-    for text in rounds:
-        question, answer = split_round(text)
-        first = answer.lower().partition(" ")[0].strip(",.")
-        if first not in ("no", "not", "none", "neither"):
-            words += describer.read(answer) or (describer.read(question) if first == "yes" else ())
-    return describer.write(tuple(words))
-
-
-def _rewriting(options: EvalDAR) -> Callable[[Sequence[str]], str]:
-    if options.rewrite == "join":
-        return ", ".join
-    if options.rewrite == "last":
-        return lambda rounds: rounds[-1]
+def _describer(options: EvalDAR) -> Describer:
     if options.category is None:
         raise UserError("--rewrite attributes writes in the words of a catalog; give --category (and --data)")
-    describer = describer_of(Catalog(options.data, options.category))
-    return lambda rounds: described(rounds, describer)
+    return describer_of(Catalog(options.data, options.category))

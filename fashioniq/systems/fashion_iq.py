@@ -1,6 +1,6 @@
 """Fashion IQ's system: it shows the best product so far, and the user describes how the target differs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from fashioniq.features.selection import pairs_with_features
 from fashioniq.files import UserError, read_json
 from fashioniq.loop.gallery import Gallery, NotFiniteError
 from fashioniq.loop.index import approximate
-from fashioniq.loop.messages import Message, User
+from fashioniq.loop.messages import Message, Retriever, User
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.runs import RetrieverRun, read_run
 from fashioniq.systems.describing import describing_user
@@ -75,8 +75,13 @@ class Plan:
         return Batch(system, user, self.target_N[row_B], Message(item_B=self.first_N[row_B]))
 
 
-def build(options: EvalDialogs) -> list[Task]:
+Wrap = Callable[[Parts, Gallery], tuple[Retriever, dict[str, Any]]]
+
+
+def build(options: EvalDialogs, wrap: Wrap | None = None) -> list[Task]:
     """Simulated or recorded dialogs of a retriever on a split, with one user: by default its first captioner.
+
+    `wrap` makes another retriever of that of the run, with its facts.
 
     Raises UserError if a file is missing or does not match the run, or if options exclude each other.
     """
@@ -90,7 +95,8 @@ def build(options: EvalDialogs) -> list[Task]:
         gallery = Gallery(parts.items, parts.retriever.embed_images(parts.items.features_ND))
     words = attribute_words(parts.store, parts.items.ids)
     cards = ItemCards(parts.catalog.images, parts.catalog.titles, words)
-    system = System(parts.retriever, BestItem(parts.exclude_shown), gallery, parts.vocabulary, cards)
+    retriever, further = wrap(parts, gallery) if wrap else (parts.retriever, {})
+    system = System(retriever, BestItem(parts.exclude_shown), gallery, parts.vocabulary, cards)
     advice = f"{options.run} has diverged; train it again with a lower --learning-rate"
     index = None
     if options.index:
@@ -100,7 +106,7 @@ def build(options: EvalDialogs) -> list[Task]:
             )
         except NotFiniteError as error:
             raise UserError(f"the queries are not finite numbers ({error}); {advice}") from error
-        system = System(parts.retriever, system.asker, found, parts.vocabulary, cards)
+        system = System(retriever, system.asker, found, parts.vocabulary, cards)
     return [
         Task(
             name=f"dialogs of {options.split}",
@@ -108,7 +114,7 @@ def build(options: EvalDialogs) -> list[Task]:
             count=len(plan.target_N),
             turns=plan.turns,
             batch=lambda rows: plan.batch(system, rows),
-            facts=facts_of(options, parts, plan.facts, index),
+            facts=facts_of(options, parts, plan.facts, index) | further,
             data={canonical(options.category): parts.catalog.fingerprint()},
             labels=parts.catalog.statement_labels,
             retriever=parts.about.provenance or None,

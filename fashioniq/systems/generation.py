@@ -9,8 +9,9 @@ import torch
 from PIL.Image import Image
 from torch import Tensor
 
-from fashioniq.categories import file_name
+from fashioniq.categories import FILE_NAMES, singular
 from fashioniq.config import DescribedProducts, Generation
+from fashioniq.config.generation import numbers
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import Catalog
 from fashioniq.features.cards import cards_of
@@ -24,18 +25,27 @@ from fashioniq.generators.pictures import Generator
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message
 from fashioniq.models.text import ImageText, TextEncoder, unit
-from fashioniq.sample.questions import NOUNS
+from fashioniq.systems.illustrated import Weights
 from fashioniq.systems.questions import topics
 from fashioniq.systems.search_space import EncoderSource, SearchSpace, encode_search_space
 from fashioniq.trained import pick_device
 from fashioniq.users.correcting import Describer, Words
 
 DRAWN = "drawn:"
+PAPER, CODE = Weights((0.7, 0.7, 0.5)), Weights((0.8, 0.8, 0.5))  # DAR's paper; its released code
+WEIGHTS = {
+    "paper": PAPER,
+    "code": CODE,
+    "text": Weights((1.0,)),
+    "pictures": Weights((0.0,)),
+    "agreement": Weights(PAPER.text, by_agreement=True),
+    "choice": Weights((0.0,), chosen=True),
+}
 
 
 def describer_of(catalog: Catalog) -> Describer:
     """Writer of descriptions in the words of the labels. Raises UserError if there are none."""
-    return Describer(topics(catalog), catalog.labels, file_name(catalog.category))
+    return Describer(topics(catalog), catalog.labels, singular(catalog.category), catalog.language)
 
 
 def generator_of(options: Generation, category: str | None, device: str) -> Generator:
@@ -52,9 +62,17 @@ def generator_of(options: Generation, category: str | None, device: str) -> Gene
         quality = -1.0
     if not 0 <= quality <= 1:
         raise UserError(f"expected drawn:SHARE with a share from 0 to 1, found {name}; correct --generator")
-    if category not in NOUNS:
-        raise UserError(f"--generator {name} needs a --category of the drawn sample: {', '.join(NOUNS)}")
+    if category not in FILE_NAMES:
+        raise UserError(f"--generator {name} needs a --category of the drawn sample: {', '.join(FILE_NAMES)}")
     return Drawn(category, quality)
+
+
+def weights_of(options: Generation) -> Weights | None:
+    """Fusion weights of the options; None if they are to be learned."""
+    name = options.fusion_weights
+    if name == "learned":
+        return None
+    return WEIGHTS.get(name) or Weights(tuple(numbers(name) or ()))
 
 
 def picture_encoder(
@@ -114,6 +132,15 @@ class World:
     def gallery(self) -> Gallery:
         """Gallery of the products that have features."""
         return self.space.gallery()
+
+    @cached_property
+    def targets(self) -> Tensor:
+        """Positions of the targets: all products, or as many as asked for, drawn with the seed."""
+        count = len(self.gallery)
+        if (asked := self.options.targets) is None or asked >= count:
+            return torch.arange(count)
+        drawn = torch.randperm(count, generator=torch.Generator().manual_seed(self.options.seed))
+        return drawn[:asked].sort().values
 
     @cached_property
     def describer(self) -> Describer:

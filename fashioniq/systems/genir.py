@@ -4,83 +4,108 @@ Its baselines search with the text: verbal feedback corrects the description by 
 the best product.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-import torch
 from PIL.Image import Image
 
 from fashioniq.askers.best_item import BestItem
 from fashioniq.askers.generated_picture import GeneratedPicture
 from fashioniq.askers.recorded import Recorded
 from fashioniq.config import EvalGenIR
+from fashioniq.data.dialogues import each, last_round
 from fashioniq.llm.endpoint import Endpoint
+from fashioniq.llm.local import VisionLanguageModel
 from fashioniq.loop.messages import Asker, Message, Retriever, User
 from fashioniq.loop.rollout import System
 from fashioniq.models.text import TextRetriever
-from fashioniq.systems.generation import World, generator_of, picture_encoder
-from fashioniq.systems.illustrated import Costs, Illustrated, Weights
+from fashioniq.systems.generation import World, generator_of, picture_encoder, weights_of
+from fashioniq.systems.illustrated import Costs, Illustrated, Parts, Weights
+from fashioniq.systems.learned_weights import learn_weights
+from fashioniq.systems.rewriting import prompts
 from fashioniq.systems.task import Batch, Task
+from fashioniq.trained import pick_device
 from fashioniq.users.correcting import Correcting
-from fashioniq.users.describing_pictures import DescribingPictures
+from fashioniq.users.describing_pictures import DescribingPictures, Seeing
+from fashioniq.users.person import DescribingPerson
 from fashioniq.users.vision import PicturesByName
 
 
 def build(options: EvalGenIR) -> list[Task]:
     """One task: each product of the split is the target of a dialog.
 
-    Raises UserError if a file is missing or does not match.
+    Fusion weights are learned on the products of val, or of train if the targets are those of val. Raises
+    UserError if a file is missing or does not match.
     """
+    weights = weights_of(options)
+    if weights is None and options.feedback == "visual":
+        recorded: list[Parts] = []
+        other = replace(options, split="train" if options.split == "val" else "val")
+        tasks = [_task(other, Weights((1.0,)), recorded)]
+        weights = learn_weights(tasks, recorded, options.fusion, options.batch_size)
+    return [_task(options, weights or Weights((1.0,)))]
+
+
+def _task(options: EvalGenIR, weights: Weights, recorded: list[Parts] | None = None) -> Task:
     world, costs = World.of(options), Costs()
     gallery = world.gallery
     encoder = world.space.encoder
     assert encoder is not None, "a run of train-dialog-encoder has one"
-    retriever: Retriever = TextRetriever(encoder, last_only=True)
+    retriever: Retriever = TextRetriever(encoder, each(last_round))
     asker: Asker = Recorded([Message()] * (1 + options.rounds))
     made_by: dict[str, Any] = {}
     if options.feedback == "visual":
         generator = generator_of(options, world.catalog.category, options.device)
-        made_by = {"generator": dict(generator.identity)}
+        made_by = {
+            "generator": dict(generator.identity),
+            "pictures_per_round": options.pictures,
+            "more_pictures": options.more_pictures,
+            "weights_of_text": {"name": options.fusion_weights, "rounds": list(weights.text)},
+            "fusion": options.fusion,
+        }
         retriever = Illustrated(
             retriever,
-            lambda rounds: rounds[-1],
+            prompts(last_round),
             generator,
             picture_encoder(encoder, lambda: world.features_of),
-            weights=Weights((options.text_weight,)),
-            fusion="mean",
+            gallery=gallery,
+            weights=weights,
+            fusion=options.fusion,
             count=options.pictures,
             seed=options.seed,
+            more=options.more_pictures,
             costs=costs,
+            recorded=recorded,
         )
         asker = GeneratedPicture()
     elif options.feedback == "prediction":
         asker = BestItem()
-    user_of = _users(options, world)
+    user_of, target_N = _users(options, world), world.targets
 
     def batch(rows: Sequence[int]) -> Batch:
         user = user_of()
         system = System(retriever, asker, gallery, cards=world.cards)
-        return Batch(system, user, torch.tensor(rows, device=gallery.vectors_ND.device), Message())
+        return Batch(system, user, target_N[list(rows)].to(gallery.vectors_ND.device), Message())
 
-    return [
-        Task(
-            name=f"genir-{options.feedback}",
-            protocol="ChatIR",
-            count=len(gallery),
-            turns=1 + options.rounds,
-            batch=batch,
-            facts=world.facts(
-                user=options.user,
-                feedback=options.feedback,
-                details=options.details,
-                query="the last round alone",
-                **made_by,
-            ),
-            data={world.catalog.category: world.catalog.fingerprint()},
-            cards=world.cards,
-            costs=costs.plain,
-        )
-    ]
+    return Task(
+        name=f"genir-{options.feedback}",
+        protocol="ChatIR",
+        count=len(target_N),
+        turns=1 + options.rounds,
+        batch=batch,
+        facts=world.facts(
+            user=options.user,
+            feedback=options.feedback,
+            details=options.details,
+            query="the last round alone",
+            **made_by,
+        ),
+        data={world.catalog.category: world.catalog.fingerprint()},
+        cards=world.cards,
+        costs=costs.rows,
+    )
 
 
 def _users(options: EvalGenIR, world: World) -> Callable[[], User]:
@@ -90,14 +115,36 @@ def _users(options: EvalGenIR, world: World) -> Callable[[], User]:
         sight = None if options.feedback == "verbal" else world.seen
         labels = [world.catalog.labels.get(name, []) for name in ids]
         return lambda: Correcting(world.describer, labels, sight, options.details, options.seed)
-    model = Endpoint(options.user.removeprefix("endpoint:"), options.answers)
-    pictures = PicturesByName(images)
-
-    def products(offer: Message) -> list[Image | None]:
-        assert offer.item_B is not None, "the best product is offered"
-        return [pictures[ids[item]] for item in offer.item_B.tolist()]
-
+    if options.user == "person":
+        shown: dict[str, Callable[[Message], Sequence[Image | str | None]] | None] = {
+            "visual": lambda offer: offer.pictures or (),
+            "prediction": lambda offer: [_where(images, ids[item]) for item in _items(offer)],
+            "verbal": None,
+        }
+        return lambda: DescribingPerson(
+            lambda target: _where(images, ids[target]), shown[options.feedback], options.cache
+        )
+    model, pictures = _seeing(options), PicturesByName(images)
     if options.feedback == "prediction":
-        return lambda: DescribingPictures(model, pictures, ids, products, "found with")
-    shown = None if options.feedback == "verbal" else lambda offer: offer.pictures
-    return lambda: DescribingPictures(model, pictures, ids, shown)
+        return lambda: DescribingPictures(
+            model, pictures, ids, lambda offer: [pictures[ids[item]] for item in _items(offer)], "found with"
+        )
+    sees = None if options.feedback == "verbal" else lambda offer: offer.pictures
+    return lambda: DescribingPictures(model, pictures, ids, sees)
+
+
+def _where(images: Mapping[str, Path], name: str) -> str:
+    return str(images.get(name, name))
+
+
+def _items(offer: Message) -> list[int]:
+    assert offer.item_B is not None, "the best product is offered"
+    return [int(item) for item in offer.item_B]
+
+
+def _seeing(options: EvalGenIR) -> Seeing:
+    """Vision-language model of --user."""
+    kind, _, name = options.user.partition(":")
+    if kind == "endpoint":
+        return Endpoint(name, options.answers)
+    return VisionLanguageModel(name, pick_device(options.device))

@@ -9,32 +9,17 @@ import torch
 from fashioniq.askers.attribute_questions import known
 from fashioniq.askers.plugir import AboutCandidates
 from fashioniq.config import EvalPlugIR
+from fashioniq.data.dialogues import each
 from fashioniq.files import UserError
-from fashioniq.loop.messages import Message, Turn
+from fashioniq.loop.messages import Message
 from fashioniq.loop.rollout import System
-from fashioniq.models.text import TextEncoder, TextRetriever
-from fashioniq.systems.dar import described
+from fashioniq.models.text import TextRetriever
 from fashioniq.systems.generation import World
+from fashioniq.systems.rewriting import rewriter
 from fashioniq.systems.task import Batch, Task
-from fashioniq.users.correcting import Correcting, Describer
+from fashioniq.users.correcting import Correcting
 from fashioniq.users.labels import Labels
 from fashioniq.users.recorded import WithCaption
-
-
-class Rewritten:
-    """Text retriever whose query is a description of what the whole dialog has said."""
-
-    def __init__(self, encoder: TextEncoder, describer: Describer) -> None:
-        self.encoder, self.describer = encoder, describer
-
-    def start(self, batch: int) -> list[tuple[str, ...]]:
-        """Return `batch` dialogs without rounds."""
-        return [()] * batch
-
-    def step(self, state: list[tuple[str, ...]], turn: Turn) -> tuple[torch.Tensor, list[tuple[str, ...]]]:
-        """Return the query after one more round, B×D, and the rounds so far."""
-        state = [(*rounds, text) for rounds, text in zip(state, turn.rounds, strict=True)]
-        return self.encoder.encode([described(rounds, self.describer) for rounds in state]), state
 
 
 def build(options: EvalPlugIR) -> list[Task]:
@@ -53,10 +38,12 @@ def build(options: EvalPlugIR) -> list[Task]:
         )
     of_items = [labels.get(name, [[]]) for name in gallery.items.ids]
     words_of = {topic.question: topic.words for topic in describer.topics}
-    rewrites = "rewrite" not in options.without
+    text = each(world.space.joined.join)
+    if rewrites := "rewrite" not in options.without:
+        rewrite = rewriter(options.rewrite, lambda: describer, answers=options.answers, device=options.device)
 
-    def text(rounds: Sequence[str]) -> str:
-        return described(rounds, describer) if rewrites else world.space.joined.join(rounds)
+        def text(dialogs: Sequence[Sequence[str]]) -> list[str]:
+            return [some[0] for some in rewrite(dialogs)]
 
     asker = AboutCandidates(
         known(describer.topics, of_items),
@@ -68,26 +55,26 @@ def build(options: EvalPlugIR) -> list[Task]:
         context="context" not in options.without,
         filtered="filter" not in options.without,
     )
-    retriever = Rewritten(encoder, describer) if rewrites else TextRetriever(encoder, world.space.joined)
     every = torch.arange(len(gallery))
     captions = (
         Correcting(describer, of_items, None, options.details, options.seed).reply(every, Message(), 0).texts
     )
     user = WithCaption(Labels(labels, describer.topics, gallery.items.ids), captions or ())
-    system = System(retriever, asker, gallery, cards=world.cards)
+    system = System(TextRetriever(encoder, text), asker, gallery, cards=world.cards)
 
     def batch(rows: Sequence[int]) -> Batch:
-        return Batch(system, user, torch.tensor(rows, device=gallery.vectors_ND.device), Message())
+        return Batch(system, user, world.targets[list(rows)].to(gallery.vectors_ND.device), Message())
 
     return [
         Task(
             name="plugir",
             protocol="ChatIR",
-            count=len(gallery),
+            count=len(world.targets),
             turns=1 + options.rounds,
             batch=batch,
             facts=world.facts(
-                without=options.without, query="the dialog as one description" if rewrites else "all rounds"
+                without=options.without,
+                query=f"the dialog rewritten ({options.rewrite})" if rewrites else "all rounds",
             ),
             data={world.catalog.category: world.catalog.fingerprint()},
             cards=world.cards,

@@ -10,9 +10,9 @@ from safetensors.torch import load_file
 from fashioniq.askers.attribute_questions import CandidateAware, Known, Predicted, known, predicted
 from fashioniq.askers.language_model import FALLBACK, AllAtOnce, FewShot
 from fashioniq.askers.recorded import fixed_questions, recorded_questions
-from fashioniq.config import Asking
+from fashioniq.config import Asking, MakeConversations
 from fashioniq.data.catalog import ATTRIBUTE_LISTS, Catalog
-from fashioniq.data.dialogues import Dialogue
+from fashioniq.data.dialogues import Dialogue, each
 from fashioniq.data.items import Items
 from fashioniq.data.topics import Topic, topics_of
 from fashioniq.features.store import FeatureStore, features_folder
@@ -29,7 +29,7 @@ from fashioniq.trained import pick_device
 ENDPOINT = "endpoint:"
 
 
-def endpoint(settings: Asking, name: str) -> Endpoint:
+def endpoint(settings: Asking | MakeConversations, name: str) -> Endpoint:
     """Client of the language model `name`, which begins with endpoint:."""
     return Endpoint(name.removeprefix(ENDPOINT), settings.cache, settings.retries, settings.timeout)
 
@@ -53,15 +53,18 @@ def searched_by_text(settings: Asking, catalog: Catalog) -> tuple[Retriever, Gal
             "candidate-aware questions need --encoder; give a run of train-dialog-encoder, or CLIP or BLIP "
             "by name"
         )
-    is_run = (Path(settings.encoder) / "model.json").is_file()
-    own = features_folder(catalog.root, catalog.category, None)
-    features = settings.features or (
-        own if is_run else own.with_name(f"{own.name}-{Path(settings.encoder).name}")
-    )
+    features = settings.features or features_of_encoder(catalog, settings.encoder)
     source = EncoderSource(settings.encoder, pick_device(settings.device), features=features)
     found = encode_search_space(source, catalog.ids(settings.split), catalog.images)
     assert found.encoder is not None, "only search_space_of_vectors returns no encoder"
-    return TextRetriever(found.encoder, found.joined), found.gallery()
+    return TextRetriever(found.encoder, each(found.joined.join)), found.gallery()
+
+
+def features_of_encoder(catalog: Catalog, encoder: str) -> Path:
+    """Default feature store of an encoder: that of the catalog for a run, else one with the name of the encoder."""
+    own = features_folder(catalog.root, catalog.category, None)
+    is_run = (Path(encoder) / "model.json").is_file()
+    return own if is_run else own.with_name(f"{own.name}-{Path(encoder).name}")
 
 
 def nothing_searched() -> tuple[Retriever, Gallery]:

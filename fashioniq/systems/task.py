@@ -33,7 +33,7 @@ class Task:
     `facts` are written to metrics.json. `data` maps each file or category to its fingerprint, for the
     provenance; `retriever` is the provenance of the evaluated model. By the `labels` of products it is
     counted how much of what users state is true. `files` are further results by file
-    name, `costs` further facts that are known after the dialogs. Set `repeated` if a product can be the
+    name, `costs` the costs of pictures, a row of `RoundCosts` for each round. Set `repeated` if a product can be the
     target of several dialogs. `advice` completes the error for queries that are not finite.
     """
 
@@ -50,4 +50,4 @@ class Task:
     cards: ItemCards = field(default_factory=ItemCards)
     repeated: bool = False
     advice: str = "check the retriever's weights"
-    costs: Callable[[], Mapping[str, Any]] = dict
+    costs: Callable[[], Sequence[Mapping[str, float]]] = list

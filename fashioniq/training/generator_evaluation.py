@@ -13,10 +13,8 @@ from fashioniq.data.prompts import PromptWords
 from fashioniq.files import UserError
 from fashioniq.generators.pictures import Generated
 from fashioniq.metrics.found_words import families, fit_thresholds, found_shares
-from fashioniq.models.attributes import AttributePredictor
-from fashioniq.models.encoder import create_encoder, encoder_mean_std, encoder_size, normalise
-from fashioniq.runs import PredictorRun, read_run
-from fashioniq.weights import load_weights
+from fashioniq.models.encoder import encoder_mean_std, normalise
+from fashioniq.trained import load_predictor
 
 _BLANK = Image.new("RGB", (8, 8))  # stands for a picture that failed
 
@@ -33,15 +31,12 @@ class Judge:
     """Attribute predictor of a run of train-attributes."""
 
     def __init__(self, run: Path) -> None:
-        about = read_run(run, PredictorRun)
+        self._model, about = load_predictor(run)
         if not isinstance(about.attribute_types, list):
             raise UserError(f"{run} lacks the types of its words; train the predictor again")
         self.words, self.types = about.attribute_words, [str(kind) for kind in about.attribute_types]
         self.size = about.image_size
-        encoder = create_encoder(about.encoder)
-        self._model = AttributePredictor(encoder, encoder_size(encoder), len(self.words)).eval()
-        load_weights(run, self._model)
-        self._normalise = normalise(*encoder_mean_std(encoder))
+        self._normalise = normalise(*encoder_mean_std(self._model.encoder))
 
     @torch.inference_mode()
     def score(self, pictures: Sequence[Image.Image], batch: int = 64) -> np.ndarray:

@@ -6,12 +6,15 @@ description. Here both work on attribute words; the labels of the target are kno
 
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from torch import Tensor
 
 from fashioniq.data.attributes import GARMENT, PART, add_word, find_attributes, vocabulary_of
 from fashioniq.data.catalog import ATTRIBUTE_LISTS
+from fashioniq.data.dialogues import split_round
+from fashioniq.data.languages import language
 from fashioniq.data.topics import Topic
 from fashioniq.loop.messages import Message
 
@@ -26,9 +29,14 @@ class Sight(Protocol):
 
 
 class Describer:
-    """Writes and reads descriptions in attribute words: "navy blue solid maxi dress with long sleeve"."""
+    """Writes and reads descriptions in attribute words: "navy blue solid maxi dress with long sleeve".
 
-    def __init__(self, topics: Sequence[Topic], labels: Mapping[str, Labels], noun: str) -> None:
+    Plurals are read as their words, and so are the other forms of words in the language `code`.
+    """
+
+    def __init__(
+        self, topics: Sequence[Topic], labels: Mapping[str, Labels], noun: str, code: str = "en"
+    ) -> None:
         self.topics, self.noun = topics, noun
         topical = {word for topic in topics for word in topic.words}
         lists_of: dict[str, tuple[int, ...]] = {}
@@ -36,21 +44,37 @@ class Describer:
             for kind, words in enumerate(lists):
                 for word in topical.intersection(words):
                     lists_of.setdefault(word, (kind,))
-        self._vocabulary = vocabulary_of(lists_of)
+        found = vocabulary_of(lists_of)
+        plural = {form + "s": word for form, word in found.forms.items()}
+        others = {form: word for form, word in language(code).word_of.items() if word in lists_of}
+        self.vocabulary = replace(found, forms={**plural, **others, **found.forms})
 
     def read(self, text: str) -> Words:
         """Return the attribute words of the topics in a description."""
-        return tuple(word for words in find_attributes(text, self._vocabulary) for word in words)
+        return tuple(word for words in find_attributes(text, self.vocabulary) for word in words)
 
     def write(self, words: Words) -> str:
         """Describe a garment: words in the order of the topics, details after the noun."""
         found: list[list[str]] = [[] for _ in range(ATTRIBUTE_LISTS)]
         for topic in self.topics:
             for word in _of(topic, words):
-                add_word(found, self._vocabulary.lists_of[word][0], word)
+                add_word(found, self.vocabulary.lists_of[word][0], word)
         before = [word for kind in range(GARMENT + 1, PART) for word in found[kind]] + found[-1]
         after = f" with {' and '.join(found[PART])}" if found[PART] else ""
         return " ".join(["a", *before, self.noun]) + after
+
+    def rewrite(self, rounds: Sequence[str]) -> str:
+        """Describe what a dialog has said so far: captions, and questions with answers.
+
+        A question answered with yes names the attribute in the question; an answer with no names none.
+        """
+        words: list[str] = []
+        for text in rounds:
+            question, answer = split_round(text)
+            first = answer.lower().partition(" ")[0].strip(",.")
+            if first not in ("no", "not", "none", "neither"):
+                words += self.read(answer) or (self.read(question) if first == "yes" else ())
+        return self.write(tuple(words))
 
 
 def compare(topics: Sequence[Topic], target: Words, seen: Words, said: Words) -> list[Topic]:

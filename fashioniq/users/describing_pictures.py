@@ -1,12 +1,12 @@
 """User of GenIR that is a vision-language model: it sees the target, and the picture shown (Yang et al. 2025)."""
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from PIL import Image
 from torch import Tensor
 
 from fashioniq.data.sanitize import clean
-from fashioniq.llm.endpoint import Endpoint
 from fashioniq.loop.messages import Message
 from fashioniq.users.vision import PicturesByName, jpeg_of
 
@@ -29,6 +29,15 @@ REFINE = (
     "“{}”. Write only the corrected description, in one or two sentences."
 )
 
+
+class Seeing(Protocol):
+    """Vision-language model at an endpoint or local: prompts, each with its JPEG pictures → answers."""
+
+    def complete(
+        self, prompts: Sequence[str], tokens: int, pictures: Sequence[Sequence[bytes]]
+    ) -> list[str]: ...
+
+
 Sight = Callable[
     [Message], Sequence[Image.Image | None]
 ]  # the picture shown in each dialog, None without one
@@ -45,7 +54,7 @@ class DescribingPictures:
 
     def __init__(
         self,
-        model: Endpoint,
+        model: Seeing,
         pictures: PicturesByName,
         images: Sequence[str],
         sight: Sight | None = None,

@@ -43,6 +43,7 @@ SCRIPTS = {
     "eval/score.py": "score",
     "eval/write_queries.py": "write-queries",
     "eval/chatir.py": "eval-chatir",
+    "data_prep/make_conversations.py": "make-conversations",
     "data_prep/make_dialogues.py": "make-dialogues",
     "data_prep/make_descriptions.py": "make-descriptions",
     "train_dialog_encoder.py": "train-dialog-encoder",
@@ -284,7 +285,8 @@ def test_another_seed_begins_with_other_products(evaluate, vector_runs):
     )
 
 
-def test_the_same_evaluation_twice_is_the_same(evaluate, vector_runs, project):
+def test_the_same_evaluation_twice_is_the_same(evaluate, vector_runs, project, monkeypatch):
+    monkeypatch.undo()  # the plot is drawn
     again = evaluate()
     for name in ("metrics.json", "dialogs.jsonl", "run.trec", "first_candidates.json", "report.html"):
         assert project.content(again / name) == project.content(vector_runs.dialogs / name), name
@@ -350,7 +352,6 @@ def test_tops_go_by_all_their_names(name, project, sample, tmp_path):
     assert read(tmp_path / "store" / "ids.json")[0].startswith("T")
 
 
-@pytest.mark.usefixtures("undrawn_curves")
 def test_a_config_of_a_run_gives_the_same_run_again(project, vector_runs, tmp_path):
     for command, kind in (("train-captioner", "captioner"), ("train-retriever", "retriever")):
         run, again = getattr(vector_runs, kind), tmp_path / kind
@@ -361,7 +362,6 @@ def test_a_config_of_a_run_gives_the_same_run_again(project, vector_runs, tmp_pa
             **yaml.safe_load((run / "config.yaml").read_text()), "run": None}  # fmt: skip
 
 
-@pytest.mark.usefixtures("undrawn_curves")
 def test_another_seed_gives_another_run(project, runs, tmp_path):
     project.run(
         "train-captioner", config=runs.captioner / "config.yaml", run=tmp_path / "run", seed=1, epochs=1
@@ -422,7 +422,6 @@ def test_weights_of_a_file_are_used(make, suffix, tmp_path):
     assert torch.equal(encoder.state_dict()["conv_stem.weight"], stem) and identity == checksum(file)
 
 
-@pytest.mark.usefixtures("undrawn_curves")
 def test_a_training_starts_from_the_weights_of_a_file(project, sample, tmp_path):
     torch.manual_seed(7)
     weights, file = create_encoder(project.pictures["encoder"]).state_dict(), tmp_path / "weights.pth"

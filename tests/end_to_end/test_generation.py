@@ -34,18 +34,18 @@ def encoder(once, project, runs):
     return once("encoder of descriptions", make_encoder, project, runs)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def world(runs, attribute_runs, encoder):
     common = {"data": runs.catalog, "category": "dresses", "features": runs.store, "device": "cpu"}
     return common | {"encoder": encoder / "run", "predictor": attribute_runs[1], "rounds": 3}
 
 
-@pytest.fixture
-def evaluate(project, world, tmp_path):
+@pytest.fixture(scope="module")
+def evaluate(project, world, tmp_path_factory):
     """Evaluate a system; return its metrics and its dialogs."""
 
     def evaluate(system, **options):
-        out = tmp_path / "out"
+        out = tmp_path_factory.mktemp("out")
         given = {key: value for key, value in {**world, **options}.items() if value is not None}
         project.run("eval-dialogs", **{"system": system, **given, "out": out})
         lines = (out / "dialogs.jsonl").read_text().splitlines()
@@ -89,12 +89,12 @@ def test_genir_twice_is_the_same_and_another_seed_is_not(evaluate):
 def test_the_baselines_search_with_the_text_and_need_no_generator(evaluate, feedback):
     metrics, dialogs = evaluate("genir", feedback=feedback)
     assert "generator" not in metrics or metrics["generator"] is None
-    assert metrics.get("costs", []) == [] or not any(row["pictures"] for row in metrics["costs"])
+    assert all(row["words"] > 1 and not row["pictures"] for row in metrics["costs"])
     offered = [turn["offer"].get("item") for one in dialogs for turn in one["turns"][1:]]
     assert all(offered) if feedback == "prediction" else not any(offered)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def recorded(world, runs):
     """Options of DAR for the dialogs that are drawn with the sample."""
     files = {
@@ -104,7 +104,7 @@ def recorded(world, runs):
     return {**{key: value for key, value in world.items() if key != "rounds"}, **files}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def dar(recorded, evaluate):
     def dar(**options):
         chosen = {"system": "dar", "rounds": None, "generator": "drawn:1", "rewrite": "attributes"}
@@ -122,17 +122,38 @@ def test_dar_without_pictures_in_the_query_has_the_ranks_of_chatir(dar, project,
     assert [row["pictures"] + row["unchanged"] for row in metrics["costs"]] == pytest.approx([1] * 11)
 
 
+@pytest.fixture(scope="module")
+def usual_ranks(dar):
+    return ranks(dar(pictures=3)[1])
+
+
 @pytest.mark.parametrize(
     "changed",
     [
         {"fusion_weights": "pictures"},
         {"fusion": "mean"},
         {"fusion_weights": "agreement"},
+        {"fusion_weights": "1,0.2"},
+        {"fusion_weights": "choice"},
         {"rewrite": "join"},
     ],
 )
-def test_the_options_of_dar_change_the_ranks(dar, changed):
-    assert ranks(dar(pictures=3)[1]) != ranks(dar(pictures=3, **changed)[1])
+def test_the_options_of_dar_change_the_ranks(dar, usual_ranks, changed):
+    assert ranks(dar(pictures=3, **changed)[1]) != usual_ranks
+
+
+def test_weights_are_learned_on_other_dialogs(dar, evaluate, runs):
+    other = {
+        "fit_dialogues": runs.catalog / "dialogues" / "dress.val.json",
+        "fit_search_space": runs.catalog / "image_splits" / "split.dress.val.json",
+    }
+    metrics, dialogs = dar(fusion_weights="learned", **other)
+    found = metrics["weights_of_text"]
+    assert found["name"] == "learned" and len(found["rounds"]) == 11 and len(dialogs) == 12
+    fixed = ",".join(map(str, found["rounds"]))
+    assert ranks(dar(fusion_weights=fixed)[1]) == ranks(dialogs)
+    visual = evaluate("genir", generator="drawn:1", fusion_weights="learned")[0]
+    assert len(visual["weights_of_text"]["rounds"]) == 4
 
 
 def test_pictures_that_were_generated_before_are_found_by_dialog_and_round(dar, sample, runs, tmp_path):
@@ -180,6 +201,11 @@ def test_features_of_another_predictor_are_refused(refused, world, attribute_run
         ({"generator": "drawn:1", "category": None}, "the drawn sample"),
         ({"generator": "folder:missing"}, "missing"),
         ({"predictor": None}, "--predictor"),
+        ({"fusion_weights": "1.2"}, "--fusion-weights"),
+        ({"fusion_weights": "best"}, "--fusion-weights"),
+        ({"fusion_weights": "choice"}, "--pictures 2"),
+        ({"fusion_weights": "learned"}, "--fit-dialogues"),
+        ({"rewrite": "poem"}, "--rewrite"),
     ],
 )
 def test_a_mistake_in_the_options_of_dar_is_refused(refused, recorded, tmp_path, changed, said):
@@ -231,3 +257,45 @@ def test_a_model_on_a_server_sees_the_pictures_and_corrects_its_description(
     assert {turn["reply"]["text"] for one in dialogs for turn in one["turns"][1:]} == {"a red maxi dress"}
     again = evaluate("genir", generator="drawn:1", **options)[1]
     assert again == dialogs and len(asked) == 36
+
+
+def test_a_retriever_of_fashion_iq_searches_with_pictures_of_what_is_wanted(project, world, runs, tmp_path):
+    options = {key: world[key] for key in ("data", "category", "features", "device", "predictor")}
+    options |= {"run": runs.retriever, "user": ["grammar"], "turns": 2}
+
+    def metrics(system, **further):
+        out = tmp_path / f"{system}{len(list(tmp_path.iterdir()))}"
+        given = {key: value for key, value in options.items() if system != "fashion-iq" or key != "predictor"}
+        project.run("eval-dialogs", system=system, **given, **further, out=out)
+        return json.loads((out / "metrics.json").read_text())
+
+    plain = metrics("fashion-iq")["turns"]
+    text = metrics("fashion-iq-dar", generator="drawn:1", fusion_weights="text")
+    both = metrics("fashion-iq-dar", generator="drawn:1", fusion_weights="0.3")
+    assert text["turns"] == plain != both["turns"]
+    assert (
+        both["weights_of_text"] == {"name": "0.3", "rounds": [0.3]}
+        and both["generator"]["backend"] == "drawn"
+    )
+
+
+def test_a_person_describes_some_targets_and_corrects_by_what_is_shown(evaluate, monkeypatch, capsys):
+    lines = iter(["a red dress", "", "a blue dress", "a blue maxi dress"])
+    monkeypatch.setattr("builtins.input", lambda prompt: next(lines))
+    options = {"generator": "drawn:1", "user": "person", "targets": 2, "rounds": 1, "batch_size": 1}
+    metrics, dialogs = evaluate("genir", **options)
+    assert metrics["dialogs"] == 2 and metrics["gallery"] == 12
+    replies = [[turn["reply"]["text"] for turn in one["turns"]] for one in dialogs]
+    assert replies == [["a red dress"] * 2, ["a blue dress", "a blue maxi dress"]]
+    printed = capsys.readouterr().out
+    assert printed.count("wanted: ") == 2 == printed.count("shown: ") and "shown.png" in printed
+
+
+def test_the_end_of_the_persons_input_is_one_line(refused, world, monkeypatch, tmp_path):
+    def end(prompt):
+        raise EOFError
+
+    monkeypatch.setattr("builtins.input", end)
+    options = {**world, "generator": "drawn:1", "user": "person", "out": tmp_path / "out"}
+    assert "--targets" in refused("eval-dialogs", system="genir", **options)
+    assert not (tmp_path / "out").exists()

@@ -256,7 +256,6 @@ def test_captioners_of_earlier_versions_speak_greedily(project, vector_runs, com
     assert "--beam 2 and --samples 4 exclude each other" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("undrawn_curves")
 def test_two_seeds_of_the_default_recipe_are_about_as_good(project, vector_runs, tmp_path):
     """With vectors of titles and labels. The tiny sample has 12 products in test; by chance P is 50."""
     common = {"data": vector_runs.catalog, "category": "dresses", "features": tmp_path / "store"}

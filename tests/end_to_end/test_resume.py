@@ -15,8 +15,6 @@ from fashioniq.training.fitting import KeepBest
 
 EPOCHS = 3
 
-pytestmark = pytest.mark.usefixtures("undrawn_curves")
-
 
 class Killed(Exception):
     """Stands for a power cut: nothing of the package catches it."""
@@ -34,6 +32,9 @@ def assert_same_run(project, run, other):
     )  # else nothing was learnt, and nothing is proved
     assert (run / "weights.safetensors").read_bytes() == (other / "weights.safetensors").read_bytes()
     assert project.content(run / "model.json") == project.content(other / "model.json")
+    for name in ("attributes.json", "contact_sheet.jpg"):
+        assert (run / name).exists() == (other / name).exists()
+        assert not (run / name).exists() or (run / name).read_bytes() == (other / name).read_bytes()
     states = [torch.load(path / "last.ckpt", weights_only=True) for path in (run, other)]
     assert all(
         torch.equal(tensor, states[1]["state_dict"][name]) for name, tensor in states[0]["state_dict"].items()
@@ -74,26 +75,7 @@ def whole(trainings, project, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def interrupt(trainings, project):
-    """Begin a training and stop it by an exception after the second batch of an epoch."""
-
-    def interrupt(kind, epoch, run):
-        command, options = trainings[kind]
-
-        def stop(self, trainer, *_):
-            if trainer.current_epoch == epoch and trainer.global_step % trainer.num_training_batches == 2:
-                raise Killed
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(KeepBest, "on_before_zero_grad", stop)
-            with pytest.raises(Killed):
-                main(project.arguments(command, **options, run=run))
-
-    return interrupt
-
-
-@pytest.fixture(scope="module")
-def interrupted(interrupt, tmp_path_factory):
+def interrupted(trainings, interrupt, tmp_path_factory):
     """The run of an interrupted training, made when first asked for.
 
     Its folder may be written to: whoever asks next finds it there as it was left by the interruption.
@@ -103,7 +85,8 @@ def interrupted(interrupt, tmp_path_factory):
     def interrupted(kind, epoch):
         run, kept = folder / f"{kind} {epoch}", folder / f"{kind} {epoch} kept"
         if not kept.exists():
-            interrupt(kind, epoch, run)
+            command, options = trainings[kind]
+            interrupt(command, epoch, **options, run=run)
             copytree(run, kept)
         else:
             rmtree(run)
@@ -218,13 +201,11 @@ def test_resuming_a_run_that_is_complete_changes_nothing(trainings, whole, proje
 def test_the_time_of_a_resumed_training_is_that_of_all_its_processes(
     trainings, interrupt, project, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(
-        fitting, "seconds", lambda: {"wall": 5000.0, "cpu": 3000.0}
-    )  # what the first process leaves in its checkpoint
     command, options = trainings["captioner"]
     run = tmp_path / "run"
-    interrupt("captioner", 2, run)
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:  # what the first process leaves in its checkpoint
+        patch.setattr(fitting, "seconds", lambda: {"wall": 5000.0, "cpu": 3000.0})
+        interrupt(command, 2, **options, run=run)
     project.run(command, **options, run=run, resume=True)
     spent = json.loads((run / "model.json").read_text())["provenance"]["seconds"]
     assert 5000 < spent["wall"] < 9000 and 3000 < spent["cpu"] < 7000

@@ -95,7 +95,6 @@ def rows_of(run):
         return list(csv.DictReader(file))
 
 
-@pytest.mark.usefixtures("undrawn_curves")
 def test_deepfashion_is_trained_on_and_what_is_not_there_is_told(project, options, tmp_path, capsys):
     run = tmp_path / "run"
     project.run("train-attributes", **{**options, "epochs": 1}, run=run)
@@ -131,7 +130,6 @@ def test_a_run_holds_its_figures_its_curves_and_a_contact_sheet(first):
             assert image.width > least
 
 
-@pytest.mark.usefixtures("undrawn_curves")
 def test_the_second_stage_keeps_the_encoder_and_begins_with_the_words_of_the_first(
     project, sample, first, tmp_path, capsys
 ):
@@ -161,42 +159,15 @@ def test_the_second_stage_keeps_the_encoder_and_begins_with_the_words_of_the_fir
         )
 
 
-class Killed(Exception):
-    """Stands for a power cut."""
-
-
-@pytest.mark.usefixtures("undrawn_curves")
-@pytest.mark.parametrize("stage", ["first", "second"])
-def test_a_training_that_died_goes_on_to_the_same_losses(
-    stage, project, options, sample, first, tmp_path, monkeypatch
-):
-    given, whole, run = options, first, tmp_path / "run"
-    if stage == "second":
-        given = {
-            "data": sample,
-            "category": "dresses",
-            "init_from": first,
-            "min_count": 3,
-            "epochs": 3,
-            "workers": 0,
-            "batch_size": 16,
-        }
-        whole = tmp_path / "whole"
-        project.run("train-attributes", **given, run=whole)
-
-    def stop(self, trainer, *_):
-        if trainer.current_epoch == 1 and trainer.global_step % trainer.num_training_batches == 2:
-            raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(KeepBest, "on_before_zero_grad", stop)
-        with pytest.raises(Killed):
-            main(project.arguments("train-attributes", **given, run=run))
+def test_a_training_that_died_goes_on_to_the_same_losses(project, options, first, tmp_path, interrupt):
+    """`test_resume.py` has the second stage."""
+    run = tmp_path / "run"
+    interrupt("train-attributes", 1, **options, run=run)
     assert len(rows_of(run)) == 1
-    project.run("train-attributes", **given, run=run, resume=True)
-    assert rows_of(run) == rows_of(whole) and len({row["train_loss"] for row in rows_of(run)}) == 3
+    project.run("train-attributes", **options, run=run, resume=True)
+    assert rows_of(run) == rows_of(first) and len({row["train_loss"] for row in rows_of(run)}) == 3
     for name in ("weights.safetensors", "attributes.json", "contact_sheet.jpg"):
-        assert (run / name).read_bytes() == (whole / name).read_bytes()
+        assert (run / name).read_bytes() == (first / name).read_bytes()
 
 
 def test_a_run_that_is_there_is_refused_before_any_picture_is_opened(

@@ -14,7 +14,6 @@ from fashioniq.cli import main
 from fashioniq.generators.pictures import Request
 from fashioniq.generators.trained import Trained
 from fashioniq.models.denoiser import Denoiser
-from fashioniq.training.fitting import KeepBest
 
 TINY = {
     "category": "dresses",
@@ -80,21 +79,9 @@ def test_a_run_generates_pictures_for_texts(run):
     assert "red" in one.sent and "dress" in one.sent and "blue" not in one.sent
 
 
-class Killed(Exception):
-    """Stands for a power cut."""
-
-
-def test_a_training_that_died_goes_on_to_the_same_run(project, options, run, tmp_path, monkeypatch):
+def test_a_training_that_died_goes_on_to_the_same_run(project, options, run, tmp_path, interrupt):
     other = tmp_path / "run"
-
-    def stop(self, trainer, *_):
-        if trainer.current_epoch == 1 and trainer.global_step % trainer.num_training_batches == 2:
-            raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(KeepBest, "on_before_zero_grad", stop)
-        with pytest.raises(Killed):
-            main(project.arguments("train-generator", **options, run=other))
+    interrupt("train-generator", 1, **options, run=other)
     assert len(rows_of(other)) == 1
     project.run("train-generator", **options, run=other, resume=True)
     assert rows_of(other) == rows_of(run) and len({row["train_loss"] for row in rows_of(run)}) == 3

@@ -20,7 +20,7 @@ from fashioniq.askers.attribute_questions import (
 from fashioniq.askers.language_model import FALLBACK, LONGEST, AllAtOnce, FewShot, clean_question
 from fashioniq.askers.recorded import fixed_questions, recorded_questions
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.dialogues import Dialogue, split_round
+from fashioniq.data.dialogues import Dialogue, each, split_round
 from fashioniq.data.items import Items
 from fashioniq.data.topics import Topic, topics_of
 from fashioniq.files import UserError
@@ -255,7 +255,7 @@ def test_the_candidates_are_nearest_to_all_that_was_said():
         [BELT, COLOUR], 2
     )  # of the nearest two, 1 and 2, the colors differ and so do the belts: equal, the first is asked
     (made,) = converse(
-        asker, Says("no"), [Dialogue("a", ("red",))], 2, TextRetriever(Encoder(), "; "), gallery
+        asker, Says("no"), [Dialogue("a", ("red",))], 2, TextRetriever(Encoder(), each("; ".join)), gallery
     )
     assert made.rounds == ("red", "belt? no", "color? no")
     assert seen == [["red"], ["red; belt? no"], ["red; belt? no; color? no"]]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import fashioniq
-from fashioniq import __version__
+from fashioniq import __version__, compat
 from fashioniq.cli import COMMANDS, main, parse, parser_of
 from fashioniq.config import TrainCaptioner, TrainRetriever, check
 from fashioniq.files import UserError
@@ -213,16 +213,6 @@ def test_bounds_of_nested_options_are_checked_with_their_full_names():
         check(parse("train-retriever", ["--category", "dresses", "--model.image-mlp-width", "-1"]))
 
 
-def test_help_and_parsing_do_not_import_torch():
-    code = (
-        "import sys; from fashioniq.cli import COMMANDS, main, parse, parser_of\n"
-        "main(['--help']); [parser_of(command).format_help() for command in COMMANDS]\n"
-        "parse('train-retriever', ['--category', 'dresses', '--model.width', '64'])\n"
-        "sys.exit('torch' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL).returncode == 0
-
-
 def test_no_command_is_an_error_and_help_and_version_are_none(capsys):
     assert main([]) == 2 and main(["--help"]) == 0
     overview = told(capsys)
@@ -279,14 +269,18 @@ WRONG_PATHS = {
 
 
 @pytest.fixture(scope="module")
-def given_wrong_paths(tmp_path_factory):
-    """By command with a wrong path: its exit code, what it printed, and whether torch was imported until then.
+def without_torch(tmp_path_factory):
+    """Whether help and parsing import torch; by command with a wrong path its exit code, what it printed, and
+    whether torch was imported until then.
 
     One process runs them all; a command that imports torch is found nevertheless, as the first that did.
     """
     code = (
-        "import contextlib, io, json, sys; from fashioniq.cli import main\n"
-        "found = {}\n"
+        "import contextlib, io, json, sys; from fashioniq.cli import COMMANDS, main, parse, parser_of\n"
+        "with contextlib.redirect_stdout(io.StringIO()): main(['--help'])\n"
+        "[parser_of(command).format_help() for command in COMMANDS]\n"
+        "parse('train-retriever', ['--category', 'dresses', '--model.width', '64'])\n"
+        "found = {'help and parsing': 'torch' in sys.modules}\n"
         "for command in sys.argv[1:]:\n"
         "    with contextlib.redirect_stderr(io.StringIO()) as printed: code = main(command.split())\n"
         "    found[command] = code, printed.getvalue(), 'torch' in sys.modules\n"
@@ -303,20 +297,31 @@ def given_wrong_paths(tmp_path_factory):
     return json.loads(done.stdout)
 
 
+def test_help_and_parsing_do_not_import_torch(without_torch):
+    assert without_torch["help and parsing"] is False
+
+
 @pytest.mark.parametrize("command", WRONG_PATHS)
-def test_a_wrong_path_is_reported_before_torch_is_imported(command, given_wrong_paths):
-    code, printed, has_torch = given_wrong_paths[command]
+def test_a_wrong_path_is_reported_before_torch_is_imported(command, without_torch):
+    code, printed, has_torch = without_torch[command]
     assert code == 2 and printed.startswith(f"error: {WRONG_PATHS[command]}") and not has_torch
 
 
-def test_lightning_needs_none_of_the_slow_packages_of_torchmetrics():
-    code = (
-        "import sys; from fashioniq import compat; compat.prepare_torchmetrics()\n"
-        "import torchmetrics; torchmetrics.MeanMetric().update(1.0)\n"
-        "sys.exit(' '.join({'transformers', 'torchvision', 'matplotlib', 'scipy.signal'} & set(sys.modules)) or 0)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+def slow_packages_of_torchmetrics():
+    """Of the slow packages those that are imported with torchmetrics, in a process that has imported none."""
+    slow = {"transformers", "torchvision", "matplotlib", "scipy.signal"}
+    for name in list(sys.modules):
+        if any(f"{name}.".startswith(f"{package}.") for package in (*slow, "torchmetrics")):
+            del sys.modules[name]
+    compat.prepare_torchmetrics()
+    import torchmetrics
+
+    torchmetrics.MeanMetric().update(1.0)
+    return slow & set(sys.modules)
+
+
+def test_lightning_needs_none_of_the_slow_packages_of_torchmetrics(apart):
+    assert apart(slow_packages_of_torchmetrics) == set()
 
 
 def test_sizes_of_a_captioner_follow_the_number_of_pairs_unless_given():

@@ -6,13 +6,18 @@ import torch
 from PIL import Image
 
 from fashioniq.askers.generated_picture import GeneratedPicture
+from fashioniq.data.dialogues import last_round
 from fashioniq.data.items import Items
 from fashioniq.generators.pictures import BETWEEN, Generated
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message, Turn
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.models.text import unit
-from fashioniq.systems.illustrated import CODE, PAPER, Costs, Illustrated, Weights, fuse
+from fashioniq.systems.generation import CODE, PAPER
+from fashioniq.systems.illustrated import Illustrated, Weights, agreeing, fuse
+from fashioniq.systems.learned_weights import learn_weights
+from fashioniq.systems.rewriting import prompts
+from fashioniq.systems.task import Batch, Task
 
 N, D, B, K = 60, 8, 5, 3
 
@@ -27,10 +32,7 @@ def fused(weight=0.7, fusion="sum", usable_BK=None, agree=False):
 
 
 def ranked(query_BD):
-    gallery = Gallery(
-        Items.without_attributes([str(n) for n in range(N)], vectors(N, D, seed=2)), vectors(N, D, seed=2)
-    )
-    return gallery.top(query_BD, N)[1]
+    return gallery().top(query_BD, N)[1]
 
 
 def by_scores(text_weight, picture_weights_K):
@@ -140,21 +142,23 @@ def encoded(pictures):
     return vectors(N, D, seed=2)[[np.asarray(picture)[0, 0, 0].item() for picture in pictures]]
 
 
+def gallery():
+    vectors_ND = vectors(N, D, seed=2)
+    return Gallery(Items.without_attributes([str(n) for n in range(N)], vectors_ND), vectors_ND)
+
+
+PICTURES = Weights((0.0,))
+
+
+def illustrated(generator, weights=PICTURES, **options):
+    options = {"gallery": gallery(), "weights": weights, **options}
+    return Illustrated(Texts(), prompts(last_round), generator, encoded, **options)
+
+
 def dialogs(generator, turns=3, **options):
-    gallery_ND = vectors(N, D, seed=2)
-    gallery = Gallery(Items.without_attributes([str(n) for n in range(N)], gallery_ND), gallery_ND)
-    costs, user = Costs(), Numbers()
-    retriever = Illustrated(
-        Texts(),
-        lambda rounds: rounds[-1],
-        generator,
-        encoded,
-        weights=Weights((0.0,)),
-        costs=costs,
-        **options,
-    )
-    done = rollout(System(retriever, GeneratedPicture(), gallery), user, torch.arange(N), Message(), turns)
-    return done.ranks, costs.plain()["costs"], user
+    user, retriever = Numbers(), illustrated(generator, **options)
+    done = rollout(System(retriever, GeneratedPicture(), gallery()), user, torch.arange(N), Message(), turns)
+    return done.ranks, retriever.costs.rows(), user
 
 
 def target_of(request):
@@ -199,8 +203,6 @@ def test_a_failed_picture_keeps_the_target_in_the_sample_and_is_counted():
     assert tried == [tried[0], tried[0] + BETWEEN, tried[0] + 2 * BETWEEN]
     assert user.offers[1].pictures[7] is None
     assert costs[0] == {
-        "round": 0,
-        "words": 2.0,
         "pictures": (N + 2) / N,
         "failed": 3 / N,
         "without_picture": 1 / N,
@@ -210,13 +212,88 @@ def test_a_failed_picture_keeps_the_target_in_the_sample_and_is_counted():
 
 
 def test_an_unchanged_prompt_keeps_its_pictures():
-    generator, prompts = Painter(target_of), ["3", "3", "5"]
-    retriever = Illustrated(Texts(), lambda rounds: rounds[-1], generator, encoded, weights=Weights((0.0,)))
+    generator, said = Painter(target_of), ["3", "3", "5"]
+    retriever = illustrated(generator)
     state, queries = retriever.start(2), []
-    for prompt in prompts:
+    for prompt in said:
         query_BD, state = retriever.step(state, Turn(Message(), Message(texts=[prompt, "4"])))
         queries.append(query_BD)
     assert [request.prompt for request in generator.requests] == ["3", "4", "5"]
     assert torch.equal(queries[0], queries[1]) and torch.equal(queries[1][1], queries[2][1])
     assert torch.allclose(queries[2][0], encoded([Image.new("RGB", (4, 4), (5, 0, 0))])[0], atol=1e-6)
-    assert retriever.costs.plain()["costs"][1]["unchanged"] == 1.0
+    assert retriever.costs.rows()[1]["unchanged"] == 1.0
+
+
+def test_further_pictures_of_an_unchanged_prompt_are_added_and_a_new_prompt_starts_again():
+    generator = Painter(lambda request: request.seed % N)
+    retriever = illustrated(generator, more=True, fusion="mean")
+    state, queries = retriever.start(2), []
+    for said in (["3", "4"], ["3", "5"], ["3", "5"], ["6", "5"]):
+        query_BD, state = retriever.step(state, Turn(Message(), Message(texts=said)))
+        queries.append(query_BD)
+    prompts_made = [request.prompt for request in generator.requests]
+    assert prompts_made == ["3", "4", "3", "5", "3", "5", "6", "5"]
+    assert len({request.seed for request in generator.requests}) == 8
+
+    def mean(*numbers):
+        seeds = [generator.requests[number].seed % N for number in numbers]
+        return vectors(N, D, seed=2)[seeds].mean(0)
+
+    torch.testing.assert_close(queries[2], torch.stack([mean(0, 2, 4), mean(3, 5)]))
+    torch.testing.assert_close(queries[3], torch.stack([mean(6), mean(3, 5, 7)]))
+    assert state.repeats == [0, 2] and [row["unchanged"] for row in retriever.costs.rows()] == [
+        0,
+        0.5,
+        1,
+        0.5,
+    ]
+
+
+def test_several_prompts_are_drawn_in_turn():
+    generator = Painter(lambda request: 0)
+    retriever = illustrated(generator, count=3)
+    retriever.write = lambda dialogs: [("red", "blue")] * len(dialogs)
+    retriever.step(retriever.start(1), Turn(Message(), Message(texts=["any"])))
+    assert [request.prompt for request in generator.requests] == ["red", "blue", "red"]
+    assert len({request.seed for request in generator.requests}) == 3
+
+
+def test_pictures_agree_if_they_find_the_same_products():
+    same = vectors(N, D, seed=2)[[4, 4]]
+    other = torch.stack([vectors(N, D, seed=2)[4], -vectors(N, D, seed=2)[4]])
+    picture_BKD = torch.stack([same, other, same])
+    usable_BK = torch.tensor([[True, True], [True, True], [True, False]])
+    assert agreeing(gallery(), picture_BKD, usable_BK).tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("colour", "by_text"), [(lambda request: 3, False), (lambda request: request.seed % N, True)]
+)
+def test_the_pictures_are_the_query_only_if_they_agree(colour, by_text):
+    retriever = illustrated(Painter(colour), Weights((0.0,), chosen=True), count=2, fusion="mean")
+    query_BD, _ = retriever.step(retriever.start(1), Turn(Message(), Message(texts=["any"])))
+    expected_D = vectors(1, D, seed=9)[0] if by_text else vectors(N, D, seed=2)[3]
+    torch.testing.assert_close(query_BD[0], expected_D)
+
+
+class TextsOfTargets:
+    """Text retriever that finds the target from the second round on."""
+
+    def start(self, batch):
+        return 0
+
+    def step(self, state, turn):
+        targets = [int(text.split()[0]) for text in turn.reply.texts]
+        found_BD = vectors(N, D, seed=2)[targets]
+        return (found_BD if state else -found_BD), state + 1
+
+
+def test_learned_weights_take_the_part_that_finds_the_targets_of_each_round():
+    recorded = []
+    retriever = illustrated(Painter(target_of), recorded=recorded)
+    retriever.text = TextsOfTargets()
+    retriever.generator = Painter(lambda request: target_of(request) if request.prompt.endswith(" 0") else 5)
+    system = System(retriever, GeneratedPicture(), gallery())
+    task = Task("x", "ChatIR", N, 2, lambda rows: Batch(system, Numbers(), torch.tensor(rows), Message()))
+    weights = learn_weights([task], recorded, "mean", 25)
+    assert weights.text[0] < 0.5 and weights.text[1] > 0.5 and len(weights.text) == 2

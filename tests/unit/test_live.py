@@ -99,7 +99,8 @@ def test_unknown_words_are_reported_once_each_and_change_nothing():
         talk, system.offer(talk), Message(texts=["navy zorgle longer Florp zorgle", "navy longer"])
     )
     assert system.unknown("navy zorgle longer Florp zorgle") == ["zorgle", "florp"]
-    assert not (talk.turns[0].words_BL == UNKNOWN).any() and torch.equal(*talk.queries[0])
+    assert not (talk.turns[0].words_BL == UNKNOWN).any()
+    torch.testing.assert_close(*talk.queries[0])  # rows of a product can differ in the last bit
     assert (
         system.has_known_word("zorgle navy")
         and not system.has_known_word("zorgle")

@@ -26,6 +26,7 @@ from fashioniq.models.retriever import DialogRetriever
 from fashioniq.models.rnn import RNNRetriever
 from fashioniq.models.text import TextRetriever
 from fashioniq.systems.illustrated import Illustrated, Weights
+from fashioniq.systems.rewriting import prompts
 
 N, B, T = 40, 8, 3
 PACKAGE = Path(fashioniq.__file__).parent
@@ -115,7 +116,15 @@ def picture_system(weight):
         return torch.nn.functional.normalize(torch.tensor(shades).float().sin(), dim=1)
 
     system = text_system(GeneratedPicture())
-    retriever = Illustrated(system.retriever, " ".join, Letter(), encode, weights=Weights((weight,)), count=2)
+    retriever = Illustrated(
+        system.retriever,
+        prompts(" ".join),
+        Letter(),
+        encode,
+        gallery=system.gallery,
+        weights=Weights((weight,), chosen=weight == 0),
+        count=2,
+    )
     return replace(system, retriever=retriever)
 
 

@@ -3,6 +3,7 @@
 import json
 import shutil
 import sys
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -24,14 +25,21 @@ QUICK = {"steps": 2, "size": 32}
 LONG = "a red dress and something much longer than this"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def load(pipeline_folder):
-    """Load the tiny pipeline of a class with few steps, and other settings."""
+    """Load the tiny pipeline of a class with few steps, and other settings; each once. Not to be changed."""
 
+    @lru_cache
     def load(kind, **settings):
         return DiffusersPipeline(str(pipeline_folder(kind)), settings=Settings(**{**QUICK, **settings}))
 
     return load
+
+
+@pytest.fixture
+def own(load):
+    """Stable Diffusion, loaded for this test alone."""
+    return load.__wrapped__(SD)
 
 
 @pytest.fixture
@@ -121,18 +129,16 @@ def test_a_negative_prompt_that_would_be_ignored_is_refused(load, kind):
         load(kind, negative_prompt="blue")
 
 
-def test_a_picture_flagged_by_the_safety_checker_is_blocked(load):
-    generator = load(SD)
-    generator._pipeline.safety_checker.concept_embeds_weights.data.fill_(-2.0)  # everything is close to it
-    (one,) = generator.generate([Request("red", 0)])
+def test_a_picture_flagged_by_the_safety_checker_is_blocked(own):
+    own._pipeline.safety_checker.concept_embeds_weights.data.fill_(-2.0)  # everything is close to it
+    (one,) = own.generate([Request("red", 0)])
     assert (one.picture, one.status) == (None, "blocked") and "safety checker" in one.reason
 
 
 @pytest.mark.parametrize("bias", [float("nan"), -100.0])
-def test_values_that_are_not_finite_and_dark_pictures_are_black(load, bias):
-    generator = load(SD)
-    generator._pipeline.vae.decoder.conv_out.bias.data.fill_(bias)
-    (one,) = generator.generate([Request("red", 0)])
+def test_values_that_are_not_finite_and_dark_pictures_are_black(own, bias):
+    own._pipeline.vae.decoder.conv_out.bias.data.fill_(bias)
+    (one,) = own.generate([Request("red", 0)])
     assert (one.picture, one.status) == (None, "black") and one.reason
 
 

@@ -74,7 +74,7 @@ def test_a_seed_never_means_two_pictures(dialog, round, number):
 def test_other_pictures_are_another_identity(tmp_path):
     save(tmp_path / "0_0.png", 100)
     before = Folder(tmp_path).identity
-    assert before == Folder(tmp_path).identity and before["pictures"] == 1
+    assert before == Folder(tmp_path).identity and before["count"] == 1
     save(tmp_path / "0_1.png", 100)
     assert Folder(tmp_path).identity["checksum"] != before["checksum"]
 

@@ -5,7 +5,8 @@ import torch
 from PIL import Image
 
 from fashioniq.files import UserError
-from fashioniq.llm.local import LanguageModel, VisualQuestionAnswerer
+from fashioniq.llm.local import LanguageModel, VisionLanguageModel, VisualQuestionAnswerer
+from fashioniq.users.vision import jpeg_of
 
 transformers = pytest.importorskip("transformers", reason="the extra chat is not installed")
 WORDS = [
@@ -68,6 +69,13 @@ def test_a_language_model_goes_on_with_each_prompt_whatever_stands_beside_it(cau
         for _ in range(6):
             ids.append(int(plain(torch.tensor([ids])).logits[0, -1].argmax()))
         assert read.decode(ids[-6:], skip_special_tokens=True) == text
+
+
+def test_tokens_of_prompts_and_answers_are_counted_without_padding(causal):
+    model, prompts = LanguageModel(str(causal)), ["a red dress", "yes"]
+    model.complete(prompts, 6)
+    assert model.tokens["prompt"] == 3 + 1
+    assert 2 <= model.tokens["answer"] <= 12
 
 
 def test_a_prompt_that_is_too_long_is_told(causal):
@@ -152,3 +160,57 @@ def test_without_transformers_it_is_said_how_to_install_them(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "transformers", None)
     with pytest.raises(UserError, match=r"pip install 'fashioniq\[chat\]'"):
         LanguageModel("gpt2")
+
+
+CHAT = (
+    "{% for m in messages %}{% for part in m.content %}{% if part.type == 'image' %}<image> {% else %}{{ part.text }} "
+    "{% endif %}{% endfor %}{% endfor %}Answer :"
+)
+
+
+@pytest.fixture(scope="module")
+def llava(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("llava")
+    torch.manual_seed(0)
+    small = {
+        "hidden_size": 16,
+        "intermediate_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "initializer_range": 1.0,
+    }
+    config = transformers.LlavaConfig(
+        vision_config={"model_type": "clip_vision_model", **small, "image_size": 28, "patch_size": 14},
+        text_config={"model_type": "llama", **small, "num_key_value_heads": 2, "vocab_size": len(WORDS), "max_position_embeddings": 64,
+                     "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 1},
+        initializer_range=1.0, image_token_index=WORDS.index("<image>"), vision_feature_layer=-1,
+    )  # fmt: skip
+    transformers.LlavaForConditionalGeneration(config).save_pretrained(folder)
+    side = {"height": 28, "width": 28}
+    transformers.LlavaProcessor(
+        transformers.CLIPImageProcessor(size=side, crop_size=side),
+        tokenizer(pad_token="<pad>", additional_special_tokens=["<image>"]),
+        patch_size=14,
+        vision_feature_select_strategy="default",
+        num_additional_image_tokens=1,
+        chat_template=CHAT,
+    ).save_pretrained(folder)
+    return folder
+
+
+def test_a_chat_model_sees_one_or_two_pictures(llava):
+    model = VisionLanguageModel(str(llava))
+    red, blue = (jpeg_of(Image.new("RGB", (40, 60), color)) for color in ("red", "blue"))
+    texts = model.complete(["what color is it ?"] * 3, 8, [[red], [red, blue], [red]])
+    assert texts[0] == texts[2] != texts[1]
+    assert texts[0] != model.complete(["what color is it ?"], 8, [[blue]])[0]
+    assert len(model.complete(["a red dress"], 3)[0].split()) <= 3
+
+
+def test_a_model_without_a_chat_template_is_refused(blip2, llava, tmp_path):
+    import shutil
+
+    shutil.copytree(llava, tmp_path / "plain")
+    (tmp_path / "plain" / "chat_template.jinja").unlink()
+    with pytest.raises(UserError, match="no chat template"):
+        VisionLanguageModel(str(tmp_path / "plain"))

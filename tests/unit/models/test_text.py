@@ -9,6 +9,7 @@ from PIL import Image
 
 transformers = pytest.importorskip("transformers", reason="no transformers: pip install '.[chat]'")
 
+from fashioniq.data.dialogues import each, last_round  # noqa: E402
 from fashioniq.loop.messages import Message, Turn  # noqa: E402
 from fashioniq.models.text import RecordedQueries, TextRetriever, blip_names, load_text_encoder  # noqa: E402
 
@@ -158,7 +159,7 @@ def turn(*replies, questions=None):
 
 @pytest.mark.parametrize(("last_only", "texts"), [(False, ["x, q? y", "z, y"]), (True, ["q? y", "y"])])
 def test_a_retriever_of_texts_encodes_all_rounds_or_the_last_alone(last_only, texts):
-    retriever = TextRetriever(Spelling(), ", ", last_only)
+    retriever = TextRetriever(Spelling(), each(last_round if last_only else ", ".join))
     first, state = retriever.step(retriever.start(2), turn("x", "z"))
     second, _ = retriever.step(state, turn("y", "y", questions=["q?", ""]))
     assert torch.equal(first, Spelling().encode(["x", "z"])) and torch.equal(second, Spelling().encode(texts))

@@ -9,6 +9,8 @@ from html import unescape
 
 import pytest
 
+from fashioniq.report.plots import turn_plot
+
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 OPTIONS = (
     "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-sync --enable-logging=stderr "
@@ -99,3 +101,18 @@ def browse(tmp_path_factory):
         return [Seen(**json.loads(unescape(line)), complaints=complaints) for line in told]
 
     return browse
+
+
+@pytest.fixture(autouse=True, scope="module")
+def drawn_once():
+    """Draw the plot of pages with the same figures once."""
+    drawn = {}
+
+    def turn_plot_once(turns):
+        if (figures := repr(turns)) not in drawn:
+            drawn[figures] = turn_plot(turns)
+        return drawn[figures]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fashioniq.report.page.turn_plot", turn_plot_once)
+        yield

@@ -1,0 +1,138 @@
+"""`fashioniq make-conversations`."""
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import numpy as np
+from rich.progress import track
+
+from fashioniq.config import MakeConversations
+from fashioniq.data.catalog import Catalog, categories_in
+from fashioniq.data.conversations import CONVERSATION_SPLITS, SUBTASKS, ConversationSplit, Sample, Subtask
+from fashioniq.data.writers import Writer
+from fashioniq.features.store import open_store
+from fashioniq.files import UserError, check_writable, locked, remove_leftovers, write_json
+from fashioniq.prepare.conversation_files import Stock, read_review, review_of, write_folder
+from fashioniq.prepare.conversation_summary import PLAN, check_plan, fingerprint, plan_of, write_summary
+from fashioniq.prepare.conversing import LINES, Embed, Limits, Pipeline, Pool, Report
+from fashioniq.prepare.templates import Templates
+from fashioniq.report.conversations import write_samples_page
+from fashioniq.report.tables import print_table
+
+
+def run(settings: MakeConversations) -> None:
+    """Make the conversations batch by batch in the folder OUT.parts, then write the output folder."""
+    out = settings.out
+    if not out.name:
+        raise UserError(f"expected a folder in --out, found {out}; give a folder name such as chatsearch")
+    check_writable(out)
+    catalogs = [Catalog(settings.data, name) for name in settings.category or categories_in(settings.data)]
+    if not catalogs:
+        raise UserError(
+            f"there is no category in {settings.data}; give a folder in Fashion IQ's layout with --data"
+        )
+    stock = Stock(out)
+    for catalog in catalogs:
+        stock.add(catalog)
+    pools, vectors = _pools(settings, catalogs, stock)
+    writer = _writer(settings, catalogs)
+    pipeline = Pipeline(pools, writer, settings.seed, settings.batch_size)
+    parts = out.with_name(out.name + ".parts")
+    plan = plan_of(asdict(settings), fingerprint(stock.items.values(), vectors))
+    check_plan(plan, out, parts)
+    with locked(parts):
+        for folder in (parts, out):
+            remove_leftovers(folder)
+        write_json(parts / PLAN, plan)
+        reviewed = read_review(out)
+        report = Report(frozenset(verdict.sample for verdict in reviewed if verdict.failed))
+        samples: dict[tuple[Subtask, ConversationSplit], list[Sample]] = {
+            (subtask, split): [] for subtask in SUBTASKS for split in CONVERSATION_SPLITS
+        }
+        for split in CONVERSATION_SPLITS:
+            wanted = settings.train if split == "train" else settings.test
+            for line in LINES:
+                made = pipeline.conversations(split, line, wanted, parts, report)
+                for group in track(made, f"{split} {line}", wanted):
+                    for sample in group:
+                        samples[sample.subtask, split].append(sample)
+        review = review_of(samples, reviewed, settings.review, settings.seed)
+        write_folder(out, stock.items, samples, review, settings.llava)
+        reviewed_ids = {verdict.sample for verdict in review if verdict.is_open}
+        every = [sample for made in samples.values() for sample in made]
+        shown = [sample for sample in every if sample.id in reviewed_ids]
+        write_samples_page(out / "samples.html", out, stock.items, shown, len(every))
+        summary = write_summary(out, plan, samples, report, writer=writer.name, copies=stock.copies)
+        shutil.rmtree(parts)
+    for table in summary.tables():
+        print_table(*table)
+    print(f"{len(every):,} samples in {out}, written by {writer.name}")
+
+
+def _writer(settings: MakeConversations, catalogs: Sequence[Catalog]) -> Writer:
+    """Templates, or the language model of the options. Raises UserError if the templates lack the language."""
+    if (name := settings.language_model) is None:
+        if other := [catalog.category for catalog in catalogs if catalog.language != "en"]:
+            raise UserError(
+                f"the labels of {other[0]} are not English, as templates are; give --language-model"
+            )
+        return Templates()
+    from fashioniq.llm.conversations import LanguageModelWriter
+    from fashioniq.llm.local import LanguageModel
+    from fashioniq.systems.questions import ENDPOINT, endpoint
+    from fashioniq.trained import pick_device
+
+    if name.startswith(ENDPOINT):
+        return LanguageModelWriter(name, endpoint(settings, name))
+    return LanguageModelWriter(name, LanguageModel(name, pick_device(settings.device)))
+
+
+def _pools(
+    settings: MakeConversations, catalogs: Sequence[Catalog], stock: Stock
+) -> tuple[dict[ConversationSplit, list[Pool]], list[np.ndarray]]:
+    """Pools of both splits, and all their vectors. Raises UserError if a split has fewer than two products."""
+    limits = Limits(settings.neighbors, settings.least_similar, settings.most_similar, settings.gate)
+    pools: dict[ConversationSplit, list[Pool]] = {split: [] for split in CONVERSATION_SPLITS}
+    every = []
+    for catalog in catalogs:
+        products = {split: stock.products.get((catalog.category, split), []) for split in CONVERSATION_SPLITS}
+        ids = [product.id for split in CONVERSATION_SPLITS for product in products[split]]
+        present, vectors_ND, embed = _vectors(settings, catalog, ids)
+        row_of = {name: row for row, name in enumerate(present)}
+        for split in CONVERSATION_SPLITS:
+            kept = [product for product in products[split] if product.id in row_of]
+            if len(kept) < 2:
+                raise UserError(
+                    f"expected two products of {catalog.category} for {split} with labels and vectors, found "
+                    f"{len(kept)} in {catalog.root}; add products, or give other categories with --category"
+                )
+            every.append(vectors_ND[[row_of[product.id] for product in kept]])
+            pools[split].append(Pool(kept, every[-1], limits, embed))
+    return pools, every
+
+
+def _vectors(
+    settings: MakeConversations, catalog: Catalog, ids: Sequence[str]
+) -> tuple[list[str], np.ndarray, Embed | None]:
+    """Products with a picture vector, these vectors N×D of unit length, and the encoder of texts, if there is one."""
+    if settings.encoder is None:
+        store = open_store(catalog.root, catalog.category, settings.features)
+        present, vectors_ND = store.vectors(ids)
+        length_N1 = np.linalg.norm(vectors_ND, axis=1, keepdims=True)
+        if not (np.isfinite(length_N1) & (length_N1 > 0)).all():
+            raise UserError(
+                f"the feature store {store.root} has a vector that is zero or not finite; extract it again"
+            )
+        return present, vectors_ND / length_N1, None
+    from fashioniq.systems.questions import features_of_encoder
+    from fashioniq.systems.search_space import EncoderSource, encode_search_space
+    from fashioniq.trained import pick_device
+
+    features = settings.features or features_of_encoder(catalog, settings.encoder)
+    source = EncoderSource(settings.encoder, pick_device(settings.device), features=features)
+    space = encode_search_space(source, ids, catalog.images)
+    encoder = space.encoder
+    assert encoder is not None, "only search_space_of_vectors returns no encoder"
+    vectors_ND = space.vectors_ND.float().cpu().numpy()
+    return space.ids, vectors_ND, lambda text: encoder.encode([text])[0].float().cpu().numpy()

@@ -1,0 +1,81 @@
+"""Page of samples of conversations, with their pictures."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fashioniq.data.cards import ItemCards
+from fashioniq.data.conversations import SUBTASKS, Item, Picture, Sample
+from fashioniq.report.dialogs import MAX_DIALOGS, Group
+from fashioniq.report.filters import article_filters
+from fashioniq.report.products import Products
+from fashioniq.report.templates import write_page
+
+_TITLES = {"t": "Dialogs of text", "i": "Picture and request", "m": "Dialogs with pictures"}
+_KINDS = {
+    "text": "dialog of text",
+    "mdc_i": "reference image",
+    "mdc_t": "reference text",
+    "merged": "dialog, then reference image",
+}
+
+
+def write_samples_page(
+    path: Path, folder: Path, items: Mapping[str, Item], samples: Sequence[Sample], total: int
+) -> None:
+    """Write the page of these samples, at most 120; `total` is the number of all samples of the folder.
+
+    Raises UserError if the page cannot be written.
+    """
+    shown = samples[:MAX_DIALOGS]
+    used = dict.fromkeys(name for sample in shown for name in (*sample.pictures, sample.target))
+    images = {name: folder / items[name].image for name in used if items[name].image}
+    products = Products(ItemCards(images, {name: items[name].caption for name in used}))
+    articles = [_article(number, sample, products) for number, sample in enumerate(shown)]
+    groups = [
+        Group(_TITLES[subtask], "", own)
+        for subtask in SUBTASKS
+        if (own := [article for article in articles if article["subtask"] == subtask])
+    ]
+    kinds = {str(kind): label for kind, label in _KINDS.items() if kind in {sample.kind for sample in shown}}
+    write_page(
+        path,
+        "conversations.html",
+        title="Conversations that lead to a product",
+        shown=len(shown),
+        total=total,
+        writers=_listed(sample.source.writer for sample in shown),
+        groups=groups,
+        filters=article_filters(
+            {"Sub-task": {subtask: subtask for subtask in SUBTASKS}, "Kind": kinds},
+            [article["classes"] for article in articles],
+        ),
+        products=products,
+    )
+
+
+def _article(number: int, sample: Sample, products: Products) -> dict[str, Any]:
+    """Values of a sample for the template: a part of a turn is a text, or the card of a picture."""
+    return {
+        "number": number,
+        "id": sample.id,
+        "subtask": sample.subtask,
+        "classes": {sample.subtask, sample.kind},
+        "kind": _KINDS[sample.kind],
+        "target": products.card(sample.target),
+        "turns": [
+            (
+                turn.role,
+                [
+                    (products.card(part.id), "") if isinstance(part, Picture) else (None, part.text)
+                    for part in turn.content
+                ],
+            )
+            for turn in sample.turns
+        ],
+        "source": sample.source,
+    }
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(names))

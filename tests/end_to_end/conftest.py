@@ -1,0 +1,42 @@
+"""What the tests of whole commands have in common."""
+
+import pytest
+from markupsafe import Markup
+
+from fashioniq.cli import main
+from fashioniq.report.plots import Plot
+from fashioniq.training.fitting import KeepBest
+
+
+class Killed(Exception):
+    """Stands for a power cut: nothing of the package catches it."""
+
+
+@pytest.fixture(scope="session")
+def interrupt(project):
+    """Begin a training and stop it by an exception after the second batch of an epoch."""
+
+    def interrupt(command, epoch, **options):
+        def stop(self, trainer, *_):
+            if trainer.current_epoch == epoch and trainer.global_step % trainer.num_training_batches == 2:
+                raise Killed
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(KeepBest, "on_before_zero_grad", stop)
+            with pytest.raises(Killed):
+                main(project.arguments(command, **options))
+
+    return interrupt
+
+
+@pytest.fixture(autouse=True)
+def undrawn(monkeypatch):
+    """Leave plots of pages and curves.png empty, as drawing takes half of the time of a tiny run.
+
+    What fixtures of a session or module make is drawn, and `tests/unit/report` tests the drawings. A test that
+    needs one undoes `monkeypatch`.
+    """
+    monkeypatch.setattr(
+        "fashioniq.report.plots._svg", lambda name, description, *_: Plot("0 0 1 1", description, Markup())
+    )
+    monkeypatch.setattr("fashioniq.report.curves._save", lambda figure, path: path.write_bytes(b""))
