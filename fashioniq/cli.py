@@ -35,6 +35,7 @@ COMMANDS: dict[str, type] = {
     "train-linear": config.TrainLinear,
     "train-dialog-encoder": config.TrainDialogEncoder,
     "train-generator": config.TrainGenerator,
+    "train-chatsearcher": config.TrainChatsearcher,
     "eval-dialogs": config.EvalDialogs,
     "cross": config.Cross,
     "eval-captions": config.EvalCaptions,
