@@ -43,6 +43,7 @@ COMMANDS: dict[str, type] = {
     "write-queries": config.WriteQueries,
     "score": config.Score,
     "eval-chatir": config.EvalChatIR,
+    "eval-chatsearch": config.EvalChatsearch,
     "make-dialogues": config.MakeDialogues,
     "make-conversations": config.MakeConversations,
     "make-descriptions": config.MakeDescriptions,

@@ -404,7 +404,8 @@ class TrainChatsearcher(Training):
     )
     model: ChatSearcherConfig = section(ChatSearcherConfig, "sizes of the ChatSearcher")
     negatives: Literal["queue", "batch", "full"] = option(
-        "queue", "negatives of a picture: a queue of the latest pictures (paper), the batch, or all items of train"
+        "queue",
+        "negatives of a picture: a queue of the latest pictures (paper), the batch, or all items of train",
     )
     queue: int = option(1000, "length of the queue in pictures", least=1)
     subtasks: list[str] = option([], "sub-tasks whose conversations are trained on (default: t i m)")
@@ -422,6 +423,8 @@ class TrainChatsearcher(Training):
 
     def validate(self) -> None:
         if set(self.subtasks) - {"t", "i", "m"}:
-            raise UserError(f"expected some of t, i and m in --subtasks, found {' '.join(self.subtasks)}; correct it")
+            raise UserError(
+                f"expected some of t, i and m in --subtasks, found {' '.join(self.subtasks)}; correct it"
+            )
         if self.devices * self.num_nodes > 1:
             raise UserError("a ChatSearcher is trained on one device; leave out --devices and --num-nodes")

@@ -6,6 +6,7 @@ FOLDER/vision/WEIGHTS: vectors.npy (N×F float32), tokens.npy (N×T×F float16) 
 
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -105,12 +106,17 @@ def _of_vision(data: Conversations, name: str, device: torch.device) -> FrozenFe
     weights = encoder.fingerprint()
     folder = data.folder / "vision" / weights
     wanted = [name for name in data.items if data.picture(name)]
-    if not folder.is_dir() or read_json(folder / "ids.json", "the cached features' ids", dict)["of"] != wanted:
+    if (
+        not folder.is_dir()
+        or read_json(folder / "ids.json", "the cached features' ids", dict)["of"] != wanted
+    ):
         _encode(data, encoder.to(device), wanted, folder)
     try:
         vectors, tokens = (open_array(folder / f"{part}.npy") for part in ("vectors", "tokens"))
     except UNREADABLE as error:
-        raise UserError(f"the cached features {folder} are damaged ({why(error)}); remove the folder") from error
+        raise UserError(
+            f"the cached features {folder} are damaged ({why(error)}); remove the folder"
+        ) from error
     facts = {"encoder": name, "weights": weights, "dimensions": vectors.shape[1], "tokens": tokens.shape[1]}
     ids = read_json(folder / "ids.json", "the cached features' ids", dict)["ids"]
     return FrozenFeatures(ids, torch.from_numpy(np.array(vectors)), facts, tokens)
@@ -126,11 +132,9 @@ def _encode(data: Conversations, encoder: VisionEncoder, wanted: Sequence[str], 
         images = []
         for name in wanted[start : start + _AT_A_TIME]:
             path = data.picture(name)
-            try:
-                images.append(load_image(path) if path else None)
-            except UnreadableImage:
-                continue
-            ids.append(name)
+            with suppress(UnreadableImage):
+                images += [load_image(path)] if path else []
+                ids.append(name)
         if not images:
             continue
         vector_RF, tokens_RTF = encoder.encode(images)
@@ -156,4 +160,3 @@ def check_same_features(run: Path, trained: Mapping[str, Any], found: Mapping[st
                 f"{run} was trained with {key} {trained.get(key)} of the frozen features, not {found.get(key)}; "
                 "give the same --features or --vision"
             )
-

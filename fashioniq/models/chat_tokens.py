@@ -82,7 +82,9 @@ class TokenBatch(NamedTuple):
 
     def to(self, device: torch.device) -> "TokenBatch":
         """Copy to another device; the pictures stay, as their vectors are looked up before."""
-        return TokenBatch(*(one.to(device) for one in self[:3]), self.image_R)
+        return TokenBatch(
+            self.ids_BL.to(device), self.learned_BL.to(device), self.there_BL.to(device), self.image_R
+        )
 
 
 class ChatTokens:

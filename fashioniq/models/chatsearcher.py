@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fashioniq.models.chat_tokens import VISION, ChatTokens, Tokenized
+from fashioniq.models.chat_tokens import VISION, ChatTokens, TokenBatch, Tokenized
 from fashioniq.models.configs import ChatSearcherConfig
 from fashioniq.models.layers import Attention, Encoder, FeedForward, small_embedding
 
@@ -145,6 +145,9 @@ class ChatSearcher(nn.Module):
     Its state has no frozen weights of a pretrained language model: they are read from where they are from.
     """
 
+    mean_F: Tensor
+    spread_F: Tensor
+
     def __init__(self, config: ChatSearcherConfig, *, language_model: LanguageModel, features: int) -> None:
         super().__init__()
         self.language_model, width = language_model, language_model.width
@@ -212,6 +215,14 @@ class ChatSearcher(nn.Module):
         return self.log_temperature.exp()
 
     @torch.no_grad()
+    def search(self, batch: TokenBatch, pictures: Pictures) -> tuple[Tensor, Tensor]:
+        """Queries B×S of sequences that end with [IMG], and whether it is the likeliest token there, B."""
+        hidden_BLD, _ = self(batch.ids_BL, batch.there_BL, pictures)
+        row_B, last_B = torch.arange(len(hidden_BLD), device=hidden_BLD.device), batch.there_BL.sum(1) - 1
+        shows_B = self.logits(hidden_BLD[row_B, last_B - 1]).argmax(1) == self.language_model.ids
+        return self.queries(hidden_BLD[row_B, last_B]), shows_B
+
+    @torch.no_grad()
     def continued(
         self, tokens: ChatTokens, asked: Tokenized, pictures: Pictures, most: int, *, cached: bool = True
     ) -> tuple[list[int], Tensor | None]:
@@ -221,7 +232,8 @@ class ChatSearcher(nn.Module):
         """
         device = self.log_temperature.device
         ids_1L = torch.tensor([asked.ids], device=device)
-        there_1L, cache, answer = torch.ones_like(ids_1L, dtype=torch.bool), None, []
+        there_1L, cache = torch.ones_like(ids_1L, dtype=torch.bool), None
+        answer: list[int] = []
         new_1L, none = ids_1L, Pictures(pictures.vector_RF[:0], pictures.tokens_RTF[:0])
         while True:
             given = new_1L if cached else ids_1L
@@ -279,12 +291,9 @@ def load_language_model(name: str, dtype: torch.dtype) -> tuple[PretrainedDecode
     return PretrainedDecoder(model), tokenizer
 
 
-def last_hidden(hidden_BLD: Tensor, there_BL: Tensor) -> Tensor:
-    """Hidden state at the last position of each sequence, B×D."""
-    return hidden_BLD[torch.arange(len(hidden_BLD), device=hidden_BLD.device), there_BL.sum(1) - 1]
-
-
-def image_loss(query_RS: Tensor, key_NS: Tensor, item_R: Tensor, item_N: Tensor, temperature: Tensor) -> Tensor:
+def image_loss(
+    query_RS: Tensor, key_NS: Tensor, item_R: Tensor, item_N: Tensor, temperature: Tensor
+) -> Tensor:
     """Sum of −log P(picture) over R queries, by the softmax of cosine / temperature over N different items."""
     place_R = (item_R.unsqueeze(1) == item_N).int().argmax(1)
     return F.cross_entropy(query_RS @ key_NS.T / temperature, place_R, reduction="sum")
@@ -298,4 +307,3 @@ def enqueued(queue_Q: Tensor, item_R: Tensor) -> Tensor:
 def candidates(queue_Q: Tensor, item_R: Tensor) -> Tensor:
     """The different items of a queue and of the targets, ascending: every item counts once."""
     return torch.cat([queue_Q[queue_Q >= 0], item_R]).unique()
-

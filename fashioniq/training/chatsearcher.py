@@ -25,7 +25,6 @@ from fashioniq.models.chatsearcher import (
     candidates,
     enqueued,
     image_loss,
-    last_hidden,
 )
 
 Negatives = Literal["queue", "batch", "full"]
@@ -45,6 +44,8 @@ class ChatSearcherTraining(pl.LightningModule):
     A training example is one or several sequences, of which one is drawn; a validation example is a sequence that
     ends where the assistant speaks, and its target. `train_items` are the positions of the items of train.
     """
+
+    queue_Q: Tensor
 
     def __init__(
         self,
@@ -107,17 +108,21 @@ class ChatSearcherTraining(pl.LightningModule):
 
     def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
         some = [self.val_examples[row] for row in batch[0].tolist()]
-        query_BS = search(self.model, self.tokens, self.features, [asked for asked, _ in some])
+        asked = self.tokens.collate([self.tokens.query(asked) for asked, _ in some])
+        query_BS, _ = self.model.search(
+            asked.to(self.device), self.features.pictures(asked.image_R, self.device)
+        )
         target_B = torch.tensor([target for _, target in some])
         place_B = torch.searchsorted(self.train_items, target_B)
         self._ranks.append(self._gallery.rank(query_BS.float(), place_B.to(self.device)))
 
     def on_validation_epoch_end(self) -> None:
         rank_B = torch.cat(self._ranks).cpu()
-        for n in (1, 10):
-            self.log(f"val_R@{n}", recall_at(rank_B, n))
-        # P breaks ties of R@10
-        self.log("val_score", recall_at(rank_B, 10) + percentile(rank_B, len(self._gallery)) / 1000)
+        recalls = {n: recall_at(rank_B, n) for n in (1, 5, 10)}
+        for n, value in recalls.items():
+            self.log(f"val_R@{n}", value)
+        # P breaks ties
+        self.log("val_score", sum(recalls.values()) / 3 + percentile(rank_B, len(self._gallery)) / 1000)
 
     def configure_optimizers(self) -> Any:
         weights = [weight for weight in self.model.parameters() if weight.requires_grad]
@@ -132,15 +137,3 @@ class ChatSearcherTraining(pl.LightningModule):
 
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
-
-
-@torch.no_grad()
-def search(
-    model: ChatSearcher, tokens: ChatTokens, features: FrozenFeatures, asked: Sequence[Tokenized]
-) -> Tensor:
-    """Queries B×S of conversations after which [IMG] is forced."""
-    device = model.log_temperature.device
-    batch = tokens.collate([tokens.query(one) for one in asked])
-    on_device = batch.to(device)
-    hidden_BLD, _ = model(on_device.ids_BL, on_device.there_BL, features.pictures(batch.image_R, device))
-    return model.queries(last_hidden(hidden_BLD, on_device.there_BL))

@@ -10,6 +10,7 @@ from torch.utils.data import TensorDataset
 
 from fashioniq.config import TrainChatsearcher
 from fashioniq.data.conversations import SUBTASKS, Conversations, Sample, samples_file
+from fashioniq.data.dialogues import Dialogue, write_dialogues
 from fashioniq.data.words import Vocabulary
 from fashioniq.features.frozen import FrozenFeatures, check_same_features, frozen_features
 from fashioniq.files import UserError, checksum
@@ -25,7 +26,9 @@ RATES = {  # of our decoder, and of a pretrained language model, as in the paper
     ("captions", True): 2e-5,
     ("conversations", True): 2e-6,
 }
-Examples = tuple[list[list[Tokenized]], list[tuple[Tokenized, int]]]  # of train, and of val with their targets
+Examples = tuple[
+    list[list[Tokenized]], list[tuple[Tokenized, int]]
+]  # of train, and of val with their targets
 
 
 def train_chatsearcher(settings: TrainChatsearcher) -> str:
@@ -70,6 +73,10 @@ def train_chatsearcher(settings: TrainChatsearcher) -> str:
         raise UserError(f"expected examples to train and to validate with, found {len(train)} and {len(val)}")
     print(f"{len(train):,} {settings.stage} to train, {len(val):,} to validate, {len(train_items):,} items")
     begin_run(folder, settings)
+    if settings.stage == "captions":  # for a dual encoder that is trained on the same captions
+        for split, names in (("train", set(items) - held_out), ("val", held_out)):
+            dialogs = [Dialogue(name, (data.items[name].caption,)) for name in items if name in names]
+            write_dialogues(folder / f"captions.{split}.json", dialogs)
     files = [samples_file(settings.data, subtask, "train") for subtask in subtasks]
     facts = {
         "kind": "chatsearcher",
