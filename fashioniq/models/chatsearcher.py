@@ -100,7 +100,7 @@ class PretrainedDecoder(LanguageModel):
         return self.model.get_output_embeddings()(hidden_PD)
 
     def spread(self) -> float:
-        return float(self.model.get_input_embeddings().weight.float().std())
+        return float(self.model.get_input_embeddings().weight.detach().float().std())
 
     def add_lora(self) -> None:
         """Train low-rank additions to all linear layers instead of the weights. Raises ImportError without peft."""
