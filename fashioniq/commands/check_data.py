@@ -13,10 +13,12 @@ from fashioniq.data.catalog import SPLITS, categories_in
 from fashioniq.features.store import FeatureStore, features_folder
 from fashioniq.files import UserError, plain, why, write_json
 from fashioniq.prepare.checking import check_folder
+from fashioniq.prepare.checking_conversations import check_conversations, is_conversations
 from fashioniq.prepare.findings import Findings
 from fashioniq.report.tables import print_table
 
 EXAMPLES, LENGTH = 3, 110  # examples shown per finding, and characters per example
+MISTAKES = 50  # lines printed about a folder of conversations
 
 
 def run(settings: CheckData) -> int:
@@ -24,6 +26,8 @@ def run(settings: CheckData) -> int:
 
     Raises UserError if the folder is unusable.
     """
+    if is_conversations(settings.data):
+        return _check_conversations(settings)
     pictures = settings.images or settings.data / "images"
     for folder in (settings.data, pictures):
         if settings.report and _inside(settings.report, folder):
@@ -50,6 +54,25 @@ def run(settings: CheckData) -> int:
         else f"{settings.data} is clean"
     )
     return 1 if counts else 0
+
+
+def _check_conversations(settings: CheckData) -> int:
+    """Print a line for each mistake in a folder of conversations, at most MISTAKES; --report has all."""
+    if settings.report and _inside(settings.report, settings.data):
+        raise UserError(
+            f"--report {settings.report} is inside {settings.data}, which is not modified: give a path elsewhere"
+        )
+    mistakes = check_conversations(settings.data)
+    for mistake in mistakes[:MISTAKES]:
+        print(plain(f"  finding: {mistake}"))
+    if len(mistakes) > MISTAKES:
+        print(f"  {len(mistakes) - MISTAKES:,} more findings; --report FILE.json writes all of them")
+    if settings.report:
+        write_json(settings.report, {"data": str(settings.data), "findings": mistakes})
+        print(f"all findings are in {settings.report}")
+    count = f"{len(mistakes):,} {'finding' if len(mistakes) == 1 else 'findings'} in {settings.data}"
+    print(count if mistakes else f"{settings.data} is clean")
+    return 1 if mistakes else 0
 
 
 def _check_store(root: Path, found: Findings) -> None:

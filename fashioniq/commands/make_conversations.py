@@ -12,9 +12,9 @@ from fashioniq.data.catalog import Catalog, categories_in
 from fashioniq.data.conversations import CONVERSATION_SPLITS, SUBTASKS, ConversationSplit, Sample, Subtask
 from fashioniq.data.writers import Writer
 from fashioniq.features.store import open_store
-from fashioniq.files import UserError, check_writable, locked
+from fashioniq.files import UserError, check_writable, locked, remove_leftovers, write_json
 from fashioniq.prepare.conversation_files import Stock, read_review, review_of, write_folder
-from fashioniq.prepare.conversation_summary import check_plan, fingerprint, write_summary
+from fashioniq.prepare.conversation_summary import PLAN, check_plan, fingerprint, plan_of, write_summary
 from fashioniq.prepare.conversing import LINES, Limits, Pipeline, Pool, Report, Score
 from fashioniq.prepare.templates import Templates
 from fashioniq.report.conversations import write_samples_page
@@ -37,8 +37,12 @@ def run(settings: MakeConversations) -> None:
     writer = _writer(settings, catalogs)
     pipeline = Pipeline(pools, writer, settings.seed, settings.batch_size)
     parts = out.with_name(out.name + ".parts")
+    plan = plan_of(asdict(settings), fingerprint(stock.items.values(), vectors))
+    check_plan(plan, out, parts)
     with locked(parts):
-        plan = check_plan(asdict(settings), fingerprint(stock.items.values(), vectors), out, parts)
+        for folder in (parts, out):
+            remove_leftovers(folder)
+        write_json(parts / PLAN, plan)
         reviewed = read_review(out)
         report = Report(frozenset(verdict.sample for verdict in reviewed if verdict.failed))
         samples: dict[tuple[Subtask, ConversationSplit], list[Sample]] = {
@@ -57,7 +61,7 @@ def run(settings: MakeConversations) -> None:
         every = [sample for made in samples.values() for sample in made]
         shown = [sample for sample in every if sample.id in reviewed_ids]
         write_samples_page(out / "samples.html", out, stock.items, shown, len(every))
-        summary = write_summary(out, writer.name, plan, samples, stock.copies, report)
+        summary = write_summary(out, plan, samples, report, writer=writer.name, copies=stock.copies)
         shutil.rmtree(parts)
     for table in summary.tables():
         print_table(*table)
@@ -112,7 +116,7 @@ def _vectors(
     Without an encoder of texts, the similarity is None.
     """
     if settings.encoder is None:
-        store = open_store(catalog.root, catalog.category, None)
+        store = open_store(catalog.root, catalog.category, settings.features)
         present, vectors_ND = store.vectors(ids)
         length_N1 = np.linalg.norm(vectors_ND, axis=1, keepdims=True)
         if not (np.isfinite(length_N1) & (length_N1 > 0)).all():
@@ -124,7 +128,7 @@ def _vectors(
     from fashioniq.systems.search_space import EncoderSource, encode_search_space
     from fashioniq.trained import pick_device
 
-    features = features_of_encoder(catalog, settings.encoder)
+    features = settings.features or features_of_encoder(catalog, settings.encoder)
     source = EncoderSource(settings.encoder, pick_device(settings.device), features=features)
     space = encode_search_space(source, ids, catalog.images)
     encoder, vectors_ND = space.encoder, space.vectors_ND.float().cpu().numpy()

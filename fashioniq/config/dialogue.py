@@ -6,6 +6,7 @@ from typing import Literal
 
 from fashioniq.config.evaluation import Evaluation
 from fashioniq.config.fields import CATEGORY, DATA, DECODERS, DEVICE, VERIFY, option, required
+from fashioniq.files import UserError
 
 
 @dataclass(kw_only=True)
@@ -165,6 +166,9 @@ class MakeConversations:
         "encoder of pictures and texts: a run of train-dialog-encoder, or CLIP or BLIP by folder or name "
         "(default: the vectors of the feature stores for pictures, and shared words for texts)",
     )
+    features: Path | None = option(
+        None, "feature store of a single category (default: DATA/features/CATEGORY, or that of --encoder)"
+    )
     neighbors: int = option(10, "nearest pictures from which a reference image's partner is drawn", least=1)
     least_similar: float = option(
         0.95, "quantile of the cosine of random pairs that a partner must reach", least=0, below=1
@@ -196,6 +200,11 @@ class MakeConversations:
     )
     timeout: float = option(60.0, "time limit of an endpoint request in seconds", least=0.1)
     device: str = option("auto", DEVICE)
+
+    def validate(self) -> None:
+        """Raise UserError for options that cannot be combined."""
+        if self.features and len(self.category) != 1:
+            raise UserError("--features is the store of one category; give it with --category")
 
 
 @dataclass(kw_only=True)

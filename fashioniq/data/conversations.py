@@ -1,7 +1,8 @@
 """Conversations of words and pictures that lead to a picture: files in the form of ChatSearch (arXiv 2410.18715).
 
     items.jsonl                 {"id", "image", "caption", "source", "split"} per line
-    gallery.{t,i,m}.test.json   [id, …], the candidates of a sub-task, in the order of the columns of scores
+    gallery.{t,i,m}.{train,test}.json
+                                [id, …], the candidates of a sub-task, in the order of the columns of scores
     {t,i,m}.{train,test}.jsonl  one sample per line:
         {"id", "subtask", "kind", "turns": [{"role", "content": [{"type": "text", "text"} or
          {"type": "image", "id"}, …]}, …], "target", "source", "split"}
@@ -11,6 +12,7 @@ dialogs of several rounds with pictures. The last turn is the user's, and the an
 turn.
 """
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -106,6 +108,12 @@ class Sample(msgspec.Struct, frozen=True):
         return (Turn("user", (*shown, *last.content)),)
 
     @property
+    def digest(self) -> bytes:
+        """Hash of the words and pictures of all turns."""
+        said = [turn.marked for turn in self.turns]
+        return hashlib.sha256(msgspec.json.encode((said, self.pictures))).digest()
+
+    @property
     def words(self) -> int:
         """Number of words of all turns."""
         return sum(len(turn.text.split()) for turn in self.turns)
@@ -189,6 +197,14 @@ def read_lines(path: Path, kind: type[T], what: str) -> Iterator[tuple[int, T]]:
 
     Raises UserError for a missing file and for a line that is not of this kind.
     """
+    for number, line in lines_of(path, kind, what):
+        if isinstance(line, str):
+            raise UserError(f"{path}, line {number}: {line}; correct or remove the line")
+        yield number, line
+
+
+def lines_of(path: Path, kind: type[T], what: str) -> Iterator[tuple[int, T | str]]:
+    """Lines as `read_lines` yields them; a line that is not of this kind is the mistake in it."""
     decoder = msgspec.json.Decoder(kind)
     text = read_text(path, "file of conversations", "write it with `fashioniq make-conversations`")
     for number, line in enumerate(text.split("\n"), 1):  # texts may contain other line separators
@@ -196,10 +212,7 @@ def read_lines(path: Path, kind: type[T], what: str) -> Iterator[tuple[int, T]]:
             try:
                 yield number, decoder.decode(line)
             except (ValueError, RecursionError) as error:
-                raise UserError(
-                    f"{path}, line {number}: expected {what}, found {line.strip()[:60]!r} ({why(error)}); "
-                    "correct or remove the line"
-                ) from error
+                yield number, f"expected {what}, found {line.strip()[:60]!r} ({why(error)})"
 
 
 def write_items(folder: Path, items: Iterable[Item]) -> None:

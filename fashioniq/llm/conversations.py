@@ -1,7 +1,6 @@
 """Writer of conversations with a language model, local or at an endpoint. The prompts are ours."""
 
 import json
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -90,9 +89,11 @@ class LanguageModelWriter:
 
 def _read(reply: str, read: Callable[[Any], T]) -> T | None:
     """What a reply says in JSON, which may stand between other words; None if it has not the form."""
-    match = re.search(r"[\[{].*[\]}]", reply[:MAX_MODEL_OUTPUT], re.DOTALL)
+    reply = reply[:MAX_MODEL_OUTPUT]
+    starts = [place for bracket in "[{" if (place := reply.find(bracket)) >= 0]
+    end = max(map(reply.rfind, "]}"))
     try:
-        return read(json.loads(match[0])) if match else None
+        return read(json.loads(reply[min(starts) : end + 1])) if starts else None
     except (ValueError, LookupError, TypeError, RecursionError):
         return None
 

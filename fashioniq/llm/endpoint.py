@@ -83,7 +83,8 @@ class Endpoint:
             async with slots:
                 text, tokens = await self._ask(client, bodies[name])
             # also if empty, so that the run can be repeated
-            write_json(paths[name], {"model": self.model, "text": text, "tokens": tokens})
+            kept = {"model": self.model, "text": text} | ({"tokens": tokens} if tokens else {})
+            write_json(paths[name], kept)
             return text, tokens
 
         async with open_endpoint(self.retries, self.timeout, _flaw, MOST_BYTES) as client:

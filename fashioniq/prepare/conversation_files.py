@@ -91,7 +91,9 @@ class Stock:
             split: ConversationSplit = "train" if name in train else "test"
             image = Path(os.path.relpath(path, self.out)).as_posix() if path else ""
             caption = _caption(title, labels)
-            self.items[name] = Item(name, image, caption, "catalog", split, catalog.category)
+            self.items[name] = Item(
+                name, image, caption, source="catalog", split=split, category=catalog.category
+            )
             self.products.setdefault((catalog.category, split), []).append(Product(name, caption, labels))
         if not usable:
             raise UserError(

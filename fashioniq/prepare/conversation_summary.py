@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from fashioniq.data.conversations import Item
-from fashioniq.files import UserError, read_json, remove_leftovers, typed, write_json
+from fashioniq.files import UserError, read_json, write_json
 from fashioniq.options import flag
 from fashioniq.prepare.conversation_files import Samples
 from fashioniq.prepare.conversing import Report
@@ -73,16 +73,16 @@ def fingerprint(items: Iterable[Item], vectors: Iterable[np.ndarray]) -> str:
     return digest.hexdigest()[:16]
 
 
-def check_plan(options: Mapping[str, Any], made_of: str, out: Path, parts: Path) -> dict[str, str]:
-    """Write the plan to `parts`, unless it is there.
+def plan_of(options: Mapping[str, Any], made_of: str) -> dict[str, str]:
+    """Options that change the conversations, and the fingerprint of what they are made of."""
+    return {name: str(value) for name, value in options.items() if name not in _FREE} | {"data": made_of}
 
-    Raises UserError if the batches there, or the conversations in `out`, were made with other options or data.
-    """
-    plan = {name: str(value) for name, value in options.items() if name not in _FREE} | {"data": made_of}
-    remove_leftovers(parts)
+
+def check_plan(plan: dict[str, str], out: Path, parts: Path) -> None:
+    """Raise UserError if the conversations in `out`, or the batches in `parts`, were made by another plan."""
     for path, advice in (
-        (parts / PLAN, "give the same, or remove the folder to start again"),
         (out / NAME, "give the same, or another folder with --out"),
+        (parts / PLAN, "give the same, or remove the folder to start again"),
     ):
         if path.exists():
             content = read_json(path, "the plan of the conversations", dict)
@@ -92,12 +92,10 @@ def check_plan(options: Mapping[str, Any], made_of: str, out: Path, parts: Path)
                 raise UserError(
                     f"the conversations in {path.parent} were begun with different {what}; {advice}"
                 )
-    write_json(parts / PLAN, plan)
-    return plan
 
 
 def write_summary(
-    out: Path, writer: str, plan: dict[str, str], samples: Samples, copies: int, report: Report
+    out: Path, plan: dict[str, str], samples: Samples, report: Report, *, writer: str, copies: int
 ) -> Summary:
     """Write conversations.json; its provenance has the time and the memory of the last run."""
     summary = Summary(
@@ -116,12 +114,6 @@ def write_summary(
     )
     write_json(out / NAME, msgspec.to_builtins(summary))
     return summary
-
-
-def read_summary(out: Path) -> Summary:
-    """Read conversations.json. Raises UserError if it is missing or malformed."""
-    path = out / NAME
-    return typed(read_json(path, "the summary", dict), Summary, path, "make the conversations again")
 
 
 def _mean(numbers: Sequence[int]) -> float:

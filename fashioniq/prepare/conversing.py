@@ -12,7 +12,6 @@ seed and on the number of the attempt alone, so an interrupted run continues wit
 2410.18715, section 3; what the paper does not print is ours, see docs/chatsearch.md.
 """
 
-import hashlib
 import random
 import re
 from collections import Counter
@@ -207,7 +206,7 @@ class Pipeline:
                 elif not batch.fault("mdc_i", request, pair.wanted):
                     source = batch.source(pair.shown, pair.wanted.caption, cos, rank)
                     texts = waiting.pop(number)[1].texts
-                    made.append(_merged_attempt(batch, number, texts, pair, request, source))
+                    made.append(_merged_attempt(batch, number, pair, (texts, request), source))
         return sorted(made, key=lambda attempt: attempt.number)
 
     def _two_rounds(self, batch: "_Batch") -> list[Attempt]:
@@ -236,7 +235,7 @@ class Pipeline:
                 batch.dropped["reference pictures without a difference"] += 1
             elif not batch.fault("mdc_t", f"{rounds.first} {second}", pair.wanted):
                 source = batch.source(pair.wanted, rounds.caption, cos, 1)
-                made.append(_two_rounds_attempt(batch, number, rounds.first, pair, second, source))
+                made.append(_two_rounds_attempt(batch, number, pair, (rounds.first, second), source))
         return made
 
 
@@ -257,7 +256,14 @@ class _Batch:
         return [self.seed(number, what) for number in numbers]
 
     def source(self, first: Product, second: str, cos: float | None, rank: int | None) -> Source:
-        return Source(self.pipeline.writer.name, first.caption, second, cos, rank, self.pipeline.seed)
+        return Source(
+            self.pipeline.writer.name,
+            T1=first.caption,
+            T2=second,
+            cos=cos,
+            rank=rank,
+            seed=self.pipeline.seed,
+        )
 
     def fault(self, kind: Kind, text: str, target: Product) -> bool:
         """Whether a filter drops a text, which is counted."""
@@ -285,37 +291,44 @@ class _Batch:
         subtask: Subtask,
         kind: Kind,
         number: int,
+        *,
         turns: Sequence[Turn],
         target: Product,
         source: Source,
     ) -> Sample:
-        name = f"{subtask}-{kind}-{self.split}-{number:06}"
-        return Sample(name, subtask, kind, tuple(turns), target.id, source, self.split)
+        return Sample(
+            id=f"{subtask}-{kind}-{self.split}-{number:06}",
+            subtask=subtask,
+            kind=kind,
+            turns=tuple(turns),
+            target=target.id,
+            source=source,
+            split=self.split,
+        )
 
 
 def _merged_attempt(
-    batch: _Batch, number: int, texts: Sequence[str], pair: Pair, request: str, source: Source
+    batch: _Batch, number: int, pair: Pair, texts: tuple[Sequence[str], str], source: Source
 ) -> Attempt:
-    start = pair.shown
-    turns = [Turn("assistant" if place % 2 else "user", (Text(text),)) for place, text in enumerate(texts)]
+    (dialog_texts, request), start = texts, pair.shown
+    turns = [
+        Turn("assistant" if place % 2 else "user", (Text(text),)) for place, text in enumerate(dialog_texts)
+    ]
     asked = [Turn("assistant", (Picture(start.id),)), Turn("user", (Text(request),))]
-    plain = msgspec.structs.replace(source, T2="", cos=None, rank=None)
-    dialog = batch.sample("t", "text", number, turns, start, plain)
-    merged = batch.sample("m", "merged", number, [*turns, *asked], pair.wanted, source)
-    single = batch.sample("i", "mdc_i", number, merged.last_round, pair.wanted, source)
+    alone = msgspec.structs.replace(source, T2="", cos=None, rank=None)
+    dialog = batch.sample("t", "text", number, turns=turns, target=start, source=alone)
+    merged = batch.sample("m", "merged", number, turns=turns + asked, target=pair.wanted, source=source)
+    single = batch.sample("i", "mdc_i", number, turns=merged.last_round, target=pair.wanted, source=source)
     return Attempt(number, [dialog, single, _joined(merged, dialog, single)])
 
 
 def _two_rounds_attempt(
-    batch: _Batch, number: int, first: str, pair: Pair, second: str, source: Source
+    batch: _Batch, number: int, pair: Pair, texts: tuple[str, str], source: Source
 ) -> Attempt:
-    turns = [
-        Turn("user", (Text(first),)),
-        Turn("assistant", (Picture(pair.shown.id),)),
-        Turn("user", (Text(second),)),
-    ]
-    whole = batch.sample("m", "mdc_t", number, turns, pair.wanted, source)
-    last = batch.sample("i", "mdc_t", number, whole.last_round, pair.wanted, source)
+    first, second = (Turn("user", (Text(text),)) for text in texts)
+    turns = [first, Turn("assistant", (Picture(pair.shown.id),)), second]
+    whole = batch.sample("m", "mdc_t", number, turns=turns, target=pair.wanted, source=source)
+    last = batch.sample("i", "mdc_t", number, turns=whole.last_round, target=pair.wanted, source=source)
     return Attempt(number, [_joined(last, whole), whole])
 
 
@@ -345,7 +358,7 @@ class Report:
     def accept(self, split: str, line: str, attempt: Attempt) -> bool:
         """Whether a conversation is new and did not fail the review; it is counted."""
         reason = "conversations made"
-        texts = {_text_hash(sample) for sample in attempt.samples}
+        texts = {sample.digest for sample in attempt.samples}
         if not self._failed.isdisjoint(sample.id for sample in attempt.samples):
             reason = "failed the review"
         elif not self._seen.isdisjoint(texts):
@@ -366,12 +379,6 @@ class Report:
 
 
 _NOT_DROPPED = {"attempts", "conversations made"}
-
-
-def _text_hash(sample: Sample) -> bytes:
-    """Hash of the words and pictures of a sample."""
-    said = [turn.marked for turn in sample.turns]
-    return hashlib.sha256(msgspec.json.encode([said, sample.pictures])).digest()
 
 
 def _shares(words: Sequence[str], caption: Sequence[str]) -> bool:

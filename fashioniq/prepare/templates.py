@@ -96,7 +96,7 @@ class Templates:
         self.tokens: dict[str, int] = {}
 
     def dialogs(self, products: Sequence[Product], seeds: Sequence[str]) -> list[Dialog | None]:
-        """Dialogs of three or four rounds; None for a product with fewer attributes than rounds."""
+        """Dialogs of three or four rounds; None for a product with fewer than three attributes."""
         return [_dialog(one, random.Random(seed)) for one, seed in zip(products, seeds, strict=True)]
 
     def two_rounds(self, pairs: Sequence[Pair], seeds: Sequence[str]) -> list[TwoRounds | None]:
@@ -142,10 +142,12 @@ def _say(template: str, facts: Sequence[Fact], garment: str = "") -> str:
 
 def _dialog(product: Product, chance: random.Random) -> Dialog | None:
     garment, wishes = _wishes(product, chance)
-    rounds = chance.choice((3, 3, 4))
-    counts = [chance.choice((1, 2, 2)) for _ in range(rounds)]
-    if len(wishes) < sum(counts):
+    rounds = min(chance.choice((3, 3, 4)), len(wishes))
+    if rounds < 3:
         return None
+    counts = [chance.choice((1, 2, 2)) for _ in range(rounds)]
+    while sum(counts) > len(wishes):
+        counts[counts.index(2)] = 1
     parts = [wishes[sum(counts[:number]) : sum(counts[: number + 1])] for number in range(rounds)]
     spoken = [[_hinted(fact, chance) for fact in part] for part in parts]
     texts = [_say(chance.choice(_OPENINGS), spoken[0], garment)]
@@ -171,15 +173,11 @@ def _two_rounds(pair: Pair, chance: random.Random) -> TwoRounds | None:
 
 def _request(pair: Pair, chance: random.Random) -> str | None:
     facts = facts_of(pair.shown.described, pair.wanted.described, chance)
-    said = {  # by family
-        family: pair.said.intersection(words)
-        for product in (pair.shown, pair.wanted)
-        for family, words in product.described.speakable.items()
-        if not pair.said.isdisjoint(words)
-    }
-    broken = {
-        family: words - pair.wanted.words for family, words in said.items() if words - pair.wanted.words
-    }
+    said: dict[str, set[str]] = {}  # by family
+    for product in (pair.shown, pair.wanted):
+        for family, words in product.described.speakable.items():
+            said.setdefault(family, set()).update(pair.said.intersection(words))
+    broken = {family: lost for family, words in said.items() if (lost := words - pair.wanted.words)}
     taken_back = [fact for fact in facts if fact.family in broken and _takes_back(fact, broken[fact.family])]
     if len(taken_back) < len(broken) or len(taken_back) > _MOST_TAKEN_BACK:
         return None
@@ -188,10 +186,10 @@ def _request(pair: Pair, chance: random.Random) -> str | None:
     return _say(chance.choice(_REQUESTS), chosen) if chosen else None
 
 
-def _takes_back(fact: Fact, words: frozenset[str]) -> bool:
+def _takes_back(fact: Fact, words: set[str]) -> bool:
     """Whether a fact makes clear that the words of its family, which were asked for, no longer hold."""
     return fact.family not in _MIXED or (fact.denied and words.issubset(fact.words))
 
 
-def _repeats(fact: Fact, said: Mapping[str, frozenset[str]]) -> bool:
-    return not fact.denied and fact.family in said and said[fact.family].issuperset(fact.words)
+def _repeats(fact: Fact, said: Mapping[str, set[str]]) -> bool:
+    return not fact.denied and bool(said.get(fact.family)) and said[fact.family].issuperset(fact.words)

@@ -43,6 +43,7 @@ SCRIPTS = {
     "eval/score.py": "score",
     "eval/write_queries.py": "write-queries",
     "eval/chatir.py": "eval-chatir",
+    "data_prep/make_conversations.py": "make-conversations",
     "data_prep/make_dialogues.py": "make-dialogues",
     "data_prep/make_descriptions.py": "make-descriptions",
     "train_dialog_encoder.py": "train-dialog-encoder",

@@ -103,6 +103,10 @@ def valid(room: Room) -> dict[str, tuple[Options, list[str]]]:
             },
             ["out"],
         ),
+        "make-conversations": (
+            {**data, "train": 3, "test": 2, "batch_size": 2, "out": new},
+            ["out"],
+        ),
         "make-dialogues": ({**asked, "out": room.path("out.json")}, ["out"]),
         "chat": ({"run": runs["retriever"], **data, "log": new / "log.jsonl"}, ["log"]),
         "search": ({"run": runs["retriever"], **data, "text": "is red"}, []),

@@ -19,7 +19,7 @@ from cases import valid
 from world import CAPTIONER, RETRIEVER, TINY_PICTURES, Options, Room, World, run
 
 FURTHER = ("train-attributes", "train-generator", "import-features", "train-composer", "train-linear", "train-dialog-encoder",
-           "cross", "eval-captions", "eval-single-turn", "write-queries", "score", "eval-chatir", "compare")  # fmt: skip
+           "cross", "eval-captions", "eval-single-turn", "write-queries", "score", "eval-chatir", "make-conversations", "compare")  # fmt: skip
 LIMIT = 120  # seconds of a command that is not killed
 NOT_COMPARED = {"config.yaml", "last.ckpt"}  # they hold the option --resume, and times
 
@@ -69,7 +69,7 @@ def content(folder: Path) -> dict[str, Any]:
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path.name not in NOT_COMPARED:
             found[str(path.relative_to(folder))] = path.read_bytes()
-        if path.is_file() and path.name in ("metrics.json", "model.json"):
+        if path.is_file() and path.name in ("metrics.json", "model.json", "conversations.json"):
             about = json.loads(path.read_text())
             about.pop("provenance", None)
             found[str(path.relative_to(folder))] = about

@@ -1,0 +1,248 @@
+"""`make-conversations` and the check of what it writes."""
+
+import json
+import shutil
+
+import pytest
+
+from fashioniq.cli import main
+from fashioniq.data.conversations import Conversations
+from fashioniq.prepare import conversing
+
+FILES = [f"{subtask}.{split}.jsonl" for subtask in "tim" for split in ("train", "test")]
+SMALL = {"train": 12, "test": 8, "batch_size": 4}
+
+
+@pytest.fixture(scope="session")
+def garments(once, project, sample):
+    """A copy of the drawn sample with metadata vectors. Not to be written to."""
+
+    def make(folder):
+        shutil.copytree(sample, folder / "catalog", ignore=lambda _, names: {"features"} & set(names))
+        for category in ("dresses", "shirts", "tops"):
+            project.run(
+                "extract-features",
+                data=folder / "catalog",
+                category=category,
+                encoder="metadata",
+                dimensions=16,
+            )
+        return folder / "catalog"
+
+    return once("garments", make)
+
+
+@pytest.fixture(scope="session")
+def made(once, project, garments):
+    """Conversations about the garments. Not to be written to."""
+
+    def make(folder):
+        project.run("make-conversations", data=garments, out=folder / "made", llava=True, **SMALL)
+        return folder / "made"
+
+    return once("conversations", make)
+
+
+@pytest.fixture
+def copy(made, tmp_path):
+    """A copy at the same depth, to be damaged."""
+    return shutil.copytree(made, tmp_path / "made")
+
+
+@pytest.fixture
+def findings(capsys, tmp_path, project):
+    """Check a folder; return the exit code, and all findings but missing pictures, which a copy has."""
+
+    def findings(folder):
+        code = main(project.arguments("check-data", data=folder, report=tmp_path / "report.json"))
+        capsys.readouterr()
+        found = json.loads((tmp_path / "report.json").read_text())["findings"]
+        return code, [one for one in found if "there is no picture" not in one]
+
+    return findings
+
+
+def _lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_as_many_samples_as_asked_for_are_made_without_a_finding(made, project, capsys):
+    counts = {name: len(_lines(made / name)) for name in FILES}
+    assert counts == dict(zip(FILES, (12, 8, 24, 16, 24, 16), strict=True))
+    assert main(project.arguments("check-data", data=made)) == 0
+    assert capsys.readouterr().out == f"{made} is clean\n"
+
+
+def test_no_item_of_test_is_in_train_and_the_gallery_has_the_targets(made, garments):
+    read = Conversations(made)
+    items = {
+        split: {
+            name
+            for subtask in "tim"
+            for sample in read.samples(subtask, split)
+            for name in (*sample.pictures, sample.target)
+        }
+        for split in ("train", "test")
+    }
+    assert not items["train"] & items["test"]
+    train = {
+        name for file in garments.glob("image_splits/*.train.json") for name in json.loads(file.read_text())
+    }
+    assert items["train"] <= train and not items["test"] & train
+    for subtask in "tim":
+        assert set(read.gallery(subtask)) == {sample.target for sample in read.samples(subtask, "test")}
+    assert all(read.picture(name).is_file() for name in items["train"] | items["test"])
+
+
+def test_every_filter_is_counted_with_time_and_memory(made):
+    summary = json.loads((made / "conversations.json").read_text())
+    assert set(summary["filters"]) == {
+        f"{split} {line}" for split in ("train", "test") for line in ("merged", "mdc_t")
+    }
+    assert all(
+        counts["conversations made"] == (12 if "train" in name else 8)
+        for name, counts in summary["filters"].items()
+    )
+    assert summary["writer"] == "templates" and summary["tokens"] == {}
+    assert summary["provenance"]["seconds"]["cpu"] > 0 and summary["provenance"]["peak_gb"]["process"] > 0
+
+
+def test_the_page_shows_the_samples_for_review_with_pictures(made):
+    page = (made / "samples.html").read_text()
+    open_ids = [line["sample"] for line in _lines(made / "review.jsonl")]
+    assert len(open_ids) == 40 and all(f">{name}</h4>" in page for name in open_ids)
+    assert "data:image/jpeg;base64," in page and "Words by templates." in page
+
+
+def test_the_llava_files_end_with_the_target(made):
+    for record, sample in zip(
+        _lines(made / "llava.m.test.jsonl"), _lines(made / "m.test.jsonl"), strict=True
+    ):
+        assert record["id"] == sample["id"] and record["conversations"][-1] == {
+            "from": "gpt",
+            "value": "[image]",
+        }
+        assert sample["target"] in record["images"][-1]
+
+
+def _write(path, lines):
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def test_a_planted_leak_is_found(copy, findings):
+    assert findings(copy)[1] == []
+    train, test = _lines(copy / "m.train.jsonl"), _lines(copy / "m.test.jsonl")
+    train[3]["target"] = test[0]["target"]  # a test target in train
+    shown = next(turn for turn in train[5]["turns"] if turn["content"][0]["type"] == "image")
+    leaked = test[1]["target"]
+    shown["content"][0]["id"] = leaked  # a test item as a reference in train
+    _write(copy / "m.train.jsonl", train)
+    code, found = findings(copy)
+    assert code == 1 and [one for one in found if "leak" in one] == [
+        f"m.train.jsonl, line 4: expected train items, found {test[0]['target']!r} of test: the splits leak",
+        f"m.train.jsonl, line 6: expected train items, found {leaked!r} of test: the splits leak",
+    ]
+
+
+def test_each_mistake_is_one_line(copy, findings):
+    first, *rest = _lines(copy / "t.test.jsonl")
+    (copy / "t.test.jsonl").write_text("\n".join(["{", *map(json.dumps, [first, *rest, first])]))
+    (copy / "i.train.jsonl").unlink()
+    ids = json.loads((copy / "gallery.m.test.json").read_text())
+    (copy / "gallery.m.test.json").write_text(json.dumps(ids[1:]))
+    _write(copy / "review.jsonl", [{"sample": "t-1"}, {"note": "?"}])
+    _, found = findings(copy)
+    assert [one.partition(":")[0] for one in found] == [
+        "t.test.jsonl, line 1",
+        "t.test.jsonl, line 10",
+        f"there is no file of conversations {copy / 'i.train.jsonl'}",
+        "gallery.m.test.json",
+        "review.jsonl, line 1",
+        "review.jsonl, line 2",
+    ]
+
+
+@pytest.fixture
+def stopped(monkeypatch, project, garments):
+    """Interrupt the command after some batches."""
+
+    def stopped(out, batches):
+        write, written = conversing.write_json, []
+
+        def write_or_stop(*arguments, **options):
+            if len(written) == batches:
+                raise KeyboardInterrupt
+            written.append(arguments)
+            write(*arguments, **options)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(conversing, "write_json", write_or_stop)
+            assert (
+                main(project.arguments("make-conversations", data=garments, out=out, llava=True, **SMALL))
+                == 130
+            )
+
+    return stopped
+
+
+def test_an_interrupted_run_continues_with_the_same_bytes(made, stopped, project, garments):
+    out = made.parent / "again"  # at the same depth, as pictures are named from there
+    stopped(out, 3)
+    assert not (out / "items.jsonl").exists()
+    stopped(out, 4)
+    assert len(list((made.parent / "again.parts").glob("t*.json"))) == 7
+    project.run("make-conversations", data=garments, out=out, llava=True, **SMALL)
+    names = {path.name for path in made.iterdir()} - {"conversations.json"}
+    assert names == {path.name for path in out.iterdir()} - {"conversations.json"}
+    for name in names:
+        assert (out / name).read_bytes() == (made / name).read_bytes(), name
+    shutil.rmtree(out)
+
+
+def test_samples_that_failed_the_review_are_replaced_and_the_verdicts_stay(copy, project, garments):
+    before = {name: _lines(copy / name) for name in FILES}
+    failed, passed = before["i.test.jsonl"][0]["id"], before["i.test.jsonl"][1]["id"]
+    verdicts = [
+        {"sample": failed, "reviewer": "Ada", "image_ok": True, "context_ok": False, "note": "says nothing"},
+        {"sample": passed, "reviewer": "Ada", "image_ok": True, "context_ok": True, "note": ""},
+    ]
+    _write(copy / "review.jsonl", verdicts)
+    project.run("make-conversations", data=garments, out=copy, review=5, **SMALL)
+    after = {name: [line["id"] for line in _lines(copy / name)] for name in FILES}
+    assert failed not in after["i.test.jsonl"] and passed in after["i.test.jsonl"]
+    assert {name: len(ids) for name, ids in after.items()} == {
+        name: len(lines) for name, lines in before.items()
+    }
+    assert after["t.train.jsonl"] == [line["id"] for line in before["t.train.jsonl"]]
+    review = _lines(copy / "review.jsonl")
+    assert review[:2] == verdicts and [line["image_ok"] for line in review[2:]] == [None] * 4
+    assert (
+        json.loads((copy / "conversations.json").read_text())["filters"]["test merged"]["failed the review"]
+        == 1
+    )
+
+
+def test_other_options_are_refused_for_a_folder_that_is_there(copy, refused, garments):
+    assert "begun with different --seed" in refused(
+        "make-conversations", data=garments, out=copy, seed=1, **SMALL
+    )
+    assert not copy.with_name("made.parts").exists()
+
+
+def test_more_than_the_catalog_gives_is_refused(refused, garments, tmp_path, monkeypatch):
+    monkeypatch.setattr(conversing, "WORDS", conversing.WORDS | {"text": (1, 2)})
+    line = refused("make-conversations", data=garments, category="dress", out=tmp_path / "out", **SMALL)
+    assert "expected 12 merged conversations of train, found 0" in line and "text: more than 2 words" in line
+
+
+def test_labels_in_another_language_need_a_language_model(refused, garments, tmp_path):
+    catalog = shutil.copytree(garments, tmp_path / "catalog")
+    about = json.loads((catalog / "catalog.json").read_text())
+    (catalog / "catalog.json").write_text(json.dumps(about | {"categories": {"dresses": {"language": "de"}}}))
+    line = refused("make-conversations", data=catalog, out=tmp_path / "out", **SMALL)
+    assert line.endswith("the labels of dresses are not English, as templates are; give --language-model")
+
+
+def test_a_missing_feature_store_is_refused(refused, sample, tmp_path):
+    line = refused("make-conversations", data=sample, category="shirts", out=tmp_path / "out", **SMALL)
+    assert "fashioniq extract-features" in line
