@@ -422,7 +422,12 @@ def make_conversations(folder, sample):
         folder,
         [
             conversations.Item(
-                name, str(sample / f"images/dress/{name}.jpg"), f"dress number {n}", "catalog", split, "dresses"
+                name,
+                str(sample / f"images/dress/{name}.jpg"),
+                f"dress number {n}",
+                "catalog",
+                split,
+                "dresses",
             )
             for split, names in ids.items()
             for n, name in enumerate(names)
@@ -435,10 +440,15 @@ def make_conversations(folder, sample):
             samples = []
             for n in range(count):
                 shown, target = conversations.Picture(names[n]), names[(n + 1) % len(names)]
-                asked, last = conversations.Text(f"dress number {n}"), conversations.Text(f"the next of {n} please")
+                asked, last = (
+                    conversations.Text(f"dress number {n}"),
+                    conversations.Text(f"the next of {n} please"),
+                )
                 history = (
                     conversations.Turn("user", (asked,)),
-                    conversations.Turn("assistant", (conversations.Text("sure"), *([shown] if subtask == "m" else []))),
+                    conversations.Turn(
+                        "assistant", (conversations.Text("sure"), *([shown] if subtask == "m" else []))
+                    ),
                 )
                 turn = conversations.Turn("user", (shown, last) if subtask == "i" else (last,))
                 turns = (turn,) if subtask == "i" else (*history, turn)

@@ -159,7 +159,7 @@ def _by_rounds(ranks: dict[str, Ranks], tasks: dict[Subtask, Queries]) -> list[d
     for subtask, task in tasks.items():
         of_rounds: dict[int, list[int]] = defaultdict(list)
         for number, sample in enumerate(task.samples):
-            of_rounds[sum(turn.role == "user" for turn in sample.turns)].append(number)
+            of_rounds[sample.rounds].append(number)
         for rounds, numbers in sorted(of_rounds.items()):
             for name, one in ranks.items():
                 if subtask in one:
@@ -177,10 +177,7 @@ def other_history(samples: Sequence[Sample], seed: int) -> list[Sample]:
     """The last two turns of the conversations after the history of another one of them."""
     order = random.Random(seed).sample(range(len(samples)), len(samples))
     other = dict(zip(order, order[1:] + order[:1], strict=True))
-    return [
-        replace(sample, turns=(*samples[other[number]].turns[:-2], *sample.turns[-2:]))
-        for number, sample in enumerate(samples)
-    ]
+    return [sample.with_history_of(samples[other[number]]) for number, sample in enumerate(samples)]
 
 
 def exchanged(target_Q: Tensor, seed: int) -> Tensor:

@@ -141,8 +141,9 @@ class _Space:
 
     def text(self, samples: Sequence[Sample]) -> Found:
         assert self.encoder is not None, "the settings were checked"
-        texts = [" ".join(turn.text for turn in sample.turns) for sample in samples]
-        return Found(F.normalize(self.encoder.encode(texts).float().cpu(), dim=1))
+        return Found(
+            F.normalize(self.encoder.encode([sample.text for sample in samples]).float().cpu(), dim=1)
+        )
 
     def both(self, samples: Sequence[Sample]) -> Found | None:
         image = self.image(samples)

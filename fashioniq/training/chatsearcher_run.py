@@ -116,7 +116,7 @@ def train_chatsearcher(settings: TrainChatsearcher) -> str:
 def _vocabulary(data: Conversations, samples: Sequence[Sample], min_count: int) -> Vocabulary:
     """Words of the captions and the conversations of train; those of the roles are always among them."""
     captions = (item.caption for item in data.items.values() if item.split == "train")
-    said = (turn.text for sample in samples for turn in sample.turns)
+    said = (sample.text for sample in samples)
     return Vocabulary.of([*captions, *said, *list(ROLES.values()) * min_count], min_count)
 
 

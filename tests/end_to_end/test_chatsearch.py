@@ -17,7 +17,9 @@ def trained(project, talks, vector_runs, tmp_path_factory):
     """Runs of both stages, and of a dual encoder on the same captions."""
     folder = tmp_path_factory.mktemp("chatsearch")
     own = {"data": talks, "features": vector_runs.store}
-    project.run("train-chatsearcher", **own, **project.chatsearcher, stage="captions", run=folder / "captions")
+    project.run(
+        "train-chatsearcher", **own, **project.chatsearcher, stage="captions", run=folder / "captions"
+    )
     project.run(
         "train-chatsearcher",
         **own,
@@ -100,7 +102,11 @@ def test_history_is_exchanged_or_left_out_and_the_last_request_stays(talks):
     other, without = other_history(samples, seed=0), without_history(samples)
     for own, changed, short in zip(samples, other, without, strict=True):
         assert changed.turns[-2:] == own.turns[-2:] and changed.turns[:-2] != own.turns[:-2]
-        assert len(short.turns) == 1 and short.pictures == own.pictures and own.turns[-1].text == short.turns[0].text
+        assert (
+            len(short.turns) == 1
+            and short.pictures == own.pictures
+            and own.turns[-1].text == short.turns[0].text
+        )
     assert {one.turns[0] for one in other} == {one.turns[0] for one in samples}
 
 
@@ -114,7 +120,9 @@ def test_exchanged_targets_are_never_ones_own():
 # features
 
 
-def test_a_training_from_cached_features_is_that_from_pictures(project, talks, tiny_clip, tmp_path, monkeypatch):
+def test_a_training_from_cached_features_is_that_from_pictures(
+    project, talks, tiny_clip, tmp_path, monkeypatch
+):
     own = {"data": tmp_path / "talks", "vision": tiny_clip, **project.chatsearcher, "epochs": 1}
     (tmp_path / "talks").mkdir()
     for path in talks.iterdir():
@@ -148,7 +156,11 @@ def test_mistakes_are_told(refused, talks, trained, vector_runs, runs, tmp_path)
         "train-chatsearcher", **own, **store, **{"model.image_tokens": 100}
     )
     told = refused(
-        "train-chatsearcher", **own, features=runs.store, init_from=trained / "captions", stage="conversations"
+        "train-chatsearcher",
+        **own,
+        features=runs.store,
+        init_from=trained / "captions",
+        stage="conversations",
     )
     assert "was trained with weights" in told
     assert not (tmp_path / "run").exists()
@@ -168,7 +180,12 @@ def test_random_ranks_are_at_chance(project, talks, vector_runs, tmp_path):
         lines = (talks / f"{subtask}.test.jsonl").read_text().splitlines()
         (many / f"{subtask}.test.jsonl").write_text("\n".join(lines * 250) + "\n")
     project.run(
-        "eval-chatsearch", data=many, features=vector_runs.store, method="random", samples=100, out=tmp_path / "out"
+        "eval-chatsearch",
+        data=many,
+        features=vector_runs.store,
+        method="random",
+        samples=100,
+        out=tmp_path / "out",
     )
     metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
     for n in (1, 5, 10):

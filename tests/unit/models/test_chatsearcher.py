@@ -14,7 +14,9 @@ from fashioniq.weights import save_model
 
 FEATURES, TOKENS = 12, 3
 VOCABULARY = Vocabulary(["user", "assistant", "red", "dress", "longer", "please", "sure", "the"])
-SIZES = ChatSearcherConfig(image_tokens=2, space=8, width=16, heads=2, hidden=32, layers=2, dropout=0.0, max_tokens=64)
+SIZES = ChatSearcherConfig(
+    image_tokens=2, space=8, width=16, heads=2, hidden=32, layers=2, dropout=0.0, max_tokens=64
+)
 POSITIONS = {name: number for number, name in enumerate("abcdef")}
 TALK = (
     Turn("user", (Text("red dress"),)),
@@ -27,13 +29,18 @@ SHORT = (Turn("user", (Picture("b"), Text("longer"))),)
 def made(tune="all", language_model="", features=FEATURES):
     torch.manual_seed(0)
     words = [] if language_model else VOCABULARY.words
-    model, tokens = new_chatsearcher(SIZES.sizes(features=features), words, language_model, half=False, tune=tune)
+    model, tokens = new_chatsearcher(
+        SIZES.sizes(features=features), words, language_model, half=False, tune=tune
+    )
     return model.eval(), tokens
 
 
 def pictures(item_R):
     generator = torch.Generator().manual_seed(1)
-    vectors, rows = torch.randn(6, FEATURES, generator=generator), torch.randn(6, TOKENS, FEATURES, generator=generator)
+    vectors, rows = (
+        torch.randn(6, FEATURES, generator=generator),
+        torch.randn(6, TOKENS, FEATURES, generator=generator),
+    )
     return Pictures(vectors[item_R], rows[item_R])
 
 
@@ -53,7 +60,10 @@ def pretrained(request, tmp_path_factory):
     transformers = pytest.importorskip("transformers", reason="the extra chat is not installed")
     from tokenizers import Tokenizer, models, pre_tokenizers
 
-    folder, words = tmp_path_factory.mktemp(request.param), ["<unk>", "<s>", "</s>", *VOCABULARY.words[4:], ":"]
+    folder, words = (
+        tmp_path_factory.mktemp(request.param),
+        ["<unk>", "<s>", "</s>", *VOCABULARY.words[4:], ":"],
+    )
     made = Tokenizer(models.WordLevel({word: n for n, word in enumerate(words)}, unk_token="<unk>"))
     made.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation()]
@@ -122,9 +132,7 @@ def test_the_query_is_taken_before_the_picture_that_it_finds(small):
         sequence = tokens.collate([tokens.conversation(TALK, POSITIONS, answer)])
         hidden_BLD, _ = model(sequence.ids_BL, sequence.there_BL, pictures(sequence.image_R))
         place = sequence.ids_BL[0].tolist().index(tokens.image, 8)
-        assert torch.allclose(
-            model.queries(hidden_BLD[:, place]), queries_of(model, tokens, TALK), atol=1e-6
-        )
+        assert torch.allclose(model.queries(hidden_BLD[:, place]), queries_of(model, tokens, TALK), atol=1e-6)
         next_one = model.queries(hidden_BLD[:, place + 1])
         assert not torch.allclose(next_one, queries_of(model, tokens, TALK), atol=1e-2)
 
@@ -146,7 +154,9 @@ def test_padding_changes_nothing(small):
 def test_every_picture_is_shown_in_its_own_place(small):
     model, tokens = small
     batch = tokens.collate([tokens.conversation(SHORT, POSITIONS), tokens.conversation(TALK, POSITIONS)])
-    first, second = (model.embed(batch.ids_BL, pictures(item_R)) for item_R in (batch.image_R, torch.tensor([1, 5])))
+    first, second = (
+        model.embed(batch.ids_BL, pictures(item_R)) for item_R in (batch.image_R, torch.tensor([1, 5]))
+    )
     differs_BL = (first != second).any(-1)
     assert differs_BL.equal((batch.ids_BL == VISION) & torch.tensor([[False], [True]]))
 

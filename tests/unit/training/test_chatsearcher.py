@@ -35,9 +35,20 @@ def talk(number, rng):
 
 def training(talks=20, negatives="queue", queue=30, **sizes):
     torch.manual_seed(0)
-    own = {"image_tokens": 2, "space": 32, "width": 32, "heads": 2, "hidden": 64, "layers": 2, "dropout": 0.0, "max_tokens": 64}
+    own = {
+        "image_tokens": 2,
+        "space": 32,
+        "width": 32,
+        "heads": 2,
+        "hidden": 64,
+        "layers": 2,
+        "dropout": 0.0,
+        "max_tokens": 64,
+    }
     config = ChatSearcherConfig(**own | sizes)
-    model, tokens = new_chatsearcher(config.sizes(features=FEATURES), VOCABULARY.words, "", half=False, tune="all")
+    model, tokens = new_chatsearcher(
+        config.sizes(features=FEATURES), VOCABULARY.words, "", half=False, tune="all"
+    )
     features = FrozenFeatures([str(n) for n in range(COUNT)], torch.randn(COUNT, FEATURES), {})
     rng = random.Random(0)
     turns = [talk(number, rng) for number in range(talks)]
@@ -140,7 +151,11 @@ def test_an_item_is_no_negative_of_itself_however_often_it_is_in_the_queue():
 @pytest.mark.parametrize(("negatives", "expected"), [("batch", 4), ("queue", 6), ("full", COUNT)])
 def test_the_negatives_are_those_asked_for(negatives, expected, monkeypatch):
     module, sizes = training(negatives=negatives), []
-    monkeypatch.setattr(module, "_candidates", lambda item_R, real=module._candidates: sizes.append(found := real(item_R)) or found)
+    monkeypatch.setattr(
+        module,
+        "_candidates",
+        lambda item_R, real=module._candidates: sizes.append(found := real(item_R)) or found,
+    )
     module.losses(batch_of(module, 0))
     module.losses(batch_of(module, 1, 2))
     assert len(sizes[1]) == expected
