@@ -1,14 +1,20 @@
 """ChatSearch from the command line: both stages of a ChatSearcher, its baselines, and their evaluation."""
 
+import copy
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
+import fashioniq
+from fashioniq import Message
+from fashioniq.cli import main
 from fashioniq.data.conversations import Conversations
 from fashioniq.evaluation.chatsearch import exchanged, other_history, without_history
+from fashioniq.models.chat_tokens import Tokenized
 from fashioniq.models.vision import VisionEncoder
 
 
@@ -195,3 +201,74 @@ def test_random_ranks_are_at_chance(project, talks, vector_runs, tmp_path):
 def test_the_images_of_the_items_are_where_the_folder_says(talks):
     data = Conversations(talks)
     assert all(Path(data.picture(name)).is_file() for name in data.items)
+
+
+# in the loop
+
+
+@pytest.fixture(scope="module")
+def system(trained):
+    return fashioniq.load(trained / "conversations", device="cpu")
+
+
+def decided(system, ids):
+    """The system, whose model begins its answers with these ids in place of its own choice."""
+    model, tokens = system.retriever.model, system.retriever.tokens
+
+    class Decided(type(model)):
+        def continued(self, tokens, asked, pictures, most, *, cached=True):
+            said = Tokenized([*asked.ids, *ids], [False] * (len(asked.ids) + len(ids)), asked.images)
+            batch = tokens.collate([said])
+            query, _ = self.search(batch, pictures) if ids[-1] == tokens.image else (None, None)
+            return ids, query
+
+    other = copy.copy(model)
+    other.__class__ = Decided
+    return replace(system, retriever=replace(system.retriever, model=other))
+
+
+def test_a_chatsearcher_answers_in_words_or_shows_a_product(system):
+    tokens = system.retriever.tokens
+    words = decided(system, [*tokens.tokens.encode("sure please"), tokens.tokens.end])
+    talk = words.hear(words.begin(1), words.offer(words.begin(1)), Message(texts=["dress number 3"]))
+    assert words.offer(talk) == Message(texts=["sure please"])
+    shown = decided(system, [tokens.image])
+    offer = shown.offer(shown.hear(shown.begin(1), Message(), Message(texts=["dress number 3"])))
+    assert offer.texts == [""] and offer.item_B.shape == (1,)
+    assert len(shown.top(shown.hear(shown.begin(1), Message(), Message(texts=["dress"])), 5)[0]) == 5
+
+
+def test_what_is_said_and_shown_is_in_the_next_query(system):
+    talk = system.hear(system.begin(1), Message(), Message(texts=["dress number 3"]))
+    for offers in [Message(texts=["sure"])], [Message(item_B=torch.tensor([n])) for n in (0, 1)]:
+        queries = [system.hear(talk, one, Message(texts=["the next please"])).queries[-1] for one in offers]
+        assert all(query.shape == talk.queries[0].shape for query in queries)
+    assert not torch.allclose(*queries)
+    (said,) = system.hear(talk, Message(texts=["sure"]), Message(texts=["please"])).state.said
+    assert [turn.role for turn in said] == ["user", "assistant", "user"]
+
+
+def test_the_loop_searches_as_the_evaluation(system, talks, evaluated):
+    lines = (evaluated / "run.chatsearcher.trec").read_text().splitlines()
+    first = {line.split()[0]: line.split()[2] for line in reversed(lines)}
+    ids = system.retriever.ids
+    for sample in Conversations(talks).samples("m", "test"):
+        request, answer, last = sample.turns
+        talk = system.hear(system.begin(1), Message(), Message(texts=[request.text]))
+        shown = torch.tensor([ids.index(answer.pictures[0])])
+        talk = system.hear(talk, Message(texts=[answer.text], item_B=shown), Message(texts=[last.text]))
+        asked = system.retriever.tokens.conversation(talk.state.said[0], system.retriever.features.positions)
+        batch = system.retriever.tokens.collate([system.retriever.tokens.query(asked)])
+        query, _ = system.retriever.model.search(
+            batch, system.retriever.features.pictures(batch.image_R, "cpu")
+        )
+        assert ids[int(system.gallery.top(query, 1)[1])] == first[sample.id]
+
+
+def test_chat_talks_to_a_chatsearcher(trained, monkeypatch, capsys, tmp_path):
+    lines = iter(["dress number 3", "undo", "dress number 4", "the next please", "this is it 1"])
+    monkeypatch.setattr("builtins.input", lambda prompt: next(lines))
+    assert main(["chat", "--run", str(trained / "conversations"), "--log", str(tmp_path / "log.jsonl")]) == 0
+    assert "You chose" in capsys.readouterr().out
+    (logged,) = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert [turn["reply"]["text"] for turn in logged["turns"]] == ["dress number 4", "the next please"]
