@@ -228,8 +228,10 @@ class ChatSearcher(nn.Module):
     ) -> tuple[list[int], Tensor | None]:
         """Ids of the answer to one conversation, greedily, up to the end token, [IMG] or `most` tokens.
 
-        If it ends with [IMG], also the query 1×S. Without `cached`, every token is a pass through all.
+        It ends at the limit of the conversation, too. If it ends with [IMG], also the query 1×S. Without `cached`,
+        every token is a pass through all.
         """
+        most = min(most, tokens.limit - len(asked.ids))
         device = self.log_temperature.device
         ids_1L = torch.tensor([asked.ids], device=device)
         there_1L, cache = torch.ones_like(ids_1L, dtype=torch.bool), None

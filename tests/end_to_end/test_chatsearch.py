@@ -213,7 +213,7 @@ def system(trained):
 
 def decided(system, ids):
     """The system, whose model begins its answers with these ids in place of its own choice."""
-    model, tokens = system.retriever.model, system.retriever.tokens
+    model = system.retriever.model
 
     class Decided(type(model)):
         def continued(self, tokens, asked, pictures, most, *, cached=True):

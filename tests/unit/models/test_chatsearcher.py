@@ -214,6 +214,18 @@ def test_an_answer_ends_with_the_picture_token_and_its_query():
     assert model.search(tokens.collate([tokens.query(asked)]), seen)[1].tolist() == [True]
 
 
+def test_an_answer_ends_at_the_limit_of_the_conversation():
+    model, tokens = made()
+    long = tokens.conversation(
+        [Turn("user", (Text("red"),)), Turn("assistant", (Text("sure"),))] * 12, POSITIONS
+    )
+    with torch.no_grad():
+        for weight in (model.language_model.word.weight, model.mark_out.weight):
+            weight[:] = model.language_model.word.weight[0].clone()  # all are as likely: the first one is said
+    ids, query = model.continued(tokens, long, pictures(torch.tensor([], dtype=torch.long)), 1000)
+    assert query is None and len(long.ids) + len(ids) == 64 and set(ids) == {0}
+
+
 # language models from disk
 
 
