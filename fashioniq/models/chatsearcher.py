@@ -275,10 +275,9 @@ def _leave_frozen_out(model: nn.Module, state: dict[str, Any], prefix: str, _: A
 
 
 def _miss_no_frozen(model: nn.Module, incompatible: Any) -> None:
-    kept = _own(model)
-    incompatible.missing_keys[:] = [
-        name for name in incompatible.missing_keys if any(name.endswith(one) for one in kept)
-    ]
+    every = [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]
+    again = tuple({name for name, _ in every} - _own(model))
+    incompatible.missing_keys[:] = [name for name in incompatible.missing_keys if not name.endswith(again)]
 
 
 def load_language_model(name: str, dtype: torch.dtype) -> tuple[PretrainedDecoder, Any]:

@@ -221,7 +221,9 @@ def test_an_answer_ends_at_the_limit_of_the_conversation():
     )
     with torch.no_grad():
         for weight in (model.language_model.word.weight, model.mark_out.weight):
-            weight[:] = model.language_model.word.weight[0].clone()  # all are as likely: the first one is said
+            weight[:] = model.language_model.word.weight[
+                0
+            ].clone()  # all are as likely: the first one is said
     ids, query = model.continued(tokens, long, pictures(torch.tensor([], dtype=torch.long)), 1000)
     assert query is None and len(long.ids) + len(ids) == 64 and set(ids) == {0}
 
@@ -237,6 +239,25 @@ def test_a_language_model_from_disk_searches_and_decodes(pretrained):
     check_decoding(model, tokens)
 
 
+@pytest.mark.parametrize("mixed", [False, True])
+def test_a_frozen_language_model_in_bfloat16_is_trained_around(pretrained, mixed):
+    sizes = SIZES.sizes(features=FEATURES)
+    model, tokens = new_chatsearcher(sizes, [], pretrained, half=True, tune="frozen")
+    batch = tokens.collate([tokens.conversation(one, POSITIONS, "c") for one in (TALK, SHORT)])
+    with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
+        hidden_BLD, _ = model.train()(batch.ids_BL, batch.there_BL, pictures(batch.image_R))
+        loss = (
+            model.logits(hidden_BLD[:, -1]).logsumexp(-1).sum() + model.queries(hidden_BLD[:, -1])[:, 0].sum()
+        )
+    loss.backward()
+    assert {weight.dtype for weight in model.language_model.parameters()} == {torch.bfloat16}
+    assert all(weight.grad is None for weight in model.language_model.parameters())
+    assert all(
+        weight.grad.abs().sum() > 0
+        for weight in (model.mark.weight, model.perceiver.queries, model.query.weight)
+    )
+
+
 @pytest.mark.parametrize("tune", ["all", "frozen", "lora"])
 def test_a_run_keeps_what_was_trained_and_finds_the_rest_again(pretrained, tune, tmp_path):
     if tune == "lora":
@@ -249,6 +270,13 @@ def test_a_run_keeps_what_was_trained_and_finds_the_rest_again(pretrained, tune,
     save_model(tmp_path, model, facts(pretrained, tune))
     again, _, _ = load_chatsearcher(tmp_path)
     assert torch.allclose(queries_of(again, tokens, TALK), queries_of(model, tokens, TALK), atol=1e-6)
+    checkpoint = torch.nn.ModuleDict({"model": again})
+    checkpoint.register_buffer("queue", torch.zeros(1))
+    state = checkpoint.state_dict()
+    checkpoint.load_state_dict(state)  # as in a checkpoint of Lightning
+    del state["queue"]
+    with pytest.raises(RuntimeError, match="queue"):
+        checkpoint.load_state_dict(state)
     names = [name for name in model.state_dict() if name.startswith("language_model.")]
     assert bool(names) == (tune != "frozen") and (tune != "lora" or all("lora" in name for name in names))
 
