@@ -169,7 +169,7 @@ def writing(path: Path) -> Iterator[None]:
 def check_writable(folder: Path) -> None:
     """Raise UserError if no file can be written to a folder, which may not exist yet; write none."""
     existing = folder
-    while not existing.exists() and existing != existing.parent:
+    while not os.path.lexists(existing) and existing != existing.parent:
         existing = existing.parent
     if not existing.is_dir():
         raise cannot_write(folder, NotADirectoryError(errno.ENOTDIR, f"{existing} is not a folder"))

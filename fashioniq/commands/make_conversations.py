@@ -15,7 +15,7 @@ from fashioniq.features.store import open_store
 from fashioniq.files import UserError, check_writable, locked, remove_leftovers, write_json
 from fashioniq.prepare.conversation_files import Stock, read_review, review_of, write_folder
 from fashioniq.prepare.conversation_summary import PLAN, check_plan, fingerprint, plan_of, write_summary
-from fashioniq.prepare.conversing import LINES, Limits, Pipeline, Pool, Report, Score
+from fashioniq.prepare.conversing import LINES, Embed, Limits, Pipeline, Pool, Report
 from fashioniq.prepare.templates import Templates
 from fashioniq.report.conversations import write_samples_page
 from fashioniq.report.tables import print_table
@@ -24,6 +24,8 @@ from fashioniq.report.tables import print_table
 def run(settings: MakeConversations) -> None:
     """Make the conversations batch by batch in the folder OUT.parts, then write the output folder."""
     out = settings.out
+    if not out.name:
+        raise UserError(f"expected a folder in --out, found {out}; give a folder name such as chatsearch")
     check_writable(out)
     catalogs = [Catalog(settings.data, name) for name in settings.category or categories_in(settings.data)]
     if not catalogs:
@@ -94,27 +96,26 @@ def _pools(
     pools: dict[ConversationSplit, list[Pool]] = {split: [] for split in CONVERSATION_SPLITS}
     every = []
     for catalog in catalogs:
+        products = {split: stock.products.get((catalog.category, split), []) for split in CONVERSATION_SPLITS}
+        ids = [product.id for split in CONVERSATION_SPLITS for product in products[split]]
+        present, vectors_ND, embed = _vectors(settings, catalog, ids)
+        row_of = {name: row for row, name in enumerate(present)}
         for split in CONVERSATION_SPLITS:
-            products = stock.products.get((catalog.category, split), [])
-            present, vectors_ND, score = _vectors(settings, catalog, [product.id for product in products])
-            if len(present) < 2:
+            kept = [product for product in products[split] if product.id in row_of]
+            if len(kept) < 2:
                 raise UserError(
                     f"expected two products of {catalog.category} for {split} with labels and vectors, found "
-                    f"{len(present)} in {catalog.root}; add products, or give other categories with --category"
+                    f"{len(kept)} in {catalog.root}; add products, or give other categories with --category"
                 )
-            kept = [product for product in products if product.id in present]
-            pools[split].append(Pool(kept, vectors_ND, limits, score))
-            every.append(vectors_ND)
+            every.append(vectors_ND[[row_of[product.id] for product in kept]])
+            pools[split].append(Pool(kept, every[-1], limits, embed))
     return pools, every
 
 
 def _vectors(
     settings: MakeConversations, catalog: Catalog, ids: Sequence[str]
-) -> tuple[set[str], np.ndarray, Score | None]:
-    """Products with a picture vector, these vectors N×D of unit length, and the similarity of a text to them.
-
-    Without an encoder of texts, the similarity is None.
-    """
+) -> tuple[list[str], np.ndarray, Embed | None]:
+    """Products with a picture vector, these vectors N×D of unit length, and the encoder of texts, if there is one."""
     if settings.encoder is None:
         store = open_store(catalog.root, catalog.category, settings.features)
         present, vectors_ND = store.vectors(ids)
@@ -123,7 +124,7 @@ def _vectors(
             raise UserError(
                 f"the feature store {store.root} has a vector that is zero or not finite; extract it again"
             )
-        return set(present), vectors_ND / length_N1, None
+        return present, vectors_ND / length_N1, None
     from fashioniq.systems.questions import features_of_encoder
     from fashioniq.systems.search_space import EncoderSource, encode_search_space
     from fashioniq.trained import pick_device
@@ -131,10 +132,7 @@ def _vectors(
     features = settings.features or features_of_encoder(catalog, settings.encoder)
     source = EncoderSource(settings.encoder, pick_device(settings.device), features=features)
     space = encode_search_space(source, ids, catalog.images)
-    encoder, vectors_ND = space.encoder, space.vectors_ND.float().cpu().numpy()
+    encoder = space.encoder
     assert encoder is not None, "only search_space_of_vectors returns no encoder"
-    return (
-        set(space.ids),
-        vectors_ND,
-        lambda text: vectors_ND @ encoder.encode([text])[0].float().cpu().numpy(),
-    )
+    vectors_ND = space.vectors_ND.float().cpu().numpy()
+    return space.ids, vectors_ND, lambda text: encoder.encode([text])[0].float().cpu().numpy()

@@ -84,7 +84,7 @@ class Stock:
                     "give one category with --category"
                 )
             path = catalog.images.get(name)
-            if path and (picture := checksum(path)) in self._pictures:
+            if path and (picture := _checksum(path)) in self._pictures:
                 self.copies += 1
                 continue
             self._pictures |= {picture} if path else set()
@@ -100,6 +100,13 @@ class Stock:
                 f"expected labels or titles of {catalog.category} with attribute words, found none in "
                 f"{catalog.root}; label the products with `fashioniq extract-attributes`"
             )
+
+
+def _checksum(path: Path) -> str:
+    try:
+        return checksum(path)
+    except OSError as error:
+        raise UserError(f"cannot read the picture {path} ({error.strerror}); replace or remove it") from error
 
 
 def _caption(title: str, labels: Sequence[Sequence[str]]) -> str:

@@ -2,7 +2,7 @@
 
 Two kinds of conversations are made, each from a product of the split in random order:
 
-    merged  a dialog of text whose target is the product (t); a neighbour of its picture and a request that leads
+    merged  a dialog of text whose target is the product (t); a neighbor of its picture and a request that leads
             there (i); both joined (m)
     mdc_t   two rounds with the caption of another product between them, replaced by the nearest product (m); its
             last round (i)
@@ -35,22 +35,24 @@ from fashioniq.data.conversations import (
 )
 from fashioniq.data.words import tokenize
 from fashioniq.data.writers import Pair, Product, Writer
-from fashioniq.files import UserError, read_json, write_json
+from fashioniq.files import UserError, read_json, typed, write_json
 
 Line = Literal["merged", "mdc_t"]
 LINES: tuple[Line, ...] = ("merged", "mdc_t")
 SHARED_WORDS = 5  # words in a row that a dialog may not share with the caption of its target
 WORDS = {"text": (40, 110), "mdc_i": (5, 25), "mdc_t": (12, 60)}  # bounds of the words that are written
 SAME_ANSWER = 0.01  # share of the catalog: a reference text may not find its target among these
-_NAMES = re.compile(r"\b(?:image|picture|photo) [ab]\b|\.(?:jpe?g|png|webp)\b|\[image\]", re.IGNORECASE)
+_NAMES = re.compile(
+    r"\b(?:image|picture|photo|product) [ab]\b|\.(?:jpe?g|png|webp)\b|\[image\]", re.IGNORECASE
+)
 _ATTEMPTS = 20  # per conversation
-_RANDOM = 2000  # products for the quantiles of random pairs and of random nearest neighbours
-Score = Callable[[str], np.ndarray]  # text → similarity to each product, N
+_RANDOM = 2000  # products for the quantiles of random pairs and of random nearest neighbors
+Embed = Callable[[str], np.ndarray]  # text → vector in the space of the pictures, D, of unit length
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Number of neighbours, quantiles of similarity, and the share of products that may answer a dialog better."""
+    """Number of neighbors, quantiles of similarity, and the share of products that may answer a dialog better."""
 
     neighbors: int = 10
     least_similar: float = 0.95
@@ -61,20 +63,25 @@ class Limits:
 class Pool:
     """Products of a category and split that are searched, with their image vectors N×D of unit length.
 
-    `score` compares a text with the products, by default by the TF-IDF weights of the words in their captions.
+    `embed` maps a text to the space of the vectors; without it, texts are compared with the captions of the products
+    by the TF-IDF weights of their words.
     """
 
     def __init__(
-        self, products: Sequence[Product], vectors_ND: np.ndarray, limits: Limits, score: Score | None = None
+        self, products: Sequence[Product], vectors_ND: np.ndarray, limits: Limits, embed: Embed | None = None
     ) -> None:
         self.products = list(products)
         self.limits = limits
         self._place_of = {product.id: place for place, product in enumerate(self.products)}
         self._vectors_ND = vectors_ND
-        self._score = score or _by_words([product.caption for product in self.products])
+        self._cosines = (
+            (lambda text: vectors_ND @ embed(text))
+            if embed
+            else _by_words([product.caption for product in self.products])
+        )
         self._least, self._most = self._thresholds()
 
-    def neighbours(self, name: str, dropped: Counter[str]) -> list[tuple[Product, float, int]]:
+    def neighbors(self, name: str, dropped: Counter[str]) -> list[tuple[Product, float, int]]:
         """Nearest pictures that are neither copies nor too different, with cosine and rank from 1."""
         place = self._place_of[name]
         cos_N = self._vectors_ND @ self._vectors_ND[place]
@@ -82,16 +89,16 @@ class Pool:
         found = []
         for rank, other in enumerate(_largest(cos_N, self.limits.neighbors), 1):
             if cos_N[other] < self._least:
-                dropped["neighbours: too different"] += 1
+                dropped["neighbors: too different"] += 1
             elif cos_N[other] > self._most:
-                dropped["neighbours: copies"] += 1
+                dropped["neighbors: copies"] += 1
             else:
                 found.append((self.products[other], round(float(cos_N[other]), 4), rank))
         return found
 
     def nearest(self, text: str, name: str) -> tuple[Product, float, float]:
         """The product nearest to a text besides `name`, its cosine, and the share of products above `name`."""
-        cos_N = self._score(text)
+        cos_N = self._cosines(text)
         place = self._place_of[name]
         above = float((cos_N > cos_N[place]).mean())
         cos_N[place] = -np.inf
@@ -99,20 +106,23 @@ class Pool:
         return self.products[best], round(float(cos_N[best]), 4), above
 
     def _thresholds(self) -> tuple[float, float]:
-        """Cosines at the quantiles: of random pairs, and of random products and their nearest neighbours."""
+        """Cosines at the quantiles: of random pairs, and of random products and their nearest neighbors."""
         chance = np.random.default_rng(0)
         rows, others = chance.integers(0, len(self.products), (2, _RANDOM))
         pairs = (self._vectors_ND[rows] * self._vectors_ND[others]).sum(1)[rows != others]
-        sample = np.unique(rows)
-        cos_SN = self._vectors_ND[sample] @ self._vectors_ND.T
-        cos_SN[np.arange(len(sample)), sample] = -np.inf
+        nearest = []
+        for place in np.unique(rows):  # one by one, to bound the memory for catalogs of any size
+            cos_N = self._vectors_ND @ self._vectors_ND[place]
+            cos_N[place] = -np.inf
+            nearest.append(cos_N.max())
         return (
             float(np.quantile(pairs, self.limits.least_similar)),
-            float(np.quantile(cos_SN.max(1), self.limits.most_similar)),
+            float(np.quantile(nearest, self.limits.most_similar)),
         )
 
 
-def _by_words(captions: Sequence[str]) -> Score:
+def _by_words(captions: Sequence[str]) -> Callable[[str], np.ndarray]:
+    """Similarity of a text to each caption."""
     from sklearn.feature_extraction.text import TfidfVectorizer  # slow to import
 
     vectorizer = TfidfVectorizer(tokenizer=tokenize, token_pattern=None, lowercase=False)
@@ -176,7 +186,7 @@ class Pipeline:
             spent = Counter(self.writer.tokens) - before
             part = Part(made, dict(batch.dropped), dict(spent))
             write_json(path, msgspec.to_builtins(part), indent=None)
-        return msgspec.convert(read_json(path, "a batch of conversations", dict), Part)
+        return typed(read_json(path, "a batch of conversations", dict), Part, path, "remove the file")
 
     def _merged(self, batch: "_Batch") -> list[Attempt]:
         written = self.writer.dialogs(
@@ -189,20 +199,20 @@ class Pipeline:
             elif not batch.fault("text", " ".join(dialog.texts), target) and batch.answers(
                 pool, " ".join(dialog.texts[::2]), target
             ):
-                found = pool.neighbours(target.id, batch.dropped)
-                random.Random(batch.seed(number, "neighbour")).shuffle(found)
+                found = pool.neighbors(target.id, batch.dropped)
+                random.Random(batch.seed(number, "neighbor")).shuffle(found)
                 waiting[number] = (target, dialog, found)
         made = []
         while waiting:
             for number in [number for number, (*_, found) in waiting.items() if not found]:
-                batch.dropped["dialogs without a usable neighbour"] += 1
+                batch.dropped["dialogs without a usable neighbor"] += 1
                 del waiting[number]
             tried = {number: found.pop() for number, (*_, found) in waiting.items()}
             pairs = [Pair(waiting[number][0], tried[number][0], waiting[number][1].said) for number in tried]
             requests = self.writer.requests(pairs, batch.seeds(tried, "request"))
             for (number, (_, cos, rank)), pair, request in zip(tried.items(), pairs, requests, strict=True):
                 if request is None:
-                    batch.dropped["neighbours: no request, or it contradicts the dialog"] += 1
+                    batch.dropped["neighbors: no request, or it contradicts the dialog"] += 1
                 elif not batch.fault("mdc_i", request, pair.wanted):
                     source = batch.source(pair.shown, pair.wanted.caption, cos, rank)
                     texts = waiting.pop(number)[1].texts

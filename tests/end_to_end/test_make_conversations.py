@@ -243,6 +243,83 @@ def test_labels_in_another_language_need_a_language_model(refused, garments, tmp
     assert line.endswith("the labels of dresses are not English, as templates are; give --language-model")
 
 
+def test_a_picture_that_is_no_file_and_a_folder_without_a_name_are_refused(refused, garments, tmp_path):
+    catalog = shutil.copytree(garments, tmp_path / "catalog")
+    picture = sorted((catalog / "images/dress").iterdir())[0]
+    picture.unlink()
+    picture.mkdir()
+    line = refused("make-conversations", data=catalog, out=tmp_path / "out", **SMALL)
+    assert line.startswith(f"error: cannot read the picture {picture}")
+    assert "expected a folder in --out" in refused("make-conversations", data=garments, out=".", **SMALL)
+
+
+def test_products_with_the_same_picture_are_used_once(project, garments, tmp_path):
+    catalog = shutil.copytree(garments, tmp_path / "catalog")
+    train, test = (
+        json.loads((catalog / f"image_splits/split.dress.{split}.json").read_text())
+        for split in ("train", "test")
+    )
+    shutil.copyfile(catalog / f"images/dress/{train[0]}.jpg", catalog / f"images/dress/{test[0]}.jpg")
+    project.run("make-conversations", data=catalog, category="dress", out=tmp_path / "out", **SMALL)
+    items = Conversations(tmp_path / "out").items
+    assert train[0] in items and test[0] not in items
+    assert json.loads((tmp_path / "out/conversations.json").read_text())["copies"] == 1
+
+
 def test_a_missing_feature_store_is_refused(refused, sample, tmp_path):
     line = refused("make-conversations", data=sample, category="shirts", out=tmp_path / "out", **SMALL)
     assert "fashioniq extract-features" in line
+
+
+class Model:
+    """Language model that answers each prompt by its form, once without JSON."""
+
+    def __init__(self):
+        self.asked, self.tokens = 0, {"prompt": 0, "answer": 0}
+
+    def complete(self, prompts, tokens):
+        self.asked += len(prompts)
+        self.tokens = {name: count + len(prompts) for name, count in self.tokens.items()}
+        return ["no JSON" if self.asked == 4 else self._reply(prompt) for prompt in prompts]
+
+    def _reply(self, prompt):
+        caption = "".join(letter if letter.isalnum() else " " for letter in prompt.splitlines()[-1].lower())
+        words = " or ".join(caption.split()[:14])
+        if '"request"' in prompt:
+            return json.dumps({"request": f"I want {' or '.join(caption.split()[-6:])} please"})
+        if '"shown"' in prompt:
+            return json.dumps({"first": f"show me {words}", "shown": "red cotton", "second": f"with {words}"})
+        said = [
+            ("user", f"I want {words}"),
+            ("assistant", "What else do you want?"),
+            ("user", f"It is {words}"),
+        ]
+        return json.dumps([{"role": role, "text": text} for role, text in said])
+
+
+def test_a_language_model_writes_and_is_named_with_its_tokens(project, garments, tmp_path, monkeypatch):
+    model = Model()
+    monkeypatch.setattr("fashioniq.systems.questions.endpoint", lambda settings, name: model)
+    project.run(
+        "make-conversations", data=garments, out=tmp_path / "out", language_model="endpoint:small", gate=1,
+        category="dress", **SMALL,
+    )  # fmt: skip
+    summary = json.loads((tmp_path / "out/conversations.json").read_text())
+    assert summary["writer"] == "endpoint:small" and summary["tokens"] == model.tokens
+    samples = [line for name in FILES for line in _lines(tmp_path / "out" / name)]
+    assert {line["source"]["writer"] for line in samples} == {"endpoint:small"}
+    two_rounds = next(line for line in samples if line["kind"] == "mdc_t" and line["subtask"] == "m")
+    assert two_rounds["source"]["T2"] == "red cotton"
+    assert main(project.arguments("check-data", data=tmp_path / "out")) == 0
+
+
+def test_an_encoder_of_pictures_and_texts_finds_the_partners(project, garments, tiny_blip, tmp_path, made):
+    project.run(
+        "make-conversations", data=garments, out=tmp_path / "out", encoder=tiny_blip, category="dress",
+        features=tmp_path / "store", device="cpu", gate=1, **SMALL,
+    )  # fmt: skip
+    assert main(project.arguments("check-data", data=tmp_path / "out")) == 0
+    cosines = [line["source"]["cos"] for line in _lines(tmp_path / "out/i.train.jsonl")]
+    assert len(cosines) == 24 and cosines != [
+        line["source"]["cos"] for line in _lines(made / "i.train.jsonl")
+    ]

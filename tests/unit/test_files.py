@@ -12,6 +12,7 @@ from fashioniq.files import (
     UserError,
     append_line,
     atomic_write,
+    check_writable,
     checksum,
     locked,
     read_json,
@@ -237,3 +238,10 @@ def test_leftovers_of_one_file_are_removed_and_no_others(tmp_path):
         (tmp_path / name).touch()
     remove_leftovers(tmp_path, of="dialogs.json")
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(others)
+
+
+def test_a_link_to_nothing_cannot_be_written_to(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "nothing")
+    with pytest.raises(UserError, match="is not a folder"):
+        check_writable(tmp_path / "link")
+    check_writable(tmp_path / "new" / "folder")

@@ -57,8 +57,12 @@ class Oracle:
         text = re.sub(r"[.,?]", " and ", text.lower())
         for word, hint in HINTS.items():
             text = text.replace(hint.what.lower(), word)
+        compared = set()
+        for words in sorted(self.compared, key=len, reverse=True):  # "longer sleeves" before "longer"
+            if re.search(rf"\b{words}\b", text):
+                compared.add(self.compared[words])
+                text = text.replace(words, "")
         asserted, denied = stated_attributes(text, self.vocabulary)
-        compared = {family for word, family in self.compared.items() if word in text.split()}
         return set(asserted), set(denied), compared
 
     def wanted(self, texts):

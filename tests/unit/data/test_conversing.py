@@ -11,6 +11,7 @@ import pytest
 from fashioniq.data.conversations import Picture, Text
 from fashioniq.data.writers import Dialog, Pair, Product, TwoRounds
 from fashioniq.files import UserError
+from fashioniq.prepare import conversing
 from fashioniq.prepare.conversing import Limits, Pipeline, Pool, Report
 from fashioniq.prepare.templates import Templates
 from fashioniq.sample import labels_of
@@ -128,7 +129,7 @@ def test_texts_are_varied(made):
 def test_every_attempt_is_made_or_counted(made):
     for line, counts in made[1].counts.items():
         dropped = {
-            name: count for name, count in counts.items() if not name.startswith(("neighbours", "mdc_i"))
+            name: count for name, count in counts.items() if not name.startswith(("neighbors", "mdc_i"))
         }
         whole = dropped.pop("attempts")
         assert 0 <= whole - sum(dropped.values()) < 32, line  # made, but not needed
@@ -166,24 +167,22 @@ class Fixed:
         (
             "merged",
             Fixed("words " * 50, request=None),
-            "neighbours: no request, or it contradicts the dialog",
+            "neighbors: no request, or it contradicts the dialog",
         ),
         ("mdc_t", Fixed(), "duplicates of an earlier text, of both splits"),
     ],
 )
-def test_each_filter_drops_and_counts(pools, tmp_path, line, writer, reason):
-    report = Report()
-    pipeline = Pipeline(pools, writer, 0, 8)
-    try:
-        wanted = 1 if line == "merged" else 20
-        list(pipeline.conversations("test", line, wanted, tmp_path / "a", report))
-        list(Pipeline(pools, writer, 0, 8).conversations("test", line, wanted, tmp_path / "b", report))
-    except UserError as error:
-        assert "attempts" in str(error) and "give a smaller --test" in str(error)
+def test_each_filter_drops_and_counts(pools, tmp_path, monkeypatch, line, writer, reason):
+    monkeypatch.setattr(conversing, "_ATTEMPTS", 2)
+    report, pipeline = Report(), Pipeline(pools, writer, 0, 8)
+    with pytest.raises(UserError, match=r"attempts: .*; give a smaller --test"):
+        for folder in ("a", "b"):  # the second time, all are duplicates
+            list(pipeline.conversations("test", line, 1, tmp_path / folder, report))
     assert report.counts[f"test {line}"][reason] > 0
 
 
-def test_words_of_the_caption_in_a_row_are_dropped(pools, tmp_path):
+def test_words_of_the_caption_in_a_row_are_dropped(pools, tmp_path, monkeypatch):
+    monkeypatch.setattr(conversing, "_ATTEMPTS", 2)
     caption = pools["test"][0].products[0].caption
     writer = Fixed(f"I want this one with {caption} " + "and so on " * 12)
     with pytest.raises(UserError, match="5 words in a row"):
@@ -191,16 +190,16 @@ def test_words_of_the_caption_in_a_row_are_dropped(pools, tmp_path):
              .conversations("test", "merged", 9, tmp_path, Report()))  # fmt: skip
 
 
-def test_copies_and_strangers_are_no_neighbours():
+def test_copies_and_strangers_are_no_neighbors():
     products = _products(200, 3)
     vectors = _vectors(products)
     vectors[1] = vectors[0]
     vectors[2] = -vectors[0]
     dropped = Counter()
     pool = Pool(products, vectors, Limits(neighbors=199, most_similar=0.99))
-    found = pool.neighbours(products[0].id, dropped)
+    found = pool.neighbors(products[0].id, dropped)
     assert found and not {products[1].id, products[2].id} & {one.id for one, _, _ in found}
-    assert dropped["neighbours: copies"] >= 1 and dropped["neighbours: too different"] > 100
+    assert dropped["neighbors: copies"] >= 1 and dropped["neighbors: too different"] > 100
     cosines = [cos for _, cos, _ in found]
     assert cosines == sorted(cosines, reverse=True)
 

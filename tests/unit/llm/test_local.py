@@ -70,6 +70,13 @@ def test_a_language_model_goes_on_with_each_prompt_whatever_stands_beside_it(cau
         assert read.decode(ids[-6:], skip_special_tokens=True) == text
 
 
+def test_tokens_of_prompts_and_answers_are_counted_without_padding(causal):
+    model, prompts = LanguageModel(str(causal)), ["a red dress", "yes"]
+    model.complete(prompts, 6)
+    assert model.tokens["prompt"] == 3 + 1
+    assert 2 <= model.tokens["answer"] <= 12
+
+
 def test_a_prompt_that_is_too_long_is_told(causal):
     with pytest.raises(UserError, match="limited to 64 tokens, but a prompt and its answer need 70"):
         LanguageModel(str(causal)).complete(["red " * 60, "yes"], 10)
