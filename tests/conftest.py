@@ -412,7 +412,7 @@ def vector_runs(once, project, sample):
     return once("vectors", make_vector_runs, project, sample)
 
 
-def make_conversations(folder, sample):
+def make_talks(folder, sample):
     """Conversations about the dresses of the sample: 24 of each sub-task of train, and 8 of test."""
     ids = {
         split: json.loads((sample / f"image_splits/split.dress.{split}.json").read_text())
@@ -462,7 +462,7 @@ def make_conversations(folder, sample):
 @pytest.fixture(scope="session")
 def talks(once, sample):
     """A folder of conversations about the dresses of the drawn sample. Not to be written to."""
-    return once("conversations", make_conversations, sample)
+    return once("talks", make_talks, sample)
 
 
 @pytest.fixture

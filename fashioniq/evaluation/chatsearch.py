@@ -26,13 +26,15 @@ from fashioniq.loop.gallery import Gallery
 from fashioniq.metrics.measures import hits
 from fashioniq.metrics.significance import bootstrap_interval, holm, per_target, randomisation_p
 from fashioniq.provenance import provenance
+from fashioniq.report.conversations import Results, write_samples_page
 from fashioniq.report.tables import csv_table, latex_table, print_table
-from fashioniq.systems.chatsearch import Found, Search, searches
+from fashioniq.systems.chatsearch import Search, searches
 from fashioniq.trained import pick_device
 
 RECALLS = (1, 5, 10)
 COLUMNS = [f"{subtask} R@{n}" for subtask in SUBTASKS for n in RECALLS]
-DEPTH = 50  # items of each ranking in the TREC runs
+DEPTH, BEST = 50, 5  # items of each ranking in the TREC runs, and on the page
+SHOWN = 8  # conversations of each sub-task on the page
 Ranks = dict[Subtask, Tensor]  # 0-based ranks of the targets of a sub-task, Q
 
 
@@ -62,7 +64,8 @@ def evaluate(settings: EvalChatsearch) -> None:
     found = searches(settings, data, features, device)
     ranks: dict[str, Ranks] = {}
     shows: dict[str, float] = {}
-    discard(out, "metrics.json", "table.*", "ranks.*.jsonl", "run.*.trec")
+    pages: dict[str, tuple[int, list[str]]] = {}
+    discard(out, "metrics.json", "report.html", "table.*", "ranks.*.jsonl", "run.*.trec")
     for name in settings.methods:
         ranks[name] = {}
         lines: list[str] = []
@@ -73,7 +76,10 @@ def evaluate(settings: EvalChatsearch) -> None:
             elif queries := found[name].queries(task.samples):
                 gallery = task.gallery(found[name])
                 ranks[name][subtask] = gallery.rank(queries.query_QD, task.target_Q)
-                lines += _trec(gallery, queries, task.samples)
+                tops = gallery.top(queries.query_QD, min(DEPTH, len(gallery)))
+                lines += _trec(*tops, task)
+                if name == settings.methods[0]:
+                    pages |= _found(task, ranks[name][subtask], tops[1][:, :BEST])
                 if queries.shows_Q is not None:
                     shows[subtask] = 100 * queries.shows_Q.double().mean().item()
         _write_ranks(out, name, ranks[name], tasks)
@@ -105,6 +111,22 @@ def evaluate(settings: EvalChatsearch) -> None:
         out / "table.csv", csv_table(header, [[row.get(name) for name in header] for row in metrics.rows])
     )
     write_text(out / "table.tex", latex_table(header, [_cells(row) for row in metrics.rows]))
+    chance = random.Random(settings.seed)
+    shown = [
+        one for task in tasks.values() for one in chance.sample(task.samples, min(SHOWN, len(task.samples)))
+    ]
+    tables = [("Recall in percent", header, [_cells(row) for row in metrics.rows])]
+    if metrics.checks:
+        checked = [_cells(row, "check") for row in metrics.checks]
+        tables.append((f"Checks of {first}", ["check", *COLUMNS, "mean"], checked))
+    write_samples_page(
+        out / "report.html",
+        data.folder,
+        data.items,
+        shown,
+        sum(metrics.samples.values()),
+        results=Results(tables, pages),
+    )
     _print(metrics)
     print(f"results in {out}")
 
@@ -242,12 +264,19 @@ def _differences(
     return rows
 
 
-def _trec(gallery: Gallery, found: Found, samples: Sequence[Sample]) -> list[str]:
+def _found(task: Queries, rank_Q: Tensor, item_QK: Tensor) -> dict[str, tuple[int, list[str]]]:
+    """Rank of the target and the best items by sample."""
+    return {
+        sample.id: (rank, [task.ids[item] for item in items])
+        for sample, rank, items in zip(task.samples, rank_Q.tolist(), item_QK.tolist(), strict=True)
+    }
+
+
+def _trec(distance_QK: Tensor, item_QK: Tensor, task: Queries) -> list[str]:
     """Lines of a TREC run; the score is the cosine."""
-    distance_QK, item_QK = gallery.top(found.query_QD, min(DEPTH, len(gallery)))
     return [
-        f"{sample.id} Q0 {gallery.items.ids[item]} {place} {1 - distance / 2:.6f} fashioniq"
-        for sample, distances, items in zip(samples, distance_QK.tolist(), item_QK.tolist(), strict=True)
+        f"{sample.id} Q0 {task.ids[item]} {place} {1 - distance / 2:.6f} fashioniq"
+        for sample, distances, items in zip(task.samples, distance_QK.tolist(), item_QK.tolist(), strict=True)
         for place, (distance, item) in enumerate(zip(distances, items, strict=True), 1)
     ]
 

@@ -75,6 +75,8 @@ def test_all_methods_are_rows_of_one_table(evaluated):
     assert {tuple(row["methods"]) for row in metrics["differences"]} == {
         ("chatsearcher", name) for name in rows if name != "chatsearcher"
     }
+    page = (evaluated / "report.html").read_text()
+    assert page.count("found, the target in place") == 24 and "<h2>Recall in percent</h2>" in page
     with open(evaluated / "table.csv", newline="") as file:
         assert [row["method"] for row in csv.DictReader(file)] == list(rows)
 
