@@ -203,13 +203,16 @@ def other_history(samples: Sequence[Sample], seed: int) -> list[Sample]:
 
 
 def exchanged(target_Q: Tensor, seed: int) -> Tensor:
-    """The target of another conversation for each conversation, among those of other targets if there is one."""
-    order_Q = torch.randperm(len(target_Q), generator=torch.Generator().manual_seed(seed))
-    sorted_Q = order_Q[target_Q[order_Q].argsort(stable=True)]
-    swapped_Q = torch.empty_like(target_Q)
-    # equal targets are neighbors: half of all further on, none is its own unless it has more than half
-    swapped_Q[sorted_Q] = target_Q[sorted_Q.roll(len(target_Q) // 2)]
-    return swapped_Q
+    """The targets in random order, none at its own place if that is possible."""
+    chance, own = random.Random(seed), target_Q.tolist()
+    swapped = chance.sample(own, len(own))
+    for one in range(len(own)):
+        if swapped[one] == own[one]:
+            others = [n for n in range(len(own)) if own[one] not in (swapped[n], own[n])]
+            if others:
+                other = chance.choice(others)
+                swapped[one], swapped[other] = swapped[other], swapped[one]
+    return torch.tensor(swapped)
 
 
 def _checks(
