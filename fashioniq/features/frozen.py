@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import torch
 from rich.progress import track
@@ -21,7 +22,7 @@ from fashioniq.data.arrays import UNREADABLE, open_array
 from fashioniq.data.conversations import Conversations
 from fashioniq.data.images import UnreadableImage, load_image
 from fashioniq.features.store import FeatureStore
-from fashioniq.files import UserError, read_json, why, write_json
+from fashioniq.files import UserError, read_json, typed, why, write_json
 from fashioniq.hub import use_cache_if_offline
 from fashioniq.models.chatsearcher import Pictures
 from fashioniq.models.vision import VisionEncoder, load_vision
@@ -106,20 +107,38 @@ def _of_vision(data: Conversations, name: str, device: torch.device) -> FrozenFe
     weights = encoder.fingerprint()
     folder = data.folder / "vision" / weights
     wanted = [name for name in data.items if data.picture(name)]
-    if (
-        not folder.is_dir()
-        or read_json(folder / "ids.json", "the cached features' ids", dict)["of"] != wanted
-    ):
+    if not folder.is_dir() or _read_ids(folder).of != wanted:
         _encode(data, encoder.to(device), wanted, folder)
+    cached = _read_ids(folder)
     try:
         vectors, tokens = (open_array(folder / f"{part}.npy") for part in ("vectors", "tokens"))
+        if (vectors.ndim, tokens.ndim) != (2, 3) or not len(cached.ids) == len(vectors) <= len(tokens):
+            raise ValueError("its files differ in length")
+        vector_NF = torch.from_numpy(np.array(vectors, np.float32))
+        if not bool(vector_NF.isfinite().all()):
+            raise ValueError("a vector is not finite")
     except UNREADABLE as error:
         raise UserError(
             f"the cached features {folder} are damaged ({why(error)}); remove the folder"
         ) from error
     facts = {"encoder": name, "weights": weights, "dimensions": vectors.shape[1], "tokens": tokens.shape[1]}
-    ids = read_json(folder / "ids.json", "the cached features' ids", dict)["ids"]
-    return FrozenFeatures(ids, torch.from_numpy(np.array(vectors)), facts, tokens)
+    return FrozenFeatures(cached.ids, vector_NF, facts, tokens)
+
+
+class CachedIds(msgspec.Struct):
+    """Ids of the items in a cache, and of all that it was made of, some of which have no readable picture."""
+
+    ids: list[str]
+    of: list[str]
+
+
+def _read_ids(folder: Path) -> CachedIds:
+    path = folder / "ids.json"
+    repair = "remove the folder"
+    cached = typed(read_json(path, "the ids of the cached features", dict), CachedIds, path, repair)
+    if len(set(cached.ids)) < len(cached.ids) or not set(cached.ids) <= set(cached.of):
+        raise UserError(f"{path} is damaged, it has wrong ids; {repair}")
+    return cached
 
 
 def _encode(data: Conversations, encoder: VisionEncoder, wanted: Sequence[str], folder: Path) -> None:

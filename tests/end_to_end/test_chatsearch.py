@@ -129,7 +129,7 @@ def test_exchanged_targets_are_never_ones_own():
 
 
 def test_a_training_from_cached_features_is_that_from_pictures(
-    project, talks, tiny_clip, tmp_path, monkeypatch
+    project, capsys, talks, tiny_clip, tmp_path, monkeypatch
 ):
     own = {"data": tmp_path / "talks", "vision": tiny_clip, **project.chatsearcher, "epochs": 1}
     (tmp_path / "talks").mkdir()
@@ -145,6 +145,16 @@ def test_a_training_from_cached_features_is_that_from_pictures(
     project.run("train-chatsearcher", **own, run=tmp_path / "cached")
     for name in ("metrics.csv", "weights.safetensors"):
         assert (tmp_path / "pictures" / name).read_bytes() == (tmp_path / "cached" / name).read_bytes()
+    (ids,) = (tmp_path / "talks" / "vision").glob("*/ids.json")
+    content = json.loads(ids.read_text())
+    for damaged in (
+        {"ids": content["ids"]},
+        {**content, "ids": content["ids"][1:]},
+        {**content, "ids": ["other"]},
+    ):
+        ids.write_text(json.dumps(damaged))
+        assert main(project.arguments("train-chatsearcher", **own, run=tmp_path / "damaged")) == 2
+        assert "remove the folder" in capsys.readouterr().err  # after the progress of transformers
 
 
 # mistakes
