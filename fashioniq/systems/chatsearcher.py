@@ -79,14 +79,17 @@ class ChatSearcherRetriever:
 
 
 class Answers:
-    """Asker that says what the model answered, and shows the best item if it emitted [IMG]."""
+    """Asker that says what the model answered; if it emitted [IMG], it shows the best item not shown before."""
 
     def offer(self, talk: Talk[ChatState], gallery: Gallery) -> Message:
         """The answer; before the first turn, an empty message. In a batch, all dialogs are shown items or none."""
         if not talk.queries:
             return Message()
-        shown = gallery.top(talk.queries[-1], 1)[1][:, 0] if any(talk.state.shows) else None
-        return Message(texts=list(talk.state.answers), item_B=shown)
+        best = None
+        if any(talk.state.shows):
+            before = torch.stack(talk.shown, 1) if talk.shown else None
+            best = gallery.top(talk.queries[-1], 1, before)[1][:, 0]
+        return Message(texts=list(talk.state.answers), item_B=best)
 
 
 def load(

@@ -247,6 +247,10 @@ def test_a_chatsearcher_answers_in_words_or_shows_a_product(system):
     shown = decided(system, [tokens.image])
     offer = shown.offer(shown.hear(shown.begin(1), Message(), Message(texts=["dress number 3"])))
     assert offer.texts == [""] and offer.item_B.shape == (1,)
+    again = shown.hear(
+        shown.hear(shown.begin(1), Message(), Message(texts=["dress"])), offer, Message(texts=["dress"])
+    )
+    assert int(shown.offer(again).item_B) != int(offer.item_B)  # no product is shown twice
     assert len(shown.top(shown.hear(shown.begin(1), Message(), Message(texts=["dress"])), 5)[0]) == 5
 
 
