@@ -248,9 +248,9 @@ class EvalChatsearch:
     data: Path = option(Path("data/conversations"), "folder of make-conversations")
     method: list[str] = option(
         [],
-        "rows of the table: chatsearcher (needs --run); image, the vector of the last picture; text, the dual encoder "
-        "of --encoder; both, the sum of text and image; concatenation, ridge regression from text and image, "
-        "fitted on train; random (default: all that have what they need)",
+        "rows of the table: chatsearcher (needs --run); image, the frozen vector of the last picture; text, the dual "
+        "encoder of --encoder; both, the sum of words and picture in its space; concatenation, ridge regression from "
+        "these two, fitted on train; random (default: all that have what they need)",
     )
     run: Path | None = option(None, "run of train-chatsearcher", reads="chatsearcher")
     encoder: str | None = option(

@@ -65,7 +65,7 @@ def evaluate(settings: EvalChatsearch) -> None:
     ranks: dict[str, Ranks] = {}
     shows: dict[str, float] = {}
     pages: dict[str, tuple[int, list[str]]] = {}
-    discard(out, "metrics.json", "report.html", "table.*", "ranks.*.jsonl", "run.*.trec")
+    discard(out, "metrics.json", "table.*", "ranks.*.jsonl", "run.*.trec")
     for name in settings.methods:
         ranks[name] = {}
         lines: list[str] = []

@@ -1,8 +1,8 @@
 """Searches in conversations of words and pictures: ChatSearcher, and baselines without a language model.
 
-`image` compares the last picture of a conversation, `text` its words by a dual encoder, `both` the sum of these two
-vectors (CLIP-i, -t and -ti in ChatSearch). `concatenation` maps the vectors of words and picture, side by side, to
-that of the target by ridge regression.
+`image` compares the frozen vector of the last picture of a conversation, `text` its words by a dual encoder, `both` the
+sum of words and picture in its space (CLIP-i, -t and -ti in ChatSearch). `concatenation` maps the vectors of words and
+picture, side by side, to that of the target by ridge regression.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -85,17 +85,15 @@ def searches(
         made["chatsearcher"] = Search(
             vectors_ND, ChatSearcherQueries(model, tokens, features, settings.batch_size)
         )
-    wanted = set(settings.methods) - {"chatsearcher", "random"}
-    if not wanted:
-        return made
-    encoder, vectors_ND = _space(settings, data, features, device)
-    space = _Space(encoder, vectors_ND, features.positions)
-    of_method = {"image": space.image, "text": space.text, "both": space.both}
-    for name in settings.methods:
-        if name in of_method:
-            made[name] = Search(vectors_ND, of_method[name])
-        elif name == "concatenation":
-            made[name] = Search(vectors_ND, space.concatenation(_usable(data, features)))
+    if "image" in settings.methods:
+        plain_NF = F.normalize(features.vector_NF - features.vector_NF.mean(0), dim=1)
+        made["image"] = Search(plain_NF, _Space(None, plain_NF, features.positions).image)
+    if settings.encoder and {"text", "both", "concatenation"} & set(settings.methods):
+        encoder, vectors_ND = _space(settings, settings.encoder, data, features, device)
+        space = _Space(encoder, vectors_ND, features.positions)
+        made["text"], made["both"] = Search(vectors_ND, space.text), Search(vectors_ND, space.both)
+        if "concatenation" in settings.methods:
+            made["concatenation"] = Search(vectors_ND, space.concatenation(_usable(data, features)))
     return made
 
 
@@ -105,25 +103,27 @@ def _usable(data: Conversations, features: FrozenFeatures) -> list[Sample]:
 
 
 def _space(
-    settings: EvalChatsearch, data: Conversations, features: FrozenFeatures, device: torch.device
+    settings: EvalChatsearch,
+    name: str,
+    data: Conversations,
+    features: FrozenFeatures,
+    device: torch.device,
 ) -> tuple[TextEncoder | None, Tensor]:
-    """The dual encoder, and the vectors of all items in its space, N×D; without an encoder the frozen vectors."""
-    if settings.encoder is None:
-        return None, F.normalize(features.vector_NF - features.vector_NF.mean(0), dim=1)
-    if (Path(settings.encoder) / "model.json").is_file():
+    """The dual encoder `name`, and the vectors of all items in its space, N×D."""
+    if (Path(name) / "model.json").is_file():
         if not settings.features:
-            raise UserError(f"{settings.encoder} needs the feature stores of the items; give --features")
-        trained, _ = load_dialog_encoder(Path(settings.encoder), FeatureStore(Path(settings.features[0])))
+            raise UserError(f"{name} needs the feature stores of the items; give --features")
+        trained, _ = load_dialog_encoder(Path(name), FeatureStore(Path(settings.features[0])))
         with torch.no_grad():
             vectors_ND = trained.to(device).embed_images(features.vector_NF.to(device)).cpu()
         return trained, vectors_ND
-    images = {name: path for name in features.ids if (path := data.picture(name))}
-    source = EncoderSource(settings.encoder, device, features=data.folder / "vision" / "dual")
+    images = {item: path for item in features.ids if (path := data.picture(item))}
+    source = EncoderSource(name, device, features=data.folder / "vision" / "dual")
     space = encode_search_space(source, features.ids, images)
     if space.ids != features.ids:
         raise UserError(
             f"{len(features.ids) - len(space.ids)} items have features, but no readable picture for "
-            f"{settings.encoder}; correct their pictures"
+            f"{name}; correct their pictures"
         )
     return space.encoder, space.vectors_ND.cpu()
 
