@@ -28,6 +28,7 @@ from fashioniq.metrics.significance import bootstrap_interval, holm, per_target,
 from fashioniq.provenance import provenance
 from fashioniq.report.conversations import Results, write_samples_page
 from fashioniq.report.tables import csv_table, latex_table, print_table
+from fashioniq.runs import ChatSearcherRun, read_run
 from fashioniq.systems.chatsearch import Search, searches
 from fashioniq.trained import pick_device
 
@@ -36,6 +37,7 @@ COLUMNS = [f"{subtask} R@{n}" for subtask in SUBTASKS for n in RECALLS]
 DEPTH, BEST = 50, 5  # items of each ranking in the TREC runs, and on the page
 SHOWN = 8  # conversations of each sub-task on the page
 Ranks = dict[Subtask, Tensor]  # 0-based ranks of the targets of a sub-task, Q
+Best = dict[str, tuple[int, list[str]]]  # rank of the target and ids of the best items, by sample
 
 
 @dataclass(frozen=True)
@@ -62,29 +64,8 @@ def evaluate(settings: EvalChatsearch) -> None:
     features = frozen_features(data, settings.features, settings.vision, device)
     tasks, coverage = _tasks(data, features.positions)
     found = searches(settings, data, features, device)
-    ranks: dict[str, Ranks] = {}
-    shows: dict[str, float] = {}
-    pages: dict[str, tuple[int, list[str]]] = {}
     discard(out, "metrics.json", "table.*", "ranks.*.jsonl", "run.*.trec")
-    for name in settings.methods:
-        ranks[name] = {}
-        lines: list[str] = []
-        for subtask, task in tasks.items():
-            if name == "random":
-                generator = torch.Generator().manual_seed(settings.seed)
-                ranks[name][subtask] = torch.randint(len(task.ids), task.target_Q.shape, generator=generator)
-            elif queries := found[name].queries(task.samples):
-                gallery = task.gallery(found[name])
-                ranks[name][subtask] = gallery.rank(queries.query_QD, task.target_Q)
-                tops = gallery.top(queries.query_QD, min(DEPTH, len(gallery)))
-                lines += _trec(*tops, task)
-                if name == settings.methods[0]:
-                    pages |= _found(task, ranks[name][subtask], tops[1][:, :BEST])
-                if queries.shows_Q is not None:
-                    shows[subtask] = 100 * queries.shows_Q.double().mean().item()
-        _write_ranks(out, name, ranks[name], tasks)
-        if lines:
-            write_text(out / f"run.{name}.trec", "\n".join(lines) + "\n")
+    ranks, shows, best = _search_all(settings, tasks, found, out)
     first = settings.methods[0]
     metrics = ChatSearchMetrics(
         protocol=ChatSearchMetrics.PROTOCOL,
@@ -102,33 +83,69 @@ def evaluate(settings: EvalChatsearch) -> None:
         shows_picture=shows,
         differences=_differences(ranks, tasks, settings.samples, settings.seed),
         provenance=provenance(
-            {path.name: checksum(path) for path in (samples_file(settings.data, s, "test") for s in tasks)}
+            {path.name: checksum(path) for path in (samples_file(settings.data, s, "test") for s in tasks)},
+            read_run(settings.run, ChatSearcherRun).provenance or None if settings.run else None,
         ),
     )
-    write_json(out / "metrics.json", metrics.plain())
+    _write(out, metrics, data, tasks, best=best)
+    _print(metrics)
+    print(f"results in {out}")
+
+
+def _search_all(
+    settings: EvalChatsearch, tasks: dict[Subtask, Queries], found: dict[str, Search], out: Path
+) -> tuple[dict[str, Ranks], dict[str, float], Best]:
+    """Ranks by method, how often a model shows a picture by itself, and the best items of the first method.
+
+    Writes the ranks and the TREC run of each method.
+    """
+    ranks: dict[str, Ranks] = {}
+    shows: dict[str, float] = {}
+    best: Best = {}
+    for name in settings.methods:
+        ranks[name] = {}
+        lines: list[str] = []
+        for subtask, task in tasks.items():
+            if name == "random":
+                generator = torch.Generator().manual_seed(settings.seed)
+                ranks[name][subtask] = torch.randint(len(task.ids), task.target_Q.shape, generator=generator)
+            elif queries := found[name].queries(task.samples):
+                gallery = task.gallery(found[name])
+                ranks[name][subtask] = gallery.rank(queries.query_QD, task.target_Q)
+                distance_QK, item_QK = gallery.top(queries.query_QD, min(DEPTH, len(gallery)))
+                lines += _trec(distance_QK, item_QK, task)
+                if name == settings.methods[0]:
+                    best |= _best(task, ranks[name][subtask], item_QK[:, :BEST])
+                if queries.shows_Q is not None:
+                    shows[subtask] = 100 * queries.shows_Q.double().mean().item()
+        _write_ranks(out, name, ranks[name], tasks)
+        if lines:
+            write_text(out / f"run.{name}.trec", "\n".join(lines) + "\n")
+    return ranks, shows, best
+
+
+def _write(
+    out: Path, metrics: ChatSearchMetrics, data: Conversations, tasks: dict[Subtask, Queries], *, best: Best
+) -> None:
+    """Write metrics.json, the table, and the page with some conversations of each sub-task."""
     header = ["method", *COLUMNS, "mean"]
+    rows = [_cells(row) for row in metrics.rows]
+    write_json(out / "metrics.json", metrics.plain())
     write_text(
         out / "table.csv", csv_table(header, [[row.get(name) for name in header] for row in metrics.rows])
     )
-    write_text(out / "table.tex", latex_table(header, [_cells(row) for row in metrics.rows]))
-    chance = random.Random(settings.seed)
+    write_text(out / "table.tex", latex_table(header, rows))
+    tables = [("Recall in percent", header, rows)]
+    if metrics.checks:
+        checked = [_cells(row, "check") for row in metrics.checks]
+        tables.append((f"Checks of {metrics.rows[0]['method']}", ["check", *header[1:]], checked))
+    chance = random.Random(metrics.seed)
     shown = [
         one for task in tasks.values() for one in chance.sample(task.samples, min(SHOWN, len(task.samples)))
     ]
-    tables = [("Recall in percent", header, [_cells(row) for row in metrics.rows])]
-    if metrics.checks:
-        checked = [_cells(row, "check") for row in metrics.checks]
-        tables.append((f"Checks of {first}", ["check", *COLUMNS, "mean"], checked))
-    write_samples_page(
-        out / "report.html",
-        data.folder,
-        data.items,
-        shown,
-        sum(metrics.samples.values()),
-        results=Results(tables, pages),
-    )
-    _print(metrics)
-    print(f"results in {out}")
+    total = sum(metrics.samples.values())
+    results = Results(tables, best)
+    write_samples_page(out / "report.html", data.folder, data.items, shown, total, results=results)
 
 
 def _tasks(data: Conversations, positions: dict[str, int]) -> tuple[dict[Subtask, Queries], float]:
@@ -267,7 +284,7 @@ def _differences(
     return rows
 
 
-def _found(task: Queries, rank_Q: Tensor, item_QK: Tensor) -> dict[str, tuple[int, list[str]]]:
+def _best(task: Queries, rank_Q: Tensor, item_QK: Tensor) -> Best:
     """Rank of the target and the best items by sample."""
     return {
         sample.id: (rank, [task.ids[item] for item in items])
