@@ -118,7 +118,7 @@ def _space(
             vectors_ND = trained.to(device).embed_images(features.vector_NF.to(device)).cpu()
         return trained, vectors_ND
     images = {item: path for item in features.ids if (path := data.picture(item))}
-    source = EncoderSource(name, device, features=data.folder / "vision" / "dual")
+    source = EncoderSource(name, device, images=data.folder / "vision")
     space = encode_search_space(source, features.ids, images)
     if space.ids != features.ids:
         raise UserError(

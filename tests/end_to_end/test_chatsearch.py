@@ -145,6 +145,10 @@ def test_a_training_from_cached_features_is_that_from_pictures(
     project.run("train-chatsearcher", **own, run=tmp_path / "cached")
     for name in ("metrics.csv", "weights.safetensors"):
         assert (tmp_path / "pictures" / name).read_bytes() == (tmp_path / "cached" / name).read_bytes()
+    paths = {"data": own["data"], "vision": tiny_clip, "encoder": tiny_clip, "run": tmp_path / "cached"}
+    project.run("eval-chatsearch", **paths, samples=100)
+    rows = json.loads((tmp_path / "cached" / "chatsearch" / "metrics.json").read_text())["rows"]
+    assert len(rows) == 6 and all(row["m R@10"] > 0 for row in rows)
     (ids,) = (tmp_path / "talks" / "vision").glob("*/ids.json")
     content = json.loads(ids.read_text())
     for damaged in (
