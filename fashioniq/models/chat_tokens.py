@@ -107,29 +107,27 @@ class ChatTokens:
 
         What the assistant says and shows is predicted. The oldest turns are left out until the others fit.
         """
-        last = [*self.tokens.encode(ROLES["assistant"])]
+        tail = [_given(self.tokens.encode(ROLES["assistant"]))]
+        # room for the answer, also where it is not there, so that training and search leave out the same turns
+        room = self.limit - len(self.tokens.start) - len(tail[0].ids) - len(self._block) - 1
         if answer is not None:
-            last_turn = self._said([Picture(answer)], positions, True)
-            tail = _joined(Tokenized(last, [False] * len(last), []), last_turn, self._end())
-        else:
-            tail = Tokenized(last, [False] * len(last), [])
-        parts = [tail]
-        room = self.limit - len(self.tokens.start) - len(self._block) - 1 - len(last)
+            tail += [self._said([Picture(answer)], positions, True), self._end()]
+        kept: list[Tokenized] = []
         for turn in reversed(turns):
-            part = self._turn(turn, positions, room)
+            part = self._turn(turn, positions)
             if len(part.ids) > room:
                 break
             room -= len(part.ids)
-            parts.insert(0, part)
-        start = Tokenized(list(self.tokens.start), [False] * len(self.tokens.start), [])
-        return _joined(start, *parts)
+            kept.insert(0, part)
+        return _joined(_given(self.tokens.start), *kept, *tail)
 
     def caption(self, text: str, item: int, image_first: bool) -> Tokenized:
         """A caption with its picture before or after it; all of both is predicted."""
         words = self.tokens.encode(text)[: self.limit // 2]
         said, shown = Tokenized(words, [True] * len(words), []), Tokenized(self._block, self._learned, [item])
-        start = Tokenized(list(self.tokens.start), [False] * len(self.tokens.start), [])
-        return _joined(start, *((shown, said) if image_first else (said, shown)), self._end())
+        return _joined(
+            _given(self.tokens.start), *((shown, said) if image_first else (said, shown)), self._end()
+        )
 
     def query(self, asked: Tokenized) -> Tokenized:
         """The same with [IMG] at its end, where the language model predicts a picture."""
@@ -147,12 +145,10 @@ class ChatTokens:
         images = [item for one in sequences for item in one.images]
         return TokenBatch(ids_BL, learned_BL, there_BL, torch.tensor(images, dtype=torch.long))
 
-    def _turn(self, turn: Turn, positions: Mapping[str, int], room: int) -> Tokenized:
-        role = self.tokens.encode(ROLES[turn.role])
+    def _turn(self, turn: Turn, positions: Mapping[str, int]) -> Tokenized:
         spoken = turn.role == "assistant"
         said = self._said(turn.content, positions, spoken)
-        parts = [Tokenized(role, [False] * len(role), []), said]
-        return _joined(*parts, self._end()) if spoken else _joined(*parts)
+        return _joined(_given(self.tokens.encode(ROLES[turn.role])), said, *([self._end()] if spoken else []))
 
     def _said(
         self, content: Sequence[Text | Picture], positions: Mapping[str, int], learned: bool
@@ -170,6 +166,11 @@ class ChatTokens:
 
     def _end(self) -> Tokenized:
         return Tokenized([self.tokens.end], [True], [])
+
+
+def _given(ids: Sequence[int]) -> Tokenized:
+    """Ids that are not predicted."""
+    return Tokenized(list(ids), [False] * len(ids), [])
 
 
 def _joined(*parts: Tokenized) -> Tokenized:
