@@ -208,8 +208,8 @@ class ChatSearchMetrics(Metrics, kw_only=True):
     """metrics.json of ChatSearch's sub-tasks t, i and m.
 
     A row has a method and "t R@1" … "m R@10", None where the method does not apply, and their mean. `rounds` are
-    measures of conversations with the same number of rounds, `checks` those of the first method with the history
-    of another conversation, without history, and with the targets exchanged, which must be at chance.
+    measures of conversations of one kind with the same number of rounds, `checks` those of the first method with the
+    history of another conversation, without history, and with the targets exchanged, which must be at chance.
     `shows_picture` is the percentage of the conversations where the model shows a picture by itself. `differences`
     are tests of the first method against the others.
     """

@@ -193,17 +193,17 @@ def _row(ranks: Ranks) -> dict[str, float | None]:
 
 
 def _by_rounds(ranks: dict[str, Ranks], tasks: dict[Subtask, Queries]) -> list[dict[str, Any]]:
-    """R@N of the conversations with the same number of the user's turns."""
+    """R@N of the conversations of the same kind with the same number of the user's turns."""
     rows = []
     for subtask, task in tasks.items():
-        of_rounds: dict[int, list[int]] = defaultdict(list)
+        groups: dict[tuple[str, int], list[int]] = defaultdict(list)
         for number, sample in enumerate(task.samples):
-            of_rounds[sample.rounds].append(number)
-        for rounds, numbers in sorted(of_rounds.items()):
+            groups[sample.kind, sample.rounds].append(number)
+        for (kind, rounds), numbers in sorted(groups.items()):
+            about = {"subtask": subtask, "kind": kind, "rounds": rounds, "samples": len(numbers)}
             for name, one in ranks.items():
                 if subtask in one:
-                    about = {"method": name, "subtask": subtask, "rounds": rounds, "samples": len(numbers)}
-                    rows.append({**about, **_recalls(one[subtask][numbers])})
+                    rows.append({"method": name, **about, **_recalls(one[subtask][numbers])})
     return rows
 
 
@@ -329,6 +329,16 @@ def _print(metrics: ChatSearchMetrics) -> None:
             [f"checks of {metrics.rows[0]['method']}", *header],
             [_cells(row, "check") for row in metrics.checks],
         )
+    own = [row for row in metrics.rounds if row["method"] == metrics.rows[0]["method"]]
+    print_table(
+        [f"{own[0]['method']} by", "kind", "rounds", "conversations", *(f"R@{n}" for n in RECALLS)],
+        [
+            [row["subtask"], row["kind"], str(row["rounds"]), f"{row['samples']:,}"]
+            + [f"{row[f'R@{n}']:.2f}" for n in RECALLS]
+            for row in own
+        ],
+        left=2,
+    )
     if metrics.differences:
         print_table(
             ["difference of R@10", "sub-task", "points", "95 % interval", "p corrected"],
