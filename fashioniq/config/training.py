@@ -407,7 +407,7 @@ class TrainChatsearcher(Training):
         "queue",
         "negatives of a picture: a queue of the latest pictures (paper), the batch, or all items of train",
     )
-    queue: int = option(1000, "length of the queue in pictures", least=1)
+    queue: int = option(1000, "length of the queue in pictures", least=1, below=10**7)
     subtasks: list[str] = option([], "sub-tasks whose conversations are trained on (default: t i m)")
     held_out: float = option(
         0.1, "share of the items of train whose conversations choose the best epoch", least=0.01, below=0.9
