@@ -158,9 +158,40 @@ class GeneratorRun(msgspec.Struct, kw_only=True):
     provenance: Provenance | UnsetType = UNSET
 
 
-Run = CaptionerRun | RetrieverRun | DialogEncoderRun | PredictorRun | GeneratorRun
+class ChatSearcherRun(msgspec.Struct, kw_only=True):
+    """model.json of a ChatSearcher.
+
+    `language_model` is a folder or a name of the hub, "" for a decoder of our own; of what was not trained,
+    `tuned` "lora" or "frozen", the weights are there. `features` tells the frozen features.
+    """
+
+    KIND: ClassVar[str] = "chatsearcher"
+    version: str = __version__
+    kind: str
+    stage: str
+    language_model: str
+    tuned: str
+    sizes: dict[str, Any]
+    words: list[str]
+    features: dict[str, Any]
+    negatives: str
+    data: DialoguesOrigin
+    metrics: Figures | UnsetType = UNSET
+    checksum: str | UnsetType = UNSET
+    provenance: Provenance | UnsetType = UNSET
+
+
+Run = CaptionerRun | RetrieverRun | DialogEncoderRun | PredictorRun | GeneratorRun | ChatSearcherRun
 KINDS: dict[str, type[Any]] = {
-    kind.KIND: kind for kind in (CaptionerRun, RetrieverRun, DialogEncoderRun, PredictorRun, GeneratorRun)
+    kind.KIND: kind
+    for kind in (
+        CaptionerRun,
+        RetrieverRun,
+        DialogEncoderRun,
+        PredictorRun,
+        GeneratorRun,
+        ChatSearcherRun,
+    )
 }
 TRAINED_BY = {
     "captioner": "train-captioner",
@@ -168,6 +199,7 @@ TRAINED_BY = {
     "dialog encoder": "train-dialog-encoder",
     "attribute predictor": "train-attributes",
     "generator": "train-generator",
+    "chatsearcher": "train-chatsearcher",
 }
 R = TypeVar("R", bound=Run)
 
@@ -222,7 +254,7 @@ def read_run(run: Path, kind: type[R]) -> R:
         found = _a(str(content.get("kind")))
         raise UserError(f"expected {_a(name)}, found {found} in {run}; give a run of {TRAINED_BY[name]}")
     about = typed(content, kind, run / "model.json", f"train the {name} again")
-    if isinstance(about, _WithWords | DialogEncoderRun | GeneratorRun):
+    if isinstance(about, _WithWords | DialogEncoderRun | GeneratorRun | ChatSearcherRun):
         _check_words(run, about, name)
     return about
 
@@ -242,7 +274,9 @@ def verify_run(run: Path, about: Run) -> None:
         )
 
 
-def _check_words(run: Path, about: _WithWords | DialogEncoderRun | GeneratorRun, name: str) -> None:
+def _check_words(
+    run: Path, about: _WithWords | DialogEncoderRun | GeneratorRun | ChatSearcherRun, name: str
+) -> None:
     """Raise UserError if the words are not as many as the model has ids, or one occurs twice."""
     expected, words = about.sizes.get("vocabulary", len(about.words)), about.words
     if len(words) != expected or len(set(words)) < len(words):

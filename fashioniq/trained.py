@@ -18,10 +18,13 @@ from fashioniq.files import UserError, why
 from fashioniq.hub import use_cache_if_offline
 from fashioniq.models.attributes import AttributePredictor
 from fashioniq.models.captioner import Captioner
+from fashioniq.models.chat_tokens import ChatTokens, Pieces, Words
+from fashioniq.models.chatsearcher import ChatSearcher, LanguageModel, SmallDecoder, load_language_model
 from fashioniq.models.composer import Composer
 from fashioniq.models.configs import (
     DRAWN,
     CaptionerConfig,
+    ChatSearcherConfig,
     ComposerConfig,
     DialogEncoderConfig,
     ModelConfig,
@@ -36,6 +39,7 @@ from fashioniq.models.rnn import RNNCaptioner, RNNRetriever
 from fashioniq.models.text import ImageText, load_text_encoder
 from fashioniq.runs import (
     CaptionerRun,
+    ChatSearcherRun,
     DialogEncoderRun,
     PredictorRun,
     RetrieverRun,
@@ -196,6 +200,68 @@ def load_dialog_encoder(run: Path, store: FeatureStore) -> tuple[TextTower, str]
         model = TextHalf(load_pretrained(about.encoder))
     load_weights(run, model)
     return model.eval(), about.joined
+
+
+def load_chatsearcher(
+    run: Path, *, half: bool = False, tune: str | None = None
+) -> tuple[ChatSearcher, ChatTokens, ChatSearcherRun]:
+    """A trained ChatSearcher, its tokens and its description.
+
+    With `tune`, its language model is trained on in this way; `half` loads what is not trained in bfloat16.
+    """
+    about = read_run(run, ChatSearcherRun)
+    with _sizes_of(run, ChatSearcherRun.KIND):
+        _check_sizes(about.sizes)
+        model, tokens = new_chatsearcher(
+            about.sizes, about.words, about.language_model, half=half, tune=about.tuned
+        )
+    load_weights(run, model)
+    if tune not in (None, about.tuned):
+        if about.language_model or tune == "lora":
+            raise UserError(f"{run} was trained with --tune {about.tuned}, not {tune}; give the same")
+        model.language_model.requires_grad_(tune == "all")
+    return model.eval(), tokens, about
+
+
+def new_chatsearcher(
+    sizes: Mapping[str, Any], words: list[str], language_model: str, *, half: bool, tune: str
+) -> tuple[ChatSearcher, ChatTokens]:
+    """A ChatSearcher with random weights, but those of its pretrained language model, and its tokens."""
+    config, of_data = ChatSearcherConfig.of_sizes("chatsearcher", sizes)
+    tokenizer: Words | Pieces
+    language: LanguageModel
+    if language_model:
+        language, tokenizer = _language_model(language_model, half and tune != "all")
+    else:
+        if tune == "lora":
+            raise UserError("--tune lora needs a pretrained language model; give --language-model")
+        tokenizer = Words(Vocabulary(words[len(SPECIAL) :]))
+        language = SmallDecoder(config, len(words))
+    if tune != "all":
+        language.requires_grad_(False)
+    if tune == "lora":
+        try:
+            language.add_lora()  # type: ignore[operator]
+        except ImportError as error:
+            raise UserError(f"--tune lora needs the package peft ({error}); pip install peft") from error
+    model = ChatSearcher(config, language_model=language, **of_data)
+    return model, ChatTokens(tokenizer, language.ids, config.image_tokens, config.max_tokens)
+
+
+def _language_model(name: str, half: bool) -> tuple[LanguageModel, Pieces]:
+    if not Path(name).is_dir():
+        use_cache_if_offline()
+    try:
+        model, tokenizer = load_language_model(name, torch.bfloat16 if half else torch.float32)
+        return model, Pieces(tokenizer)
+    except ImportError as error:
+        raise UserError(
+            f"language models need the package transformers ({error}); pip install 'fashioniq[chat]'"
+        ) from error
+    except Exception as error:  # the hub client, safetensors and transformers raise different ones
+        raise UserError(
+            f"cannot load the language model {name} ({why(error, 200)}); give a folder or a name of the hub"
+        ) from error
 
 
 def load_pretrained(name: str, weights: Path | None = None) -> ImageText:

@@ -30,6 +30,7 @@ from PIL import Image
 
 from fashioniq import compat
 from fashioniq.cli import COMMANDS, main
+from fashioniq.data import conversations
 
 compat.prepare_torchmetrics()  # as the commands do, before a test imports Lightning
 
@@ -64,6 +65,18 @@ TINY_RETRIEVER = {
     "negatives": "batch",
     "schedule": "constant",
     "no_exclude_shown": True,
+}
+TINY_CHATSEARCHER = {
+    "model.image_tokens": 2,
+    "model.space": 16,
+    "model.width": 32,
+    "model.heads": 2,
+    "model.hidden": 64,
+    "model.layers": 1,
+    "model.max_tokens": 64,
+    "epochs": 2,
+    "batch_size": 16,
+    "min_count": 1,
 }
 TINY_PICTURES = {"encoder": "test_efficientnet", "weights": "none", "image_size": 32, "workers": 0}
 
@@ -118,6 +131,7 @@ class Project:
     root: Path = PROJECT
     captioner = TINY_CAPTIONER
     retriever = TINY_RETRIEVER
+    chatsearcher = TINY_CHATSEARCHER
     pictures = TINY_PICTURES
 
     arguments = staticmethod(arguments_of)
@@ -397,6 +411,59 @@ def noisy_picture(seed):
     pixels = np.random.default_rng(seed).integers(0, 256, (16, 16, 3), dtype=np.uint8)
     Image.fromarray(pixels).resize((64, 64)).save(file := io.BytesIO(), "PNG")
     return file.getvalue()
+
+
+def make_talks(folder, sample):
+    """Conversations about the dresses of the sample: 24 of each sub-task of train, and 8 of test."""
+    ids = {
+        split: json.loads((sample / f"image_splits/split.dress.{split}.json").read_text())
+        for split in ("train", "test")
+    }
+    conversations.write_items(
+        folder,
+        [
+            conversations.Item(
+                name,
+                str(sample / f"images/dress/{name}.jpg"),
+                f"dress number {n}",
+                "catalog",
+                split,
+                "dresses",
+            )
+            for split, names in ids.items()
+            for n, name in enumerate(names)
+        ],
+    )
+    source = conversations.Source("templates")
+    for split, count in (("train", 24), ("test", 8)):
+        names = ids[split]
+        for subtask, kind in (("t", "text"), ("i", "mdc_i"), ("m", "merged")):
+            samples = []
+            for n in range(count):
+                shown, target = conversations.Picture(names[n]), names[(n + 1) % len(names)]
+                asked, last = (
+                    conversations.Text(f"dress number {n}"),
+                    conversations.Text(f"the next of {n} please"),
+                )
+                history = (
+                    conversations.Turn("user", (asked,)),
+                    conversations.Turn(
+                        "assistant", (conversations.Text("sure"), *([shown] if subtask == "m" else []))
+                    ),
+                )
+                turn = conversations.Turn("user", (shown, last) if subtask == "i" else (last,))
+                turns = (turn,) if subtask == "i" else (*history, turn)
+                name = f"{subtask}-{split}-{n}"
+                samples.append(conversations.Sample(name, subtask, kind, turns, target, source, split))
+            conversations.write_samples(folder, subtask, split, samples)
+            conversations.write_gallery(folder, subtask, split, names)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def talks(once, sample):
+    """A folder of conversations about the dresses of the drawn sample. Not to be written to."""
+    return once("talks", make_talks, sample)
 
 
 @pytest.fixture

@@ -215,8 +215,8 @@ class Chat(Asking):
 
     run: Path | None = option(
         None,
-        "run of train-retriever, train-composer or train-dialog-encoder (alternative: --encoder with CLIP or "
-        "BLIP); only a dialog encoder, CLIP or BLIP asks questions",
+        "run of train-retriever, train-composer, train-dialog-encoder or train-chatsearcher (alternative: --encoder "
+        "with CLIP or BLIP); only a dialog encoder, CLIP or BLIP asks questions, a ChatSearcher answers in words",
     )
     data: Path | None = option(None, DATA + " (default: that of the run)", reads="catalog")
     category: str | None = option(None, CATEGORY + " (default: that of the run)")

@@ -12,6 +12,7 @@ from fashioniq.models.configs import DRAWN
 Split = Literal["train", "val", "test"]
 EXCLUDE_SHOWN = "never show a product twice in a dialog; ranks still count all products"
 NAMED_USERS = ("differences", "grammar", "human", "sessions")  # values of --user that are not runs
+CHATSEARCH_METHODS = ("chatsearcher", "image", "text", "both", "concatenation", "random")
 LAST_SHOWN = "last-shown"  # value of --run for this baseline
 
 
@@ -237,6 +238,63 @@ class WriteQueries(SingleTurn):
     """Write the queries of single-turn retrieval and the gallery to queries.CATEGORY.json."""
 
     out: Path = required("output folder")
+
+
+@dataclass(kw_only=True)
+class EvalChatsearch:
+    """Evaluate searches in conversations of words and pictures: R@1, 5 and 10 of ChatSearch's sub-tasks, their mean,
+    and significance.
+    """
+
+    data: Path = option(Path("data/conversations"), "folder of make-conversations")
+    method: list[str] = option(
+        [],
+        "rows of the table: chatsearcher (needs --run); image, the frozen vector of the last picture; text, the dual "
+        "encoder of --encoder; both, the sum of words and picture in its space; concatenation, ridge regression from "
+        "these two, fitted on train; random (default: all that have what they need)",
+    )
+    run: Path | None = option(None, "run of train-chatsearcher", reads="chatsearcher")
+    encoder: str | None = option(
+        None,
+        "dual encoder: a run of train-dialog-encoder on the same captions, or CLIP or BLIP by folder or name",
+    )
+    features: list[str] = option([], "feature stores of the items, all of one encoder")
+    vision: str | None = option(
+        None,
+        "vision encoder by folder or Hugging Face name, which replaces --features; cached in DATA/vision",
+    )
+    out: Path | None = option(None, OUT + " (default: RUN/chatsearch; required without --run)")
+    samples: int = option(10000, "bootstrap samples, and permutations of the tests", least=100)
+    batch_size: int = option(64, "conversations per batch", least=1)
+    seed: int = option(
+        0,
+        "random seed of random ranks, of exchanged histories and targets, and of the tests",
+        least=0,
+        below=2**32,
+    )
+    device: str = option("auto", DEVICE)
+    verify: bool = option(False, VERIFY)
+
+    def validate(self) -> None:
+        if unknown := set(self.method) - set(CHATSEARCH_METHODS):
+            raise UserError(
+                f"--method {min(unknown)} is unknown; give some of {', '.join(CHATSEARCH_METHODS)}"
+            )
+        if "chatsearcher" in self.method and not self.run:
+            raise UserError("--method chatsearcher needs a run of train-chatsearcher; give --run")
+        if set(self.method) & {"text", "both", "concatenation"} and not self.encoder:
+            raise UserError("texts need a dual encoder; give --encoder")
+        if not (self.out or self.run):
+            raise UserError("without --run there is no default output folder; give --out")
+
+    @property
+    def methods(self) -> list[str]:
+        """The methods of --method, or all that have what they need, in the order of the table."""
+        lacking = {"chatsearcher"} if not self.run else set()
+        lacking |= {"text", "both", "concatenation"} if not self.encoder else set()
+        return [
+            name for name in CHATSEARCH_METHODS if name in (self.method or {*CHATSEARCH_METHODS} - lacking)
+        ]
 
 
 @dataclass(kw_only=True)

@@ -12,6 +12,7 @@ from fashioniq.models.configs import (
     DRAWN_IN_TRAINING,
     SMALL,
     CaptionerConfig,
+    ChatSearcherConfig,
     ComposerConfig,
     DenoiserConfig,
     DialogEncoderConfig,
@@ -367,3 +368,63 @@ class TrainGenerator(Training):
                 f"--model.patch is {self.model.patch}, which does not divide --image-size {self.image_size}; "
                 "use a divisor of the picture size"
             )
+
+
+@dataclass(kw_only=True)
+class TrainChatsearcher(Training):
+    """Train a ChatSearcher: a causal language model that finds pictures in conversations of words and pictures."""
+
+    data: Path = option(Path("data/conversations"), "folder of make-conversations")
+    run: Path | None = _run("runs/chatsearcher-STAGE")
+    features: list[str] = option([], "feature stores of the items, all of one encoder")
+    vision: str | None = option(
+        None,
+        "vision encoder by folder or Hugging Face name, such as CLIP, whose vectors and token features replace "
+        "--features; they are cached in DATA/vision",
+    )
+    stage: Literal["captions", "conversations"] = option(
+        "conversations",
+        "captions: a caption and its picture in any order, all of it is predicted (stage 1); conversations: what "
+        "the assistant says and shows is predicted (stage 2)",
+    )
+    init_from: Path | None = option(
+        None,
+        "run of another stage that training starts from; its sizes and language model replace those given",
+        reads="chatsearcher",
+    )
+    language_model: str | None = option(
+        None,
+        "causal language model by folder or Hugging Face name, such as a LLaMA or Qwen (default: a small decoder of "
+        "whole words, trained from scratch)",
+    )
+    tune: Literal["all", "lora", "frozen"] = option(
+        "all",
+        "weights of the language model that are trained: all (paper), low-rank additions (needs the package peft), "
+        "or none (as in FROMAGe); what is not trained is in bfloat16 on a GPU",
+    )
+    model: ChatSearcherConfig = section(ChatSearcherConfig, "sizes of the ChatSearcher")
+    negatives: Literal["queue", "batch", "full"] = option(
+        "queue",
+        "negatives of a picture: a queue of the latest pictures (paper), the batch, or all items of train",
+    )
+    queue: int = option(1000, "length of the queue in pictures", least=1, below=10**7)
+    subtasks: list[str] = option([], "sub-tasks whose conversations are trained on (default: t i m)")
+    held_out: float = option(
+        0.1, "share of the items of train whose conversations choose the best epoch", least=0.01, below=0.9
+    )
+    min_count: int = option(2, MIN_COUNT, least=1)
+    learning_rate: float | None = option(
+        None,
+        "AdamW learning rate; linear warmup over 3 % of the steps, then cosine decay to zero (default: 1e-3 for "
+        "captions and 5e-4 for conversations; with --language-model 2e-5 and 2e-6 as in the paper)",
+        least=0,
+    )
+    epochs: int = option(20, "number of epochs; the cosine schedule ends with the last one", least=1)
+
+    def validate(self) -> None:
+        if set(self.subtasks) - {"t", "i", "m"}:
+            raise UserError(
+                f"expected some of t, i and m in --subtasks, found {' '.join(self.subtasks)}; correct it"
+            )
+        if self.devices * self.num_nodes > 1:
+            raise UserError("a ChatSearcher is trained on one device; leave out --devices and --num-nodes")

@@ -114,6 +114,20 @@ class Sample(msgspec.Struct, frozen=True):
         return hashlib.sha256(msgspec.json.encode((said, self.pictures))).digest()
 
     @property
+    def text(self) -> str:
+        """The words of all turns."""
+        return " ".join(turn.text for turn in self.turns)
+
+    @property
+    def rounds(self) -> int:
+        """Number of turns of the user."""
+        return sum(turn.role == "user" for turn in self.turns)
+
+    def with_history_of(self, other: "Sample") -> "Sample":
+        """The last two turns of this conversation after those before the last two of another one."""
+        return msgspec.structs.replace(self, turns=(*other.turns[:-2], *self.turns[-2:]))
+
+    @property
     def words(self) -> int:
         """Number of words of all turns."""
         return sum(len(turn.text.split()) for turn in self.turns)

@@ -208,6 +208,32 @@ class CaptionMetrics(Metrics, kw_only=True):
     speech: list[dict[str, Any]] = []
 
 
+class ChatSearchMetrics(Metrics, kw_only=True):
+    """metrics.json of ChatSearch's sub-tasks t, i and m.
+
+    A row has a method and "t R@1" … "m R@10", None where the method does not apply, and their mean. `rounds` are
+    measures of conversations of one kind with the same number of rounds, `checks` those of the first method with the
+    history of another conversation, without history, and with the targets exchanged, which must be at chance.
+    `shows_picture` is the percentage of the conversations where the model shows a picture by itself. `differences`
+    are tests of the first method against the others.
+    """
+
+    PROTOCOL: ClassVar[str] = "ChatSearch"
+    data: str
+    samples: dict[str, int]
+    galleries: dict[str, int]
+    coverage: float
+    features: dict[str, Any]
+    run: Text = UNSET
+    encoder: Text = UNSET
+    seed: int
+    rows: list[dict[str, Any]]
+    rounds: list[dict[str, Any]]
+    checks: list[dict[str, Any]]
+    shows_picture: dict[str, float]
+    differences: list[dict[str, Any]]
+
+
 class UserRow(msgspec.Struct):
     """Row of a table of users: a retriever, and for each column P and R@10 after the last turn."""
 
@@ -251,7 +277,14 @@ class UserTable(msgspec.Struct, kw_only=True):
 
 KINDS: dict[str, type[Any]] = {
     kind.PROTOCOL: kind
-    for kind in (TurnMetrics, SessionMetrics, RoundMetrics, SingleTurnMetrics, CaptionMetrics)
+    for kind in (
+        TurnMetrics,
+        SessionMetrics,
+        RoundMetrics,
+        SingleTurnMetrics,
+        CaptionMetrics,
+        ChatSearchMetrics,
+    )
 }
 M = TypeVar("M", bound=Metrics)
 

@@ -64,13 +64,17 @@ class Vocabulary:
     def __contains__(self, word: str) -> bool:
         return word in self._ids
 
+    def ids(self, text: str) -> list[int]:
+        """Word ids of a text."""
+        return [self._ids.get(word, UNKNOWN) for word in tokenize(text)]
+
     def encode(self, texts: Sequence[str], length: int) -> Tensor:
         """Word ids of the first `length` words of each text, padded on the right: B×L."""
         import torch
 
         words_BL = torch.full((len(texts), length), PAD, dtype=torch.long)
         for row, text in enumerate(texts):
-            ids = [self._ids.get(word, UNKNOWN) for word in tokenize(text)[:length]]
+            ids = self.ids(text)[:length]
             words_BL[row, : len(ids)] = torch.tensor(ids, dtype=torch.long)
         return words_BL
 

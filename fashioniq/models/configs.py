@@ -192,6 +192,36 @@ class DialogEncoderConfig(ModelConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ChatSearcherConfig(ModelConfig):
+    """Sizes of a ChatSearcher. A pretrained language model ignores those of the decoder."""
+
+    KEYS = {"chatsearcher": ("features", "image_tokens", "space", "width", "heads", "hidden", "layers", "dropout",
+                             "limit")}  # fmt: skip
+    kind = "chatsearcher"
+
+    image_tokens: int = option(
+        4, "tokens that the perceiver makes of a picture, beside that of its vector", least=1, below=1001
+    )
+    space: int = option(128, "size of the search space", least=1)
+    width: int = option(192, "width of the decoder: size of all token vectors", least=1)
+    heads: int = option(6, "attention heads of the decoder; they must divide the width", least=1)
+    hidden: int = option(768, "hidden units of the feed-forward layers of the decoder", least=1)
+    layers: int = option(4, "layers of the decoder", least=1, below=1001)
+    dropout: float = option(0.1, "dropout rate of the decoder in training", least=0, below=1)
+    max_tokens: int = option(
+        256, "maximum length of a conversation in tokens; the oldest turns are left out", least=64
+    )
+
+    def validate(self) -> None:
+        check_heads(self.width, self.heads)
+        if 8 * (self.image_tokens + 3) > self.max_tokens:
+            raise UserError(
+                f"--model.max-tokens is {self.max_tokens}: a picture takes {self.image_tokens + 3} tokens, and "
+                f"there must be room for eight; give {8 * (self.image_tokens + 3)} or more"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
 class DenoiserConfig(ModelConfig):
     """Sizes of the denoiser of a picture generator."""
 

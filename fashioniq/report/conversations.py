@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.conversations import SUBTASKS, Item, Picture, Sample
@@ -20,18 +20,44 @@ _KINDS = {
 }
 
 
+class Results(NamedTuple):
+    """Results of a search: tables with their names and headers, and by sample id the 0-based rank of the target and
+    the ids of the best items.
+    """
+
+    tables: Sequence[tuple[str, Sequence[str], Sequence[Sequence[str]]]] = ()
+    found: Mapping[str, tuple[int, Sequence[str]]] = {}
+
+
+NO_RESULTS = Results()
+
+
 def write_samples_page(
-    path: Path, folder: Path, items: Mapping[str, Item], samples: Sequence[Sample], total: int
+    path: Path,
+    folder: Path,
+    items: Mapping[str, Item],
+    samples: Sequence[Sample],
+    total: int,
+    *,
+    results: Results = NO_RESULTS,
 ) -> None:
     """Write the page of these samples, at most 120; `total` is the number of all samples of the folder.
 
-    Raises UserError if the page cannot be written.
+    With results, their tables come first, and each sample has the items found. Raises UserError if the page cannot
+    be written.
     """
     shown = samples[:MAX_DIALOGS]
-    used = dict.fromkeys(name for sample in shown for name in (*sample.pictures, sample.target))
+    used = dict.fromkeys(
+        name
+        for sample in shown
+        for name in (*sample.pictures, sample.target, *results.found.get(sample.id, (0, ()))[1])
+    )
     images = {name: folder / items[name].image for name in used if items[name].image}
     products = Products(ItemCards(images, {name: items[name].caption for name in used}))
     articles = [_article(number, sample, products) for number, sample in enumerate(shown)]
+    for sample, article in zip(shown, articles, strict=True):
+        rank, names = results.found.get(sample.id, (0, ()))
+        article |= {"place": rank + 1, "found": [products.card(name) for name in names]}
     groups = [
         Group(_TITLES[subtask], "", own)
         for subtask in SUBTASKS
@@ -41,7 +67,8 @@ def write_samples_page(
     write_page(
         path,
         "conversations.html",
-        title="Conversations that lead to a product",
+        title="Search in conversations" if results.tables else "Conversations that lead to a product",
+        tables=results.tables,
         shown=len(shown),
         total=total,
         writers=_listed(sample.source.writer for sample in shown),

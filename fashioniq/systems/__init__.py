@@ -15,10 +15,14 @@ from fashioniq.config import SYSTEMS
 from fashioniq.files import UserError, why
 from fashioniq.loop.rollout import System
 from fashioniq.runs import kind_of
-from fashioniq.systems import chatir, fashion_iq
+from fashioniq.systems import chatir, chatsearcher, fashion_iq
 from fashioniq.systems.task import Task
 
-FACTORIES = {"retriever": fashion_iq.load, "dialog encoder": chatir.load}  # keys: the kind in model.json
+FACTORIES = {  # keys: the kind in model.json
+    "retriever": fashion_iq.load,
+    "dialog encoder": chatir.load,
+    "chatsearcher": chatsearcher.load,
+}
 
 
 def builder(name: str) -> Callable[[Any], list[Task]]:
@@ -45,7 +49,7 @@ def load(
     data: Path | str | None = None,
     category: str | None = None,
 ) -> System:
-    """Load the system of a run of train-retriever, train-composer or train-dialog-encoder.
+    """Load the system of a run of train-retriever, train-composer, train-dialog-encoder or train-chatsearcher.
 
         import fashioniq
         from fashioniq import Message
@@ -64,7 +68,7 @@ def load(
     if kind not in FACTORIES:
         raise UserError(
             f"expected a {' or a '.join(FACTORIES)}, found a {kind} in {run}; give a run of "
-            "train-retriever, train-composer or train-dialog-encoder"
+            "train-retriever, train-composer, train-dialog-encoder or train-chatsearcher"
         )
     return FACTORIES[kind](
         run,

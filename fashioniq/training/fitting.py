@@ -22,6 +22,7 @@ from fashioniq.categories import canonical
 from fashioniq.config import (
     TrainAttributes,
     TrainCaptioner,
+    TrainChatsearcher,
     TrainComposer,
     TrainGenerator,
     Training,
@@ -43,6 +44,7 @@ from fashioniq.files import (
 from fashioniq.loop.gallery import NotFiniteError
 from fashioniq.provenance import Provenance, provenance, seconds
 from fashioniq.runs import (
+    ChatSearcherRun,
     DialogEncoderRun,
     GeneratorRun,
     PredictorRun,
@@ -79,7 +81,7 @@ def begin_run(run: Path, settings: Training) -> None:
             _flat(_defaults(type(settings))) | _flat(_read_config(path, command_of(settings))),
         )
         scheduled = (
-            isinstance(settings, TrainAttributes | TrainGenerator)
+            isinstance(settings, TrainAttributes | TrainGenerator | TrainChatsearcher)
             or getattr(settings, "schedule", "") == "cosine"
         )
         may_change = MAY_CHANGE - STEPS if scheduled else MAY_CHANGE  # the schedule depends on the last step
@@ -455,7 +457,7 @@ def fingerprints(about: Run) -> dict[str, str]:
     """What identifies the data of a run: the fingerprints of its categories, or the checksums of its files."""
     if isinstance(about, PredictorRun | GeneratorRun):
         return dict((about.data or {}).get("fingerprints", {}))
-    if isinstance(about, DialogEncoderRun):
+    if isinstance(about, DialogEncoderRun | ChatSearcherRun):
         return about.data.checksums
     return {about.category: about.data.fingerprint}
 

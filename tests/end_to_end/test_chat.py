@@ -311,7 +311,10 @@ def test_every_chat_is_a_line_of_the_log_and_an_empty_one_is_none(retriever, cha
     ("options", "told"),
     [
         ({"run": "nowhere"}, "in nowhere, found no such folder"),
-        ({"run": "CAPTIONER"}, "expected a retriever or a dialog encoder, found a captioner"),
+        (
+            {"run": "CAPTIONER"},
+            "expected a retriever or a dialog encoder or a chatsearcher, found a captioner",
+        ),
         ({"run": "RETRIEVER", "features": "nowhere"}, "the feature store nowhere is missing"),
         ({"run": "RETRIEVER", "data": "nowhere"}, "there is no folder nowhere"),
         ({"run": "RETRIEVER", "category": "shirts"}, "was trained on dresses, not on shirts"),

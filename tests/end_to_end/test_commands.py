@@ -43,11 +43,13 @@ SCRIPTS = {
     "eval/score.py": "score",
     "eval/write_queries.py": "write-queries",
     "eval/chatir.py": "eval-chatir",
+    "eval/chatsearch.py": "eval-chatsearch",
     "data_prep/make_conversations.py": "make-conversations",
     "data_prep/make_dialogues.py": "make-dialogues",
     "data_prep/make_descriptions.py": "make-descriptions",
     "train_dialog_encoder.py": "train-dialog-encoder",
     "train_generator.py": "train-generator",
+    "train_chatsearcher.py": "train-chatsearcher",
 }
 WITHOUT_SCRIPT = {
     "chat",

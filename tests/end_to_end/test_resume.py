@@ -42,7 +42,7 @@ def assert_same_run(project, run, other):
 
 
 @pytest.fixture(scope="module")
-def trainings(project, vector_runs, attribute_runs):
+def trainings(project, vector_runs, attribute_runs, talks):
     """The command and the options of each training."""
     common = {"data": vector_runs.catalog, "category": "dresses", "epochs": EPOCHS}
     own = {"features": vector_runs.store}
@@ -51,6 +51,10 @@ def trainings(project, vector_runs, attribute_runs):
         "retriever": (
             "train-retriever",
             {**project.retriever, **common, **own, "captioner": vector_runs.captioner},
+        ),
+        "chatsearcher": (
+            "train-chatsearcher",
+            {**project.chatsearcher, **own, "data": talks, "epochs": EPOCHS},
         ),
         "attributes": (
             "train-attributes",
@@ -105,7 +109,7 @@ def test_two_epochs_and_one_more_are_three(kind, trainings, whole, project, tmp_
     assert_same_run(project, tmp_path / "run", whole(kind))
 
 
-@pytest.mark.parametrize("kind", ["captioner", "retriever", "attributes"])
+@pytest.mark.parametrize("kind", ["captioner", "retriever", "chatsearcher", "attributes"])
 def test_a_training_that_died_within_an_epoch_goes_on_as_if_it_had_not(
     kind, trainings, whole, interrupted, project
 ):

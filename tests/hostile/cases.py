@@ -10,7 +10,7 @@ from typing import Any
 from damage import LENGTH, damage_bytes, damage_json, damage_text
 from damage_arrays import damage_array, damage_arrays, damage_checkpoint, damage_weights
 from judge import Case
-from world import CAPTIONER, ENCODER, GENERATOR, RETRIEVER, Options, Room, arguments_of
+from world import CAPTIONER, CHATSEARCHER, ENCODER, GENERATOR, RETRIEVER, Options, Room, arguments_of
 
 Make = Callable[[Room, Random], Case]
 
@@ -81,6 +81,14 @@ def valid(room: Room) -> dict[str, tuple[Options, list[str]]]:
         "train-linear": ({**data, "run": new}, ["run"]),
         "train-dialog-encoder": ({**data, **ENCODER, "run": new}, ["run"]),
         "train-generator": ({**plain, **GENERATOR, "predictor": runs["dresses"], "run": new}, ["run"]),
+        "train-chatsearcher": (
+            {**CHATSEARCHER, "data": root / "talks", "features": [world.store], "run": new},
+            ["run"],
+        ),
+        "eval-chatsearch": (
+            {"data": root / "talks", "features": [world.store], "run": runs["chatsearcher"], "samples": 100, "out": new},
+            ["out"],
+        ),
         "eval-dialogs": (
             {**data, "run": runs["retriever"], "user": ["differences"], "turns": 2, "out": new},
             ["out"],

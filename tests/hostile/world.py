@@ -21,12 +21,20 @@ from safetensors.numpy import load_file
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from conftest import TINY_CAPTIONER, TINY_PICTURES, TINY_RETRIEVER, arguments_of
+from conftest import (
+    TINY_CAPTIONER,
+    TINY_CHATSEARCHER,
+    TINY_PICTURES,
+    TINY_RETRIEVER,
+    arguments_of,
+    make_talks,
+)
 
 from fashioniq.cli import main
 
 CAPTIONER = {**TINY_CAPTIONER, "epochs": 1, "model.width": 16, "model.hidden": 16, "model.heads": 2}
 RETRIEVER = {**TINY_RETRIEVER, "epochs": 1, "model.width": 16, "model.hidden": 16, "model.heads": 2}
+CHATSEARCHER = {**TINY_CHATSEARCHER, "epochs": 1, "model.width": 16, "model.hidden": 16}
 ENCODER = {
     "model.width": 16,
     "model.heads": 2,
@@ -70,7 +78,15 @@ class World:
         self.catalog, self.store = root / "catalog", root / "store"
         self.runs = {
             name: root / name
-            for name in ("captioner", "retriever", "linear", "encoder", "predictor", "dresses")
+            for name in (
+                "captioner",
+                "retriever",
+                "linear",
+                "encoder",
+                "predictor",
+                "dresses",
+                "chatsearcher",
+            )
         }
         self.results = {name: root / name for name in ("dialogs", "dialogs2")}
 
@@ -126,7 +142,7 @@ def make_world(root: Path, parts: Mapping[str, Path] | None = None) -> World:
         copy = shutil.copytree if path.is_dir() else shutil.copyfile
         copy(path, root / name)
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as printed:
-        for step in (_catalog, _features, _trained, _results, _tables, _predictions, _chatir, _lists):
+        for step in (_catalog, _features, _trained, _talks, _results, _tables, _predictions, _chatir, _lists):
             step(made, lambda *words, **options: _succeed(printed, *words, **options))
     return made
 
@@ -181,6 +197,14 @@ def _trained(world: World, do: Do) -> None:
     do("train-attributes", **pictures, **TINY_PICTURES, run=runs["predictor"])
     only = {"category": "dresses", "init_from": runs["predictor"], "workers": 0}
     do("train-attributes", **pictures, **only, run=runs["dresses"])
+
+
+def _talks(world: World, do: Do) -> None:
+    talks = world.root / "talks"
+    talks.mkdir()
+    make_talks(talks, world.catalog)
+    own = {"data": talks, "features": world.store, "run": world.runs["chatsearcher"]}
+    do("train-chatsearcher", **own, **CHATSEARCHER)
 
 
 def _results(world: World, do: Do) -> None:

@@ -70,6 +70,10 @@ WRITTEN = {
         "kind": "generator", "category": "all", "sizes": {}, "words": [], "types": [], "language": "en", "steps": 20, "guidance": 2.0,
         "pictures": "photographs", "coverage": {"train": 1.0},
     },
+    "chatsearcher": {
+        "kind": "chatsearcher", "stage": "conversations", "language_model": "", "tuned": "all", "sizes": {"width": 4}, "words": ["red"],
+        "features": {"weights": "abc", "tokens": 1}, "negatives": "queue of 1000", "data": FILES,
+    },
 }  # fmt: skip  # keys and their order, as the trainings give them
 CAPTIONER = described(WRITTEN["captioner"])
 

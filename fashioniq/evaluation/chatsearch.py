@@ -1,0 +1,359 @@
+"""Evaluation on conversations of words and pictures: R@1, 5 and 10 of ChatSearch's sub-tasks t, i and m.
+
+The galleries of the sub-tasks differ in size, so their figures are not compared with each other.
+"""
+
+import random
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from msgspec import UNSET
+from msgspec.structs import replace
+from torch import Tensor
+
+from fashioniq.config import EvalChatsearch
+from fashioniq.data.conversations import SUBTASKS, Conversations, Sample, Subtask, samples_file
+from fashioniq.data.evaluations import ChatSearchMetrics
+from fashioniq.data.items import Items
+from fashioniq.features.frozen import frozen_features
+from fashioniq.files import UserError, check_writable, checksum, discard, write_json, write_jsonl, write_text
+from fashioniq.loop.gallery import Gallery
+from fashioniq.metrics.measures import hits
+from fashioniq.metrics.significance import bootstrap_interval, holm, per_target, randomisation_p
+from fashioniq.provenance import provenance
+from fashioniq.report.conversations import Results, write_samples_page
+from fashioniq.report.tables import csv_table, latex_table, print_table
+from fashioniq.runs import ChatSearcherRun, read_run
+from fashioniq.systems.chatsearch import Search, searches
+from fashioniq.trained import pick_device
+
+RECALLS = (1, 5, 10)
+COLUMNS = [f"{subtask} R@{n}" for subtask in SUBTASKS for n in RECALLS]
+DEPTH, BEST = 50, 5  # items of each ranking in the TREC runs, and on the page
+SHOWN = 8  # conversations of each sub-task on the page
+Ranks = dict[Subtask, Tensor]  # 0-based ranks of the targets of a sub-task, Q
+Best = dict[str, tuple[int, list[str]]]  # rank of the target and ids of the best items, by sample
+
+
+@dataclass(frozen=True)
+class Queries:
+    """Conversations of a sub-task, ids of its gallery, and the positions of the targets there and of its items."""
+
+    samples: list[Sample]
+    ids: list[str]
+    target_Q: Tensor
+    item_N: Tensor
+
+    def gallery(self, search: Search) -> Gallery:
+        """The gallery with the vectors of a search."""
+        vectors_ND = search.vectors_ND[self.item_N]
+        return Gallery(Items.without_attributes(self.ids, vectors_ND), vectors_ND)
+
+
+def evaluate(settings: EvalChatsearch) -> None:
+    """Search with all methods, print their measures, and write all results. Raises UserError for missing items."""
+    out = settings.out or (settings.run or Path()) / "chatsearch"
+    check_writable(out)
+    device = pick_device(settings.device)
+    data = Conversations(settings.data)
+    features = frozen_features(data, settings.features, settings.vision, device)
+    tasks, coverage = _tasks(data, features.positions)
+    found = searches(settings, data, features, device)
+    discard(out, "metrics.json", "table.*", "ranks.*.jsonl", "run.*.trec")
+    ranks, shows, best = _search_all(settings, tasks, found, out)
+    first = settings.methods[0]
+    metrics = ChatSearchMetrics(
+        protocol=ChatSearchMetrics.PROTOCOL,
+        data=str(settings.data),
+        samples={subtask: len(task.samples) for subtask, task in tasks.items()},
+        galleries={subtask: len(task.ids) for subtask, task in tasks.items()},
+        coverage=coverage,
+        features=features.facts,
+        run=str(settings.run) if settings.run else UNSET,
+        encoder=settings.encoder or UNSET,
+        seed=settings.seed,
+        rows=[{"method": name, **_row(one)} for name, one in ranks.items()],
+        rounds=_by_rounds(ranks, tasks),
+        checks=_checks(first, found, tasks, ranks[first], settings.seed),
+        shows_picture=shows,
+        differences=_differences(ranks, tasks, settings.samples, settings.seed),
+        provenance=provenance(
+            {path.name: checksum(path) for path in (samples_file(settings.data, s, "test") for s in tasks)},
+            read_run(settings.run, ChatSearcherRun).provenance or None if settings.run else None,
+        ),
+    )
+    _write(out, metrics, data, tasks, best=best)
+    _print(metrics)
+    print(f"results in {out}")
+
+
+def _search_all(
+    settings: EvalChatsearch, tasks: dict[Subtask, Queries], found: dict[str, Search], out: Path
+) -> tuple[dict[str, Ranks], dict[str, float], Best]:
+    """Ranks by method, how often a model shows a picture by itself, and the best items of the first method.
+
+    Writes the ranks and the TREC run of each method.
+    """
+    ranks: dict[str, Ranks] = {}
+    shows: dict[str, float] = {}
+    best: Best = {}
+    for name in settings.methods:
+        ranks[name] = {}
+        lines: list[str] = []
+        for subtask, task in tasks.items():
+            if name == "random":
+                generator = torch.Generator().manual_seed(settings.seed)
+                ranks[name][subtask] = torch.randint(len(task.ids), task.target_Q.shape, generator=generator)
+            elif queries := found[name].queries(task.samples):
+                gallery = task.gallery(found[name])
+                ranks[name][subtask] = gallery.rank(queries.query_QD, task.target_Q)
+                distance_QK, item_QK = gallery.top(queries.query_QD, min(DEPTH, len(gallery)))
+                lines += _trec(distance_QK, item_QK, task)
+                if name == settings.methods[0]:
+                    best |= _best(task, ranks[name][subtask], item_QK[:, :BEST])
+                if queries.shows_Q is not None:
+                    shows[subtask] = 100 * queries.shows_Q.double().mean().item()
+        _write_ranks(out, name, ranks[name], tasks)
+        if lines:
+            write_text(out / f"run.{name}.trec", "\n".join(lines) + "\n")
+    return ranks, shows, best
+
+
+def _write(
+    out: Path, metrics: ChatSearchMetrics, data: Conversations, tasks: dict[Subtask, Queries], *, best: Best
+) -> None:
+    """Write metrics.json, the table, and the page with some conversations of each sub-task."""
+    header = ["method", *COLUMNS, "mean"]
+    rows = [_cells(row) for row in metrics.rows]
+    write_json(out / "metrics.json", metrics.plain())
+    write_text(
+        out / "table.csv", csv_table(header, [[row.get(name) for name in header] for row in metrics.rows])
+    )
+    write_text(out / "table.tex", latex_table(header, rows))
+    tables = [("Recall in percent", header, rows)]
+    if metrics.checks:
+        checked = [_cells(row, "check") for row in metrics.checks]
+        tables.append((f"Checks of {metrics.rows[0]['method']}", ["check", *header[1:]], checked))
+    chance = random.Random(metrics.seed)
+    shown = [
+        one for task in tasks.values() for one in chance.sample(task.samples, min(SHOWN, len(task.samples)))
+    ]
+    total = sum(metrics.samples.values())
+    results = Results(tables, best)
+    write_samples_page(out / "report.html", data.folder, data.items, shown, total, results=results)
+
+
+def _tasks(data: Conversations, positions: dict[str, int]) -> tuple[dict[Subtask, Queries], float]:
+    """Conversations of test whose items have features, by sub-task, and their share.
+
+    Raises UserError if a sub-task has none, or if a target is not in the gallery.
+    """
+    tasks, every = {}, 0
+    for subtask in SUBTASKS:
+        samples = data.samples(subtask, "test")
+        every += len(samples)
+        kept = [sample for sample in samples if {*sample.pictures, sample.target} <= positions.keys()]
+        if not kept:
+            raise UserError(
+                f"no test conversation of {subtask} in {data.folder} has features of all its items; give the feature "
+                "stores of all items with --features"
+            )
+        ids = [name for name in data.gallery(subtask) if name in positions]
+        place = {name: number for number, name in enumerate(ids)}
+        if lacking := [sample.target for sample in kept if sample.target not in place]:
+            raise UserError(
+                f"expected the target of every conversation of {subtask} in its gallery, found {lacking[0]!r} not "
+                f"there; correct gallery.{subtask}.test.json in {data.folder}"
+            )
+        tasks[subtask] = Queries(
+            kept,
+            ids,
+            torch.tensor([place[sample.target] for sample in kept]),
+            torch.tensor([positions[name] for name in ids]),
+        )
+    return tasks, sum(len(task.samples) for task in tasks.values()) / every
+
+
+def _recalls(rank_Q: Tensor) -> dict[str, float]:
+    return {f"R@{n}": hits(rank_Q, n).mean().item() for n in RECALLS}
+
+
+def _row(ranks: Ranks) -> dict[str, float | None]:
+    """R@N of all sub-tasks, None where there are no ranks, and the mean of those that there are."""
+    row: dict[str, float | None] = dict.fromkeys(COLUMNS)
+    for subtask, rank_Q in ranks.items():
+        row |= {f"{subtask} {name}": value for name, value in _recalls(rank_Q).items()}
+    known = [value for value in row.values() if value is not None]
+    return row | {"mean": sum(known) / len(known) if known else None}
+
+
+def _by_rounds(ranks: dict[str, Ranks], tasks: dict[Subtask, Queries]) -> list[dict[str, Any]]:
+    """R@N of the conversations of the same kind with the same number of the user's turns."""
+    rows = []
+    for subtask, task in tasks.items():
+        groups: dict[tuple[str, int], list[int]] = defaultdict(list)
+        for number, sample in enumerate(task.samples):
+            groups[sample.kind, sample.rounds].append(number)
+        for (kind, rounds), numbers in sorted(groups.items()):
+            about = {"subtask": subtask, "kind": kind, "rounds": rounds, "samples": len(numbers)}
+            for name, one in ranks.items():
+                if subtask in one:
+                    rows.append({"method": name, **about, **_recalls(one[subtask][numbers])})
+    return rows
+
+
+def without_history(samples: Sequence[Sample]) -> list[Sample]:
+    """The conversations without what was said before the last round."""
+    return [replace(sample, turns=sample.last_round) for sample in samples]
+
+
+def other_history(samples: Sequence[Sample], seed: int) -> list[Sample]:
+    """The last two turns of the conversations after the history of another one of them."""
+    order = random.Random(seed).sample(range(len(samples)), len(samples))
+    other = dict(zip(order, order[1:] + order[:1], strict=True))
+    return [sample.with_history_of(samples[other[number]]) for number, sample in enumerate(samples)]
+
+
+def exchanged(target_Q: Tensor, seed: int) -> Tensor:
+    """The targets in random order, none at its own place if that is possible."""
+    chance, own = random.Random(seed), target_Q.tolist()
+    swapped = chance.sample(own, len(own))
+    for one in range(len(own)):
+        if swapped[one] == own[one]:
+            others = [n for n in range(len(own)) if own[one] not in (swapped[n], own[n])]
+            if others:
+                other = chance.choice(others)
+                swapped[one], swapped[other] = swapped[other], swapped[one]
+    return torch.tensor(swapped)
+
+
+def _checks(
+    first: str, found: dict[str, Search], tasks: dict[Subtask, Queries], own: Ranks, seed: int
+) -> list[dict[str, Any]]:
+    """Measures of the first method with other and without history, and with exchanged targets."""
+    if first not in found:
+        return []
+    rows: list[dict[str, Any]] = [{"check": "as it is", **_row(own)}]
+    search = found[first]
+    for name, changed in (
+        ("history of another", lambda samples: other_history(samples, seed)),
+        ("no history", without_history),
+    ):
+        ranks: Ranks = {}
+        for subtask, task in tasks.items():
+            if subtask != "i" and subtask in own and (queries := search.queries(changed(task.samples))):
+                ranks[subtask] = task.gallery(search).rank(queries.query_QD, task.target_Q)
+        rows.append({"check": name, **_row(ranks)})
+    ranks = {}
+    for subtask, task in tasks.items():
+        if subtask in own and (queries := search.queries(task.samples)):
+            ranks[subtask] = task.gallery(search).rank(queries.query_QD, exchanged(task.target_Q, seed))
+    return [*rows, {"check": "exchanged targets", **_row(ranks)}]
+
+
+def _differences(
+    ranks: dict[str, Ranks], tasks: dict[Subtask, Queries], samples: int, seed: int
+) -> list[dict[str, Any]]:
+    """Differences of R@10 of the first method to the others by sub-task, with intervals and corrected p."""
+    (first, own), *others = ranks.items()
+    rows: list[dict[str, Any]] = []
+    for name, theirs in others:
+        for subtask in [one for one in theirs if one in own]:
+            targets = [sample.target for sample in tasks[subtask].samples]
+            values = (hits(one[subtask], 10).numpy().astype(np.float64) for one in (own, theirs))
+            difference_N = per_target(np.subtract(*values), targets)
+            if len(difference_N) < 2:
+                continue
+            rows.append(
+                {
+                    "methods": [first, name],
+                    "subtask": subtask,
+                    "measure": "R@10",
+                    "difference": float(difference_N.mean()),
+                    "interval": bootstrap_interval(difference_N, samples, seed),
+                    "p": randomisation_p(difference_N, samples, seed),
+                }
+            )
+    for row, corrected in zip(rows, holm([row["p"] for row in rows]), strict=True):
+        row["p_corrected"] = corrected
+    return rows
+
+
+def _best(task: Queries, rank_Q: Tensor, item_QK: Tensor) -> Best:
+    """Rank of the target and the best items by sample."""
+    return {
+        sample.id: (rank, [task.ids[item] for item in items])
+        for sample, rank, items in zip(task.samples, rank_Q.tolist(), item_QK.tolist(), strict=True)
+    }
+
+
+def _trec(distance_QK: Tensor, item_QK: Tensor, task: Queries) -> list[str]:
+    """Lines of a TREC run; the score is the cosine."""
+    return [
+        f"{sample.id} Q0 {task.ids[item]} {place} {1 - distance / 2:.6f} fashioniq"
+        for sample, distances, items in zip(task.samples, distance_QK.tolist(), item_QK.tolist(), strict=True)
+        for place, (distance, item) in enumerate(zip(distances, items, strict=True), 1)
+    ]
+
+
+def _write_ranks(out: Path, name: str, ranks: Ranks, tasks: dict[Subtask, Queries]) -> None:
+    write_jsonl(
+        out / f"ranks.{name}.jsonl",
+        [
+            {"sample": sample.id, "subtask": subtask, "target": sample.target, "rank": rank}
+            for subtask, rank_Q in ranks.items()
+            for sample, rank in zip(tasks[subtask].samples, rank_Q.tolist(), strict=True)
+        ],
+    )
+
+
+def _cells(row: dict[str, Any], first: str = "method") -> list[str]:
+    return [row[first], *("–" if row[name] is None else f"{row[name]:.2f}" for name in (*COLUMNS, "mean"))]
+
+
+def _print(metrics: ChatSearchMetrics) -> None:
+    header = [name.replace(" ", "\n") for name in (*COLUMNS, "mean")]
+    sizes = ", ".join(
+        f"{subtask} {metrics.samples[subtask]:,} conversations in {size:,} items"
+        for subtask, size in metrics.galleries.items()
+    )
+    print(f"test: {sizes}; {100 * metrics.coverage:.1f} % of the conversations have features")
+    print_table(["method", *header], [_cells(row) for row in metrics.rows])
+    if metrics.checks:
+        print_table(
+            [f"checks of {metrics.rows[0]['method']}", *header],
+            [_cells(row, "check") for row in metrics.checks],
+        )
+    own = [row for row in metrics.rounds if row["method"] == metrics.rows[0]["method"]]
+    print_table(
+        [f"{own[0]['method']} by", "kind", "rounds", "conversations", *(f"R@{n}" for n in RECALLS)],
+        [
+            [row["subtask"], row["kind"], str(row["rounds"]), f"{row['samples']:,}"]
+            + [f"{row[f'R@{n}']:.2f}" for n in RECALLS]
+            for row in own
+        ],
+        left=2,
+    )
+    if metrics.differences:
+        print_table(
+            ["difference of R@10", "sub-task", "points", "95 % interval", "p corrected"],
+            [
+                [
+                    " − ".join(row["methods"]),
+                    row["subtask"],
+                    f"{row['difference']:+.2f}",
+                    f"{row['interval'][0]:+.2f} to {row['interval'][1]:+.2f}",
+                    f"{row['p_corrected']:.4f}",
+                ]
+                for row in metrics.differences
+            ],
+            left=2,
+        )
+    if metrics.shows_picture:
+        shares = ", ".join(f"{subtask} {share:.1f} %" for subtask, share in metrics.shows_picture.items())
+        print(f"shows a picture by itself: {shares}")

@@ -1,0 +1,130 @@
+"""System of a trained ChatSearcher: it answers in words, or shows the product that it finds by [IMG]."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from fashioniq.data.cards import ItemCards
+from fashioniq.data.conversations import Conversations, Picture, Text, Turn
+from fashioniq.data.items import Items
+from fashioniq.features.frozen import FrozenFeatures, check_same_features, frozen_features
+from fashioniq.files import UserError
+from fashioniq.loop.gallery import Gallery
+from fashioniq.loop.messages import Message, Talk
+from fashioniq.loop.messages import Turn as Exchange
+from fashioniq.loop.rollout import System
+from fashioniq.models.chat_tokens import ChatTokens, Words
+from fashioniq.models.chatsearcher import ChatSearcher
+from fashioniq.runs import ChatSearcherRun, read_run
+from fashioniq.systems.run_data import first_path, settings_of
+from fashioniq.trained import load_chatsearcher, pick_device
+
+ANSWER = 40  # most tokens of an answer
+
+
+class ChatState(NamedTuple):
+    """What was said and shown in each dialog, and the answers to it: words, and whether a product is shown."""
+
+    said: tuple[tuple[Turn, ...], ...]
+    answers: tuple[str, ...]
+    shows: tuple[bool, ...]
+
+
+@dataclass(frozen=True)
+class ChatSearcherRetriever:
+    """Retriever that decodes an answer to each turn; without [IMG] in it, the query is that of a forced one.
+
+    `ids` are the items of the gallery.
+    """
+
+    model: ChatSearcher
+    tokens: ChatTokens
+    features: FrozenFeatures
+    ids: Sequence[str]
+
+    def start(self, batch: int) -> ChatState:
+        """State of `batch` dialogs without turns."""
+        return ChatState(((),) * batch, ("",) * batch, (False,) * batch)
+
+    def step(self, state: ChatState, turn: Exchange) -> tuple[Tensor, ChatState]:
+        """Query after one more turn, B×S, and the state with the model's answer."""
+        replies = turn.reply.texts or [""] * len(state.said)
+        said = tuple(
+            (*before, *self._offered(turn.offer, row), Turn("user", (Text(replies[row]),)))
+            for row, before in enumerate(state.said)
+        )
+        found = [self._answer(one) for one in said]
+        queries, answers, shows = zip(*found, strict=True)
+        return torch.cat(queries), ChatState(said, answers, shows)
+
+    def _offered(self, offer: Message, row: int) -> tuple[Turn, ...]:
+        words = (Text(offer.texts[row]),) if offer.texts and offer.texts[row] else ()
+        shown = () if offer.item_B is None else (Picture(self.ids[int(offer.item_B[row])]),)
+        return (Turn("assistant", (*words, *shown)),) if words or shown else ()
+
+    def _answer(self, said: tuple[Turn, ...]) -> tuple[Tensor, str, bool]:
+        asked = self.tokens.conversation(said, self.features.positions)
+        device = self.model.log_temperature.device
+        pictures = self.features.pictures(torch.tensor(asked.images, dtype=torch.long), device)
+        ids, query = self.model.continued(self.tokens, asked, pictures, ANSWER)
+        shows = query is not None
+        if query is None:
+            query, _ = self.model.search(self.tokens.collate([self.tokens.query(asked)]).to(device), pictures)
+        words = [one for one in ids if one < self.tokens.image and one != self.tokens.tokens.end]
+        return query.cpu(), self.tokens.tokens.decode(words), shows
+
+
+class Answers:
+    """Asker that says what the model answered; if it emitted [IMG], it shows the best item not shown before."""
+
+    def offer(self, talk: Talk[ChatState], gallery: Gallery) -> Message:
+        """The answer; before the first turn, an empty message. In a batch, all dialogs are shown items or none."""
+        if not talk.queries:
+            return Message()
+        best = None
+        if any(talk.state.shows):
+            before = torch.stack(talk.shown, 1) if talk.shown else None
+            best = gallery.top(talk.queries[-1], 1, before)[1][:, 0]
+        return Message(texts=list(talk.state.answers), item_B=best)
+
+
+def load(
+    run: Path, *, features: Path | None, split: str, device: str, data: Path | None, category: str | None
+) -> System:
+    """Load the system of a run of train-chatsearcher.
+
+    `data` is a folder of conversations, by default that of the run; the gallery holds its items of `split`, test or
+    train, of one category if it is given. Raises UserError if a file is missing or does not match the run.
+    """
+    about, settings = read_run(run, ChatSearcherRun), settings_of(run)
+    folder = data or first_path(settings.get("data"))
+    if folder is None:
+        raise UserError(f"expected the folder of the conversations in {run / 'config.yaml'}; give --data")
+    conversations, on = Conversations(folder), pick_device(device)
+    stores = [str(features)] if features else settings.get("features") or []
+    frozen = frozen_features(conversations, stores, None if stores else settings.get("vision"), on)
+    check_same_features(run, about.features, frozen.facts)
+    model, tokens, _ = load_chatsearcher(run, half=on.type == "cuda")
+    model.to(on).requires_grad_(False)
+    items = conversations.items
+    ids = [
+        name for name in frozen.ids if items[name].split == split and category in (None, items[name].category)
+    ]
+    if len(ids) < 2:
+        raise UserError(
+            f"expected items of {split} in {folder}, found {len(ids)}; give --split train or test, or another "
+            "--category"
+        )
+    vectors_NF = frozen.vector_NF[[frozen.positions[name] for name in ids]]
+    vectors_NS = model.embed_images(vectors_NF.to(on)).cpu()
+    gallery = Gallery(Items.without_attributes(ids, vectors_NS), vectors_NS)
+    cards = ItemCards(
+        {name: path for name in ids if (path := conversations.picture(name))},
+        {name: items[name].caption for name in ids},
+    )
+    vocabulary = tokens.tokens.vocabulary if isinstance(tokens.tokens, Words) else None
+    return System(ChatSearcherRetriever(model, tokens, frozen, ids), Answers(), gallery, vocabulary, cards)

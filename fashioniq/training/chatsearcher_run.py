@@ -1,0 +1,158 @@
+"""Training run of a ChatSearcher."""
+
+import random
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pytorch_lightning as pl
+import torch
+from torch.utils.data import TensorDataset
+
+from fashioniq.config import TrainChatsearcher
+from fashioniq.data.conversations import SUBTASKS, Conversations, Sample, samples_file
+from fashioniq.data.dialogues import Dialogue, write_dialogues
+from fashioniq.data.words import Vocabulary
+from fashioniq.features.frozen import FrozenFeatures, check_same_features, frozen_features
+from fashioniq.files import UserError, checksum
+from fashioniq.models.chat_tokens import ROLES, ChatTokens, Tokenized
+from fashioniq.runs import ChatSearcherRun, read_run
+from fashioniq.trained import load_chatsearcher, new_chatsearcher, pick_device
+from fashioniq.training.chatsearcher import ChatSearcherTraining
+from fashioniq.training.fitting import begin_run, fit, loaders
+
+RATES = {  # of our decoder, and of a pretrained language model, as in the paper
+    ("captions", False): 1e-3,
+    ("conversations", False): 5e-4,
+    ("captions", True): 2e-5,
+    ("conversations", True): 2e-6,
+}
+Examples = tuple[
+    list[list[Tokenized]], list[tuple[Tokenized, int]]
+]  # of train, and of val with their targets
+
+
+def train_chatsearcher(settings: TrainChatsearcher) -> str:
+    """Train on the conversations or captions whose items have features; return a one-line summary.
+
+    Raises UserError if a file is missing or does not match, or if options exclude each other.
+    """
+    data = Conversations(settings.data)
+    subtasks = [name for name in SUBTASKS if name in settings.subtasks or not settings.subtasks]
+    samples = [sample for subtask in subtasks for sample in data.samples(subtask, "train")]
+    features = frozen_features(data, settings.features, settings.vision, pick_device(settings.device))
+    folder = settings.run or Path(f"runs/chatsearcher-{settings.stage}")
+    pl.seed_everything(settings.seed, verbose=False)
+    half = settings.device != "cpu" and torch.cuda.is_available()
+    if settings.init_from:
+        before = read_run(settings.init_from, ChatSearcherRun)
+        check_same_features(settings.init_from, before.features, features.facts)
+        model, tokens, _ = load_chatsearcher(settings.init_from, half=half, tune=settings.tune)
+        name, sizes, words = before.language_model, before.sizes, before.words
+    else:
+        vocabulary = None if settings.language_model else _vocabulary(data, samples, settings.min_count)
+        name, words = settings.language_model or "", vocabulary.words if vocabulary else []
+        sizes = settings.model.sizes(features=features.vector_NF.shape[1])
+        model, tokens = new_chatsearcher(sizes, words, name, half=half, tune=settings.tune)
+    items = [name for name in features.ids if data.items[name].split == "train"]
+    train_items = torch.tensor(sorted(features.positions[name] for name in items))
+    if not settings.init_from:
+        model.standardise(features.vector_NF[train_items])
+    kept = [sample for sample in samples if {*sample.pictures, sample.target} <= features.positions.keys()]
+    if len(kept) < 2 or len(train_items) < 2:
+        raise UserError(
+            f"expected features for at least two conversations of {settings.data}, found them for {len(kept)}; give "
+            "the feature stores of their items with --features"
+        )
+    held_out = _held_out(items, settings.held_out, settings.seed)
+    train, val = (
+        _captions(data, features, tokens, items, held_out)
+        if settings.stage == "captions"
+        else _conversations(kept, features, tokens, held_out)
+    )
+    if not train or not val:
+        raise UserError(f"expected examples to train and to validate with, found {len(train)} and {len(val)}")
+    print(f"{len(train):,} {settings.stage} to train, {len(val):,} to validate, {len(train_items):,} items")
+    begin_run(folder, settings)
+    if settings.stage == "captions":  # for a dual encoder that is trained on the same captions
+        for split, names in (("train", set(items) - held_out), ("val", held_out)):
+            dialogs = [Dialogue(name, (data.items[name].caption,)) for name in items if name in names]
+            write_dialogues(folder / f"captions.{split}.json", dialogs)
+    files = [samples_file(settings.data, subtask, "train") for subtask in subtasks]
+    facts = {
+        "kind": "chatsearcher",
+        "stage": settings.stage,
+        "language_model": name,
+        "tuned": settings.tune,
+        "sizes": sizes,
+        "words": words,
+        "features": features.facts,
+        "negatives": f"queue of {settings.queue}" if settings.negatives == "queue" else settings.negatives,
+        "data": {
+            "dialogues": {path.name: str(path) for path in files},
+            "checksums": {path.name: checksum(path) for path in (settings.data / "items.jsonl", *files)},
+            "coverage": {"train": len(kept) / len(samples)},
+        },
+    }
+    module = ChatSearcherTraining(
+        model,
+        tokens,
+        features,
+        train=train,
+        val=val,
+        train_items=train_items,
+        negatives=settings.negatives,
+        queue=settings.queue,
+        learning_rate=settings.learning_rate or RATES[settings.stage, bool(name)],
+    )
+    of_train, of_val = (TensorDataset(torch.arange(len(some))) for some in (train, val))
+    batches = loaders(of_train, of_val, settings.batch_size, settings.seed)
+    best = fit(module, model, batches, run=folder, settings=settings, facts=facts, monitor="val_score")
+    return (
+        f"ChatSearcher of epoch {best['epoch']:.0f} in {folder}: R@1 {best['val_R@1']:.1f}, R@10 "
+        f"{best['val_R@10']:.1f} on {len(val):,} held-out {settings.stage}, among {len(train_items):,} items of train"
+    )
+
+
+def _vocabulary(data: Conversations, samples: Sequence[Sample], min_count: int) -> Vocabulary:
+    """Words of the captions and the conversations of train; those of the roles are always among them."""
+    captions = (item.caption for item in data.items.values() if item.split == "train")
+    said = (sample.text for sample in samples)
+    return Vocabulary.of([*captions, *said, *list(ROLES.values()) * min_count], min_count)
+
+
+def _held_out(items: Iterable[str], share: float, seed: int) -> set[str]:
+    """Some of the items, whose captions or conversations validate."""
+    names = sorted(items)
+    return set(random.Random(seed).sample(names, max(1, round(share * len(names)))))
+
+
+def _captions(
+    data: Conversations,
+    features: FrozenFeatures,
+    tokens: ChatTokens,
+    items: Sequence[str],
+    held_out: set[str],
+) -> Examples:
+    train, val = [], []
+    for name in items:
+        caption, item = data.items[name].caption, features.positions[name]
+        first, after = (tokens.caption(caption, item, image_first) for image_first in (True, False))
+        if name in held_out:  # up to the picture after the caption
+            end = after.ids.index(tokens.image)
+            val.append((Tokenized(after.ids[:end], after.learned[:end], []), item))
+        else:
+            train.append([first, after])
+    return train, val
+
+
+def _conversations(
+    samples: Sequence[Sample], features: FrozenFeatures, tokens: ChatTokens, held_out: set[str]
+) -> Examples:
+    train, val = [], []
+    for sample in samples:
+        if sample.target in held_out:
+            asked = tokens.conversation(sample.turns, features.positions)
+            val.append((asked, features.positions[sample.target]))
+        else:
+            train.append([tokens.conversation(sample.turns, features.positions, sample.target)])
+    return train, val

@@ -1,0 +1,294 @@
+"""ChatSearch from the command line: both stages of a ChatSearcher, its baselines, and their evaluation."""
+
+import copy
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+import fashioniq
+from fashioniq import Message
+from fashioniq.cli import main
+from fashioniq.data.conversations import Conversations
+from fashioniq.evaluation.chatsearch import exchanged, other_history, without_history
+from fashioniq.models.chat_tokens import Tokenized
+from fashioniq.models.vision import VisionEncoder
+
+
+@pytest.fixture(scope="module")
+def trained(project, talks, vector_runs, tmp_path_factory):
+    """Runs of both stages, and of a dual encoder on the same captions."""
+    folder = tmp_path_factory.mktemp("chatsearch")
+    own = {"data": talks, "features": vector_runs.store}
+    project.run(
+        "train-chatsearcher", **own, **project.chatsearcher, stage="captions", run=folder / "captions"
+    )
+    project.run(
+        "train-chatsearcher",
+        **own,
+        run=folder / "conversations",
+        init_from=folder / "captions",
+        **{**project.chatsearcher, "epochs": 1},
+    )
+    project.run(
+        "train-dialog-encoder",
+        dialogues=folder / "captions" / "captions.train.json",
+        val_dialogues=folder / "captions" / "captions.val.json",
+        features=vector_runs.store,
+        mask="none",
+        run=folder / "dual",
+        **{"model.width": 32, "model.heads": 2, "model.hidden": 64, "model.layers": 1, "epochs": 1},
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def evaluated(project, talks, vector_runs, trained):
+    project.run(
+        "eval-chatsearch",
+        data=talks,
+        features=vector_runs.store,
+        run=trained / "conversations",
+        encoder=trained / "dual",
+        samples=200,
+    )
+    return trained / "conversations" / "chatsearch"
+
+
+def test_all_methods_are_rows_of_one_table(evaluated):
+    metrics = json.loads((evaluated / "metrics.json").read_text())
+    rows = {row["method"]: row for row in metrics["rows"]}
+    assert list(rows) == ["chatsearcher", "image", "text", "both", "concatenation", "random"]
+    assert metrics["samples"] == dict.fromkeys("tim", 8) and metrics["coverage"] == 1
+    for row in rows.values():
+        known = [value for name, value in row.items() if name not in ("method", "mean") and value is not None]
+        assert row["mean"] == pytest.approx(sum(known) / len(known))
+    assert rows["image"]["t R@1"] is None and rows["both"]["t R@10"] is None
+    assert [rows["image"][f"i R@{n}"] for n in (1, 5, 10)] == [rows["image"][f"m R@{n}"] for n in (1, 5, 10)]
+    assert [row["check"] for row in metrics["checks"]] == [
+        "as it is", "history of another", "no history", "exchanged targets"
+    ]  # fmt: skip
+    assert set(metrics["shows_picture"]) == set("tim")
+    assert {tuple(row["methods"]) for row in metrics["differences"]} == {
+        ("chatsearcher", name) for name in rows if name != "chatsearcher"
+    }
+    page = (evaluated / "report.html").read_text()
+    assert page.count("found, the target in place") == 24 and "<h2>Recall in percent</h2>" in page
+    with open(evaluated / "table.csv", newline="") as file:
+        assert [row["method"] for row in csv.DictReader(file)] == list(rows)
+
+
+def test_the_ranks_are_those_of_the_trec_run(evaluated, talks):
+    gallery = Conversations(talks).gallery("t")
+    ranked = {}
+    for line in (evaluated / "run.chatsearcher.trec").read_text().splitlines():
+        sample, _, name, place, _, _ = line.split()
+        ranked.setdefault(sample, []).append(name)
+        assert len(ranked[sample]) == int(place)
+    records = [json.loads(line) for line in (evaluated / "ranks.chatsearcher.jsonl").read_text().splitlines()]
+    assert len(records) == 24 and all(len(names) == min(50, len(gallery)) for names in ranked.values())
+    assert all(ranked[one["sample"]][one["rank"]] == one["target"] for one in records)
+
+
+def test_both_stages_leave_whole_runs(trained):
+    for stage, first in (("captions", "captions"), ("conversations", "conversations")):
+        about = json.loads((trained / stage / "model.json").read_text())
+        assert about["stage"] == first and about["features"]["tokens"] == 1 and about["checksum"]
+        assert about["provenance"]["data"]["items.jsonl"]
+    dialogs = json.loads((trained / "captions" / "captions.train.json").read_text())
+    assert dialogs[0]["dialog"][0].startswith("dress number")
+
+
+# the checks of the evaluation
+
+
+def test_history_is_exchanged_or_left_out_and_the_last_request_stays(talks):
+    samples = Conversations(talks).samples("m", "test")
+    other, without = other_history(samples, seed=0), without_history(samples)
+    for own, changed, short in zip(samples, other, without, strict=True):
+        assert changed.turns[-2:] == own.turns[-2:] and changed.turns[:-2] != own.turns[:-2]
+        assert (
+            len(short.turns) == 1
+            and short.pictures == own.pictures
+            and own.turns[-1].text == short.turns[0].text
+        )
+    assert {one.turns[0] for one in other} == {one.turns[0] for one in samples}
+
+
+def test_exchanged_targets_are_never_ones_own():
+    for targets in ([0, 0, 1, 2, 3], [5, 1, 5, 1], list(range(30))):
+        own = torch.tensor(targets)
+        changed = exchanged(own, seed=3)
+        assert sorted(changed.tolist()) == sorted(targets) and (changed != own).all()
+
+
+# features
+
+
+def test_a_training_from_cached_features_is_that_from_pictures(
+    project, capsys, talks, tiny_clip, tmp_path, monkeypatch
+):
+    own = {"data": tmp_path / "talks", "vision": tiny_clip, **project.chatsearcher, "epochs": 1}
+    (tmp_path / "talks").mkdir()
+    for path in talks.iterdir():
+        (tmp_path / "talks" / path.name).write_bytes(path.read_bytes())
+    project.run("train-chatsearcher", **own, run=tmp_path / "pictures")
+    assert json.loads((tmp_path / "pictures" / "model.json").read_text())["features"]["tokens"] == 5
+
+    def refuse(*_):
+        raise AssertionError("the pictures were encoded again")
+
+    monkeypatch.setattr(VisionEncoder, "encode", refuse)
+    project.run("train-chatsearcher", **own, run=tmp_path / "cached")
+    for name in ("metrics.csv", "weights.safetensors"):
+        assert (tmp_path / "pictures" / name).read_bytes() == (tmp_path / "cached" / name).read_bytes()
+    paths = {"data": own["data"], "vision": tiny_clip, "encoder": tiny_clip, "run": tmp_path / "cached"}
+    project.run("eval-chatsearch", **paths, samples=100)
+    rows = json.loads((tmp_path / "cached" / "chatsearch" / "metrics.json").read_text())["rows"]
+    assert len(rows) == 6 and all(row["m R@10"] > 0 for row in rows)
+    (ids,) = (tmp_path / "talks" / "vision").glob("*/ids.json")
+    content = json.loads(ids.read_text())
+    for damaged in (
+        {"ids": content["ids"]},
+        {**content, "ids": content["ids"][1:]},
+        {**content, "ids": ["other"]},
+    ):
+        ids.write_text(json.dumps(damaged))
+        assert main(project.arguments("train-chatsearcher", **own, run=tmp_path / "damaged")) == 2
+        assert "remove the folder" in capsys.readouterr().err  # after the progress of transformers
+
+
+# mistakes
+
+
+def test_mistakes_are_told(refused, talks, trained, vector_runs, runs, tmp_path):
+    own = {"data": talks, "run": tmp_path / "run"}
+    store = {"features": vector_runs.store}
+    assert "expected either --features" in refused("train-chatsearcher", **own)
+    assert "expected some of t, i and m" in refused("train-chatsearcher", **own, **store, subtasks="x")
+    assert "--tune lora needs a pretrained" in refused("train-chatsearcher", **own, **store, tune="lora")
+    assert "cannot load the language model" in refused(
+        "train-chatsearcher", **own, **store, language_model=tmp_path
+    )
+    assert "cannot load the vision encoder" in refused("train-chatsearcher", **own, vision=tmp_path)
+    assert "there must be room for eight" in refused(
+        "train-chatsearcher", **own, **store, **{"model.image_tokens": 100}
+    )
+    told = refused(
+        "train-chatsearcher",
+        **own,
+        features=runs.store,
+        init_from=trained / "captions",
+        stage="conversations",
+    )
+    assert "was trained with weights" in told
+    assert not (tmp_path / "run").exists()
+    evaluation = {"data": talks, **store}
+    assert "--method dogs is unknown" in refused("eval-chatsearch", **evaluation, method="dogs", out=tmp_path)
+    assert "give --encoder" in refused("eval-chatsearch", **evaluation, method="text", out=tmp_path)
+    assert "give --out" in refused("eval-chatsearch", **evaluation, method="random")
+    assert "expected a chatsearcher" in refused("eval-chatsearch", **evaluation, run=trained / "dual")
+
+
+def test_random_ranks_are_at_chance(project, talks, vector_runs, tmp_path):
+    many = tmp_path / "talks"
+    many.mkdir()
+    for path in talks.iterdir():
+        (many / path.name).write_bytes(path.read_bytes())
+    for subtask in "tim":
+        lines = (talks / f"{subtask}.test.jsonl").read_text().splitlines()
+        (many / f"{subtask}.test.jsonl").write_text("\n".join(lines * 250) + "\n")
+    project.run(
+        "eval-chatsearch",
+        data=many,
+        features=vector_runs.store,
+        method="random",
+        samples=100,
+        out=tmp_path / "out",
+    )
+    metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    for n in (1, 5, 10):
+        assert metrics["rows"][0][f"m R@{n}"] == pytest.approx(100 * n / metrics["galleries"]["m"], abs=4)
+
+
+def test_the_images_of_the_items_are_where_the_folder_says(talks):
+    data = Conversations(talks)
+    assert all(Path(data.picture(name)).is_file() for name in data.items)
+
+
+# in the loop
+
+
+@pytest.fixture(scope="module")
+def system(trained):
+    return fashioniq.load(trained / "conversations", device="cpu")
+
+
+def decided(system, ids):
+    """The system, whose model begins its answers with these ids in place of its own choice."""
+    model = system.retriever.model
+
+    class Decided(type(model)):
+        def continued(self, tokens, asked, pictures, most, *, cached=True):
+            said = Tokenized([*asked.ids, *ids], [False] * (len(asked.ids) + len(ids)), asked.images)
+            batch = tokens.collate([said])
+            query, _ = self.search(batch, pictures) if ids[-1] == tokens.image else (None, None)
+            return ids, query
+
+    other = copy.copy(model)
+    other.__class__ = Decided
+    return replace(system, retriever=replace(system.retriever, model=other))
+
+
+def test_a_chatsearcher_answers_in_words_or_shows_a_product(system):
+    tokens = system.retriever.tokens
+    words = decided(system, [*tokens.tokens.encode("sure please"), tokens.tokens.end])
+    talk = words.hear(words.begin(1), words.offer(words.begin(1)), Message(texts=["dress number 3"]))
+    assert words.offer(talk) == Message(texts=["sure please"])
+    shown = decided(system, [tokens.image])
+    offer = shown.offer(shown.hear(shown.begin(1), Message(), Message(texts=["dress number 3"])))
+    assert offer.texts == [""] and offer.item_B.shape == (1,)
+    again = shown.hear(
+        shown.hear(shown.begin(1), Message(), Message(texts=["dress"])), offer, Message(texts=["dress"])
+    )
+    assert int(shown.offer(again).item_B) != int(offer.item_B)  # no product is shown twice
+    assert len(shown.top(shown.hear(shown.begin(1), Message(), Message(texts=["dress"])), 5)[0]) == 5
+
+
+def test_what_is_said_and_shown_is_in_the_next_query(system):
+    talk = system.hear(system.begin(1), Message(), Message(texts=["dress number 3"]))
+    for offers in [Message(texts=["sure"])], [Message(item_B=torch.tensor([n])) for n in (0, 1)]:
+        queries = [system.hear(talk, one, Message(texts=["the next please"])).queries[-1] for one in offers]
+        assert all(query.shape == talk.queries[0].shape for query in queries)
+    assert not torch.allclose(*queries)
+    (said,) = system.hear(talk, Message(texts=["sure"]), Message(texts=["please"])).state.said
+    assert [turn.role for turn in said] == ["user", "assistant", "user"]
+
+
+def test_the_loop_searches_as_the_evaluation(system, talks, evaluated):
+    lines = (evaluated / "run.chatsearcher.trec").read_text().splitlines()
+    first = {line.split()[0]: line.split()[2] for line in reversed(lines)}
+    ids = system.retriever.ids
+    for sample in Conversations(talks).samples("m", "test"):
+        request, answer, last = sample.turns
+        talk = system.hear(system.begin(1), Message(), Message(texts=[request.text]))
+        shown = torch.tensor([ids.index(answer.pictures[0])])
+        talk = system.hear(talk, Message(texts=[answer.text], item_B=shown), Message(texts=[last.text]))
+        asked = system.retriever.tokens.conversation(talk.state.said[0], system.retriever.features.positions)
+        batch = system.retriever.tokens.collate([system.retriever.tokens.query(asked)])
+        query, _ = system.retriever.model.search(
+            batch, system.retriever.features.pictures(batch.image_R, "cpu")
+        )
+        assert ids[int(system.gallery.top(query, 1)[1])] == first[sample.id]
+
+
+def test_chat_talks_to_a_chatsearcher(trained, monkeypatch, capsys, tmp_path):
+    lines = iter(["dress number 3", "undo", "dress number 4", "the next please", "this is it 1"])
+    monkeypatch.setattr("builtins.input", lambda prompt: next(lines))
+    assert main(["chat", "--run", str(trained / "conversations"), "--log", str(tmp_path / "log.jsonl")]) == 0
+    assert "You chose" in capsys.readouterr().out
+    (logged,) = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert [turn["reply"]["text"] for turn in logged["turns"]] == ["dress number 4", "the next please"]

@@ -1,0 +1,205 @@
+"""The training of a ChatSearcher: its sum of losses, its negatives, and that it learns."""
+
+import math
+import random
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from fashioniq.data.conversations import Picture, Text, Turn
+from fashioniq.data.words import Vocabulary
+from fashioniq.features.frozen import FrozenFeatures
+from fashioniq.models.chat_tokens import VISION
+from fashioniq.models.chatsearcher import candidates, enqueued
+from fashioniq.models.configs import ChatSearcherConfig
+from fashioniq.trained import new_chatsearcher
+from fashioniq.training.chatsearcher import ChatSearcherTraining, predicted
+
+WORDS = [f"w{number}" for number in range(200)]
+VOCABULARY = Vocabulary(["user", "assistant", *WORDS])
+COUNT, FEATURES = 40, 16
+POSITIONS = {str(number): number for number in range(COUNT)}
+
+
+def talk(number, rng):
+    """A shown picture, and words that together with it tell the target."""
+    shown = str((number + 7) % COUNT)
+    said = " ".join(rng.choice(WORDS) for _ in range(4))
+    return (
+        Turn("user", (Text(said),)),
+        Turn("assistant", (Text("w1 w2"), Picture(shown))),
+        Turn("user", (Text(" ".join(rng.choice(WORDS) for _ in range(4))),)),
+    )
+
+
+def training(talks=20, negatives="queue", queue=30, **sizes):
+    torch.manual_seed(0)
+    own = {
+        "image_tokens": 2,
+        "space": 32,
+        "width": 32,
+        "heads": 2,
+        "hidden": 64,
+        "layers": 2,
+        "dropout": 0.0,
+        "max_tokens": 64,
+    }
+    config = ChatSearcherConfig(**own | sizes)
+    model, tokens = new_chatsearcher(
+        config.sizes(features=FEATURES), VOCABULARY.words, "", half=False, tune="all"
+    )
+    features = FrozenFeatures([str(n) for n in range(COUNT)], torch.randn(COUNT, FEATURES), {})
+    rng = random.Random(0)
+    turns = [talk(number, rng) for number in range(talks)]
+    train = [[tokens.conversation(one, POSITIONS, str(number))] for number, one in enumerate(turns)]
+    val = [(tokens.conversation(one, POSITIONS), number) for number, one in enumerate(turns)]
+    return ChatSearcherTraining(
+        model, tokens, features, train=train, val=val, train_items=torch.arange(COUNT), negatives=negatives,
+        queue=queue, learning_rate=3e-3,
+    )  # fmt: skip
+
+
+def batch_of(module, *numbers):
+    return module.tokens.collate([module.train_examples[number][0] for number in numbers])
+
+
+def ranks(module, targets=None):
+    module.model.eval()
+    asked = module.tokens.collate([module.tokens.query(one) for one, _ in module.val_examples])
+    query_BS, shows_B = module.model.search(asked, module.features.pictures(asked.image_R, "cpu"))
+    score_BN = query_BS @ module.model.embed_images(module.features.vector_NF).T
+    target_B = torch.tensor(targets or [target for _, target in module.val_examples])
+    own_B1 = score_BN.gather(1, target_B.unsqueeze(1))
+    return (score_BN > own_B1).sum(1).tolist(), shows_B
+
+
+# the loss
+
+
+def test_the_loss_is_one_sum_over_the_assistants_words_and_pictures():
+    module = training(negatives="full")
+    sequences = batch_of(module, 0, 3)
+    words, pictures, counts = module.losses(sequences)
+    model, total, number = module.model, [0.0, 0.0], [0, 0]
+    key_NS = model.embed_images(module.features.vector_NF)
+    seen = iter(sequences.image_R.tolist())
+    hidden_BLD, _ = model(
+        sequences.ids_BL, sequences.there_BL, module.features.pictures(sequences.image_R, "cpu")
+    )
+    for row, ids in enumerate(sequences.ids_BL.tolist()):
+        for place in range(1, len(ids)):
+            item = next(seen) if ids[place - 1] == module.tokens.image else None
+            if not sequences.learned_BL[row, place]:
+                continue
+            hidden_D = hidden_BLD[row, place - 1]
+            if ids[place] == VISION:
+                logits = model.queries(hidden_D.unsqueeze(0))[0] @ key_NS.T / model.temperature
+                total[1] -= logits.log_softmax(0)[item].item()
+                number[1] += 1
+            else:
+                total[0] -= model.logits(hidden_D.unsqueeze(0))[0].log_softmax(0)[ids[place]].item()
+                number[0] += 1
+    assert (words.item(), pictures.item()) == pytest.approx(tuple(total), rel=1e-4)
+    # two words, a block and an end; a block and an end: <CLS> is a picture, the tokens of the perceiver are nothing
+    assert counts == tuple(number) == (2 * (5 + 3), 2 * 2)
+
+
+def test_a_picture_is_predicted_at_the_token_before_it():
+    module = training()
+    sequences = batch_of(module, 0, 1, 2)
+    _, picture_BL = predicted(sequences)
+    assert (sequences.ids_BL[:, :-1][picture_BL] == module.tokens.image).all() and int(picture_BL.sum()) == 6
+
+
+def test_the_loss_starts_near_its_chance_value():
+    module = training(negatives="full", width=128, space=512)
+    words, pictures, (of_words, of_pictures) = module.losses(batch_of(module, *range(20)))
+    assert words.item() / of_words == pytest.approx(math.log(len(VOCABULARY) + 2), rel=0.15)
+    assert pictures.item() / of_pictures == pytest.approx(math.log(COUNT), rel=0.15)
+
+
+def test_a_queue_of_one_has_no_negatives():
+    module = training(queue=1)
+    asked = module.tokens.conversation((Turn("user", (Text("w3"),)),), POSITIONS, "5")
+    assert module.losses(module.tokens.collate([asked]))[1].item() == pytest.approx(0, abs=1e-6)
+    assert module.losses(batch_of(module, 0))[1].item() > 0.1  # it shows two pictures
+
+
+# the negatives
+
+
+def test_the_newest_pictures_come_in_and_the_oldest_leave():
+    queue = torch.full((4,), -1)
+    for new, expected in (([3, 5], [-1, -1, 3, 5]), ([1, 1, 9], [5, 1, 1, 9]), ([2] * 6, [2, 2, 2, 2])):
+        queue = enqueued(queue, torch.tensor(new))
+        assert queue.tolist() == expected
+
+
+def test_an_item_is_no_negative_of_itself_however_often_it_is_in_the_queue():
+    queue = torch.tensor([-1, 5, 5, 2, 5])
+    assert candidates(queue, torch.tensor([5, 7])).tolist() == [2, 5, 7]
+    module = training(queue=8)
+    asked = module.tokens.collate(
+        [module.tokens.conversation((Turn("user", (Text("w3"),)),), POSITIONS, "5")]
+    )
+    for _ in range(8):
+        _, pictures, _ = module.losses(asked)
+    assert module.queue_Q.tolist() == [5] * 8 and pictures.item() == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize(("negatives", "expected"), [("batch", 4), ("queue", 6), ("full", COUNT)])
+def test_the_negatives_are_those_asked_for(negatives, expected, monkeypatch):
+    module, sizes = training(negatives=negatives), []
+    monkeypatch.setattr(
+        module,
+        "_candidates",
+        lambda item_R, real=module._candidates: sizes.append(found := real(item_R)) or found,
+    )
+    module.losses(batch_of(module, 0))
+    module.losses(batch_of(module, 1, 2))
+    assert len(sizes[1]) == expected
+
+
+def test_what_the_user_says_is_read_and_not_learned():
+    module = training()
+    sequences = batch_of(module, 0)
+    word_BL, _ = predicted(sequences)
+    said = module.tokens.tokens.decode(sequences.ids_BL[:, 1:][word_BL][:2].tolist())
+    assert said == "w1 w2"
+
+
+# that it learns
+
+
+def train(module, steps):
+    optimizer = torch.optim.AdamW(module.model.parameters(), lr=3e-3, weight_decay=0)
+    for _ in range(steps):
+        words, pictures, counts = module.losses(batch_of(module, *range(len(module.train_examples))))
+        optimizer.zero_grad()
+        ((words + pictures) / sum(counts)).backward()
+        optimizer.step()
+    return words.item() / counts[0], pictures.item() / counts[1]
+
+
+def test_it_overfits_twenty_conversations_and_shows_a_picture_by_itself():
+    module = training(negatives="full")
+    words, _ = train(module, 120)
+    found, shows_B = ranks(module)
+    assert found == [0] * 20 and words < 0.1 and shows_B.all()
+    exchanged, _ = ranks(module, targets=[*range(10, 20), *range(10)])
+    assert sum(rank < 10 for rank in exchanged) < 12  # chance is 5
+
+
+def test_validation_and_the_training_itself_agree_on_the_query():
+    """An off-by-one position of [IMG] in either of them fails here."""
+    module = training()
+    sequences = batch_of(module, 4)
+    _, picture_BL = predicted(sequences)
+    hidden_BLD, _ = module.model(
+        sequences.ids_BL, sequences.there_BL, module.features.pictures(sequences.image_R, "cpu")
+    )
+    trained = module.model.queries(hidden_BLD[:, :-1][picture_BL])[-1:]
+    asked = module.tokens.collate([module.tokens.query(module.val_examples[4][0])])
+    found, _ = module.model.search(asked, module.features.pictures(asked.image_R, "cpu"))
+    assert torch.allclose(F.normalize(trained, dim=1), found, atol=1e-5)
