@@ -132,7 +132,8 @@ def _conditions(table: Table) -> str:
     conditions = [
         f"{facts['dialogs']:,} dialogs" if "dialogs" in facts else None,
         f"split {facts['split']}" if facts.get("split") else None,
-        f"gallery {facts.get('gallery')}",
+        f"gallery {facts['gallery']}" if "gallery" in facts else None,
+        *(f"{what} {_of_subtasks(facts[what])}" for what in ("samples", "galleries") if what in facts),
     ]
     conditions += (
         [f"{100 * facts['coverage']:.1f} % of the split have features"] if "coverage" in facts else []
@@ -143,6 +144,10 @@ def _conditions(table: Table) -> str:
         if facts.get(name)
     ]
     return _wrapped("; ".join(filter(None, conditions)) + ".")
+
+
+def _of_subtasks(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in counts.items())
 
 
 def _origin(study: Study) -> list[str]:

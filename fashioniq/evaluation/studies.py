@@ -15,7 +15,16 @@ from fashioniq.metrics.significance import holm
 from fashioniq.provenance import Provenance
 
 COLUMN = re.compile(r"(?P<measure>\S+)(?: (?P<unit>turn|round) (?P<number>\d+))?")
-SAME = ("protocol", "category", "split", "gallery", "dialogs", "fingerprint")  # equal in all rows of a table
+SAME = (
+    "protocol",
+    "category",
+    "split",
+    "gallery",
+    "galleries",
+    "samples",
+    "dialogs",
+    "fingerprint",
+)  # in a table
 OF_DIALOGS = {"words", "asked", "pictures", "seconds"}  # costs, summed over the rounds of a dialog
 LOWER_IS_BETTER = {"mean_rank", "median_rank", "BRI", "ATR", *OF_DIALOGS}
 STUDY_KEYS = {"title", "question", "commands", "tables", "prose"}
@@ -48,18 +57,29 @@ class Seeds:
 
 @dataclass(frozen=True)
 class Row:
-    """Row of a table: its label, and one metrics.json per seed."""
+    """Row of a table: its label, and one metrics.json per seed.
+
+    `part` is a method or a check of a metrics.json with several rows, such as those of conversations.
+    """
 
     label: str
     runs: tuple[Metrics, ...]
+    part: str | None = None
 
     def seeds(self, column: str) -> Seeds:
         """Values of a column such as "R@10 turn 5" or "BRI". Raises UserError if a run file lacks it."""
-        return Seeds(tuple(_value(run, column) for run in self.runs), column.split()[0] in LOWER_IS_BETTER)
+        values = (_value(run, column, self.part) for run in self.runs)
+        return Seeds(tuple(values), column.split()[0] in LOWER_IS_BETTER)
 
     @property
     def minutes(self) -> Seeds | None:
-        """CPU minutes of training, one value per seed; None if a run file does not record them."""
+        """CPU minutes of training, one value per seed; None if a run file does not record them, and for the
+        baselines in a run file.
+        """
+        if self.part and any(
+            self.part in (row["method"] for row in run.plain()["rows"][1:]) for run in self.runs
+        ):
+            return None
         spent = [
             made.seconds["cpu"] / 60 for run in self.runs for made in trainings(run) if "cpu" in made.seconds
         ]
@@ -171,13 +191,18 @@ def read_study(path: Path) -> Study:
 
 def _table(content: Any, path: Path) -> Table:
     _check_keys(content, TABLE_KEYS, path)
+    files = {label: [name.partition("#") for name in names] for label, names in content["rows"].items()}
     rows = tuple(
-        Row(label, tuple(read_metrics(path.parent / name, "the run file", Metrics, REPAIR) for name in names))
-        for label, names in content["rows"].items()
+        Row(
+            label,
+            tuple(read_metrics(path.parent / name, "the run file", Metrics, REPAIR) for name, *_ in parts),
+            parts[0][2] or None if parts else None,
+        )
+        for label, parts in files.items()
     )
     runs = {
         name: run.plain()
-        for row, names in zip(rows, content["rows"].values(), strict=True)
+        for row, names in zip(rows, ([name for name, *_ in parts] for parts in files.values()), strict=True)
         for name, run in zip(names, row.runs, strict=True)
     }
     if not runs or not all(row.runs for row in rows):
@@ -206,10 +231,13 @@ def _check_keys(content: Any, keys: set[str], path: Path) -> None:
         )
 
 
-def _value(run: Metrics, column: str) -> float:
-    """Measure of a turn or round, or of all dialogs: the mean over categories (single-turn) or BRI."""
+def _value(run: Metrics, column: str, part: str | None) -> float:
+    """Measure of a turn or round, of a part, or of all dialogs: the mean over categories (single-turn) or BRI."""
     content, parts = run.plain(), COLUMN.fullmatch(column)
-    if parts and parts["unit"]:
+    if part:
+        rows = [*content.get("rows", ()), *content.get("checks", ())]
+        found = [row.get(column) for row in rows if part in (row.get("method"), row.get("check"))]
+    elif parts and parts["unit"]:
         rows = [*content.get(f"{parts['unit']}s", ()), *content.get("costs", ())]
         found = [
             row[parts["measure"]]

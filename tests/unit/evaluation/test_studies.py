@@ -296,3 +296,37 @@ def test_results_without_an_action_say_what_is_expected(capsys):
 def test_a_folder_without_studies_is_refused(tmp_path, capsys):
     assert main(["results", "build", "--results", str(tmp_path)]) == 2
     assert "found none; give their folder with --results" in error(capsys)
+
+
+def test_a_row_can_be_a_part_of_a_run_file(study):
+    content = yaml.safe_load((study / "study.yaml").read_text())
+    (table,) = content["tables"]
+    made = run_file(1.0, 120.0)["provenance"]
+    for seed in (0, 1):
+        rows = [{"method": "model", "m R@10": 40.0 + seed}, {"method": "baseline", "m R@10": 20.0}]
+        run = {
+            "protocol": "ChatSearch",
+            "data": "talks",
+            "samples": {"m": 1000},
+            "galleries": {"m": 750},
+            "coverage": 1.0,
+            "features": {},
+            "seed": seed,
+            "rows": rows,
+            "rounds": [],
+            "checks": [{"check": "no history", "m R@10": 30.0}],
+            "shows_picture": {},
+            "differences": [],
+            "provenance": made,
+        }
+        (study / f"talk-{seed}.json").write_text(json.dumps(run))
+    table["rows"] = {
+        name: [f"talk-{seed}.json#{name}" for seed in (0, 1)] for name in ("model", "baseline", "no history")
+    }
+    table |= {"columns": ["m R@10"], "reference": None}
+    (study / "study.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+    read = read_study(study / "study.yaml").tables[0]
+    assert [row.seeds("m R@10").mean for row in read.rows] == [40.5, 20.0, 30.0]
+    assert [row.minutes and row.minutes.mean for row in read.rows] == [2.0, None, 2.0]
+    with pytest.raises(UserError, match="column 'm R@5'"):
+        read.rows[0].seeds("m R@5")
