@@ -63,11 +63,11 @@ def overview_plot(studies: Sequence[Study], measure: str = "R@10") -> str:
     lines: list[str] = []
     top = 0.0
     for study in studies:
+        if not (tables := [table for table in study.tables if table.facts.get("turns")]):
+            continue
         top += 2 * BAR
         lines.append(f'<text x="0" y="{top:.0f}" font-weight="bold">{escape(study.title)}</text>')
-        for table in study.tables:
-            if not table.facts.get("turns"):
-                continue
+        for table in tables:
             shown = f"{measure} turn {table.facts['turns'][-1]['turn']}"
             top += BAR + GAP
             lines.append(f'<text x="0" y="{top:.0f}">{escape(table.title)}: {shown}</text>')
@@ -141,7 +141,7 @@ def _conditions(table: Table) -> str:
     conditions += [
         f"{name} {facts[name]}"
         for name in ("features", "pictures", "captions", "user", "decoding")
-        if facts.get(name)
+        if isinstance(facts.get(name), str)
     ]
     return _wrapped("; ".join(filter(None, conditions)) + ".")
 
