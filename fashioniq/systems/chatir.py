@@ -105,7 +105,8 @@ def _asker(catalog: Catalog | None, ids: list[str]) -> Limited:
 
 
 Wrap = Callable[
-    [RetrieverOf, SearchSpace], tuple[RetrieverOf, dict[str, Any], Callable[[], list[dict[str, float]]]]
+    [RetrieverOf, SearchSpace, Gallery],
+    tuple[RetrieverOf, dict[str, Any], Callable[[], list[dict[str, float]]]],
 ]
 
 
@@ -139,7 +140,7 @@ def build(options: EvalChatIR, wrap: Wrap | None = None) -> list[Task]:
         retriever_of, about = _retriever(options, source, separator, dialogues, number=number)
         costs: Callable[[], list[dict[str, float]]] = list
         if wrap:
-            retriever_of, further, costs = wrap(retriever_of, source)
+            retriever_of, further, costs = wrap(retriever_of, source, gallery)
             about = about | further
         checksums = {path.name: checksum(path) for path in (paths[number], options.search_space)}
         covered = {"search_space": str(options.search_space), "coverage": len(source.ids) / len(space)}

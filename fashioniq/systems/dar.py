@@ -10,12 +10,15 @@ from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
 from fashioniq.generators.folder import Folder, seed_of
 from fashioniq.generators.pictures import Generator
+from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Retriever
 from fashioniq.systems import chatir
 from fashioniq.systems.generation import (
     describer_of,
+    facts_of_pictures,
     features_of_pictures,
     generator_of,
+    illustrating,
     picture_encoder,
     weights_of,
 )
@@ -63,9 +66,9 @@ def _tasks(
     recorded: list[Parts] | None = None,
 ) -> list[Task]:
     def illustrated(
-        retriever_of: chatir.RetrieverOf, space: SearchSpace
+        retriever_of: chatir.RetrieverOf, space: SearchSpace, gallery: Gallery
     ) -> tuple[chatir.RetrieverOf, dict[str, Any], Callable[[], list[dict[str, float]]]]:
-        costs, gallery = Costs(), space.gallery()
+        costs = Costs()
         encode = picture_encoder(
             space.encoder,
             lambda: features_of_pictures(options, FeatureStore(space.facts["store"]), options.device),
@@ -78,24 +81,17 @@ def _tasks(
                 generator,
                 encode,
                 gallery=gallery,
-                weights=weights,
-                fusion=options.fusion,
-                count=options.pictures,
                 seed=options.seed,
-                more=options.more_pictures,
                 seed_of=(lambda row, *place: seed_of(rows[row], *place))
                 if isinstance(generator, Folder)
                 else None,
                 costs=costs,
                 recorded=recorded,
+                **illustrating(options, weights),
             )
 
         facts = {
-            "generator": dict(generator.identity),
-            "weights_of_text": {"name": options.fusion_weights, "rounds": list(weights.text)},
-            "fusion": options.fusion,
-            "pictures_per_round": options.pictures,
-            "more_pictures": options.more_pictures,
+            **facts_of_pictures(options, generator, weights),
             "rewrite": options.rewrite,
             "seed": options.seed,
         }

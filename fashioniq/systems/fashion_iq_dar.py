@@ -8,12 +8,17 @@ from typing import Any
 from fashioniq.config import EvalFashionIQDAR
 from fashioniq.data.languages import language
 from fashioniq.data.statements import stated_attributes
-from fashioniq.features.queries import PictureFeatures
-from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Turn
 from fashioniq.systems import fashion_iq
-from fashioniq.systems.generation import describer_of, generator_of, weights_of
+from fashioniq.systems.generation import (
+    describer_of,
+    facts_of_pictures,
+    features_of_pictures,
+    generator_of,
+    illustrating,
+    weights_of,
+)
 from fashioniq.systems.illustrated import Illustrated
 from fashioniq.systems.parts import Parts
 from fashioniq.systems.rewriting import prompts
@@ -31,52 +36,32 @@ def build(options: EvalFashionIQDAR) -> list[Task]:
     weights = weights_of(options)
     assert weights, "the options refuse others"
 
-    def illustrated(parts: Parts, gallery: Gallery) -> tuple[Changed, dict[str, Any]]:
-        if options.predictor is None:
-            raise UserError("the generated pictures are embedded like the products; give --predictor")
-        describer = describer_of(parts.catalog)
+    def illustrated(parts: Parts, gallery: Gallery) -> tuple[Illustrated, dict[str, Any]]:
+        describer, labels = describer_of(parts.catalog), parts.catalog.labels
         generator = generator_of(options, parts.catalog.category, options.device)
-        features = PictureFeatures(parts.store, options.predictor, options.device)
-        retriever = Changed(
+        features = features_of_pictures(options, parts.store, options.device)
+        shown = [describer.write(_attributes(labels.get(name, ()))) for name in gallery.items.ids]
+
+        def said(turn: Turn) -> list[str]:
+            """Description of each product shown, and what the user said about it."""
+            assert turn.offer.item_B is not None, "Fashion IQ's system offers products"
+            feedback = parts.vocabulary.decode(turn.words_BL)
+            items = turn.offer.item_B.tolist()
+            return [f"{shown[item]}{BUT}{text}" for item, text in zip(items, feedback, strict=True)]
+
+        retriever = Illustrated(
             parts.retriever,
             prompts(lambda rounds: wanted(rounds, describer, parts.catalog.language)),
             generator,
             lambda pictures: parts.retriever.embed_images(features(pictures)),
             gallery=gallery,
-            weights=weights,
-            fusion=options.fusion,
-            count=options.pictures,
             seed=options.seed,
-            more=options.more_pictures,
+            said=said,
+            **illustrating(options, weights),
         )
-        retriever.shown = [
-            describer.write(_attributes(parts.catalog.labels.get(name, ()))) for name in gallery.items.ids
-        ]
-        retriever.decode = parts.vocabulary.decode
-        facts = {
-            "generator": dict(generator.identity),
-            "weights_of_text": {"name": options.fusion_weights, "rounds": list(weights.text)},
-            "fusion": options.fusion,
-            "pictures_per_round": options.pictures,
-        }
-        return retriever, facts
+        return retriever, facts_of_pictures(options, generator, weights)
 
     return fashion_iq.build(options, illustrated)
-
-
-class Changed(Illustrated):
-    """Illustrated whose rounds are the description of the product shown, and the feedback."""
-
-    shown: Sequence[str]  # description of each product of the gallery
-    decode: Any
-
-    def said(self, turn: Turn) -> Sequence[str]:
-        """Description of each product shown, and what the user said about it."""
-        assert turn.offer.item_B is not None, "Fashion IQ's system offers products"
-        return [
-            f"{self.shown[item]}{BUT}{text}"
-            for item, text in zip(turn.offer.item_B.tolist(), self.decode(turn.words_BL), strict=True)
-        ]
 
 
 def wanted(rounds: Sequence[str], describer: Describer, code: str = "en") -> str:

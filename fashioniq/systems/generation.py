@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 from PIL.Image import Image
@@ -94,6 +95,27 @@ def picture_encoder(
         return unit(embed(features(pictures)))
 
     return encode
+
+
+def illustrating(options: Generation, weights: Weights) -> dict[str, Any]:
+    """Options of `Illustrated` that all systems with generated pictures share."""
+    return {
+        "weights": weights,
+        "fusion": options.fusion,
+        "count": options.pictures,
+        "more": options.more_pictures,
+    }
+
+
+def facts_of_pictures(options: Generation, generator: Generator, weights: Weights) -> dict[str, Any]:
+    """Facts of metrics.json about the pictures and their weights."""
+    return {
+        "generator": dict(generator.identity),
+        "weights_of_text": {"name": options.fusion_weights, "rounds": list(weights.text)},
+        "fusion": options.fusion,
+        "pictures_per_round": options.pictures,
+        "more_pictures": options.more_pictures,
+    }
 
 
 def features_of_pictures(options: Generation, store: FeatureStore, device: str) -> PictureFeatures:

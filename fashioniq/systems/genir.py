@@ -21,7 +21,14 @@ from fashioniq.llm.local import VisionLanguageModel
 from fashioniq.loop.messages import Asker, Message, Retriever, User
 from fashioniq.loop.rollout import System
 from fashioniq.models.text import TextRetriever
-from fashioniq.systems.generation import World, generator_of, picture_encoder, weights_of
+from fashioniq.systems.generation import (
+    World,
+    facts_of_pictures,
+    generator_of,
+    illustrating,
+    picture_encoder,
+    weights_of,
+)
 from fashioniq.systems.illustrated import Costs, Illustrated, Parts, Weights
 from fashioniq.systems.learned_weights import learn_weights
 from fashioniq.systems.rewriting import prompts
@@ -58,26 +65,17 @@ def _task(options: EvalGenIR, weights: Weights, recorded: list[Parts] | None = N
     made_by: dict[str, Any] = {}
     if options.feedback == "visual":
         generator = generator_of(options, world.catalog.category, options.device)
-        made_by = {
-            "generator": dict(generator.identity),
-            "pictures_per_round": options.pictures,
-            "more_pictures": options.more_pictures,
-            "weights_of_text": {"name": options.fusion_weights, "rounds": list(weights.text)},
-            "fusion": options.fusion,
-        }
+        made_by = facts_of_pictures(options, generator, weights)
         retriever = Illustrated(
             retriever,
             prompts(last_round),
             generator,
             picture_encoder(encoder, lambda: world.features_of),
             gallery=gallery,
-            weights=weights,
-            fusion=options.fusion,
-            count=options.pictures,
             seed=options.seed,
-            more=options.more_pictures,
             costs=costs,
             recorded=recorded,
+            **illustrating(options, weights),
         )
         asker = GeneratedPicture()
     elif options.feedback == "prediction":

@@ -161,7 +161,9 @@ class Illustrated:
         seed_of: Callable[[int, int, int], int] | None = None,
         costs: Costs | None = None,
         recorded: list[Parts] | None = None,
+        said: Callable[[Turn], Sequence[str]] = lambda turn: turn.rounds,
     ) -> None:
+        self.said = said
         self.seed_of, self.more, self.gallery, self.recorded = seed_of, more, gallery, recorded
         self.text, self.write, self.generator, self.encode = text, write, generator, encode
         self.weights, self.fusion, self.count, self.seed = weights, fusion, count, seed
@@ -191,10 +193,6 @@ class Illustrated:
             self.fusion,
             agree=weights.by_agreement,
         )
-
-    def said(self, turn: Turn) -> Sequence[str]:
-        """What is known from a turn, as the last round of each dialog."""
-        return turn.rounds
 
     def _illustrate(self, state: State, turn: Turn) -> tuple[State, Parts]:
         """Generate the pictures of one more round."""
