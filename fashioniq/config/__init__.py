@@ -12,7 +12,15 @@ from fashioniq.config.data import (
     ImportFeatures,
     PairReferences,
 )
-from fashioniq.config.dialogue import Asking, Chat, EvalChatIR, MakeConversations, MakeDialogues, Search
+from fashioniq.config.dialogue import (
+    Asking,
+    Chat,
+    EndpointOptions,
+    EvalChatIR,
+    MakeConversations,
+    MakeDialogues,
+    Search,
+)
 from fashioniq.config.evaluation import (
     Compare,
     Cross,
@@ -71,6 +79,7 @@ __all__ = [
     "DescribedProducts",
     "DownloadImages",
     "DrawSample",
+    "EndpointOptions",
     "EvalCaptions",
     "EvalChatIR",
     "EvalChatsearch",

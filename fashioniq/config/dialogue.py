@@ -62,7 +62,21 @@ class EvalChatIR(Evaluation):
 
 
 @dataclass(kw_only=True)
-class Asking:
+class EndpointOptions:
+    """Options of requests to a model at OPENAI_BASE_URL."""
+
+    cache: Path = option(
+        Path("runs/endpoint-cache"),
+        "cache folder of the endpoint's answers; cached requests are not sent again",
+    )
+    retries: int = option(
+        4, "retries after a time-out, 429, 5xx or a malformed answer, with increasing delays", least=0
+    )
+    timeout: float = option(60.0, "time limit of an endpoint request in seconds", least=0.1)
+
+
+@dataclass(kw_only=True)
+class Asking(EndpointOptions):
     """Options of the commands that ask questions."""
 
     split: Literal["train", "val", "test"] = option("test", "split whose products the dialogs are about")
@@ -94,14 +108,6 @@ class Asking:
     )
     candidates: int = option(100, "nearest products that a candidate-aware questioner considers", least=1)
     rounds: int = option(10, "questions per dialog", least=1)
-    cache: Path = option(
-        Path("runs/endpoint-cache"),
-        "cache folder of the endpoint's answers; cached requests are not sent again",
-    )
-    retries: int = option(
-        4, "retries after a time-out, 429, 5xx or a malformed answer, with increasing delays", least=0
-    )
-    timeout: float = option(60.0, "time limit of an endpoint request in seconds", least=0.1)
     seed: int = option(0, "random seed of the shuffled question order", least=0, below=2**32)
     device: str = option("auto", DEVICE)
 
@@ -142,7 +148,7 @@ class MakeDialogues(Asking):
 
 
 @dataclass(kw_only=True)
-class MakeConversations:
+class MakeConversations(EndpointOptions):
     """Make conversations of words and pictures that lead to a product, in ChatSearch's form; the same command
     resumes an interrupted run.
     """
@@ -191,14 +197,6 @@ class MakeConversations:
     llava: bool = option(False, "also write the samples in the form of LLaVA's training files")
     batch_size: int = option(32, "conversations per batch, after which a run can be resumed", least=1)
     seed: int = option(0, "random seed", least=0, below=2**32)
-    cache: Path = option(
-        Path("runs/endpoint-cache"),
-        "cache folder of the endpoint's answers; cached requests are not sent again",
-    )
-    retries: int = option(
-        4, "retries after a time-out, 429, 5xx or a malformed answer, with increasing delays", least=0
-    )
-    timeout: float = option(60.0, "time limit of an endpoint request in seconds", least=0.1)
     device: str = option("auto", DEVICE)
 
     def validate(self) -> None:

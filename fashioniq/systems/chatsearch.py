@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fashioniq.config import EvalChatsearch
-from fashioniq.data.conversations import Conversations, Sample
+from fashioniq.data.conversations import SUBTASKS, Conversations, Sample
 from fashioniq.features.frozen import FrozenFeatures, check_same_features
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
@@ -98,7 +98,7 @@ def searches(
 
 
 def _usable(data: Conversations, features: FrozenFeatures) -> list[Sample]:
-    every = [sample for subtask in ("t", "i", "m") for sample in data.samples(subtask, "train")]  # type: ignore[arg-type]
+    every = [sample for subtask in SUBTASKS for sample in data.samples(subtask, "train")]
     return [sample for sample in every if {*sample.pictures, sample.target} <= features.positions.keys()]
 
 

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from fashioniq.askers.attribute_questions import CandidateAware, Known, Predicted, known, predicted
 from fashioniq.askers.language_model import FALLBACK, AllAtOnce, FewShot
 from fashioniq.askers.recorded import fixed_questions, recorded_questions
-from fashioniq.config import Asking, MakeConversations
+from fashioniq.config import Asking, EndpointOptions
 from fashioniq.data.catalog import ATTRIBUTE_LISTS, Catalog
 from fashioniq.data.dialogues import Dialogue, each
 from fashioniq.data.items import Items
@@ -29,7 +29,7 @@ from fashioniq.trained import pick_device
 ENDPOINT = "endpoint:"
 
 
-def endpoint(settings: Asking | MakeConversations, name: str) -> Endpoint:
+def endpoint(settings: EndpointOptions, name: str) -> Endpoint:
     """Client of the language model `name`, which begins with endpoint:."""
     return Endpoint(name.removeprefix(ENDPOINT), settings.cache, settings.retries, settings.timeout)
 
