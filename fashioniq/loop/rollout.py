@@ -66,9 +66,11 @@ class System(Generic[S]):
             talk.queries[-1] if talk.queries else self.gallery.mean_1D.expand(talk.batch, -1), count
         )
 
-    def nearest(self, query_BD: Tensor, count: int = 10) -> list[list[Product]]:
-        """Return the products nearest to each query, nearest first."""
-        distance_BK, item_BK = self.gallery.top(query_BD, min(count, len(self.gallery)))
+    def nearest(
+        self, query_BD: Tensor, count: int = 10, allowed_N: Tensor | None = None
+    ) -> list[list[Product]]:
+        """Return the products nearest to each query, nearest first, among those of the mask `allowed_N`."""
+        distance_BK, item_BK = self.gallery.top(query_BD, min(count, len(self.gallery)), allowed_N=allowed_N)
         rows = zip(distance_BK.sqrt().tolist(), item_BK.tolist(), strict=True)
         ids = self.gallery.items.ids
         return [

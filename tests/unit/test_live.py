@@ -221,3 +221,32 @@ def test_a_dialog_is_logged_with_what_was_offered_and_said():
     ]
     assert record["top"] == [product.id for product in live.products(10)]
     assert json.loads(json.dumps(record)) == record
+
+
+def test_a_reply_can_be_about_any_product_and_keeps_the_products():
+    live = Live.begin(showing_system())
+    about = live.about("p7")
+    assert about.offered == "p7" and about.query_1D is live.query_1D
+    said = about.say("navy")
+    other = live.about("p8").say("navy")
+    assert not torch.equal(said.query_1D, other.query_1D)
+    with pytest.raises(UserError, match="no product 'none'"):
+        live.about("none")
+
+
+def test_a_recorded_question_is_asked_again():
+    live = Live.begin(asking_system())
+    answered, replayed = (
+        live.say("a red dress").asked("is it odd?").say("no"),
+        live.say("a red dress").say("no"),
+    )
+    assert answered.talk.questions != replayed.talk.questions == [[live.say("a red dress").question]]
+    assert live.asked("").say("a red dress").talk.rounds == [["a red dress"]]
+
+
+def test_products_are_those_of_the_mask():
+    live = Live.begin(showing_system())
+    allowed_N = torch.zeros(N, dtype=torch.bool)
+    allowed_N[[2, 5]] = True
+    assert {product.id for product in live.nearest(8, allowed_N)} == {"p2", "p5"}
+    assert live.nearest(8, torch.zeros(N, dtype=torch.bool)) == []
