@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -30,7 +30,17 @@ WIDER = 4  # factor by which a filtered search in an index is widened until it f
 GPU_MOST = 2048  # maximum number of neighbors of FAISS on a GPU
 EPSILON = torch.finfo(torch.float32).eps
 
-Search = Callable[[Tensor, int], Tensor]
+
+
+class Search(Protocol):
+    """Approximate search."""
+
+    def __call__(self, query_BD: Tensor, count: int, wider: float = 1.0) -> Tensor:
+        """Return positions of about `count` near items, B×count, with −1 for missing ones.
+
+        `wider` is the factor by which more of the gallery is looked at than is needed without a filter.
+        """
+        ...
 
 
 class NotFiniteError(ValueError):
@@ -45,8 +55,7 @@ class Gallery:
     error are compared again in float64, and ties are broken by item order. Ranks therefore depend neither on
     tiles nor on the search library.
 
-    An approximate `index` replaces the search in `top`; ranks stay exact. It maps queries and a number K
-    to the positions of K near items, B×K, with −1 for missing ones.
+    An approximate `index` replaces the search in `top`; ranks stay exact.
     """
 
     def __init__(
@@ -172,7 +181,7 @@ class Gallery:
             allowed_N[item_A] = True
             count = WIDER * (k + exclude_BK.shape[1] + SPARE)
             while count < len(self):
-                item_BK = self.index(query_BD, count)
+                item_BK = self.index(query_BD, count, len(self) / len(item_A) * WIDER)
                 item_BK = item_BK.masked_fill(~allowed_N[item_BK], -1)
                 if ((item_BK >= 0).sum(1) >= k + exclude_BK.shape[1]).all():
                     distance_BK = self._exact_rows(query_BD, item_BK).masked_fill(item_BK < 0, float("inf"))
