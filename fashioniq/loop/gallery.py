@@ -31,7 +31,6 @@ GPU_MOST = 2048  # maximum number of neighbors of FAISS on a GPU
 EPSILON = torch.finfo(torch.float32).eps
 
 
-
 class Search(Protocol):
     """Approximate search."""
 

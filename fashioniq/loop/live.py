@@ -1,8 +1,9 @@
 """Live dialog with one person, turn by turn, on the same System as `rollout`, but without a target."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Generic
+from functools import cached_property, reduce
+from typing import Generic, NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,6 +17,17 @@ from fashioniq.loop.rollout import System
 
 LOGGED = 10  # products of a finished dialog that are logged
 LONGEST = 600  # maximum characters of a reply
+
+
+class Step(NamedTuple):
+    """Step of a dialog as it was recorded: replies to one offer, a question or a product or both, or a product that the
+    person likes.
+    """
+
+    says: tuple[str, ...] = ()
+    about: str | None = None
+    question: str = ""
+    like: str | None = None
 
 
 @dataclass(frozen=True)
@@ -77,16 +89,29 @@ class Live(Generic[S]):
         talk = self.system.hear(self.talk, self.offer, Message(texts=[reply]))
         return Live(self.system, talk, talk.queries[-1], before=self)
 
-    def about(self, item: str) -> "Live[S]":
-        """Return the dialog whose next reply refers to the product `item`, with the same products.
+    def about(self, item: str | None = None, question: str = "") -> "Live[S]":
+        """Return the dialog whose next reply refers to this product or question, with the same products.
 
         Raises UserError for an id that is not in the gallery.
         """
-        return replace(self, named=Message(item_B=self._position(item)))
+        return replace(
+            self,
+            named=Message(
+                texts=[question] if question else None, item_B=None if item is None else self._position(item)
+            ),
+        )
 
-    def asked(self, question: str) -> "Live[S]":
-        """Return the dialog whose next reply answers this question, as it was recorded."""
-        return replace(self, named=Message(texts=[question]) if question else Message())
+    def after(self, step: Step) -> "Live[S]":
+        """Return the dialog after a recorded step. Raises UserError for a product that is not in the gallery."""
+        live = self
+        for text in step.says:
+            live = live.about(step.about, step.question).say(text)
+        return live if step.like is None else live.about(step.like).more_like(step.like)
+
+    @classmethod
+    def replay(cls, system: System[S], steps: Sequence[Step]) -> "Live[S]":
+        """Return the dialog after these steps, from its beginning."""
+        return reduce(Live.after, steps, cls.begin(system))
 
     def more_like(self, item: str) -> "Live[S]":
         """Return the dialog whose next reply refers to the product `item`, with the products nearest to it.

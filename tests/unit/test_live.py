@@ -15,7 +15,7 @@ from fashioniq.data.words import UNKNOWN, Vocabulary
 from fashioniq.features.cards import ItemCards
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
-from fashioniq.loop.live import Live
+from fashioniq.loop.live import Live, Step
 from fashioniq.loop.messages import Message
 from fashioniq.loop.rollout import System
 from fashioniq.models.configs import RetrieverConfig
@@ -236,12 +236,27 @@ def test_a_reply_can_be_about_any_product_and_keeps_the_products():
 
 def test_a_recorded_question_is_asked_again():
     live = Live.begin(asking_system())
-    answered, replayed = (
-        live.say("a red dress").asked("is it odd?").say("no"),
-        live.say("a red dress").say("no"),
+    described = live.say("a red dress")
+    other, asked = described.about(question="is it odd?").say("no"), described.say("no")
+    assert other.talk.questions == [["is it odd?"]] and asked.talk.questions == [[described.question]]
+    steps = [Step(("a red dress",)), Step(("no",), question=described.question)]
+    assert torch.equal(Live.replay(live.system, steps).query_1D, asked.query_1D)
+
+
+def test_a_recorded_dialog_about_products_is_replayed():
+    live = Live.begin(showing_system())
+    said = (
+        live.about("p7")
+        .say("navy")
+        .about("p7")
+        .say("longer")
+        .about("p2")
+        .more_like("p2")
+        .about("p2")
+        .say("navy")
     )
-    assert answered.talk.questions != replayed.talk.questions == [[live.say("a red dress").question]]
-    assert live.asked("").say("a red dress").talk.rounds == [["a red dress"]]
+    steps = [Step(("navy", "longer"), "p7"), Step(like="p2"), Step(("navy",), "p2")]
+    assert state_of(Live.replay(live.system, steps)) == state_of(said)
 
 
 def test_products_are_those_of_the_mask():
