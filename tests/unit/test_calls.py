@@ -10,7 +10,8 @@ import fashioniq
 FILES = sorted(Path(fashioniq.__file__).parent.rglob("*.py"))
 MAX_POSITIONAL = 5
 TABLES = {"Measure"}  # one call per line of a table
-VARIADIC = {"zip", "add_row", "_model", "print"}  # take any number of values of one kind
+# take any number of values of one kind
+VARIADIC = {"zip", "add_row", "_model", "print", "Table", "create_table"}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)

@@ -13,6 +13,7 @@ MAY_KNOW = {  # room: the rooms that its files may import, besides itself and th
     "config": "models",  # the sizes of the models, without torch
     "data": "",
     "metrics": "data config",
+    "store": "data",
     "prepare": "data",
     "sample": "data prepare",
     "loop": "data",

@@ -1,0 +1,122 @@
+"""Products of the shop, and the models that serve each category."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import asdict, replace
+from sqlalchemy import Connection, delete, func, insert, select, update
+
+from fashioniq.files import UserError
+from fashioniq.store.database import Database, find
+from fashioniq.store.rows import Model, Product
+from fashioniq.store.tables import category_model, product
+
+
+class Catalog(Database):
+    """Products and models."""
+
+    def add_products(self, category: str, products: Sequence[Product]) -> list[str]:
+        """Store products, or replace those of the same id; return "created" or "updated" for each."""
+
+        def work(connection: Connection) -> list[str]:
+            ids = {one.id for one in products}
+            same = [product.c.category == category, product.c.id.in_(ids)]
+            live = select(product.c.id).where(*same, product.c.deleted_at.is_(None))
+            known, results = set(connection.scalars(live)), []
+            revision = _next_revision(connection)
+            connection.execute(delete(product).where(*same))
+            for one in products:
+                results.append("updated" if one.id in known else "created")
+                known.add(one.id)
+            last = {one.id: asdict(replace(one, category=category, revision=revision)) for one in products}
+            if last:
+                connection.execute(insert(product), list(last.values()))
+            return results
+
+        return self.write(work)
+
+    def patch_product(self, category: str, id: str, **changes: Any) -> Product | None:
+        """Change columns of a product and return it; None if there is no such product."""
+        return self._change_product(category, id, changes)
+
+    def delete_product(self, category: str, id: str) -> bool:
+        """Mark a product as deleted; return whether there was such a product."""
+        return self._change_product(category, id, {"deleted_at": self.now()}) is not None
+
+    def products(self, category: str, since_revision: int = 0) -> list[Product]:
+        """Products changed after a revision, in the order of their ids; deleted ones have `deleted_at`."""
+        where = product.c.category == category, product.c.revision > since_revision
+        return self.read(lambda connection: find(connection, Product, product, *where, order=[product.c.id]))
+
+    def _change_product(self, category: str, id: str, changes: dict[str, Any]) -> Product | None:
+        def work(connection: Connection) -> Product | None:
+            same = product.c.category == category, product.c.id == id, product.c.deleted_at.is_(None)
+            set_too = {"updated_at": self.now(), "revision": _next_revision(connection)}
+            if not connection.execute(update(product).where(*same).values(changes | set_too)).rowcount:
+                return None
+            return find(connection, Product, product, *same[:2])[0]
+
+        return self.write(work)
+
+    def register_model(self, new: Model) -> Model:
+        """Store a model and return it. A stored one of the same run gets the new folder only.
+
+        Raises UserError if the id belongs to another run.
+        """
+
+        def work(connection: Connection) -> Model:
+            same = category_model.c.id == new.id
+            for stored in find(connection, Model, category_model, same):
+                if (stored.category, stored.run_sha256) != (new.category, new.run_sha256):
+                    raise UserError(
+                        f"the model {new.id} is another run of {stored.category}; use another version"
+                    )
+                connection.execute(update(category_model).where(same).values(folder=new.folder))
+                return replace(stored, folder=new.folder)
+            connection.execute(insert(category_model).values(asdict(new)))
+            return new
+
+        return self.write(work)
+
+    def activate_model(self, id: str) -> Model:
+        """Let a model serve its category instead of the present one. Raises UserError if there is no such model."""
+
+        def work(connection: Connection) -> Model:
+            found = find(connection, Model, category_model, category_model.c.id == id)
+            if not found:
+                raise UserError(f"there is no model {id}; register it first")
+            if found[0].active_from and not found[0].retired_at:
+                return found[0]
+            now = self.now()
+            others = update(category_model).where(category_model.c.category == found[0].category, *_ACTIVE)
+            connection.execute(others.values(retired_at=now))
+            activated = update(category_model).where(category_model.c.id == id)
+            connection.execute(activated.values(active_from=now, retired_at=None))
+            return replace(found[0], active_from=now, retired_at=None)
+
+        return self.write(work)
+
+    def active_model(self, category: str) -> Model | None:
+        """The model that serves a category, or None."""
+        found = self._models(category_model.c.category == category, *_ACTIVE)
+        return found[0] if found else None
+
+    def model(self, id: str) -> Model | None:
+        """A model, or None."""
+        found = self._models(category_model.c.id == id)
+        return found[0] if found else None
+
+    def models(self, category: str) -> list[Model]:
+        """Models of a category in the order of registration."""
+        return self._models(category_model.c.category == category)
+
+    def _models(self, *where: Any) -> list[Model]:
+        order = category_model.c.registered_at, category_model.c.id
+        return self.read(lambda connection: find(connection, Model, category_model, *where, order=order))
+
+
+_ACTIVE = category_model.c.active_from.is_not(None), category_model.c.retired_at.is_(None)
+
+
+def _next_revision(connection: Connection) -> int:
+    return (connection.scalar(select(func.max(product.c.revision))) or 0) + 1

@@ -1,0 +1,150 @@
+"""Rows of the database as immutable structs, and the errors of the store. All times are in UTC."""
+
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+
+from fashioniq.files import UserError
+
+Consent = Literal["none", "service", "training"]
+
+
+class Unavailable(UserError):
+    """The database cannot be reached, read or written at the moment; nothing was changed."""
+
+
+class Gone(Exception):
+    """The session does not exist, was erased, or has ended."""
+
+
+class TurnConflict(Exception):
+    """The last turn of the session is another than expected; `present` is its number."""
+
+    def __init__(self, present: int) -> None:
+        super().__init__(f"the last turn is {present}")
+        self.present = present
+
+
+class KeyReused(Exception):
+    """The idempotency key was used for another request."""
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """A dialog with one person.
+
+    `model` is the version that serves all of its turns, `client` a value of `Store.client_hmac`, and
+    `token_sha256` the hash of the token that opens the session.
+    """
+
+    id: str
+    category: str
+    model: str
+    client: str | None = None
+    consent: Consent = "none"
+    policy_version: str | None = None
+    arm: str | None = None
+    origin: Literal["page", "api", "test", "bot"] = "api"
+    token_sha256: str | None = None
+    created_at: datetime
+    last_at: datetime
+    ended_at: datetime | None = None
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """One request of the person and the products shown for it.
+
+    `about` is the product that the request refers to, `question` the question that it answers, `word_ids` the
+    words that the model received, and `shown` a list of {"id", "score", "propensity"} in order. `says` and
+    `question` are None after 90 days.
+    """
+
+    query_id: str
+    session_id: str
+    n: int
+    kind: Literal["start", "says", "like", "picture"]
+    about: str | None = None
+    question: str | None = None
+    says: str | None = None
+    word_ids: list[int] = []
+    filters: dict[str, Any] = {}
+    shown: list[dict[str, Any]] = []
+    heard: dict[str, Any] = {}
+    eligible: int = 0
+    took_ms: int = 0
+    created_at: datetime
+    undone_at: datetime | None = None
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """What the person did with a product of a turn, such as a click or a purchase."""
+
+    event_id: str
+    query_id: str
+    session_id: str
+    action: str
+    product_id: str | None = None
+    position: int | None = None
+    value_minor: int | None = None
+    client_at: datetime | None = None
+    server_at: datetime
+
+
+class Picture(msgspec.Struct, frozen=True, kw_only=True):
+    """Vector of an uploaded picture; the picture itself is not stored."""
+
+    id: str
+    session_id: str | None
+    feature: bytes
+    attrs: dict[str, Any]
+    expires_at: datetime
+
+
+class Product(msgspec.Struct, frozen=True, kw_only=True):
+    """A product of the shop. `revision` grows with every change in the table; the store sets it."""
+
+    category: str
+    id: str
+    title: str = ""
+    price_minor: int | None = None
+    currency: str | None = None
+    sizes: list[str] = []
+    in_stock: bool = True
+    url: str | None = None
+    group_id: str | None = None
+    updated_at: datetime
+    revision: int = 0
+    deleted_at: datetime | None = None
+
+
+class Model(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that serves a category, or can; `id` is its version, such as "dresses@2026-11-20-3f9a"."""
+
+    id: str
+    category: str
+    folder: str
+    run_sha256: str
+    features: dict[str, Any]
+    gallery_size: int
+    registered_at: datetime
+    active_from: datetime | None = None
+    retired_at: datetime | None = None
+
+
+class Key(msgspec.Struct, frozen=True, kw_only=True):
+    """An API key without its secret."""
+
+    id: str
+    scopes: list[str]
+    limits: dict[str, Any]
+    revoked_at: datetime | None = None
+
+
+class Export(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of sessions for training: its hash, the time of the latest session in it, and the rule of choice."""
+
+    id: str
+    sha256: str
+    cut_at: datetime
+    rule: dict[str, Any]
+    sessions: int

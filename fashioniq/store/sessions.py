@@ -1,0 +1,200 @@
+"""Sessions, their turns, the events that follow them, and uploaded pictures."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from secrets import token_hex
+from typing import Any
+
+from msgspec.structs import asdict, replace
+from sqlalchemy import Connection, func, insert, select, update
+
+from fashioniq.store.database import Database, find
+from fashioniq.store.rows import Consent, Event, Gone, KeyReused, Picture, Session, Turn, TurnConflict
+from fashioniq.store.scrub import scrub, scrub_all
+from fashioniq.store.subjects import are_erased
+from fashioniq.store.tables import event, picture, session, turn
+
+
+class Sessions(Database):
+    """The log of dialogs."""
+
+    def add_session(
+        self, new: Session, first: Turn, key: str | None = None, sha256: str | None = None
+    ) -> tuple[Session, Turn]:
+        """Store a session with its first turn and return both.
+
+        With the idempotency key of an earlier call, return what that call stored. Raises KeyReused if that
+        call had another `sha256`, and Gone if the session was erased before.
+        """
+
+        def work(connection: Connection) -> tuple[Session, Turn]:
+            if key is not None and (
+                stored := _by_key(connection, session, sha256, session.c.idem_key == key)
+            ):
+                (known,) = find(connection, Session, session, session.c.id == stored)
+                turns = find(
+                    connection, Turn, turn, turn.c.session_id == stored, order=[turn.c.n, turn.c.created_at]
+                )
+                return known, turns[0]
+            if are_erased(connection, [new.id]):
+                raise Gone(new.id)
+            values = asdict(new) | {"consent_at": new.created_at, "idem_key": key, "request_sha256": sha256}
+            connection.execute(insert(session).values(values))
+            return new, _insert_turn(connection, first, None, None)
+
+        return self.write(work)
+
+    def session(self, id: str) -> Session | None:
+        """A session, or None."""
+        found = self.read(lambda connection: find(connection, Session, session, session.c.id == id))
+        return found[0] if found else None
+
+    def turns(self, id: str) -> list[Turn]:
+        """Turns of a session in order, without those undone."""
+        return self.read(lambda connection: _live_turns(connection, id))
+
+    def add_turn(
+        self, new: Turn, after: int | None = None, key: str | None = None, sha256: str | None = None
+    ) -> Turn:
+        """Store the next turn of a session and return it with its number.
+
+        With the idempotency key of an earlier call, return the turn which that call stored. Raises KeyReused
+        if that call had another `sha256`, TurnConflict if the last turn is not `after`, and Gone if the
+        session was erased or has ended.
+        """
+
+        def work(connection: Connection) -> Turn:
+            in_session = turn.c.session_id == new.session_id
+            if key is not None and (
+                stored := _by_key(connection, turn, sha256, in_session, turn.c.idem_key == key)
+            ):
+                return find(connection, Turn, turn, turn.c.query_id == stored)[0]
+            _touch(connection, new.session_id, new.created_at)
+            present = (
+                connection.scalar(select(func.max(turn.c.n)).where(in_session, turn.c.undone_at.is_(None)))
+                or 0
+            )
+            if after is not None and after != present:
+                raise TurnConflict(present)
+            return _insert_turn(connection, replace(new, n=present + 1), key, sha256)
+
+        return self.write(work)
+
+    def undo(self, session_id: str, n: int) -> list[Turn]:
+        """Mark turn `n` and all later ones as undone and return the remaining turns.
+
+        Raises Gone if the session was erased or has ended.
+        """
+
+        def work(connection: Connection) -> list[Turn]:
+            now = self.now()
+            _touch(connection, session_id, now)
+            of_session = [turn.c.session_id == session_id, turn.c.undone_at.is_(None)]
+            connection.execute(update(turn).where(*of_session, turn.c.n >= n).values(undone_at=now))
+            return _live_turns(connection, session_id)
+
+        return self.write(work)
+
+    def end_session(self, id: str) -> None:
+        """Accept no more turns in a session."""
+        ended = update(session).where(session.c.id == id, session.c.ended_at.is_(None))
+        self.write(lambda connection: connection.execute(ended.values(ended_at=self.now())))
+
+    def set_consent(self, id: str, consent: Consent) -> None:
+        """Change the consent of a session. Raises Gone if there is no such session."""
+
+        def work(connection: Connection) -> None:
+            changed = update(session).where(session.c.id == id).values(consent=consent, consent_at=self.now())
+            if not connection.execute(changed).rowcount:
+                raise Gone(id)
+
+        self.write(work)
+
+    def add_events(self, events: Sequence[Event]) -> list[str]:
+        """Store events; return "created", "duplicate" or "unknown" for each.
+
+        Duplicate events have the id of another event; unknown ones refer to no turn of their session.
+        """
+
+        def work(connection: Connection) -> list[str]:
+            queries = {one.query_id for one in events}
+            asked = select(turn.c.query_id, turn.c.session_id).where(turn.c.query_id.in_(queries))
+            sessions = {query: owner for query, owner in connection.execute(asked)}
+            ids = {one.event_id for one in events}
+            seen = set(connection.scalars(select(event.c.event_id).where(event.c.event_id.in_(ids))))
+            created, results = [], []
+            for one in events:
+                if one.event_id in seen:
+                    results.append("duplicate")
+                elif sessions.get(one.query_id) != one.session_id:
+                    results.append("unknown")
+                else:
+                    seen.add(one.event_id)
+                    created.append(asdict(one))
+                    results.append("created")
+            if created:
+                connection.execute(insert(event), created)
+            return results
+
+        return self.write(work)
+
+    def add_picture(
+        self, session_id: str | None, feature: bytes, attrs: dict[str, Any], expires_at: datetime
+    ) -> str:
+        """Store the vector of an uploaded picture and return its id. Raises Gone if there is no such session."""
+        new = Picture(
+            id=f"pic_{token_hex(16)}",
+            session_id=session_id,
+            feature=feature,
+            attrs=attrs,
+            expires_at=expires_at,
+        )
+
+        def work(connection: Connection) -> None:
+            if session_id is not None and not find(connection, Session, session, session.c.id == session_id):
+                raise Gone(session_id)
+            connection.execute(insert(picture).values(asdict(new)))
+
+        self.write(work)
+        return new.id
+
+    def picture(self, id: str) -> Picture | None:
+        """A picture that has not expired, or None."""
+        valid = [picture.c.id == id, picture.c.expires_at > self.now()]
+        found = self.read(lambda connection: find(connection, Picture, picture, *valid))
+        return found[0] if found else None
+
+
+def _by_key(connection: Connection, table: Any, sha256: str | None, *where: Any) -> str | None:
+    """Primary key of the row stored with an idempotency key, or None. Raises KeyReused for another request."""
+    (primary,) = table.primary_key
+    found = connection.execute(select(primary, table.c.request_sha256).where(*where)).one_or_none()
+    if found is None:
+        return None
+    if found.request_sha256 != sha256:
+        raise KeyReused
+    return found[0]
+
+
+def _touch(connection: Connection, session_id: str, at: datetime) -> None:
+    """Set the time of the last activity. Raises Gone if the session was erased or has ended."""
+    active = update(session).where(session.c.id == session_id, session.c.ended_at.is_(None))
+    if not connection.execute(active.values(last_at=at)).rowcount:
+        raise Gone(session_id)
+
+
+def _live_turns(connection: Connection, session_id: str) -> list[Turn]:
+    where = turn.c.session_id == session_id, turn.c.undone_at.is_(None)
+    return find(connection, Turn, turn, *where, order=[turn.c.n])
+
+
+def _insert_turn(connection: Connection, new: Turn, key: str | None, sha256: str | None) -> Turn:
+    """Insert a turn without personal data in its texts and return it as stored."""
+    stored = replace(
+        new,
+        says=new.says and scrub(new.says),
+        question=new.question and scrub(new.question),
+        heard=scrub_all(new.heard),
+    )
+    connection.execute(insert(turn).values(asdict(stored) | {"idem_key": key, "request_sha256": sha256}))
+    return stored

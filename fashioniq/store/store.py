@@ -1,0 +1,14 @@
+"""The store of the service: one class with all of its tables."""
+
+from fashioniq.store.catalog import Catalog
+from fashioniq.store.keys import Keys
+from fashioniq.store.privacy import Privacy
+from fashioniq.store.sessions import Sessions
+
+
+class Store(Sessions, Privacy, Catalog, Keys):
+    """Database of the service; `Store.open(url)` opens it.
+
+    Its methods may be called from several threads. Each raises Unavailable if the database fails, and then
+    has changed nothing.
+    """
