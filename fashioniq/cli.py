@@ -49,6 +49,7 @@ COMMANDS: dict[str, type] = {
     "make-descriptions": config.MakeDescriptions,
     "chat": config.Chat,
     "search": config.Search,
+    "serve": config.Serve,
     "fetch-spice": config.FetchSpice,
     "compare": config.Compare,
     "results": config.Results,

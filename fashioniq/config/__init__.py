@@ -20,6 +20,7 @@ from fashioniq.config.dialogue import (
     MakeConversations,
     MakeDialogues,
     Search,
+    Serve,
 )
 from fashioniq.config.evaluation import (
     Compare,
@@ -104,6 +105,7 @@ __all__ = [
     "RetrieverTrainingSettings",
     "Score",
     "Search",
+    "Serve",
     "SimulatedDialogs",
     "SingleTurn",
     "TrainAttributes",

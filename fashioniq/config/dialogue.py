@@ -242,3 +242,27 @@ class Search:
     split: Literal["train", "val", "test"] = option("test", "split whose products are searched")
     device: str = option("auto", DEVICE)
     verify: bool = option(False, VERIFY)
+
+
+@dataclass(kw_only=True)
+class Serve:
+    """Serve trained systems over HTTP, with a page for shoppers; Ctrl-C ends the service."""
+
+    run: list[str] = option(
+        [],
+        "run of train-retriever, train-composer, train-dialog-encoder or train-chatsearcher; repeat it for several "
+        "categories (default: the models that are active in the database)",
+    )
+    database: str = option(
+        "sqlite:///runs/service.db",
+        "database of conversations, products and models, such as postgresql+psycopg://user@host/name",
+    )
+    host: str = option("127.0.0.1", "address to listen on; other machines need an API key")
+    port: int = option(8000, "port to listen on; 0 picks a free one", least=0, below=65536)
+    proxy: bool = option(
+        False, "a proxy such as nginx is in front: requests from this machine need a key, too"
+    )
+    models: Path | None = option(None, "folder of runs that may be registered over HTTP")
+    log: bool = option(False, "print a line per request, without texts")
+    split: Literal["train", "val", "test"] = option("test", "split whose products are searched")
+    device: str = option("auto", DEVICE)

@@ -108,10 +108,9 @@ class Live(Generic[S]):
             live = live.about(step.about, step.question).say(text)
         return live if step.like is None else live.about(step.like).more_like(step.like)
 
-    @classmethod
-    def replay(cls, system: System[S], steps: Sequence[Step]) -> "Live[S]":
-        """Return the dialog after these steps, from its beginning."""
-        return reduce(Live.after, steps, cls.begin(system))
+    def replay(self, steps: Sequence[Step]) -> "Live[S]":
+        """Return the dialog after these steps."""
+        return reduce(Live.after, steps, self)
 
     def more_like(self, item: str) -> "Live[S]":
         """Return the dialog whose next reply refers to the product `item`, with the products nearest to it.
@@ -122,9 +121,11 @@ class Live(Generic[S]):
             raise UserError(
                 "this system asks questions and cannot start from a product; describe the product in words"
             )
-        item_1 = self._position(item)
-        vector_1D = self.system.gallery.vectors_ND[item_1].float()
-        return Live(self.system, self.talk, vector_1D, Message(item_B=item_1), before=self)
+        return replace(self.at(item), named=Message(item_B=self._position(item)), before=self)
+
+    def at(self, item: str) -> "Live[S]":
+        """Return the dialog with the products nearest to the product `item`."""
+        return replace(self, query_1D=self.system.gallery.vectors_ND[self._position(item)].float())
 
     def _position(self, item: str) -> Tensor:
         gallery = self.system.gallery

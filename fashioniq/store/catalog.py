@@ -101,6 +101,11 @@ class Catalog(Database):
         found = self._models(category_model.c.category == category, *_ACTIVE)
         return found[0] if found else None
 
+    def categories(self) -> list[str]:
+        """Categories with an active model."""
+        active = select(category_model.c.category).where(*_ACTIVE).distinct()
+        return sorted(self.read(lambda connection: connection.scalars(active).all()))
+
     def model(self, id: str) -> Model | None:
         """A model, or None."""
         found = self._models(category_model.c.id == id)

@@ -240,7 +240,7 @@ def test_a_recorded_question_is_asked_again():
     other, asked = described.about(question="is it odd?").say("no"), described.say("no")
     assert other.talk.questions == [["is it odd?"]] and asked.talk.questions == [[described.question]]
     steps = [Step(("a red dress",)), Step(("no",), question=described.question)]
-    assert torch.equal(Live.replay(live.system, steps).query_1D, asked.query_1D)
+    assert torch.equal(live.replay(steps).query_1D, asked.query_1D)
 
 
 def test_a_recorded_dialog_about_products_is_replayed():
@@ -256,7 +256,7 @@ def test_a_recorded_dialog_about_products_is_replayed():
         .say("navy")
     )
     steps = [Step(("navy", "longer"), "p7"), Step(like="p2"), Step(("navy",), "p2")]
-    assert state_of(Live.replay(live.system, steps)) == state_of(said)
+    assert state_of(live.replay(steps)) == state_of(said)
 
 
 def test_products_are_those_of_the_mask():
