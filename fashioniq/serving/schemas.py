@@ -84,7 +84,7 @@ class Said(Wire):
 class SearchRequest(Wire):
     """A whole dialog, oldest turn first. Without turns, typical products are found."""
 
-    turns: list[Said] = Field(default=[], max_length=MAX_TURNS)
+    said: list[Said] = Field(default=[], max_length=MAX_TURNS, alias="turns")
     filters: Filters = Filters()
     k: Many = 8
 

@@ -64,11 +64,11 @@ class Service:
         """Products for a whole dialog, of which nothing is stored."""
         watch, served = _Watch(), self.models.active(category)
         heard, steps = Heard(), []
-        for number, turn in enumerate(request.turns):
+        for number, turn in enumerate(request.said):
             _check(served, {f"/turns/{number}/about": turn.about, f"/turns/{number}/like": turn.like})
             step, heard = _step(served, turn.says, turn.like, turn.about or served.typical[0], turn.question)
             steps.append(step)
-        texts = [turn.says or "" for turn in request.turns]
+        texts = [turn.says or "" for turn in request.said]
         return self._ranking(
             served,
             lambda: Live.begin(served.system).replay(steps),
@@ -250,7 +250,7 @@ class Service:
             return live, [served.product(name, live) for name in names]
 
         live, products = self.inference.call(begin)
-        return live, self._answer(served, live, products, eligible, wanted, watch)
+        return live, self._answer(served, live, products, wanted=wanted, eligible=eligible, watch=watch)
 
     def _ranking(
         self, served: Served, live_of: Callable[[], Live], wanted: "_Wanted", watch: "_Watch"
@@ -270,7 +270,7 @@ class Service:
             )
         except NotFiniteError:
             raise Problem("unusable-run") from None
-        ranking = self._answer(served, live, products, eligible, wanted, watch)
+        ranking = self._answer(served, live, products, wanted=wanted, eligible=eligible, watch=watch)
         if not products:
             counts = served.shelf.without_each(wanted.filters)
             rest = ", ".join(f"without {name.replace('_', ' ')} {count:,}" for name, count in counts.items())
@@ -282,8 +282,9 @@ class Service:
         served: Served,
         live: Live,
         products: Sequence[Product],
-        eligible: int,
+        *,
         wanted: "_Wanted",
+        eligible: int,
         watch: "_Watch",
     ) -> Ranking:
         turns = len(live.talk.turns)
