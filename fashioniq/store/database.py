@@ -51,18 +51,12 @@ Work = Callable[[Connection], T]
 WAIT = 5  # seconds for a lock, or for a connection
 _ADVISORY_LOCK = 0x6661_7368  # of PostgreSQL, for write transactions
 _SQLITE = (
-    f"busy_timeout={WAIT * 1000}",
     "journal_mode=WAL",
     "synchronous=FULL",
     "foreign_keys=ON",
     "secure_delete=ON",
     "temp_store=MEMORY",
 )
-_POSTGRESQL = {
-    "connect_timeout": WAIT,
-    "tcp_user_timeout": 2 * WAIT * 1000,
-    "options": f"-c lock_timeout={WAIT}s",
-}
 
 
 def utc_now() -> datetime:
@@ -98,8 +92,9 @@ class Database:
 
     def close(self) -> None:
         """Finish the waiting writes and close all connections."""
-        self._waiting.put(None)
-        self._writer.join()
+        if self._writer.is_alive():
+            self._waiting.put(None)
+            self._writer.join()
         self.engine.dispose()
 
     def check(self) -> None:
@@ -198,6 +193,15 @@ def _alembic() -> Config:
     return config
 
 
+def _postgresql() -> dict[str, Any]:
+    milliseconds = int(WAIT * 1000)
+    return {
+        "connect_timeout": max(2, WAIT),  # libpq takes 1 as 2
+        "tcp_user_timeout": milliseconds,
+        "options": f"-c lock_timeout={milliseconds}",
+    }
+
+
 def _engine(url: str) -> Engine:
     try:
         parsed = make_url(url)
@@ -207,7 +211,7 @@ def _engine(url: str) -> Engine:
             raise ArgumentError("no file")
         engine = create_engine(
             parsed,
-            connect_args={} if parsed.get_backend_name() == "sqlite" else _POSTGRESQL,
+            connect_args={} if parsed.get_backend_name() == "sqlite" else _postgresql(),
             pool_pre_ping=True,
             pool_timeout=WAIT,
             hide_parameters=True,  # they are words of persons
@@ -229,7 +233,7 @@ def _engine(url: str) -> Engine:
     def connect(connection: Any, _: Any) -> None:
         if sqlite:
             connection.isolation_level = None  # `begin` begins transactions
-            for pragma in _SQLITE:
+            for pragma in (f"busy_timeout={int(WAIT * 1000)}", *_SQLITE):
                 connection.execute(f"PRAGMA {pragma}")
 
     @event.listens_for(engine, "begin")
