@@ -26,10 +26,11 @@ from sqlalchemy import (
     FromClause,
     Select,
     create_engine,
+    delete,
     event,
+    insert,
     make_url,
     select,
-    update,
 )
 from sqlalchemy.exc import (
     ArgumentError,
@@ -99,10 +100,13 @@ class Database:
 
     def check(self) -> None:
         """Raise Unavailable if the database cannot be written."""
-        unchanged = (
-            update(tables.secret).where(tables.secret.c.epoch == 0).values(value=tables.secret.c.value)
-        )
-        self.write(lambda connection: connection.execute(unchanged))
+
+        def work(connection: Connection) -> None:
+            # SQLite writes nothing for an update that changes nothing
+            connection.execute(insert(tables.secret).values(epoch=-1, value=b""))
+            connection.execute(delete(tables.secret).where(tables.secret.c.epoch == -1))
+
+        self.write(work)
 
     def read(self, work: Work[T]) -> T:
         """Result of a function that reads."""
