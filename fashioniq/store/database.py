@@ -21,6 +21,7 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import (
+    ColumnElement,
     Connection,
     Engine,
     FromClause,
@@ -50,6 +51,7 @@ R = TypeVar("R", bound=msgspec.Struct)
 Work = Callable[[Connection], T]
 
 WAIT = 5  # seconds for a lock, or for a connection
+_AT_ONCE = 500  # values in a statement; both engines have a limit
 _ADVISORY_LOCK = 0x6661_7368  # of PostgreSQL, for write transactions
 _SQLITE = (
     "journal_mode=WAL",
@@ -283,3 +285,10 @@ def find(
     columns = [table.c[name] for name in kind.__struct_fields__]
     statement: Select[Any] = select(*columns).where(*where).order_by(*order)
     return [kind(**row) for row in connection.execute(statement).mappings()]
+
+
+def those_in(connection: Connection, column: ColumnElement[str], values: Iterable[str]) -> set[str]:
+    """Those values that a column of a table has."""
+    asked = list(values)
+    parts = (asked[start : start + _AT_ONCE] for start in range(0, len(asked), _AT_ONCE))
+    return {found for part in parts for found in connection.scalars(select(column).where(column.in_(part)))}

@@ -6,8 +6,9 @@ from multiprocessing import Pipe
 
 import pytest
 from sqlalchemy import create_engine, event, text
+from sqlalchemy.exc import IntegrityError
 
-from fashioniq.store import Store, TurnConflict, Unavailable
+from fashioniq.store import Store, Unavailable
 from fashioniq.store.database import _ADVISORY_LOCK
 
 
@@ -28,19 +29,19 @@ def blocked_writer(store):
     thread.join()
 
 
-def test_waiting_writes_share_a_commit_and_fail_alone(store, log, wait_until):
-    for number in range(8):
-        log.start(f"s{number}")
-    commits = []
+def test_waiting_writes_share_a_commit_and_fail_alone(store, log, clock, wait_until):
+    before = {number: log.start(f"s{number}") for number in range(8)}
+    taken = before[0][1].query_id
+    commits, failed = [], []
     event.listen(store.engine, "commit", lambda _: commits.append(1))
-    errors = []
 
     def write(number):
         try:
-            log.say("is navy", f"s{number}", after=7 if number == 3 else 1)
-        except TurnConflict as error:
-            errors.append(error.present)
+            log.say("is navy", f"s{number}", **({"query_id": taken} if number == 3 else {}))
+        except IntegrityError:
+            failed.append(number)
 
+    clock.move(minutes=1)
     threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
     with blocked_writer(store):
         for thread in threads:
@@ -48,8 +49,9 @@ def test_waiting_writes_share_a_commit_and_fail_alone(store, log, wait_until):
         wait_until(lambda: store._waiting.qsize() == 8, threads[0].is_alive)
     for thread in threads:
         thread.join()
-    assert len(commits) == 2 and errors == [1]
+    assert len(commits) == 2 and failed == [3]
     assert [len(log.stored(f"s{number}")) for number in range(8)] == [2, 2, 2, 1, 2, 2, 2, 2]
+    assert store.session("s3") == before[3][0]  # nothing of the write that failed is left
 
 
 def test_closing_finishes_the_waiting_writes(store, log, open_store, wait_until):
