@@ -262,6 +262,9 @@ class Serve:
     proxy: bool = option(
         False, "a proxy such as nginx is in front: requests from this machine need a key, too"
     )
+    predictor: list[str] = option(
+        [], "run of train-attributes whose features the models have, so that shoppers can upload pictures"
+    )
     models: Path | None = option(None, "folder of runs that may be registered over HTTP")
     log: bool = option(False, "print a line per request, without texts")
     split: Literal["train", "val", "test"] = option("test", "split whose products are searched")

@@ -17,6 +17,7 @@ LIMITS = {  # per key or address
     "turns": "10 per 2 second",
     "sessions": "20 per hour",
     "search": "10 per 2 second",
+    "uploads": "10 per hour",
 }
 
 

@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 
 from fashioniq import __version__
 from fashioniq.data.images import UnreadableImage
-from fashioniq.serving import page
+from fashioniq.serving import page, uploads
 from fashioniq.serving.access import Access, bearer
 from fashioniq.serving.measures import Measures
 from fashioniq.serving.pictures import WIDTHS, webp
@@ -31,6 +31,7 @@ from fashioniq.serving.schemas import (
     EventsRequest,
     ItemStatus,
     ModelRequest,
+    PictureAnswer,
     ProductPatch,
     ProductRequest,
     ProductsRequest,
@@ -361,6 +362,13 @@ def _add_search(app: FastAPI) -> None:
         return Response(content, media_type="image/webp", headers={"Cache-Control": "public, max-age=86400"})
 
 
+async def _content(request: Request) -> bytes:
+    """The picture in the body of a request."""
+    if not request.headers.get("content-type", "").startswith("image/"):
+        raise Problem("unsupported-media-type")
+    return await request.body()
+
+
 def _having(service: Service, category: str, product_id: str) -> Served:
     served = service.models.active(category)
     if product_id not in served:
@@ -378,6 +386,14 @@ def _add_sessions(app: FastAPI) -> None:
         if found:
             access.require(request, "search")
         return service.start(body, body.origin, key if found else None, secret)
+
+    @app.post("/v1/pictures", status_code=201, tags=["sessions"], max_body_size=uploads.MAX_BYTES)
+    def upload(
+        request: Request, service: Of, category: str, content: Annotated[bytes, Depends(_content)]
+    ) -> PictureAnswer:
+        """Upload a picture as a body of type image/*, to start from it or to talk about it."""
+        request.app.state.access.limit(request, "uploads")
+        return service.upload(category, content)
 
     @app.get("/v1/sessions/{session_id}", tags=["sessions"])
     def read(service: Of, session: Open) -> SessionAnswer:

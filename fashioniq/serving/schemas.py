@@ -297,6 +297,14 @@ class SessionAnswer(Wire):
     last: Ranking
 
 
+class PictureAnswer(Wire):
+    """An uploaded picture, and the attributes seen in it."""
+
+    picture_id: str
+    attributes: list[str]
+    expires_at: datetime
+
+
 class ItemStatus(Wire):
     """What became of one item of a bulk request."""
 
