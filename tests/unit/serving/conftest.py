@@ -92,11 +92,6 @@ def served(folder):
 
 
 @pytest.fixture
-def url(tmp_path):
-    return f"sqlite:///{tmp_path}/service.db"
-
-
-@pytest.fixture
 def service_of(tmp_path, url):
     """Functions that open a service on the database, as another process would; all are closed at the end."""
     opened = []
