@@ -1,6 +1,5 @@
 """A trained run that is served: its system, its version, and what the page and the API need to know of it."""
 
-import threading
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -50,10 +49,11 @@ class Served:
     identity: Identity | None = None  # of the features of the products
     uploads: Uploads | None = None
     shelf: Shelf = field(init=False)
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    typical: list[str] = field(init=False)
 
     def __post_init__(self) -> None:
         self.shelf = Shelf(self.system.gallery.items.ids)
+        self.typical = self._typical()  # ids of products for someone who has not said anything
 
     @classmethod
     def of(
@@ -98,8 +98,7 @@ class Served:
         """What this model can do."""
         return {"questions": self.asks, "pictures": self.uploads is not None, "filters": self.shelf.has_facts}
 
-    @cached_property
-    def typical(self) -> list[str]:
+    def _typical(self) -> list[str]:
         """Ids of products that differ from each other: those nearest to the centers of clusters."""
         vectors_ND = self.system.gallery.vectors_ND.float().cpu().numpy()
         count = min(TYPICAL, len(vectors_ND))
