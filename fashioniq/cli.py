@@ -50,6 +50,7 @@ COMMANDS: dict[str, type] = {
     "chat": config.Chat,
     "search": config.Search,
     "serve": config.Serve,
+    "api-key": config.ApiKey,
     "fetch-spice": config.FetchSpice,
     "compare": config.Compare,
     "results": config.Results,

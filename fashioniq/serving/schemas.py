@@ -84,7 +84,7 @@ class Said(Wire):
 class SearchRequest(Wire):
     """A whole dialog, oldest turn first. Without turns, typical products are found."""
 
-    turns: list[Said] = Field(default=[], max_length=MAX_TURNS)
+    said: list[Said] = Field(default=[], max_length=MAX_TURNS, alias="turns")
     filters: Filters = Filters()
     k: Many = 8
 
@@ -302,6 +302,14 @@ class SessionAnswer(Wire):
     about: str | None
     turns: list[TurnShown]
     last: Ranking
+
+
+class PictureAnswer(Wire):
+    """An uploaded picture, and the attributes seen in it."""
+
+    picture_id: str
+    attributes: list[str]
+    expires_at: datetime
 
 
 class ItemStatus(Wire):

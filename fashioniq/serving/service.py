@@ -13,12 +13,14 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from difflib import get_close_matches
 from urllib.parse import quote
 
 from msgspec.structs import replace
 
 from fashioniq.data.cards import Product
+from fashioniq.data.items import ItemInputs
 from fashioniq.data.words import tokenize
 from fashioniq.loop.gallery import NotFiniteError
 from fashioniq.loop.live import Live, Step
@@ -31,6 +33,7 @@ from fashioniq.serving.schemas import (
     Heard,
     Notice,
     Picture,
+    PictureAnswer,
     Price,
     Ranking,
     Result,
@@ -43,8 +46,10 @@ from fashioniq.serving.schemas import (
     Why,
 )
 from fashioniq.serving.served import Served
+from fashioniq.serving.uploads import restored, stored
 from fashioniq.store import Event, Gone, KeyReused, Session, Store, Turn, TurnConflict, Unavailable, scrub
 
+KEPT = timedelta(hours=24)  # of the vector of an uploaded picture
 REMEMBERED = 2000  # dialogs whose state is kept
 NEAR_WORDS = 5  # suggestions for unknown words
 WIDTH = 320  # pixels of a picture on the page
@@ -64,11 +69,11 @@ class Service:
         """Products for a whole dialog, of which nothing is stored."""
         watch, served = _Watch(), self.models.active(category)
         heard, steps = Heard(), []
-        for number, turn in enumerate(request.turns):
+        for number, turn in enumerate(request.said):
             _check(served, {f"/turns/{number}/about": turn.about, f"/turns/{number}/like": turn.like})
             step, heard = _step(served, turn.says, turn.like, turn.about or served.typical[0], turn.question)
             steps.append(step)
-        texts = [turn.says or "" for turn in request.turns]
+        texts = [turn.says or "" for turn in request.said]
         return self._ranking(
             served,
             lambda: Live.begin(served.system).replay(steps),
@@ -96,8 +101,6 @@ class Service:
     ) -> SessionAnswer:
         """Begin a session. `key` is an idempotency key of the client with the API key `secret`."""
         watch, served, start = _Watch(), self.models.active(request.category), request.start
-        if start.picture_id:
-            raise Problem("no-picture-encoder")
         _check(served, {"/start/product_id": start.product_id})
         # the token cannot be read from the database; from a key and a secret, it is the same for a repeated request
         token = _token(secret, key) if key else secrets.token_urlsafe(24)
@@ -116,9 +119,10 @@ class Service:
             created_at=now,
             last_at=now,
         )
+        about = start.product_id or start.picture_id
         live, ranking = self._first(served, start, request, watch)
         first = self._row(session.id, 0, live, ranking, request.filters)
-        first = replace(first, kind="start", about=start.product_id, says=start.text and scrub(start.text))
+        first = replace(first, kind="start", about=about, says=start.text and scrub(start.text))
         stored_key = f"{_sha256(secret)[:16]}:{key}" if key else None
         with _store_errors():
             session, stored = self.store.add_session(
@@ -192,13 +196,14 @@ class Service:
             raise Problem("too-many-turns")
         shown = {one["id"] for turn in turns for one in turn.shown} | {turn.about for turn in turns}
         for pointer, name in (("/about", request.about), ("/like", request.like)):
-            if name is not None and name not in shown:
+            uploaded = pointer == "/about" and _is_picture(name)
+            if name is not None and name not in shown and not uploaded:
                 raise wrong(pointer, "not_shown", "not-shown")
         filters = Filters.model_validate(last.filters) if request.filters is None else request.filters
         question, offered = last.heard.get("asks", ""), last.heard.get("offers")
         about = offered if served.asks else request.about or _subject(turns) or served.typical[0]
         step, heard = _step(served, request.says, request.like, about, question)
-        before = self._before(served, turns)
+        before, step = self._before(served, turns), self._resolved(served, step)
         texts = [*(turn.says or "" for turn in turns), request.says or ""]
         live, ranking = self._ranking(
             served, lambda: before().after(step), _Wanted(filters, request.k, heard, texts), watch
@@ -207,7 +212,7 @@ class Service:
         row = replace(
             row,
             kind="like" if request.like else "says",
-            about=request.like or step.about,
+            about=request.like or (about if step.says else None),
             question=question if request.says else None,
             says=request.says and scrub(request.says),
             heard=row.heard | {"clauses": list(step.says)},
@@ -250,10 +255,10 @@ class Service:
         self, served: Served, start: Start, request: SessionRequest, watch: "_Watch"
     ) -> tuple[Live, Ranking]:
         """The first products: like a product, with words of a text, or ones that differ from each other."""
-        if start.product_id is not None:
+        if name := start.product_id or start.picture_id:
             wanted = _Wanted(request.filters, request.k, Heard(), [])
-            name = start.product_id
-            return self._ranking(served, lambda: _near(served, name), wanted, watch)
+            near = self._item(served, name)
+            return self._ranking(served, lambda: _near(served, near), wanted, watch)
         mask_N, eligible = served.shelf.allowed(request.filters)
         positions, text = served.system.gallery.items.positions, scrub(start.text or "")
         names = served.matching(text, request.k, mask_N.numpy()) if text else served.typical
@@ -275,7 +280,7 @@ class Service:
             return live, [served.product(name, live) for name in names]
 
         live, products = self.inference.call(begin)
-        return live, self._answer(served, live, products, eligible, wanted, watch)
+        return live, self._answer(served, live, products, wanted=wanted, eligible=eligible, watch=watch)
 
     def _ranking(
         self, served: Served, live_of: Callable[[], Live], wanted: "_Wanted", watch: "_Watch"
@@ -295,15 +300,16 @@ class Service:
             )
         except NotFiniteError:
             raise Problem("unusable-run") from None
-        return live, self._answer(served, live, products, eligible, wanted, watch)
+        return live, self._answer(served, live, products, wanted=wanted, eligible=eligible, watch=watch)
 
     def _answer(
         self,
         served: Served,
         live: Live,
         products: Sequence[Product],
-        eligible: int,
+        *,
         wanted: "_Wanted",
+        eligible: int,
         watch: "_Watch",
     ) -> Ranking:
         turns = len(live.talk.turns)
@@ -379,7 +385,8 @@ class Service:
             for turn in turns
             if turn.kind in ("says", "like")
         ]
-        start = turns[0].about
+        steps = [self._resolved(served, step) for step in steps]
+        start = turns[0].about and self._item(served, turns[0].about)
 
         def live() -> Live:
             with self._lock:
@@ -389,6 +396,37 @@ class Service:
             return (_near(served, start) if start else Live.begin(served.system)).replay(steps)
 
         return live
+
+    def upload(self, category: str, content: bytes) -> PictureAnswer:
+        """Read a picture, of which only the vector is kept, for 24 hours."""
+        served = self.models.active(category)
+        if (uploads := served.uploads) is None:
+            raise Problem("no-picture-encoder")
+        square = uploads.read(content)
+        inputs: ItemInputs = self.inference.call(lambda: uploads.encode(square))
+        feature, attributes = stored(inputs)
+        expires_at = self.store.now() + KEPT
+        words = [uploads.words[number - 1] for number in attributes if number]
+        with _store_errors():
+            id = self.store.add_picture(None, feature, {"ids": attributes}, expires_at)
+        return PictureAnswer(picture_id=id, attributes=words, expires_at=expires_at)
+
+    def _item(self, served: Served, name: str) -> str | ItemInputs:
+        """Inputs of an uploaded picture, or the id of a product as it is."""
+        if not _is_picture(name):
+            return name
+        if served.uploads is None:
+            raise Problem("no-picture-encoder")
+        with _store_errors():
+            picture = self.store.picture(name)
+        if picture is None:
+            raise Problem("unknown-picture")
+        device = served.system.gallery.vectors_ND.device
+        return restored(picture.feature, picture.attrs["ids"], device)
+
+    def _resolved(self, served: Served, step: Step) -> Step:
+        about = step.about
+        return step._replace(about=self._item(served, about)) if isinstance(about, str) else step
 
     def _remember(self, query_id: str, live: Live) -> None:
         with self._lock:
@@ -513,9 +551,13 @@ def _subject(turns: Sequence[Turn]) -> str | None:
     return None
 
 
-def _near(served: Served, name: str) -> Live:
-    """A dialog without turns whose products are those like a product."""
-    return Live.begin(served.system).at(name)
+def _near(served: Served, item: str | ItemInputs) -> Live:
+    """A dialog without turns whose products are those like a product or picture."""
+    return Live.begin(served.system).at(item)
+
+
+def _is_picture(name: str | None) -> bool:
+    return name is not None and name.startswith("pic_")
 
 
 def _check(served: Served, names: dict[str, str | None]) -> None:
