@@ -181,7 +181,9 @@ def _observed(measures: Measures, service: Service) -> Callable[[Request, Handle
 
 def _answer(request: Request, problem: Problem) -> Response:
     request.app.state.measures.problems.labels(problem.code).inc()
-    headers = {"Retry-After": str(problem.retry_after)} if problem.retry_after else {}
+    headers = {**HEADERS, "Cache-Control": "no-store"}  # an unexpected error does not pass the middleware
+    if problem.retry_after:
+        headers["Retry-After"] = str(problem.retry_after)
     if problem.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     if request.url.path.startswith(page.PREFIX):

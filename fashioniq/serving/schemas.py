@@ -242,10 +242,13 @@ class Result(Wire):
 
 
 class Heard(Wire):
-    """What the model read of a text: words that it knows and does not know. Words after `cut_after` were not read."""
+    """What the model read of a text: words that it knows and does not know, and known ones that are spelled like the
+    latter. Words after `cut_after` were not read.
+    """
 
     known: list[str] = []
     unknown: list[str] = []
+    near: list[str] = []
     cut_after: str | None = None
 
 
@@ -285,7 +288,10 @@ class TurnShown(Wire):
 
 
 class SessionAnswer(Wire):
-    """A session with all its turns and the products of the last one. The token is given once, when it is made."""
+    """A session with all its turns and the products of the last one. The token is given once, when it is made.
+
+    `about` is the product that the next request is about by default.
+    """
 
     session_id: str
     session_token: str | None = None
@@ -293,6 +299,7 @@ class SessionAnswer(Wire):
     model: str
     consent: Consent
     filters: Filters
+    about: str | None
     turns: list[TurnShown]
     last: Ranking
 

@@ -47,7 +47,7 @@ from fashioniq.serving.schemas import (
 )
 from fashioniq.serving.served import Served
 from fashioniq.serving.uploads import restored, stored
-from fashioniq.store import Gone, KeyReused, Session, Store, Turn, TurnConflict, Unavailable, scrub
+from fashioniq.store import Event, Gone, KeyReused, Session, Store, Turn, TurnConflict, Unavailable, scrub
 
 KEPT = timedelta(hours=24)  # of the vector of an uploaded picture
 REMEMBERED = 2000  # dialogs whose state is kept
@@ -90,6 +90,11 @@ class Service:
         others = [one for one in ranking.results if one.product_id != name][:k]
         ranking.results = [one.model_copy(update={"rank": rank}) for rank, one in enumerate(others, 1)]
         return ranking
+
+    def first(self, category: str) -> Ranking:
+        """The products that a session without a start begins with; nothing is stored."""
+        served, request = self.models.active(category), SessionRequest(category=category)
+        return self._first(served, request.start, request, _Watch())[1]
 
     def start(
         self, request: SessionRequest, origin: str, key: str | None = None, secret: str = ""
@@ -150,6 +155,7 @@ class Service:
             model=session.model,
             consent=session.consent,
             filters=Filters.model_validate(turns[-1].filters),
+            about=None if served.asks else _subject(turns),
             turns=[
                 TurnShown(
                     turn=turn.n,
@@ -226,6 +232,25 @@ class Service:
             self.store.undo(session.id, n)
         return self.read(session)
 
+    def choose(self, session: Session, name: str, event_id: str) -> None:
+        """Store that a product shown is what the person looked for. Repeated calls with an `event_id` count once."""
+        with _store_errors():
+            for turn in reversed(self.store.turns(session.id)):
+                ids = [one["id"] for one in turn.shown]
+                if name in ids:
+                    event = Event(
+                        event_id=event_id,
+                        query_id=turn.query_id,
+                        session_id=session.id,
+                        action="this_is_it",
+                        product_id=name,
+                        position=ids.index(name) + 1,
+                        server_at=self.store.now(),
+                    )
+                    self.store.add_events([event])
+                    return
+        raise wrong("/product", "not_shown", "not-shown")
+
     def _first(
         self, served: Served, start: Start, request: SessionRequest, watch: "_Watch"
     ) -> tuple[Live, Ranking]:
@@ -275,12 +300,7 @@ class Service:
             )
         except NotFiniteError:
             raise Problem("unusable-run") from None
-        ranking = self._answer(served, live, products, wanted=wanted, eligible=eligible, watch=watch)
-        if not products:
-            counts = served.shelf.without_each(wanted.filters)
-            rest = ", ".join(f"without {name.replace('_', ' ')} {count:,}" for name, count in counts.items())
-            ranking.notices.append(Notice(code="nothing-fits", text=f"No product meets the filters; {rest}."))
-        return live, ranking
+        return live, self._answer(served, live, products, wanted=wanted, eligible=eligible, watch=watch)
 
     def _answer(
         self,
@@ -293,13 +313,6 @@ class Service:
         watch: "_Watch",
     ) -> Ranking:
         turns = len(live.talk.turns)
-        notices = []
-        if served.max_turns and turns > served.max_turns:
-            text = f"The model was trained on conversations of {served.max_turns} turns; more may not help."
-            notices.append(Notice(code="more-turns-than-trained", text=text))
-        if wanted.heard.cut_after:
-            text = f"Words after “{wanted.heard.cut_after}” were not read."
-            notices.append(Notice(code="text-cut", text=text))
         return Ranking(
             query_id=f"q_{secrets.token_hex(16)}",
             turn=turns,
@@ -310,7 +323,7 @@ class Service:
             exact=served.system.gallery.index is None,
             heard=wanted.heard,
             results=[result(served, one, rank, wanted.texts) for rank, one in enumerate(products, 1)],
-            notices=notices,
+            notices=_notices(served, turns, wanted.heard, None if products else wanted.filters),
         )
 
     def _row(self, session_id: str, n: int, live: Live, ranking: Ranking, filters: Filters) -> Turn:
@@ -347,6 +360,9 @@ class Service:
             )
             for rank, one in enumerate(last.shown, 1)
         ]
+        heard = Heard(**{name: last.heard[name] for name in Heard.model_fields if name in last.heard})
+        said = sum(len(turn.heard.get("clauses", ())) for turn in turns)
+        unmet = None if results else Filters.model_validate(last.filters)
         return Ranking(
             query_id=last.query_id,
             turn=last.n,
@@ -355,8 +371,9 @@ class Service:
             took_ms=last.took_ms,
             eligible=last.eligible,
             exact=served.system.gallery.index is None,
-            heard=Heard(**{name: last.heard[name] for name in Heard.model_fields if name in last.heard}),
+            heard=heard,
             results=results,
+            notices=_notices(served, said, heard, unmet),
         )
 
     def _before(self, served: Served, turns: Sequence[Turn]) -> Callable[[], Live]:
@@ -495,17 +512,33 @@ def _step(
     clauses, cut = split(text, served.max_words)
     known = [clause for clause in clauses if system.has_known_word(clause)]
     unknown = system.unknown(text)
+    vocabulary = system.vocabulary.words if system.vocabulary else []
+    near = [word for one in unknown[:5] for word in get_close_matches(one, vocabulary, 2)][:NEAR_WORDS]
     if not known:
-        vocabulary = system.vocabulary.words if system.vocabulary else []
-        near = [word for one in unknown[:5] for word in get_close_matches(one, vocabulary, 2)]
-        raise wrong("/says", "no_known_word", "nothing-understood", near=near[:NEAR_WORDS])
+        raise wrong("/says", "no_known_word", "nothing-understood", near=near)
     heard_words = tokenize(" ".join(clauses))
     heard = Heard(
         known=[word for word in heard_words if word not in unknown],
         unknown=unknown,
+        near=near,
         cut_after=heard_words[-1] if cut else None,
     )
     return Step(tuple(known), about, question), heard
+
+
+def _notices(served: Served, turns: int, heard: Heard, unmet: Filters | None) -> list[Notice]:
+    """What the person should know of an answer; `unmet` are filters that no product meets."""
+    notices = []
+    if served.max_turns and turns > served.max_turns:
+        text = f"The model was trained on conversations of {served.max_turns} turns; more may not help."
+        notices.append(Notice(code="more-turns-than-trained", text=text))
+    if heard.cut_after:
+        notices.append(Notice(code="text-cut", text=f"Words after “{heard.cut_after}” were not read."))
+    if unmet is not None:
+        counts = served.shelf.without_each(unmet)
+        rest = ", ".join(f"without {name.replace('_', ' ')} {count:,}" for name, count in counts.items())
+        notices.append(Notice(code="nothing-fits", text=f"No product meets the filters; {rest}."))
+    return notices
 
 
 def _subject(turns: Sequence[Turn]) -> str | None:
