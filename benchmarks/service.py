@@ -110,7 +110,8 @@ class Server:
     """A process that serves, and what it uses of the machine."""
 
     def __init__(self, count: int, database: str) -> None:
-        context = multiprocessing.get_context("spawn")
+        context = multiprocessing.get_context("forkserver")  # torch is loaded once
+        context.set_forkserver_preload(["fashioniq.serving.api", "fashioniq.serving.served", "uvicorn"])
         mine, its = context.Pipe(False)
         began = time.perf_counter()
         self.process = context.Process(target=serve, args=(count, database, its), daemon=True)
