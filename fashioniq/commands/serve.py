@@ -33,7 +33,7 @@ def run(settings: Serve) -> None:
     from fashioniq.store import Store
 
     logging.basicConfig(
-        format="%(asctime)s %(message)s", level=logging.INFO if settings.log else logging.WARNING
+        format="%(asctime)s %(message)s", level=logging.INFO if settings.log else logging.WARNING, force=True
     )
     torch.set_num_threads(1)  # requests come one by one; the other cores serve the other workers
     if settings.database.startswith("sqlite:///"):

@@ -16,6 +16,7 @@ class Server:
     """A process that serves a run."""
 
     def __init__(self, forked_command, wait_until, out, arguments):
+        self.out = out
         with open(os.devnull) as none, out.open("w") as written:
             streams = none.fileno(), written.fileno(), written.fileno()
             self.process = forked_command(["serve", *arguments, "--port", "0"], streams)
