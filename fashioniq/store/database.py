@@ -6,6 +6,7 @@ another write. Each process has one writer thread; it executes all waiting write
 commit (group commit), each in a savepoint of its own.
 """
 
+import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from queue import SimpleQueue
+from time import monotonic, sleep
 from typing import Any, Self, TypeVar
 
 import msgspec
@@ -38,6 +40,7 @@ from sqlalchemy.exc import (
     DataError,
     IntegrityError,
     NoSuchModuleError,
+    OperationalError,
     ProgrammingError,
     SQLAlchemyError,
 )
@@ -51,6 +54,7 @@ R = TypeVar("R", bound=msgspec.Struct)
 Work = Callable[[Connection], T]
 
 WAIT = 5  # seconds for a lock, or for a connection
+_PAUSE = 0.002  # seconds between attempts to write, and after each commit
 _AT_ONCE = 500  # values in a statement; both engines have a limit
 _ADVISORY_LOCK = 0x6661_7368  # of PostgreSQL, for write transactions
 _SQLITE = (
@@ -134,6 +138,7 @@ class Database:
             while not self._waiting.empty():
                 group.append(self._waiting.get())
             self._write_group([job for job in group if job])
+            sleep(_PAUSE)  # for other processes
 
     def _write_group(self, group: list[tuple[Work[Any], Future[Any]]]) -> None:
         """Execute writes in one transaction and set their results after its commit."""
@@ -239,18 +244,47 @@ def _engine(url: str) -> Engine:
     def connect(connection: Any, _: Any) -> None:
         if sqlite:
             connection.isolation_level = None  # `begin` begins transactions
-            for pragma in (f"busy_timeout={int(WAIT * 1000)}", *_SQLITE):
+            connection.execute(_busy_timeout())
+            for pragma in _SQLITE:
                 connection.execute(f"PRAGMA {pragma}")
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         writing = connection.get_execution_options().get("writing")
         if sqlite:
-            connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+            if writing:
+                _begin_write(connection)
+            else:
+                connection.exec_driver_sql("BEGIN")
         elif writing:
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_ADVISORY_LOCK})")
 
     return engine
+
+
+def _begin_write(connection: Connection) -> None:
+    """Take the write lock of SQLite within WAIT seconds.
+
+    SQLite itself tries every 100 ms in the end; a process that writes much would shut out the others.
+    """
+    until = monotonic() + WAIT
+    connection.exec_driver_sql("PRAGMA busy_timeout=0")
+    try:
+        while True:
+            try:
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+                return
+            except OperationalError as error:
+                busy = getattr(error.orig, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY
+                if not busy or monotonic() > until:
+                    raise
+            sleep(_PAUSE)
+    finally:
+        connection.exec_driver_sql(_busy_timeout())
+
+
+def _busy_timeout() -> str:
+    return f"PRAGMA busy_timeout={int(WAIT * 1000)}"
 
 
 @contextmanager
