@@ -9,6 +9,7 @@ from msgspec.structs import asdict
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from fashioniq.store.database import Database, find, those_in
+from fashioniq.store.engine import clear_files
 from fashioniq.store.rows import Export
 from fashioniq.store.subjects import (
     DAYS,
@@ -152,7 +153,7 @@ class Privacy(Database):
         PostgreSQL reuses the space of deleted rows after its own vacuum; its log and its backups are the
         administrator's.
         """
-        if self._clear_files():
+        if clear_files(self.engine):
             done = update(erasure).where(erasure.c.done_at.is_(None)).values(done_at=self.now())
             self.write(lambda connection: connection.execute(done))
 

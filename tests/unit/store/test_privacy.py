@@ -60,7 +60,7 @@ def test_erased_words_are_in_no_file(store, log, clock, tmp_path):
 
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 def test_what_a_reader_still_sees_is_cleared_by_the_next_sweep(store, log, tmp_path, monkeypatch):
-    monkeypatch.setattr("fashioniq.store.database.WAIT", 0.01)
+    monkeypatch.setattr("fashioniq.store.engine.WAIT", 0.01)
     log.start(consent="training")
     log.say("embroidered letters")
     with store.engine.connect() as reader:
