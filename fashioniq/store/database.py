@@ -9,17 +9,25 @@ from time import sleep
 from typing import Any, Self, TypeVar
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Engine, FromClause, Select, delete, insert, select
+from sqlalchemy import ColumnElement, Connection, Engine, Select, Table, delete, insert, select
 
 from fashioniq.store import tables
 from fashioniq.store.engine import PAUSE, available, concerns_all, converted, engine_of
-from fashioniq.store.rows import Unavailable
+from fashioniq.store.rows import Export, Model, Picture, Product, Session, Turn, Unavailable
 from fashioniq.store.schema import update_schema
 
 T = TypeVar("T")
 R = TypeVar("R", bound=msgspec.Struct)
 Work = Callable[[Connection], T]
 
+_TABLES: dict[type, Table] = {
+    Export: tables.export,
+    Model: tables.category_model,
+    Picture: tables.picture,
+    Product: tables.product,
+    Session: tables.session,
+    Turn: tables.turn,
+}
 _AT_ONCE = 500  # values in a statement; both engines have a limit
 
 
@@ -80,6 +88,11 @@ class Database:
         with available(), self.engine.connect() as connection:
             return work(connection)
 
+    def one(self, kind: type[R], *where: Any) -> R | None:
+        """A row as a struct, or None."""
+        found = self.read(lambda connection: find(connection, kind, *where))
+        return found[0] if found else None
+
     def write(self, work: Work[T]) -> T:
         """Result of a function that writes; its changes are durable when this returns.
 
@@ -124,17 +137,18 @@ class Database:
                 done.set_exception(failure)
 
 
-def find(
-    connection: Connection, kind: type[R], table: FromClause, *where: Any, order: Iterable[Any] = ()
-) -> list[R]:
-    """Rows of a table as structs, whose fields are named as the columns."""
-    columns = [table.c[name] for name in kind.__struct_fields__]
+def find(connection: Connection, kind: type[R], *where: Any, order: Iterable[Any] = ()) -> list[R]:
+    """Rows of the table of a struct, whose columns are named as its fields."""
+    columns = [_TABLES[kind].c[name] for name in kind.__struct_fields__]
     statement: Select[Any] = select(*columns).where(*where).order_by(*order)
     return [kind(**row) for row in connection.execute(statement).mappings()]
 
 
-def those_in(connection: Connection, column: ColumnElement[str], values: Iterable[str]) -> set[str]:
+def those_in(
+    connection: Connection, column: ColumnElement[str], values: Iterable[str], *where: Any
+) -> set[str]:
     """Those values that a column of a table has."""
     asked = list(values)
     parts = (asked[start : start + _AT_ONCE] for start in range(0, len(asked), _AT_ONCE))
-    return {found for part in parts for found in connection.scalars(select(column).where(column.in_(part)))}
+    statements = (select(column).where(column.in_(part), *where) for part in parts)
+    return {found for statement in statements for found in connection.scalars(statement)}

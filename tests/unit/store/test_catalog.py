@@ -35,6 +35,11 @@ def test_products_are_created_and_replaced(store, product):
     assert [one.id for one in found] == ["a", "b", "c"]
     assert [found[0].in_stock, found[1].sizes, found[2].title] == [False, ["S", "M"], "last"]
     assert store.products("shirts") == [] == store.add_products("dresses", [])
+    many = [product(str(number)) for number in range(1_100)]
+    assert (
+        store.add_products("tops", many) + store.add_products("tops", many)
+        == ["created"] * 1_100 + ["updated"] * 1_100
+    )
 
 
 def test_only_later_changes_are_returned(store, product, clock):
