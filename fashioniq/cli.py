@@ -49,6 +49,8 @@ COMMANDS: dict[str, type] = {
     "make-descriptions": config.MakeDescriptions,
     "chat": config.Chat,
     "search": config.Search,
+    "serve": config.Serve,
+    "api-key": config.ApiKey,
     "fetch-spice": config.FetchSpice,
     "compare": config.Compare,
     "results": config.Results,

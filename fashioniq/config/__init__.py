@@ -13,6 +13,7 @@ from fashioniq.config.data import (
     PairReferences,
 )
 from fashioniq.config.dialogue import (
+    ApiKey,
     Asking,
     Chat,
     EndpointOptions,
@@ -20,6 +21,7 @@ from fashioniq.config.dialogue import (
     MakeConversations,
     MakeDialogues,
     Search,
+    Serve,
 )
 from fashioniq.config.evaluation import (
     Compare,
@@ -70,6 +72,7 @@ SYSTEMS: dict[str, type[Evaluation]] = {  # options of the systems in this packa
 
 __all__ = [
     "SYSTEMS",
+    "ApiKey",
     "Asking",
     "CaptionPairs",
     "Chat",
@@ -104,6 +107,7 @@ __all__ = [
     "RetrieverTrainingSettings",
     "Score",
     "Search",
+    "Serve",
     "SimulatedDialogs",
     "SingleTurn",
     "TrainAttributes",

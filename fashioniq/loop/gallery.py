@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -24,10 +24,22 @@ SEARCHED = 16384  # columns of a tile for nearest-neighbor search
 NUMBERS = 2**18  # vector elements compared in float64 at a time
 GPU_TIMES = 32  # factor by which tiles are wider on a GPU
 SPARE = 16  # additional neighbors, so that ties at the cutoff can be broken by item order
+EXACT_MOST = 50_000  # allowed items up to which a filtered search does without an approximate index
+EXACT_SHARE = 0.25  # share of allowed items below which an index finds too few of the nearest ones
+WIDER = 4  # factor by which a filtered search in an index is widened until it finds enough
 GPU_MOST = 2048  # maximum number of neighbors of FAISS on a GPU
 EPSILON = torch.finfo(torch.float32).eps
 
-Search = Callable[[Tensor, int], Tensor]
+
+class Search(Protocol):
+    """Approximate search."""
+
+    def __call__(self, query_BD: Tensor, count: int, wider: float = 1.0) -> Tensor:
+        """Return positions of about `count` near items, B×count, with −1 for missing ones.
+
+        `wider` is the factor by which more of the gallery is looked at than is needed without a filter.
+        """
+        ...
 
 
 class NotFiniteError(ValueError):
@@ -42,8 +54,7 @@ class Gallery:
     error are compared again in float64, and ties are broken by item order. Ranks therefore depend neither on
     tiles nor on the search library.
 
-    An approximate `index` replaces the search in `top`; ranks stay exact. It maps queries and a number K
-    to the positions of K near items, B×K, with −1 for missing ones.
+    An approximate `index` replaces the search in `top`; ranks stay exact.
     """
 
     def __init__(
@@ -92,16 +103,23 @@ class Gallery:
             ]
         )
 
-    def top(self, query_BD: Tensor, k: int, exclude_BK: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def top(
+        self, query_BD: Tensor, k: int, exclude_BK: Tensor | None = None, allowed_N: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Return squared distances and positions of the k nearest items, both B×k, nearest first.
 
-        Items of `exclude_BK` are skipped. Raises NotFiniteError.
+        Items of `exclude_BK` are skipped. With the mask `allowed_N`, only its items are found, all of them if
+        there are fewer than k; the index is used if many items are allowed, and the search is exact otherwise.
+        Raises NotFiniteError.
         """
         query_BD = self._plain(query_BD)
         if exclude_BK is None:
             exclude_BK = torch.empty(len(query_BD), 0, dtype=torch.long, device=query_BD.device)
+        item_A = None if allowed_N is None else allowed_N.nonzero()[:, 0]
+        if item_A is not None and len(item_A) == len(self):
+            item_A = None
         parts = [
-            self._top(*part, k)
+            self._top(*part, k) if item_A is None else self._top_allowed(*part, k, item_A)
             for part in zip(query_BD.split(QUERIES), exclude_BK.split(QUERIES), strict=True)
         ]
         distance_BK, item_BK = (torch.cat(part) for part in zip(*parts, strict=True))
@@ -150,12 +168,31 @@ class Gallery:
             if self.index is None
             else self._near(self.index, query_BD, wanted)
         )
-        distance_BK = distance_BK.masked_fill(
-            (item_BK.unsqueeze(2) == exclude_BK.unsqueeze(1)).any(2), float("inf")
-        )
-        item_BK, by_item = item_BK.sort(dim=1)
-        distance_BK, by_distance = distance_BK.gather(1, by_item).sort(dim=1, stable=True)
-        return distance_BK[:, :k], item_BK.gather(1, by_distance)[:, :k]
+        return _nearest_first(distance_BK, item_BK, exclude_BK, k)
+
+    def _top_allowed(
+        self, query_BD: Tensor, exclude_BK: Tensor, k: int, item_A: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The k nearest of the items A, which are in ascending order."""
+        k = min(k, len(item_A))
+        if self.index is not None and len(item_A) > max(EXACT_MOST, EXACT_SHARE * len(self)):
+            allowed_N = torch.zeros(len(self), dtype=torch.bool, device=item_A.device)
+            allowed_N[item_A] = True
+            count = WIDER * (k + exclude_BK.shape[1] + SPARE)
+            while count < len(self):
+                item_BK = self.index(query_BD, count, len(self) / len(item_A) * WIDER)
+                item_BK = item_BK.masked_fill(~allowed_N[item_BK], -1)
+                if ((item_BK >= 0).sum(1) >= k + exclude_BK.shape[1]).all():
+                    distance_BK = self._exact_rows(query_BD, item_BK).masked_fill(item_BK < 0, float("inf"))
+                    return _nearest_first(distance_BK, item_BK, exclude_BK, k)
+                count *= WIDER
+        if not k:
+            return query_BD.new_empty(len(query_BD), 0, dtype=torch.double), exclude_BK[:, :0]
+        place_BK = torch.searchsorted(item_A, exclude_BK.contiguous()).clamp(max=len(item_A) - 1)
+        exclude_BK = place_BK.masked_fill(item_A[place_BK] != exclude_BK, -1)
+        among = Gallery(self.items, self.vectors_ND[item_A], self.search)
+        distance_BK, place_BK = among.top(query_BD, k, exclude_BK)
+        return distance_BK, item_A[place_BK]
 
     def _near(self, index: Search, query_BD: Tensor, wanted: int) -> tuple[Tensor, Tensor]:
         """Candidates from the index, unordered, with their distances; at least `wanted` for each query.
@@ -243,6 +280,16 @@ class Gallery:
         if not self._finite or not query_BD.square().sum(1).isfinite().all():
             raise NotFiniteError("a query or a gallery vector is not finite, or too long")
         return query_BD
+
+
+def _nearest_first(distance_BK: Tensor, item_BK: Tensor, exclude_BK: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k nearest candidates in order; items as near as others are ordered by position, excluded ones last."""
+    distance_BK = distance_BK.masked_fill(
+        (item_BK.unsqueeze(2) == exclude_BK.unsqueeze(1)).any(2), float("inf")
+    )
+    item_BK, by_item = item_BK.sort(dim=1)
+    distance_BK, by_distance = distance_BK.gather(1, by_item).sort(dim=1, stable=True)
+    return distance_BK[:, :k], item_BK.gather(1, by_distance)[:, :k]
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 An index is tuned, and its recall measured against exact search, when it is built.
 """
 
+import math
 import re
 from typing import Any
 
@@ -41,12 +42,14 @@ def approximate(
                 "recall@10": recall,
                 "least_recall": min_recall,
             }
-            found = Gallery(
-                gallery.items,
-                gallery.vectors_ND,
-                gallery.search,
-                lambda query_BD, count: _search(index, query_BD, count),
-            )
+
+            def search(query_BD: Tensor, count: int, wider: float = 1.0, value: int = value) -> Tensor:
+                if knob:
+                    looked_at = min(values[-1], math.ceil(wider * value))
+                    faiss.ParameterSpace().set_index_parameter(index, knob, looked_at)
+                return _search(index, query_BD, count)
+
+            found = Gallery(gallery.items, gallery.vectors_ND, gallery.search, search)
             return found, {**facts, "queries": len(query_QD), "vectors": len(gallery)}
     at = f" with {knob} {value}" if knob else ""
     raise UserError(

@@ -1,13 +1,16 @@
 """Live dialog with one person, turn by turn, on the same System as `rollout`, but without a target."""
 
-from dataclasses import dataclass
-from typing import Generic
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from typing import Generic, NamedTuple
 
 import torch
 from torch import Tensor
 
 from fashioniq.data.cards import Product
 from fashioniq.data.evaluations import LoggedDialog, LoggedTurn
+from fashioniq.data.items import ItemInputs
 from fashioniq.data.sanitize import clean
 from fashioniq.files import UserError
 from fashioniq.loop.messages import Message, S, Talk
@@ -17,24 +20,41 @@ LOGGED = 10  # products of a finished dialog that are logged
 LONGEST = 600  # maximum characters of a reply
 
 
+class Step(NamedTuple):
+    """Step of a dialog as it was recorded: replies to one offer, or a product that the person likes.
+
+    The offer is a question, or a product or picture, or a question and a product.
+    """
+
+    says: tuple[str, ...] = ()
+    about: str | ItemInputs | None = None
+    question: str = ""
+    like: str | None = None
+
+
 @dataclass(frozen=True)
 class Live(Generic[S]):
     """Immutable state of a dialog with one person; every step returns a new one.
 
-    `offer` is the offer that the next reply refers to. Products are shown by their distance to `query_1D`.
+    Products are shown by their distance to `query_1D`. `named` is an offer in place of the asker's: a product that
+    the person named, or what was offered when the dialog was recorded.
     """
 
     system: System[S]
     talk: Talk[S]
-    offer: Message
     query_1D: Tensor
+    named: Message | None = None
     before: "Live[S] | None" = None
 
     @classmethod
     def begin(cls, system: System[S]) -> "Live[S]":
         """Start a dialog with the first offer of the system."""
-        talk = system.begin(1)
-        return cls(system, talk, system.offer(talk), system.gallery.mean_1D)
+        return cls(system, system.begin(1), system.gallery.mean_1D)
+
+    @cached_property
+    def offer(self) -> Message:
+        """Offer that the next reply refers to."""
+        return self.named or self.system.offer(self.talk)
 
     @property
     def question(self) -> str:
@@ -51,9 +71,13 @@ class Live(Generic[S]):
         """All replies so far."""
         return [text for turn in self.talk.turns for text in turn.reply.texts or ()]
 
+    def nearest(self, count: int, allowed_N: Tensor | None = None) -> list[Product]:
+        """Return the nearest products in order, of those in the mask `allowed_N`."""
+        return self.system.nearest(self.query_1D, count, allowed_N)[0]
+
     def products(self, count: int = 10) -> list[Product]:
         """Return the nearest products in order; the product offered replaces the last one if missing."""
-        found = self.system.nearest(self.query_1D, count)[0]
+        found = self.nearest(count)
         if self.offer.item_B is not None and self.offered not in [product.id for product in found]:
             vector_1D = self.system.gallery.vectors_ND[self.offer.item_B].float()
             distance = (vector_1D - self.query_1D).norm().item()
@@ -65,24 +89,57 @@ class Live(Generic[S]):
         # "?" would end the question of a round
         reply = clean(text.replace("?", " ") if self.question else text, LONGEST)
         talk = self.system.hear(self.talk, self.offer, Message(texts=[reply]))
-        return Live(self.system, talk, self.system.offer(talk), talk.queries[-1], before=self)
+        return Live(self.system, talk, talk.queries[-1], before=self)
+
+    def about(self, item: str | ItemInputs | None = None, question: str = "") -> "Live[S]":
+        """Return the dialog whose next reply refers to this product, picture or question, with the same products.
+
+        Raises UserError for an id that is not in the gallery.
+        """
+        texts = [question] if question else None
+        if isinstance(item, ItemInputs):
+            return replace(self, named=Message(texts=texts, inputs=item))
+        item_1 = None if item is None else self._position(item)
+        return replace(self, named=Message(texts=texts, item_B=item_1))
+
+    def after(self, step: Step) -> "Live[S]":
+        """Return the dialog after a recorded step. Raises UserError for a product that is not in the gallery."""
+        live = self
+        for text in step.says:
+            live = live.about(step.about, step.question).say(text)
+        return live if step.like is None else live.about(step.like).more_like(step.like)
+
+    def replay(self, steps: Sequence[Step]) -> "Live[S]":
+        """Return the dialog after these steps."""
+        return reduce(Live.after, steps, self)
 
     def more_like(self, item: str) -> "Live[S]":
         """Return the dialog whose next reply refers to the product `item`, with the products nearest to it.
 
         Raises UserError for an id that is not in the gallery, and for a system that does not offer products.
         """
-        gallery = self.system.gallery
         if self.offer.item_B is None:
             raise UserError(
                 "this system asks questions and cannot start from a product; describe the product in words"
             )
+        return replace(self.at(item), named=Message(item_B=self._position(item)), before=self)
+
+    def at(self, item: str | ItemInputs) -> "Live[S]":
+        """Return the dialog with the products nearest to a product or picture.
+
+        Raises UserError for an id that is not in the gallery.
+        """
+        if isinstance(item, ItemInputs):
+            vector_1D = self.system.retriever.embed_images(item.features_BD)  # type: ignore[attr-defined]
+        else:
+            vector_1D = self.system.gallery.vectors_ND[self._position(item)].float()
+        return replace(self, query_1D=vector_1D)
+
+    def _position(self, item: str) -> Tensor:
+        gallery = self.system.gallery
         if (position := gallery.items.positions.get(item)) is None:
             raise UserError(f"no product {item!r} in the gallery of {len(gallery)} products")
-        item_1 = torch.tensor([position], device=gallery.vectors_ND.device)
-        return Live(
-            self.system, self.talk, Message(item_B=item_1), gallery.vectors_ND[item_1].float(), before=self
-        )
+        return torch.tensor([position], device=gallery.vectors_ND.device)
 
     def undo(self) -> "Live[S]":
         """Return the dialog before the last step, or the dialog itself if there is none."""

@@ -46,7 +46,8 @@ class System(Generic[S]):
         """Return the talk with one more turn; its query is the last of `talk.queries`."""
         if self.vocabulary and reply.words_BL is None and reply.texts is not None:
             reply = reply._replace(words_BL=self._words(self.vocabulary, reply.texts))
-        turn = Turn(offer, reply, None if offer.item_B is None else self.gallery.items.inputs(offer.item_B))
+        inputs = None if offer.item_B is None else self.gallery.items.inputs(offer.item_B)
+        turn = Turn(offer, reply, inputs if offer.inputs is None else offer.inputs)
         query_BD, state = self.retriever.step(talk.state, turn)
         return Talk(talk.batch, state, (*talk.turns, turn), (*talk.queries, query_BD))
 
@@ -66,9 +67,11 @@ class System(Generic[S]):
             talk.queries[-1] if talk.queries else self.gallery.mean_1D.expand(talk.batch, -1), count
         )
 
-    def nearest(self, query_BD: Tensor, count: int = 10) -> list[list[Product]]:
-        """Return the products nearest to each query, nearest first."""
-        distance_BK, item_BK = self.gallery.top(query_BD, min(count, len(self.gallery)))
+    def nearest(
+        self, query_BD: Tensor, count: int = 10, allowed_N: Tensor | None = None
+    ) -> list[list[Product]]:
+        """Return the products nearest to each query, nearest first, among those of the mask `allowed_N`."""
+        distance_BK, item_BK = self.gallery.top(query_BD, min(count, len(self.gallery)), allowed_N=allowed_N)
         rows = zip(distance_BK.sqrt().tolist(), item_BK.tolist(), strict=True)
         ids = self.gallery.items.ids
         return [

@@ -96,6 +96,11 @@ class Catalog(Database):
         """The model that serves a category, or None."""
         return self.one(Model, category_model.c.category == category, *_ACTIVE)
 
+    def categories(self) -> list[str]:
+        """Categories with an active model."""
+        active = select(category_model.c.category).where(*_ACTIVE).distinct()
+        return sorted(self.read(lambda connection: connection.scalars(active).all()))
+
     def model(self, id: str) -> Model | None:
         """A model, or None."""
         return self.one(Model, category_model.c.id == id)

@@ -71,6 +71,18 @@ class Sessions(Database):
 
         return self.write(work)
 
+    def repeated(self, session_id: str, key: str, sha256: str | None) -> Turn | None:
+        """The turn that was stored with an idempotency key, None for a new key.
+
+        Raises KeyReused if it had another `sha256`.
+        """
+
+        def work(connection: Connection) -> Turn | None:
+            stored = _by_key(connection, turn.c.query_id, key, sha256, turn.c.session_id == session_id)
+            return find(connection, Turn, turn.c.query_id == stored)[0] if stored else None
+
+        return self.read(work)
+
     def undo(self, session_id: str, n: int) -> list[Turn]:
         """Mark turn `n` and all later ones as undone and return the remaining turns.
 

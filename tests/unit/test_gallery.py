@@ -271,3 +271,20 @@ def test_no_gradient_flows_through_the_gallery():
     vectors_ND, query_BD = torch.randn(5, 2, requires_grad=True), torch.randn(2, 2, requires_grad=True)
     candidates = gallery_of(vectors_ND)
     assert not candidates.vectors_ND.requires_grad and not candidates.top(query_BD, 2)[0].requires_grad
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 1.0])
+@pytest.mark.parametrize("search", SEARCHES)
+def test_only_allowed_items_are_found_and_all_of_the_nearest(case, search, share):
+    vectors_ND, query_BD, _ = case
+    allowed_N = torch.rand(300, generator=torch.Generator().manual_seed(1)) < share
+    exclude_BK = torch.randint(300, (40, 3), generator=torch.Generator().manual_seed(2))
+    distance_BK, item_BK = gallery_of(vectors_ND, search).top(query_BD, 5, exclude_BK, allowed_N)
+    naive_BN = distances(vectors_ND, query_BD).masked_fill(~allowed_N, float("inf"))
+    naive_BN.scatter_(1, exclude_BK, float("inf"))
+    expected_BK = naive_BN.sort(dim=1, stable=True)
+    width = min(5, int(allowed_N.sum()))
+    assert item_BK.shape == distance_BK.shape == (40, width)
+    found_BK = distance_BK.isfinite()
+    assert torch.equal(found_BK, expected_BK.values[:, :width].isfinite())
+    assert torch.equal(item_BK[found_BK], expected_BK.indices[:, :width][found_BK])

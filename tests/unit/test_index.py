@@ -3,7 +3,7 @@ import torch
 
 from fashioniq.data.items import Items
 from fashioniq.files import UserError
-from fashioniq.loop import index
+from fashioniq.loop import gallery, index
 from fashioniq.loop.gallery import Gallery, faiss
 from fashioniq.loop.index import approximate
 
@@ -133,3 +133,21 @@ def test_an_index_without_faiss_is_refused(exact, query_QD, monkeypatch):
     monkeypatch.setattr(index, "faiss", None)
     with pytest.raises(UserError, match="install faiss-cpu"):
         approximate(exact, "HNSW32", query_QD)
+
+
+@needs_faiss
+def test_a_filter_on_an_index_finds_only_allowed_items_and_nearly_all_of_the_nearest(
+    exact, query_QD, monkeypatch
+):
+    found, _ = approximate(exact, "IVF16,Flat", query_QD)
+    asked = []
+    monkeypatch.setattr(index, "_search", lambda *args, real=index._search: asked.append(1) or real(*args))
+    for most, share in ((0, 0.5), (0, 0.02), (1000, 0.4)):
+        monkeypatch.setattr(gallery, "EXACT_MOST", most)
+        asked.clear()
+        allowed_N = torch.rand(COUNT, generator=torch.Generator().manual_seed(3)) < share
+        distance_QK, item_QK = found.top(query_QD, 10, allowed_N=allowed_N)
+        exact_QK = exact.top(query_QD, 10, allowed_N=allowed_N)[0]
+        assert allowed_N[item_QK].all() and bool(asked) == (share == 0.5)
+        recall = torch.isclose(distance_QK, exact_QK).double().mean().item()
+        assert recall >= (0.85 if asked else 1)

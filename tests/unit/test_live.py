@@ -15,7 +15,7 @@ from fashioniq.data.words import UNKNOWN, Vocabulary
 from fashioniq.features.cards import ItemCards
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
-from fashioniq.loop.live import Live
+from fashioniq.loop.live import Live, Step
 from fashioniq.loop.messages import Message
 from fashioniq.loop.rollout import System
 from fashioniq.models.configs import RetrieverConfig
@@ -221,3 +221,47 @@ def test_a_dialog_is_logged_with_what_was_offered_and_said():
     ]
     assert record["top"] == [product.id for product in live.products(10)]
     assert json.loads(json.dumps(record)) == record
+
+
+def test_a_reply_can_be_about_any_product_and_keeps_the_products():
+    live = Live.begin(showing_system())
+    about = live.about("p7")
+    assert about.offered == "p7" and about.query_1D is live.query_1D
+    said = about.say("navy")
+    other = live.about("p8").say("navy")
+    assert not torch.equal(said.query_1D, other.query_1D)
+    with pytest.raises(UserError, match="no product 'none'"):
+        live.about("none")
+
+
+def test_a_recorded_question_is_asked_again():
+    live = Live.begin(asking_system())
+    described = live.say("a red dress")
+    other, asked = described.about(question="is it odd?").say("no"), described.say("no")
+    assert other.talk.questions == [["is it odd?"]] and asked.talk.questions == [[described.question]]
+    steps = [Step(("a red dress",)), Step(("no",), question=described.question)]
+    assert torch.equal(live.replay(steps).query_1D, asked.query_1D)
+
+
+def test_a_recorded_dialog_about_products_is_replayed():
+    live = Live.begin(showing_system())
+    said = (
+        live.about("p7")
+        .say("navy")
+        .about("p7")
+        .say("longer")
+        .about("p2")
+        .more_like("p2")
+        .about("p2")
+        .say("navy")
+    )
+    steps = [Step(("navy", "longer"), "p7"), Step(like="p2"), Step(("navy",), "p2")]
+    assert state_of(live.replay(steps)) == state_of(said)
+
+
+def test_products_are_those_of_the_mask():
+    live = Live.begin(showing_system())
+    allowed_N = torch.zeros(N, dtype=torch.bool)
+    allowed_N[[2, 5]] = True
+    assert {product.id for product in live.nearest(8, allowed_N)} == {"p2", "p5"}
+    assert live.nearest(8, torch.zeros(N, dtype=torch.bool)) == []

@@ -1,0 +1,90 @@
+"""`fashioniq serve`."""
+
+import ipaddress
+import logging
+import socket
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from fashioniq.config import Serve
+from fashioniq.files import UserError, why, writing
+
+CONNECTIONS = 1000  # open at a time; more get 503
+HEADERS = 16 * 1024  # bytes
+KEEP_ALIVE = 5  # seconds that an idle connection is kept
+
+
+def run(settings: Serve) -> None:
+    """Serve trained runs until Ctrl-C."""
+    try:
+        import uvicorn
+
+        from fashioniq.serving.access import Access
+        from fashioniq.serving.api import create_app
+    except ImportError as error:
+        raise UserError(f"serve needs FastAPI ({why(error)}); pip install 'fashioniq[serve]'") from error
+    from fashioniq.serving.inference import Inference
+    from fashioniq.serving.models import Models
+    from fashioniq.serving.served import Served
+    from fashioniq.serving.service import Service
+    from fashioniq.serving.uploads import Uploads
+    from fashioniq.store import Store
+
+    logging.basicConfig(
+        format="%(asctime)s %(message)s", level=logging.INFO if settings.log else logging.WARNING, force=True
+    )
+    torch.set_num_threads(1)  # requests come one by one; the other cores serve the other workers
+    if settings.database.startswith("sqlite:///"):
+        path = Path(settings.database.removeprefix("sqlite:///"))
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+    listening = _listen(settings.host, settings.port)
+    store = Store.open(settings.database)
+    inference = Inference()
+    uploads = [Uploads(Path(run), settings.device) for run in settings.predictor]
+    load = partial(Served.of, split=settings.split, device=settings.device, uploads=uploads)
+    models = Models(store, inference, load, settings.models)
+    models.open([Path(run) for run in settings.run])
+    if not models.categories:
+        raise UserError("the database has no active model; give a trained run with --run")
+    local = _is_loopback(settings.host) and not settings.proxy
+    app = create_app(Service(store, models, inference), Access(store, local))
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            limit_concurrency=CONNECTIONS,
+            timeout_keep_alive=KEEP_ALIVE,
+            h11_max_incomplete_event_size=HEADERS,
+        )
+    )
+    host, port = listening.getsockname()[:2]
+    print(f"Serving {', '.join(models.categories)} at http://{host}:{port}/shop (Ctrl-C ends it)", flush=True)
+    try:
+        server.run(sockets=[listening])
+    except KeyboardInterrupt:
+        pass
+    finally:
+        store.close()
+        for one in uploads:
+            one.close()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise UserError(
+            f"cannot listen on {host}, port {port} ({why(error)}); give another --port"
+        ) from error
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,1 @@
+"""Live service: REST, the shopper's page, and sessions on top of the dialog loop."""

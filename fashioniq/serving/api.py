@@ -1,0 +1,549 @@
+"""The HTTP interface: routes of the API, errors as problem details, limits and headers."""
+
+import json
+import logging
+import re
+import secrets
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+
+from fastapi import Depends, FastAPI, Header, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, PlainTextResponse
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+
+from fashioniq import __version__
+from fashioniq.data.images import UnreadableImage
+from fashioniq.serving import page, uploads
+from fashioniq.serving.access import Access, bearer
+from fashioniq.serving.measures import Measures
+from fashioniq.serving.pictures import WIDTHS, webp
+from fashioniq.serving.problems import Problem, wrong
+from fashioniq.serving.schemas import (
+    MAX_K,
+    BulkAnswer,
+    ConsentRequest,
+    EventRequest,
+    EventsRequest,
+    ItemStatus,
+    ModelRequest,
+    PictureAnswer,
+    ProductPatch,
+    ProductRequest,
+    ProductsRequest,
+    Ranking,
+    SearchRequest,
+    SessionAnswer,
+    SessionRequest,
+    TurnRequest,
+)
+from fashioniq.serving.served import Served
+from fashioniq.serving.service import Service, result
+from fashioniq.store import Event, Product, Session, Unavailable
+
+JSON = 64 * 1024  # bytes of a request
+BULK = 2 * 1024 * 1024  # bytes of products or events
+REFRESH = 1.0  # seconds between looks at what other processes changed
+SWEEP = 3600.0  # seconds between removals of what is too old
+PROBLEM = "application/problem+json"
+HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Content-Security-Policy": "default-src 'none'; img-src 'self'; script-src 'self'; style-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+}
+OF_STATUS = {
+    400: "malformed",
+    404: "not-found",
+    405: "method-not-allowed",
+    413: "too-large",
+    415: "unsupported-media-type",
+}
+log = logging.getLogger("fashioniq.serving")
+
+Key = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200, pattern=r"^[!-~]+$")]
+Many = Annotated[int, Query(ge=1, le=MAX_K)]
+
+
+class App(FastAPI):
+    """FastAPI whose answers to bodies that are too large are problems, too: its own are plain texts."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        body = json.dumps(Problem("too-large").content(secrets.token_hex(8))).encode()
+        replaced = False
+
+        async def send_problem(message: Any) -> None:
+            nonlocal replaced
+            if message["type"] == "http.response.start" and message["status"] == 413:
+                kinds = [value for name, value in message["headers"] if name == b"content-type"]
+                replaced = not kinds[0].startswith(PROBLEM.encode())
+                if replaced:
+                    headers = [
+                        (b"content-type", PROBLEM.encode()),
+                        (b"content-length", str(len(body)).encode()),
+                    ]
+                    message = message | {"headers": headers}
+            elif replaced:
+                message = message | {"body": body}
+            await send(message)
+
+        await super().__call__(scope, receive, send_problem)
+
+
+def create_app(service: Service, access: Access) -> FastAPI:
+    """The application of a service, with the API and the page."""
+    measures = Measures()
+    app = App(
+        title="fashioniq",
+        version=__version__,
+        summary="Dialog-based search for fashion products",
+        lifespan=_background(service),
+        max_body_size=JSON,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        responses={
+            "4XX": {"description": "Problem", "content": {PROBLEM: {}}},
+            "503": {"description": "Busy or without its database", "content": {PROBLEM: {}}},
+        },
+    )
+    app.state.service, app.state.access, app.state.measures = service, access, measures
+    app.exception_handler(Problem)(_problem)
+    app.exception_handler(RequestValidationError)(_invalid)
+    app.exception_handler(HTTPException)(_http)
+    app.exception_handler(Unavailable)(_unavailable)
+    app.exception_handler(Exception)(_unexpected)
+    app.middleware("http")(_observed(measures, service))
+    _add_operations(app)
+    _add_search(app)
+    _add_sessions(app)
+    _add_catalog(app)
+    page.add_routes(app)
+    return app
+
+
+def _background(service: Service) -> Callable[[FastAPI], Any]:
+    """Life of the application: look for changes of other processes, and remove what is too old."""
+
+    @asynccontextmanager
+    async def life(app: FastAPI) -> AsyncIterator[None]:
+        ended = threading.Event()
+
+        def run() -> None:
+            swept = 0.0
+            while not ended.wait(REFRESH):
+                try:
+                    service.models.refresh_all()
+                    if time.monotonic() - swept > SWEEP:
+                        service.store.sweep(service.store.now())
+                        swept = time.monotonic()
+                except Exception as error:
+                    log.warning("refresh failed: %s", type(error).__name__)
+
+        thread = threading.Thread(target=run, name="refresh", daemon=True)
+        thread.start()
+        yield
+        ended.set()
+        thread.join()
+
+    return life
+
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+def _observed(measures: Measures, service: Service) -> Callable[[Request, Handler], Awaitable[Response]]:
+    """Middleware that adds an id and headers, and measures and logs each request without its texts."""
+
+    async def observe(request: Request, call_next: Handler) -> Response:
+        request.state.id = secrets.token_hex(8)
+        began = time.perf_counter()
+        response = await call_next(request)
+        route = getattr(request.scope.get("route"), "path", "none")
+        seconds = time.perf_counter() - began
+        measures.seconds.labels(request.method, route, response.status_code).observe(seconds)
+        measures.waiting.set(service.inference.waiting)
+        for name, value in HEADERS.items():
+            response.headers.setdefault(name, value)
+        response.headers.setdefault("Cache-Control", "no-store")
+        response.headers["X-Request-Id"] = request.state.id
+        line = f"{request.state.id} {request.method} {route} {response.status_code} {1000 * seconds:.0f} ms"
+        log.info(line)
+        return response
+
+    return observe
+
+
+def _answer(request: Request, problem: Problem) -> Response:
+    request.app.state.measures.problems.labels(problem.code).inc()
+    headers = {**HEADERS, "Cache-Control": "no-store"}  # an unexpected error does not pass the middleware
+    if problem.retry_after:
+        headers["Retry-After"] = str(problem.retry_after)
+    if problem.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    if request.url.path.startswith(page.PREFIX):
+        return page.problem_page(request, problem, headers)
+    content = problem.content(getattr(request.state, "id", ""))
+    return JSONResponse(content, problem.status, headers, media_type=PROBLEM)
+
+
+async def _problem(request: Request, error: Any) -> Response:
+    return _answer(request, error)
+
+
+async def _unavailable(request: Request, error: Any) -> Response:
+    return _answer(request, Problem("database", retry_after=5))
+
+
+async def _invalid(request: Request, error: Any) -> Response:
+    return _answer(request, Problem("invalid", errors_of(error.errors())))
+
+
+async def _http(request: Request, error: Any) -> Response:
+    return _answer(request, Problem(OF_STATUS.get(error.status_code, "malformed")))
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    where = error.__traceback__
+    while where is not None and where.tb_next is not None:
+        where = where.tb_next
+    place = f"{where.tb_frame.f_code.co_qualname}:{where.tb_lineno}" if where else "?"
+    log.error("%s failed: %s in %s", getattr(request.state, "id", ""), type(error).__name__, place)
+    return _answer(request, Problem("internal"))
+
+
+def errors_of(errors: Any) -> list[dict[str, str]]:
+    """Place and reason of each wrong value, without the value; names that the client made up are left out."""
+    found = []
+    for one in errors[:20]:
+        parts = one["loc"][:-1] if one["type"] == "extra_forbidden" else one["loc"]
+        known = [str(part) for part in parts[1:] if re.fullmatch(r"[a-z_0-9]{1,40}", str(part))]
+        found.append({"pointer": "/" + "/".join(known), "reason": one["type"]})
+    return found
+
+
+def _service(request: Request) -> Service:
+    service: Service = request.app.state.service
+    return service
+
+
+def _allowed(scope: str, limited: str = "") -> Any:
+    """Dependency that checks the scope of the caller, and counts the request."""
+
+    def check(request: Request) -> None:
+        request.app.state.access.require(request, scope)
+        if limited:
+            request.app.state.access.limit(request, limited)
+
+    return Depends(check)
+
+
+def _session(request: Request, session_id: str) -> Session:
+    """The session of the address, which the token of the request opens."""
+    return _service(request).open(session_id, bearer(request))
+
+
+Open = Annotated[Session, Depends(_session)]
+Of = Annotated[Service, Depends(_service)]
+
+
+def _add_operations(app: FastAPI) -> None:
+    @app.get("/livez", tags=["operations"])
+    def alive() -> dict[str, str]:
+        """Whether the process answers."""
+        return {"status": "ok"}
+
+    @app.get("/readyz", tags=["operations"])
+    def ready(service: Of) -> dict[str, Any]:
+        """Whether models are loaded and the database can be written."""
+        service.store.check()
+        if not service.models.categories:
+            raise Problem("busy", retry_after=5)
+        return {"status": "ok", "categories": service.models.categories}
+
+    @app.get(
+        "/metrics", tags=["operations"], response_class=PlainTextResponse, dependencies=[_allowed("admin")]
+    )
+    def metrics(request: Request) -> Response:
+        """Measures in the text format of Prometheus."""
+        return Response(request.app.state.measures.text(), media_type="text/plain; version=0.0.4")
+
+    @app.post("/v1/models", status_code=201, tags=["models"], dependencies=[_allowed("admin")])
+    def register(service: Of, body: ModelRequest) -> dict[str, Any]:
+        """Load a run of the folder of models, and activate it if asked to."""
+        served = service.models.register_named(body.run)
+        if body.activate:
+            service.models.activate(served.version)
+        return _about(served, active=body.activate)
+
+    @app.post("/v1/models/{version}/activate", tags=["models"], dependencies=[_allowed("admin")])
+    def activate(service: Of, version: str) -> dict[str, Any]:
+        """Let a registered model serve its category; an earlier one is a rollback. Sessions keep their model."""
+        return _about(service.models.activate(version), active=True)
+
+    @app.get("/v1/models", tags=["models"], dependencies=[_allowed("admin")])
+    def models(service: Of, category: str) -> list[dict[str, Any]]:
+        """Models of a category, oldest first."""
+        return [
+            {
+                "version": model.id,
+                "active": model.active_from is not None and model.retired_at is None,
+                "registered_at": model.registered_at,
+                "products": model.gallery_size,
+            }
+            for model in service.store.models(category)
+        ]
+
+
+def _about(served: Served, active: bool) -> dict[str, Any]:
+    return {
+        "category": served.category,
+        "model": served.version,
+        "active": active,
+        "products": len(served.system.gallery),
+        "words": len(served.system.vocabulary.words) if served.system.vocabulary else None,
+        "features": served.features,
+        "limits": {"max_words": served.max_words, "max_turns": served.max_turns},
+        "metrics": served.metrics,
+        "sizes": served.shelf.sizes,
+        "requests": served.requests,
+    }
+
+
+def _add_search(app: FastAPI) -> None:
+    search = [_allowed("search", "search")]
+
+    @app.get("/v1/categories", tags=["search"])
+    def categories(service: Of) -> list[str]:
+        """Categories with an active model."""
+        return service.models.categories
+
+    @app.get("/v1/categories/{category}", tags=["search"])
+    def category(service: Of, category: str) -> dict[str, Any]:
+        """The active model of a category, and what it can do."""
+        return _about(service.models.active(category), active=True)
+
+    @app.post("/v1/categories/{category}/search", tags=["search"], dependencies=search)
+    def find(service: Of, category: str, body: SearchRequest) -> Ranking:
+        """Products for a whole dialog; nothing is stored."""
+        return service.search(category, body)
+
+    @app.get("/v1/categories/{category}/products/{product_id}", tags=["search"])
+    def product(service: Of, category: str, product_id: str) -> dict[str, Any]:
+        """A product."""
+        served = _having(service, category, product_id)
+        found = result(served, served.system.cards.product(product_id, 0.0), 1, [])
+        shown = found.model_dump(exclude={"rank", "score", "why"})
+        return shown | {"attributes": served.system.cards.attributes.get(product_id, [])}
+
+    @app.get("/v1/categories/{category}/products/{product_id}/similar", tags=["search"], dependencies=search)
+    def similar(service: Of, category: str, product_id: str, k: Many = 8) -> Ranking:
+        """More products like one product."""
+        return service.similar(category, product_id, k)
+
+    @app.get(
+        "/v1/categories/{category}/products/{product_id}/image", tags=["search"], response_class=Response
+    )
+    def image(
+        service: Of, category: str, product_id: str, w: Annotated[int, Query(ge=1, le=2000)] = 320
+    ) -> Response:
+        """The picture of a product as WebP, in the smallest offered width that is wide enough."""
+        served = _having(service, category, product_id)
+        path = served.system.cards.images.get(product_id)
+        if path is None:
+            raise Problem("unknown-picture")
+        try:
+            content = webp(path, min((width for width in WIDTHS if width >= w), default=WIDTHS[-1]))
+        except UnreadableImage:
+            raise Problem("unknown-picture") from None
+        return Response(content, media_type="image/webp", headers={"Cache-Control": "public, max-age=86400"})
+
+
+async def _content(request: Request) -> bytes:
+    """The picture in the body of a request."""
+    if not request.headers.get("content-type", "").startswith("image/"):
+        raise Problem("unsupported-media-type")
+    return await request.body()
+
+
+def _having(service: Service, category: str, product_id: str) -> Served:
+    served = service.models.active(category)
+    if product_id not in served:
+        raise wrong("/product_id", "unknown_product", "unknown-product")
+    return served
+
+
+def _add_sessions(app: FastAPI) -> None:
+    @app.post("/v1/sessions", status_code=201, tags=["sessions"])
+    def start(request: Request, service: Of, body: SessionRequest, key: Key = None) -> SessionAnswer:
+        """Begin a conversation. Browsers need no API key; their number per hour is limited."""
+        access: Access = request.app.state.access
+        access.limit(request, "sessions")
+        found, secret = access.key(request)
+        if found:
+            access.require(request, "search")
+        return service.start(body, body.origin, key if found else None, secret)
+
+    @app.post("/v1/pictures", status_code=201, tags=["sessions"], max_body_size=uploads.MAX_BYTES)
+    def upload(
+        request: Request, service: Of, category: str, content: Annotated[bytes, Depends(_content)]
+    ) -> PictureAnswer:
+        """Upload a picture as a body of type image/*, to start from it or to talk about it."""
+        request.app.state.access.limit(request, "uploads")
+        return service.upload(category, content)
+
+    @app.get("/v1/sessions/{session_id}", tags=["sessions"])
+    def read(service: Of, session: Open) -> SessionAnswer:
+        """All turns of a session."""
+        return service.read(session)
+
+    @app.post("/v1/sessions/{session_id}/turns", status_code=201, tags=["sessions"])
+    def turn(request: Request, service: Of, session: Open, body: TurnRequest, key: Key = None) -> Ranking:
+        """Say something, like a product, or change the filters."""
+        request.app.state.access.limit(request, "turns")
+        answer = service.add_turn(session, body, key)
+        request.app.state.measures.turns.labels(session.category).inc()
+        return answer
+
+    @app.delete("/v1/sessions/{session_id}/turns/{n}", tags=["sessions"])
+    def undo(service: Of, session: Open, n: int) -> SessionAnswer:
+        """Take turn n and all later ones back."""
+        return service.undo(session, n)
+
+    @app.put("/v1/sessions/{session_id}/consent", status_code=204, tags=["sessions"])
+    def consent(service: Of, session: Open, body: ConsentRequest) -> None:
+        """Change what the conversation may be used for."""
+        service.store.set_consent(session.id, body.consent)
+
+    @app.get("/v1/sessions/{session_id}/export", tags=["sessions"])
+    def export(service: Of, session: Open) -> Response:
+        """All that is stored of a session."""
+        stored = service.store.export_session(session.id)
+        return Response(json.dumps(stored, default=str), media_type="application/json")
+
+    @app.delete("/v1/sessions/{session_id}", status_code=204, tags=["sessions"])
+    def erase(service: Of, session: Open) -> None:
+        """Erase a session."""
+        service.store.erase_session(session.id)
+
+    @app.delete(
+        "/v1/clients/{client_id}", status_code=204, tags=["sessions"], dependencies=[_allowed("admin")]
+    )
+    def erase_client(service: Of, client_id: str) -> None:
+        """Erase all sessions of a client."""
+        service.store.erase_client(client_id)
+
+    @app.post(
+        "/v1/events",
+        status_code=202,
+        tags=["events"],
+        dependencies=[_allowed("events")],
+        max_body_size=BULK,
+    )
+    def events(service: Of, body: EventsRequest) -> BulkAnswer:
+        """What shoppers did with products, such as purchases. Repeated events count once."""
+        items, good = _each(EventRequest, body.events, "event_id")
+        now = service.store.now()
+        rows = [
+            Event(
+                event_id=one.event_id,
+                query_id=one.query_id,
+                session_id=one.session_id,
+                action=one.action_name,
+                product_id=one.event_attributes.object.object_id,
+                position=one.event_attributes.position.ordinal if one.event_attributes.position else None,
+                value_minor=one.event_attributes.value_minor,
+                client_at=one.timestamp,
+                server_at=now,
+            )
+            for one in good.values()
+        ]
+        for number, outcome in zip(good, service.store.add_events(rows), strict=True):
+            known = outcome != "unknown"
+            items[number].status, items[number].reason = (202, None) if known else (404, "unknown_query")
+        return BulkAnswer(errors=any(item.status >= 400 for item in items), items=items)
+
+
+def _each(kind: Any, given: list[dict[str, Any]], name: str) -> tuple[list[ItemStatus], dict[int, Any]]:
+    """A status for each item, and the valid items by their number."""
+    items, good = [], {}
+    for number, one in enumerate(given):
+        id = one.get(name)
+        try:
+            good[number] = kind.model_validate(one)
+            items.append(ItemStatus(id=str(id), status=202))
+        except ValidationError as error:
+            first = errors_of([{"loc": ("body", *e["loc"]), "type": e["type"]} for e in error.errors()])[0]
+            shown = (
+                id if isinstance(id, str) and re.fullmatch(r"[\w.:-]{1,200}", id, re.ASCII) else f"#{number}"
+            )
+            items.append(ItemStatus(id=shown, status=422, reason=f"{first['pointer']}: {first['reason']}"))
+    return items, good
+
+
+def _add_catalog(app: FastAPI) -> None:
+    catalog = [_allowed("catalog")]
+
+    @app.put("/v1/categories/{category}/products", tags=["catalog"], dependencies=catalog, max_body_size=BULK)
+    def put(service: Of, category: str, body: ProductsRequest) -> BulkAnswer:
+        """Add or replace prices, sizes, stock and titles of products.
+
+        A product without a vector in the active model is stored, but cannot be found until a model has one.
+        """
+        served = service.models.active(category)
+        items, good = _each(ProductRequest, body.products, "id")
+        rows = [
+            Product(
+                category=served.category,
+                id=one.id,
+                title=one.title,
+                price_minor=one.price.minor if one.price else None,
+                currency=one.price.currency if one.price else None,
+                sizes=one.sizes or [],
+                in_stock=True if one.in_stock is None else one.in_stock,
+                url=one.url,
+                group_id=one.group_id,
+                updated_at=service.store.now(),
+            )
+            for one in good.values()
+        ]
+        for number, outcome in zip(good, service.store.add_products(served.category, rows), strict=True):
+            items[number].status = 201 if outcome == "created" else 200
+            items[number].searchable = good[number].id in served
+        served.shelf.put(service.store.products(served.category, served.shelf.revision))
+        return BulkAnswer(errors=any(item.status >= 400 for item in items), items=items)
+
+    @app.patch(
+        "/v1/categories/{category}/products/{product_id}",
+        status_code=204,
+        tags=["catalog"],
+        dependencies=catalog,
+    )
+    def patch(service: Of, category: str, product_id: str, body: ProductPatch) -> None:
+        """Change price, sizes or stock of a product."""
+        served, changes = service.models.active(category), body.model_dump(exclude_unset=True)
+        if "price" in changes:
+            price = changes.pop("price")
+            changes |= {"price_minor": price and price["minor"], "currency": price and price["currency"]}
+        changes = {name: value for name, value in changes.items() if value is not None or "price" in name}
+        if service.store.patch_product(served.category, product_id, **changes) is None:
+            raise wrong("/product_id", "unknown_product", "unknown-product")
+        served.shelf.put(service.store.products(served.category, served.shelf.revision))
+
+    @app.delete(
+        "/v1/categories/{category}/products/{product_id}",
+        status_code=204,
+        tags=["catalog"],
+        dependencies=catalog,
+    )
+    def delete(service: Of, category: str, product_id: str) -> None:
+        """Remove a product from all searches."""
+        served = service.models.active(category)
+        if not service.store.delete_product(served.category, product_id):
+            raise wrong("/product_id", "unknown_product", "unknown-product")
+        served.shelf.put(service.store.products(served.category, served.shelf.revision))

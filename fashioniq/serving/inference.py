@@ -1,0 +1,131 @@
+"""One thread that runs the models, fed by a bounded queue.
+
+Torch works in this thread only: a model uses process-wide settings of torch, and two threads on one core are slower
+than one. Dialogs that wait together are searched together, in one matrix product for all.
+"""
+
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as Late
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fashioniq.data.cards import Product
+from fashioniq.loop.live import Live
+from fashioniq.loop.rollout import System
+from fashioniq.serving.problems import Problem
+
+WAITING = 64  # jobs that may wait
+TOGETHER = 16  # jobs that are taken at once
+PATIENCE = 10.0  # seconds after which a waiting request is given up
+
+
+@dataclass
+class _Search:
+    """Search of the dialog that `live` returns."""
+
+    live: Callable[[], Live]
+    count: int
+    allowed_N: Tensor | None
+    done: "Future[tuple[Live, list[Product]]]" = field(default_factory=Future)
+
+
+@dataclass
+class _Call:
+    """Any other work."""
+
+    work: Callable[[], Any]
+    done: "Future[Any]" = field(default_factory=Future)
+
+
+class Inference:
+    """The thread and its queue. `largest` is the largest number of searches that were done together."""
+
+    def __init__(self, waiting: int = WAITING) -> None:
+        self._jobs: queue.Queue[_Search | _Call | None] = queue.Queue(waiting)
+        self.largest = 0
+        self._thread = threading.Thread(target=self._run, name="inference", daemon=True)
+        self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """Number of jobs that wait."""
+        return self._jobs.qsize()
+
+    def search(
+        self, live: Callable[[], Live], count: int, allowed_N: Tensor | None
+    ) -> tuple[Live, list[Product]]:
+        """Return the dialog and the products nearest to its query, among the allowed ones.
+
+        Raises Problem if too many requests wait, and whatever `live` raises.
+        """
+        return self._wait(_Search(live, count, allowed_N))
+
+    def call(self, work: Callable[[], Any]) -> Any:
+        """Return the result of other work, such as loading a model."""
+        return self._wait(_Call(work))
+
+    def close(self) -> None:
+        """End the thread after the jobs that wait."""
+        self._jobs.put(None)
+        self._thread.join()
+
+    def _wait(self, job: _Search | _Call) -> Any:
+        try:
+            self._jobs.put_nowait(job)
+        except queue.Full:
+            raise Problem("busy", retry_after=1) from None
+        try:
+            return job.done.result(PATIENCE if isinstance(job, _Search) else None)
+        except Late:
+            job.done.cancel()
+            raise Problem("busy", retry_after=2) from None
+
+    def _run(self) -> None:
+        with torch.inference_mode():
+            while True:
+                jobs = [self._jobs.get()]
+                while len(jobs) < TOGETHER:
+                    try:
+                        jobs.append(self._jobs.get_nowait())
+                    except queue.Empty:
+                        break
+                self._do([job for job in jobs if job and job.done.set_running_or_notify_cancel()])
+                if None in jobs:
+                    return
+
+    def _do(self, jobs: list[_Search | _Call]) -> None:
+        ready: list[tuple[_Search, Live]] = []
+        for job in jobs:
+            try:
+                if isinstance(job, _Call):
+                    job.done.set_result(job.work())
+                else:
+                    ready.append((job, job.live()))
+            except BaseException as error:
+                job.done.set_exception(error)
+        groups: dict[tuple[int, int], list[tuple[_Search, Live]]] = {}
+        for job, live in ready:
+            mask = 0 if job.allowed_N is None else id(job.allowed_N)
+            groups.setdefault((id(live.system), mask), []).append((job, live))
+        for group in groups.values():
+            self._search(group[0][1].system, group)
+
+    def _search(self, system: System, group: list[tuple[_Search, Live]]) -> None:
+        """Search the dialogs of one system with one mask together."""
+        self.largest = max(self.largest, len(group))
+        try:
+            query_BD = torch.cat([live.query_1D for _, live in group])
+            most = max(job.count for job, _ in group)
+            found = system.nearest(query_BD, most, group[0][0].allowed_N)
+        except BaseException as error:
+            for job, _ in group:
+                job.done.set_exception(error)
+            return
+        for (job, live), products in zip(group, found, strict=True):
+            job.done.set_result((live, products[: job.count]))

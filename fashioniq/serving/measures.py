@@ -1,0 +1,28 @@
+"""Measures of the service for Prometheus. They hold counts and times, never ids or texts of shoppers."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+
+
+class Measures:
+    """Measures of one process."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.seconds = Histogram(
+            "fashioniq_request_seconds",
+            "Time of a request",
+            ["method", "route", "status"],
+            buckets=SECONDS,
+            registry=self.registry,
+        )
+        self.waiting = Gauge("fashioniq_waiting", "Requests that wait for the models", registry=self.registry)
+        self.problems = Counter(
+            "fashioniq_problems", "Error answers by code", ["code"], registry=self.registry
+        )
+        self.turns = Counter("fashioniq_turns", "Turns answered", ["category"], registry=self.registry)
+
+    def text(self) -> bytes:
+        """All measures in the text format of Prometheus."""
+        return generate_latest(self.registry)

@@ -1,0 +1,113 @@
+"""The models in service: loaded runs by version, and the active one of each category."""
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from fashioniq.categories import canonical
+from fashioniq.files import UserError
+from fashioniq.serving.inference import Inference
+from fashioniq.serving.problems import Problem, wrong
+from fashioniq.serving.served import Served
+from fashioniq.store import Model, Store, Unavailable
+
+Load = Callable[[Path], Served]
+
+
+class Models:
+    """Models of a database. The database tells which one is active, so that all processes agree.
+
+    `load` loads a run folder; sessions go on with the version that they began with.
+    """
+
+    def __init__(self, store: Store, inference: Inference, load: Load, folder: Path | None) -> None:
+        self.store, self.inference, self.folder, self._load = store, inference, folder, load
+        self._versions: dict[str, Served] = {}
+        self._active: dict[str, str] = {}
+        self._lock = threading.Lock()
+
+    def open(self, runs: Sequence[Path]) -> None:
+        """Load, register and activate runs; then load the active models of the other categories of the database."""
+        for run in runs:
+            self.activate(self.register(run).version)
+        for category in self.store.categories():
+            if category not in self._active:
+                self.refresh(category)
+
+    @property
+    def categories(self) -> list[str]:
+        """Categories with an active model."""
+        return sorted(self._active)
+
+    def active(self, category: str) -> Served:
+        """The active model of a category. Raises Problem if there is none."""
+        try:
+            return self._versions[self._active[canonical(category)]]
+        except (KeyError, UserError):
+            raise Problem("unknown-category") from None
+
+    def version(self, version: str) -> Served:
+        """The model of a version, loaded if need be. Raises Problem if there is none."""
+        if (found := self._versions.get(version)) is not None:
+            return found
+        stored = self.store.model(version)
+        if stored is None:
+            raise Problem("unknown-model")
+        return self._loaded(Path(stored.folder))
+
+    def register(self, run: Path) -> Served:
+        """Load a run and store it as a model. Raises UserError if it cannot be served."""
+        served = self._loaded(run)
+        self.store.register_model(
+            Model(
+                id=served.version,
+                category=served.category,
+                folder=str(run.resolve()),
+                run_sha256=served.sha256,
+                features={},
+                gallery_size=len(served.system.gallery),
+                registered_at=self.store.now(),
+            )
+        )
+        return served
+
+    def register_named(self, name: str) -> Served:
+        """Register a run of the folder of models. Raises Problem if there is none, or if it cannot be served."""
+        if self.folder is None or not (self.folder / name / "model.json").is_file():
+            raise wrong("/run", "no such run in the folder of models", "unknown-model")
+        try:
+            return self.register(self.folder / name)
+        except Unavailable:
+            raise
+        except UserError:
+            raise wrong("/run", "it cannot be loaded; the log has the reason", "unusable-run") from None
+
+    def activate(self, version: str) -> Served:
+        """Let a model serve its category from now on. Raises Problem if there is none."""
+        served = self.version(version)
+        self.store.activate_model(version)
+        self._active[served.category] = version
+        return served
+
+    def refresh(self, category: str) -> None:
+        """Take over what another process activated."""
+        model = self.store.active_model(category)
+        if model is not None and self._active.get(category) != model.id:
+            self.version(model.id)
+            self._active[category] = model.id
+
+    def refresh_all(self) -> None:
+        """Take over models, products, prices and stock that other processes changed."""
+        for category in self.store.categories():
+            self.refresh(category)
+        for served in list(self._versions.values()):
+            served.shelf.put(self.store.products(served.category, served.shelf.revision))
+
+    def _loaded(self, run: Path) -> Served:
+        with self._lock:
+            served: Served = self.inference.call(lambda: self._load(run))
+            if (known := self._versions.get(served.version)) is not None:
+                return known
+            served.shelf.put(self.store.products(served.category))
+            self._versions[served.version] = served
+            return served

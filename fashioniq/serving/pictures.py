@@ -1,0 +1,25 @@
+"""Small pictures of products for the page."""
+
+from functools import lru_cache
+from io import BytesIO
+from pathlib import Path
+
+from PIL import Image
+
+from fashioniq.data.images import load_image
+
+WIDTHS = (160, 320, 640)  # pixels
+KEPT = 4096  # pictures in memory
+
+
+@lru_cache(KEPT)
+def webp(path: Path, width: int) -> bytes:
+    """A picture as WebP of at most this width and four thirds of it in height, encoded again.
+
+    Raises UnreadableImage.
+    """
+    image = load_image(path, min_side=1)
+    image.thumbnail((width, width * 4 // 3), Image.Resampling.LANCZOS)
+    into = BytesIO()
+    image.save(into, "WEBP", quality=80)
+    return into.getvalue()

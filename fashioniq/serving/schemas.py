@@ -1,0 +1,328 @@
+"""Requests and answers of the API. Unknown fields, control characters and numbers that are not finite are refused."""
+
+import unicodedata
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+MAX_K = 50  # products per answer
+MAX_TEXT = 200  # characters of a request
+MAX_TURNS = 20  # turns of a dialog
+MAX_VALUES = 50  # sizes in a filter
+MAX_PRODUCTS = 500  # products per call
+MAX_EVENTS = 1000  # events per call
+MAX_PRICE = 10**12  # minor units
+
+Consent = Literal["none", "service", "training"]
+
+
+def _plain(text: str) -> str:
+    """NFC form of a text. Raises ValueError for control characters and lone surrogates."""
+    if any(unicodedata.category(letter) in ("Cc", "Cs") for letter in text):
+        raise ValueError("control characters are not allowed")
+    return unicodedata.normalize("NFC", text)
+
+
+Identifier = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_plain)]
+Words = Annotated[str, Field(min_length=1, max_length=MAX_TEXT), AfterValidator(_plain)]
+Title = Annotated[str, Field(max_length=1000), AfterValidator(_plain)]
+Minor = Annotated[int, Field(ge=0, le=MAX_PRICE, strict=True)]
+Currency = Annotated[str, Field(pattern="^[A-Z]{3}$")]
+Many = Annotated[int, Field(ge=1, le=MAX_K, strict=True)]
+
+
+class Wire(BaseModel):
+    """Base class of requests."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class PriceFilter(Wire):
+    """Price in minor units of a currency; at least one bound."""
+
+    gte: Minor | None = None
+    lte: Minor | None = None
+    currency: Currency
+
+    @model_validator(mode="after")
+    def _bounded(self) -> "PriceFilter":
+        if self.gte is None and self.lte is None:
+            raise ValueError("give gte, lte or both")
+        return self
+
+
+class SizesFilter(Wire):
+    """Products in at least one of these sizes."""
+
+    any: list[Identifier] = Field(min_length=1, max_length=MAX_VALUES)
+
+
+class Filters(Wire):
+    """Conditions that every product shown must meet. A product whose price, sizes or stock are unknown meets none."""
+
+    price: PriceFilter | None = None
+    sizes: SizesFilter | None = None
+    in_stock: Literal[True] | None = None
+
+
+class Said(Wire):
+    """One turn of a dialog for the stateless search."""
+
+    says: Words | None = None
+    like: Identifier | None = None
+    about: Identifier | None = None
+    question: Title = ""
+
+    @model_validator(mode="after")
+    def _one(self) -> "Said":
+        if (self.says is None) == (self.like is None):
+            raise ValueError("give either says or like")
+        return self
+
+
+class SearchRequest(Wire):
+    """A whole dialog, oldest turn first. Without turns, typical products are found."""
+
+    said: list[Said] = Field(default=[], max_length=MAX_TURNS, alias="turns")
+    filters: Filters = Filters()
+    k: Many = 8
+
+
+class Start(Wire):
+    """What a session starts from: a product, an uploaded picture, a text, or nothing."""
+
+    product_id: Identifier | None = None
+    picture_id: Identifier | None = None
+    text: Words | None = None
+
+    @model_validator(mode="after")
+    def _at_most_one(self) -> "Start":
+        if sum(value is not None for value in (self.product_id, self.picture_id, self.text)) > 1:
+            raise ValueError("give one of product_id, picture_id and text")
+        return self
+
+
+class SessionRequest(Wire):
+    """A new session."""
+
+    category: Identifier
+    start: Start = Start()
+    filters: Filters = Filters()
+    consent: Consent = "none"
+    client_id: Identifier | None = None
+    k: Many = 8
+    origin: Literal["api", "test", "bot"] = "api"
+
+
+class TurnRequest(Wire):
+    """A turn: words about a product that was shown (by default the first), or a product that the person likes.
+
+    Filters replace those of before, and stay until they are replaced.
+    """
+
+    says: Words | None = None
+    like: Identifier | None = None
+    about: Identifier | None = None
+    after_turn: Annotated[int, Field(ge=0, le=MAX_TURNS, strict=True)] | None = None
+    filters: Filters | None = None
+    k: Many = 8
+
+    @model_validator(mode="after")
+    def _one(self) -> "TurnRequest":
+        if self.says is not None and self.like is not None:
+            raise ValueError("give either says or like")
+        if self.says is None and self.like is None and self.filters is None:
+            raise ValueError("give says, like or filters")
+        return self
+
+
+class ConsentRequest(Wire):
+    """A changed consent."""
+
+    consent: Consent
+
+
+class ProductRequest(Wire):
+    """A product of the catalog; absent fields are unknown."""
+
+    id: Identifier
+    title: Title = ""
+    price: "Price | None" = None
+    sizes: list[Identifier] | None = Field(default=None, max_length=100)
+    in_stock: bool | None = None
+    url: Annotated[str, Field(max_length=2000, pattern="^https?://[^\\s<>\"']+$")] | None = None
+    group_id: Identifier | None = None
+
+
+class Price(Wire):
+    """Price in minor units, such as cents, of a currency of ISO 4217."""
+
+    minor: Minor
+    currency: Currency
+
+
+class ProductPatch(Wire):
+    """Changed fields of a product."""
+
+    price: Price | None = None
+    sizes: list[Identifier] | None = Field(default=None, max_length=100)
+    in_stock: bool | None = None
+
+
+class ProductsRequest(Wire):
+    """Products to add or replace. Each is checked on its own, so that one wrong product does not stop the others."""
+
+    products: list[dict[str, Any]] = Field(min_length=1, max_length=MAX_PRODUCTS)
+
+
+class EventRequest(Wire):
+    """What a shopper did with a product, with the names of UBI 1.3."""
+
+    class Attributes(Wire):
+        class Object(Wire):
+            object_id: Identifier
+
+        class Position(Wire):
+            ordinal: Annotated[int, Field(ge=1, le=10_000, strict=True)]
+
+        object: Object
+        position: Position | None = None
+        value_minor: Minor | None = None
+
+    event_id: Identifier
+    action_name: Literal["view", "click", "add_to_cart", "purchase", "return", "this_is_it"]
+    query_id: Identifier
+    session_id: Identifier
+    client_id: Identifier | None = None
+    timestamp: datetime
+    event_attributes: Attributes
+
+
+class EventsRequest(Wire):
+    """Events; each is checked on its own."""
+
+    events: list[dict[str, Any]] = Field(min_length=1, max_length=MAX_EVENTS)
+
+
+class ModelRequest(Wire):
+    """A run folder in the folder of models, by name."""
+
+    run: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+    activate: bool = False
+
+
+class Picture(Wire):
+    """Where to get a picture of a product, and its text for people who cannot see it."""
+
+    url: str
+    width: int
+    alt: str
+
+
+class Why(Wire):
+    """A word of the dialog that is found in the product."""
+
+    word: str
+    by: Literal["attribute", "title"]
+
+
+class Result(Wire):
+    """A product found."""
+
+    product_id: str
+    rank: int
+    score: float
+    title: str
+    price: Price | None
+    sizes: list[str] | None
+    in_stock: bool | None
+    image: Picture | None
+    why: list[Why]
+
+
+class Heard(Wire):
+    """What the model read of a text: words that it knows and does not know, and known ones that are spelled like the
+    latter. Words after `cut_after` were not read.
+    """
+
+    known: list[str] = []
+    unknown: list[str] = []
+    near: list[str] = []
+    cut_after: str | None = None
+
+
+class Notice(Wire):
+    """Something that the person should know."""
+
+    code: str
+    text: str
+
+
+class Ranking(Wire):
+    """Products found, nearest first. `eligible` products meet the filters; `exact` tells whether the search is."""
+
+    query_id: str | None = None
+    turn: int = 0
+    model: str
+    question: str = ""
+    took_ms: int
+    eligible: int
+    exact: bool
+    heard: Heard
+    results: list[Result]
+    notices: list[Notice] = []
+
+
+class TurnShown(Wire):
+    """A turn of a session as it was shown."""
+
+    turn: int
+    query_id: str
+    kind: str
+    about: str | None
+    question: str
+    says: str | None
+    shown: list[str]
+    created_at: datetime
+
+
+class SessionAnswer(Wire):
+    """A session with all its turns and the products of the last one. The token is given once, when it is made.
+
+    `about` is the product that the next request is about by default.
+    """
+
+    session_id: str
+    session_token: str | None = None
+    category: str
+    model: str
+    consent: Consent
+    filters: Filters
+    about: str | None
+    turns: list[TurnShown]
+    last: Ranking
+
+
+class PictureAnswer(Wire):
+    """An uploaded picture, and the attributes seen in it."""
+
+    picture_id: str
+    attributes: list[str]
+    expires_at: datetime
+
+
+class ItemStatus(Wire):
+    """What became of one item of a bulk request."""
+
+    id: str
+    status: int
+    reason: str | None = None
+    searchable: bool | None = None
+
+
+class BulkAnswer(Wire):
+    """What became of each item, in their order."""
+
+    errors: bool
+    items: list[ItemStatus]

@@ -1,0 +1,167 @@
+"""A trained run that is served: its system, its version, and what the page and the API need to know of it."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import torch
+from sklearn.cluster import MiniBatchKMeans
+
+from fashioniq.categories import canonical
+from fashioniq.data.cards import Product
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.words import tokenize
+from fashioniq.features.store import Identity
+from fashioniq.files import UserError, checksum, read_json
+from fashioniq.loop.live import Live
+from fashioniq.loop.rollout import MAX_WORDS, System
+from fashioniq.runs import WEIGHTS
+from fashioniq.serving.shelf import Shelf
+from fashioniq.serving.uploads import Uploads
+from fashioniq.systems import load
+from fashioniq.systems.run_data import settings_of
+
+TYPICAL = 8  # products shown to someone who has not said anything
+COMMON = 4  # frequent requests that the page offers
+MANY = 20_000  # captions that are counted for them
+
+
+@dataclass(eq=False)
+class Served:
+    """A model in service. `asks` tells whether it asks questions instead of showing a product to talk about."""
+
+    version: str
+    category: str
+    folder: Path
+    sha256: str
+    system: System
+    asks: bool
+    max_words: int  # of one reply
+    max_turns: int | None  # of the dialogs of the training, None where it has no limit
+    requests: list[str]  # frequent requests
+    metrics: dict[str, float]
+    identity: Identity | None = None  # of the features of the products
+    uploads: Uploads | None = None
+    shelf: Shelf = field(init=False)
+    typical: list[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.shelf = Shelf(self.system.gallery.items.ids)
+        self.typical = self._typical()  # ids of products for someone who has not said anything
+
+    @classmethod
+    def of(
+        cls, run: Path, *, split: str = "test", device: str = "auto", uploads: Sequence[Uploads] = ()
+    ) -> "Served":
+        """Load a run of train-retriever, train-composer, train-dialog-encoder or train-chatsearcher.
+
+        Pictures can be uploaded if one of `uploads` has the encoder of the features, and the model shows products to
+        talk about. Raises UserError if the run cannot be loaded, or if its category is unknown.
+        """
+        system = load(run, split=split, device=device)
+        about, settings = read_json(run / "model.json", "the model", dict), settings_of(run)
+        category = about.get("category") or settings.get("category")
+        if not category:
+            raise UserError(f"{run} has no category; train it with --category")
+        category = canonical(str(category))
+        sha256 = str(about.get("checksum") or checksum(run / WEIGHTS))
+        provenance = about.get("provenance") or {}
+        day = str(provenance.get("date") or "")[:10] or _day(run / "model.json")
+        offer = system.offer(system.begin(1))
+        sizes = about.get("sizes") or {}
+        identity = msgspec.convert(about["features"], Identity) if about.get("features") else None
+        asks = offer.item_B is None or bool(offer.texts)
+        usable = [one for one in uploads if identity and not asks and one.fits(identity)]
+        return cls(
+            version=f"{category}@{day}-{sha256[:6]}",
+            category=category,
+            folder=run,
+            sha256=sha256,
+            system=system,
+            asks=asks,
+            max_words=getattr(system.retriever, "max_words", MAX_WORDS),
+            max_turns=sizes.get("max_turns"),
+            requests=_frequent(settings, category),
+            metrics={k: v for k, v in (about.get("metrics") or {}).items() if isinstance(v, (int, float))},
+            identity=identity,
+            uploads=next(iter(usable), None),
+        )
+
+    @property
+    def features(self) -> dict[str, bool]:
+        """What this model can do."""
+        return {"questions": self.asks, "pictures": self.uploads is not None, "filters": self.shelf.has_facts}
+
+    def _typical(self) -> list[str]:
+        """Ids of products that differ from each other: those nearest to the centers of clusters."""
+        vectors_ND = self.system.gallery.vectors_ND.float().cpu().numpy()
+        count = min(TYPICAL, len(vectors_ND))
+        found = MiniBatchKMeans(count, random_state=0, n_init=3).fit(vectors_ND)
+        centers_KD = torch.from_numpy(found.cluster_centers_.astype(np.float32))
+        item_K1 = self.system.gallery.top(centers_KD.to(self.system.gallery.vectors_ND.device), 1)[1]
+        ids = self.system.gallery.items.ids
+        return list(dict.fromkeys(ids[item] for item in item_K1.flatten().tolist()))
+
+    @cached_property
+    def index(self) -> dict[str, np.ndarray]:
+        """Positions of the products whose title or attributes have a word, by word."""
+        positions: dict[str, list[int]] = {}
+        for position, name in enumerate(self.system.gallery.items.ids):
+            for word in set(self.words_of(name)):
+                positions.setdefault(word, []).append(position)
+        return {word: np.array(found) for word, found in positions.items()}
+
+    def words_of(self, name: str) -> list[str]:
+        """Words of the title and the attributes of a product."""
+        cards = self.system.cards
+        return tokenize(" ".join([cards.titles.get(name, ""), *cards.attributes.get(name, ())]))
+
+    def matching(self, text: str, count: int, allowed: np.ndarray) -> list[str]:
+        """Ids of allowed products with words of a text, those with the rarest and most words first."""
+        ids = self.system.gallery.items.ids
+        score_N = np.zeros(len(ids))
+        for word in set(tokenize(text)):
+            if (found := self.index.get(word)) is not None:
+                score_N[found] += np.log1p(len(ids) / len(found))
+        score_N[~allowed] = 0
+        best = np.argsort(-score_N, kind="stable")[:count]
+        return [ids[position] for position in best if score_N[position] > 0]
+
+    def product(self, name: str, live: Live) -> Product:
+        """A product at its distance from the query of a dialog."""
+        gallery = self.system.gallery
+        vector_D = gallery.vectors_ND[gallery.items.positions[name]].float()
+        return self.system.cards.product(name, (vector_D - live.query_1D[0]).norm().item())
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.system.gallery.items.positions
+
+
+def _day(path: Path) -> str:
+    return datetime.fromtimestamp(path.stat().st_mtime, UTC).date().isoformat()
+
+
+def _frequent(settings: dict[str, Any], category: str) -> list[str]:
+    """Frequent captions of the training split that the model can read, at most COMMON; none without captions."""
+    try:
+        pairs = Catalog(Path(str(settings.get("data"))), category).pairs("train")
+    except (UserError, OSError, msgspec.ValidationError):
+        return []
+    counted = Counter(caption for pair in pairs[:MANY] for caption in pair.captions)
+    return _apart([caption for caption, _ in counted.most_common(10 * COMMON)])[:COMMON]
+
+
+def _apart(texts: Sequence[str]) -> list[str]:
+    """Texts of which no two share more than half of their words."""
+    kept: list[str] = []
+    for text in texts:
+        words = set(tokenize(text))
+        if all(2 * len(words & set(tokenize(one))) <= len(words) for one in kept) and len(text) <= 40:
+            kept.append(text)
+    return kept

@@ -1,0 +1,603 @@
+"""What the API and the page do: sessions, turns and searches, independent of HTTP.
+
+A session is its list of turns in the database. The state of its dialog is a cache: where it is missing, such as in
+another process, it is replayed from the turns.
+"""
+
+import hashlib
+import hmac
+import re
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from difflib import get_close_matches
+from urllib.parse import quote
+
+from msgspec.structs import replace
+
+from fashioniq.data.cards import Product
+from fashioniq.data.items import ItemInputs
+from fashioniq.data.words import tokenize
+from fashioniq.loop.gallery import NotFiniteError
+from fashioniq.loop.live import Live, Step
+from fashioniq.serving.inference import Inference
+from fashioniq.serving.models import Models
+from fashioniq.serving.problems import Problem, wrong
+from fashioniq.serving.schemas import (
+    MAX_TURNS,
+    Filters,
+    Heard,
+    Notice,
+    Picture,
+    PictureAnswer,
+    Price,
+    Ranking,
+    Result,
+    SearchRequest,
+    SessionAnswer,
+    SessionRequest,
+    Start,
+    TurnRequest,
+    TurnShown,
+    Why,
+)
+from fashioniq.serving.served import Served
+from fashioniq.serving.uploads import restored, stored
+from fashioniq.store import Event, Gone, KeyReused, Session, Store, Turn, TurnConflict, Unavailable, scrub
+
+KEPT = timedelta(hours=24)  # of the vector of an uploaded picture
+REMEMBERED = 2000  # dialogs whose state is kept
+NEAR_WORDS = 5  # suggestions for unknown words
+WIDTH = 320  # pixels of a picture on the page
+POLICY = "1"  # version of the terms of consent
+_CLAUSE = re.compile(r"\s*(?:[,.;!]+|\band\b)\s*", re.IGNORECASE)
+
+
+class Service:
+    """Sessions and searches on one database, with the models that are served. All methods raise Problem."""
+
+    def __init__(self, store: Store, models: Models, inference: Inference) -> None:
+        self.store, self.models, self.inference = store, models, inference
+        self._dialogs: OrderedDict[str, Live] = OrderedDict()  # state after the turn of a query_id
+        self._lock = threading.Lock()
+
+    def search(self, category: str, request: SearchRequest) -> Ranking:
+        """Products for a whole dialog, of which nothing is stored."""
+        watch, served = _Watch(), self.models.active(category)
+        heard, steps = Heard(), []
+        for number, turn in enumerate(request.said):
+            _check(served, {f"/turns/{number}/about": turn.about, f"/turns/{number}/like": turn.like})
+            step, heard = _step(served, turn.says, turn.like, turn.about or served.typical[0], turn.question)
+            steps.append(step)
+        texts = [turn.says or "" for turn in request.said]
+        return self._ranking(
+            served,
+            lambda: Live.begin(served.system).replay(steps),
+            _Wanted(request.filters, request.k, heard, texts),
+            watch,
+        )[1]
+
+    def similar(self, category: str, name: str, k: int) -> Ranking:
+        """Products like one product, without itself."""
+        watch, served = _Watch(), self.models.active(category)
+        _check(served, {"/product_id": name})
+        wanted = _Wanted(Filters(), k + 1, Heard(), [])
+        ranking = self._ranking(served, lambda: _near(served, name), wanted, watch)[1]
+        others = [one for one in ranking.results if one.product_id != name][:k]
+        ranking.results = [one.model_copy(update={"rank": rank}) for rank, one in enumerate(others, 1)]
+        return ranking
+
+    def first(self, category: str) -> Ranking:
+        """The products that a session without a start begins with; nothing is stored."""
+        served, request = self.models.active(category), SessionRequest(category=category)
+        return self._first(served, request.start, request, _Watch())[1]
+
+    def start(
+        self, request: SessionRequest, origin: str, key: str | None = None, secret: str = ""
+    ) -> SessionAnswer:
+        """Begin a session. `key` is an idempotency key of the client with the API key `secret`."""
+        watch, served, start = _Watch(), self.models.active(request.category), request.start
+        _check(served, {"/start/product_id": start.product_id})
+        # the token cannot be read from the database; from a key and a secret, it is the same for a repeated request
+        token = _token(secret, key) if key else secrets.token_urlsafe(24)
+        now = self.store.now()
+        with _store_errors():
+            client = self.store.client_hmac(request.client_id) if request.client_id else None
+        session = Session(
+            id=f"ses_{secrets.token_hex(16)}",
+            category=served.category,
+            model=served.version,
+            client=client,
+            consent=request.consent,
+            policy_version=POLICY,
+            origin=origin,  # type: ignore[arg-type]
+            token_sha256=_sha256(token),
+            created_at=now,
+            last_at=now,
+        )
+        about = start.product_id or start.picture_id
+        live, ranking = self._first(served, start, request, watch)
+        first = self._row(session.id, 0, live, ranking, request.filters)
+        first = replace(first, kind="start", about=about, says=start.text and scrub(start.text))
+        stored_key = f"{_sha256(secret)[:16]}:{key}" if key else None
+        with _store_errors():
+            session, stored = self.store.add_session(
+                session, first, stored_key, _sha256(request.model_dump_json())
+            )
+        if stored.query_id == first.query_id:
+            self._remember(stored.query_id, live)
+        return self.read(session).model_copy(update={"session_token": token})
+
+    def open(self, session_id: str, token: str | None) -> Session:
+        """The session with this id and token."""
+        with _store_errors():
+            session = self.store.session(session_id)
+        if session is None or not hmac.compare_digest(session.token_sha256 or "", _sha256(token or "")):
+            raise Problem("unknown-session")
+        if session.ended_at is not None:
+            raise Problem("session-expired")
+        return session
+
+    def read(self, session: Session) -> SessionAnswer:
+        """All turns of a session, and the products of the last one as they were shown."""
+        with _store_errors():
+            turns = self.store.turns(session.id)
+        if not turns:
+            raise Problem("unknown-session")
+        served = self.models.version(session.model)
+        return SessionAnswer(
+            session_id=session.id,
+            category=session.category,
+            model=session.model,
+            consent=session.consent,
+            filters=Filters.model_validate(turns[-1].filters),
+            about=None if served.asks else _subject(turns),
+            turns=[
+                TurnShown(
+                    turn=turn.n,
+                    query_id=turn.query_id,
+                    kind=turn.kind,
+                    about=turn.about,
+                    question=turn.question or "",
+                    says=turn.says,
+                    shown=[one["id"] for one in turn.shown],
+                    created_at=turn.created_at,
+                )
+                for turn in turns
+            ],
+            last=self._stored(served, turns),
+        )
+
+    def add_turn(self, session: Session, request: TurnRequest, key: str | None = None) -> Ranking:
+        """Add a turn: words, a product that the person likes, or new filters alone.
+
+        The same request with the same key gets the answer of the first one.
+        """
+        watch, served, sha256 = (
+            _Watch(),
+            self.models.version(session.model),
+            _sha256(request.model_dump_json()),
+        )
+        with _store_errors():
+            turns = self.store.turns(session.id)
+            repeated = self.store.repeated(session.id, key, sha256) if key else None
+        if repeated:
+            return self._stored(served, [one for one in turns if one.n < repeated.n] + [repeated])
+        if not turns:
+            raise Problem("unknown-session")
+        last = turns[-1]
+        if request.after_turn is not None and request.after_turn != last.n:
+            raise Problem("turn-conflict", more={"turn": last.n})
+        if last.n >= MAX_TURNS:
+            raise Problem("too-many-turns")
+        shown = {one["id"] for turn in turns for one in turn.shown} | {turn.about for turn in turns}
+        for pointer, name in (("/about", request.about), ("/like", request.like)):
+            uploaded = pointer == "/about" and _is_picture(name)
+            if name is not None and name not in shown and not uploaded:
+                raise wrong(pointer, "not_shown", "not-shown")
+        filters = Filters.model_validate(last.filters) if request.filters is None else request.filters
+        question, offered = last.heard.get("asks", ""), last.heard.get("offers")
+        about = offered if served.asks else request.about or _subject(turns) or served.typical[0]
+        step, heard = _step(served, request.says, request.like, about, question)
+        before, step = self._before(served, turns), self._resolved(served, step)
+        texts = [*(turn.says or "" for turn in turns), request.says or ""]
+        live, ranking = self._ranking(
+            served, lambda: before().after(step), _Wanted(filters, request.k, heard, texts), watch
+        )
+        row = self._row(session.id, last.n + 1, live, ranking, filters)
+        row = replace(
+            row,
+            kind="like" if request.like else "says",
+            about=request.like or (about if step.says else None),
+            question=question if request.says else None,
+            says=request.says and scrub(request.says),
+            heard=row.heard | {"clauses": list(step.says)},
+        )
+        with _store_errors():
+            stored = self.store.add_turn(row, last.n, key, sha256)
+        if stored.query_id != row.query_id:  # two equal requests at the same time
+            return self._stored(served, [*turns, stored])
+        self._remember(stored.query_id, live)
+        return ranking
+
+    def undo(self, session: Session, n: int) -> SessionAnswer:
+        """Take turn `n` and all later ones back."""
+        if n < 1:
+            raise wrong("/n", "the start cannot be undone")
+        with _store_errors():
+            self.store.undo(session.id, n)
+        return self.read(session)
+
+    def choose(self, session: Session, name: str, event_id: str) -> None:
+        """Store that a product shown is what the person looked for. Repeated calls with an `event_id` count once."""
+        with _store_errors():
+            for turn in reversed(self.store.turns(session.id)):
+                ids = [one["id"] for one in turn.shown]
+                if name in ids:
+                    event = Event(
+                        event_id=event_id,
+                        query_id=turn.query_id,
+                        session_id=session.id,
+                        action="this_is_it",
+                        product_id=name,
+                        position=ids.index(name) + 1,
+                        server_at=self.store.now(),
+                    )
+                    self.store.add_events([event])
+                    return
+        raise wrong("/product", "not_shown", "not-shown")
+
+    def _first(
+        self, served: Served, start: Start, request: SessionRequest, watch: "_Watch"
+    ) -> tuple[Live, Ranking]:
+        """The first products: like a product, with words of a text, or ones that differ from each other."""
+        if name := start.product_id or start.picture_id:
+            wanted = _Wanted(request.filters, request.k, Heard(), [])
+            near = self._item(served, name)
+            return self._ranking(served, lambda: _near(served, near), wanted, watch)
+        mask_N, eligible = served.shelf.allowed(request.filters)
+        positions, text = served.system.gallery.items.positions, scrub(start.text or "")
+        names = served.matching(text, request.k, mask_N.numpy()) if text else served.typical
+        if text and not names:
+            raise wrong("/start/text", "no_known_word", "nothing-understood", near=[])
+        heard = Heard(
+            known=[word for word in tokenize(text) if word in served.index],
+            unknown=[word for word in tokenize(text) if word not in served.index],
+        )
+        wanted = _Wanted(request.filters, request.k, heard, [text])
+        names = [name for name in names if mask_N[positions[name]]][: request.k]
+        if not names:  # of the typical products; others may meet the filters
+            return self._ranking(served, lambda: Live.begin(served.system), wanted, watch)
+
+        def begin() -> tuple[Live, list[Product]]:
+            live = Live.begin(served.system)
+            if served.asks:
+                _ = live.offer
+            return live, [served.product(name, live) for name in names]
+
+        live, products = self.inference.call(begin)
+        return live, self._answer(served, live, products, wanted=wanted, eligible=eligible, watch=watch)
+
+    def _ranking(
+        self, served: Served, live_of: Callable[[], Live], wanted: "_Wanted", watch: "_Watch"
+    ) -> tuple[Live, Ranking]:
+        """The dialog that `live_of` returns, and the products nearest to its query."""
+        mask_N, eligible = served.shelf.allowed(wanted.filters)
+
+        def live_with_offer() -> Live:
+            live = live_of()
+            if served.asks:
+                _ = live.offer  # in the thread of the models; later it is only read
+            return live
+
+        try:
+            live, products = self.inference.search(
+                live_with_offer, wanted.k, None if eligible == len(mask_N) else mask_N
+            )
+        except NotFiniteError:
+            raise Problem("unusable-run") from None
+        return live, self._answer(served, live, products, wanted=wanted, eligible=eligible, watch=watch)
+
+    def _answer(
+        self,
+        served: Served,
+        live: Live,
+        products: Sequence[Product],
+        *,
+        wanted: "_Wanted",
+        eligible: int,
+        watch: "_Watch",
+    ) -> Ranking:
+        turns = len(live.talk.turns)
+        return Ranking(
+            query_id=f"q_{secrets.token_hex(16)}",
+            turn=turns,
+            model=served.version,
+            question=live.question if served.asks else "",
+            took_ms=watch.milliseconds,
+            eligible=eligible,
+            exact=served.system.gallery.index is None,
+            heard=wanted.heard,
+            results=[result(served, one, rank, wanted.texts) for rank, one in enumerate(products, 1)],
+            notices=_notices(served, turns, wanted.heard, None if products else wanted.filters),
+        )
+
+    def _row(self, session_id: str, n: int, live: Live, ranking: Ranking, filters: Filters) -> Turn:
+        """Row of a turn; `heard` also has what the system offers next."""
+        assert ranking.query_id is not None
+        ranking.turn = n
+        vocabulary = live.system.vocabulary
+        words = [
+            word for word in tokenize(" ".join(ranking.heard.known)) if vocabulary and word in vocabulary
+        ]
+        asks = bool(ranking.question)
+        return Turn(
+            query_id=ranking.query_id,
+            session_id=session_id,
+            n=n,
+            kind="says",
+            word_ids=vocabulary.ids(" ".join(words)) if vocabulary else [],
+            filters=filters.model_dump(exclude_none=True),
+            shown=[{"id": one.product_id, "score": one.score, "propensity": 1.0} for one in ranking.results],
+            heard=ranking.heard.model_dump()
+            | ({"asks": ranking.question, "offers": live.offered} if asks else {}),
+            eligible=ranking.eligible,
+            took_ms=ranking.took_ms,
+            created_at=self.store.now(),
+        )
+
+    def _stored(self, served: Served, turns: Sequence[Turn]) -> Ranking:
+        """The answer to the last of the turns as it was given, with the facts of the products of today."""
+        last, texts = turns[-1], [turn.says or "" for turn in turns]
+        cards = served.system.cards
+        results = [
+            result(served, cards.product(one["id"], 0.0), rank, texts).model_copy(
+                update={"score": one["score"]}
+            )
+            for rank, one in enumerate(last.shown, 1)
+        ]
+        heard = Heard(**{name: last.heard[name] for name in Heard.model_fields if name in last.heard})
+        said = sum(len(turn.heard.get("clauses", ())) for turn in turns)
+        unmet = None if results else Filters.model_validate(last.filters)
+        return Ranking(
+            query_id=last.query_id,
+            turn=last.n,
+            model=served.version,
+            question=last.heard.get("asks", ""),
+            took_ms=last.took_ms,
+            eligible=last.eligible,
+            exact=served.system.gallery.index is None,
+            heard=heard,
+            results=results,
+            notices=_notices(served, said, heard, unmet),
+        )
+
+    def _before(self, served: Served, turns: Sequence[Turn]) -> Callable[[], Live]:
+        """Function for the thread of the models that returns the dialog after these turns."""
+        steps = [
+            Step(tuple(turn.heard.get("clauses", ())), turn.about, turn.question or "")
+            if turn.kind == "says"
+            else Step(like=turn.about)
+            for turn in turns
+            if turn.kind in ("says", "like")
+        ]
+        steps = [self._resolved(served, step) for step in steps]
+        start = turns[0].about and self._item(served, turns[0].about)
+
+        def live() -> Live:
+            with self._lock:
+                if (found := self._dialogs.get(turns[-1].query_id)) is not None:
+                    self._dialogs.move_to_end(turns[-1].query_id)
+                    return found
+            return (_near(served, start) if start else Live.begin(served.system)).replay(steps)
+
+        return live
+
+    def upload(self, category: str, content: bytes) -> PictureAnswer:
+        """Read a picture, of which only the vector is kept, for 24 hours."""
+        served = self.models.active(category)
+        if (uploads := served.uploads) is None:
+            raise Problem("no-picture-encoder")
+        square = uploads.read(content)
+        inputs: ItemInputs = self.inference.call(lambda: uploads.encode(square))
+        feature, attributes = stored(inputs)
+        expires_at = self.store.now() + KEPT
+        words = [uploads.words[number - 1] for number in attributes if number]
+        with _store_errors():
+            id = self.store.add_picture(None, feature, {"ids": attributes}, expires_at)
+        return PictureAnswer(picture_id=id, attributes=words, expires_at=expires_at)
+
+    def _item(self, served: Served, name: str) -> str | ItemInputs:
+        """Inputs of an uploaded picture, or the id of a product as it is."""
+        if not _is_picture(name):
+            return name
+        if served.uploads is None:
+            raise Problem("no-picture-encoder")
+        with _store_errors():
+            picture = self.store.picture(name)
+        if picture is None:
+            raise Problem("unknown-picture")
+        device = served.system.gallery.vectors_ND.device
+        return restored(picture.feature, picture.attrs["ids"], device)
+
+    def _resolved(self, served: Served, step: Step) -> Step:
+        about = step.about
+        return step._replace(about=self._item(served, about)) if isinstance(about, str) else step
+
+    def _remember(self, query_id: str, live: Live) -> None:
+        with self._lock:
+            self._dialogs[query_id] = live
+            while len(self._dialogs) > REMEMBERED:
+                self._dialogs.popitem(last=False)
+
+    def forget(self) -> None:
+        """Drop all states, which are replayed when they are needed."""
+        with self._lock:
+            self._dialogs.clear()
+
+
+class _Wanted:
+    """What a search is for: filters, number of products, words heard, and all texts of the dialog."""
+
+    def __init__(self, filters: Filters, k: int, heard: Heard, texts: Sequence[str]) -> None:
+        self.filters, self.k, self.heard, self.texts = filters, k, heard, texts
+
+
+class _Watch:
+    """Time since its creation."""
+
+    def __init__(self) -> None:
+        self._began = time.perf_counter()
+
+    @property
+    def milliseconds(self) -> int:
+        return round(1000 * (time.perf_counter() - self._began))
+
+
+def result(served: Served, product: Product, rank: int, texts: Iterable[str]) -> Result:
+    """A product as the API shows it; scores are rounded, so that they do not give the vectors away."""
+    row = served.shelf.row(product.id)
+    title = (row.title if row and row.title else product.title) or product.id
+    picture = None
+    if product.picture is not None:
+        url = f"/v1/categories/{served.category}/products/{quote(product.id, safe='')}/image?w={WIDTH}"
+        picture = Picture(url=url, width=WIDTH, alt=title)
+    priced = row is not None and row.price_minor is not None and row.currency is not None
+    return Result(
+        product_id=product.id,
+        rank=rank,
+        score=round(1 / (1 + product.distance), 2),
+        title=title,
+        price=Price.model_construct(minor=row.price_minor, currency=row.currency) if row and priced else None,
+        sizes=row.sizes or None if row else None,
+        in_stock=row.in_stock if row else None,
+        image=picture,
+        why=_why(texts, title, product.attributes),
+    )
+
+
+def split(text: str, longest: int) -> tuple[list[str], bool]:
+    """Clauses of a text of at most `longest` words each, and whether words are left out.
+
+    A text is split at "and", commas and full stops only if it is longer; of a longer clause, the first words are kept.
+    """
+    if len(tokenize(text)) <= longest:
+        return [text], False
+    clauses = [clause for clause in _CLAUSE.split(text) if tokenize(clause)]
+    joined: list[str] = []
+    for clause in clauses:
+        if joined and len(tokenize(joined[-1])) + len(tokenize(clause)) < longest:
+            joined[-1] = f"{joined[-1]} and {clause}"
+        else:
+            joined.append(clause)
+    cut = any(len(tokenize(clause)) > longest for clause in joined)
+    return [" ".join(tokenize(clause)[:longest]) for clause in joined], cut
+
+
+def _step(
+    served: Served, says: str | None, like: str | None, about: str | None, question: str
+) -> tuple[Step, Heard]:
+    """What the model hears of a turn, and what the person is told about it."""
+    if like is not None:
+        if served.asks:
+            raise wrong("/like", "questions_only", "questions-only")
+        return Step(like=like), Heard()
+    if says is None:
+        return Step(), Heard()
+    system, text = served.system, scrub(says)
+    clauses, cut = split(text, served.max_words)
+    known = [clause for clause in clauses if system.has_known_word(clause)]
+    unknown = system.unknown(text)
+    vocabulary = system.vocabulary.words if system.vocabulary else []
+    near = [word for one in unknown[:5] for word in get_close_matches(one, vocabulary, 2)][:NEAR_WORDS]
+    if not known:
+        raise wrong("/says", "no_known_word", "nothing-understood", near=near)
+    heard_words = tokenize(" ".join(clauses))
+    heard = Heard(
+        known=[word for word in heard_words if word not in unknown],
+        unknown=unknown,
+        near=near,
+        cut_after=heard_words[-1] if cut else None,
+    )
+    return Step(tuple(known), about, question), heard
+
+
+def _notices(served: Served, turns: int, heard: Heard, unmet: Filters | None) -> list[Notice]:
+    """What the person should know of an answer; `unmet` are filters that no product meets."""
+    notices = []
+    if served.max_turns and turns > served.max_turns:
+        text = f"The model was trained on conversations of {served.max_turns} turns; more may not help."
+        notices.append(Notice(code="more-turns-than-trained", text=text))
+    if heard.cut_after:
+        notices.append(Notice(code="text-cut", text=f"Words after “{heard.cut_after}” were not read."))
+    if unmet is not None:
+        counts = served.shelf.without_each(unmet)
+        rest = ", ".join(f"without {name.replace('_', ' ')} {count:,}" for name, count in counts.items())
+        notices.append(Notice(code="nothing-fits", text=f"No product meets the filters; {rest}."))
+    return notices
+
+
+def _subject(turns: Sequence[Turn]) -> str | None:
+    """Product that the next request is about: the one liked or started from last, or the first one shown last."""
+    for turn in reversed(turns):
+        if turn.kind in ("like", "start") and turn.about:
+            return turn.about
+        if turn.shown:
+            return str(turn.shown[0]["id"])
+    return None
+
+
+def _near(served: Served, item: str | ItemInputs) -> Live:
+    """A dialog without turns whose products are those like a product or picture."""
+    return Live.begin(served.system).at(item)
+
+
+def _is_picture(name: str | None) -> bool:
+    return name is not None and name.startswith("pic_")
+
+
+def _check(served: Served, names: dict[str, str | None]) -> None:
+    """Raise Problem for a product that is not in the gallery; `names` are ids by the place where they were given."""
+    for pointer, name in names.items():
+        if name is not None and name not in served:
+            raise wrong(pointer, "unknown_product", "unknown-product")
+
+
+def _why(texts: Iterable[str], title: str, attributes: Sequence[str]) -> list[Why]:
+    """Words of the dialog that are attributes of the product or in its title; the newest first."""
+    found: dict[str, Why] = {}
+    in_title = set(tokenize(title))
+    in_attributes = {word: attribute for attribute in attributes for word in tokenize(attribute)}
+    for word in reversed([word for text in texts for word in tokenize(text)]):
+        if word in in_attributes:
+            found.setdefault(in_attributes[word], Why(word=in_attributes[word], by="attribute"))
+        elif word in in_title and len(word) > 2:
+            found.setdefault(word, Why(word=word, by="title"))
+    return list(found.values())[:4]
+
+
+def _token(secret: str, key: str) -> str:
+    return hmac.digest(secret.encode(), key.encode(), "sha256").hex()
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@contextmanager
+def _store_errors() -> Iterator[None]:
+    """Turn errors of the store into problems."""
+    try:
+        yield
+    except TurnConflict as error:
+        raise Problem("turn-conflict", more={"turn": error.present}) from None
+    except KeyReused:
+        raise Problem("key-reused") from None
+    except Gone:
+        raise Problem("session-expired") from None
+    except Unavailable:
+        raise Problem("database", retry_after=5) from None
