@@ -161,14 +161,13 @@ class Visit:
 
     def turn(self, sent: Sent, **fields: Any) -> None:
         """Add a turn."""
-        session, state = self.started(sent), self.request.app.state
-        state.access.limit(self.request, "turns")
+        session = self.started(sent)
         try:
             turn = TurnRequest(after_turn=sent.after_turn, **fields)
         except ValidationError:
             raise wrong("/says", "invalid") from None
         self.service.add_turn(session, turn, sent.stored_key)
-        state.measures.turns.labels(session.category).inc()
+        self.request.app.state.measures.turns.labels(session.category).inc()
 
     def page(self, message: Message | None = None, status: int = 200, draft: str = "") -> Response:
         """The page with the present state of the conversation."""
@@ -276,6 +275,7 @@ def _answering(action: Action) -> Callable[..., Response]:
 
     def answer(request: Request, visit: Here, sent: Annotated[Sent, Form()]) -> Response:
         request.state.sent = sent
+        request.app.state.access.limit(request, "turns")
         try:
             query = action(visit, sent)
         except Problem as problem:
