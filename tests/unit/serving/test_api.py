@@ -30,7 +30,6 @@ def test_a_turn_shows_what_a_live_dialog_shows(talking):
         "near": [],
         "known": ["is", "navy", "with", "longer", "sleeves"],
         "unknown": [],
-        "near": [],
         "cut_after": None,
     }
 
