@@ -17,6 +17,7 @@ _KINDS = {
     "mdc_i": "reference image",
     "mdc_t": "reference text",
     "merged": "dialog, then reference image",
+    "session": "recorded session",
 }
 
 
