@@ -118,9 +118,24 @@ class Sample(msgspec.Struct, frozen=True):
         return hashlib.sha256(msgspec.json.encode((said, self.pictures))).digest()
 
     @property
+    def texts(self) -> tuple[str, ...]:
+        """The words of each turn that has some."""
+        return tuple(turn.text for turn in self.turns if turn.text)
+
+    @property
     def text(self) -> str:
         """The words of all turns."""
-        return " ".join(turn.text for turn in self.turns)
+        return " ".join(self.texts)
+
+    @property
+    def steps(self) -> tuple[tuple[str, str], ...]:
+        """What the user says about a picture: the last one in the same turn or in the one before, and the words."""
+        steps = []
+        for number, turn in enumerate(self.turns):
+            shown = [name for one in self.turns[max(0, number - 1) : number + 1] for name in one.pictures]
+            if turn.role == "user" and shown:
+                steps.append((shown[-1], turn.text))
+        return tuple(steps)
 
     @property
     def rounds(self) -> int:

@@ -1,6 +1,7 @@
 """Evaluation on conversations of words and pictures: R@1, 5 and 10 of ChatSearch's sub-tasks t, i and m.
 
-The galleries of the sub-tasks differ in size, so their figures are not compared with each other.
+The galleries of the sub-tasks differ in size, so their figures are not compared with each other. R@8 and MRR, the
+measures of Multiturn FashionIQ, are in metrics.json only.
 """
 
 import random
@@ -20,24 +21,27 @@ from fashioniq.config import EvalChatsearch
 from fashioniq.data.conversations import SUBTASKS, Conversations, Sample, Subtask, samples_file
 from fashioniq.data.evaluations import ChatSearchMetrics
 from fashioniq.data.items import Items
+from fashioniq.data.scores import Scores, read_scores
 from fashioniq.features.frozen import frozen_features
 from fashioniq.files import UserError, check_writable, checksum, discard, write_json, write_jsonl, write_text
 from fashioniq.loop.gallery import Gallery
-from fashioniq.metrics.measures import hits
+from fashioniq.metrics.measures import hits, measure
 from fashioniq.metrics.significance import bootstrap_interval, holm, per_target, randomisation_p
 from fashioniq.provenance import provenance
 from fashioniq.report.conversations import Results, write_samples_page
-from fashioniq.report.tables import csv_table, latex_table, print_table
+from fashioniq.report.tables import csv_table, latex_table, print_table, rounded
 from fashioniq.runs import ChatSearcherRun, read_run
-from fashioniq.systems.chatsearch import Search, searches
+from fashioniq.systems.chatsearch import Found, Search, searches
 from fashioniq.trained import pick_device
 
 RECALLS = (1, 5, 10)
+MEASURES = (*(f"R@{n}" for n in RECALLS), "R@8", "MRR")
 COLUMNS = [f"{subtask} R@{n}" for subtask in SUBTASKS for n in RECALLS]
 DEPTH, BEST = 50, 5  # items of each ranking in the TREC runs, and on the page
 SHOWN = 8  # conversations of each sub-task on the page
 Ranks = dict[Subtask, Tensor]  # 0-based ranks of the targets of a sub-task, Q
 Best = dict[str, tuple[int, list[str]]]  # rank of the target and ids of the best items, by sample
+Asked = dict[Subtask, Found]  # queries of the first method
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,26 @@ class Queries:
         vectors_ND = search.vectors_ND[self.item_N]
         return Gallery(Items.without_attributes(self.ids, vectors_ND), vectors_ND)
 
+    def scores(self, name: str, given: dict[str, Scores]) -> Tensor | None:
+        """Scores Q×N of the file `name`, −inf where it has none; None if it has no conversation of the sub-task."""
+        place = {item: number for number, item in enumerate(self.ids)}
+        row_of = {sample.id: row for row, sample in enumerate(self.samples)}
+        score_QN = torch.full((len(self.samples), len(self.ids)), -torch.inf)
+        there, columns = 0, set[int]()
+        for one in given.values():
+            rows = [row for row, query in enumerate(one.query_ids) if query in row_of]
+            known = [column for column, item in enumerate(one.index_ids) if item in place]
+            own_Q = torch.tensor([row_of[one.query_ids[row]] for row in rows], dtype=torch.long)
+            own_N = torch.tensor([place[one.index_ids[column]] for column in known], dtype=torch.long)
+            score_QN[own_Q.unsqueeze(1), own_N] = torch.from_numpy(one.scores_QN[np.ix_(rows, known)])
+            there, columns = there + len(rows), columns | set(own_N.tolist())
+        if there and (there < len(self.samples) or len(columns) < len(self.ids)):
+            print(
+                f"{name}: scores of {there:,} of {len(self.samples):,} conversations of {self.samples[0].subtask}, "
+                f"and of {len(columns):,} of {len(self.ids):,} items; targets without one are last"
+            )
+        return score_QN if there else None
+
 
 def evaluate(settings: EvalChatsearch) -> None:
     """Search with all methods, print their measures, and write all results. Raises UserError for missing items."""
@@ -63,10 +87,11 @@ def evaluate(settings: EvalChatsearch) -> None:
     data = Conversations(settings.data)
     features = frozen_features(data, settings.features, settings.vision, device)
     tasks, coverage = _tasks(data, features.positions)
+    others = {path.stem: read_scores(path) for path in map(Path, settings.scores)}
     found = searches(settings, data, features, device)
     discard(out, "metrics.json", "table.*", "ranks.*.jsonl", "run.*.trec")
-    ranks, shows, best = _search_all(settings, tasks, found, out)
-    first = settings.methods[0]
+    ranks, asked, best = _search_all(settings, tasks, found, others, out)
+    first = next(iter(ranks))
     metrics = ChatSearchMetrics(
         protocol=ChatSearchMetrics.PROTOCOL,
         data=str(settings.data),
@@ -77,10 +102,14 @@ def evaluate(settings: EvalChatsearch) -> None:
         run=str(settings.run) if settings.run else UNSET,
         encoder=settings.encoder or UNSET,
         seed=settings.seed,
-        rows=[{"method": name, **_row(one)} for name, one in ranks.items()],
+        rows=[{"method": name, **_row(one, tasks)} for name, one in ranks.items()],
         rounds=_by_rounds(ranks, tasks),
-        checks=_checks(first, found, tasks, ranks[first], settings.seed),
-        shows_picture=shows,
+        checks=_checks(found[first], tasks, asked, ranks[first], settings.seed) if first in found else [],
+        shows_picture={
+            subtask: 100 * one.shows_Q.double().mean().item()
+            for subtask, one in asked.items()
+            if one.shows_Q is not None
+        },
         differences=_differences(ranks, tasks, settings.samples, settings.seed),
         provenance=provenance(
             {path.name: checksum(path) for path in (samples_file(settings.data, s, "test") for s in tasks)},
@@ -93,35 +122,56 @@ def evaluate(settings: EvalChatsearch) -> None:
 
 
 def _search_all(
-    settings: EvalChatsearch, tasks: dict[Subtask, Queries], found: dict[str, Search], out: Path
-) -> tuple[dict[str, Ranks], dict[str, float], Best]:
-    """Ranks by method, how often a model shows a picture by itself, and the best items of the first method.
+    settings: EvalChatsearch,
+    tasks: dict[Subtask, Queries],
+    found: dict[str, Search],
+    others: dict[str, dict[str, Scores]],
+    out: Path,
+) -> tuple[dict[str, Ranks], Asked, Best]:
+    """Ranks by method and score file, and queries and best items of the first row.
 
-    Writes the ranks and the TREC run of each method.
+    Writes the ranks and the TREC run of each row. Raises UserError for a score file without a conversation of test.
     """
     ranks: dict[str, Ranks] = {}
-    shows: dict[str, float] = {}
+    asked: Asked = {}
     best: Best = {}
-    for name in settings.methods:
-        ranks[name] = {}
+    for name in [*settings.methods, *others]:
+        own: Ranks = {}
         lines: list[str] = []
         for subtask, task in tasks.items():
             if name == "random":
                 generator = torch.Generator().manual_seed(settings.seed)
-                ranks[name][subtask] = torch.randint(len(task.ids), task.target_Q.shape, generator=generator)
-            elif queries := found[name].queries(task.samples):
+                own[subtask] = torch.randint(len(task.ids), task.target_Q.shape, generator=generator)
+                continue
+            if name in others:
+                if (score_QN := task.scores(name, others[name])) is None:
+                    continue
+                own[subtask] = ranks_of_scores(score_QN, task.target_Q)
+                score_QK, item_QK = (
+                    part[:, :DEPTH] for part in score_QN.sort(dim=1, descending=True, stable=True)
+                )
+            else:
+                if (queries := found[name].queries(task.samples)) is None:
+                    continue
                 gallery = task.gallery(found[name])
-                ranks[name][subtask] = gallery.rank(queries.query_QD, task.target_Q)
+                own[subtask] = gallery.rank(queries.query_QD, task.target_Q)
                 distance_QK, item_QK = gallery.top(queries.query_QD, min(DEPTH, len(gallery)))
-                lines += _trec(distance_QK, item_QK, task)
-                if name == settings.methods[0]:
-                    best |= _best(task, ranks[name][subtask], item_QK[:, :BEST])
-                if queries.shows_Q is not None:
-                    shows[subtask] = 100 * queries.shows_Q.double().mean().item()
-        _write_ranks(out, name, ranks[name], tasks)
+                score_QK = 1 - distance_QK / 2
+                if not ranks:
+                    asked[subtask] = queries
+            lines += _trec(score_QK, item_QK, task)
+            if not ranks:
+                best |= _best(task, own[subtask], item_QK[:, :BEST])
+        if name in others and not own:
+            raise UserError(
+                f"expected scores of the conversations of test in the file {name}, found none; its query_ids must be "
+                "the ids of samples"
+            )
+        ranks[name] = own
+        _write_ranks(out, name, own, tasks)
         if lines:
             write_text(out / f"run.{name}.trec", "\n".join(lines) + "\n")
-    return ranks, shows, best
+    return ranks, asked, best
 
 
 def _write(
@@ -149,13 +199,15 @@ def _write(
 
 
 def _tasks(data: Conversations, positions: dict[str, int]) -> tuple[dict[Subtask, Queries], float]:
-    """Conversations of test whose items have features, by sub-task, and their share.
+    """Conversations of test whose items have features, by sub-task, and their share; empty sub-tasks are left out.
 
-    Raises UserError if a sub-task has none, or if a target is not in the gallery.
+    Raises UserError if none of a sub-task have features, if there are no conversations, or if a target is not in the
+    gallery.
     """
     tasks, every = {}, 0
     for subtask in SUBTASKS:
-        samples = data.samples(subtask, "test")
+        if not (samples := data.samples(subtask, "test")):
+            continue
         every += len(samples)
         kept = [sample for sample in samples if {*sample.pictures, sample.target} <= positions.keys()]
         if not kept:
@@ -176,19 +228,30 @@ def _tasks(data: Conversations, positions: dict[str, int]) -> tuple[dict[Subtask
             torch.tensor([place[sample.target] for sample in kept]),
             torch.tensor([positions[name] for name in ids]),
         )
+    if not every:
+        raise UserError(f"expected conversations of test in {data.folder}, found none; make some")
     return tasks, sum(len(task.samples) for task in tasks.values()) / every
 
 
-def _recalls(rank_Q: Tensor) -> dict[str, float]:
-    return {f"R@{n}": hits(rank_Q, n).mean().item() for n in RECALLS}
+def ranks_of_scores(score_QN: Tensor, target_Q: Tensor) -> Tensor:
+    """0-based ranks of the targets, higher scores first and ties in the order of the items; −inf is last."""
+    own_Q1 = score_QN.gather(1, target_Q.unsqueeze(1))
+    before_QN = torch.arange(score_QN.shape[1]) < target_Q.unsqueeze(1)
+    rank_Q = ((score_QN > own_Q1) | ((score_QN == own_Q1) & before_QN)).sum(1)
+    return rank_Q.where(own_Q1[:, 0] > -torch.inf, score_QN.shape[1] - 1)
 
 
-def _row(ranks: Ranks) -> dict[str, float | None]:
-    """R@N of all sub-tasks, None where there are no ranks, and the mean of those that there are."""
+def _measures(rank_Q: Tensor, gallery: int) -> dict[str, float]:
+    return {name: measure(name).by_turn(rank_Q.unsqueeze(1), gallery)[0] for name in MEASURES}
+
+
+def _row(ranks: Ranks, tasks: dict[Subtask, Queries]) -> dict[str, float | None]:
+    """Measures of all sub-tasks, None where there are no ranks, and the mean of R@1, 5 and 10 that there are."""
     row: dict[str, float | None] = dict.fromkeys(COLUMNS)
     for subtask, rank_Q in ranks.items():
-        row |= {f"{subtask} {name}": value for name, value in _recalls(rank_Q).items()}
-    known = [value for value in row.values() if value is not None]
+        own = _measures(rank_Q, len(tasks[subtask].ids))
+        row |= {f"{subtask} {name}": value for name, value in own.items()}
+    known = [value for value in (row[name] for name in COLUMNS) if value is not None]
     return row | {"mean": sum(known) / len(known) if known else None}
 
 
@@ -203,7 +266,8 @@ def _by_rounds(ranks: dict[str, Ranks], tasks: dict[Subtask, Queries]) -> list[d
             about = {"subtask": subtask, "kind": kind, "rounds": rounds, "samples": len(numbers)}
             for name, one in ranks.items():
                 if subtask in one:
-                    rows.append({"method": name, **about, **_recalls(one[subtask][numbers])})
+                    own = _measures(one[subtask][numbers], len(task.ids))
+                    rows.append({"method": name, **about, **own})
     return rows
 
 
@@ -233,13 +297,10 @@ def exchanged(target_Q: Tensor, seed: int) -> Tensor:
 
 
 def _checks(
-    first: str, found: dict[str, Search], tasks: dict[Subtask, Queries], own: Ranks, seed: int
+    search: Search, tasks: dict[Subtask, Queries], asked: Asked, own: Ranks, seed: int
 ) -> list[dict[str, Any]]:
     """Measures of the first method with other and without history, and with exchanged targets."""
-    if first not in found:
-        return []
-    rows: list[dict[str, Any]] = [{"check": "as it is", **_row(own)}]
-    search = found[first]
+    rows: list[dict[str, Any]] = [{"check": "as it is", **_row(own, tasks)}]
     for name, changed in (
         ("history of another", lambda samples: other_history(samples, seed)),
         ("no history", without_history),
@@ -248,12 +309,12 @@ def _checks(
         for subtask, task in tasks.items():
             if subtask != "i" and subtask in own and (queries := search.queries(changed(task.samples))):
                 ranks[subtask] = task.gallery(search).rank(queries.query_QD, task.target_Q)
-        rows.append({"check": name, **_row(ranks)})
-    ranks = {}
-    for subtask, task in tasks.items():
-        if subtask in own and (queries := search.queries(task.samples)):
-            ranks[subtask] = task.gallery(search).rank(queries.query_QD, exchanged(task.target_Q, seed))
-    return [*rows, {"check": "exchanged targets", **_row(ranks)}]
+        rows.append({"check": name, **_row(ranks, tasks)})
+    ranks = {
+        subtask: tasks[subtask].gallery(search).rank(one.query_QD, exchanged(tasks[subtask].target_Q, seed))
+        for subtask, one in asked.items()
+    }
+    return [*rows, {"check": "exchanged targets", **_row(ranks, tasks)}]
 
 
 def _differences(
@@ -292,12 +353,13 @@ def _best(task: Queries, rank_Q: Tensor, item_QK: Tensor) -> Best:
     }
 
 
-def _trec(distance_QK: Tensor, item_QK: Tensor, task: Queries) -> list[str]:
-    """Lines of a TREC run; the score is the cosine."""
+def _trec(score_QK: Tensor, item_QK: Tensor, task: Queries) -> list[str]:
+    """Lines of a TREC run, without candidates that have no score."""
     return [
-        f"{sample.id} Q0 {task.ids[item]} {place} {1 - distance / 2:.6f} fashioniq"
-        for sample, distances, items in zip(task.samples, distance_QK.tolist(), item_QK.tolist(), strict=True)
-        for place, (distance, item) in enumerate(zip(distances, items, strict=True), 1)
+        f"{sample.id} Q0 {task.ids[item]} {place} {score:.6f} fashioniq"
+        for sample, scores, items in zip(task.samples, score_QK.tolist(), item_QK.tolist(), strict=True)
+        for place, (score, item) in enumerate(zip(scores, items, strict=True), 1)
+        if score > -torch.inf
     ]
 
 
@@ -331,10 +393,10 @@ def _print(metrics: ChatSearchMetrics) -> None:
         )
     own = [row for row in metrics.rounds if row["method"] == metrics.rows[0]["method"]]
     print_table(
-        [f"{own[0]['method']} by", "kind", "rounds", "conversations", *(f"R@{n}" for n in RECALLS)],
+        [f"{own[0]['method']} by", "kind", "rounds", "conversations", *MEASURES],
         [
             [row["subtask"], row["kind"], str(row["rounds"]), f"{row['samples']:,}"]
-            + [f"{row[f'R@{n}']:.2f}" for n in RECALLS]
+            + [rounded(name, row[name]) for name in MEASURES]
             for row in own
         ],
         left=2,

@@ -103,4 +103,6 @@ def _turns(session: Session) -> Iterator[Turn]:
 def _sample(
     name: str, subtask: Subtask, turns: tuple[Turn, ...], target: str, split: ConversationSplit
 ) -> Sample:
-    return Sample(name, subtask, "session", turns, target, Source(WRITER), split)
+    return Sample(
+        name, subtask, kind="session", turns=turns, target=target, source=Source(WRITER), split=split
+    )
