@@ -81,6 +81,8 @@ def test_all_methods_are_rows_of_one_table(evaluated):
     }
     page = (evaluated / "report.html").read_text()
     assert page.count("found, the target in place") == 24 and "<h2>Recall in percent</h2>" in page
+    records = [json.loads(line) for line in (evaluated / "ranks.chatsearcher.jsonl").read_text().splitlines()]
+    assert page.count("<div class=hit>") == sum(one["rank"] < 5 for one in records) > 0
     with open(evaluated / "table.csv", newline="") as file:
         assert [row["method"] for row in csv.DictReader(file)] == list(rows)
 

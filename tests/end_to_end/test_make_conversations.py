@@ -375,6 +375,8 @@ def test_sessions_inside_a_split_become_conversations(people, findings):
     pairs = [one for one in data.samples("i", "train") if one.id.startswith("i-pair")]
     assert len(pairs) > 10 and all(" and " in one.text for one in pairs)
     assert data.gallery("m") == val and not data.samples("t", "test")
+    page = (folder / "samples.html").read_text()
+    assert "Words by people" in page and "From:" not in page
 
 
 def test_sessions_need_a_category_and_products_of_the_catalog(people, refused, garments, tmp_path):
