@@ -38,8 +38,8 @@ def trained(project, talks, vector_runs, tmp_path_factory):
     )
     project.run(
         "train-dialog-encoder",
-        dialogues=folder / "captions" / "captions.train.json",
-        val_dialogues=folder / "captions" / "captions.val.json",
+        dialogues=folder / "conversations" / "conversations.train.json",
+        val_dialogues=folder / "conversations" / "conversations.val.json",
         features=vector_runs.store,
         mask="none",
         run=folder / "dual",
@@ -106,6 +106,10 @@ def test_both_stages_leave_whole_runs(trained):
         assert about["provenance"]["data"]["items.jsonl"]
     dialogs = json.loads((trained / "captions" / "captions.train.json").read_text())
     assert dialogs[0]["dialog"][0].startswith("dress number")
+    both = json.loads((trained / "conversations" / "conversations.train.json").read_text())
+    assert both[: len(dialogs)] == dialogs and len({one["img"] for one in both}) == len(dialogs)
+    said = {one["dialog"][0] for one in both[len(dialogs) :]}
+    assert any(text.startswith("dress number") and "sure the next of" in text for text in said)
 
 
 # the checks of the evaluation
