@@ -21,11 +21,12 @@ from fashioniq.config import EvalChatsearch
 from fashioniq.data.conversations import SUBTASKS, Conversations, Sample, Subtask, samples_file
 from fashioniq.data.evaluations import ChatSearchMetrics
 from fashioniq.data.items import Items
-from fashioniq.data.scores import Scores, read_scores
+from fashioniq.data.scores import matrix, read_scores
 from fashioniq.features.frozen import frozen_features
 from fashioniq.files import UserError, check_writable, checksum, discard, write_json, write_jsonl, write_text
 from fashioniq.loop.gallery import Gallery
 from fashioniq.metrics.measures import hits, measure
+from fashioniq.metrics.ranking import ranks_of_scores
 from fashioniq.metrics.significance import bootstrap_interval, holm, per_target, randomisation_p
 from fashioniq.provenance import provenance
 from fashioniq.report.conversations import Results, write_samples_page
@@ -58,26 +59,6 @@ class Queries:
         vectors_ND = search.vectors_ND[self.item_N]
         return Gallery(Items.without_attributes(self.ids, vectors_ND), vectors_ND)
 
-    def scores(self, name: str, given: dict[str, Scores]) -> Tensor | None:
-        """Scores Q×N of the file `name`, −inf where it has none; None if it has no conversation of the sub-task."""
-        place = {item: number for number, item in enumerate(self.ids)}
-        row_of = {sample.id: row for row, sample in enumerate(self.samples)}
-        score_QN = torch.full((len(self.samples), len(self.ids)), -torch.inf)
-        there, columns = 0, set[int]()
-        for one in given.values():
-            rows = [row for row, query in enumerate(one.query_ids) if query in row_of]
-            known = [column for column, item in enumerate(one.index_ids) if item in place]
-            own_Q = torch.tensor([row_of[one.query_ids[row]] for row in rows], dtype=torch.long)
-            own_N = torch.tensor([place[one.index_ids[column]] for column in known], dtype=torch.long)
-            score_QN[own_Q.unsqueeze(1), own_N] = torch.from_numpy(one.scores_QN[np.ix_(rows, known)])
-            there, columns = there + len(rows), columns | set(own_N.tolist())
-        if there and (there < len(self.samples) or len(columns) < len(self.ids)):
-            print(
-                f"{name}: scores of {there:,} of {len(self.samples):,} conversations of {self.samples[0].subtask}, "
-                f"and of {len(columns):,} of {len(self.ids):,} items; targets without one are last"
-            )
-        return score_QN if there else None
-
 
 def evaluate(settings: EvalChatsearch) -> None:
     """Search with all methods, print their measures, and write all results. Raises UserError for missing items."""
@@ -87,7 +68,7 @@ def evaluate(settings: EvalChatsearch) -> None:
     data = Conversations(settings.data)
     features = frozen_features(data, settings.features, settings.vision, device)
     tasks, coverage = _tasks(data, features.positions)
-    others = {path.stem: read_scores(path) for path in map(Path, settings.scores)}
+    others = {path.stem: _scores(path, tasks) for path in map(Path, settings.scores)}
     found = searches(settings, data, features, device)
     discard(out, "metrics.json", "table.*", "ranks.*.jsonl", "run.*.trec")
     ranks, asked, best = _search_all(settings, tasks, found, others, out)
@@ -125,12 +106,12 @@ def _search_all(
     settings: EvalChatsearch,
     tasks: dict[Subtask, Queries],
     found: dict[str, Search],
-    others: dict[str, dict[str, Scores]],
+    others: dict[str, dict[Subtask, Tensor]],
     out: Path,
 ) -> tuple[dict[str, Ranks], Asked, Best]:
     """Ranks by method and score file, and queries and best items of the first row.
 
-    Writes the ranks and the TREC run of each row. Raises UserError for a score file without a conversation of test.
+    Writes the ranks and the TREC run of each row.
     """
     ranks: dict[str, Ranks] = {}
     asked: Asked = {}
@@ -144,7 +125,7 @@ def _search_all(
                 own[subtask] = torch.randint(len(task.ids), task.target_Q.shape, generator=generator)
                 continue
             if name in others:
-                if (score_QN := task.scores(name, others[name])) is None:
+                if (score_QN := others[name].get(subtask)) is None:
                     continue
                 own[subtask] = ranks_of_scores(score_QN, task.target_Q)
                 score_QK, item_QK = (
@@ -162,16 +143,37 @@ def _search_all(
             lines += _trec(score_QK, item_QK, task)
             if not ranks:
                 best |= _best(task, own[subtask], item_QK[:, :BEST])
-        if name in others and not own:
-            raise UserError(
-                f"expected scores of the conversations of test in the file {name}, found none; its query_ids must be "
-                "the ids of samples"
-            )
         ranks[name] = own
         _write_ranks(out, name, own, tasks)
         if lines:
             write_text(out / f"run.{name}.trec", "\n".join(lines) + "\n")
     return ranks, asked, best
+
+
+def _scores(path: Path, tasks: dict[Subtask, Queries]) -> dict[Subtask, Tensor]:
+    """Scores Q×N in a file by sub-task, −inf where it has none.
+
+    Raises UserError if the file is damaged, or has no conversation of test.
+    """
+    given = list(read_scores(path).values())
+    queries = {name for one in given for name in one.query_ids}
+    items = {name for one in given for name in one.index_ids}
+    found: dict[Subtask, Tensor] = {}
+    for subtask, task in tasks.items():
+        ids = [sample.id for sample in task.samples]
+        if there := queries & set(ids):
+            found[subtask] = torch.from_numpy(matrix(given, ids, task.ids))
+            known = items & set(task.ids)
+            if len(there) < len(ids) or len(known) < len(task.ids):
+                print(
+                    f"{path}: scores of {len(there):,} of {len(ids):,} conversations of {subtask}, and of "
+                    f"{len(known):,} of {len(task.ids):,} items; targets without one are last"
+                )
+    if not found:
+        raise UserError(
+            f"expected scores of conversations of test in {path}, found none; the query_ids must be the ids of samples"
+        )
+    return found
 
 
 def _write(
@@ -231,14 +233,6 @@ def _tasks(data: Conversations, positions: dict[str, int]) -> tuple[dict[Subtask
     if not every:
         raise UserError(f"expected conversations of test in {data.folder}, found none; make some")
     return tasks, sum(len(task.samples) for task in tasks.values()) / every
-
-
-def ranks_of_scores(score_QN: Tensor, target_Q: Tensor) -> Tensor:
-    """0-based ranks of the targets, higher scores first and ties in the order of the items; −inf is last."""
-    own_Q1 = score_QN.gather(1, target_Q.unsqueeze(1))
-    before_QN = torch.arange(score_QN.shape[1]) < target_Q.unsqueeze(1)
-    rank_Q = ((score_QN > own_Q1) | ((score_QN == own_Q1) & before_QN)).sum(1)
-    return rank_Q.where(own_Q1[:, 0] > -torch.inf, score_QN.shape[1] - 1)
 
 
 def _measures(rank_Q: Tensor, gallery: int) -> dict[str, float]:
