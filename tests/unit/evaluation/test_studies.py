@@ -313,7 +313,11 @@ def test_a_row_can_be_a_part_of_a_run_file(study):
             "features": {},
             "seed": seed,
             "rows": rows,
-            "rounds": [],
+            "rounds": [
+                {"method": name, "subtask": subtask, "rounds": rounds, "R@10": rounds + value}
+                for name, value in (("model", 0.5), ("baseline", 0.25))
+                for subtask, rounds in (("i", 1), ("m", 2), ("m", 3))
+            ],
             "checks": [{"check": "no history", "m R@10": 30.0}],
             "shows_picture": {},
             "differences": [],
@@ -321,12 +325,13 @@ def test_a_row_can_be_a_part_of_a_run_file(study):
         }
         (study / f"talk-{seed}.json").write_text(json.dumps(run))
     table["rows"] = {
-        name: [f"talk-{seed}.json#{name}" for seed in (0, 1)] for name in ("model", "baseline", "no history")
+        name: [f"talk-{seed}.json#{name}" for seed in (0, 1)]
+        for name in ("model", "baseline", "no history", "model, 2 rounds", "baseline, 3 rounds")
     }
     table |= {"columns": ["m R@10"], "reference": None}
     (study / "study.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
     read = read_study(study / "study.yaml").tables[0]
-    assert [row.seeds("m R@10").mean for row in read.rows] == [40.5, 20.0, 30.0]
-    assert [row.minutes and row.minutes.mean for row in read.rows] == [2.0, None, 2.0]
+    assert [row.seeds("m R@10").mean for row in read.rows] == [40.5, 20.0, 30.0, 2.5, 3.25]
+    assert [row.minutes and row.minutes.mean for row in read.rows] == [2.0, None, 2.0, 2.0, None]
     with pytest.raises(UserError, match="column 'm R@5'"):
         read.rows[0].seeds("m R@5")
