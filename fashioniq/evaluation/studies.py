@@ -9,6 +9,7 @@ from typing import Any
 
 from scipy import stats
 
+from fashioniq.data.conversations import SUBTASKS
 from fashioniq.data.evaluations import Metrics, read_metrics
 from fashioniq.files import UserError, read_yaml, why
 from fashioniq.metrics.significance import holm
@@ -70,7 +71,7 @@ class Row:
     def seeds(self, column: str) -> Seeds:
         """Values of a column such as "R@10 turn 5" or "BRI". Raises UserError if a run file lacks it."""
         values = (_value(run, column, self.part) for run in self.runs)
-        return Seeds(tuple(values), column.split()[0] in LOWER_IS_BETTER)
+        return Seeds(tuple(values), measure_of(column) in LOWER_IS_BETTER)
 
     @property
     def minutes(self) -> Seeds | None:
@@ -261,6 +262,12 @@ def _value(run: Metrics, column: str, part: str | None) -> float:
             "the column"
         )
     return float(found[0])
+
+
+def measure_of(column: str) -> str:
+    """Measure of a column such as "R@10 turn 5" or, of a sub-task, "m MRR"."""
+    first, *others = column.split()
+    return others[0] if first in SUBTASKS and others else first
 
 
 def evaluations(run: Metrics) -> list[Provenance]:

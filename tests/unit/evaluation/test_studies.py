@@ -10,7 +10,7 @@ import yaml
 from scipy import stats
 
 from fashioniq.cli import main
-from fashioniq.evaluation.studies import Seeds, read_study
+from fashioniq.evaluation.studies import Seeds, measure_of, read_study
 from fashioniq.files import UserError
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -296,6 +296,15 @@ def test_results_without_an_action_say_what_is_expected(capsys):
 def test_a_folder_without_studies_is_refused(tmp_path, capsys):
     assert main(["results", "build", "--results", str(tmp_path)]) == 2
     assert "found none; give their folder with --results" in error(capsys)
+
+
+def test_the_measure_of_a_column_has_its_decimals():
+    assert [measure_of(name) for name in ("R@10 turn 5", "m MRR", "mean", "BRI")] == [
+        "R@10",
+        "MRR",
+        "mean",
+        "BRI",
+    ]
 
 
 def test_a_row_can_be_a_part_of_a_run_file(study):
