@@ -57,7 +57,7 @@ def run(settings: MakeConversations) -> None:
             f"there is no category in {settings.data}; give a folder in Fashion IQ's layout with --data"
         )
     if settings.sessions:
-        _write_sessions(settings, settings.sessions, catalogs)
+        _write_sessions(settings, settings.sessions, catalogs[0])
         return
     stock = Stock(out)
     for catalog in catalogs:
@@ -90,10 +90,9 @@ def run(settings: MakeConversations) -> None:
     _print(summary, out)
 
 
-def _write_sessions(settings: MakeConversations, folder: Path, catalogs: Sequence[Catalog]) -> None:
+def _write_sessions(settings: MakeConversations, folder: Path, catalog: Catalog) -> None:
     """Write recorded sessions as conversations."""
-    out, items = settings.out, items_of(catalogs, settings.out)
-    samples = samples_of(catalogs, folder)
+    out, items, samples = settings.out, items_of(catalog, settings.out), samples_of(catalog, folder)
     plan = {"sessions": str(folder), "data": fingerprint(items.values(), [])}
     check_plan(plan, out, out.with_name(out.name + ".parts"))
     _write(settings, items, samples, read_review(out))

@@ -208,8 +208,8 @@ class MakeConversations(EndpointOptions):
         """Raise UserError for options that cannot be combined."""
         if self.features and len(self.category) != 1:
             raise UserError("--features is the store of one category; give it with --category")
-        if self.sessions and not self.category:
-            raise UserError("--sessions needs the categories of the sessions; give --category")
+        if self.sessions and len(self.category) != 1:
+            raise UserError("--sessions needs one category; give it with --category")
 
 
 @dataclass(kw_only=True)

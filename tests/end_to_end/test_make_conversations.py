@@ -381,7 +381,7 @@ def test_sessions_inside_a_split_become_conversations(people, findings):
 
 def test_sessions_need_a_category_and_products_of_the_catalog(people, refused, garments, tmp_path):
     given = {"data": garments, "sessions": people[0].parent / "sessions", "out": tmp_path / "out"}
-    assert "give --category" in refused("make-conversations", **given)
+    assert "--sessions needs one category" in refused("make-conversations", **given)
     assert "expected shirt.train.json" in refused("make-conversations", **given, category="shirts")
     path = given["sessions"] / "dress.val.json"
     (path.parent / "dress.train.json").write_text(path.read_text().replace("D0", "X0"))
