@@ -32,7 +32,7 @@ from fashioniq.systems.sessions import CAPTIONS
 from fashioniq.trained import load_chatsearcher, load_dialog_encoder, load_retriever
 from fashioniq.users.recorded import Recorded
 
-_PENALTIES = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0)  # of the ridge regression, for vectors of unit length
+_PENALTIES = tuple(10.0**power for power in range(-4, 3))  # of ridge regression, for vectors of length 1
 _HELD_OUT = 10  # one in ten targets of train, on which the penalty is chosen
 
 
