@@ -1,7 +1,7 @@
 """Evaluation on conversations of words and pictures: R@1, 5 and 10 of ChatSearch's sub-tasks t, i and m.
 
 The galleries of the sub-tasks differ in size, so their figures are not compared with each other. R@8 and MRR, the
-measures of Multiturn FashionIQ, are in metrics.json only.
+measures of Multiturn FashionIQ, are in metrics.json and in the table by rounds.
 """
 
 import random
@@ -385,9 +385,10 @@ def _print(metrics: ChatSearchMetrics) -> None:
             [f"checks of {metrics.rows[0]['method']}", *header],
             [_cells(row, "check") for row in metrics.checks],
         )
-    own = [row for row in metrics.rounds if row["method"] == metrics.rows[0]["method"]]
+    first = metrics.rows[0]["method"]
+    own = [row for row in metrics.rounds if row["method"] == first]
     print_table(
-        [f"{own[0]['method']} by", "kind", "rounds", "conversations", *MEASURES],
+        [f"{first} by", "kind", "rounds", "conversations", *MEASURES],
         [
             [row["subtask"], row["kind"], str(row["rounds"]), f"{row['samples']:,}"]
             + [rounded(name, row[name]) for name in MEASURES]

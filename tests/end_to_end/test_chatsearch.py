@@ -3,6 +3,7 @@
 import copy
 import csv
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -201,6 +202,18 @@ def test_mistakes_are_told(refused, talks, trained, vector_runs, runs, tmp_path)
     assert "give --encoder" in refused("eval-chatsearch", **evaluation, method="text", out=tmp_path)
     assert "give --out" in refused("eval-chatsearch", **evaluation, method="random")
     assert "expected a chatsearcher" in refused("eval-chatsearch", **evaluation, run=trained / "dual")
+
+
+def test_sub_tasks_without_conversations_are_left_out(project, refused, talks, vector_runs, tmp_path):
+    copy = shutil.copytree(talks, tmp_path / "talks")
+    given = {"data": copy, "features": vector_runs.store, "samples": 100, "out": tmp_path / "out"}
+    for subtask in "im":
+        (copy / f"{subtask}.test.jsonl").write_text("")
+    project.run("eval-chatsearch", **given)
+    rows = json.loads((tmp_path / "out" / "metrics.json").read_text())["rows"]
+    assert [(row["method"], row["mean"] is None) for row in rows] == [("image", True), ("random", False)]
+    (copy / "t.test.jsonl").write_text("")
+    assert "expected conversations of test" in refused("eval-chatsearch", **given)
 
 
 def test_random_ranks_are_at_chance(project, talks, vector_runs, tmp_path):
