@@ -46,6 +46,7 @@ from fashioniq.config.generation import (
     Generation,
     MakeDescriptions,
 )
+from fashioniq.config.learning import Forget, Learn
 from fashioniq.config.training import (
     RetrieverTrainingSettings,
     TrainAttributes,
@@ -94,9 +95,11 @@ __all__ = [
     "ExtractAttributes",
     "ExtractFeatures",
     "FetchSpice",
+    "Forget",
     "Generation",
     "ImportCatalog",
     "ImportFeatures",
+    "Learn",
     "MakeConversations",
     "MakeDescriptions",
     "MakeDialogues",
