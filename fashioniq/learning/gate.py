@@ -56,7 +56,7 @@ class Verdict(msgspec.Struct, kw_only=True):
 def replay(system: System, sessions: Sequence[LiveSession]) -> list[list[int]]:
     """0-based ranks of the target after each turn of each session; a turn without a known word changes nothing."""
     positions = system.gallery.items.positions
-    ranks = []
+    ranks: list[list[int]] = []
     for session in sessions:
         live, target_1 = Live.begin(system), torch.tensor([positions[session.target]])
         target_1 = target_1.to(system.gallery.vectors_ND.device)
