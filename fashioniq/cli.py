@@ -52,6 +52,7 @@ COMMANDS: dict[str, type] = {
     "serve": config.Serve,
     "learn": config.Learn,
     "forget": config.Forget,
+    "api-key": config.ApiKey,
     "fetch-spice": config.FetchSpice,
     "compare": config.Compare,
     "results": config.Results,

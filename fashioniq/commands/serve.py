@@ -29,10 +29,11 @@ def run(settings: Serve) -> None:
     from fashioniq.serving.models import Models
     from fashioniq.serving.served import Served
     from fashioniq.serving.service import Service
+    from fashioniq.serving.uploads import Uploads
     from fashioniq.store import Store
 
     logging.basicConfig(
-        format="%(asctime)s %(message)s", level=logging.INFO if settings.log else logging.WARNING
+        format="%(asctime)s %(message)s", level=logging.INFO if settings.log else logging.WARNING, force=True
     )
     torch.set_num_threads(1)  # requests come one by one; the other cores serve the other workers
     if settings.database.startswith("sqlite:///"):
@@ -42,9 +43,9 @@ def run(settings: Serve) -> None:
     listening = _listen(settings.host, settings.port)
     store = Store.open(settings.database)
     inference = Inference()
-    models = Models(
-        store, inference, partial(Served.of, split=settings.split, device=settings.device), settings.models
-    )
+    uploads = [Uploads(Path(run), settings.device) for run in settings.predictor]
+    load = partial(Served.of, split=settings.split, device=settings.device, uploads=uploads)
+    models = Models(store, inference, load, settings.models)
     models.open([Path(run) for run in settings.run])
     if not models.categories:
         raise UserError("the database has no active model; give a trained run with --run")
@@ -69,6 +70,8 @@ def run(settings: Serve) -> None:
         pass
     finally:
         store.close()
+        for one in uploads:
+            one.close()
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -13,6 +13,7 @@ from fashioniq.config.data import (
     PairReferences,
 )
 from fashioniq.config.dialogue import (
+    ApiKey,
     Asking,
     Chat,
     EndpointOptions,
@@ -72,6 +73,7 @@ SYSTEMS: dict[str, type[Evaluation]] = {  # options of the systems in this packa
 
 __all__ = [
     "SYSTEMS",
+    "ApiKey",
     "Asking",
     "CaptionPairs",
     "Chat",

@@ -244,6 +244,11 @@ class Search:
     verify: bool = option(False, VERIFY)
 
 
+SCOPES = ("search", "events", "catalog", "admin")  # of API keys
+DATABASE = "sqlite:///runs/service.db"
+DATABASE_HELP = "database of the service, such as sqlite:///service.db or postgresql+psycopg://user@host/name"
+
+
 @dataclass(kw_only=True)
 class Serve:
     """Serve trained systems over HTTP, with a page for shoppers; Ctrl-C ends the service."""
@@ -253,16 +258,32 @@ class Serve:
         "run of train-retriever, train-composer, train-dialog-encoder or train-chatsearcher; repeat it for several "
         "categories (default: the models that are active in the database)",
     )
-    database: str = option(
-        "sqlite:///runs/service.db",
-        "database of conversations, products and models, such as postgresql+psycopg://user@host/name",
-    )
+    database: str = option(DATABASE, DATABASE_HELP)
     host: str = option("127.0.0.1", "address to listen on; other machines need an API key")
     port: int = option(8000, "port to listen on; 0 picks a free one", least=0, below=65536)
     proxy: bool = option(
         False, "a proxy such as nginx is in front: requests from this machine need a key, too"
     )
+    predictor: list[str] = option(
+        [], "run of train-attributes whose features the models have, so that shoppers can upload pictures"
+    )
     models: Path | None = option(None, "folder of runs that may be registered over HTTP")
     log: bool = option(False, "print a line per request, without texts")
     split: Literal["train", "val", "test"] = option("test", "split whose products are searched")
     device: str = option("auto", DEVICE)
+
+
+@dataclass(kw_only=True)
+class ApiKey:
+    """Create a key for programs that use the service from other machines, or revoke one."""
+
+    database: str = option(DATABASE, DATABASE_HELP)
+    scopes: list[str] = option(
+        [], f"what the key may be used for: {', '.join(SCOPES)}; admin includes all (default: search)"
+    )
+    revoke: str | None = option(None, "id of a key to revoke")
+
+    def validate(self) -> None:
+        """Refuse unknown scopes."""
+        if unknown := [scope for scope in self.scopes if scope not in SCOPES]:
+            raise UserError(f"--scopes: expected some of {', '.join(SCOPES)}, found {unknown[0]}")

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from fashioniq.data.cards import Product
 from fashioniq.data.evaluations import LoggedDialog, LoggedTurn
+from fashioniq.data.items import ItemInputs
 from fashioniq.data.sanitize import clean
 from fashioniq.files import UserError
 from fashioniq.loop.messages import Message, S, Talk
@@ -20,12 +21,13 @@ LONGEST = 600  # maximum characters of a reply
 
 
 class Step(NamedTuple):
-    """Step of a dialog as it was recorded: replies to one offer, a question or a product or both, or a product that the
-    person likes.
+    """Step of a dialog as it was recorded: replies to one offer, or a product that the person likes.
+
+    The offer is a question, or a product or picture, or a question and a product.
     """
 
     says: tuple[str, ...] = ()
-    about: str | None = None
+    about: str | ItemInputs | None = None
     question: str = ""
     like: str | None = None
 
@@ -89,17 +91,16 @@ class Live(Generic[S]):
         talk = self.system.hear(self.talk, self.offer, Message(texts=[reply]))
         return Live(self.system, talk, talk.queries[-1], before=self)
 
-    def about(self, item: str | None = None, question: str = "") -> "Live[S]":
-        """Return the dialog whose next reply refers to this product or question, with the same products.
+    def about(self, item: str | ItemInputs | None = None, question: str = "") -> "Live[S]":
+        """Return the dialog whose next reply refers to this product, picture or question, with the same products.
 
         Raises UserError for an id that is not in the gallery.
         """
-        return replace(
-            self,
-            named=Message(
-                texts=[question] if question else None, item_B=None if item is None else self._position(item)
-            ),
-        )
+        texts = [question] if question else None
+        if isinstance(item, ItemInputs):
+            return replace(self, named=Message(texts=texts, inputs=item))
+        item_1 = None if item is None else self._position(item)
+        return replace(self, named=Message(texts=texts, item_B=item_1))
 
     def after(self, step: Step) -> "Live[S]":
         """Return the dialog after a recorded step. Raises UserError for a product that is not in the gallery."""
@@ -123,9 +124,16 @@ class Live(Generic[S]):
             )
         return replace(self.at(item), named=Message(item_B=self._position(item)), before=self)
 
-    def at(self, item: str) -> "Live[S]":
-        """Return the dialog with the products nearest to the product `item`."""
-        return replace(self, query_1D=self.system.gallery.vectors_ND[self._position(item)].float())
+    def at(self, item: str | ItemInputs) -> "Live[S]":
+        """Return the dialog with the products nearest to a product or picture.
+
+        Raises UserError for an id that is not in the gallery.
+        """
+        if isinstance(item, ItemInputs):
+            vector_1D = self.system.retriever.embed_images(item.features_BD)  # type: ignore[attr-defined]
+        else:
+            vector_1D = self.system.gallery.vectors_ND[self._position(item)].float()
+        return replace(self, query_1D=vector_1D)
 
     def _position(self, item: str) -> Tensor:
         gallery = self.system.gallery

@@ -24,6 +24,7 @@ class Message(NamedTuple):
     words_BL: Tensor | None = None  # word ids of the retriever's vocabulary, right-padded; used in training
     texts: Sequence[str] | None = None  # questions, answers or requests
     item_B: Tensor | None = None  # products, as positions in the gallery
+    inputs: ItemInputs | None = None  # a picture of a person in place of a product of the gallery
     # pictures outside the gallery: generated, or uploaded by a person; None where there is none
     pictures: Sequence[Image | None] | None = None
 

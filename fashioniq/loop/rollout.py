@@ -46,7 +46,8 @@ class System(Generic[S]):
         """Return the talk with one more turn; its query is the last of `talk.queries`."""
         if self.vocabulary and reply.words_BL is None and reply.texts is not None:
             reply = reply._replace(words_BL=self._words(self.vocabulary, reply.texts))
-        turn = Turn(offer, reply, None if offer.item_B is None else self.gallery.items.inputs(offer.item_B))
+        inputs = None if offer.item_B is None else self.gallery.items.inputs(offer.item_B)
+        turn = Turn(offer, reply, inputs if offer.inputs is None else offer.inputs)
         query_BD, state = self.retriever.step(talk.state, turn)
         return Talk(talk.batch, state, (*talk.turns, turn), (*talk.queries, query_BD))
 

@@ -12,11 +12,11 @@ from limits.strategies import SlidingWindowCounterRateLimiter
 from fashioniq.serving.problems import Problem
 from fashioniq.store import Key, Store
 
-SCOPES = ("search", "events", "catalog", "admin")  # of API keys; admin includes all
 LIMITS = {  # per key or address
     "turns": "10 per 2 second",
     "sessions": "20 per hour",
     "search": "10 per 2 second",
+    "uploads": "10 per hour",
 }
 
 

@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 
 from fashioniq import __version__
 from fashioniq.data.images import UnreadableImage
-from fashioniq.serving import page
+from fashioniq.serving import page, uploads
 from fashioniq.serving.access import Access, bearer
 from fashioniq.serving.measures import Measures
 from fashioniq.serving.pictures import WIDTHS, webp
@@ -31,6 +31,7 @@ from fashioniq.serving.schemas import (
     EventsRequest,
     ItemStatus,
     ModelRequest,
+    PictureAnswer,
     ProductPatch,
     ProductRequest,
     ProductsRequest,
@@ -69,10 +70,35 @@ Key = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200, patt
 Many = Annotated[int, Query(ge=1, le=MAX_K)]
 
 
+class App(FastAPI):
+    """FastAPI whose answers to bodies that are too large are problems, too: its own are plain texts."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        body = json.dumps(Problem("too-large").content(secrets.token_hex(8))).encode()
+        replaced = False
+
+        async def send_problem(message: Any) -> None:
+            nonlocal replaced
+            if message["type"] == "http.response.start" and message["status"] == 413:
+                kinds = [value for name, value in message["headers"] if name == b"content-type"]
+                replaced = not kinds[0].startswith(PROBLEM.encode())
+                if replaced:
+                    headers = [
+                        (b"content-type", PROBLEM.encode()),
+                        (b"content-length", str(len(body)).encode()),
+                    ]
+                    message = message | {"headers": headers}
+            elif replaced:
+                message = message | {"body": body}
+            await send(message)
+
+        await super().__call__(scope, receive, send_problem)
+
+
 def create_app(service: Service, access: Access) -> FastAPI:
     """The application of a service, with the API and the page."""
     measures = Measures()
-    app = FastAPI(
+    app = App(
         title="fashioniq",
         version=__version__,
         summary="Dialog-based search for fashion products",
@@ -146,14 +172,8 @@ def _observed(measures: Measures, service: Service) -> Callable[[Request, Handle
             response.headers.setdefault(name, value)
         response.headers.setdefault("Cache-Control", "no-store")
         response.headers["X-Request-Id"] = request.state.id
-        log.info(
-            "%s %s %s %s %.0f ms",
-            request.state.id,
-            request.method,
-            route,
-            response.status_code,
-            1000 * seconds,
-        )
+        line = f"{request.state.id} {request.method} {route} {response.status_code} {1000 * seconds:.0f} ms"
+        log.info(line)
         return response
 
     return observe
@@ -161,7 +181,9 @@ def _observed(measures: Measures, service: Service) -> Callable[[Request, Handle
 
 def _answer(request: Request, problem: Problem) -> Response:
     request.app.state.measures.problems.labels(problem.code).inc()
-    headers = {"Retry-After": str(problem.retry_after)} if problem.retry_after else {}
+    headers = {**HEADERS, "Cache-Control": "no-store"}  # an unexpected error does not pass the middleware
+    if problem.retry_after:
+        headers["Retry-After"] = str(problem.retry_after)
     if problem.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     if request.url.path.startswith(page.PREFIX):
@@ -342,6 +364,13 @@ def _add_search(app: FastAPI) -> None:
         return Response(content, media_type="image/webp", headers={"Cache-Control": "public, max-age=86400"})
 
 
+async def _content(request: Request) -> bytes:
+    """The picture in the body of a request."""
+    if not request.headers.get("content-type", "").startswith("image/"):
+        raise Problem("unsupported-media-type")
+    return await request.body()
+
+
 def _having(service: Service, category: str, product_id: str) -> Served:
     served = service.models.active(category)
     if product_id not in served:
@@ -359,6 +388,14 @@ def _add_sessions(app: FastAPI) -> None:
         if found:
             access.require(request, "search")
         return service.start(body, body.origin, key if found else None, secret)
+
+    @app.post("/v1/pictures", status_code=201, tags=["sessions"], max_body_size=uploads.MAX_BYTES)
+    def upload(
+        request: Request, service: Of, category: str, content: Annotated[bytes, Depends(_content)]
+    ) -> PictureAnswer:
+        """Upload a picture as a body of type image/*, to start from it or to talk about it."""
+        request.app.state.access.limit(request, "uploads")
+        return service.upload(category, content)
 
     @app.get("/v1/sessions/{session_id}", tags=["sessions"])
     def read(service: Of, session: Open) -> SessionAnswer:
@@ -401,7 +438,13 @@ def _add_sessions(app: FastAPI) -> None:
         """Erase all sessions of a client."""
         service.store.erase_client(client_id)
 
-    @app.post("/v1/events", status_code=202, tags=["events"], dependencies=[_allowed("events")])
+    @app.post(
+        "/v1/events",
+        status_code=202,
+        tags=["events"],
+        dependencies=[_allowed("events")],
+        max_body_size=BULK,
+    )
     def events(service: Of, body: EventsRequest) -> BulkAnswer:
         """What shoppers did with products, such as purchases. Repeated events count once."""
         items, good = _each(EventRequest, body.events, "event_id")
@@ -446,7 +489,7 @@ def _each(kind: Any, given: list[dict[str, Any]], name: str) -> tuple[list[ItemS
 def _add_catalog(app: FastAPI) -> None:
     catalog = [_allowed("catalog")]
 
-    @app.put("/v1/categories/{category}/products", tags=["catalog"], dependencies=catalog)
+    @app.put("/v1/categories/{category}/products", tags=["catalog"], dependencies=catalog, max_body_size=BULK)
     def put(service: Of, category: str, body: ProductsRequest) -> BulkAnswer:
         """Add or replace prices, sizes, stock and titles of products.
 

@@ -84,7 +84,7 @@ class Said(Wire):
 class SearchRequest(Wire):
     """A whole dialog, oldest turn first. Without turns, typical products are found."""
 
-    turns: list[Said] = Field(default=[], max_length=MAX_TURNS)
+    said: list[Said] = Field(default=[], max_length=MAX_TURNS, alias="turns")
     filters: Filters = Filters()
     k: Many = 8
 
@@ -242,10 +242,13 @@ class Result(Wire):
 
 
 class Heard(Wire):
-    """What the model read of a text: words that it knows and does not know. Words after `cut_after` were not read."""
+    """What the model read of a text: words that it knows and does not know, and known ones that are spelled like the
+    latter. Words after `cut_after` were not read.
+    """
 
     known: list[str] = []
     unknown: list[str] = []
+    near: list[str] = []
     cut_after: str | None = None
 
 
@@ -285,7 +288,10 @@ class TurnShown(Wire):
 
 
 class SessionAnswer(Wire):
-    """A session with all its turns and the products of the last one. The token is given once, when it is made."""
+    """A session with all its turns and the products of the last one. The token is given once, when it is made.
+
+    `about` is the product that the next request is about by default.
+    """
 
     session_id: str
     session_token: str | None = None
@@ -293,8 +299,17 @@ class SessionAnswer(Wire):
     model: str
     consent: Consent
     filters: Filters
+    about: str | None
     turns: list[TurnShown]
     last: Ranking
+
+
+class PictureAnswer(Wire):
+    """An uploaded picture, and the attributes seen in it."""
+
+    picture_id: str
+    attributes: list[str]
+    expires_at: datetime
 
 
 class ItemStatus(Wire):

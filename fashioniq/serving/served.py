@@ -1,6 +1,5 @@
 """A trained run that is served: its system, its version, and what the page and the API need to know of it."""
 
-import threading
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,11 +17,13 @@ from fashioniq.categories import canonical
 from fashioniq.data.cards import Product
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.words import tokenize
+from fashioniq.features.store import Identity
 from fashioniq.files import UserError, checksum, read_json
 from fashioniq.loop.live import Live
 from fashioniq.loop.rollout import MAX_WORDS, System
 from fashioniq.runs import WEIGHTS
 from fashioniq.serving.shelf import Shelf
+from fashioniq.serving.uploads import Uploads
 from fashioniq.systems import load
 from fashioniq.systems.run_data import settings_of
 
@@ -45,17 +46,23 @@ class Served:
     max_turns: int | None  # of the dialogs of the training, None where it has no limit
     requests: list[str]  # frequent requests
     metrics: dict[str, float]
+    identity: Identity | None = None  # of the features of the products
+    uploads: Uploads | None = None
     shelf: Shelf = field(init=False)
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    typical: list[str] = field(init=False)
 
     def __post_init__(self) -> None:
         self.shelf = Shelf(self.system.gallery.items.ids)
+        self.typical = self._typical()  # ids of products for someone who has not said anything
 
     @classmethod
-    def of(cls, run: Path, *, split: str = "test", device: str = "auto") -> "Served":
+    def of(
+        cls, run: Path, *, split: str = "test", device: str = "auto", uploads: Sequence[Uploads] = ()
+    ) -> "Served":
         """Load a run of train-retriever, train-composer, train-dialog-encoder or train-chatsearcher.
 
-        Raises UserError if it cannot be loaded, or if its category is unknown.
+        Pictures can be uploaded if one of `uploads` has the encoder of the features, and the model shows products to
+        talk about. Raises UserError if the run cannot be loaded, or if its category is unknown.
         """
         system = load(run, split=split, device=device)
         about, settings = read_json(run / "model.json", "the model", dict), settings_of(run)
@@ -68,26 +75,30 @@ class Served:
         day = str(provenance.get("date") or "")[:10] or _day(run / "model.json")
         offer = system.offer(system.begin(1))
         sizes = about.get("sizes") or {}
+        identity = msgspec.convert(about["features"], Identity) if about.get("features") else None
+        asks = offer.item_B is None or bool(offer.texts)
+        usable = [one for one in uploads if identity and not asks and one.fits(identity)]
         return cls(
             version=f"{category}@{day}-{sha256[:6]}",
             category=category,
             folder=run,
             sha256=sha256,
             system=system,
-            asks=offer.item_B is None or bool(offer.texts),
+            asks=asks,
             max_words=getattr(system.retriever, "max_words", MAX_WORDS),
             max_turns=sizes.get("max_turns"),
             requests=_frequent(settings, category),
             metrics={k: v for k, v in (about.get("metrics") or {}).items() if isinstance(v, (int, float))},
+            identity=identity,
+            uploads=next(iter(usable), None),
         )
 
     @property
     def features(self) -> dict[str, bool]:
         """What this model can do."""
-        return {"questions": self.asks, "pictures": False, "filters": self.shelf.has_facts}
+        return {"questions": self.asks, "pictures": self.uploads is not None, "filters": self.shelf.has_facts}
 
-    @cached_property
-    def typical(self) -> list[str]:
+    def _typical(self) -> list[str]:
         """Ids of products that differ from each other: those nearest to the centers of clusters."""
         vectors_ND = self.system.gallery.vectors_ND.float().cpu().numpy()
         count = min(TYPICAL, len(vectors_ND))

@@ -13,12 +13,14 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from difflib import get_close_matches
 from urllib.parse import quote
 
 from msgspec.structs import replace
 
 from fashioniq.data.cards import Product
+from fashioniq.data.items import ItemInputs
 from fashioniq.data.words import tokenize
 from fashioniq.loop.gallery import NotFiniteError
 from fashioniq.loop.live import Live, Step
@@ -31,6 +33,7 @@ from fashioniq.serving.schemas import (
     Heard,
     Notice,
     Picture,
+    PictureAnswer,
     Price,
     Ranking,
     Result,
@@ -43,8 +46,10 @@ from fashioniq.serving.schemas import (
     Why,
 )
 from fashioniq.serving.served import Served
-from fashioniq.store import Gone, KeyReused, Session, Store, Turn, TurnConflict, Unavailable, scrub
+from fashioniq.serving.uploads import restored, stored
+from fashioniq.store import Event, Gone, KeyReused, Session, Store, Turn, TurnConflict, Unavailable, scrub
 
+KEPT = timedelta(hours=24)  # of the vector of an uploaded picture
 REMEMBERED = 2000  # dialogs whose state is kept
 NEAR_WORDS = 5  # suggestions for unknown words
 WIDTH = 320  # pixels of a picture on the page
@@ -64,11 +69,11 @@ class Service:
         """Products for a whole dialog, of which nothing is stored."""
         watch, served = _Watch(), self.models.active(category)
         heard, steps = Heard(), []
-        for number, turn in enumerate(request.turns):
+        for number, turn in enumerate(request.said):
             _check(served, {f"/turns/{number}/about": turn.about, f"/turns/{number}/like": turn.like})
             step, heard = _step(served, turn.says, turn.like, turn.about or served.typical[0], turn.question)
             steps.append(step)
-        texts = [turn.says or "" for turn in request.turns]
+        texts = [turn.says or "" for turn in request.said]
         return self._ranking(
             served,
             lambda: Live.begin(served.system).replay(steps),
@@ -86,13 +91,16 @@ class Service:
         ranking.results = [one.model_copy(update={"rank": rank}) for rank, one in enumerate(others, 1)]
         return ranking
 
+    def first(self, category: str) -> Ranking:
+        """The products that a session without a start begins with; nothing is stored."""
+        served, request = self.models.active(category), SessionRequest(category=category)
+        return self._first(served, request.start, request, _Watch())[1]
+
     def start(
         self, request: SessionRequest, origin: str, key: str | None = None, secret: str = ""
     ) -> SessionAnswer:
         """Begin a session. `key` is an idempotency key of the client with the API key `secret`."""
         watch, served, start = _Watch(), self.models.active(request.category), request.start
-        if start.picture_id:
-            raise Problem("no-picture-encoder")
         _check(served, {"/start/product_id": start.product_id})
         # the token cannot be read from the database; from a key and a secret, it is the same for a repeated request
         token = _token(secret, key) if key else secrets.token_urlsafe(24)
@@ -111,9 +119,10 @@ class Service:
             created_at=now,
             last_at=now,
         )
+        about = start.product_id or start.picture_id
         live, ranking = self._first(served, start, request, watch)
         first = self._row(session.id, 0, live, ranking, request.filters)
-        first = replace(first, kind="start", about=start.product_id, says=start.text and scrub(start.text))
+        first = replace(first, kind="start", about=about, says=start.text and scrub(start.text))
         stored_key = f"{_sha256(secret)[:16]}:{key}" if key else None
         with _store_errors():
             session, stored = self.store.add_session(
@@ -146,6 +155,7 @@ class Service:
             model=session.model,
             consent=session.consent,
             filters=Filters.model_validate(turns[-1].filters),
+            about=None if served.asks else _subject(turns),
             turns=[
                 TurnShown(
                     turn=turn.n,
@@ -186,13 +196,14 @@ class Service:
             raise Problem("too-many-turns")
         shown = {one["id"] for turn in turns for one in turn.shown} | {turn.about for turn in turns}
         for pointer, name in (("/about", request.about), ("/like", request.like)):
-            if name is not None and name not in shown:
+            uploaded = pointer == "/about" and _is_picture(name)
+            if name is not None and name not in shown and not uploaded:
                 raise wrong(pointer, "not_shown", "not-shown")
         filters = Filters.model_validate(last.filters) if request.filters is None else request.filters
         question, offered = last.heard.get("asks", ""), last.heard.get("offers")
         about = offered if served.asks else request.about or _subject(turns) or served.typical[0]
         step, heard = _step(served, request.says, request.like, about, question)
-        before = self._before(served, turns)
+        before, step = self._before(served, turns), self._resolved(served, step)
         texts = [*(turn.says or "" for turn in turns), request.says or ""]
         live, ranking = self._ranking(
             served, lambda: before().after(step), _Wanted(filters, request.k, heard, texts), watch
@@ -201,7 +212,7 @@ class Service:
         row = replace(
             row,
             kind="like" if request.like else "says",
-            about=request.like or step.about,
+            about=request.like or (about if step.says else None),
             question=question if request.says else None,
             says=request.says and scrub(request.says),
             heard=row.heard | {"clauses": list(step.says)},
@@ -221,14 +232,33 @@ class Service:
             self.store.undo(session.id, n)
         return self.read(session)
 
+    def choose(self, session: Session, name: str, event_id: str) -> None:
+        """Store that a product shown is what the person looked for. Repeated calls with an `event_id` count once."""
+        with _store_errors():
+            for turn in reversed(self.store.turns(session.id)):
+                ids = [one["id"] for one in turn.shown]
+                if name in ids:
+                    event = Event(
+                        event_id=event_id,
+                        query_id=turn.query_id,
+                        session_id=session.id,
+                        action="this_is_it",
+                        product_id=name,
+                        position=ids.index(name) + 1,
+                        server_at=self.store.now(),
+                    )
+                    self.store.add_events([event])
+                    return
+        raise wrong("/product", "not_shown", "not-shown")
+
     def _first(
         self, served: Served, start: Start, request: SessionRequest, watch: "_Watch"
     ) -> tuple[Live, Ranking]:
         """The first products: like a product, with words of a text, or ones that differ from each other."""
-        if start.product_id is not None:
+        if name := start.product_id or start.picture_id:
             wanted = _Wanted(request.filters, request.k, Heard(), [])
-            name = start.product_id
-            return self._ranking(served, lambda: _near(served, name), wanted, watch)
+            near = self._item(served, name)
+            return self._ranking(served, lambda: _near(served, near), wanted, watch)
         mask_N, eligible = served.shelf.allowed(request.filters)
         positions, text = served.system.gallery.items.positions, scrub(start.text or "")
         names = served.matching(text, request.k, mask_N.numpy()) if text else served.typical
@@ -250,7 +280,7 @@ class Service:
             return live, [served.product(name, live) for name in names]
 
         live, products = self.inference.call(begin)
-        return live, self._answer(served, live, products, eligible, wanted, watch)
+        return live, self._answer(served, live, products, wanted=wanted, eligible=eligible, watch=watch)
 
     def _ranking(
         self, served: Served, live_of: Callable[[], Live], wanted: "_Wanted", watch: "_Watch"
@@ -270,30 +300,19 @@ class Service:
             )
         except NotFiniteError:
             raise Problem("unusable-run") from None
-        ranking = self._answer(served, live, products, eligible, wanted, watch)
-        if not products:
-            counts = served.shelf.without_each(wanted.filters)
-            rest = ", ".join(f"without {name.replace('_', ' ')} {count:,}" for name, count in counts.items())
-            ranking.notices.append(Notice(code="nothing-fits", text=f"No product meets the filters; {rest}."))
-        return live, ranking
+        return live, self._answer(served, live, products, wanted=wanted, eligible=eligible, watch=watch)
 
     def _answer(
         self,
         served: Served,
         live: Live,
         products: Sequence[Product],
-        eligible: int,
+        *,
         wanted: "_Wanted",
+        eligible: int,
         watch: "_Watch",
     ) -> Ranking:
         turns = len(live.talk.turns)
-        notices = []
-        if served.max_turns and turns > served.max_turns:
-            text = f"The model was trained on conversations of {served.max_turns} turns; more may not help."
-            notices.append(Notice(code="more-turns-than-trained", text=text))
-        if wanted.heard.cut_after:
-            text = f"Words after “{wanted.heard.cut_after}” were not read."
-            notices.append(Notice(code="text-cut", text=text))
         return Ranking(
             query_id=f"q_{secrets.token_hex(16)}",
             turn=turns,
@@ -304,7 +323,7 @@ class Service:
             exact=served.system.gallery.index is None,
             heard=wanted.heard,
             results=[result(served, one, rank, wanted.texts) for rank, one in enumerate(products, 1)],
-            notices=notices,
+            notices=_notices(served, turns, wanted.heard, None if products else wanted.filters),
         )
 
     def _row(self, session_id: str, n: int, live: Live, ranking: Ranking, filters: Filters) -> Turn:
@@ -341,6 +360,9 @@ class Service:
             )
             for rank, one in enumerate(last.shown, 1)
         ]
+        heard = Heard(**{name: last.heard[name] for name in Heard.model_fields if name in last.heard})
+        said = sum(len(turn.heard.get("clauses", ())) for turn in turns)
+        unmet = None if results else Filters.model_validate(last.filters)
         return Ranking(
             query_id=last.query_id,
             turn=last.n,
@@ -349,8 +371,9 @@ class Service:
             took_ms=last.took_ms,
             eligible=last.eligible,
             exact=served.system.gallery.index is None,
-            heard=Heard(**{name: last.heard[name] for name in Heard.model_fields if name in last.heard}),
+            heard=heard,
             results=results,
+            notices=_notices(served, said, heard, unmet),
         )
 
     def _before(self, served: Served, turns: Sequence[Turn]) -> Callable[[], Live]:
@@ -362,7 +385,8 @@ class Service:
             for turn in turns
             if turn.kind in ("says", "like")
         ]
-        start = turns[0].about
+        steps = [self._resolved(served, step) for step in steps]
+        start = turns[0].about and self._item(served, turns[0].about)
 
         def live() -> Live:
             with self._lock:
@@ -372,6 +396,37 @@ class Service:
             return (_near(served, start) if start else Live.begin(served.system)).replay(steps)
 
         return live
+
+    def upload(self, category: str, content: bytes) -> PictureAnswer:
+        """Read a picture, of which only the vector is kept, for 24 hours."""
+        served = self.models.active(category)
+        if (uploads := served.uploads) is None:
+            raise Problem("no-picture-encoder")
+        square = uploads.read(content)
+        inputs: ItemInputs = self.inference.call(lambda: uploads.encode(square))
+        feature, attributes = stored(inputs)
+        expires_at = self.store.now() + KEPT
+        words = [uploads.words[number - 1] for number in attributes if number]
+        with _store_errors():
+            id = self.store.add_picture(None, feature, {"ids": attributes}, expires_at)
+        return PictureAnswer(picture_id=id, attributes=words, expires_at=expires_at)
+
+    def _item(self, served: Served, name: str) -> str | ItemInputs:
+        """Inputs of an uploaded picture, or the id of a product as it is."""
+        if not _is_picture(name):
+            return name
+        if served.uploads is None:
+            raise Problem("no-picture-encoder")
+        with _store_errors():
+            picture = self.store.picture(name)
+        if picture is None:
+            raise Problem("unknown-picture")
+        device = served.system.gallery.vectors_ND.device
+        return restored(picture.feature, picture.attrs["ids"], device)
+
+    def _resolved(self, served: Served, step: Step) -> Step:
+        about = step.about
+        return step._replace(about=self._item(served, about)) if isinstance(about, str) else step
 
     def _remember(self, query_id: str, live: Live) -> None:
         with self._lock:
@@ -457,17 +512,33 @@ def _step(
     clauses, cut = split(text, served.max_words)
     known = [clause for clause in clauses if system.has_known_word(clause)]
     unknown = system.unknown(text)
+    vocabulary = system.vocabulary.words if system.vocabulary else []
+    near = [word for one in unknown[:5] for word in get_close_matches(one, vocabulary, 2)][:NEAR_WORDS]
     if not known:
-        vocabulary = system.vocabulary.words if system.vocabulary else []
-        near = [word for one in unknown[:5] for word in get_close_matches(one, vocabulary, 2)]
-        raise wrong("/says", "no_known_word", "nothing-understood", near=near[:NEAR_WORDS])
+        raise wrong("/says", "no_known_word", "nothing-understood", near=near)
     heard_words = tokenize(" ".join(clauses))
     heard = Heard(
         known=[word for word in heard_words if word not in unknown],
         unknown=unknown,
+        near=near,
         cut_after=heard_words[-1] if cut else None,
     )
     return Step(tuple(known), about, question), heard
+
+
+def _notices(served: Served, turns: int, heard: Heard, unmet: Filters | None) -> list[Notice]:
+    """What the person should know of an answer; `unmet` are filters that no product meets."""
+    notices = []
+    if served.max_turns and turns > served.max_turns:
+        text = f"The model was trained on conversations of {served.max_turns} turns; more may not help."
+        notices.append(Notice(code="more-turns-than-trained", text=text))
+    if heard.cut_after:
+        notices.append(Notice(code="text-cut", text=f"Words after “{heard.cut_after}” were not read."))
+    if unmet is not None:
+        counts = served.shelf.without_each(unmet)
+        rest = ", ".join(f"without {name.replace('_', ' ')} {count:,}" for name, count in counts.items())
+        notices.append(Notice(code="nothing-fits", text=f"No product meets the filters; {rest}."))
+    return notices
 
 
 def _subject(turns: Sequence[Turn]) -> str | None:
@@ -480,9 +551,13 @@ def _subject(turns: Sequence[Turn]) -> str | None:
     return None
 
 
-def _near(served: Served, name: str) -> Live:
-    """A dialog without turns whose products are those like a product."""
-    return Live.begin(served.system).at(name)
+def _near(served: Served, item: str | ItemInputs) -> Live:
+    """A dialog without turns whose products are those like a product or picture."""
+    return Live.begin(served.system).at(item)
+
+
+def _is_picture(name: str | None) -> bool:
+    return name is not None and name.startswith("pic_")
 
 
 def _check(served: Served, names: dict[str, str | None]) -> None:

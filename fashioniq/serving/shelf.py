@@ -64,6 +64,11 @@ class Shelf:
         """All sizes of products."""
         return sorted(self._sizes)
 
+    @property
+    def currencies(self) -> list[str]:
+        """All currencies of prices."""
+        return sorted(set(self._currencies) - {""})
+
     def allowed(self, filters: Filters) -> tuple[Tensor, int]:
         """Mask of the products that meet the filters, N, and their number."""
         name = filters.model_dump_json()

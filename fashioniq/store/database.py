@@ -21,15 +21,17 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import (
+    ColumnElement,
     Connection,
     Engine,
     FromClause,
     Select,
     create_engine,
+    delete,
     event,
+    insert,
     make_url,
     select,
-    update,
 )
 from sqlalchemy.exc import (
     ArgumentError,
@@ -49,20 +51,15 @@ R = TypeVar("R", bound=msgspec.Struct)
 Work = Callable[[Connection], T]
 
 WAIT = 5  # seconds for a lock, or for a connection
+_AT_ONCE = 500  # values in a statement; both engines have a limit
 _ADVISORY_LOCK = 0x6661_7368  # of PostgreSQL, for write transactions
 _SQLITE = (
-    f"busy_timeout={WAIT * 1000}",
     "journal_mode=WAL",
     "synchronous=FULL",
     "foreign_keys=ON",
     "secure_delete=ON",
     "temp_store=MEMORY",
 )
-_POSTGRESQL = {
-    "connect_timeout": WAIT,
-    "tcp_user_timeout": 2 * WAIT * 1000,
-    "options": f"-c lock_timeout={WAIT}s",
-}
 
 
 def utc_now() -> datetime:
@@ -98,16 +95,20 @@ class Database:
 
     def close(self) -> None:
         """Finish the waiting writes and close all connections."""
-        self._waiting.put(None)
-        self._writer.join()
+        if self._writer.is_alive():
+            self._waiting.put(None)
+            self._writer.join()
         self.engine.dispose()
 
     def check(self) -> None:
         """Raise Unavailable if the database cannot be written."""
-        unchanged = (
-            update(tables.secret).where(tables.secret.c.epoch == 0).values(value=tables.secret.c.value)
-        )
-        self.write(lambda connection: connection.execute(unchanged))
+
+        def work(connection: Connection) -> None:
+            # SQLite writes nothing for an update that changes nothing
+            connection.execute(insert(tables.secret).values(epoch=-1, value=b""))
+            connection.execute(delete(tables.secret).where(tables.secret.c.epoch == -1))
+
+        self.write(work)
 
     def read(self, work: Work[T]) -> T:
         """Result of a function that reads."""
@@ -198,6 +199,15 @@ def _alembic() -> Config:
     return config
 
 
+def _postgresql() -> dict[str, Any]:
+    milliseconds = int(WAIT * 1000)
+    return {
+        "connect_timeout": max(2, WAIT),  # libpq takes 1 as 2
+        "tcp_user_timeout": milliseconds,
+        "options": f"-c lock_timeout={milliseconds}",
+    }
+
+
 def _engine(url: str) -> Engine:
     try:
         parsed = make_url(url)
@@ -207,7 +217,7 @@ def _engine(url: str) -> Engine:
             raise ArgumentError("no file")
         engine = create_engine(
             parsed,
-            connect_args={} if parsed.get_backend_name() == "sqlite" else _POSTGRESQL,
+            connect_args={} if parsed.get_backend_name() == "sqlite" else _postgresql(),
             pool_pre_ping=True,
             pool_timeout=WAIT,
             hide_parameters=True,  # they are words of persons
@@ -229,7 +239,7 @@ def _engine(url: str) -> Engine:
     def connect(connection: Any, _: Any) -> None:
         if sqlite:
             connection.isolation_level = None  # `begin` begins transactions
-            for pragma in _SQLITE:
+            for pragma in (f"busy_timeout={int(WAIT * 1000)}", *_SQLITE):
                 connection.execute(f"PRAGMA {pragma}")
 
     @event.listens_for(engine, "begin")
@@ -275,3 +285,10 @@ def find(
     columns = [table.c[name] for name in kind.__struct_fields__]
     statement: Select[Any] = select(*columns).where(*where).order_by(*order)
     return [kind(**row) for row in connection.execute(statement).mappings()]
+
+
+def those_in(connection: Connection, column: ColumnElement[str], values: Iterable[str]) -> set[str]:
+    """Those values that a column of a table has."""
+    asked = list(values)
+    parts = (asked[start : start + _AT_ONCE] for start in range(0, len(asked), _AT_ONCE))
+    return {found for part in parts for found in connection.scalars(select(column).where(column.in_(part)))}

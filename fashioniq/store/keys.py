@@ -32,10 +32,12 @@ class Keys(Database):
             return None
         return Key(id=found.id, scopes=found.scopes, limits=found.limits)
 
-    def revoke_key(self, id: str) -> None:
-        """Refuse a key from now on."""
+    def revoke_key(self, id: str) -> bool:
+        """Refuse a key from now on; return whether it was valid."""
         revoked = update(api_key).where(api_key.c.id == id, api_key.c.revoked_at.is_(None))
-        self.write(lambda connection: connection.execute(revoked.values(revoked_at=self.now())))
+        return self.write(
+            lambda connection: connection.execute(revoked.values(revoked_at=self.now())).rowcount > 0
+        )
 
 
 def _sha256(secret: str) -> str:

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 from msgspec.structs import asdict
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
-from fashioniq.store.database import Database, find
+from fashioniq.store.database import Database, find, those_in
 from fashioniq.store.rows import Export
 from fashioniq.store.subjects import (
     DAYS,
@@ -24,7 +24,7 @@ from fashioniq.store.tables import erasure, event, export, export_session, pictu
 
 KEPT = timedelta(hours=24)  # sessions without consent after their last turn; idempotency keys
 TEXT_KEPT = timedelta(days=DAYS)
-_AT_ONCE = 500  # sessions erased in one transaction
+_AT_ONCE = 500  # sessions swept in one transaction
 
 
 class Privacy(Database):
@@ -135,17 +135,16 @@ class Privacy(Database):
 
     def _erase(self, connection: Connection, ids: Sequence[str], always: bool) -> None:
         """Delete sessions, and remember the hash of each, or of those in an export."""
-        for start in range(0, len(ids), _AT_ONCE):
-            part = ids[start : start + _AT_ONCE]
-            connection.execute(delete(session).where(session.c.id.in_(part)))
-            remembered = set(subjects(connection, part))
-            if not always:
-                exported = export_session.c.subject_hmac.in_(remembered)
-                remembered = set(connection.scalars(select(export_session.c.subject_hmac).where(exported)))
-            known = select(erasure.c.subject_hmac).where(erasure.c.subject_hmac.in_(remembered))
-            if new := remembered - set(connection.scalars(known)):
-                values = [{"subject_hmac": subject, "at": self.now()} for subject in new]
-                connection.execute(insert(erasure), values)
+        if not ids:
+            return
+        by_id = delete(session).where(session.c.id == bindparam("erased"))
+        connection.execute(by_id, [{"erased": id} for id in ids])
+        remembered = set(subjects(connection, ids))
+        if not always:
+            remembered = those_in(connection, export_session.c.subject_hmac, remembered)
+        if new := remembered - those_in(connection, erasure.c.subject_hmac, remembered):
+            values = [{"subject_hmac": subject, "at": self.now()} for subject in new]
+            connection.execute(insert(erasure), values)
 
     def _finish_erasures(self) -> None:
         """Remove deleted rows from the files of SQLite; if a reader prevents it, the next sweep does.

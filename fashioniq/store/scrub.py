@@ -5,7 +5,7 @@ from typing import Any
 
 REMOVED = "[removed]"
 _PERSONAL = re.compile(
-    r"[\w.+'-]+@[\w-]+(?:\.[\w-]+)+"  # e-mail addresses
+    r"[\w.+'-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+"  # e-mail addresses
     r"|\+?(?:\(?\d[ ()./-]{0,3}){6,}\d"  # phone numbers: seven digits or more with separators
     r"|\d{6,}"
 )

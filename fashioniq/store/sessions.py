@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import asdict, replace
 from sqlalchemy import Connection, func, insert, select, update
 
-from fashioniq.store.database import Database, find
+from fashioniq.store.database import Database, find, those_in
 from fashioniq.store.rows import Consent, Event, Gone, KeyReused, Picture, Session, Turn, TurnConflict
 from fashioniq.store.scrub import scrub, scrub_all
 from fashioniq.store.subjects import are_erased
@@ -166,8 +166,7 @@ class Sessions(Database):
             queries = {one.query_id for one in events}
             asked = select(turn.c.query_id, turn.c.session_id).where(turn.c.query_id.in_(queries))
             sessions = {query: owner for query, owner in connection.execute(asked)}
-            ids = {one.event_id for one in events}
-            seen = set(connection.scalars(select(event.c.event_id).where(event.c.event_id.in_(ids))))
+            seen = those_in(connection, event.c.event_id, {one.event_id for one in events})
             created, results = [], []
             for one in events:
                 if one.event_id in seen:

@@ -7,6 +7,7 @@ from secrets import token_bytes
 
 from sqlalchemy import Connection, insert, select
 
+from fashioniq.store.database import those_in
 from fashioniq.store.tables import erasure, secret
 
 DAYS = 90  # that a secret for clients is used
@@ -47,5 +48,4 @@ def subjects(connection: Connection, session_ids: Iterable[str]) -> dict[str, st
 def are_erased(connection: Connection, session_ids: Sequence[str]) -> set[str]:
     """Those sessions that were erased."""
     known = subjects(connection, session_ids)
-    found = connection.scalars(select(erasure.c.subject_hmac).where(erasure.c.subject_hmac.in_(known)))
-    return {known[subject] for subject in found}
+    return {known[subject] for subject in those_in(connection, erasure.c.subject_hmac, known)}

@@ -1,0 +1,22 @@
+"""`fashioniq api-key`."""
+
+from fashioniq.config import ApiKey
+from fashioniq.files import UserError
+
+
+def run(settings: ApiKey) -> None:
+    """Create an API key and print its secret, or revoke one."""
+    from fashioniq.store import Store
+
+    store = Store.open(settings.database)
+    try:
+        if settings.revoke:
+            if not store.revoke_key(settings.revoke):
+                raise UserError(f"there is no valid key {settings.revoke}; give the id of a key")
+            print(f"{settings.revoke} is revoked")
+            return
+        scopes = settings.scopes or ["search"]
+        id, secret = store.add_key(scopes)
+        print(f"{id} may use: {', '.join(scopes)}. Its secret, which is not shown again:\n{secret}")
+    finally:
+        store.close()

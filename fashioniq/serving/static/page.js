@@ -1,0 +1,159 @@
+// Sends the forms of the page without loading it again, and adds keys. Everything that is shown comes from the server.
+"use strict";
+(() => {
+  const SLOW = 150, STILL = 2000, PATIENCE = 10000; // milliseconds
+  const find = (selector) => document.querySelector(selector);
+  const field = () => find("#says");
+  const radios = () => [...document.querySelectorAll("#shop [name=about]")];
+  const say = (text) => { find("#status").textContent = text; };
+  const random = () => [...crypto.getRandomValues(new Uint8Array(16))].map((one) => one.toString(16).padStart(2, "0")).join("");
+  let busy = false;
+  let recalled = 0; // how many texts back
+
+  addEventListener("submit", (event) => {
+    const form = event.target;
+    if (form.method !== "post") return;
+    event.preventDefault();
+    if (busy) return;
+    const body = new URLSearchParams(new FormData(form, event.submitter));
+    if (!("retry" in form.dataset)) body.set("key", random());
+    send(form.action, body);
+  });
+
+  async function send(action, body) {
+    const text = body.get("chip") || body.get("says");
+    const typed = field()?.value;
+    const pending = text && action.endsWith("/say") ? echo(text) : null;
+    const aborting = new AbortController();
+    const timers = [
+      setTimeout(() => find("#shop").classList.add("slow"), SLOW),
+      setTimeout(() => say("Still searching"), STILL),
+      setTimeout(() => aborting.abort(), PATIENCE),
+    ];
+    busy = true;
+    find("#shop").setAttribute("aria-busy", "true");
+    let part = null, response;
+    try {
+      response = await fetch(action, { method: "POST", body, headers: { "X-Fragment": "1" }, signal: aborting.signal });
+      const page = new DOMParser().parseFromString(await response.text(), "text/html");
+      part = page.querySelector("#shop, #message");
+    } catch {} // the part is missing then
+    timers.forEach(clearTimeout);
+    busy = false;
+    find("#shop").removeAttribute("aria-busy");
+    find("#shop").classList.remove("slow");
+    if (part?.id === "shop") {
+      if (response.redirected) history.replaceState(null, "", response.url);
+      const keep = body.get("says") === typed && !body.get("chip") ? "" : field()?.value ?? "";
+      show(part, keep);
+      return;
+    }
+    pending?.remove();
+    report(part, () => send(action, body), Number(response?.headers.get("Retry-After") || 0));
+  }
+
+  function show(part, keep) {
+    const open = find(".filters")?.open;
+    find("#shop").replaceWith(part);
+    if (open) find(".filters")?.setAttribute("open", "");
+    if (field() && !field().value) field().value = keep;
+    recalled = 0;
+    const message = find("#message").textContent.trim();
+    say([message, part.dataset.status].filter(Boolean).join(" "));
+    const top = find("#found");
+    if (field() && !matchMedia("(pointer: coarse)").matches) field().focus({ preventScroll: true });
+    else top.focus({ preventScroll: true }); // the field would open the keyboard of a phone
+    const { top: y } = top.getBoundingClientRect();
+    if (y < 0 || y > innerHeight * 0.6) top.scrollIntoView();
+    toEnd();
+  }
+
+  // Shows a message of the server, or that there is no answer, with a way to send the same request again.
+  function report(part, again, wait) {
+    if (!part) {
+      part = find("#unreachable").content.firstElementChild.cloneNode(true);
+      part.querySelector("p").textContent = navigator.onLine
+        ? "The service does not answer. Your words are not lost."
+        : "You are offline. Your words are not lost.";
+      part.querySelector("button").addEventListener("click", again);
+    }
+    find("#message").replaceWith(part);
+    const button = part.querySelector("[data-retry] button, [type=button]");
+    count(button, wait);
+    say(part.querySelector("p").textContent);
+    (button || part.querySelector("button") || field())?.focus();
+    part.scrollIntoView({ block: "nearest" });
+  }
+
+  function count(button, seconds) {
+    if (!button) return;
+    button.setAttribute("aria-disabled", String(seconds > 0));
+    button.textContent = seconds > 0 ? `Try again in ${seconds} s` : "Try again";
+    if (seconds > 0) setTimeout(count, 1000, button, seconds - 1);
+  }
+
+  addEventListener("click", (event) => {
+    if (event.target.closest("[aria-disabled=true]")) { event.preventDefault(); event.stopPropagation(); }
+  }, true);
+
+  function echo(text) {
+    const turn = document.createElement("li");
+    const said = document.createElement("q");
+    const line = document.createElement("p");
+    said.textContent = text;
+    line.append("You said ", said);
+    turn.append(line);
+    turn.className = "turn pending";
+    find("#log ol")?.append(turn);
+    toEnd();
+    return turn;
+  }
+
+  function toEnd() {
+    const log = find("#log");
+    if (log) log.scrollTop = log.scrollHeight;
+  }
+
+  function talkAbout(radio, focus) {
+    radio.checked = true;
+    radio.dispatchEvent(new Event("change", { bubbles: true }));
+    focus.focus();
+  }
+
+  addEventListener("change", (event) => {
+    if (event.target.name === "about") say("You are talking about " + event.target.closest(".card").querySelector("h3").textContent);
+  });
+
+  addEventListener("keydown", (event) => {
+    const at = event.target, text = field();
+    const typing = at.matches("input:not([type=radio], [type=checkbox]), select, textarea");
+    if (event.isComposing || event.altKey || event.metaKey || !text) return;
+    if (event.ctrlKey) {
+      if (event.key === "z" && (!typing || (at === text && !text.value)) && find("#undo")) {
+        event.preventDefault();
+        find("#undo").requestSubmit(find("#undo button"));
+      }
+    } else if (at === text && event.key === "Escape") {
+      if (text.value) text.value = "";
+      else (radios().find((one) => one.checked) || find("#found")).focus();
+    } else if (at === text && (event.key === "ArrowUp" || event.key === "ArrowDown")) {
+      const said = [...document.querySelectorAll("[data-said]")].map((one) => one.textContent);
+      recalled = Math.max(0, Math.min(said.length, recalled + (event.key === "ArrowUp" ? 1 : -1)));
+      text.value = recalled ? said[said.length - recalled] : "";
+      event.preventDefault();
+    } else if (at.name === "about" && event.key.startsWith("Arrow")) {
+      const all = radios(), row = all.filter((one) => one.closest(".card").offsetTop === all[0].closest(".card").offsetTop);
+      const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -row.length, ArrowDown: row.length }[event.key];
+      const next = all[all.indexOf(at) + step];
+      event.preventDefault();
+      if (next) talkAbout(next, next);
+    } else if (at.name === "about" && event.key === "Escape") {
+      text.focus();
+    } else if (!typing && /^[1-8]$/.test(event.key)) {
+      const picked = radios()[event.key - 1];
+      if (picked) { event.preventDefault(); talkAbout(picked, text); }
+    }
+  });
+
+  toEnd();
+})();

@@ -1,0 +1,137 @@
+"""The service as a process: a real run, real requests, kills and restarts."""
+
+import contextlib
+import os
+import re
+import signal
+import sqlite3
+import threading
+import time
+
+import httpx
+import pytest
+
+
+class Server:
+    """A process that serves a run."""
+
+    def __init__(self, forked_command, wait_until, out, arguments):
+        self.out = out
+        with open(os.devnull) as none, out.open("w") as written:
+            streams = none.fileno(), written.fileno(), written.fileno()
+            self.process = forked_command(["serve", *arguments, "--port", "0"], streams)
+        wait_until(lambda: "Ctrl-C" in out.read_text(), self.process.is_alive)
+        self.address = re.search(r"http://\S+:\d+", out.read_text())[0]
+        self.http = httpx.Client(base_url=self.address, timeout=60)
+
+    def kill(self):
+        os.kill(self.process.pid, signal.SIGKILL)
+        self.process.join()
+        self.http.close()
+
+
+@pytest.fixture
+def serve(forked_command, wait_until, tmp_path, runs):
+    """Start the service on a database of this test."""
+    started = []
+
+    def serve(*more):
+        out = tmp_path / f"serve{len(started)}.txt"
+        arguments = [
+            "--database",
+            f"sqlite:///{tmp_path}/log/service.db",
+            "--run",
+            str(runs.retriever),
+            *more,
+        ]
+        started.append(Server(forked_command, wait_until, out, arguments))
+        return started[-1]
+
+    yield serve
+    for server in started:
+        if server.process.is_alive():
+            server.kill()
+
+
+def session(server, **fields):
+    made = server.http.post("/v1/sessions", json={"category": "dresses", **fields}).json()
+    return made, {"Authorization": f"Bearer {made['session_token']}"}
+
+
+def test_a_person_reaches_products_of_a_real_run_in_words_and_by_a_picture(serve, attribute_runs, runs):
+    server = serve("--predictor", str(attribute_runs[1]))
+    about = server.http.get("/v1/categories/dresses").json()
+    assert about["features"] == {"questions": False, "pictures": True, "filters": False}
+    made, token = session(server)
+    path = f"/v1/sessions/{made['session_id']}/turns"
+    said = server.http.post(path, json={"says": "is red"}, headers=token).json()
+    assert said["turn"] == 1 and len(said["results"]) == 8
+    picture = server.http.get(said["results"][0]["image"]["url"])
+    assert picture.headers["content-type"] == "image/webp" and picture.headers["cache-control"].startswith(
+        "public"
+    )
+    name = said["results"][2]["product_id"]
+    content = next(runs.catalog.glob(f"images/**/{name}.*")).read_bytes()
+    upload = {"content": content, "headers": {"Content-Type": "image/png"}, "params": {"category": "dresses"}}
+    seen = server.http.post("/v1/pictures", **upload).json()
+    started, other = session(server, start={"picture_id": seen["picture_id"]})
+    assert started["last"]["results"][0]["product_id"] == name and seen["attributes"]
+    path = f"/v1/sessions/{started['session_id']}/turns"
+    of_picture = server.http.post(path, json={"says": "is red"}, headers=other).json()
+    about = {"says": "is red", "about": seen["picture_id"]}
+    again = server.http.post(f"/v1/sessions/{made['session_id']}/turns", json=about, headers=token).json()
+    assert of_picture["turn"] == 1 and again["turn"] == 2
+    bad = {"content": b"GIF89a" + bytes(100), "headers": {"Content-Type": "image/gif"}}
+    refused = server.http.post("/v1/pictures", params={"category": "dresses"}, **bad)
+    assert refused.status_code == 422 and refused.json()["code"] == "unreadable-picture"
+    assert "GIF89a" not in refused.text
+
+
+def test_killed_under_load_no_acknowledged_turn_is_lost_or_doubled(serve, tmp_path):
+    acknowledged, server, stop = {}, serve(), threading.Event()
+    lock = threading.Lock()
+
+    def shopper(number):
+        with contextlib.suppress(httpx.HTTPError, KeyError):
+            made, token = session(server)
+            for turn in range(1, 20):
+                if stop.is_set():
+                    return
+                answer = server.http.post(
+                    f"/v1/sessions/{made['session_id']}/turns",
+                    json={"says": "is red", "after_turn": turn - 1},
+                    headers=token | {"Idempotency-Key": f"{number}-{turn}"},
+                )
+                if answer.status_code == 201:
+                    with lock:
+                        acknowledged[answer.json()["query_id"]] = made["session_id"], turn
+
+    for kill in range(3):
+        threads = [threading.Thread(target=shopper, args=[number]) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        before = len(acknowledged)
+        while len(acknowledged) < before + 5 + 3 * kill:
+            time.sleep(0.001)
+        server.kill()
+        for thread in threads:
+            thread.join()
+        server = serve()
+    with contextlib.closing(sqlite3.connect(tmp_path / "log/service.db")) as database:
+        assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        rows = database.execute("SELECT query_id, session_id, n FROM turn WHERE n > 0").fetchall()
+        doubled = (
+            "SELECT count(*) FROM turn WHERE undone_at IS NULL GROUP BY session_id, n HAVING count(*) > 1"
+        )
+        assert database.execute(doubled).fetchall() == []
+    stored = {query: (owner, n) for query, owner, n in rows}
+    assert acknowledged and {query: stored.get(query) for query in acknowledged} == acknowledged
+    assert server.http.get("/readyz").status_code == 200
+
+
+def test_mistakes_of_the_command_are_one_line(refused, runs, tmp_path, sample):
+    common = {"run": [runs.retriever], "database": f"sqlite:///{tmp_path}/service.db"}
+    assert "--run" in refused("serve", **common | {"run": []})
+    assert "cannot listen" in refused("serve", **common, host="192.0.2.1")
+    assert "cannot" in refused("serve", **common | {"database": f"sqlite:///{sample}/catalog.json/x.db"})
+    assert "captioner" in refused("serve", **common | {"run": [runs.captioner]})

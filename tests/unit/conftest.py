@@ -1,0 +1,1 @@
+from tests.databases import administer, engine, fresh_url, server, url  # noqa: F401

@@ -1,0 +1,155 @@
+"""A service on a tiny system: products at random places that a small random retriever finds."""
+
+import pytest
+import torch
+from fastapi.testclient import TestClient
+
+from fashioniq.askers.attribute_questions import CandidateAware, Known
+from fashioniq.askers.best_item import BestItem
+from fashioniq.askers.limited import Limited
+from fashioniq.data.cards import ItemCards
+from fashioniq.data.items import Items
+from fashioniq.data.words import Vocabulary
+from fashioniq.loop.gallery import Gallery
+from fashioniq.loop.rollout import System
+from fashioniq.models.configs import RetrieverConfig
+from fashioniq.models.retriever import DialogRetriever
+from fashioniq.models.text import TextRetriever
+from fashioniq.serving.access import Access
+from fashioniq.serving.api import create_app
+from fashioniq.serving.inference import Inference
+from fashioniq.serving.models import Models
+from fashioniq.serving.served import Served
+from fashioniq.serving.service import Service
+from fashioniq.store import Store
+
+COUNT = 30
+IDS = [f"p{number}" for number in range(COUNT)]
+WORDS = [
+    "is",
+    "navy",
+    "red",
+    "with",
+    "longer",
+    "shorter",
+    "sleeves",
+    "more",
+    "formal",
+    "less",
+    "floral",
+    "and",
+    "dress",
+]
+
+
+def showing_system(seed=0):
+    torch.manual_seed(seed)
+    config = RetrieverConfig(width=16, heads=2, hidden=32, layers=1)
+    vocabulary = Vocabulary(WORDS)
+    retriever = DialogRetriever(config, vocabulary=len(vocabulary), features=6, attributes=4)
+    torch.nn.init.normal_(retriever.eval().requires_grad_(False).query.weight)
+    items = Items(IDS, torch.randn(COUNT, 6), torch.randint(1, 5, (COUNT, 8)))
+    titles = {name: f"{'Navy' if number % 2 else 'Red'} dress {number}" for number, name in enumerate(IDS)}
+    cards = ItemCards({}, titles, {"p3": ["long sleeve", "navy"]})
+    gallery = Gallery(items, retriever.embed_images(items.features_ND))
+    return System(retriever, BestItem(), gallery, vocabulary, cards)
+
+
+class Letters:
+    """Encodes a text as how often the letters occur."""
+
+    def encode(self, texts):
+        counts = [[1e-3 + text.count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts]
+        return torch.nn.functional.normalize(torch.tensor(counts), dim=1)
+
+
+def asking_system(seed=0):
+    vectors_ND = torch.nn.functional.normalize(
+        torch.rand(COUNT, 26, generator=torch.Generator().manual_seed(seed)), dim=1
+    )
+    topics = [Known(f"Is it {word}?", [word, "no"] * (COUNT // 2)) for word in ("red", "long")]
+    asker = Limited(CandidateAware(topics, 10), 2)
+    gallery = Gallery(Items.without_attributes(IDS, vectors_ND), vectors_ND)
+    return System(TextRetriever(Letters()), asker, gallery)
+
+
+def served(folder):
+    """A model for a folder's name: CATEGORY-SEED, such as dresses-0; tops ask questions."""
+    category, _, seed = folder.name.partition("-")
+    system = (asking_system if category == "tops" else showing_system)(int(seed))
+    return Served(
+        version=f"{category}@2026-01-01-{seed}",
+        category=category,
+        folder=folder,
+        sha256=folder.name,
+        system=system,
+        asks=category == "tops",
+        max_words=8,
+        max_turns=2,
+        requests=["is navy"],
+        metrics={},
+    )
+
+
+@pytest.fixture
+def service_of(tmp_path, url):
+    """Functions that open a service on the database, as another process would; all are closed at the end."""
+    opened = []
+
+    def open_one(runs=("dresses-0",)):
+        store, inference = Store.open(url), Inference()
+        models = Models(store, inference, served, tmp_path / "models")
+        models.open([tmp_path / "models" / run for run in runs])
+        opened.append((store, inference))
+        return Service(store, models, inference)
+
+    yield open_one
+    for store, inference in opened:
+        inference.close()
+        store.close()
+
+
+@pytest.fixture
+def service(service_of):
+    return service_of()
+
+
+@pytest.fixture
+def client(service):
+    return TestClient(
+        create_app(service, Access(service.store, local=True)),
+        client=("127.0.0.1", 1),
+        raise_server_exceptions=False,
+    )
+
+
+@pytest.fixture
+def remote(service):
+    """A client on another machine."""
+    return TestClient(
+        create_app(service, Access(service.store, local=True)),
+        client=("192.0.2.1", 1),
+        raise_server_exceptions=False,
+    )
+
+
+class Talking:
+    """A session of a client."""
+
+    def __init__(self, client, **fields):
+        answer = client.post("/v1/sessions", json={"category": "dresses", **fields})
+        assert answer.status_code == 201, answer.text
+        self.client, self.started = client, answer.json()
+        self.id, self.token = self.started["session_id"], self.started["session_token"]
+
+    def request(self, method, path="", key=None, **fields):
+        headers = {"Authorization": f"Bearer {self.token}"} | ({"Idempotency-Key": key} if key else {})
+        return self.client.request(method, f"/v1/sessions/{self.id}{path}", headers=headers, **fields)
+
+    def turn(self, key=None, **fields):
+        return self.request("POST", "/turns", key=key, json=fields)
+
+
+@pytest.fixture
+def talking(client):
+    return Talking(client)

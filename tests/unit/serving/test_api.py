@@ -1,0 +1,435 @@
+"""The API on a tiny system."""
+
+import json
+import threading
+
+import pytest
+import torch
+from fastapi.testclient import TestClient
+
+from fashioniq.loop.live import Live
+from fashioniq.serving.access import Access
+from fashioniq.serving.api import create_app
+from fashioniq.serving.problems import TITLES
+from tests.unit.serving.conftest import COUNT, IDS, Talking, showing_system
+
+
+def ids(answer):
+    return [one["product_id"] for one in answer["results"]]
+
+
+def test_a_turn_shows_what_a_live_dialog_shows(talking):
+    first = talking.started["last"]["results"][0]["product_id"]
+    answer = talking.turn(says="is navy with longer sleeves", about=first, k=5)
+    assert answer.status_code == 201
+    live = Live.begin(showing_system()).about(first).say("is navy with longer sleeves")
+    expected = live.nearest(5)
+    assert ids(answer.json()) == [product.id for product in expected]
+    assert answer.json()["results"][0]["score"] == round(1 / (1 + expected[0].distance), 2)
+    assert answer.json()["heard"] == {
+        "known": ["is", "navy", "with", "longer", "sleeves"],
+        "unknown": [],
+        "cut_after": None,
+    }
+
+
+def test_a_later_turn_continues_the_dialog_in_another_process_too(talking, service_of):
+    second = ids(talking.turn(says="is navy").json())[1]
+    answer = talking.turn(says="more formal", about=second, k=4).json()
+    system = showing_system()
+    first = talking.started["last"]["results"][0]["product_id"]
+    live = Live.begin(system).about(first).say("is navy").about(second).say("more formal")
+    assert ids(answer) == [product.id for product in live.nearest(4)] and answer["turn"] == 2
+    elsewhere = service_of(())
+    other = TestClient(create_app(elsewhere, Access(elsewhere.store, local=True)), client=("127.0.0.1", 1))
+    there = Talking.__new__(Talking)
+    there.client, there.id, there.token = other, talking.id, talking.token
+    assert there.request("GET").json()["last"]["results"] == answer["results"]
+    said = there.turn(says="less floral", k=4).json()
+    live = live.about(ids(answer)[0]).say("less floral")
+    assert ids(said) == [product.id for product in live.nearest(4)]
+
+
+def test_undo_gives_the_state_before_and_twice_the_same(talking):
+    one = talking.turn(says="is navy").json()
+    talking.turn(says="more formal")
+    undone = talking.request("DELETE", "/turns/2")
+    assert undone.json()["last"]["results"] == one["results"] and len(undone.json()["turns"]) == 2
+    assert talking.request("DELETE", "/turns/2").json() == undone.json()
+    again, fresh = talking.turn(says="more formal").json(), Talking(talking.client)
+    fresh.turn(says="is navy")
+    assert ids(again) == ids(fresh.turn(says="more formal").json()) and again["turn"] == 2
+    assert talking.request("DELETE", "/turns/0").status_code == 422
+
+
+def test_the_same_key_adds_no_second_turn(talking):
+    one, two = (talking.turn(key="k1", says="is navy", after_turn=0) for _ in range(2))
+    assert one.json()["query_id"] == two.json()["query_id"] and one.json()["results"] == two.json()["results"]
+    assert talking.turn(key="k1", says="is red").json()["code"] == "key-reused"
+    assert len(talking.request("GET").json()["turns"]) == 2
+
+
+def test_many_equal_requests_at_once_add_one_turn(talking):
+    answers = []
+    threads = [
+        threading.Thread(target=lambda: answers.append(talking.turn(key="k", says="is navy")))
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {answer.status_code for answer in answers} == {201}
+    assert len({answer.json()["query_id"] for answer in answers}) == 1
+
+
+def test_the_second_tab_is_told_that_the_conversation_went_on(talking):
+    talking.turn(says="is navy", after_turn=0)
+    late = talking.turn(says="is red", after_turn=0)
+    assert late.status_code == 409 and late.json()["code"] == "turn-conflict" and late.json()["turn"] == 1
+
+
+def test_only_products_that_were_shown_can_be_talked_about(talking):
+    shown = set(ids(talking.started["last"]))
+    hidden = next(name for name in IDS if name not in shown)
+    for field in ("about", "like"):
+        answer = talking.turn(**({"says": "is navy"} if field == "about" else {}), **{field: hidden})
+        assert answer.json()["code"] == "not-shown" and answer.json()["errors"][0]["pointer"] == f"/{field}"
+
+
+def test_more_like_one_is_a_turn_and_the_next_words_are_about_it(talking):
+    liked = ids(talking.started["last"])[3]
+    answer = talking.turn(like=liked, k=5).json()
+    assert ids(answer)[0] == liked
+    said = talking.turn(says="is navy", k=5).json()
+    live = Live.begin(showing_system()).about(liked).say("is navy")
+    assert ids(said) == [product.id for product in live.nearest(5)]
+
+
+def test_nothing_understood_changes_nothing_and_offers_near_words(talking):
+    answer = talking.turn(says="slevees nvay")
+    assert answer.json()["code"] == "nothing-understood" and set(answer.json()["near"]) == {"sleeves", "navy"}
+    assert len(talking.request("GET").json()["turns"]) == 1
+    said = talking.turn(says="navy xyzzy").json()
+    assert said["heard"]["unknown"] == ["xyzzy"] and said["heard"]["known"] == ["navy"]
+
+
+def test_a_long_text_is_heard_in_clauses_and_what_is_not_heard_is_said(talking):
+    text = "is navy with longer sleeves and more formal, less floral and red"
+    first = ids(talking.started["last"])[0]
+    answer = talking.turn(says=text, k=5).json()
+    clauses = ["is navy with longer sleeves and more formal", "less floral and red"]
+    live = Live.begin(showing_system()).about(first).say(clauses[0]).about(first).say(clauses[1])
+    assert ids(answer) == [product.id for product in live.nearest(5)] and answer["turn"] == 1
+    cut = talking.turn(says="navy " * 12).json()
+    assert cut["heard"]["cut_after"] == "navy" and "text-cut" in {one["code"] for one in cut["notices"]}
+    late = talking.turn(says="is red").json()
+    assert "more-turns-than-trained" in {one["code"] for one in late["notices"]}
+
+
+def test_why_names_only_words_found_in_the_product(talking):
+    for one in talking.turn(says="is navy with longer sleeves", k=30).json()["results"]:
+        for why in one["why"]:
+            words = [one["title"].lower()] if why["by"] == "title" else ["long sleeve", "navy"]
+            assert any(why["word"] in text for text in words) and why["word"] != "is"
+        assert ("navy" in {why["word"] for why in one["why"]}) == (
+            "Navy" in one["title"] or one["product_id"] == "p3"
+        )
+
+
+def test_stateless_search_is_the_session_without_a_trace(client, talking, service):
+    first = ids(talking.started["last"])[0]
+    answer = talking.turn(says="is navy", about=first, k=6).json()
+    found = client.post(
+        "/v1/categories/dresses/search", json={"turns": [{"says": "is navy", "about": first}], "k": 6}
+    ).json()
+    assert found["results"] == answer["results"] and found["turn"] == 1
+    one = client.get(f"/v1/categories/dresses/products/{first}/similar?k=3").json()
+    assert first not in ids(one) and [result["rank"] for result in one["results"]] == [1, 2, 3]
+    assert client.get("/v1/categories/dresses/products/none/similar").status_code == 404
+
+
+def test_filters_hold_until_they_are_replaced(client, talking, service_of):
+    products = [
+        {"id": name, "price": {"minor": 1000 * number, "currency": "EUR"}, "sizes": ["S"] if number % 3 else ["M"],
+         "in_stock": number != 4, "title": f"dress {number}"}
+        for number, name in enumerate(IDS[:10])
+    ]  # fmt: skip
+    put = client.put(
+        "/v1/categories/dresses/products", json={"products": [*products, {"id": "new", "title": "x"}]}
+    )
+    assert {one["status"] for one in put.json()["items"]} == {201} and not put.json()["errors"]
+    assert [one["searchable"] for one in put.json()["items"]] == [True] * 10 + [False]
+    price = {"price": {"lte": 5000, "currency": "EUR"}}
+    cheap = talking.turn(filters=price, k=30).json()
+    assert set(ids(cheap)) == set(IDS[:6]) and cheap["eligible"] == 6
+    said = talking.turn(says="is navy", k=30).json()
+    assert set(ids(said)) == set(IDS[:6]) and said["results"][0]["price"]["currency"] == "EUR"
+    both = talking.turn(filters={**price, "sizes": {"any": ["M"]}, "in_stock": True}, k=30).json()
+    assert set(ids(both)) == {"p0", "p3"}
+    none = talking.turn(filters={"sizes": {"any": ["XXL"]}, **price}, k=30).json()
+    assert none["results"] == [] and "without sizes 6" in none["notices"][-1]["text"]
+    assert client.patch("/v1/categories/dresses/products/p0", json={"in_stock": False}).status_code == 204
+    assert ids(talking.turn(filters={**price, "sizes": {"any": ["M"]}, "in_stock": True}).json()) == ["p3"]
+    assert client.delete("/v1/categories/dresses/products/p3").status_code == 204
+    left = talking.turn(filters={}, k=50).json()
+    assert len(left["results"]) == COUNT - 1 and "p3" not in ids(left)
+    elsewhere = service_of(())
+    elsewhere.models.refresh_all()
+    assert elsewhere.models.active("dresses").shelf.row("p0").in_stock is False
+
+
+def test_five_hundred_products_fit_in_a_request(client):
+    products = [{"id": f"new{number}", "title": "x" * 200} for number in range(500)]
+    answer = client.put("/v1/categories/dresses/products", json={"products": products})
+    assert answer.status_code == 200 and len(answer.json()["items"]) == 500
+    big = client.put("/v1/categories/dresses/products", content=b" " * 3_000_000)
+    assert big.status_code == 413 and big.json()["code"] == "too-large"
+
+
+def test_one_wrong_product_does_not_stop_the_others(client):
+    answer = client.put(
+        "/v1/categories/dresses/products",
+        json={
+            "products": [
+                {"id": "p1"},
+                {"id": "p2", "price": {"minor": -1, "currency": "EUR"}},
+                {"id": "\x00"},
+            ]
+        },
+    ).json()
+    assert [one["status"] for one in answer["items"]] == [201, 422, 422] and answer["errors"]
+    assert answer["items"][2]["id"] == "#2" and "\\u0000" not in json.dumps(answer)
+
+
+def event(talking, number=1, **changes):
+    query = talking.request("GET").json()["last"]["query_id"]
+    return {
+        "event_id": f"e{number}", "action_name": "purchase", "query_id": query, "session_id": talking.id,
+        "timestamp": "2026-11-22T10:00:00Z", "event_attributes": {"object": {"object_id": "p1"}},
+    } | changes  # fmt: skip
+
+
+def test_events_are_counted_once_and_refused_one_by_one(client, talking):
+    good = event(talking)
+    body = {
+        "events": [good, good, event(talking, 2, query_id="q_none"), event(talking, 3, action_name="hack")]
+    }
+    answer = client.post("/v1/events", json=body)
+    assert answer.status_code == 202
+    assert [one["status"] for one in answer.json()["items"]] == [202, 202, 404, 422]
+    assert len(talking.request("GET", "/export").json()["events"]) == 1
+
+
+def test_a_session_opens_only_with_its_token(client, talking):
+    for token in ("", "x", talking.token[:-1]):
+        answer = client.get(f"/v1/sessions/{talking.id}", headers={"Authorization": f"Bearer {token}"})
+        assert answer.status_code == 404
+    assert (
+        client.get("/v1/sessions/none", headers={"Authorization": f"Bearer {talking.token}"}).json()["code"]
+        == "unknown-session"
+    )
+
+
+def test_an_erased_session_is_gone(talking):
+    assert talking.request("DELETE").status_code == 204
+    assert talking.request("GET").status_code == 404 and talking.turn(says="is navy").status_code == 404
+
+
+def test_consent_is_stored(talking):
+    assert talking.started["consent"] == "none"
+    assert talking.request("PUT", "/consent", json={"consent": "training"}).status_code == 204
+    assert talking.request("GET").json()["consent"] == "training"
+
+
+def test_words_of_the_title_find_the_first_products(client):
+    found = Talking(client, start={"text": "a red thing"}, k=4).started
+    assert all("Red" in one["title"] for one in found["last"]["results"])
+    refused = client.post("/v1/sessions", json={"category": "dresses", "start": {"text": "xyzzy"}})
+    assert refused.json()["code"] == "nothing-understood"
+    liked = Talking(client, start={"product_id": "p7"}).started
+    assert ids(liked["last"])[0] == "p7"
+
+
+def test_a_system_that_asks_is_answered(service_of):
+    service = service_of(("tops-0",))
+    client = TestClient(create_app(service, Access(service.store, local=True)), client=("127.0.0.1", 1))
+    talking = Talking(client, category="tops")
+    one = talking.turn(says="a red top").json()
+    assert one["question"].startswith("Is it") and one["turn"] == 1
+    service.forget()
+    two = talking.turn(says="yes").json()
+    assert two["question"].startswith("Is it") and two["question"] != one["question"]
+    three = talking.turn(says="no").json()
+    assert three["question"] == ""
+    said = [turn["question"] for turn in talking.request("GET").json()["turns"]]
+    assert said == ["", "", one["question"], two["question"]]
+    assert talking.turn(like=ids(three)[0]).json()["code"] == "questions-only"
+
+
+def test_a_session_keeps_its_model_and_new_ones_get_the_active_one(client, service, service_of, tmp_path):
+    old = Talking(client)
+    (tmp_path / "models/dresses-1").mkdir(parents=True)
+    (tmp_path / "models/dresses-1/model.json").write_text("{}")
+    made = client.post("/v1/models", json={"run": "dresses-1"}).json()
+    assert made["model"] == "dresses@2026-01-01-1"
+    assert Talking(client).started["model"] == "dresses@2026-01-01-0"
+    client.post("/v1/models/dresses@2026-01-01-1/activate")
+    assert Talking(client).started["model"] == made["model"]
+    assert old.turn(says="is navy").json()["model"] == "dresses@2026-01-01-0"
+    elsewhere = service_of(())
+    assert elsewhere.models.active("dresses").version == made["model"]
+    client.post("/v1/models/dresses@2026-01-01-0/activate")
+    elsewhere.models.refresh_all()
+    assert elsewhere.models.active("dresses").version == "dresses@2026-01-01-0"
+    for name in ("../x", "none", "a/b"):
+        assert client.post("/v1/models", json={"run": name}).status_code in (404, 422)
+    assert client.post("/v1/models/none/activate").json()["code"] == "unknown-model"
+
+
+def test_other_machines_need_a_key_with_the_scope(remote, service):
+    assert remote.get("/metrics").status_code == 401
+    assert remote.post("/v1/categories/dresses/search", json={}).status_code == 401
+    id, secret = service.store.add_key(["search"])
+    key = {"Authorization": f"Bearer {secret}"}
+    assert remote.post("/v1/categories/dresses/search", json={}, headers=key).status_code == 200
+    assert (
+        remote.put("/v1/categories/dresses/products", json={"products": [{"id": "p1"}]}, headers=key).json()[
+            "code"
+        ]
+        == "forbidden"
+    )
+    assert remote.post("/v1/models", json={"run": "x"}, headers=key).status_code == 403
+    service.store.revoke_key(id)
+    assert remote.post("/v1/categories/dresses/search", json={}, headers=key).status_code == 401
+
+
+def test_a_repeated_session_of_a_server_is_the_same_session(remote, service):
+    _, secret = service.store.add_key(["search"])
+    headers = {"Authorization": f"Bearer {secret}", "Idempotency-Key": "s1"}
+    one, two = (
+        remote.post("/v1/sessions", json={"category": "dresses"}, headers=headers).json() for _ in range(2)
+    )
+    assert one == two and one["session_token"]
+    _, other = service.store.add_key(["search"])
+    headers["Authorization"] = f"Bearer {other}"
+    three = remote.post("/v1/sessions", json={"category": "dresses"}, headers=headers).json()
+    assert three["session_id"] != one["session_id"]
+
+
+def test_too_many_requests_are_refused_with_a_time_to_wait(remote):
+    for _ in range(20):
+        Talking(remote)
+    answer = remote.post("/v1/sessions", json={"category": "dresses"})
+    assert answer.status_code == 429 and int(answer.headers["Retry-After"]) > 0
+    assert answer.json()["code"] == "too-many-requests"
+
+
+WRONG = [
+    ("POST", "/v1/sessions", b'{"category": "\\ud800"}'),
+    ("POST", "/v1/sessions", b'{"\\ud800": 1, "category": "dresses"}'),
+    ("POST", "/v1/sessions", b'{"category": "dresses", "k": NaN}'),
+    ("POST", "/v1/sessions", b'{"category": "dresses", "k": 1e999}'),
+    ("POST", "/v1/sessions", b'{"category": "dresses", "secretfield": "secretvalue"}'),
+    ("POST", "/v1/sessions", b'{"category": "dresses", "client_id": "a\\u0000b"}'),
+    ("POST", "/v1/sessions", b"[" * 100_000),
+    ("POST", "/v1/sessions", b'{"k": ' + b"9" * 5000 + b"}"),
+    ("POST", "/v1/sessions", b"\xff\xfe"),
+    ("POST", "/v1/sessions", b"{" + b" " * 70_000 + b"}"),
+    ("POST", "/v1/categories/dresses/search", b'{"turns": [{"says": "secretvalue secretword"}]}'),
+    ("POST", "/v1/categories/secretvalue/search", b"{}"),
+    ("GET", "/v1/categories/dresses/products/..%2f..%2fetc%2fpasswd/image", b""),
+    ("GET", "/v1/categories/dresses/products/secretvalue", b""),
+    ("GET", "/secretvalue", b""),
+    ("PATCH", "/v1/sessions", b"{}"),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body"), WRONG)
+def test_a_wrong_request_is_a_problem_that_repeats_nothing_of_it(client, method, path, body):
+    answer = client.request(method, path, content=body, headers={"Content-Type": "application/json"})
+    assert 400 <= answer.status_code < 500
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    problem = answer.json()
+    assert problem["code"] in TITLES and problem["status"] == answer.status_code and problem["request_id"]
+    assert b"secret" not in answer.content and b"Traceback" not in answer.content
+
+
+def test_a_json_body_needs_its_content_type(client):
+    answer = client.post(
+        "/v1/sessions", content=b'{"category": "dresses"}', headers={"Content-Type": "text/plain"}
+    )
+    assert answer.status_code in (415, 422)
+
+
+def test_an_unexpected_error_tells_nothing(client, service, monkeypatch, caplog):
+    def fail(*_):
+        raise RuntimeError("secretvalue")
+
+    monkeypatch.setattr(service, "search", fail)
+    answer = client.post("/v1/categories/dresses/search", json={})
+    assert answer.status_code == 500 and answer.json()["code"] == "internal"
+    assert "secretvalue" not in answer.text + caplog.text
+
+
+def test_a_full_queue_and_a_broken_database_are_503(client, service, talking, monkeypatch):
+    from fashioniq.store import Unavailable
+
+    stop, started = threading.Event(), threading.Event()
+    threads = [threading.Thread(target=service.inference.call, args=[lambda: (started.set(), stop.wait())])]
+    threads[0].start()
+    started.wait()
+    monkeypatch.setattr(service.inference._jobs, "maxsize", 1)
+    threads.append(threading.Thread(target=service.inference.call, args=[lambda: None]))
+    threads[1].start()
+    while not service.inference.waiting:
+        pass
+    answer = client.post("/v1/categories/dresses/search", json={})
+    assert (
+        answer.status_code == 503 and answer.json()["code"] == "busy" and answer.headers["Retry-After"] == "1"
+    )
+    stop.set()
+    for thread in threads:
+        thread.join()
+    monkeypatch.setattr(service.store, "write", lambda work: (_ for _ in ()).throw(Unavailable("no")))
+    assert talking.turn(says="is navy").json()["code"] == "database"
+    assert client.get("/readyz").status_code == 503 and client.get("/livez").status_code == 200
+    assert client.post("/v1/categories/dresses/search", json={}).status_code == 200
+
+
+def test_dialogs_that_wait_are_searched_together(service):
+    stop, started = threading.Event(), threading.Event()
+    threads = [threading.Thread(target=service.inference.call, args=[lambda: (started.set(), stop.wait())])]
+    threads[0].start()
+    started.wait()
+    live, found = Live.begin(showing_system()), {}
+    lives = {name: live.at(name) for name in IDS[:5]}
+
+    def search(name):
+        found[name] = service.inference.search(lambda: lives[name], 3, None)[1]
+
+    threads += [threading.Thread(target=search, args=[name]) for name in lives]
+    for thread in threads[1:]:
+        thread.start()
+    while service.inference.waiting < 5:
+        pass
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert service.inference.largest == 5
+    assert all(found[name] == lives[name].nearest(3) for name in lives)
+
+
+def test_measures_and_answers_carry_no_text_and_safe_headers(client, talking):
+    talking.turn(says="is navy with xyzzysecret")
+    text = client.get("/metrics").text
+    assert "fashioniq_turns_total" in text and "xyzzy" not in text and talking.id not in text
+    answer = client.get("/livez")
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+
+
+def test_the_schema_describes_every_call(client):
+    paths = client.get("/openapi.json").json()["paths"]
+    assert "/v1/sessions/{session_id}/turns" in paths and "/v1/categories/{category}/search" in paths
+    assert torch.get_num_threads() >= 1
