@@ -20,6 +20,7 @@ from fashioniq.config import EvalChatsearch
 from fashioniq.data.conversations import SUBTASKS, Conversations, Sample, Subtask, samples_file
 from fashioniq.data.evaluations import ChatSearchMetrics
 from fashioniq.data.items import Items
+from fashioniq.data.rankings import run_scores
 from fashioniq.features.frozen import frozen_features
 from fashioniq.files import UserError, check_writable, checksum, discard, write_json, write_jsonl, write_text
 from fashioniq.loop.gallery import Gallery
@@ -295,9 +296,11 @@ def _best(task: Queries, rank_Q: Tensor, item_QK: Tensor) -> Best:
 def _trec(distance_QK: Tensor, item_QK: Tensor, task: Queries) -> list[str]:
     """Lines of a TREC run; the score is the cosine."""
     return [
-        f"{sample.id} Q0 {task.ids[item]} {place} {1 - distance / 2:.6f} fashioniq"
-        for sample, distances, items in zip(task.samples, distance_QK.tolist(), item_QK.tolist(), strict=True)
-        for place, (distance, item) in enumerate(zip(distances, items, strict=True), 1)
+        f"{sample.id} Q0 {task.ids[item]} {place} {score} fashioniq"
+        for sample, cosines, items in zip(
+            task.samples, (1 - distance_QK / 2).tolist(), item_QK.tolist(), strict=True
+        )
+        for place, (score, item) in enumerate(zip(run_scores(cosines), items, strict=True), 1)
     ]
 
 

@@ -28,13 +28,13 @@ Evaluated = Sequence[tuple[Any, list[LoggedDialog]]]  # metrics and dialogs of e
 class Protocol:
     """Measures of dialogs and the format of their results.
 
-    `first_turn` is the number of the first turn in names and tables. `score` formats a squared distance
-    for run.trec. `replaced` are files of earlier results that are removed before new ones are computed.
+    `first_turn` is the number of the first turn in names and tables. `score` makes a score for run.trec
+    of a squared distance. `replaced` are files of earlier results that are removed before new ones are computed.
     `print` prints the measures of one task, `print_all` those of all tasks together.
     """
 
     first_turn: int
-    score: Callable[[float], str]
+    score: Callable[[float], float]
     replaced: tuple[str, ...]
     metrics: Callable[[Task, Tensor, int], TurnMetrics | RoundMetrics]
     write_report: Callable[[Path, Evaluated, ItemCards], None]
@@ -147,7 +147,7 @@ def _print_rounds(metrics: RoundMetrics) -> None:
 PROTOCOLS = {
     "Fashion IQ dialogs": Protocol(
         first_turn=1,
-        score=lambda distance: f"{-distance:.6f}",
+        score=lambda distance: -distance,
         replaced=(),
         metrics=_turn_metrics,
         write_report=_write_turn_report,
@@ -155,7 +155,7 @@ PROTOCOLS = {
     ),
     "recorded sessions": Protocol(
         first_turn=1,
-        score=lambda distance: f"{-distance:.6f}",
+        score=lambda distance: -distance,
         replaced=("metrics.json", "*-turns/metrics.json", SUMMARY, "report.html"),
         metrics=session_metrics,
         write_report=write_session_report,
@@ -164,7 +164,7 @@ PROTOCOLS = {
     ),
     "ChatIR": Protocol(
         first_turn=0,
-        score=lambda distance: f"{1 - distance / 2:.8f}",  # cosine similarity of vectors of unit length
+        score=lambda distance: 1 - distance / 2,  # cosine similarity of vectors of unit length
         replaced=("metrics.json", "dialogs.jsonl", "run.trec", "table.csv", "report.html"),
         metrics=_round_metrics,
         write_report=_write_round_report,

@@ -18,6 +18,7 @@ from fashioniq.data.evaluations import (
     RoundMetrics,
     TurnMetrics,
 )
+from fashioniq.data.rankings import run_scores
 from fashioniq.data.words import tokenize
 from fashioniq.evaluation.protocols import PROTOCOLS, Protocol
 from fashioniq.files import (
@@ -204,7 +205,6 @@ def _rankings(
     for row, target in enumerate(targets):
         query = names[target] if numbers is None else f"{names[target]}-{numbers[row]}"
         for turn, (distances, items) in enumerate(found, start=protocol.first_turn):
-            for position, (distance, item) in enumerate(
-                zip(distances[row], items[row], strict=True), start=1
-            ):
-                yield f"{query}-{turn} Q0 {names[item]} {position} {protocol.score(distance)} fashioniq"
+            scores = run_scores([protocol.score(distance) for distance in distances[row]])
+            for position, (score, item) in enumerate(zip(scores, items[row], strict=True), start=1):
+                yield f"{query}-{turn} Q0 {names[item]} {position} {score} fashioniq"

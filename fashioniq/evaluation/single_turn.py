@@ -11,6 +11,7 @@ from fashioniq.config import EvalSingleTurn, Score, SingleTurn
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import SingleTurnMetrics
 from fashioniq.data.queries import Query, queries_of
+from fashioniq.data.rankings import run_scores
 from fashioniq.evaluation.single_turn_search import Answers, Search, find
 from fashioniq.features.selection import pairs_with_targets
 from fashioniq.features.store import open_store
@@ -154,9 +155,11 @@ def _write_answers(out: Path, task: Task, answers: Answers) -> None:
     )
     if answers.top is not None:
         lines = [
-            f"{query.name} Q0 {name} {position} {score:.6f} fashioniq"
+            f"{query.name} Q0 {name} {position} {score} fashioniq"
             for query, ranking in zip(task.queries, answers.top, strict=True)
-            for position, (name, score) in enumerate(ranking, start=1)
+            for position, ((name, _), score) in enumerate(
+                zip(ranking, run_scores([score for _, score in ranking]), strict=True), start=1
+            )
         ]
         write_text(out / f"run.{task.category}.trec", "\n".join(lines) + "\n")
 

@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 from msgspec.structs import replace
 
+from fashioniq.data.attributes import find_attributes
 from fashioniq.data.cards import Product
 from fashioniq.data.items import ItemInputs
 from fashioniq.data.words import tokenize
@@ -54,6 +55,7 @@ REMEMBERED = 2000  # dialogs whose state is kept
 NEAR_WORDS = 5  # suggestions for unknown words
 WIDTH = 320  # pixels of a picture on the page
 POLICY = "1"  # version of the terms of consent
+_DENIES = re.compile(r"\b(?:no|not|non|without|less|fewer|instead)\b|n't", re.IGNORECASE)
 _CLAUSE = re.compile(r"\s*(?:[,.;!]+|\band\b)\s*", re.IGNORECASE)
 
 
@@ -568,16 +570,23 @@ def _check(served: Served, names: dict[str, str | None]) -> None:
 
 
 def _why(texts: Iterable[str], title: str, attributes: Sequence[str]) -> list[Why]:
-    """Words of the dialog that are attributes of the product or in its title; the newest first."""
-    found: dict[str, Why] = {}
-    in_title = set(tokenize(title))
-    in_attributes = {word: attribute for attribute in attributes for word in tokenize(attribute)}
-    for word in reversed([word for text in texts for word in tokenize(text)]):
+    """Attribute words of the dialog that the product has too, at most four; the newest first."""
+    in_attributes = {
+        word: attribute for attribute in attributes for word in (_words(attribute) or [attribute])
+    }
+    in_title, found = set(_words(title)), dict[str, Why]()
+    for word in [word for text in reversed(list(texts)) for word in _words(text)]:
         if word in in_attributes:
-            found.setdefault(in_attributes[word], Why(word=in_attributes[word], by="attribute"))
-        elif word in in_title and len(word) > 2:
+            found.setdefault(word, Why(word=in_attributes[word], by="attribute"))
+        elif word in in_title:
             found.setdefault(word, Why(word=word, by="title"))
     return list(found.values())[:4]
+
+
+def _words(text: str) -> list[str]:
+    """Attribute words of a text, but not of clauses that deny something, such as "not red"."""
+    clauses = [clause for clause in _CLAUSE.split(text) if not _DENIES.search(clause)]
+    return [word for clause in clauses for words in find_attributes(clause) for word in words]
 
 
 def _token(secret: str, key: str) -> str:

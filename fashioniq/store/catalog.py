@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import asdict, replace
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from fashioniq.files import UserError
-from fashioniq.store.database import Database, find
+from fashioniq.store.database import Database, find, those_in
 from fashioniq.store.rows import Model, Product
 from fashioniq.store.tables import category_model, product
 
@@ -20,43 +20,39 @@ class Catalog(Database):
 
         def work(connection: Connection) -> list[str]:
             ids = {one.id for one in products}
-            same = [product.c.category == category, product.c.id.in_(ids)]
-            live = select(product.c.id).where(*same, product.c.deleted_at.is_(None))
-            known, results = set(connection.scalars(live)), []
-            revision = _next_revision(connection)
-            connection.execute(delete(product).where(*same))
+            same = product.c.category == category
+            known = those_in(connection, product.c.id, ids, same, product.c.deleted_at.is_(None))
+            results, rows, revision = [], {}, _next_revision(connection)
             for one in products:
-                results.append("updated" if one.id in known else "created")
-                known.add(one.id)
-            last = {one.id: asdict(replace(one, category=category, revision=revision)) for one in products}
-            if last:
-                connection.execute(insert(product), list(last.values()))
+                results.append("updated" if one.id in known or one.id in rows else "created")
+                rows[one.id] = asdict(replace(one, category=category, revision=revision))
+            if rows:
+                replaced = delete(product).where(same, product.c.id == bindparam("replaced"))
+                connection.execute(replaced, [{"replaced": id} for id in rows])
+                connection.execute(insert(product), list(rows.values()))
             return results
 
         return self.write(work)
 
     def patch_product(self, category: str, id: str, **changes: Any) -> Product | None:
         """Change columns of a product and return it; None if there is no such product."""
-        return self._change_product(category, id, changes)
+
+        def work(connection: Connection) -> Product | None:
+            same = product.c.category == category, product.c.id == id
+            set_too = {"updated_at": self.now(), "revision": _next_revision(connection)}
+            changed = update(product).where(*same, product.c.deleted_at.is_(None)).values(changes | set_too)
+            return find(connection, Product, *same)[0] if connection.execute(changed).rowcount else None
+
+        return self.write(work)
 
     def delete_product(self, category: str, id: str) -> bool:
         """Mark a product as deleted; return whether there was such a product."""
-        return self._change_product(category, id, {"deleted_at": self.now()}) is not None
+        return self.patch_product(category, id, deleted_at=self.now()) is not None
 
     def products(self, category: str, since_revision: int = 0) -> list[Product]:
         """Products changed after a revision, in the order of their ids; deleted ones have `deleted_at`."""
         where = product.c.category == category, product.c.revision > since_revision
-        return self.read(lambda connection: find(connection, Product, product, *where, order=[product.c.id]))
-
-    def _change_product(self, category: str, id: str, changes: dict[str, Any]) -> Product | None:
-        def work(connection: Connection) -> Product | None:
-            same = product.c.category == category, product.c.id == id, product.c.deleted_at.is_(None)
-            set_too = {"updated_at": self.now(), "revision": _next_revision(connection)}
-            if not connection.execute(update(product).where(*same).values(changes | set_too)).rowcount:
-                return None
-            return find(connection, Product, product, *same[:2])[0]
-
-        return self.write(work)
+        return self.read(lambda connection: find(connection, Product, *where, order=[product.c.id]))
 
     def register_model(self, new: Model) -> Model:
         """Store a model and return it. A stored one of the same run gets the new folder only.
@@ -66,7 +62,7 @@ class Catalog(Database):
 
         def work(connection: Connection) -> Model:
             same = category_model.c.id == new.id
-            for stored in find(connection, Model, category_model, same):
+            for stored in find(connection, Model, same):
                 if (stored.category, stored.run_sha256) != (new.category, new.run_sha256):
                     raise UserError(
                         f"the model {new.id} is another run of {stored.category}; use another version"
@@ -82,7 +78,7 @@ class Catalog(Database):
         """Let a model serve its category instead of the present one. Raises UserError if there is no such model."""
 
         def work(connection: Connection) -> Model:
-            found = find(connection, Model, category_model, category_model.c.id == id)
+            found = find(connection, Model, category_model.c.id == id)
             if not found:
                 raise UserError(f"there is no model {id}; register it first")
             if found[0].active_from and not found[0].retired_at:
@@ -98,8 +94,7 @@ class Catalog(Database):
 
     def active_model(self, category: str) -> Model | None:
         """The model that serves a category, or None."""
-        found = self._models(category_model.c.category == category, *_ACTIVE)
-        return found[0] if found else None
+        return self.one(Model, category_model.c.category == category, *_ACTIVE)
 
     def categories(self) -> list[str]:
         """Categories with an active model."""
@@ -108,16 +103,13 @@ class Catalog(Database):
 
     def model(self, id: str) -> Model | None:
         """A model, or None."""
-        found = self._models(category_model.c.id == id)
-        return found[0] if found else None
+        return self.one(Model, category_model.c.id == id)
 
     def models(self, category: str) -> list[Model]:
         """Models of a category in the order of registration."""
-        return self._models(category_model.c.category == category)
-
-    def _models(self, *where: Any) -> list[Model]:
         order = category_model.c.registered_at, category_model.c.id
-        return self.read(lambda connection: find(connection, Model, category_model, *where, order=order))
+        where = category_model.c.category == category
+        return self.read(lambda connection: find(connection, Model, where, order=order))
 
 
 _ACTIVE = category_model.c.active_from.is_not(None), category_model.c.retired_at.is_(None)

@@ -9,6 +9,7 @@ from msgspec.structs import asdict
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from fashioniq.store.database import Database, find, those_in
+from fashioniq.store.engine import clear_files
 from fashioniq.store.rows import Export
 from fashioniq.store.subjects import (
     DAYS,
@@ -152,9 +153,13 @@ class Privacy(Database):
         PostgreSQL reuses the space of deleted rows after its own vacuum; its log and its backups are the
         administrator's.
         """
-        if self._clear_files():
-            done = update(erasure).where(erasure.c.done_at.is_(None)).values(done_at=self.now())
-            self.write(lambda connection: connection.execute(done))
+        unfinished = select(erasure.c.subject_hmac).where(erasure.c.done_at.is_(None))
+        begun = self.read(lambda connection: connection.scalars(unfinished).all())
+        if clear_files(self.engine) and begun:
+            done = (
+                update(erasure).where(erasure.c.subject_hmac == bindparam("one")).values(done_at=self.now())
+            )
+            self.write(lambda connection: connection.execute(done, [{"one": subject} for subject in begun]))
 
 
 def _sweep_rows(connection: Connection, now: datetime) -> dict[str, int]:
@@ -178,4 +183,4 @@ def _sweep_rows(connection: Connection, now: datetime) -> dict[str, int]:
 
 
 def _exports(connection: Connection, ids: Any) -> list[Export]:
-    return find(connection, Export, export, export.c.id.in_(ids), order=[export.c.id])
+    return find(connection, Export, export.c.id.in_(ids), order=[export.c.id])

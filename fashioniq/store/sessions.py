@@ -6,7 +6,7 @@ from secrets import token_hex
 from typing import Any
 
 from msgspec.structs import asdict, replace
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Column, Connection, func, insert, select, update
 
 from fashioniq.store.database import Database, find, those_in
 from fashioniq.store.rows import Consent, Event, Gone, KeyReused, Picture, Session, Turn, TurnConflict
@@ -23,19 +23,15 @@ class Sessions(Database):
     ) -> tuple[Session, Turn]:
         """Store a session with its first turn and return both.
 
-        With the idempotency key of an earlier call, return what that call stored. Raises KeyReused if that
-        call had another `sha256`, and Gone if the session was erased before.
+        With the idempotency key of an earlier call, return what that call stored; keys of different callers
+        must differ. Raises KeyReused if that call had another `sha256`, and Gone if the session was erased.
         """
 
         def work(connection: Connection) -> tuple[Session, Turn]:
-            if key is not None and (
-                stored := _by_key(connection, session, sha256, session.c.idem_key == key)
-            ):
-                (known,) = find(connection, Session, session, session.c.id == stored)
-                turns = find(
-                    connection, Turn, turn, turn.c.session_id == stored, order=[turn.c.n, turn.c.created_at]
-                )
-                return known, turns[0]
+            if stored := _by_key(connection, session.c.id, key, sha256):
+                (known,) = find(connection, Session, session.c.id == stored)
+                of_session = turn.c.session_id == stored
+                return known, find(connection, Turn, of_session, order=[turn.c.n, turn.c.created_at])[0]
             if are_erased(connection, [new.id]):
                 raise Gone(new.id)
             values = asdict(new) | {"consent_at": new.created_at, "idem_key": key, "request_sha256": sha256}
@@ -46,8 +42,7 @@ class Sessions(Database):
 
     def session(self, id: str) -> Session | None:
         """A session, or None."""
-        found = self.read(lambda connection: find(connection, Session, session, session.c.id == id))
-        return found[0] if found else None
+        return self.one(Session, session.c.id == id)
 
     def turns(self, id: str) -> list[Turn]:
         """Turns of a session in order, without those undone."""
@@ -97,15 +92,11 @@ class Sessions(Database):
 
         def work(connection: Connection) -> Turn:
             in_session = turn.c.session_id == new.session_id
-            if key is not None and (
-                stored := _by_key(connection, turn, sha256, in_session, turn.c.idem_key == key)
-            ):
-                return find(connection, Turn, turn, turn.c.query_id == stored)[0]
+            if stored := _by_key(connection, turn.c.query_id, key, sha256, in_session):
+                return find(connection, Turn, turn.c.query_id == stored)[0]
             _touch(connection, new.session_id, new.created_at)
-            present = (
-                connection.scalar(select(func.max(turn.c.n)).where(in_session, turn.c.undone_at.is_(None)))
-                or 0
-            )
+            last = select(func.max(turn.c.n)).where(in_session, turn.c.undone_at.is_(None))
+            present = connection.scalar(last) or 0
             if after is not None and after != present:
                 raise TurnConflict(present)
             return _insert_turn(connection, replace(new, n=present + 1), key, sha256)
@@ -119,10 +110,8 @@ class Sessions(Database):
         """
 
         def work(connection: Connection) -> Turn | None:
-            where = turn.c.session_id == session_id, turn.c.idem_key == key
-            if (stored := _by_key(connection, turn, sha256, *where)) is None:
-                return None
-            return find(connection, Turn, turn, turn.c.query_id == stored)[0]
+            stored = _by_key(connection, turn.c.query_id, key, sha256, turn.c.session_id == session_id)
+            return find(connection, Turn, turn.c.query_id == stored)[0] if stored else None
 
         return self.read(work)
 
@@ -196,7 +185,7 @@ class Sessions(Database):
         )
 
         def work(connection: Connection) -> None:
-            if session_id is not None and not find(connection, Session, session, session.c.id == session_id):
+            if session_id is not None and not find(connection, Session, session.c.id == session_id):
                 raise Gone(session_id)
             connection.execute(insert(picture).values(asdict(new)))
 
@@ -205,20 +194,22 @@ class Sessions(Database):
 
     def picture(self, id: str) -> Picture | None:
         """A picture that has not expired, or None."""
-        valid = [picture.c.id == id, picture.c.expires_at > self.now()]
-        found = self.read(lambda connection: find(connection, Picture, picture, *valid))
-        return found[0] if found else None
+        return self.one(Picture, picture.c.id == id, picture.c.expires_at > self.now())
 
 
-def _by_key(connection: Connection, table: Any, sha256: str | None, *where: Any) -> str | None:
-    """Primary key of the row stored with an idempotency key, or None. Raises KeyReused for another request."""
-    (primary,) = table.primary_key
-    found = connection.execute(select(primary, table.c.request_sha256).where(*where)).one_or_none()
-    if found is None:
+def _by_key(
+    connection: Connection, id: Column[str], key: str | None, sha256: str | None, *where: Any
+) -> str | None:
+    """Id of the row stored with an idempotency key, or None. Raises KeyReused for another request."""
+    if key is None:
         return None
-    if found.request_sha256 != sha256:
-        raise KeyReused
-    return found[0]
+    columns = id.table.c
+    asked = select(id, columns.request_sha256).where(columns.idem_key == key, *where)
+    for stored, request in connection.execute(asked):
+        if request != sha256:
+            raise KeyReused
+        return stored
+    return None
 
 
 def _touch(connection: Connection, session_id: str, at: datetime) -> None:
@@ -230,7 +221,7 @@ def _touch(connection: Connection, session_id: str, at: datetime) -> None:
 
 def _live_turns(connection: Connection, session_id: str) -> list[Turn]:
     where = turn.c.session_id == session_id, turn.c.undone_at.is_(None)
-    return find(connection, Turn, turn, *where, order=[turn.c.n])
+    return find(connection, Turn, *where, order=[turn.c.n])
 
 
 def _insert_turn(connection: Connection, new: Turn, key: str | None, sha256: str | None) -> Turn:

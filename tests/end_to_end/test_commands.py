@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import runpy
 import subprocess
 import sys
@@ -52,12 +53,14 @@ SCRIPTS = {
     "train_chatsearcher.py": "train-chatsearcher",
 }
 WITHOUT_SCRIPT = {
+    "api-key",
     "chat",
     "check-data",
     "compare",
     "fetch-spice",
     "results",
     "search",
+    "serve",
 }  # what is no step of a training or an evaluation
 
 
@@ -287,11 +290,13 @@ def test_another_seed_begins_with_other_products(evaluate, vector_runs):
     )
 
 
-def test_the_same_evaluation_twice_is_the_same(evaluate, vector_runs, project, monkeypatch):
-    monkeypatch.undo()  # the plot is drawn
+def test_the_same_evaluation_twice_is_the_same(evaluate, vector_runs, project):
+    def content(path):  # another test may have had the page made with its plot, or without
+        return re.sub(rb"<svg.*?</svg>", b"", project.content(path), flags=re.DOTALL)
+
     again = evaluate()
     for name in ("metrics.json", "dialogs.jsonl", "run.trec", "first_candidates.json", "report.html"):
-        assert project.content(again / name) == project.content(vector_runs.dialogs / name), name
+        assert content(again / name) == content(vector_runs.dialogs / name), name
 
 
 def test_the_size_of_a_batch_changes_no_rank(evaluate, vector_runs):

@@ -2,8 +2,9 @@ import json
 
 import numpy as np
 import pytest
+from ir_measures import RR, Qrel, ScoredDoc, calc_aggregate
 
-from fashioniq.data.rankings import read_npz, read_rankings
+from fashioniq.data.rankings import read_npz, read_rankings, run_scores
 from fashioniq.files import UserError
 
 GOOD = {
@@ -112,3 +113,19 @@ def test_a_file_that_is_no_archive_is_told(tmp_path):
     (tmp_path / "v.npz").write_text("no vectors")
     with pytest.raises(UserError, match=r"is not an \.npz file"):
         read_npz(tmp_path / "v.npz")
+
+
+def test_scores_of_a_run_fall_in_float32_so_that_other_tools_rank_alike():
+    scores = [0.5, 0.5, 0.5, 0.5 - 1e-12, 0.25, 0.2500000001, -1e-9, -1e-9, -1e-9]
+    written = np.array([float(text) for text in run_scores(scores)], np.float32)
+    assert (np.diff(written) < 0).all() and np.allclose(written, scores, atol=1e-6)
+    assert run_scores([0.75, 0.5]) == ["0.75", "0.5"] and run_scores([]) == []
+
+
+def test_a_tool_with_its_own_order_of_ties_finds_our_ranks():
+    run = [
+        ScoredDoc("q", name, float(score))
+        for name, score in zip("abcdefgh", run_scores([0.1] * 8), strict=True)
+    ]
+    for place, name in enumerate("abcdefgh", 1):
+        assert calc_aggregate([RR], [Qrel("q", name, 1)], run)[RR] == pytest.approx(1 / place)

@@ -10,7 +10,7 @@ from fashioniq.data.evaluations import LoggedDialog, TurnMetrics, metrics_of
 from fashioniq.files import UserError
 from fashioniq.report import products
 from fashioniq.report.page import write_dialog_page
-from fashioniq.report.plots import rank_histograms, turn_plot
+from fashioniq.report.plots import rank_histograms, rounds_plot, turn_plot
 from fashioniq.report.products import ItemCards
 
 IDS = [f"B{number}" for number in range(14)]
@@ -297,3 +297,8 @@ def test_a_browser_shows_every_picture_without_complaint(
         assert len(seen.pictures) > 80 and min(seen.pictures) >= 80
         assert seen.unnamed == 0 and seen.mouse_only == 0
         assert seen.filtered == {"first": [2, 2], "ten": [4, 4], "never": [2, 2], "c0": [4, 4], "c1": [4, 4]}
+
+
+def test_the_same_plot_twice_is_the_same():
+    rounds = {"one": [1.0, 20.0, 30.0], "two": [5.0, 6.0, 7.0]}
+    assert rounds_plot(rounds) == rounds_plot(rounds)

@@ -35,6 +35,11 @@ def test_products_are_created_and_replaced(store, product):
     assert [one.id for one in found] == ["a", "b", "c"]
     assert [found[0].in_stock, found[1].sizes, found[2].title] == [False, ["S", "M"], "last"]
     assert store.products("shirts") == [] == store.add_products("dresses", [])
+    many = [product(str(number)) for number in range(1_100)]
+    assert (
+        store.add_products("tops", many) + store.add_products("tops", many)
+        == ["created"] * 1_100 + ["updated"] * 1_100
+    )
 
 
 def test_only_later_changes_are_returned(store, product, clock):
@@ -66,14 +71,14 @@ def test_one_model_of_a_category_is_active_and_the_former_can_return(store, mode
         clock.move(days=1)
     store.register_model(model("shirts@1", category="shirts"))
     store.activate_model("shirts@1")
-    assert store.active_model("dresses") is None
+    assert store.active_model("dresses") is None and store.categories() == ["shirts"]
     for id, other in (("dresses@1", "dresses@2"), ("dresses@2", "dresses@1"), ("dresses@1", "dresses@2")):
         clock.move(days=1)
         assert store.activate_model(id) == store.active_model("dresses") == store.model(id)
         assert store.model(id).active_from == clock()
         assert store.model(other).active_from is None or store.model(other).retired_at == clock()
     assert [one.id for one in store.models("dresses")] == ["dresses@1", "dresses@2"]
-    assert store.active_model("shirts").id == "shirts@1"
+    assert store.active_model("shirts").id == "shirts@1" and store.categories() == ["dresses", "shirts"]
     with pytest.raises(UserError, match="there is no model dresses@3"):
         store.activate_model("dresses@3")
 
@@ -105,7 +110,7 @@ def test_a_key_is_found_by_its_secret_until_it_is_revoked(store):
     assert (key.id, key.scopes, key.limits) == (id, ["search", "events"], {"turns": 5})
     for wrong in ("", id, f"{id}.", secret + "0", secret.replace(id, other), "näh"):
         assert store.find_key(wrong) is None
-    store.revoke_key(id)
+    assert store.revoke_key(id) and not store.revoke_key(id) and not store.revoke_key("unknown")
     assert store.find_key(secret) is None
 
 

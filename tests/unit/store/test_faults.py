@@ -9,7 +9,7 @@ from sqlalchemy import create_engine, event, text
 from sqlalchemy.exc import IntegrityError
 
 from fashioniq.store import Store, Unavailable
-from fashioniq.store.database import _ADVISORY_LOCK
+from fashioniq.store.engine import _ADVISORY_LOCK
 
 
 @contextmanager
@@ -119,7 +119,7 @@ def test_a_kill_loses_no_stored_turn_and_repeats_none(
 
 
 def test_a_locked_database_is_unavailable_until_it_is_free(open_store, url, new_log, engine, monkeypatch):
-    monkeypatch.setattr("fashioniq.store.database.WAIT", 0.05)
+    monkeypatch.setattr("fashioniq.store.engine.WAIT", 0.05)
     store = open_store()
     log = new_log(store)
     log.start()

@@ -1,8 +1,10 @@
 from datetime import timedelta
 
 import pytest
+from sqlalchemy import select
 
 from fashioniq.store import Event, Export, Gone
+from fashioniq.store.tables import erasure
 
 DAY = {"days": 1}
 
@@ -41,14 +43,14 @@ def test_erasure_deletes_everything_of_a_session(store, log, clock):
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 def test_erased_words_are_in_no_file(store, log, clock, tmp_path):
     """Rows are deleted at random places, so that pages of the file are split, merged and moved."""
-    words = {number: f"embroidered{number:04}letters" for number in range(90)}
+    words = {number: f"embroidered{number:04}letters" for number in range(60)}
     for number in words:
-        log.start(f"s{number}", client=store.client_hmac(f"me{number % 30}"), consent="training")
+        log.start(f"s{number}", client=store.client_hmac(f"me{number % 20}"), consent="training")
     for number, said in [*words.items(), *words.items()]:
         log.say(f"{said} " * (number % 7 * 20 + 1), f"s{number}", heard={"unknown": [said]})
     assert found(words, tmp_path) == set(words)
-    erased = {number for number in words if number % 3 == 0 or number % 30 == 1}
-    for number in range(0, 90, 3):
+    erased = {number for number in words if number % 3 == 0 or number % 20 == 1}
+    for number in range(0, 60, 3):
         store.erase_session(f"s{number}")
     store.erase_client("me1")
     assert found(words, tmp_path) == set(words) - erased
@@ -59,16 +61,22 @@ def test_erased_words_are_in_no_file(store, log, clock, tmp_path):
 
 
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
-def test_what_a_reader_still_sees_is_cleared_by_the_next_sweep(store, log, tmp_path, monkeypatch):
-    monkeypatch.setattr("fashioniq.store.database.WAIT", 0.01)
+def test_what_a_reader_still_sees_is_cleared_by_the_next_sweep(store, log, clock, tmp_path, monkeypatch):
+    monkeypatch.setattr("fashioniq.store.engine.WAIT", 0.01)
+    words = {1: "embroidered letters"}
+
+    def cleared():
+        return store.read(lambda connection: connection.scalar(select(erasure.c.done_at)))
+
     log.start(consent="training")
-    log.say("embroidered letters")
+    log.say(words[1])
     with store.engine.connect() as reader:
         reader.exec_driver_sql("SELECT count(*) FROM turn").all()
         store.erase_session("s")
-        assert store.turns("s") == [] and found({1: "embroidered letters"}, tmp_path)
+        assert store.turns("s") == [] and found(words, tmp_path) and cleared() is None
+    clock.move(hours=1)
     store.sweep()
-    assert not found({1: "embroidered letters"}, tmp_path)
+    assert not found(words, tmp_path) and cleared() == clock()
 
 
 def test_a_client_is_erased_in_all_periods(store, log, clock):

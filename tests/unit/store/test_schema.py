@@ -8,8 +8,8 @@ from sqlalchemy import create_engine, inspect, text
 
 from fashioniq.files import UserError
 from fashioniq.store import Store, Unavailable
-from fashioniq.store.database import _engine as engine_of
-from fashioniq.store.database import migrate
+from fashioniq.store.engine import engine_of
+from fashioniq.store.schema import migrate
 from fashioniq.store.tables import METADATA
 
 

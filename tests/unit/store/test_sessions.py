@@ -56,9 +56,12 @@ def test_twenty_requests_with_one_key_store_one_turn(log, at_once):
     turns = [log.turn("s", "is navy") for _ in range(20)]
     results = at_once(*(lambda one=one: log.store.add_turn(one, 1, "key", "hash") for one in turns))
     assert results == [results[0]] * 20
-    assert log.store.turns("s")[1:] == results[:1]
+    assert log.store.turns("s")[1:] == results[:1] == [log.store.repeated("s", "key", "hash")]
+    assert log.store.repeated("s", "other", "hash") is None is log.store.repeated("t", "key", "hash")
     with pytest.raises(KeyReused):
         log.store.add_turn(turns[0], 2, "key", "other")
+    with pytest.raises(KeyReused):
+        log.store.repeated("s", "key", "other")
     assert len(log.stored()) == 2
 
 

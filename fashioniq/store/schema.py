@@ -1,0 +1,40 @@
+"""Versions of the tables."""
+
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Engine
+
+from fashioniq.files import UserError
+
+
+def update_schema(engine: Engine) -> None:
+    """Create the tables, or update them to the newest version. Raises UserError if they are newer."""
+    scripts = ScriptDirectory.from_config(_alembic())
+    with engine.connect() as connection:
+        found = MigrationContext.configure(connection).get_current_revision()
+    if found == scripts.get_current_head():
+        return
+    if found is not None and found not in {script.revision for script in scripts.walk_revisions()}:
+        raise UserError(
+            f"expected a database of this version of fashioniq or an earlier one, found revision {found}; "
+            "update fashioniq"
+        )
+    with engine.execution_options(mode="write").begin() as connection:
+        migrate(connection)
+
+
+def migrate(connection: Connection, revision: str = "head") -> None:
+    """Bring the schema to a revision, in the transaction of the connection; "base" removes all tables."""
+    config = _alembic()
+    config.attributes["connection"] = connection
+    (command.downgrade if revision == "base" else command.upgrade)(config, revision)
+
+
+def _alembic() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    return config
