@@ -60,16 +60,16 @@ class Sessions(Database):
             ids = select(session.c.id).where(*chosen)
             turns: dict[str, list[Turn]] = {}
             of_turn = turn.c.session_id.in_(ids), turn.c.undone_at.is_(None)
-            for one in find(connection, Turn, turn, *of_turn, order=[turn.c.n]):
+            for one in find(connection, Turn, *of_turn, order=[turn.c.n]):
                 turns.setdefault(one.session_id, []).append(one)
             events: dict[str, list[Event]] = {}
             order = event.c.server_at, event.c.event_id
-            for happened in find(connection, Event, event, event.c.session_id.in_(ids), order=order):
+            for happened in find(connection, Event, event.c.session_id.in_(ids), order=order):
                 events.setdefault(happened.session_id, []).append(happened)
             order = session.c.created_at, session.c.id
             return [
                 (one, turns.get(one.id, []), events.get(one.id, []))
-                for one in find(connection, Session, session, *chosen, order=order)
+                for one in find(connection, Session, *chosen, order=order)
             ]
 
         return self.read(work)
