@@ -71,7 +71,7 @@ def without_erased(store: Store, export: Export) -> int | None:
     """Rewrite the files of an export without erased sessions; return their number, None if the files are gone."""
     folder = Path(export.id)
     if not (folder / SESSIONS).exists():
-        register_empty(store, export)
+        store.add_export(msgspec.structs.replace(export, sessions=0), [])
         return None
     sessions = read_sessions(folder)
     erased = store.erased([one.session for one in sessions])
@@ -79,8 +79,3 @@ def without_erased(store: Store, export: Export) -> int | None:
     write_sessions(folder, export.rule["category"], kept)
     register(store, folder, kept, export.rule)
     return len(sessions) - len(kept)
-
-
-def register_empty(store: Store, export: Export) -> None:
-    """Store that an export, whose files were removed, holds no session."""
-    store.add_export(msgspec.structs.replace(export, sessions=0), [])

@@ -117,6 +117,7 @@ def judge(
     rows.append(_measured("R@10, last turn of simulated dialogs", simulated_2R, held))
     reasons += [
         f"{row.name} is {row.new:.2f}, with the running model {row.running:.2f}"
+        + (", which chance may explain" if row.low is not None else "")
         for row in rows
         if not row.passed
     ]

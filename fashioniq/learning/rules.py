@@ -54,6 +54,11 @@ class Shop:
     titles: Mapping[str, str] = field(default_factory=dict)
     copies: Sequence[Collection[str]] = ()
 
+    def named(self, product: str) -> str:
+        """The product, or for a variant that the catalog lacks, the first one of its group there."""
+        groups = (group for group in self.copies if product in group and product not in self.split_of)
+        return next((name for group in groups for name in sorted(group) if name in self.split_of), product)
+
     def latest_split(self) -> dict[str, str]:
         """For each product in a group of copies, the last split of the group in the order train, val, test."""
         latest: dict[str, str] = {}
@@ -95,6 +100,7 @@ def choose(log: Sequence[Logged], shop: Shop, held_out: float, words: int) -> Ch
         client = _client(session)
         days[client, session.created_at.date().isoformat()] += 1
         target = target_of(events, {turn.query_id: turn.created_at for turn in turns})
+        target = target and target._replace(product=shop.named(target.product))
         split = shop.split_of.get(target.product, "") if target else ""
         late = cut is not None and session.created_at >= cut
         if session.origin in ("test", "bot"):

@@ -43,15 +43,7 @@ def learn(settings: Learn) -> bool:
     if settings.out.exists():
         raise UserError(f"{settings.out} exists already; give a new folder with --out, or remove it")
     check_writable(settings.out)
-    trained = parser.parse(
-        "train-retriever",
-        TrainRetriever,
-        [
-            *("--config", str(settings.run / "config.yaml"), "--run", str(settings.out / "run")),
-            *("--init-from", str(settings.out / "start"), "--epochs", str(settings.epochs)),
-            *("--seed", str(settings.seed), "--device", settings.device),
-        ],
-    )
+    trained = _training_of(settings)
     catalog = Catalog(trained.data, trained.category)
     features = open_store(trained.data, trained.category, trained.features, trained.attrs)
     retriever, vocabulary, _ = load_retriever(settings.run, catalog.category, features)
@@ -75,7 +67,8 @@ def learn(settings: Learn) -> bool:
             "left_out": chosen.counts,
         }
         export.register(store, settings.out, chosen.sessions, rule)
-        words = new_words(training, chosen.clients, vocabulary)
+        frozen = trained.word_vectors is not None  # new words would keep random vectors
+        words = [] if frozen else new_words(training, chosen.clients, vocabulary)
         print(f"{len(words)} new words, such as {', '.join(words[:8]) or 'none'}")
         grow(settings.run, settings.out / "start", features, training, words)
         print(train_retriever(trained, _source(training, chosen.of("val"))))
@@ -93,12 +86,20 @@ def learn(settings: Learn) -> bool:
         store.close()
 
 
+def _training_of(settings: Learn) -> TrainRetriever:
+    """The settings of the running model's training, for a training that starts from OUT/start."""
+    arguments = [
+        *("--config", str(settings.run / "config.yaml"), "--run", str(settings.out / "run")),
+        *("--init-from", str(settings.out / "start"), "--epochs", str(settings.epochs)),
+        *("--seed", str(settings.seed), "--device", settings.device, "--stage", "supervised"),
+    ]
+    trained: TrainRetriever = parser.parse("train-retriever", TrainRetriever, arguments)
+    return trained
+
+
 def shop_of(catalog: Catalog, features: FeatureStore, store: Store) -> Shop:
     """What the rules need of a catalog: products with features, and groups of copies by picture or group id."""
-    split_of: dict[str, str] = {}
-    for split in SPLITS:
-        if split in ("train", "val") or _has(catalog, split):
-            split_of |= {name: split for name in catalog.ids(split) if name in features}
+    split_of = {name: split for split in SPLITS for name in catalog.ids(split) if name in features}
     names, looks = [], []
     for name, path in catalog.images.items():
         if name in split_of:
@@ -113,13 +114,6 @@ def shop_of(catalog: Catalog, features: FeatureStore, store: Store) -> Shop:
             groups.setdefault(product.group_id, []).append(product.id)
     same = [[names[position] for position in group] for group in copies(looks)]
     return Shop(split_of, catalog.titles, [*same, *groups.values()])
-
-
-def _has(catalog: Catalog, split: str) -> bool:
-    try:
-        return bool(catalog.ids(split))
-    except UserError:
-        return False
 
 
 def _source(training: Sequence[LiveSession], val: Sequence[LiveSession]) -> Any:
@@ -165,8 +159,10 @@ def _simulated(settings: Learn, trained: TrainRetriever, run: Path) -> float:
 
 def _activate(store: Store, settings: Learn, category: str) -> None:
     before = store.active_model(category)
-    models = Models(store, Inference(), partial(Served.of, device=settings.device), None)
-    served = models.register(settings.out / "run")
+    inference = Inference()
+    load_run = partial(Served.of, device=settings.device)
+    served = Models(store, inference, load_run, None).register(settings.out / "run")
+    inference.close()
     store.activate_model(served.version)
     print(f"{served.version} is active")
     if before is not None:

@@ -101,6 +101,13 @@ def test_a_session_whose_product_is_not_in_the_catalog_is_left_out(rows, shop):
     assert counts == {"sessions whose target is not in the catalog": 1}
 
 
+def test_a_variant_that_the_catalog_lacks_stands_for_its_group(rows, shop):
+    found = chosen(
+        [rows.session("red-variant", NAMES), *fill(rows)], replace(shop, copies=[["red-variant", "train-8"]])
+    )
+    assert found.sessions[0].target == "train-8" and found.counts == {}
+
+
 def test_words_about_a_product_of_another_split_are_left_out(rows, shop):
     counts = chosen([rows.session("train-1", NAMES, about="test-1"), *fill(rows)], shop).counts
     assert counts["turns about a product of another split"] == 1
