@@ -24,9 +24,10 @@ class Trained:
     """Generator of the run in `folder`.
 
     A prompt is reduced to the words of the run (`PromptWords.read`), which are reported as `sent`; comparisons and
-    all other words are ignored. The first color of a prompt is the main one. A prompt without any such word gives a picture of no particular
-    product. `steps` and `guidance` replace those of the run. Pictures are computed in float32; on the same machine
-    a seed gives the same picture, up to a rounding of single values in batches of another size.
+    all other words are ignored. The first color of a prompt is the main one. A prompt without any such word gives a
+    picture of no particular product. `steps` and `guidance` replace those of the run. Pictures are computed in
+    float32; on the same machine a seed gives the same picture, up to a rounding of single values in batches of
+    another size.
 
     Raises UserError if the run is missing or damaged.
     """
