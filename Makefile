@@ -33,7 +33,8 @@ demo: $(VENV)/ready
 
 serve: $(VENV)/ready
 	@test -e $(DEMO)/runs/retriever/model.json || $(MAKE) demo
-	$(BIN)/fashioniq serve --run $(DEMO)/runs/retriever --database sqlite:///$(DEMO)/service.db --port $(PORT)
+	$(BIN)/fashioniq serve --run $(DEMO)/runs/retriever --predictor $(DEMO)/runs/attributes-dresses \
+		--database sqlite:///$(DEMO)/service.db --port $(PORT)
 
 # two workers, as CI has two cores; the tests of a file share fixtures and run in one worker
 test: $(VENV)/ready

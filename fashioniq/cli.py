@@ -50,6 +50,8 @@ COMMANDS: dict[str, type] = {
     "chat": config.Chat,
     "search": config.Search,
     "serve": config.Serve,
+    "learn": config.Learn,
+    "forget": config.Forget,
     "api-key": config.ApiKey,
     "fetch-spice": config.FetchSpice,
     "compare": config.Compare,

@@ -47,6 +47,7 @@ from fashioniq.config.generation import (
     Generation,
     MakeDescriptions,
 )
+from fashioniq.config.learning import Forget, Learn
 from fashioniq.config.training import (
     RetrieverTrainingSettings,
     TrainAttributes,
@@ -96,9 +97,11 @@ __all__ = [
     "ExtractAttributes",
     "ExtractFeatures",
     "FetchSpice",
+    "Forget",
     "Generation",
     "ImportCatalog",
     "ImportFeatures",
+    "Learn",
     "MakeConversations",
     "MakeDescriptions",
     "MakeDialogues",

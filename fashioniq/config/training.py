@@ -343,7 +343,7 @@ class TrainGenerator(Training):
         0.1, "share of the training pictures without their words, which guidance needs", least=0, below=1
     )
     learning_rate: float = option(
-        1e-3,
+        2e-3,
         "AdamW learning rate; linear warmup over a twentieth of the steps, then cosine decay to zero",
         least=0,
     )

@@ -13,8 +13,10 @@ from fashioniq.data.labelled import Labelled
 from fashioniq.data.languages import TOKEN, language, squeezed
 from fashioniq.data.photos import Photo
 from fashioniq.data.statements import stated_attributes
+from fashioniq.data.topics import question_about
 from fashioniq.files import UserError
 
+NAMED, MAIN = 1, 2  # a word of a list, and the first one of those that answer the same question
 _CLAUSE = re.compile(r"[.,;:!?\n]+(?!\d)")  # a negation ends with its clause
 
 
@@ -44,27 +46,39 @@ class PromptWords:
         )
 
     def read(self, prompt: str) -> list[str]:
-        """Words that a prompt asks for, in the order of the vocabulary.
+        """Words that a prompt asks for, in its order as far as they answer the same question.
 
         A denied word ("not red", "without a belt") is left out, also if an earlier clause asks for it; a negation
         ends with its clause. All that is no form of a word is ignored, and so are comparisons ("longer").
         """
-        asked: set[str] = set()
+        asked: dict[str, None] = {}
         for clause in _CLAUSE.split(prompt.lower()):
             asserted, denied = stated_attributes(clause, self.forms)
-            asked = (asked | set(asserted)) - set(denied)
-        return sorted(asked, key=self._place_of.__getitem__)
+            asked = {word: None for word in [*asked, *asserted] if word not in denied}
+        return list(asked)
 
     def encode(self, lists: Sequence[Sequence[str]]) -> np.ndarray:
-        """Whether each list has each word: float32, N×V; other words are ignored."""
+        """Words of each list: float32, N×V, with the values NAMED, MAIN and 0; other words are ignored.
+
+        The main color is the first one of a list, and so on for all words that answer the same question.
+        """
         words_NV = np.zeros((len(lists), len(self)), dtype=np.float32)
         for row, words in enumerate(lists):
-            words_NV[row, [self._place_of[word] for word in words if word in self._place_of]] = 1
+            places = [self._place_of[word] for word in words if word in self._place_of]
+            first_of = {self._questions[place]: place for place in reversed(places)}
+            words_NV[row, places] = NAMED
+            words_NV[row, list(first_of.values())] = MAIN
         return words_NV
 
     def of_row(self, row_V: np.ndarray) -> list[str]:
-        """Words of a row of `encode`."""
-        return [self.words[place] for place in np.flatnonzero(row_V > 0)]
+        """Words of a row of `encode`, the main ones first."""
+        return [self.words[place] for place in np.argsort(-row_V, kind="stable") if row_V[place] > 0]
+
+    @cached_property
+    def _questions(self) -> list[str]:
+        """Question that each word answers."""
+        group_of, kinds = language(self.code).group_of, zip(self.words, self.types, strict=True)
+        return [question_about(word, TYPES[kind], group_of) for word, kind in kinds]
 
 
 def described_products(catalogs: Sequence[Catalog], at_least: int) -> tuple[PromptWords, dict[str, Labelled]]:

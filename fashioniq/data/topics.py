@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from fashioniq.data.attributes import FABRIC, GARMENT, GROUP_OF, PART, SHAPE, STYLE, TEXTURE
+from fashioniq.data.languages import Group
 
 NONE = "none"
 
@@ -49,9 +50,9 @@ class Topic(NamedTuple):
         return ("yes" if carried else "no") if self.yes_no else " and ".join(carried) or NONE
 
 
-def question_about(word: str, kind: int) -> str:
-    """The question to which a word in one of the six lists is an answer."""
-    group = GROUP_OF.get(word)
+def question_about(word: str, kind: int, group_of: Mapping[str, Group] = GROUP_OF) -> str:
+    """The question to which a word in one of the six lists is an answer; `group_of` is that of its language."""
+    group = group_of.get(word)
     if group and group.kind == kind and group.family in _OF_FAMILY:
         return _OF_FAMILY[group.family]
     if kind == PART:

@@ -23,10 +23,11 @@ BATCH = 32  # pictures that are generated together
 class Trained:
     """Generator of the run in `folder`.
 
-    A prompt is reduced to the words of the run (`PromptWords.read`), which are reported as `sent`; order,
-    comparisons and all other words are ignored. A prompt without any such word gives a picture of no particular
-    product. `steps` and `guidance` replace those of the run. Pictures are computed in float32; on the same machine
-    a seed gives the same picture, up to a rounding of single values in batches of another size.
+    A prompt is reduced to the words of the run (`PromptWords.read`), which are reported as `sent`; comparisons and
+    all other words are ignored. The first color of a prompt is the main one. A prompt without any such word gives a
+    picture of no particular product. `steps` and `guidance` replace those of the run. Pictures are computed in
+    float32; on the same machine a seed gives the same picture, up to a rounding of single values in batches of
+    another size.
 
     Raises UserError if the run is missing or damaged.
     """
@@ -87,9 +88,7 @@ def create_denoiser(folder: Path, about: GeneratorRun) -> Denoiser:
     try:
         config, of_data = DenoiserConfig.of_sizes("dit", about.sizes)
         config.validate()
-        return Denoiser(
-            patch=config.patch, width=config.width, heads=config.heads, layers=config.layers, **of_data
-        )
+        return Denoiser(**config.sizes(**of_data))
     except (UserError, ArithmeticError, KeyError, RuntimeError, TypeError, ValueError) as error:
         raise UserError(
             f"{folder / 'model.json'} is damaged ({why(error)}); train the generator again"

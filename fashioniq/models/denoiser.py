@@ -1,8 +1,9 @@
 """Denoiser of the small picture generator: a diffusion transformer on pixels (Peebles & Xie 2023).
 
 Its tokens are patches of a noisy picture, and it predicts the clean one, which needs fewer steps of
-training than predicting the noise (Li & He 2025). The condition is a set of words: the sum of their vectors and
-of the vector of the time modulates every layer.
+training than predicting the noise (Li & He 2025). The condition is a set of words, some of which are main words:
+the sum of their vectors and of the vector of the time, after two more layers, modulates every layer. Two convolutions
+remove the seams of the patches.
 """
 
 import math
@@ -44,7 +45,9 @@ def noise_schedule() -> Any:
 class Denoiser(ModelMixin, ConfigMixin):  # type: ignore[misc]
     """Clean picture from a noisy one, its time and the words that it shows.
 
-    `vocabulary` is the number of words. The picture size is a multiple of the patch size.
+    `vocabulary` is the number of words. The picture size is a multiple of the patch size. `channels` is the number
+    of features of a pixel before the convolutions. With 0, which runs of earlier versions have, there are no
+    convolutions, no vectors of main words and no layers after the sum.
     """
 
     @register_to_config
@@ -56,36 +59,57 @@ class Denoiser(ModelMixin, ConfigMixin):  # type: ignore[misc]
         width: int = 192,
         heads: int = 4,
         layers: int = 6,
+        channels: int = 0,
     ) -> None:
         super().__init__()
-        self.patch, self.width = patch, width
-        tokens, pixels = (image_size // patch) ** 2, 3 * patch**2
-        self.patches = nn.Linear(pixels, width)
+        self.patch, self.width, self.channels = patch, width, channels
+        tokens = (image_size // patch) ** 2
+        self.patches = nn.Linear(3 * patch**2, width)
         self.places = nn.Parameter(0.5 * torch.randn(1, tokens, width))
         self.time = nn.Sequential(nn.Linear(width, width), nn.SiLU(), nn.Linear(width, width))
         self.words = nn.Linear(vocabulary, width, bias=False)
         self.blocks = nn.ModuleList(_Layer(width, heads) for _ in range(layers))
         self.norm = _ModulatedNorm(width)
-        self.pixels = nn.Linear(width, pixels)
+        self.pixels = nn.Linear(width, (channels or 3) * patch**2)
+        lasts: list[Any] = [self.norm.modulation, self.pixels]
         nn.init.normal_(self.words.weight, std=0.5)
-        for last in (self.norm.modulation, self.pixels):  # the first prediction is a grey picture
+        if channels:
+            self.main = nn.Linear(vocabulary, width, bias=False)
+            nn.init.normal_(self.main.weight, std=0.5)
+            self.condition = nn.Sequential(
+                nn.SiLU(), nn.Linear(width, 2 * width), nn.SiLU(), nn.Linear(2 * width, width)
+            )
+            self.joined = nn.Sequential(
+                nn.Conv2d(channels, 2 * channels, 3, padding=1),
+                nn.SiLU(),
+                nn.Conv2d(2 * channels, 3, 3, padding=1),
+            )
+            lasts.append(self.joined[-1])
+        for last in lasts:  # the first prediction is a grey picture
             nn.init.zeros_(last.weight)
             nn.init.zeros_(last.bias)
 
     def forward(self, noisy_BCHW: Tensor, time_B: Tensor, words_BV: Tensor) -> Tensor:
         """Predict the clean pictures, B×3×H×W with values from -1 to 1.
 
-        `words_BV` is 1 for each word of the condition; a row of zeros is no condition.
+        `words_BV` is 1 for each word of the condition, or 2 for a main word; a row of zeros is no condition.
         """
         x_BLD = (
             self.patches(F.pixel_unshuffle(noisy_BCHW, self.patch).flatten(2).transpose(1, 2)) + self.places
         )
-        condition_BD = F.silu(self.time(_waves(time_B, self.width)) + self.words(words_BV))
+        sum_BD = self.time(_waves(time_B, self.width)) + self.words(words_BV.clamp(max=1))
+        if self.channels:
+            sum_BD = sum_BD + self.main((words_BV - 1).clamp(min=0))
+            sum_BD = sum_BD + self.condition(sum_BD)
+        condition_BD = F.silu(sum_BD)
         for layer in self.blocks:
             x_BLD = layer(x_BLD, condition_BD)
         pixels_BPL = self.pixels(self.norm(x_BLD, condition_BD)).transpose(1, 2)
         side = noisy_BCHW.shape[-1] // self.patch
-        return F.pixel_shuffle(pixels_BPL.unflatten(2, (side, side)), self.patch)
+        pixels_BCHW = F.pixel_shuffle(pixels_BPL.unflatten(2, (side, side)), self.patch)
+        if not self.channels:
+            return pixels_BCHW
+        return pixels_BCHW[:, :3] + self.joined(pixels_BCHW)
 
 
 class _ModulatedNorm(nn.Module):

@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, Engine, Select, Table, delete,
 
 from fashioniq.store import tables
 from fashioniq.store.engine import PAUSE, available, concerns_all, converted, engine_of
-from fashioniq.store.rows import Export, Model, Picture, Product, Session, Turn, Unavailable
+from fashioniq.store.rows import Event, Export, Model, Picture, Product, Session, Turn, Unavailable
 from fashioniq.store.schema import update_schema
 
 T = TypeVar("T")
@@ -21,6 +21,7 @@ R = TypeVar("R", bound=msgspec.Struct)
 Work = Callable[[Connection], T]
 
 _TABLES: dict[type, Table] = {
+    Event: tables.event,
     Export: tables.export,
     Model: tables.category_model,
     Picture: tables.picture,

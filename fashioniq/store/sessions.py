@@ -48,6 +48,38 @@ class Sessions(Database):
         """Turns of a session in order, without those undone."""
         return self.read(lambda connection: _live_turns(connection, id))
 
+    def log(
+        self, category: str, consent: Consent = "training"
+    ) -> list[tuple[Session, list[Turn], list[Event]]]:
+        """Sessions of a category with this consent, oldest first, with their turns that were not undone and their
+        events in order.
+        """
+
+        def work(connection: Connection) -> list[tuple[Session, list[Turn], list[Event]]]:
+            chosen = session.c.category == category, session.c.consent == consent
+            ids = select(session.c.id).where(*chosen)
+            turns: dict[str, list[Turn]] = {}
+            of_turn = turn.c.session_id.in_(ids), turn.c.undone_at.is_(None)
+            for one in find(connection, Turn, *of_turn, order=[turn.c.n]):
+                turns.setdefault(one.session_id, []).append(one)
+            events: dict[str, list[Event]] = {}
+            order = event.c.server_at, event.c.event_id
+            for happened in find(connection, Event, event.c.session_id.in_(ids), order=order):
+                events.setdefault(happened.session_id, []).append(happened)
+            order = session.c.created_at, session.c.id
+            return [
+                (one, turns.get(one.id, []), events.get(one.id, []))
+                for one in find(connection, Session, *chosen, order=order)
+            ]
+
+        return self.read(work)
+
+    def count_by_consent(self, category: str) -> dict[str, int]:
+        """Number of sessions of a category by their consent."""
+        counted = select(session.c.consent, func.count()).where(session.c.category == category)
+        rows = self.read(lambda connection: connection.execute(counted.group_by(session.c.consent)).all())
+        return {consent: count for consent, count in rows}
+
     def add_turn(
         self, new: Turn, after: int | None = None, key: str | None = None, sha256: str | None = None
     ) -> Turn:

@@ -12,6 +12,7 @@ from fashioniq.models.denoiser import NOISE_STEPS, Denoiser, denoising_loss, noi
 from fashioniq.training.processes import FusedTraining
 
 DECAY = 0.999  # of the averaged weights; less in the first steps
+BETAS = 0.9, 0.99  # of AdamW
 WARMUP = 0.05  # share of the steps
 NOISY = (
     0.4  # exponent of the times: less than 1 draws more of them with much noise, where the shape is decided
@@ -75,7 +76,11 @@ class GeneratorTraining(FusedTraining):
 
     def configure_optimizers(self) -> Any:
         optimizer = torch.optim.AdamW(
-            self.model.parameters(), lr=self.learning_rate, weight_decay=0.01, fused=self.can_fuse
+            self.model.parameters(),
+            lr=self.learning_rate,
+            betas=BETAS,
+            weight_decay=0.01,
+            fused=self.can_fuse,
         )
         steps = max(1, int(self.trainer.estimated_stepping_batches))
         warmup = max(1, int(WARMUP * steps))

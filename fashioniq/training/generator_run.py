@@ -54,13 +54,12 @@ def train_generator(settings: TrainGenerator) -> TrainedGenerator:
     begin_run(folder, settings)
     train, val = (_open(split, products[split], settings) for split in ("train", "val"))
     pl.seed_everything(settings.seed, verbose=False)
-    config = settings.model
-    sizes = {"patch": config.patch, "width": config.width, "heads": config.heads, "layers": config.layers}
-    model = Denoiser(len(words), settings.image_size, **sizes)
+    sizes = settings.model.sizes(vocabulary=len(words), image_size=settings.image_size)
+    model = Denoiser(**sizes)
     facts: dict[str, Any] = {
         "kind": GeneratorRun.KIND,
         "category": canonical(settings.category) if settings.category else "all",
-        "sizes": config.sizes(vocabulary=len(words), image_size=settings.image_size),
+        "sizes": sizes,
         "words": words.words,
         "types": words.types,
         "language": words.code,

@@ -34,7 +34,7 @@ class PolicyTraining(RetrieverTraining):
         self.temperature = temperature
 
     def _loss_of_dialogs(self, gallery: Gallery, vectors_ND: Tensor | None, start: Start) -> Tensor:
-        target_B, first_B, user, turns = start
+        target_B, first_B, user, turns, _ = start
         turn = random.Random(self._step).randrange(1, turns)  # the same in all processes
         system = System(self.model, self.asker, gallery)
         talk = rollout(system, user, target_B, Message(item_B=first_B), turn, rank=False).talk

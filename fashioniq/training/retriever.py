@@ -4,6 +4,7 @@ Losses are summed over turns; dialogs with fewer turns than others of the traini
 """
 
 import math
+import random
 from collections.abc import Callable, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple, Protocol
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from fashioniq.askers.recorded_items import RecordedItems
 from fashioniq.data.catalog import Pair
 from fashioniq.data.items import Items
 from fashioniq.data.words import Vocabulary
@@ -37,12 +39,16 @@ def random_others(item_B: Tensor, count: int) -> Tensor:
 
 
 class Start(NamedTuple):
-    """Dialogs to simulate: positions of targets and first items (B each), user, and number of turns."""
+    """Dialogs to simulate: positions of targets and first items (B each), user, and number of turns.
+
+    `asker` replaces that of the training.
+    """
 
     target_B: Tensor
     first_B: Tensor
     user: User
     turns: int
+    asker: Asker | None = None
 
 
 class DialogSource(Protocol):
@@ -190,6 +196,83 @@ class RecordedDialogs:
         return {self.name: self.recorded["val"].dialogs(row_B, self.device)}
 
 
+class RecordedSessions:
+    """Recorded sessions of several turns with their weights, which show what the sessions showed.
+
+    `sessions` have, by split, the target, the items and texts of the turns, and the weight. The sessions of a
+    training step have the same number of turns and are drawn by weight. In validation, each turn of val is a
+    dialog of its own.
+    """
+
+    turns, name = 1, "live"
+
+    def __init__(
+        self,
+        sessions: dict[str, Sequence[tuple[str, Sequence[tuple[str, str]], float]]],
+        items: dict[str, Items],
+        vocabulary: Vocabulary,
+        max_words: int,
+    ) -> None:
+        self.items = items
+        of_length: dict[int, list[tuple[str, Sequence[tuple[str, str]], float]]] = {}
+        for one in sessions["train"]:
+            of_length.setdefault(len(one[1]), []).append(one)
+        self._groups = [
+            _encoded(group, items["train"], vocabulary, max_words) for group in of_length.values()
+        ]
+        val = [(target, [step], weight) for target, steps, weight in sessions["val"] for step in steps]
+        self._val = _encoded(val, items["val"], vocabulary, max_words) if val else None
+
+    def count(self, split: str) -> int:
+        groups = self._groups if split == "train" else [self._val] if self._val else []
+        return sum(len(group.target_N) for group in groups)
+
+    def enter(self, split: str, epoch: int, device: torch.device) -> None:
+        self.device = device
+
+    def train(self, row_B: Tensor, step: int) -> Start:
+        """Return as many sessions as `row_B` has rows."""
+        shares = [group.weight_N.sum().item() for group in self._groups]
+        group = random.Random(step).choices(self._groups, shares)[0]  # the same in all processes
+        drawn = torch.multinomial(group.weight_N, len(row_B) * rank_and_count()[1], replacement=True)
+        return group.dialogs(shared_out(drawn), self.device)
+
+    def val(self, row_B: Tensor) -> dict[str, Start]:
+        return {self.name: self._val.dialogs(row_B.cpu(), self.device)} if self._val else {}
+
+
+class _Encoded(NamedTuple):
+    """Sessions with the same number of turns: targets N, items N×T, words N×T×L, and weights N."""
+
+    target_N: Tensor
+    item_NT: Tensor
+    words_NTL: Tensor
+    weight_N: Tensor
+
+    def dialogs(self, row_B: Tensor, device: torch.device) -> Start:
+        """Return the dialogs of some sessions."""
+        asker = RecordedItems(self.item_NT[row_B].to(device))
+        user = Recorded.of_words(self.words_NTL[row_B].to(device))
+        first_B = asker.item_BT[:, 0]
+        return Start(self.target_N[row_B].to(device), first_B, user, self.item_NT.shape[1], asker)
+
+
+def _encoded(
+    sessions: Sequence[tuple[str, Sequence[tuple[str, str]], float]],
+    items: Items,
+    vocabulary: Vocabulary,
+    max_words: int,
+) -> _Encoded:
+    position_of = items.positions
+    words_RL = vocabulary.encode([text for _, steps, _ in sessions for _, text in steps], max_words)
+    return _Encoded(
+        torch.tensor([position_of[target] for target, _, _ in sessions]),
+        torch.tensor([[position_of[item] for item, _ in steps] for _, steps, _ in sessions]),
+        words_RL.view(len(sessions), -1, max_words),
+        torch.tensor([weight for _, _, weight in sessions]),
+    )
+
+
 class DialogsInTurn:
     """Several sources in turn, one per training step; validation uses all of them.
 
@@ -197,7 +280,7 @@ class DialogsInTurn:
     replacement.
     """
 
-    def __init__(self, sources: Sequence[SimulatedDialogs | RecordedDialogs]) -> None:
+    def __init__(self, sources: Sequence[SimulatedDialogs | RecordedDialogs | RecordedSessions]) -> None:
         self.sources, self.items = sources, sources[0].items
         self.turns = max(source.turns for source in sources)
 
@@ -272,8 +355,8 @@ class RetrieverTraining(FusedTraining):
 
     def _loss_of_dialogs(self, gallery: Gallery, vectors_ND: Tensor | None, start: Start) -> Tensor:
         """Loss against `vectors_ND` of the gallery, or against the targets of the batch if it is None."""
-        target_B, first_B, user, turns = start
-        system = System(self.model, self.asker, gallery)
+        target_B, first_B, user, turns, asker = start
+        system = System(self.model, asker or self.asker, gallery)
         dialogs = rollout(system, user, target_B, Message(item_B=first_B), turns, rank=False)
         if vectors_ND is None:
             item_N = whole_batch(target_B)
@@ -289,8 +372,8 @@ class RetrieverTraining(FusedTraining):
 
     def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
         gallery = self.galleries["val"]
-        system = System(self.model, self.asker, gallery)
-        for name, (target_B, first_B, user, turns) in self.source.val(batch[0]).items():
+        for name, (target_B, first_B, user, turns, asker) in self.source.val(batch[0]).items():
+            system = System(self.model, asker or self.asker, gallery)
             dialogs = rollout(system, user, target_B, Message(item_B=first_B), turns)
             self._ranks.setdefault(name, []).append(dialogs.ranks)
 

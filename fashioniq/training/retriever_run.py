@@ -1,6 +1,6 @@
 """Training run of a dialog retriever, and the parts that it shares with that of a composer."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from fashioniq.training.retriever import (
     DialogsInTurn,
     DialogSource,
     RecordedDialogs,
+    RecordedSessions,
     RetrieverTraining,
     SimulatedDialogs,
 )
@@ -41,6 +42,9 @@ from fashioniq.training.users import training_users
 from fashioniq.training.verdict import advice, floor_of, of_retriever
 
 Settings = TrainRetriever | TrainComposer
+Live = Callable[
+    [dict[str, Items], Vocabulary, int], RecordedSessions
+]  # of products by split, and words a turn
 LINEAR_TEMPERATURE = 0.4
 VALIDATED = 1000  # dialogs of each user at most in validation with several turns, evenly spread
 
@@ -60,8 +64,10 @@ class Splits:
         return {split: len(some) / len(self.catalog.pairs(split)) for split, some in self.pairs.items()}
 
 
-def train_retriever(settings: TrainRetriever) -> str:
+def train_retriever(settings: TrainRetriever, live: Live | None = None) -> str:
     """Train the retriever of a category with the users of --users; return a one-line summary.
+
+    `live` makes a source of recorded sessions, which then is every second source.
 
     Raises UserError if a file is missing or does not match, or if options exclude each other.
     """
@@ -90,16 +96,18 @@ def train_retriever(settings: TrainRetriever) -> str:
         "user": users.captioner and str(users.captioner),
         "loss": settings.loss,
         "negatives": settings.negatives,
-        "users": users.names,
+        "users": [*users.names, *(["live"] if live else [])],
         "dialogs": users.kind,
         "errors": settings.word_noise,
         "exclude_shown": settings.exclude_shown,
     }
     helpful = advice(catalog, store)
     begin_run(folder, settings)
-    best, verdict = train(
-        settings, folder, model, users.sources, facts, asker=BestItem(settings.exclude_shown)
-    )
+    sources: list[SimulatedDialogs | RecordedDialogs | RecordedSessions] = [*users.sources]
+    if live:
+        recorded = live(items, users.vocabulary, model.max_words)
+        sources = [part for source in users.sources for part in (source, recorded)]
+    best, verdict = train(settings, folder, model, sources, facts, asker=BestItem(settings.exclude_shown))
     return f"{best}; users: {', '.join(users.names)}\n{verdict}{helpful}"
 
 
@@ -150,7 +158,7 @@ def train(
     settings: Settings,
     folder: Path,
     model: BaseRetriever,
-    sources: Sequence[SimulatedDialogs | RecordedDialogs],
+    sources: Sequence[SimulatedDialogs | RecordedDialogs | RecordedSessions],
     facts: dict[str, Any],
     *,
     asker: Asker,

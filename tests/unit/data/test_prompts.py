@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.prompts import PromptWords, described_products
+from fashioniq.data.prompts import MAIN, NAMED, PromptWords, described_products
 from fashioniq.files import UserError
 
 TYPES = {
@@ -44,6 +44,27 @@ def test_words_of_a_row_are_those_encoded_without_the_unknown():
     assert WORDS.of_row(words_NV[0]) == ["red", "belt"] and not words_NV[1].any()
 
 
+@pytest.mark.parametrize(
+    ("prompt", "main", "others"),
+    [
+        ("a red dress with navy polka dots", ["dress", "red", "polka dot"], ["navy blue"]),
+        ("navy with red. polka dots, blue", ["navy blue", "polka dot"], ["red", "blue"]),
+        ("is red. not red, blue and navy", ["blue"], ["navy blue"]),
+        ("a belt and long sleeves", ["belt", "long sleeve"], []),  # details are no alternatives
+    ],
+)
+def test_the_first_word_of_a_question_is_the_main_one(prompt, main, others):
+    (row_V,) = WORDS.encode([WORDS.read(prompt)])
+    assert {word for word, value in zip(WORDS.words, row_V, strict=True) if value == MAIN} == set(main)
+    assert {word for word, value in zip(WORDS.words, row_V, strict=True) if value == NAMED} == set(others)
+    assert np.array_equal(WORDS.encode([WORDS.read(", ".join(WORDS.of_row(row_V)))])[0], row_V)
+
+
+def test_the_main_color_is_known_in_all_languages():
+    words = PromptWords(["gestreift", "rot", "weiß"], ["texture"] * 3, "de")
+    assert words.encode([["weiß", "gestreift", "rot"]]).tolist() == [[MAIN, NAMED, MAIN]]
+
+
 def test_a_title_fills_the_lists_without_labels(sample, tmp_path):
     catalog = Catalog(sample, "dresses")
     words, products = described_products([catalog], at_least=1)
@@ -57,8 +78,8 @@ def test_a_title_fills_the_lists_without_labels(sample, tmp_path):
         (tmp_path / "titles" / f"dress.{split}.json").write_text(json.dumps(titles))
     words, products = described_products([Catalog(tmp_path, "dresses")], at_least=1)
     assert words.words == ["dress", "maxi", "navy blue"] and words.types == ["garment", "shape", "texture"]
-    assert np.array_equal(products["train"].labels_NA, np.ones((len(catalog.ids("train")), 3)))
-    assert products["val"].labels_NA.sum() == len(catalog.ids("val"))
+    assert np.array_equal(products["train"].labels_NA, np.full((len(catalog.ids("train")), 3), MAIN))
+    assert (products["val"].labels_NA > 0).sum() == len(catalog.ids("val"))
 
 
 def test_words_that_are_too_rare_are_refused(sample):

@@ -16,16 +16,17 @@ from fashioniq.weights import save_model
 SIZES = {"image_size": 16, "patch": 4, "width": 16, "heads": 2, "layers": 1}
 
 
-@pytest.fixture
-def run(tmp_path):
+@pytest.fixture(params=[{"channels": 4}, {}], ids=["", "of an earlier version"])
+def run(request, tmp_path):
     torch.manual_seed(0)
-    model = Denoiser(3, **SIZES)
+    sizes = {"vocabulary": 3, **SIZES, **request.param}
+    model = Denoiser(**sizes)
     for weights in model.parameters():
         torch.nn.init.normal_(weights, std=0.3)
     facts = {
         "kind": "generator",
         "category": "dresses",
-        "sizes": {"vocabulary": 3, **SIZES},
+        "sizes": sizes,
         "words": ["red", "navy blue", "belt"],
         "types": ["texture", "texture", "part"],
         "steps": 2,

@@ -15,11 +15,16 @@ from fashioniq.models.denoiser import (
 SIZES = {"image_size": 16, "patch": 4, "width": 16, "heads": 2, "layers": 1}
 
 
+@pytest.fixture(params=[0, 4])
+def channels(request):
+    return request.param
+
+
 @pytest.fixture
-def model():
+def model(channels):
     """A denoiser whose prediction depends on all of its inputs."""
     torch.manual_seed(0)
-    model = Denoiser(5, **SIZES)
+    model = Denoiser(5, **SIZES, channels=channels)
     for weights in model.parameters():
         torch.nn.init.normal_(weights, std=0.3)
     return model.eval()
@@ -27,15 +32,15 @@ def model():
 
 @pytest.fixture
 def words_BV():
-    return torch.tensor([[1.0, 0, 0, 0, 0], [0, 1, 0, 0, 1], [0, 0, 0, 0, 0]])
+    return torch.tensor([[2.0, 0, 0, 0, 0], [0, 2, 0, 0, 1], [0, 0, 0, 0, 0]])
 
 
-def test_the_loss_begins_at_that_of_a_grey_picture():
+def test_the_loss_begins_at_that_of_a_grey_picture(channels):
     schedule, clean_BCHW = noise_schedule(), torch.rand(NOISE_STEPS, 3, 16, 16) * 2 - 1
     time_N = torch.arange(NOISE_STEPS)
     torch.manual_seed(0)
     loss = denoising_loss(
-        Denoiser(5, **SIZES),
+        Denoiser(5, **SIZES, channels=channels),
         schedule,
         clean_BCHW,
         torch.zeros(NOISE_STEPS, 5),
@@ -48,7 +53,7 @@ def test_the_loss_begins_at_that_of_a_grey_picture():
     )
 
 
-def test_the_patches_of_a_picture_are_put_back_where_they_were(model):
+def test_the_patches_of_a_picture_are_put_back_where_they_were(model, channels):
     noisy_BCHW = torch.randn(1, 3, 16, 16, requires_grad=True)
     with torch.no_grad():
         for weights in model.blocks.parameters():  # no token sees another one
@@ -56,6 +61,8 @@ def test_the_patches_of_a_picture_are_put_back_where_they_were(model):
     model(noisy_BCHW, torch.tensor([3]), torch.zeros(1, 5))[0, :, 4:8, 8:12].sum().backward()
     inside = torch.zeros(16, 16, dtype=torch.bool)
     inside[4:8, 8:12] = True
+    if channels:  # convolutions see two pixels of the patches beside it
+        inside[:12, 4:] = True
     assert torch.equal(noisy_BCHW.grad[0].abs().sum(0) > 0, inside)
 
 
@@ -68,6 +75,12 @@ def test_a_picture_depends_on_its_words_and_seed_alone(model, words_BV):
     other_words = sample(model, noise_schedule(), words_BV.flip(0), [1, 2, 3], steps=3, guidance=2.0)
     other_seeds = sample(model, noise_schedule(), words_BV, [1, 9, 3], steps=3, guidance=2.0)
     assert not torch.equal(other_words[0], together[0]) and not torch.equal(other_seeds[1], together[1])
+
+
+def test_the_main_word_is_another_condition_unless_the_run_is_of_an_earlier_version(model, channels):
+    noisy_BCHW, time_B = torch.randn(2, 3, 16, 16)[:1].repeat(2, 1, 1, 1), torch.tensor([500, 500])
+    one, other = model(noisy_BCHW, time_B, torch.tensor([[2.0, 1, 0, 0, 0], [1, 2, 0, 0, 0]]))
+    assert torch.allclose(one, other, atol=1e-5) == (channels == 0)
 
 
 def test_guidance_changes_pictures_with_words_only(model, words_BV):

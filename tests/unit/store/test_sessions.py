@@ -211,3 +211,23 @@ def test_what_is_stored_of_a_session_is_exported(store, log, clock):
     assert exported["session"]["created_at"] == "2026-11-22T12:00:00Z"
     assert "secret hash" not in str(exported)
     assert store.export_session("unknown") == {}
+
+
+def test_the_log_has_the_sessions_with_a_consent_oldest_first(store, log, clock):
+    query = log.start("b", consent="training")[1].query_id
+    clock.move(seconds=1)
+    log.start("a", consent="training")
+    log.start("none")
+    log.say("is navy", session="b")
+    log.say("is red", session="b")
+    store.undo("b", 3)
+    for id in ("late", "early"):
+        event = Event(event_id=id, query_id=query, session_id="b", action="click", server_at=clock())
+        clock.move(seconds=-1)
+        store.add_events([event])
+    found = store.log("dresses")
+    assert [session.id for session, _, _ in found] == ["b", "a"]
+    assert [turn.says for turn in found[0][1]] == [None, "is navy"]
+    assert [event.event_id for event in found[0][2]] == ["early", "late"] and found[1][2] == []
+    assert store.log("shirts") == []
+    assert store.count_by_consent("dresses") == {"training": 2, "none": 1}

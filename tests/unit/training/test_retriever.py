@@ -145,7 +145,7 @@ def recorded_dialogs_of_both_splits():
 
 
 def said_by(start):
-    target_B, first_B, user, _ = start
+    target_B, first_B, user, *_ = start
     words = VOCABULARY.decode(user.reply(target_B, Message(item_B=first_B), 0).words_BL)
     return list(zip(target_B.tolist(), first_B.tolist(), words, strict=True))
 

@@ -1,0 +1,1 @@
+"""Learning from the log of the live service: training data without leakage, training, and a gate."""

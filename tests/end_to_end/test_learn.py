@@ -1,0 +1,199 @@
+"""Learning from a log of the service: a model that understands more, a gate that stops the others, erasure."""
+
+import json
+import random
+import shutil
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from msgspec.structs import asdict
+from sqlalchemy import insert
+
+from fashioniq.cli import main
+from fashioniq.data.catalog import Catalog
+from fashioniq.features.store import open_store
+from fashioniq.learning.export import read_sessions
+from fashioniq.learning.gate import replay
+from fashioniq.learning.growth import grow
+from fashioniq.learning.rules import LiveSession, LiveStep
+from fashioniq.sample import draw_sample, garments_of
+from fashioniq.sample.dialect import in_dialect
+from fashioniq.store import Event, Session, Store, Turn, tables
+from fashioniq.systems import load
+from fashioniq.users.grammar import GarmentSpeaker
+
+SESSIONS, TESTED, TURNS = 500, 100, 3
+BEGAN = datetime(2026, 11, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class World:
+    """A catalog, a run, and two logs: in one of them, the targets of the training sessions are exchanged."""
+
+    catalog: Path
+    run: Path
+    log: Path
+    shuffled: Path
+
+
+def write_log(path, catalog, shuffled):
+    """Sessions of shoppers with a dialect, each a client of its own, one a minute; the last ones want test products."""
+    store = Store.open(f"sqlite:///{path}", now=lambda: BEGAN)
+    garments, chance = garments_of(catalog), random.Random(0)
+    speaker, position_of = (
+        GarmentSpeaker(list(garments.values())),
+        {name: n for n, name in enumerate(garments)},
+    )
+    wanted = [chance.choice(catalog.ids("train")) for _ in range(SESSIONS - TESTED)]
+    chosen = chance.sample(wanted, len(wanted)) if shuffled else wanted
+    tested = [chance.choice(catalog.ids("test")) for _ in range(TESTED)]
+
+    rows = {tables.session: [], tables.turn: [], tables.event: []}
+    for number, (target, told) in enumerate(zip([*wanted, *tested], [*chosen, *tested], strict=True)):
+        split = "train" if number < SESSIONS - TESTED else "test"
+        at, id = BEGAN + timedelta(minutes=number), f"s{number}"
+        others = [name for name in catalog.ids(split) if name not in (target, told)]
+        turns = []
+        for n in range(TURNS + 1):
+            about = chance.choice(others) if n else None
+            says = n and in_dialect(speaker.describe(position_of[target], position_of[about], chance))
+            kind = "says" if n else "start"
+            turns.append(
+                Turn(
+                    query_id=f"{id}-{n}",
+                    session_id=id,
+                    n=n,
+                    kind=kind,
+                    about=about,
+                    says=says or None,
+                    created_at=at,
+                )
+            )
+        times = {"created_at": at, "last_at": at}
+        session = Session(id=id, category="dresses", model="m", client=id, consent="training", **times)
+        rows[tables.session].append(asdict(session) | {"consent_at": at})
+        rows[tables.turn] += map(asdict, turns)
+        bought = {"query_id": turns[-1].query_id, "action": "purchase", "product_id": told, "server_at": at}
+        rows[tables.event].append(asdict(Event(event_id=id, session_id=id, **bought)))
+    store.write(lambda connection: [connection.execute(insert(table), rows[table]) for table in rows])
+    store.close()
+
+
+def make_world(folder, project):
+    catalog = folder / "catalog"
+    draw_sample(catalog, products=300, categories=["dresses"])
+    project.run("extract-features", data=catalog, category="dresses", encoder="metadata")
+    project.run(
+        "train-retriever",
+        data=catalog,
+        category="dresses",
+        users=["differences", "recorded"],
+        turns=3,
+        epochs=4,
+        learning_rate=0.01,
+        run=folder / "run",
+        **{"model.kind": "linear", "model.width": 64},
+    )
+    opened = Catalog(catalog, "dresses")
+    write_log(folder / "log.db", opened, shuffled=False)
+    write_log(folder / "shuffled.db", opened, shuffled=True)
+    return World(catalog, folder / "run", folder / "log.db", folder / "shuffled.db")
+
+
+@pytest.fixture(scope="module")
+def world(once, project):
+    return once("learning", make_world, project)
+
+
+@pytest.fixture
+def learn(world, tmp_path, project):
+    """Learn from a copy of a log into tmp_path/learned; return the exit code and the database."""
+
+    def learn(log, *more):
+        database = f"sqlite:///{shutil.copy(log, tmp_path / 'service.db')}"
+        options = {"database": database, "run": world.run, "out": tmp_path / "learned"}
+        options |= {"held_out": 0.2, "min_targets": 30, "epochs": 20}
+        return main([*project.arguments("learn", **options), *more]), database
+
+    return learn
+
+
+def test_a_model_that_learnt_the_dialect_is_activated(learn, tmp_path, world, capsys):
+    code, database = learn(world.log, "--activate")
+    told = capsys.readouterr().out
+    gate = json.loads((tmp_path / "learned/gate.json").read_text())
+    assert code == 0 and gate["passed"], gate["reasons"]
+    assert "crimson" in gate["new_words"]
+    store = Store.open(database)
+    active = store.active_model("dresses")
+    store.close()
+    assert active is not None and Path(active.folder) == (tmp_path / "learned/run").resolve()
+    assert f"{active.id} is active" in told
+
+    held = read_sessions(tmp_path / "learned")
+    erased = next(one for one in held if one.split == "train")
+    assert main(["forget", "--database", database, "--session", erased.session]) == 0
+    told = capsys.readouterr().out
+    assert f"removed 1 of {len(held)} conversations" in told and f"model {active.id}" in told
+    assert read_sessions(tmp_path / "learned") == [one for one in held if one != erased]
+    pairs = json.loads((tmp_path / "learned/catalog/captions/cap.dress.train.json").read_text())
+    assert len(pairs) == sum(len(one.steps) for one in held if one.split == "train") - len(erased.steps)
+    assert main(["forget", "--database", database]) == 0 and not capsys.readouterr().out
+
+
+def test_a_model_trained_on_exchanged_targets_is_refused(learn, tmp_path, world):
+    code, database = learn(world.shuffled, "--activate")
+    gate = json.loads((tmp_path / "learned/gate.json").read_text())
+    assert code == 1 and not gate["passed"]
+    assert any(reason.startswith("R@10") for reason in gate["reasons"])
+    store = Store.open(database)
+    assert store.active_model("dresses") is None
+    store.close()
+
+
+def test_a_folder_that_exists_is_not_overwritten(learn, tmp_path, world, capsys):
+    (tmp_path / "learned").mkdir()
+    assert learn(world.log)[0] == 2 and "exists already" in capsys.readouterr().err
+
+
+def test_a_log_without_consent_teaches_nothing(learn, tmp_path, world, capsys):
+    empty = Store.open(f"sqlite:///{tmp_path / 'empty.db'}")
+    empty.close()
+    assert learn(tmp_path / "empty.db")[0] == 2
+    assert "ask shoppers for their consent" in capsys.readouterr().err and not (tmp_path / "learned").exists()
+
+
+def test_a_conversation_that_never_was_cannot_be_forgotten(tmp_path, refused):
+    line = refused("forget", database=f"sqlite:///{tmp_path / 'log.db'}", session="s1")
+    assert "no conversation s1" in line
+
+
+@pytest.mark.parametrize("kind", ["linear", "transformer"])
+def test_a_grown_model_ranks_as_before(kind, world, runs, tmp_path):
+    catalog, run, features = (
+        (world.catalog, world.run, None) if kind == "linear" else (runs.catalog, runs.retriever, runs.store)
+    )
+    store = open_store(catalog, "dresses", features)
+    items = Catalog(catalog, "dresses").ids("test")
+    said = [
+        LiveSession(
+            session=name,
+            split="test",
+            target=name,
+            weight=1.0,
+            signal="purchase",
+            model="m",
+            begun=BEGAN,
+            steps=[
+                LiveStep(items[0], text) for text in ("is red with long sleeves", "is not red and is red")
+            ],
+        )
+        for name in items[1:6]
+    ]
+    grow(run, tmp_path / "grown", store, said, ["crimson", "wrist"])
+    before, after = (load(one, features=features, device="cpu") for one in (run, tmp_path / "grown"))
+    assert replay(before, said) == replay(after, said)
+    assert after.unknown("crimson wrist") == [] and before.unknown("crimson") == ["crimson"]
+    assert after.vocabulary.words[: len(before.vocabulary)] == before.vocabulary.words
