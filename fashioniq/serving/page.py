@@ -90,10 +90,13 @@ WITH_PRODUCTS = {  # problems that are shown above the products
 }
 
 
+Key = Annotated[Identifier, Field(min_length=16)]
+
+
 class Sent(BaseModel):
     """Fields of the forms. `key` is random; a repeated request has that of the first."""
 
-    key: Annotated[Identifier, Field(min_length=16)]
+    key: Key
     after_turn: Annotated[int, Field(ge=0, le=MAX_TURNS)] = 0
     says: Annotated[str, Field(max_length=MAX_TEXT)] = ""
     chip: Annotated[str, Field(max_length=MAX_TEXT)] = ""
@@ -231,7 +234,7 @@ def add_routes(app: FastAPI) -> None:
         dependencies=[Depends(_same_origin)],
         max_body_size=MAX_BYTES + FORM,
     )
-    def picture(request: Request, visit: Here, picture: UploadFile, key: Annotated[str, Form()]) -> Response:
+    def picture(request: Request, visit: Here, picture: UploadFile, key: Annotated[Key, Form()]) -> Response:
         """Begin again with the products like an uploaded picture."""
         try:
             request.app.state.access.limit(request, "uploads")

@@ -317,11 +317,13 @@ def test_a_turn_is_sent_again_after_a_restart(shop, visit):
     page.keyboard.press("Enter")
     expect(page.locator(".pending")).to_have_count(1)
     page.clock.run_for(10_000)
+    expect(page.locator(".pending")).to_have_count(0)
     expect(again).to_be_focused()
     os.kill(shop.process.pid, signal.SIGCONT)
     page.keyboard.press("Enter")
     expect(page.locator(SAID)).to_have_count(2)
     expect(page.locator("#says")).to_be_focused()
+    expect(page.locator("#message")).to_be_hidden()  # the service knows the request
     assert [turn["says"] for turn in shop.stored(page)["turns"]] == [None, "is red", "is longer"]
     page.context.set_offline(True)
     page.keyboard.type("is blue")

@@ -14,13 +14,13 @@
     const form = event.target;
     if (form.method !== "post" || form.enctype === "multipart/form-data") return; // a picture opens a new page
     event.preventDefault();
-    if (busy) return;
     const body = new URLSearchParams(new FormData(form, event.submitter));
     if (!("retry" in form.dataset)) body.set("key", random());
     send(form.action, body);
   });
 
   async function send(action, body) {
+    if (busy) return;
     const text = body.get("chip") || body.get("says");
     const typed = field()?.value;
     const pending = text && action.endsWith("/say") ? echo(text) : null;

@@ -350,6 +350,17 @@ def test_an_unexpected_error_is_a_page_with_headers(shopper, service, monkeypatc
     assert "default-src 'none'" in shopper.response.headers["Content-Security-Policy"]
 
 
+def test_a_picture_needs_an_encoder_and_a_valid_form(shopper):
+    def send(**fields):
+        files = {"picture": ("a.png", b"no picture", "image/png")}
+        return shopper.client.post(
+            "/shop/dresses/picture", data=fields, files=files, headers=ORIGIN
+        ).status_code
+
+    assert send(key=shopper.hidden("key")) == 409
+    assert send(key="short") == send(key="with \0 in it " * 2) == send() == 422
+
+
 def test_browsers_send_the_origin_of_forms(shopper):
     for response in (shopper.response, shopper.send("say", says="?").response):
         assert response.headers["Referrer-Policy"] == "same-origin", (
