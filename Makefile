@@ -1,4 +1,5 @@
 # make demo: all steps on the sample catalog · make test: the tests
+# make serve: the demo's retriever as a service with a page for shoppers; PORT=8001 for another port
 # make check: ruff, mypy, and whether docs/results is up to date
 # make hostile: about 10,000 damaged and hostile inputs, under 30 minutes; SEED=1 for others, KILLS=200 for more kills
 # make bench: speed compared with plain implementations, about an hour; STAGE=ranks for one stage, BENCH='--threads 1' for options
@@ -8,6 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 FAISS := $(shell nvidia-smi >/dev/null 2>&1 && echo gpu || echo cpu)
 DEMO := demo
+PORT ?= 8000
 SEED ?= 0
 KILLS ?= 40
 
@@ -16,7 +18,7 @@ demo test hostile bench-test: export OMP_NUM_THREADS ?= 1
 # bytecode is cached, so that workers and their subprocesses compile each module once
 test: export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test check hostile bench bench-test clean
+.PHONY: demo serve test check hostile bench bench-test clean
 
 $(VENV)/ready: setup.cfg pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: Python 3.11 or newer is needed: make PYTHON=python3.11"; exit 2; }
@@ -28,6 +30,11 @@ $(VENV)/ready: setup.cfg pyproject.toml constraints.txt
 demo: $(VENV)/ready
 	$(BIN)/python run_demo.py
 	@echo; echo 'Next, search the sample catalog yourself: $(BIN)/fashioniq chat --run demo/runs/retriever'
+
+serve: $(VENV)/ready
+	@test -e $(DEMO)/runs/retriever/model.json || $(MAKE) demo
+	$(BIN)/fashioniq serve --run $(DEMO)/runs/retriever --predictor $(DEMO)/runs/attributes-dresses \
+		--database sqlite:///$(DEMO)/service.db --port $(PORT)
 
 # two workers, as CI has two cores; the tests of a file share fixtures and run in one worker
 test: $(VENV)/ready

@@ -1,21 +1,45 @@
 """`fashioniq make-conversations`."""
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 
 import numpy as np
 from rich.progress import track
 
 from fashioniq.config import MakeConversations
 from fashioniq.data.catalog import Catalog, categories_in
-from fashioniq.data.conversations import CONVERSATION_SPLITS, SUBTASKS, ConversationSplit, Sample, Subtask
+from fashioniq.data.conversations import (
+    CONVERSATION_SPLITS,
+    SUBTASKS,
+    ConversationSplit,
+    Item,
+    Sample,
+    Subtask,
+)
 from fashioniq.data.writers import Writer
 from fashioniq.features.store import open_store
 from fashioniq.files import UserError, check_writable, locked, remove_leftovers, write_json
-from fashioniq.prepare.conversation_files import Stock, read_review, review_of, write_folder
-from fashioniq.prepare.conversation_summary import PLAN, check_plan, fingerprint, plan_of, write_summary
+from fashioniq.prepare.conversation_files import (
+    Samples,
+    Stock,
+    Verdict,
+    read_review,
+    review_of,
+    write_folder,
+)
+from fashioniq.prepare.conversation_summary import (
+    PLAN,
+    Summary,
+    check_plan,
+    fingerprint,
+    plan_of,
+    write_summary,
+)
 from fashioniq.prepare.conversing import LINES, Embed, Limits, Pipeline, Pool, Report
+from fashioniq.prepare.session_conversations import WRITER as PEOPLE
+from fashioniq.prepare.session_conversations import items_of, samples_of
 from fashioniq.prepare.templates import Templates
 from fashioniq.report.conversations import write_samples_page
 from fashioniq.report.tables import print_table
@@ -32,6 +56,9 @@ def run(settings: MakeConversations) -> None:
         raise UserError(
             f"there is no category in {settings.data}; give a folder in Fashion IQ's layout with --data"
         )
+    if settings.sessions:
+        _write_sessions(settings, settings.sessions, catalogs[0])
+        return
     stock = Stock(out)
     for catalog in catalogs:
         stock.add(catalog)
@@ -57,17 +84,39 @@ def run(settings: MakeConversations) -> None:
                 for group in track(made, f"{split} {line}", wanted):
                     for sample in group:
                         samples[sample.subtask, split].append(sample)
-        review = review_of(samples, reviewed, settings.review, settings.seed)
-        write_folder(out, stock.items, samples, review, settings.llava)
-        reviewed_ids = {verdict.sample for verdict in review if verdict.is_open}
-        every = [sample for made in samples.values() for sample in made]
-        shown = [sample for sample in every if sample.id in reviewed_ids]
-        write_samples_page(out / "samples.html", out, stock.items, shown, len(every))
+        _write(settings, stock.items, samples, reviewed)
         summary = write_summary(out, plan, samples, report, writer=writer.name, copies=stock.copies)
         shutil.rmtree(parts)
-    for table in summary.tables():
-        print_table(*table)
-    print(f"{len(every):,} samples in {out}, written by {writer.name}")
+    _print(summary, out)
+
+
+def _write_sessions(settings: MakeConversations, folder: Path, catalog: Catalog) -> None:
+    """Write recorded sessions as conversations."""
+    out, items, samples = settings.out, items_of(catalog, settings.out), samples_of(catalog, folder)
+    plan = {"sessions": str(folder), "data": fingerprint(items.values(), [])}
+    check_plan(plan, out, out.with_name(out.name + ".parts"))
+    _write(settings, items, samples, read_review(out))
+    _print(write_summary(out, plan, samples, Report(frozenset()), writer=PEOPLE, copies=0), out)
+
+
+def _write(
+    settings: MakeConversations, items: Mapping[str, Item], samples: Samples, reviewed: Sequence[Verdict]
+) -> None:
+    """Write the files of the output folder but its summary."""
+    out = settings.out
+    review = review_of(samples, reviewed, settings.review, settings.seed)
+    write_folder(out, items, samples, review, llava=settings.llava, whole=bool(settings.sessions))
+    reviewed_ids = {verdict.sample for verdict in review if verdict.is_open}
+    every = [sample for made in samples.values() for sample in made]
+    shown = [sample for sample in every if sample.id in reviewed_ids]
+    write_samples_page(out / "samples.html", out, items, shown, len(every))
+
+
+def _print(summary: Summary, out: Path) -> None:
+    for header, rows in summary.tables():
+        print_table(header, rows)
+    count = sum(count.samples for count in summary.samples.values())
+    print(f"{count:,} samples in {out}, written by {summary.writer}")
 
 
 def _writer(settings: MakeConversations, catalogs: Sequence[Catalog]) -> Writer:

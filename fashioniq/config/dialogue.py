@@ -175,6 +175,11 @@ class MakeConversations(EndpointOptions):
     features: Path | None = option(
         None, "feature store of a single category (default: DATA/features/CATEGORY, or that of --encoder)"
     )
+    sessions: Path | None = option(
+        None,
+        "folder of Multiturn FashionIQ, whose sessions are written as conversations in people's words; no others are "
+        "made, and the options of making them have no effect",
+    )
     neighbors: int = option(10, "nearest pictures from which a reference image's partner is drawn", least=1)
     least_similar: float = option(
         0.95, "quantile of the cosine of random pairs that a partner must reach", least=0, below=1
@@ -203,6 +208,8 @@ class MakeConversations(EndpointOptions):
         """Raise UserError for options that cannot be combined."""
         if self.features and len(self.category) != 1:
             raise UserError("--features is the store of one category; give it with --category")
+        if self.sessions and len(self.category) != 1:
+            raise UserError("--sessions needs one category; give it with --category")
 
 
 @dataclass(kw_only=True)

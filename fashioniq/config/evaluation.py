@@ -12,7 +12,7 @@ from fashioniq.models.configs import DRAWN
 Split = Literal["train", "val", "test"]
 EXCLUDE_SHOWN = "never show a product twice in a dialog; ranks still count all products"
 NAMED_USERS = ("differences", "grammar", "human", "sessions")  # values of --user that are not runs
-CHATSEARCH_METHODS = ("chatsearcher", "image", "text", "both", "concatenation", "random")
+CHATSEARCH_METHODS = ("chatsearcher", "retriever", "image", "text", "both", "concatenation", "random")
 LAST_SHOWN = "last-shown"  # value of --run for this baseline
 
 
@@ -249,14 +249,26 @@ class EvalChatsearch:
     data: Path = option(Path("data/conversations"), "folder of make-conversations")
     method: list[str] = option(
         [],
-        "rows of the table: chatsearcher (needs --run); image, the frozen vector of the last picture; text, the dual "
-        "encoder of --encoder; both, the sum of words and picture in its space; concatenation, ridge regression from "
-        "these two, fitted on train; random (default: all that have what they need)",
+        "rows of the table: chatsearcher (needs --run); retriever (needs --retriever); image, the frozen vector of "
+        "the last picture; text, the dual encoder of --encoder; both, the sum of words and picture in its space; "
+        "concatenation, ridge regression from these two, fitted on train; random (default: all that have what they "
+        "need)",
     )
     run: Path | None = option(None, "run of train-chatsearcher", reads="chatsearcher")
     encoder: str | None = option(
         None,
-        "dual encoder: a run of train-dialog-encoder on the same captions, or CLIP or BLIP by folder or name",
+        "dual encoder: a run of train-dialog-encoder on the same words, or CLIP or BLIP by folder or name",
+    )
+    retriever: Path | None = option(
+        None,
+        "dialog retriever: a run of train-retriever or train-linear on the feature store of --features; it gets the "
+        "rounds in which the user says something about a picture",
+        reads="retriever",
+    )
+    scores: list[str] = option(
+        [],
+        "score files of other systems, each one more row with the name of the file: .npz with scores, query_ids (the "
+        "conversations) and index_ids (the candidates), or pickles of Multiturn FashionIQ's authors",
     )
     features: list[str] = option([], "feature stores of the items, all of one encoder")
     vision: str | None = option(
@@ -284,6 +296,13 @@ class EvalChatsearch:
             raise UserError("--method chatsearcher needs a run of train-chatsearcher; give --run")
         if set(self.method) & {"text", "both", "concatenation"} and not self.encoder:
             raise UserError("texts need a dual encoder; give --encoder")
+        if "retriever" in self.method and not self.retriever:
+            raise UserError("--method retriever needs a run of train-retriever; give --retriever")
+        if self.retriever and len(self.features) != 1:
+            raise UserError("--retriever needs one feature store; give it with --features")
+        names = [*CHATSEARCH_METHODS, *(Path(name).stem for name in self.scores)]
+        if len(set(names)) < len(names):
+            raise UserError("every row needs a name of its own; rename a file of --scores")
         if not (self.out or self.run):
             raise UserError("without --run there is no default output folder; give --out")
 
@@ -291,6 +310,7 @@ class EvalChatsearch:
     def methods(self) -> list[str]:
         """The methods of --method, or all that have what they need, in the order of the table."""
         lacking = {"chatsearcher"} if not self.run else set()
+        lacking |= {"retriever"} if not self.retriever else set()
         lacking |= {"text", "both", "concatenation"} if not self.encoder else set()
         return [
             name for name in CHATSEARCH_METHODS if name in (self.method or {*CHATSEARCH_METHODS} - lacking)

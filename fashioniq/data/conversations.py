@@ -24,11 +24,15 @@ import msgspec
 from fashioniq.files import UserError, read_json, read_text, why, write_json, write_jsonl
 
 Subtask = Literal["t", "i", "m"]
-Kind = Literal["text", "mdc_i", "mdc_t", "merged"]
+Kind = Literal["text", "mdc_i", "mdc_t", "merged", "session"]
 ConversationSplit = Literal["train", "test"]
 SUBTASKS: tuple[Subtask, ...] = ("t", "i", "m")
 CONVERSATION_SPLITS: tuple[ConversationSplit, ...] = ("train", "test")
-KINDS: dict[Subtask, tuple[Kind, ...]] = {"t": ("text",), "i": ("mdc_i", "mdc_t"), "m": ("merged", "mdc_t")}
+KINDS: dict[Subtask, tuple[Kind, ...]] = {
+    "t": ("text",),
+    "i": ("mdc_i", "mdc_t", "session"),
+    "m": ("merged", "mdc_t", "session"),
+}
 PLACEHOLDER = "[image]"  # of a picture in a text, as in the paper's template
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -70,9 +74,9 @@ class Turn(msgspec.Struct, frozen=True):
 class Source(msgspec.Struct, frozen=True, omit_defaults=True):
     """How a sample was made.
 
-    `writer` made its words: "templates", or the name of a language model. `T1` is the caption of the item that the
-    sample starts from, `T2` that of its partner. `cos` and `rank` are those of the partner in the search that found
-    it, rank 1 is the nearest. `joined` are the ids of the samples that were joined or cut to make this one.
+    `writer` made its words: "templates", the name of a language model, or "people". `T1` is the caption of the item
+    that the sample starts from, `T2` that of its partner. `cos` and `rank` are those of the partner in the search that
+    found it, rank 1 is the nearest. `joined` are the ids of the samples that were joined or cut to make this one.
     """
 
     writer: str
@@ -114,9 +118,24 @@ class Sample(msgspec.Struct, frozen=True):
         return hashlib.sha256(msgspec.json.encode((said, self.pictures))).digest()
 
     @property
+    def texts(self) -> tuple[str, ...]:
+        """The words of each turn that has some."""
+        return tuple(turn.text for turn in self.turns if turn.text)
+
+    @property
     def text(self) -> str:
         """The words of all turns."""
-        return " ".join(turn.text for turn in self.turns)
+        return " ".join(self.texts)
+
+    @property
+    def steps(self) -> tuple[tuple[str, str], ...]:
+        """What the user says about a picture: the last one in the same turn or in the one before, and the words."""
+        steps = []
+        for number, turn in enumerate(self.turns):
+            shown = [name for one in self.turns[max(0, number - 1) : number + 1] for name in one.pictures]
+            if turn.role == "user" and shown:
+                steps.append((shown[-1], turn.text))
+        return tuple(steps)
 
     @property
     def rounds(self) -> int:

@@ -76,13 +76,13 @@ def recorded_rounds(dialogue: Dialogue) -> list[tuple[str, str]]:
     return rounds
 
 
-def read_dialogues(path: Path, alone: bool | None = None) -> list[Dialogue]:
+def read_dialogues(path: Path, alone: bool | None = None, *, repeated: bool = False) -> list[Dialogue]:
     """Read the dialogs of a ChatIR, VisDial v1.0 or PlugIR file; the format is detected from the content.
 
     If `alone` is None, rounds are complete queries if fewer than half of them contain a question mark.
     VisDial identifies images by numbers; they become names such as 000000185565.jpg, see `in_search_space`.
     Raises UserError if the file is damaged or has another format, if dialogs differ in length, or if an image
-    occurs twice.
+    occurs twice, unless `repeated`.
     """
     path = Path(path)
     content = read_json(path, "the dialog file")
@@ -90,6 +90,8 @@ def read_dialogues(path: Path, alone: bool | None = None) -> list[Dialogue]:
     if not dialogues:
         raise UserError(f"{path} contains no dialog")
     _check(dialogues, path)
+    if not repeated:
+        _refuse_duplicates([dialogue.image for dialogue in dialogues], f"{path} has dialogs for")
     if alone is None:
         rounds = [text for dialogue in dialogues for text in dialogue.rounds[1:]]
         alone = 2 * sum("?" in text for text in rounds) < len(rounds)
@@ -120,10 +122,12 @@ def read_search_space(path: Path) -> list[str]:
     return names
 
 
-def in_search_space(dialogues: Sequence[Dialogue], space: Sequence[str], path: Path) -> list[Dialogue]:
+def in_search_space(
+    dialogues: Sequence[Dialogue], space: Sequence[str], path: Path, *, repeated: bool = False
+) -> list[Dialogue]:
     """The dialogs with their images named as in the search space, see `names_in`.
 
-    Raises UserError if an image is not in the search space.
+    Raises UserError if an image is not in the search space, or occurs twice, unless `repeated`.
     """
     names = names_in(dialogues, space)
     if missing := [dialogue.image for dialogue, name in zip(dialogues, names, strict=True) if name is None]:
@@ -136,7 +140,8 @@ def in_search_space(dialogues: Sequence[Dialogue], space: Sequence[str], path: P
         for dialogue, name in zip(dialogues, names, strict=True)
         if name is not None
     ]
-    _refuse_duplicates([dialogue.image for dialogue in found], f"{path} has dialogs for")
+    if not repeated:
+        _refuse_duplicates([dialogue.image for dialogue in found], f"{path} has dialogs for")
     return found
 
 
@@ -215,7 +220,6 @@ def _check(dialogues: Sequence[Dialogue], path: Path) -> None:
                 f"{path}: expected {length} texts in every dialog, as in the first, "
                 f"found {len(dialogue.rounds)} in dialog {number} ({dialogue.image})"
             )
-    _refuse_duplicates([dialogue.image for dialogue in dialogues], f"{path} has dialogs for")
 
 
 def _refuse_duplicates(names: Sequence[str], subject: str) -> None:

@@ -9,7 +9,7 @@ of the first reference and the target. Only NumPy arrays and plain values are un
 """
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -67,6 +67,22 @@ def read_scores(path: Path) -> dict[str, Scores]:
             f"expected scores in {path}: a .npz with scores, query_ids and index_ids, or a pickle of Multiturn "
             f"FashionIQ; found {why(error)}; write the file again"
         ) from error
+
+
+def matrix(given: Iterable[Scores], query_ids: Sequence[str], index_ids: Sequence[str]) -> np.ndarray:
+    """Scores of these queries for these candidates, Q×N float32, −inf where there are none."""
+    row_of = {name: row for row, name in enumerate(query_ids)}
+    column_of = {name: column for column, name in enumerate(index_ids)}
+    scores_QN = np.full((len(row_of), len(column_of)), -np.inf, dtype=np.float32)
+    for one in given:
+        rows = [row for row, name in enumerate(one.query_ids) if name in row_of]
+        columns = [column for column, name in enumerate(one.index_ids) if name in column_of]
+        place = np.ix_(
+            [row_of[one.query_ids[row]] for row in rows],
+            [column_of[one.index_ids[column]] for column in columns],
+        )
+        scores_QN[place] = one.scores_QN[np.ix_(rows, columns)]
+    return scores_QN
 
 
 def write_scores(path: Path, scores: Scores) -> None:

@@ -1,6 +1,7 @@
 """Evaluation on conversations of words and pictures: R@1, 5 and 10 of ChatSearch's sub-tasks t, i and m.
 
-The galleries of the sub-tasks differ in size, so their figures are not compared with each other.
+The galleries of the sub-tasks differ in size, so their figures are not compared with each other. R@8 and MRR, the
+measures of Multiturn FashionIQ, are in metrics.json and in the table by rounds.
 """
 
 import random
@@ -21,24 +22,28 @@ from fashioniq.data.conversations import SUBTASKS, Conversations, Sample, Subtas
 from fashioniq.data.evaluations import ChatSearchMetrics
 from fashioniq.data.items import Items
 from fashioniq.data.rankings import run_scores
+from fashioniq.data.scores import matrix, read_scores
 from fashioniq.features.frozen import frozen_features
 from fashioniq.files import UserError, check_writable, checksum, discard, write_json, write_jsonl, write_text
 from fashioniq.loop.gallery import Gallery
-from fashioniq.metrics.measures import hits
+from fashioniq.metrics.measures import hits, measure
+from fashioniq.metrics.ranking import ranks_of_scores
 from fashioniq.metrics.significance import bootstrap_interval, holm, per_target, randomisation_p
 from fashioniq.provenance import provenance
 from fashioniq.report.conversations import Results, write_samples_page
-from fashioniq.report.tables import csv_table, latex_table, print_table
+from fashioniq.report.tables import csv_table, latex_table, print_table, rounded
 from fashioniq.runs import ChatSearcherRun, read_run
-from fashioniq.systems.chatsearch import Search, searches
+from fashioniq.systems.chatsearch import Found, Search, searches
 from fashioniq.trained import pick_device
 
 RECALLS = (1, 5, 10)
+MEASURES = (*(f"R@{n}" for n in RECALLS), "R@8", "MRR")
 COLUMNS = [f"{subtask} R@{n}" for subtask in SUBTASKS for n in RECALLS]
 DEPTH, BEST = 50, 5  # items of each ranking in the TREC runs, and on the page
 SHOWN = 8  # conversations of each sub-task on the page
 Ranks = dict[Subtask, Tensor]  # 0-based ranks of the targets of a sub-task, Q
 Best = dict[str, tuple[int, list[str]]]  # rank of the target and ids of the best items, by sample
+Asked = dict[Subtask, Found]  # queries of the first method
 
 
 @dataclass(frozen=True)
@@ -64,10 +69,11 @@ def evaluate(settings: EvalChatsearch) -> None:
     data = Conversations(settings.data)
     features = frozen_features(data, settings.features, settings.vision, device)
     tasks, coverage = _tasks(data, features.positions)
+    others = {path.stem: _scores(path, tasks) for path in map(Path, settings.scores)}
     found = searches(settings, data, features, device)
     discard(out, "metrics.json", "table.*", "ranks.*.jsonl", "run.*.trec")
-    ranks, shows, best = _search_all(settings, tasks, found, out)
-    first = settings.methods[0]
+    ranks, asked, best = _search_all(settings, tasks, found, others, out)
+    first = next(iter(ranks))
     metrics = ChatSearchMetrics(
         protocol=ChatSearchMetrics.PROTOCOL,
         data=str(settings.data),
@@ -78,10 +84,14 @@ def evaluate(settings: EvalChatsearch) -> None:
         run=str(settings.run) if settings.run else UNSET,
         encoder=settings.encoder or UNSET,
         seed=settings.seed,
-        rows=[{"method": name, **_row(one)} for name, one in ranks.items()],
+        rows=[{"method": name, **_row(one, tasks)} for name, one in ranks.items()],
         rounds=_by_rounds(ranks, tasks),
-        checks=_checks(first, found, tasks, ranks[first], settings.seed),
-        shows_picture=shows,
+        checks=_checks(found[first], tasks, asked, ranks[first], settings.seed) if first in found else [],
+        shows_picture={
+            subtask: 100 * one.shows_Q.double().mean().item()
+            for subtask, one in asked.items()
+            if one.shows_Q is not None
+        },
         differences=_differences(ranks, tasks, settings.samples, settings.seed),
         provenance=provenance(
             {path.name: checksum(path) for path in (samples_file(settings.data, s, "test") for s in tasks)},
@@ -94,35 +104,77 @@ def evaluate(settings: EvalChatsearch) -> None:
 
 
 def _search_all(
-    settings: EvalChatsearch, tasks: dict[Subtask, Queries], found: dict[str, Search], out: Path
-) -> tuple[dict[str, Ranks], dict[str, float], Best]:
-    """Ranks by method, how often a model shows a picture by itself, and the best items of the first method.
+    settings: EvalChatsearch,
+    tasks: dict[Subtask, Queries],
+    found: dict[str, Search],
+    others: dict[str, dict[Subtask, Tensor]],
+    out: Path,
+) -> tuple[dict[str, Ranks], Asked, Best]:
+    """Ranks by method and score file, and queries and best items of the first row.
 
-    Writes the ranks and the TREC run of each method.
+    Writes the ranks and the TREC run of each row.
     """
     ranks: dict[str, Ranks] = {}
-    shows: dict[str, float] = {}
+    asked: Asked = {}
     best: Best = {}
-    for name in settings.methods:
-        ranks[name] = {}
+    for name in [*settings.methods, *others]:
+        own: Ranks = {}
         lines: list[str] = []
         for subtask, task in tasks.items():
             if name == "random":
                 generator = torch.Generator().manual_seed(settings.seed)
-                ranks[name][subtask] = torch.randint(len(task.ids), task.target_Q.shape, generator=generator)
-            elif queries := found[name].queries(task.samples):
+                own[subtask] = torch.randint(len(task.ids), task.target_Q.shape, generator=generator)
+                continue
+            if name in others:
+                if (score_QN := others[name].get(subtask)) is None:
+                    continue
+                own[subtask] = ranks_of_scores(score_QN, task.target_Q)
+                score_QK, item_QK = (
+                    part[:, :DEPTH] for part in score_QN.sort(dim=1, descending=True, stable=True)
+                )
+            else:
+                if (queries := found[name].queries(task.samples)) is None:
+                    continue
                 gallery = task.gallery(found[name])
-                ranks[name][subtask] = gallery.rank(queries.query_QD, task.target_Q)
+                own[subtask] = gallery.rank(queries.query_QD, task.target_Q)
                 distance_QK, item_QK = gallery.top(queries.query_QD, min(DEPTH, len(gallery)))
-                lines += _trec(distance_QK, item_QK, task)
-                if name == settings.methods[0]:
-                    best |= _best(task, ranks[name][subtask], item_QK[:, :BEST])
-                if queries.shows_Q is not None:
-                    shows[subtask] = 100 * queries.shows_Q.double().mean().item()
-        _write_ranks(out, name, ranks[name], tasks)
+                score_QK = 1 - distance_QK / 2
+                if not ranks:
+                    asked[subtask] = queries
+            lines += _trec(score_QK, item_QK, task)
+            if not ranks:
+                best |= _best(task, own[subtask], item_QK[:, :BEST])
+        ranks[name] = own
+        _write_ranks(out, name, own, tasks)
         if lines:
             write_text(out / f"run.{name}.trec", "\n".join(lines) + "\n")
-    return ranks, shows, best
+    return ranks, asked, best
+
+
+def _scores(path: Path, tasks: dict[Subtask, Queries]) -> dict[Subtask, Tensor]:
+    """Scores Q×N in a file by sub-task, −inf where it has none.
+
+    Raises UserError if the file is damaged, or has no conversation of test.
+    """
+    given = list(read_scores(path).values())
+    queries = {name for one in given for name in one.query_ids}
+    items = {name for one in given for name in one.index_ids}
+    found: dict[Subtask, Tensor] = {}
+    for subtask, task in tasks.items():
+        ids = [sample.id for sample in task.samples]
+        if there := queries & set(ids):
+            found[subtask] = torch.from_numpy(matrix(given, ids, task.ids))
+            known = items & set(task.ids)
+            if len(there) < len(ids) or len(known) < len(task.ids):
+                print(
+                    f"{path}: scores of {len(there):,} of {len(ids):,} conversations of {subtask}, and of "
+                    f"{len(known):,} of {len(task.ids):,} items; targets without one are last"
+                )
+    if not found:
+        raise UserError(
+            f"expected scores of conversations of test in {path}, found none; the query_ids must be the ids of samples"
+        )
+    return found
 
 
 def _write(
@@ -150,13 +202,15 @@ def _write(
 
 
 def _tasks(data: Conversations, positions: dict[str, int]) -> tuple[dict[Subtask, Queries], float]:
-    """Conversations of test whose items have features, by sub-task, and their share.
+    """Conversations of test whose items have features, by sub-task, and their share; empty sub-tasks are left out.
 
-    Raises UserError if a sub-task has none, or if a target is not in the gallery.
+    Raises UserError if none of a sub-task have features, if there are no conversations, or if a target is not in the
+    gallery.
     """
     tasks, every = {}, 0
     for subtask in SUBTASKS:
-        samples = data.samples(subtask, "test")
+        if not (samples := data.samples(subtask, "test")):
+            continue
         every += len(samples)
         kept = [sample for sample in samples if {*sample.pictures, sample.target} <= positions.keys()]
         if not kept:
@@ -177,19 +231,22 @@ def _tasks(data: Conversations, positions: dict[str, int]) -> tuple[dict[Subtask
             torch.tensor([place[sample.target] for sample in kept]),
             torch.tensor([positions[name] for name in ids]),
         )
+    if not every:
+        raise UserError(f"expected conversations of test in {data.folder}, found none; make some")
     return tasks, sum(len(task.samples) for task in tasks.values()) / every
 
 
-def _recalls(rank_Q: Tensor) -> dict[str, float]:
-    return {f"R@{n}": hits(rank_Q, n).mean().item() for n in RECALLS}
+def _measures(rank_Q: Tensor, gallery: int) -> dict[str, float]:
+    return {name: measure(name).by_turn(rank_Q.unsqueeze(1), gallery)[0] for name in MEASURES}
 
 
-def _row(ranks: Ranks) -> dict[str, float | None]:
-    """R@N of all sub-tasks, None where there are no ranks, and the mean of those that there are."""
+def _row(ranks: Ranks, tasks: dict[Subtask, Queries]) -> dict[str, float | None]:
+    """Measures of all sub-tasks, None where there are no ranks, and the mean of R@1, 5 and 10 that there are."""
     row: dict[str, float | None] = dict.fromkeys(COLUMNS)
     for subtask, rank_Q in ranks.items():
-        row |= {f"{subtask} {name}": value for name, value in _recalls(rank_Q).items()}
-    known = [value for value in row.values() if value is not None]
+        own = _measures(rank_Q, len(tasks[subtask].ids))
+        row |= {f"{subtask} {name}": value for name, value in own.items()}
+    known = [value for value in (row[name] for name in COLUMNS) if value is not None]
     return row | {"mean": sum(known) / len(known) if known else None}
 
 
@@ -204,7 +261,8 @@ def _by_rounds(ranks: dict[str, Ranks], tasks: dict[Subtask, Queries]) -> list[d
             about = {"subtask": subtask, "kind": kind, "rounds": rounds, "samples": len(numbers)}
             for name, one in ranks.items():
                 if subtask in one:
-                    rows.append({"method": name, **about, **_recalls(one[subtask][numbers])})
+                    own = _measures(one[subtask][numbers], len(task.ids))
+                    rows.append({"method": name, **about, **own})
     return rows
 
 
@@ -234,13 +292,10 @@ def exchanged(target_Q: Tensor, seed: int) -> Tensor:
 
 
 def _checks(
-    first: str, found: dict[str, Search], tasks: dict[Subtask, Queries], own: Ranks, seed: int
+    search: Search, tasks: dict[Subtask, Queries], asked: Asked, own: Ranks, seed: int
 ) -> list[dict[str, Any]]:
     """Measures of the first method with other and without history, and with exchanged targets."""
-    if first not in found:
-        return []
-    rows: list[dict[str, Any]] = [{"check": "as it is", **_row(own)}]
-    search = found[first]
+    rows: list[dict[str, Any]] = [{"check": "as it is", **_row(own, tasks)}]
     for name, changed in (
         ("history of another", lambda samples: other_history(samples, seed)),
         ("no history", without_history),
@@ -249,12 +304,12 @@ def _checks(
         for subtask, task in tasks.items():
             if subtask != "i" and subtask in own and (queries := search.queries(changed(task.samples))):
                 ranks[subtask] = task.gallery(search).rank(queries.query_QD, task.target_Q)
-        rows.append({"check": name, **_row(ranks)})
-    ranks = {}
-    for subtask, task in tasks.items():
-        if subtask in own and (queries := search.queries(task.samples)):
-            ranks[subtask] = task.gallery(search).rank(queries.query_QD, exchanged(task.target_Q, seed))
-    return [*rows, {"check": "exchanged targets", **_row(ranks)}]
+        rows.append({"check": name, **_row(ranks, tasks)})
+    ranks = {
+        subtask: tasks[subtask].gallery(search).rank(one.query_QD, exchanged(tasks[subtask].target_Q, seed))
+        for subtask, one in asked.items()
+    }
+    return [*rows, {"check": "exchanged targets", **_row(ranks, tasks)}]
 
 
 def _differences(
@@ -293,14 +348,14 @@ def _best(task: Queries, rank_Q: Tensor, item_QK: Tensor) -> Best:
     }
 
 
-def _trec(distance_QK: Tensor, item_QK: Tensor, task: Queries) -> list[str]:
-    """Lines of a TREC run; the score is the cosine."""
+def _trec(score_QK: Tensor, item_QK: Tensor, task: Queries) -> list[str]:
+    """Lines of a TREC run, without candidates that have no score."""
     return [
         f"{sample.id} Q0 {task.ids[item]} {place} {score} fashioniq"
-        for sample, cosines, items in zip(
-            task.samples, (1 - distance_QK / 2).tolist(), item_QK.tolist(), strict=True
+        for sample, scores, items in zip(task.samples, score_QK.tolist(), item_QK.tolist(), strict=True)
+        for place, (score, item) in enumerate(
+            zip(run_scores([score for score in scores if score > -torch.inf]), items, strict=False), 1
         )
-        for place, (score, item) in enumerate(zip(run_scores(cosines), items, strict=True), 1)
     ]
 
 
@@ -332,12 +387,13 @@ def _print(metrics: ChatSearchMetrics) -> None:
             [f"checks of {metrics.rows[0]['method']}", *header],
             [_cells(row, "check") for row in metrics.checks],
         )
-    own = [row for row in metrics.rounds if row["method"] == metrics.rows[0]["method"]]
+    first = metrics.rows[0]["method"]
+    own = [row for row in metrics.rounds if row["method"] == first]
     print_table(
-        [f"{own[0]['method']} by", "kind", "rounds", "conversations", *(f"R@{n}" for n in RECALLS)],
+        [f"{first} by", "kind", "rounds", "conversations", *MEASURES],
         [
             [row["subtask"], row["kind"], str(row["rounds"]), f"{row['samples']:,}"]
-            + [f"{row[f'R@{n}']:.2f}" for n in RECALLS]
+            + [rounded(name, row[name]) for name in MEASURES]
             for row in own
         ],
         left=2,

@@ -10,7 +10,16 @@ from html import escape
 
 from tabulate import tabulate
 
-from fashioniq.evaluation.studies import Row, Seeds, Study, Table, distinct, evaluations, trainings
+from fashioniq.evaluation.studies import (
+    Row,
+    Seeds,
+    Study,
+    Table,
+    distinct,
+    evaluations,
+    measure_of,
+    trainings,
+)
 from fashioniq.files import UserError
 from fashioniq.provenance import Machine
 from fashioniq.report.tables import rounded
@@ -88,7 +97,7 @@ def _bar(row: Row, column: str, top: float, colour: str) -> list[str]:
         f'<text x="{LEFT - 8}" y="{middle + 5:.1f}" text-anchor="end">{escape(row.label)}</text>',
         f'<rect x="{LEFT}" y="{top:.1f}" width="{SCALE * seeds.mean:.1f}" height="{BAR}" fill="{colour}"/>',
         f'<path d="M{low:.1f} {middle:.1f}H{high:.1f}" stroke="#888" stroke-width="2"/>',
-        f'<text x="{max(end, high) + 8:.1f}" y="{middle + 5:.1f}">{rounded(column.split()[0], seeds.mean)}</text>',
+        f'<text x="{max(end, high) + 8:.1f}" y="{middle + 5:.1f}">{rounded(measure_of(column), seeds.mean)}</text>',
     ]
 
 
@@ -216,7 +225,7 @@ def _filled(text: str, studies: Mapping[str, Study], own: str | None) -> str:
 
 
 def _cell(seeds: Seeds, column: str, worst: bool = True) -> str:
-    measure = column.split()[0]
+    measure = measure_of(column)
     deviation = "" if seeds.deviation is None else f" ± {rounded(measure, seeds.deviation)}"
     return (
         rounded(measure, seeds.mean)
@@ -227,7 +236,7 @@ def _cell(seeds: Seeds, column: str, worst: bool = True) -> str:
 
 def _difference(column: str, difference: float, p: float | None) -> str:
     sign = "+" if difference >= 0 else ""
-    return f"{sign}{rounded(column.split()[0], difference)} ({_p(p)})"
+    return f"{sign}{rounded(measure_of(column), difference)} ({_p(p)})"
 
 
 def _p(p: float | None) -> str:

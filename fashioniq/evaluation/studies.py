@@ -9,6 +9,7 @@ from typing import Any
 
 from scipy import stats
 
+from fashioniq.data.conversations import SUBTASKS
 from fashioniq.data.evaluations import Metrics, read_metrics
 from fashioniq.files import UserError, read_yaml, why
 from fashioniq.metrics.significance import holm
@@ -59,7 +60,8 @@ class Seeds:
 class Row:
     """Row of a table: its label, and one metrics.json per seed.
 
-    `part` is a method or a check of a metrics.json with several rows, such as those of conversations.
+    `part` is a method or a check of a metrics.json with several rows, such as those of conversations; "METHOD, N
+    rounds" are the conversations with N rounds.
     """
 
     label: str
@@ -69,16 +71,15 @@ class Row:
     def seeds(self, column: str) -> Seeds:
         """Values of a column such as "R@10 turn 5" or "BRI". Raises UserError if a run file lacks it."""
         values = (_value(run, column, self.part) for run in self.runs)
-        return Seeds(tuple(values), column.split()[0] in LOWER_IS_BETTER)
+        return Seeds(tuple(values), measure_of(column) in LOWER_IS_BETTER)
 
     @property
     def minutes(self) -> Seeds | None:
         """CPU minutes of training, one value per seed; None if a run file does not record them, and for the
         baselines in a run file.
         """
-        if self.part and any(
-            self.part in (row["method"] for row in run.plain()["rows"][1:]) for run in self.runs
-        ):
+        method = (self.part or "").partition(", ")[0]
+        if method and any(method in (row["method"] for row in run.plain()["rows"][1:]) for run in self.runs):
             return None
         spent = [
             made.seconds["cpu"] / 60 for run in self.runs for made in trainings(run) if "cpu" in made.seconds
@@ -234,7 +235,14 @@ def _check_keys(content: Any, keys: set[str], path: Path) -> None:
 def _value(run: Metrics, column: str, part: str | None) -> float:
     """Measure of a turn or round, of a part, or of all dialogs: the mean over categories (single-turn) or BRI."""
     content, parts = run.plain(), COLUMN.fullmatch(column)
-    if part:
+    if part and part.endswith(" rounds"):
+        wanted = tuple(part.removesuffix(" rounds").split(", ")) + tuple(column.split(" ")[:1])
+        found = [
+            row.get(column.partition(" ")[2])
+            for row in content.get("rounds", ())
+            if (row["method"], str(row["rounds"]), row["subtask"]) == wanted
+        ]
+    elif part:
         rows = [*content.get("rows", ()), *content.get("checks", ())]
         found = [row.get(column) for row in rows if part in (row.get("method"), row.get("check"))]
     elif parts and parts["unit"]:
@@ -254,6 +262,12 @@ def _value(run: Metrics, column: str, part: str | None) -> float:
             "the column"
         )
     return float(found[0])
+
+
+def measure_of(column: str) -> str:
+    """Measure of a column such as "R@10 turn 5" or, of a sub-task, "m MRR"."""
+    first, *others = column.split()
+    return others[0] if first in SUBTASKS and others else first
 
 
 def evaluations(run: Metrics) -> list[Provenance]:

@@ -2,6 +2,7 @@
 
 import math
 
+import torch
 from torch import Tensor
 
 from fashioniq.metrics.measures import best_so_far, hits, measure, percentiles
@@ -23,6 +24,14 @@ def at_chance(p: float, dialogs: int) -> bool:
 def recall_at(rank_B: Tensor, n: int) -> float:
     """R@n of one turn: percentage of targets among the n best. Not cumulative over turns."""
     return hits(rank_B, n).mean().item()
+
+
+def ranks_of_scores(score_QN: Tensor, target_Q: Tensor) -> Tensor:
+    """0-based ranks of the targets by scores, higher is better; ties are in the order of the items, −inf is last."""
+    own_Q1 = score_QN.gather(1, target_Q.unsqueeze(1))
+    before_QN = torch.arange(score_QN.shape[1]) < target_Q.unsqueeze(1)
+    rank_Q = ((score_QN > own_Q1) | ((score_QN == own_Q1) & before_QN)).sum(1)
+    return rank_Q.where(own_Q1[:, 0] > -torch.inf, score_QN.shape[1] - 1)
 
 
 def per_dialog(name: str, rank_BT: Tensor, gallery: int) -> Tensor:

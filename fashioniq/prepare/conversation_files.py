@@ -89,10 +89,14 @@ class Stock:
                 continue
             self._pictures |= {picture} if path else set()
             split: ConversationSplit = "train" if name in train else "test"
-            image = Path(os.path.relpath(path, self.out)).as_posix() if path else ""
-            caption = _caption(title, labels)
+            caption = caption_of(title, labels)
             self.items[name] = Item(
-                name, image, caption, source="catalog", split=split, category=catalog.category
+                name,
+                picture_from(self.out, path),
+                caption,
+                source="catalog",
+                split=split,
+                category=catalog.category,
             )
             self.products.setdefault((catalog.category, split), []).append(Product(name, caption, labels))
         if not usable:
@@ -109,7 +113,12 @@ def _checksum(path: Path) -> str:
         raise UserError(f"cannot read the picture {path} ({error.strerror}); replace or remove it") from error
 
 
-def _caption(title: str, labels: Sequence[Sequence[str]]) -> str:
+def picture_from(folder: Path, path: Path | None) -> str:
+    """A picture file as items name it, by its path from the folder; "" if there is none."""
+    return Path(os.path.relpath(path, folder)).as_posix() if path else ""
+
+
+def caption_of(title: str, labels: Sequence[Sequence[str]]) -> str:
     """The title, and the label words that are not in it."""
     lowered = title.lower()
     words = dict.fromkeys(word for words in labels for word in words if word not in lowered)
@@ -123,15 +132,27 @@ def read_review(folder: Path) -> list[Verdict]:
 
 
 def write_folder(
-    folder: Path, items: Mapping[str, Item], samples: Samples, review: list[Verdict], llava: bool
+    folder: Path,
+    items: Mapping[str, Item],
+    samples: Samples,
+    review: list[Verdict],
+    *,
+    llava: bool,
+    whole: bool = False,
 ) -> None:
-    """Write all files of a folder of conversations, each atomically."""
+    """Write all files of a folder of conversations, each atomically.
+
+    The candidates of a sub-task are its targets, or, if `whole`, all items of the split.
+    """
     write_items(folder, items.values())
     for subtask in SUBTASKS:
         for split in CONVERSATION_SPLITS:
             made = samples[subtask, split]
             write_samples(folder, subtask, split, made)
-            write_gallery(folder, subtask, split, sorted({sample.target for sample in made}))
+            candidates = sorted({sample.target for sample in made})
+            if whole and made:
+                candidates = [item.id for item in items.values() if item.split == split]
+            write_gallery(folder, subtask, split, candidates)
             if llava:
                 write_jsonl(
                     folder / f"llava.{subtask}.{split}.jsonl", [llava_record(one, items) for one in made]

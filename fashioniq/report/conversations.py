@@ -17,6 +17,7 @@ _KINDS = {
     "mdc_i": "reference image",
     "mdc_t": "reference text",
     "merged": "dialog, then reference image",
+    "session": "recorded session",
 }
 
 
@@ -57,12 +58,16 @@ def write_samples_page(
     articles = [_article(number, sample, products) for number, sample in enumerate(shown)]
     for sample, article in zip(shown, articles, strict=True):
         rank, names = results.found.get(sample.id, (0, ()))
-        article |= {"place": rank + 1, "found": [products.card(name) for name in names]}
+        article |= {
+            "place": rank + 1,
+            "found": [(products.card(name), name == sample.target) for name in names],
+        }
     groups = [
         Group(_TITLES[subtask], "", own)
         for subtask in SUBTASKS
         if (own := [article for article in articles if article["subtask"] == subtask])
     ]
+    subtasks = {str(one): str(one) for one in SUBTASKS if one in {sample.subtask for sample in shown}}
     kinds = {str(kind): label for kind, label in _KINDS.items() if kind in {sample.kind for sample in shown}}
     write_page(
         path,
@@ -74,7 +79,7 @@ def write_samples_page(
         writers=_listed(sample.source.writer for sample in shown),
         groups=groups,
         filters=article_filters(
-            {"Sub-task": {subtask: subtask for subtask in SUBTASKS}, "Kind": kinds},
+            {"Sub-task": subtasks, "Kind": kinds},
             [article["classes"] for article in articles],
         ),
         products=products,

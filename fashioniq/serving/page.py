@@ -14,7 +14,7 @@ from importlib.resources import files
 from typing import Annotated, Any, Literal
 from urllib.parse import quote, urlsplit
 
-from fastapi import Depends, FastAPI, Form, Request, Response
+from fastapi import Depends, FastAPI, Form, Request, Response, UploadFile
 from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from msgspec.structs import replace
@@ -40,11 +40,13 @@ from fashioniq.serving.schemas import (
 )
 from fashioniq.serving.served import Served
 from fashioniq.serving.service import Service, result
+from fashioniq.serving.uploads import MAX_BYTES
 from fashioniq.store import Session
 
 PREFIX = "/shop"
 STATIC = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 LIFE = 24 * 3600  # seconds of a cookie
+FORM = 64 * 1024  # bytes of a form besides its picture
 LONGEST = 120  # characters of a title
 DIRECTIONS = dict.fromkeys(
     map(ord, "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -68,6 +70,7 @@ TEXTS = {  # by code of a problem; the others have their title
     "not-shown": "This product was not shown in this conversation. Choose one of those below.",
     "nothing-understood": "None of these words is known here. Try other words, such as a color, a pattern or a length.",
     "session-expired": "The conversation has ended.",
+    "unreadable-picture": "This picture cannot be read. Choose a JPEG, PNG or WebP of at most 10 MB.",
     "too-many-requests": "That was faster than this service allows.",
     "too-many-turns": f"A conversation has at most {MAX_TURNS} turns. Go back to an earlier one, or start again.",
     "turn-conflict": "The conversation has gone on in another window. This is where it is now.",
@@ -83,6 +86,7 @@ WITH_PRODUCTS = {  # problems that are shown above the products
     "questions-only",
     "too-many-turns",
     "turn-conflict",
+    "unreadable-picture",
 }
 
 
@@ -161,14 +165,13 @@ class Visit:
 
     def turn(self, sent: Sent, **fields: Any) -> None:
         """Add a turn."""
-        session, state = self.started(sent), self.request.app.state
-        state.access.limit(self.request, "turns")
+        session = self.started(sent)
         try:
             turn = TurnRequest(after_turn=sent.after_turn, **fields)
         except ValidationError:
             raise wrong("/says", "invalid") from None
         self.service.add_turn(session, turn, sent.stored_key)
-        state.measures.turns.labels(session.category).inc()
+        self.request.app.state.measures.turns.labels(session.category).inc()
 
     def page(self, message: Message | None = None, status: int = 200, draft: str = "") -> Response:
         """The page with the present state of the conversation."""
@@ -221,6 +224,25 @@ def add_routes(app: FastAPI) -> None:
         visit.cookie = ""
         text = "Your earlier conversation has ended. This is a new one."
         return visit.page(Message("new", text))
+
+    @app.post(
+        PREFIX + "/{category}/picture",
+        include_in_schema=False,
+        dependencies=[Depends(_same_origin)],
+        max_body_size=MAX_BYTES + FORM,
+    )
+    def picture(request: Request, visit: Here, picture: UploadFile, key: Annotated[str, Form()]) -> Response:
+        """Begin again with the products like an uploaded picture."""
+        try:
+            request.app.state.access.limit(request, "uploads")
+            seen = visit.service.upload(visit.served.category, picture.file.read())
+            visit.session, visit.stale = None, False
+            visit.started(Sent(key=key), Start(picture_id=seen.picture_id))
+        except Problem as problem:
+            if problem.code not in WITH_PRODUCTS:
+                raise
+            return visit.page(_message(problem, None), problem.status)
+        return visit.redirect("")
 
     for name, action in ACTIONS.items():
         app.post(
@@ -276,6 +298,7 @@ def _answering(action: Action) -> Callable[..., Response]:
 
     def answer(request: Request, visit: Here, sent: Annotated[Sent, Form()]) -> Response:
         request.state.sent = sent
+        request.app.state.access.limit(request, "turns")
         try:
             query = action(visit, sent)
         except Problem as problem:
@@ -382,7 +405,8 @@ def _state(visit: Visit) -> dict[str, Any]:
         stored = service.read(session)
         served = service.models.version(session.model)
         last, turns, filters, about = stored.last, stored.turns, stored.filters, stored.about
-    named = {one: _product(served, one) for turn in turns for one in (turn.about, *turn.shown[:1]) if one}
+    mentioned = {one for turn in turns for one in (turn.about, *turn.shown[:1])}
+    named = {one: _product(served, one) for one in mentioned if one and one in served}
     query = visit.request.query_params
     chosen = query.get("chosen")
     if not any(chosen in turn.shown for turn in turns):

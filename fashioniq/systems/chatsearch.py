@@ -2,7 +2,7 @@
 
 `image` compares the frozen vector of the last picture of a conversation, `text` its words by a dual encoder, `both` the
 sum of words and picture in its space (CLIP-i, -t and -ti in ChatSearch). `concatenation` maps the vectors of words and
-picture, side by side, to that of the target by ridge regression.
+picture, side by side, to that of the target by ridge regression. `retriever` is a dialog retriever of Fashion IQ.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,18 +13,27 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fashioniq.askers.recorded_items import RecordedItems
 from fashioniq.config import EvalChatsearch
 from fashioniq.data.conversations import SUBTASKS, Conversations, Sample
+from fashioniq.data.items import Items
 from fashioniq.features.frozen import FrozenFeatures, check_same_features
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
+from fashioniq.loop.gallery import Gallery
+from fashioniq.loop.rollout import System, rollout
+from fashioniq.metrics.measures import hits
 from fashioniq.models.chat_tokens import ChatTokens
 from fashioniq.models.chatsearcher import ChatSearcher
 from fashioniq.models.text import TextEncoder
+from fashioniq.runs import RetrieverRun, read_run
 from fashioniq.systems.search_space import EncoderSource, encode_search_space
-from fashioniq.trained import load_chatsearcher, load_dialog_encoder
+from fashioniq.systems.sessions import CAPTIONS
+from fashioniq.trained import load_chatsearcher, load_dialog_encoder, load_retriever
+from fashioniq.users.recorded import Recorded
 
-_PENALTY = 1.0  # of the ridge regression, for vectors of unit length
+_PENALTIES = tuple(10.0**power for power in range(-4, 3))  # of ridge regression, for vectors of length 1
+_HELD_OUT = 10  # one in ten targets of train, on which the penalty is chosen
 
 
 @dataclass(frozen=True)
@@ -94,7 +103,40 @@ def searches(
         made["text"], made["both"] = Search(vectors_ND, space.text), Search(vectors_ND, space.both)
         if "concatenation" in settings.methods:
             made["concatenation"] = Search(vectors_ND, space.concatenation(_usable(data, features)))
+    if settings.retriever and "retriever" in settings.methods:
+        made["retriever"] = _retriever(settings, settings.retriever, features, device)
     return made
+
+
+def _retriever(settings: EvalChatsearch, run: Path, features: FrozenFeatures, device: torch.device) -> Search:
+    """Search of a dialog retriever, which is told the pictures and words of the rounds with a picture."""
+    store = FeatureStore(Path(settings.features[0]))
+    model, vocabulary, _ = load_retriever(run, read_run(run, RetrieverRun).category, store)
+    items = store.items(features.ids).to(device)
+    with torch.no_grad():
+        gallery = Gallery(items, model.to(device).embed_images(items.features_ND))
+
+    @torch.no_grad()
+    def queries(samples: Sequence[Sample]) -> Found | None:
+        steps = [sample.steps for sample in samples]
+        if not all(steps):
+            return None
+        query_QD = torch.empty(len(steps), gallery.vectors_ND.shape[1])
+        for turns in {len(one) for one in steps}:
+            rows = torch.tensor([row for row, one in enumerate(steps) if len(one) == turns])
+            for part in rows.split(settings.batch_size):
+                said = [one for row in part.tolist() for one in steps[row]]
+                item_BT = torch.tensor([items.positions[name] for name, _ in said], device=device)
+                asker = RecordedItems(item_BT.view(-1, turns))
+                words_RL = vocabulary.encode([text for _, text in said], model.max_words * CAPTIONS)
+                user = Recorded.of_words(words_RL.view(len(part), turns, -1).to(device))
+                system = System(model, asker, gallery)
+                unused_B = torch.zeros(len(part), dtype=torch.long, device=device)  # neither uses the target
+                dialogs = rollout(system, user, unused_B, asker.first, turns, rank=False)
+                query_QD[part] = dialogs.talk.queries[-1].cpu()
+        return Found(query_QD)
+
+    return Search(gallery.vectors_ND.cpu(), queries)
 
 
 def _usable(data: Conversations, features: FrozenFeatures) -> list[Sample]:
@@ -140,21 +182,44 @@ class _Space:
         return Found(self.vectors_ND[[self.positions[sample.pictures[-1]] for sample in samples]])
 
     def text(self, samples: Sequence[Sample]) -> Found:
-        assert self.encoder is not None, "the settings were checked"
-        return Found(
-            F.normalize(self.encoder.encode([sample.text for sample in samples]).float().cpu(), dim=1)
-        )
+        """The words of all turns; the oldest ones are left out until the others fit, as in a ChatSearcher."""
+        encoder = self.encoder
+        assert encoder is not None, "the settings were checked"
+        said = [list(sample.texts) for sample in samples]
+        while too_long := [
+            texts
+            for texts, length in zip(said, encoder.lengths(list(map(" ".join, said))), strict=True)
+            if length > encoder.limit and len(texts) > 1
+        ]:
+            for texts in too_long:
+                del texts[0]
+        return Found(F.normalize(encoder.encode(list(map(" ".join, said))).float().cpu(), dim=1))
 
     def both(self, samples: Sequence[Sample]) -> Found | None:
         image = self.image(samples)
         return image and Found(F.normalize(image.query_QD + self.text(samples).query_QD, dim=1))
 
     def concatenation(self, train: Sequence[Sample]) -> Callable[[Sequence[Sample]], Found]:
-        """Queries by ridge regression, fitted on conversations and their targets."""
+        """Queries by ridge regression, fitted on conversations and their targets.
+
+        The penalty is the one by which most held-out targets are among the first 10 of train's targets.
+        """
+        targets = sorted({sample.target for sample in train})
+        held_out = set(targets[::_HELD_OUT])
         x_QD = self._beside(train)
         y_QD = self.vectors_ND[[self.positions[sample.target] for sample in train]]
-        square_DD = x_QD.T @ x_QD + _PENALTY * torch.eye(x_QD.shape[1])
-        map_DD = torch.linalg.solve(square_DD, x_QD.T @ y_QD)
+        own_Q = torch.tensor([sample.target in held_out for sample in train])
+        gallery_ND = self.vectors_ND[[self.positions[name] for name in targets]]
+        gallery = Gallery(Items.without_attributes(targets, gallery_ND), gallery_ND)
+        place_Q = torch.tensor([gallery.items.positions[sample.target] for sample in train])
+
+        def found(penalty: float) -> float:
+            query_QD = F.normalize(x_QD[own_Q] @ _ridge(x_QD[~own_Q], y_QD[~own_Q], penalty), dim=1)
+            return hits(gallery.rank(query_QD, place_Q[own_Q]), 10).mean().item()
+
+        penalty = max(_PENALTIES, key=found)
+        map_DD = _ridge(x_QD, y_QD, penalty)
+        print(f"concatenation: penalty {penalty:g}, chosen on {int(own_Q.sum()):,} conversations of train")
         return lambda samples: Found(F.normalize(self._beside(samples) @ map_DD, dim=1))
 
     def _beside(self, samples: Sequence[Sample]) -> Tensor:
@@ -165,3 +230,8 @@ class _Space:
             if sample.pictures:
                 image_QD[row] = self.vectors_ND[self.positions[sample.pictures[-1]]]
         return torch.cat([text_QD, image_QD, torch.ones(len(samples), 1)], 1)
+
+
+def _ridge(x_QD: Tensor, y_QD: Tensor, penalty: float) -> Tensor:
+    """Linear map from rows of x to those of y."""
+    return torch.linalg.solve(x_QD.T @ x_QD + penalty * torch.eye(x_QD.shape[1]), x_QD.T @ y_QD)

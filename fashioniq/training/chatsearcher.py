@@ -28,6 +28,7 @@ from fashioniq.models.chatsearcher import (
 )
 
 Negatives = Literal["queue", "batch", "full"]
+_PART = 16  # sequences that are padded together
 _WARMUP = 0.03  # share of the steps, as in both stages of the paper
 
 
@@ -69,28 +70,41 @@ class ChatSearcherTraining(pl.LightningModule):
 
     def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
         drawn = [random.choice(self.train_examples[row]) for row in batch[0].tolist()]
-        words, pictures, counts = self.losses(self.tokens.collate(drawn))
+        drawn.sort(key=lambda one: len(one.ids))  # parts of similar length need less padding
+        parts = (drawn[start : start + _PART] for start in range(0, len(drawn), _PART))
+        words, pictures, counts = self.losses(*map(self.tokens.collate, parts))
         return (words + pictures) / sum(counts)
 
-    def losses(self, sequences: TokenBatch) -> tuple[Tensor, Tensor, tuple[int, int]]:
-        """Sums of −log P over the words and over the pictures that are predicted, and how many these are."""
-        device, image_R = self.device, sequences.image_R
-        word_BL, picture_BL = predicted(sequences)
-        # the pictures of a batch are in the order of their blocks, which begin with [IMG]
-        item_R = image_R[sequences.learned_BL[:, 1:][sequences.ids_BL[:, :-1] == self.tokens.image]]
-        if self.negatives == "queue":
-            self.queue_Q = enqueued(self.queue_Q, image_R.to(device))
-        on_device = sequences.to(device)
-        hidden_BLD, _ = self.model(
-            on_device.ids_BL, on_device.there_BL, self.features.pictures(image_R, device)
+    def losses(self, *parts: TokenBatch) -> tuple[Tensor, Tensor, tuple[int, int]]:
+        """Sums of −log P over the words and over the pictures that are predicted, and how many these are.
+
+        The parts are one batch: their pictures have the same negatives.
+        """
+        device = self.device
+        # the pictures of a part are in the order of their blocks, which begin with [IMG]
+        item_R = torch.cat(
+            [part.image_R[part.learned_BL[:, 1:][part.ids_BL[:, :-1] == self.tokens.image]] for part in parts]
         )
-        logits_PV = self.model.logits(hidden_BLD[:, :-1][word_BL.to(device)])
-        words = F.cross_entropy(logits_PV, on_device.ids_BL[:, 1:][word_BL.to(device)], reduction="sum")
+        if self.negatives == "queue":
+            image_R = torch.cat([part.image_R for part in parts])
+            self.queue_Q = enqueued(self.queue_Q, image_R.to(device))
         item_N = self._candidates(item_R)
         key_NS = self.model.embed_images(self.features.vector_NF[item_N].to(device))
-        query_RS = self.model.queries(hidden_BLD[:, :-1][picture_BL.to(device)])
-        pictures = image_loss(query_RS, key_NS, item_R.to(device), item_N.to(device), self.model.temperature)
-        return words, pictures, (int(word_BL.sum()), len(item_R))
+        words, queries, count = [], [], 0
+        for part in parts:
+            word_BL, picture_BL = predicted(part)
+            there = part.to(device)
+            shown = self.features.pictures(part.image_R, device)
+            hidden_BLD, _ = self.model(there.ids_BL, there.there_BL, shown)
+            logits_PV = self.model.logits(hidden_BLD[:, :-1][word_BL.to(device)])
+            next_P = there.ids_BL[:, 1:][word_BL.to(device)]
+            words.append(F.cross_entropy(logits_PV, next_P, reduction="sum"))
+            queries.append(self.model.queries(hidden_BLD[:, :-1][picture_BL.to(device)]))
+            count += int(word_BL.sum())
+        pictures = image_loss(
+            torch.cat(queries), key_NS, item_R.to(device), item_N.to(device), self.model.temperature
+        )
+        return torch.stack(words).sum(), pictures, (count, len(item_R))
 
     def _candidates(self, item_R: Tensor) -> Tensor:
         if self.negatives == "full":

@@ -73,10 +73,12 @@ def train_chatsearcher(settings: TrainChatsearcher) -> str:
         raise UserError(f"expected examples to train and to validate with, found {len(train)} and {len(val)}")
     print(f"{len(train):,} {settings.stage} to train, {len(val):,} to validate, {len(train_items):,} items")
     begin_run(folder, settings)
-    if settings.stage == "captions":  # for a dual encoder that is trained on the same captions
-        for split, names in (("train", set(items) - held_out), ("val", held_out)):
-            dialogs = [Dialogue(name, (data.items[name].caption,)) for name in items if name in names]
-            write_dialogues(folder / f"captions.{split}.json", dialogs)
+    for split, names in (("train", set(items) - held_out), ("val", held_out)):
+        # for a dual encoder that is trained on the same words
+        dialogs = [Dialogue(name, (data.items[name].caption,)) for name in items if name in names]
+        if settings.stage == "conversations":
+            dialogs += [Dialogue(one.target, (one.text,)) for one in kept if one.target in names]
+        write_dialogues(folder / f"{settings.stage}.{split}.json", dialogs)
     files = [samples_file(settings.data, subtask, "train") for subtask in subtasks]
     facts = {
         "kind": "chatsearcher",

@@ -39,7 +39,10 @@ def train_dialog_encoder(settings: TrainDialogEncoder) -> str:
         raise UserError(
             f"the rounds of {paths['train']} are complete queries without a caption to mask; give --mask none"
         )
-    items = {split: store.items([dialogue.image for dialogue in some]) for split, some in dialogues.items()}
+    items = {
+        split: store.items(list(dict.fromkeys(dialogue.image for dialogue in some)))
+        for split, some in dialogues.items()
+    }
     folder = settings.run or (
         run_folder(None, "dialog-encoder", settings.category, False)
         if settings.category
@@ -82,7 +85,7 @@ def _read_dialogues(
     paths: dict[str, Path], store: FeatureStore
 ) -> tuple[dict[str, list[Dialogue]], dict[str, dict[str, Any]]]:
     """Dialogs with features of each split, and `data` of model.json."""
-    read = {split: read_dialogues(path) for split, path in paths.items()}
+    read = {split: read_dialogues(path, repeated=True) for split, path in paths.items()}
     dialogues = {split: _with_features(some, store, paths[split]) for split, some in read.items()}
     return dialogues, {
         "dialogues": {split: str(path) for split, path in paths.items()},
@@ -142,4 +145,4 @@ def _with_features(dialogues: list[Dialogue], store: FeatureStore, path: Path) -
             "give the features of their images with --features"
         )
     print(f"{path}: {len(found)} of {len(dialogues)} dialogs have image features")
-    return in_search_space(found, store.ids, path)
+    return in_search_space(found, store.ids, path, repeated=True)

@@ -3,9 +3,11 @@
 import copy
 import csv
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -16,6 +18,8 @@ from fashioniq.data.conversations import Conversations
 from fashioniq.evaluation.chatsearch import exchanged, other_history, without_history
 from fashioniq.models.chat_tokens import Tokenized
 from fashioniq.models.vision import VisionEncoder
+from fashioniq.systems import chatsearch
+from fashioniq.systems.chatsearch import _Space
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +39,8 @@ def trained(project, talks, vector_runs, tmp_path_factory):
     )
     project.run(
         "train-dialog-encoder",
-        dialogues=folder / "captions" / "captions.train.json",
-        val_dialogues=folder / "captions" / "captions.val.json",
+        dialogues=folder / "conversations" / "conversations.train.json",
+        val_dialogues=folder / "conversations" / "conversations.val.json",
         features=vector_runs.store,
         mask="none",
         run=folder / "dual",
@@ -64,7 +68,8 @@ def test_all_methods_are_rows_of_one_table(evaluated):
     assert list(rows) == ["chatsearcher", "image", "text", "both", "concatenation", "random"]
     assert metrics["samples"] == dict.fromkeys("tim", 8) and metrics["coverage"] == 1
     for row in rows.values():
-        known = [value for name, value in row.items() if name not in ("method", "mean") and value is not None]
+        values = [row[f"{subtask} R@{n}"] for subtask in "tim" for n in (1, 5, 10)]
+        known = [value for value in values if value is not None]
         assert row["mean"] == pytest.approx(sum(known) / len(known))
     assert rows["image"]["t R@1"] is None and rows["both"]["t R@10"] is None
     assert [rows["image"][f"i R@{n}"] for n in (1, 5, 10)] == [rows["image"][f"m R@{n}"] for n in (1, 5, 10)]
@@ -77,6 +82,8 @@ def test_all_methods_are_rows_of_one_table(evaluated):
     }
     page = (evaluated / "report.html").read_text()
     assert page.count("found, the target in place") == 24 and "<h2>Recall in percent</h2>" in page
+    records = [json.loads(line) for line in (evaluated / "ranks.chatsearcher.jsonl").read_text().splitlines()]
+    assert page.count("<div class=hit>") == sum(one["rank"] < 5 for one in records) > 0
     with open(evaluated / "table.csv", newline="") as file:
         assert [row["method"] for row in csv.DictReader(file)] == list(rows)
 
@@ -100,6 +107,10 @@ def test_both_stages_leave_whole_runs(trained):
         assert about["provenance"]["data"]["items.jsonl"]
     dialogs = json.loads((trained / "captions" / "captions.train.json").read_text())
     assert dialogs[0]["dialog"][0].startswith("dress number")
+    both = json.loads((trained / "conversations" / "conversations.train.json").read_text())
+    assert both[: len(dialogs)] == dialogs and len({one["img"] for one in both}) == len(dialogs)
+    said = {one["dialog"][0] for one in both[len(dialogs) :]}
+    assert any(text.startswith("dress number") and "sure the next of" in text for text in said)
 
 
 # the checks of the evaluation
@@ -193,6 +204,18 @@ def test_mistakes_are_told(refused, talks, trained, vector_runs, runs, tmp_path)
     assert "expected a chatsearcher" in refused("eval-chatsearch", **evaluation, run=trained / "dual")
 
 
+def test_sub_tasks_without_conversations_are_left_out(project, refused, talks, vector_runs, tmp_path):
+    copy = shutil.copytree(talks, tmp_path / "talks")
+    given = {"data": copy, "features": vector_runs.store, "samples": 100, "out": tmp_path / "out"}
+    for subtask in "im":
+        (copy / f"{subtask}.test.jsonl").write_text("")
+    project.run("eval-chatsearch", **given)
+    rows = json.loads((tmp_path / "out" / "metrics.json").read_text())["rows"]
+    assert [(row["method"], row["mean"] is None) for row in rows] == [("image", True), ("random", False)]
+    (copy / "t.test.jsonl").write_text("")
+    assert "expected conversations of test" in refused("eval-chatsearch", **given)
+
+
 def test_random_ranks_are_at_chance(project, talks, vector_runs, tmp_path):
     many = tmp_path / "talks"
     many.mkdir()
@@ -212,6 +235,116 @@ def test_random_ranks_are_at_chance(project, talks, vector_runs, tmp_path):
     metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
     for n in (1, 5, 10):
         assert metrics["rows"][0][f"m R@{n}"] == pytest.approx(100 * n / metrics["galleries"]["m"], abs=4)
+
+
+def test_a_retriever_gets_the_rounds_with_a_picture(project, talks, vector_runs, tmp_path):
+    given = {"data": talks, "features": vector_runs.store, "retriever": vector_runs.retriever}
+    project.run("eval-chatsearch", **given, samples=100, out=tmp_path / "out")
+    row = next(
+        one
+        for one in json.loads((tmp_path / "out" / "metrics.json").read_text())["rows"]
+        if one["method"] == "retriever"
+    )
+    assert row["t R@10"] is None
+    assert [row[f"i {name}"] for name in ("R@1", "R@10", "MRR")] == [
+        row[f"m {name}"] for name in ("R@1", "R@10", "MRR")
+    ]
+
+
+# scores of other systems
+
+
+@pytest.fixture
+def scored(project, talks, vector_runs, tmp_path):
+    """Evaluate a score file; returns its row, its ranks by conversation, and its TREC run."""
+
+    def scored(queries, ids, scores, name="other"):
+        np.savez(tmp_path / f"{name}.npz", scores=scores, query_ids=queries, index_ids=ids)
+        given = {"data": talks, "features": vector_runs.store, "samples": 100, "out": tmp_path / "out"}
+        project.run("eval-chatsearch", **given, method="random", scores=tmp_path / f"{name}.npz")
+        row = json.loads((tmp_path / "out" / "metrics.json").read_text())["rows"][-1]
+        lines = (tmp_path / "out" / f"ranks.{name}.jsonl").read_text().splitlines()
+        ranks = {one["sample"]: one["rank"] for one in map(json.loads, lines)}
+        return row, ranks, (tmp_path / "out" / f"run.{name}.trec").read_text()
+
+    return scored
+
+
+def test_a_score_file_is_a_row(scored, talks):
+    data = Conversations(talks)
+    samples, ids = data.samples("m", "test"), data.gallery("m")
+    scores = np.array([[name == one.target for name in ids[::-1]] for one in samples], np.float32)
+    row, ranks, trec = scored([one.id for one in samples], ids[::-1], scores)
+    assert (row["method"], row["m R@1"], row["m MRR"], row["mean"]) == ("other", 100, 1, 100)
+    assert row["t R@1"] is None and set(ranks.values()) == {0}
+    assert trec.splitlines()[0] == f"{samples[0].id} Q0 {samples[0].target} 1 1.000000 fashioniq"
+    _, ranks, _ = scored([one.id for one in samples], ids, np.zeros((len(samples), len(ids)), np.float32))
+    assert ranks == {one.id: ids.index(one.target) for one in samples}  # ties in the order of the gallery
+
+
+def test_targets_without_a_score_are_last(scored, talks, capsys):
+    data = Conversations(talks)
+    (first, second, *_), ids = data.samples("m", "test"), data.gallery("m")
+    kept = [name for name in ids if name != first.target]
+    scores = np.arange(2 * len(kept), dtype=np.float32).reshape(2, -1)
+    _, ranks, _ = scored([first.id, second.id], kept, scores)
+    assert ranks[first.id] == len(ids) - 1 and ranks[second.id] == len(kept) - 1 - kept.index(second.target)
+    assert {rank for name, rank in ranks.items() if name not in (first.id, second.id)} == {len(ids) - 1}
+    assert (
+        f"scores of 2 of 8 conversations of m, and of {len(kept)} of {len(ids)} items"
+        in capsys.readouterr().out
+    )
+
+
+def test_score_files_that_do_not_match_are_refused(refused, talks, vector_runs, tmp_path):
+    given = {"data": talks, "features": vector_runs.store, "method": "random", "out": tmp_path / "out"}
+    np.savez(tmp_path / "random.npz", scores=np.eye(2), query_ids=["a", "b"], index_ids=["c", "d"])
+    assert "every row needs a name" in refused("eval-chatsearch", **given, scores=tmp_path / "random.npz")
+    (tmp_path / "random.npz").rename(tmp_path / "other.npz")
+    assert "expected scores of conversations of test" in refused(
+        "eval-chatsearch", **given, scores=tmp_path / "other.npz"
+    )
+    (tmp_path / "other.npz").write_bytes(b"no scores")
+    assert "expected scores in" in refused("eval-chatsearch", **given, scores=tmp_path / "other.npz")
+    assert not (tmp_path / "out").exists()
+
+
+# baselines
+
+
+class Counting:
+    """Dual encoder whose vectors are counts of letters; it reads five words."""
+
+    size, limit = 2, 5
+
+    def encode(self, texts):
+        self.texts = texts
+        return torch.tensor([[text.count("a"), text.count("b")] for text in texts])
+
+    def lengths(self, texts):
+        return [len(text.split()) for text in texts]
+
+
+def test_the_oldest_turns_are_left_out_of_texts_that_are_too_long(talks):
+    encoder = Counting()
+    sample = Conversations(talks).samples("m", "test")[3]
+    _Space(encoder, torch.eye(2), {}).text([sample])
+    assert encoder.texts == ["the next of 3 please"] and len(sample.texts) == 3
+
+
+def test_the_penalty_is_chosen_on_train(talks, monkeypatch):
+    samples = Conversations(talks).samples("m", "train")
+    names = sorted({name for one in samples for name in (one.target, *one.pictures)})
+    vectors_ND = torch.nn.functional.normalize(
+        torch.randn(len(names), 2, generator=torch.Generator().manual_seed(0))
+    )
+    space = _Space(Counting(), vectors_ND, {name: number for number, name in enumerate(names)})
+    queries = {}
+    for penalties in ((1e-4,), (1e4,), (1e-4, 1e4)):
+        monkeypatch.setattr(chatsearch, "_PENALTIES", penalties)
+        queries[penalties] = space.concatenation(samples)(samples).query_QD
+    one, other, best = queries.values()
+    assert not torch.allclose(one, other) and (torch.equal(best, one) or torch.equal(best, other))
 
 
 def test_the_images_of_the_items_are_where_the_folder_says(talks):

@@ -323,3 +323,70 @@ def test_an_encoder_of_pictures_and_texts_finds_the_partners(project, garments, 
     assert len(cosines) == 24 and cosines != [
         line["source"]["cos"] for line in _lines(made / "i.train.jsonl")
     ]
+
+
+# recorded sessions
+
+
+@pytest.fixture
+def people(project, garments, tmp_path):
+    """Conversations of one session inside train, and of three that have products of val; one of these is no use."""
+    train, val, _ = (
+        json.loads((garments / f"image_splits/split.dress.{split}.json").read_text())
+        for split in ("train", "val", "test")
+    )
+    folder = tmp_path / "sessions"
+    folder.mkdir()
+    for split, sessions in (
+        ("train", [train[:3], [train[0], *val[:2]]]),
+        ("val", [val[:4], [val[5], val[6], val[5]]]),
+    ):
+        rows = [
+            {
+                "target": ["url", target],
+                "reference": [
+                    ["url", [f"is {n}", "has sleeves"], name] for n, name in enumerate(shown, start=1)
+                ],
+            }
+            for *shown, target in sessions
+        ]
+        (folder / f"dress.{split}.json").write_text(json.dumps(rows))
+    given = {"data": garments, "category": "dresses", "sessions": folder}
+    project.run("make-conversations", **given, out=tmp_path / "people")
+    return tmp_path / "people", train, val
+
+
+def test_sessions_inside_a_split_become_conversations(people, findings):
+    folder, train, val = people
+    assert findings(folder) == (0, [])
+    data = Conversations(folder)
+    (own,) = data.samples("m", "test")
+    assert own.id == f"val_dress_{val[0]}_{val[3]}_0" and own.target == val[3] and own.rounds == 3
+    assert [(turn.role, turn.text, turn.pictures) for turn in own.turns] == [
+        ("user", "is 1 and has sleeves", (val[0],)),
+        ("assistant", "", (val[1],)),
+        ("user", "is 2 and has sleeves", ()),
+        ("assistant", "", (val[2],)),
+        ("user", "is 3 and has sleeves", ()),
+    ]
+    (last,) = data.samples("i", "test")
+    assert (last.id, last.target) == (f"i-{own.id}", own.target) and last.turns == own.last_round
+    assert [one.pictures for one in data.samples("m", "train")] == [tuple(train[:2])]
+    pairs = [one for one in data.samples("i", "train") if one.id.startswith("i-pair")]
+    assert len(pairs) > 10 and all(" and " in one.text for one in pairs)
+    assert data.gallery("m") == val and not data.samples("t", "test")
+    page = (folder / "samples.html").read_text()
+    assert "Words by people" in page and "From:" not in page
+
+
+def test_sessions_need_a_category_and_products_of_the_catalog(people, refused, garments, tmp_path):
+    given = {"data": garments, "sessions": people[0].parent / "sessions", "out": tmp_path / "out"}
+    assert "--sessions needs one category" in refused("make-conversations", **given)
+    assert "expected shirt.train.json" in refused("make-conversations", **given, category="shirts")
+    path = given["sessions"] / "dress.val.json"
+    (path.parent / "dress.train.json").write_text(path.read_text().replace("D0", "X0"))
+    path.write_text(path.read_text().replace("D0", "X0"))
+    assert "expected sessions inside the train split" in refused(
+        "make-conversations", **given, category="dresses"
+    )
+    assert not given["out"].exists()

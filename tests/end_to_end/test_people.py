@@ -59,6 +59,41 @@ def test_users_that_describe_any_pair_speak_in_every_turn(project, vector_runs, 
     assert len(turns) == 5 and all(turn["words"] for turn in turns)
 
 
+def test_a_retriever_finds_in_conversations_what_it_finds_in_sessions(
+    project, vector_runs, common, sessions, tmp_path
+):
+    train = json.loads((vector_runs.catalog / "image_splits/split.dress.train.json").read_text())
+    (sessions / "dress.train.json").write_text(json.dumps([session(*train[:3])]))
+    given = {"data": vector_runs.catalog, "category": "dresses", "sessions": sessions}
+    project.run("make-conversations", **given, out=tmp_path / "talks")
+    project.run(
+        "eval-chatsearch",
+        data=tmp_path / "talks",
+        features=vector_runs.store,
+        retriever=vector_runs.retriever,
+        method="retriever",
+        samples=100,
+        out=tmp_path / "found",
+    )
+    project.run(
+        "eval-dialogs",
+        **common,
+        user="sessions",
+        sessions=sessions,
+        run=vector_runs.retriever,
+        out=tmp_path / "out",
+    )
+    dialogs = [
+        json.loads(line)
+        for path in (tmp_path / "out").rglob("dialogs.jsonl")
+        for line in path.read_text().splitlines()
+    ]
+    found = map(json.loads, (tmp_path / "found" / "ranks.retriever.jsonl").read_text().splitlines())
+    ranks = sorted((one["target"], one["rank"]) for one in found if one["subtask"] == "m")
+    assert len(ranks) == 3
+    assert ranks == sorted((dialog["target"], dialog["turns"][-1]["rank"]) for dialog in dialogs)
+
+
 def test_sessions_are_evaluated_by_their_number_of_turns(project, vector_runs, common, sessions, tmp_path):
     given = {**common, "user": "sessions", "sessions": sessions}
     project.run("eval-dialogs", **given, run=vector_runs.retriever, out=tmp_path / "out")

@@ -135,3 +135,28 @@ def test_mistakes_of_the_command_are_one_line(refused, runs, tmp_path, sample):
     assert "cannot listen" in refused("serve", **common, host="192.0.2.1")
     assert "cannot" in refused("serve", **common | {"database": f"sqlite:///{sample}/catalog.json/x.db"})
     assert "captioner" in refused("serve", **common | {"run": [runs.captioner]})
+
+
+def test_a_picture_begins_a_conversation_on_the_page(serve, attribute_runs, runs):
+    server = serve("--predictor", str(attribute_runs[1]))
+    browser, origin = server.http, {"Origin": server.address}
+    page = browser.get("/shop/dresses").text
+    key = re.search(r'name="key" value="([^"]+)"', page)[1]
+    assert 'type="file"' in page
+    content = next(path for path in runs.catalog.glob("images/**/*") if path.is_file()).read_bytes()
+    files = {"picture": ("mine.png", content, "image/png")}
+    sent = browser.post("/shop/dresses/picture", data={"key": key}, files=files, headers=origin)
+    assert sent.status_code == 303
+    begun = browser.get("/shop/dresses").text
+    assert "You began with a picture of yours" in begun and "mine.png" not in begun
+    key = re.search(r'name="key" value="([^"]+)"', begun)[1]
+    said = {"key": key, "says": "is red", "after_turn": "0"}
+    assert browser.post("/shop/dresses/say", data=said, headers=origin).status_code == 303
+    assert "about your picture" in browser.get("/shop/dresses").text
+    files = {"picture": ("mine.png", b"<script>alert(1)</script>", "image/png")}
+    refused = browser.post("/shop/dresses/picture", data={"key": key}, files=files, headers=origin)
+    assert refused.status_code == 422 and "This picture cannot be read" in refused.text
+    other = browser.post(
+        "/shop/dresses/picture", data={"key": key}, files=files, headers={"Origin": "http://evil"}
+    )
+    assert other.status_code == 403

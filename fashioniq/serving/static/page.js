@@ -12,7 +12,7 @@
 
   addEventListener("submit", (event) => {
     const form = event.target;
-    if (form.method !== "post") return;
+    if (form.method !== "post" || form.enctype === "multipart/form-data") return; // a picture opens a new page
     event.preventDefault();
     if (busy) return;
     const body = new URLSearchParams(new FormData(form, event.submitter));

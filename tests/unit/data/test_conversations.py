@@ -91,7 +91,7 @@ def _changed(**changes):
         (_changed(target="X"), "found 'X'"),
         (_changed(subtask="t"), "expected a sample of m and test, found t and test"),
         (_changed(split="train"), "expected a sample of m and test, found m and train"),
-        (_changed(kind="text"), "expected a kind of merged or mdc_t, found text"),
+        (_changed(kind="text"), "expected a kind of merged or mdc_t or session, found text"),
         (_changed(turns=SAMPLE.turns[:2]), "expected the last turn to be the user's"),
         (_changed(turns=()), "expected the last turn to be the user's"),
         (_changed(turns=SAMPLE.turns[2:]), "expected 3 turns or more, found 1"),

@@ -115,22 +115,25 @@ def service(service_of):
 
 
 @pytest.fixture
-def client(service):
-    return TestClient(
-        create_app(service, Access(service.store, local=True)),
-        client=("127.0.0.1", 1),
-        raise_server_exceptions=False,
-    )
+def client_of():
+    """A client of a service, on this machine or another one."""
+
+    def client_of(service, host="127.0.0.1"):
+        app = create_app(service, Access(service.store, local=True))
+        return TestClient(app, client=(host, 1), raise_server_exceptions=False)
+
+    return client_of
 
 
 @pytest.fixture
-def remote(service):
+def client(service, client_of):
+    return client_of(service)
+
+
+@pytest.fixture
+def remote(service, client_of):
     """A client on another machine."""
-    return TestClient(
-        create_app(service, Access(service.store, local=True)),
-        client=("192.0.2.1", 1),
-        raise_server_exceptions=False,
-    )
+    return client_of(service, "192.0.2.1")
 
 
 class Talking:

@@ -77,6 +77,18 @@ def ranks(module, targets=None):
 # the loss
 
 
+def test_the_parts_of_a_batch_have_the_losses_of_the_whole():
+    for negatives in ("queue", "batch", "full"):
+        sums, gradients = [], []
+        for parts in (((0, 1, 2, 3, 4),), ((3, 1), (0, 2, 4))):
+            module = training(negatives=negatives)
+            words, pictures, counts = module.losses(*(batch_of(module, *part) for part in parts))
+            (words + pictures).backward()
+            sums.append([words.item(), pictures.item(), *counts])
+            gradients.append(module.model.query.weight.grad)
+        assert sums[0] == pytest.approx(sums[1]) and torch.allclose(*gradients, atol=1e-5)
+
+
 def test_the_loss_is_one_sum_over_the_assistants_words_and_pictures():
     module = training(negatives="full")
     sequences = batch_of(module, 0, 3)

@@ -1,0 +1,369 @@
+"""The shopper's page in a real browser, on a service of its own that finds products by the words of their titles."""
+
+import os
+import shutil
+import signal
+import socket
+from pathlib import Path
+
+import httpx
+import pytest
+import torch
+import torch.nn.functional as F
+
+from fashioniq.askers.best_item import BestItem
+from fashioniq.data.cards import ItemCards
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.items import Items
+from fashioniq.data.words import Vocabulary, tokenize
+from fashioniq.loop.gallery import Gallery
+from fashioniq.loop.rollout import System
+from fashioniq.models.text import TextRetriever
+from fashioniq.store import Product, Store
+
+pytest.importorskip("fastapi", reason="no FastAPI: pip install '.[serve]'")
+api = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install '.[dev]'")
+expect = api.expect
+BROWSER = shutil.which("chromium")
+PATIENCE = 120_000  # ms, on a busy machine
+expect.set_options(timeout=PATIENCE)
+SAID = "[data-said]:not(.pending *)"
+
+
+class WordCounts:
+    """Encodes a text as the words of a vocabulary that are in it."""
+
+    def __init__(self, words):
+        self.words = words
+
+    def encode(self, texts):
+        found = [[1e-3 + (word in tokenize(text)) for word in self.words] for text in texts]
+        return F.normalize(torch.tensor(found), dim=1)
+
+
+def dresses(folder):
+    """The dresses of a catalog, found by the words of their titles."""
+    catalog = Catalog(folder, "dresses")
+    ids = catalog.ids("train")
+    titles = {name: catalog.titles[name] for name in ids}
+    words = sorted({word for title in titles.values() for word in tokenize(title)})
+    encoder = WordCounts(words)
+    vectors_ND = encoder.encode(list(titles.values()))
+    return System(
+        TextRetriever(encoder),
+        BestItem(),
+        Gallery(Items.without_attributes(ids, vectors_ND), vectors_ND),
+        Vocabulary(["is", *words]),
+        ItemCards(catalog.images, titles),
+    )
+
+
+def serve(folder, url, listening):
+    """Serve the dresses of a catalog until the process is killed."""
+    import uvicorn
+
+    from fashioniq.serving.access import Access
+    from fashioniq.serving.api import create_app
+    from fashioniq.serving.inference import Inference
+    from fashioniq.serving.models import Models
+    from fashioniq.serving.served import Served
+    from fashioniq.serving.service import Service
+
+    def load(run):
+        about = {"asks": False, "max_words": 8, "max_turns": None, "requests": ["is red"], "metrics": {}}
+        return Served("dresses@1", "dresses", run, "1", dresses(folder), **about)
+
+    store, inference = Store.open(url), Inference()
+    models = Models(store, inference, load, None)
+    models.open([Path("run")])
+    app = create_app(Service(store, models, inference), Access(store, local=True))
+    uvicorn.Server(uvicorn.Config(app, log_config=None)).run(sockets=[listening])
+
+
+class Shop:
+    """A service in a process of its own. Requests wait until it is ready."""
+
+    def __init__(self, forked, folder, url):
+        self._forked, self._folder, self._url, self._port = forked, folder, url, 0
+        catalog = Catalog(folder, "dresses")
+        self.ids, self.titles = catalog.ids("train"), catalog.titles
+
+    def open(self, products=()):
+        """Start the service, or start it again at the same port; return the address of the page.
+
+        `products` are rows without category and time.
+        """
+        store = Store.open(self._url)
+        rows = [Product(category="dresses", updated_at=store.now(), **fields) for fields in products]
+        store.add_products("dresses", rows)
+        store.close()
+        with socket.create_server(("127.0.0.1", self._port)) as listening:
+            self._port = listening.getsockname()[1]
+            self.process = self._forked(serve, self._folder, self._url, listening)
+        return f"http://127.0.0.1:{self._port}/shop/dresses"
+
+    def stored(self, page):
+        """What is stored of the session of a page."""
+        id, _, token = page.context.cookies()[0]["value"].partition(".")
+        address = f"http://127.0.0.1:{self._port}/v1/sessions/{id}/export"
+        headers = {"Authorization": f"Bearer {token}"}
+        return httpx.get(address, headers=headers, trust_env=False, timeout=None).json()
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    if BROWSER is None:
+        pytest.skip("needs chromium")
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def shop(forked, sample, tmp_path):
+    return Shop(forked, sample, f"sqlite:///{tmp_path}/service.db")
+
+
+@pytest.fixture
+def visit(chromium):
+    """Open a page; at the end, it must have logged no error and have asked no other host.
+
+    Answers that are problems are logged by the browser itself and are left out.
+    """
+    contexts, complaints = [], []
+
+    def visit(address, width=1280, height=900, **options):
+        context = chromium.new_context(viewport={"width": width, "height": height}, **options)
+        context.set_default_timeout(PATIENCE)
+        if options.get("java_script_enabled", True):
+            context.clock.install(time=0)
+            context.clock.pause_at(1000)  # the page's own time-outs pass only when a test says so
+        contexts.append(context)
+
+        def watch(page):
+            page.on("console", lambda message: complaints.append(message.text))
+            page.on("pageerror", lambda error: complaints.append(str(error)))
+            page.on("dialog", lambda dialog: complaints.append(dialog.message))
+            page.on("request", lambda request: request.url.startswith(host) or complaints.append(request.url))
+
+        host = address.partition("/shop")[0]
+        context.on("page", watch)
+        page = context.new_page()
+        page.goto(address)
+        return page
+
+    yield visit
+    for context in contexts:
+        context.close()
+    assert [text for text in complaints if not text.startswith("Failed to load resource")] == []
+
+
+def violations(page):
+    """What axe objects to, in light and dark, on a phone and on a desk."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe: pip install '.[dev]'")
+    found = []
+    page.clock.resume()  # axe waits for timers
+    for width in (390, 1280):
+        page.set_viewport_size({"width": width, "height": 900})
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+            found += [
+                (width, scheme, one["id"], [node["html"] for node in one["nodes"]])
+                for one in axe.Axe().run(page).response["violations"]
+            ]
+    page.clock.pause_at(page.evaluate("Date.now()") + 1000)
+    return found
+
+
+def shown(page):
+    return page.eval_on_selector_all("[form=choose]", "all => all.map(one => one.value)")
+
+
+def say(page, text):
+    """Type into the field, which has the focus, and send it."""
+    before = page.locator(SAID).count()
+    expect(page.locator("#says")).to_be_focused()
+    page.keyboard.type(text)
+    page.keyboard.press("Enter")
+    expect(page.locator(SAID)).to_have_count(before + 1)
+
+
+def test_a_shopper_reaches_a_product_with_the_keyboard_on_a_phone(shop, visit):
+    page = visit(shop.open(), width=390, height=844)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    titles = shop.titles
+    first = shown(page)
+    target = next(name for name in reversed(shop.ids) if name not in first)
+    words = [word for word in tokenize(titles[target]) if word not in tokenize(titles[first[0]])]
+    for number, word in enumerate(words[:5]):
+        page.keyboard.press("Escape")
+        page.keyboard.press(str(number + 2))  # talk about another product than the first
+        say(page, f"is {word}")
+        if target in shown(page):
+            break
+    assert [turn["about"] for turn in shop.stored(page)["turns"]][1] == first[1]
+    place = shown(page).index(target)
+    page.keyboard.press("Escape")  # from the field to the product talked about
+    for _ in range(place % 2):
+        page.keyboard.press("ArrowRight")
+    for _ in range(place // 2):
+        page.keyboard.press("ArrowDown")  # two products in a row
+    expect(page.locator(f"[name=about][value={target}]")).to_be_focused()
+    expect(page.locator("#status")).to_contain_text("You are talking about" if place else "dresses")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator("#found")).to_have_text("You chose this dress")
+    expect(page.locator("#found")).to_be_focused()
+    (event,) = shop.stored(page)["events"]
+    assert (event["action"], event["product_id"], event["position"]) == ("this_is_it", target, place + 1)
+    assert page.url.endswith(f"?chosen={target}") and violations(page) == []
+
+
+def test_without_scripts_everything_works(shop, visit):
+    facts = [
+        {"id": name, "price_minor": 1000 * n, "currency": "EUR", "sizes": ["M"]}
+        for n, name in enumerate(shop.ids)
+    ]
+    page = visit(shop.open(facts), java_script_enabled=False)
+    page.get_by_label("Talk about this").nth(1).check()
+    about = shown(page)[1]
+    page.locator("#says").fill("is red")
+    page.keyboard.press("Enter")
+    expect(page.locator(SAID)).to_have_text("is red")
+    assert shop.stored(page)["turns"][1]["about"] == about
+    page.get_by_role("button", name="More like this").nth(3).click()
+    expect(page.locator(".turn")).to_have_count(3)
+    page.get_by_role("button", name="Go back here").first.click()
+    expect(page.locator(".turn")).to_have_count(1)
+    page.get_by_text("Filters", exact=True).click()
+    page.get_by_label("From", exact=True).fill("5")
+    page.get_by_label("To", exact=True).fill("9.99")
+    page.get_by_role("button", name="Show").click()
+    expect(page.locator(".empty")).to_contain_text("No dress fits these filters")
+    page.get_by_role("button", name="Remove price: ").click()
+    expect(page.locator(".card")).to_have_count(8)
+    page.get_by_role("button", name="Yes").click()
+    expect(page.get_by_role("button", name="Yes")).to_have_attribute("aria-pressed", "true")
+    assert shop.stored(page)["session"]["consent"] == "training"
+    page.get_by_role("button", name="Delete this conversation").click()
+    expect(page.locator("#message")).to_have_text("The conversation was deleted.")
+    assert page.context.cookies() == []
+
+
+def test_turns_are_taken_back_and_texts_recalled(shop, visit):
+    page = visit(shop.open())
+    first = shown(page)
+    say(page, "is red")
+    then = shown(page)
+    say(page, "is longer")
+    say(page, "is blue")
+    page.keyboard.type("draft")
+    page.keyboard.press("Control+z")  # of the text, not of the conversation
+    page.keyboard.press("Escape")
+    expect(page.locator("#says")).to_have_value("")
+    for left in (2, 1):
+        page.keyboard.press("Control+z")
+        expect(page.locator(SAID)).to_have_count(left)
+        expect(page.locator("#says")).to_be_focused()
+    assert shown(page) == then
+    page.keyboard.press("ArrowUp")
+    expect(page.locator("#says")).to_have_value("is red")
+    page.keyboard.type("dish")
+    page.keyboard.press("Enter")
+    expect(page.locator(SAID)).to_have_count(2)
+    assert page.locator(SAID).all_text_contents() == ["is red", "is reddish"]
+    page.get_by_role("button", name="Go back here").first.click()
+    expect(page.locator(SAID)).to_have_count(0)
+    assert shown(page) == first
+
+
+def test_two_tabs_do_not_mix_their_turns(shop, visit):
+    page = visit(shop.open())
+    say(page, "is red")
+    other = page.context.new_page()
+    other.goto(page.url)
+    say(other, "is longer")
+    page.keyboard.type("is blue")
+    page.keyboard.press("Enter")
+    expect(page.locator("#message")).to_contain_text("has gone on in another window")
+    expect(page.locator("#status")).to_contain_text("has gone on in another window")
+    assert page.locator(SAID).all_text_contents() == ["is red", "is longer"]
+    expect(page.locator("#says")).to_have_value("is blue")
+    page.keyboard.press("Enter")
+    expect(page.locator(SAID)).to_have_count(3)
+    expect(page.locator("#message")).to_be_hidden()
+
+
+def test_a_turn_is_sent_again_after_a_restart(shop, visit):
+    page = visit(shop.open())
+    say(page, "is red")
+    os.kill(shop.process.pid, signal.SIGSTOP)
+    page.keyboard.type("is longer")
+    page.keyboard.press("Enter")
+    expect(page.locator(".pending")).to_have_text("You said is longer")
+    page.clock.run_for(150)
+    expect(page.locator("#shop")).to_have_class("slow")
+    page.clock.run_for(1850)
+    expect(page.locator("#status")).to_have_text("Still searching")
+    os.kill(shop.process.pid, signal.SIGKILL)
+    expect(page.locator("#message")).to_contain_text("The service does not answer")
+    expect(page.locator(".pending")).to_have_count(0)
+    again = page.get_by_role("button", name="Try again")
+    expect(again).to_be_focused()
+    shop.open()
+    os.kill(shop.process.pid, signal.SIGSTOP)
+    page.keyboard.press("Enter")
+    expect(page.locator(".pending")).to_have_count(1)
+    page.clock.run_for(10_000)
+    expect(again).to_be_focused()
+    os.kill(shop.process.pid, signal.SIGCONT)
+    page.keyboard.press("Enter")
+    expect(page.locator(SAID)).to_have_count(2)
+    expect(page.locator("#says")).to_be_focused()
+    assert [turn["says"] for turn in shop.stored(page)["turns"]] == [None, "is red", "is longer"]
+    page.context.set_offline(True)
+    page.keyboard.type("is blue")
+    page.keyboard.press("Enter")
+    expect(page.locator("#message")).to_contain_text("You are offline")
+
+
+def test_foreign_titles_do_nothing_and_everyone_can_use_the_page(shop, visit):
+    titles = [
+        "<img src=x onerror=alert(1)>",
+        "</h3><script>alert(2)</script>",
+        "a \u202eb\u2066c",
+        "x" * 10_000,
+    ]
+    facts = [
+        {"id": name, "title": titles[n % 4], "price_minor": 100 * n, "currency": "EUR", "sizes": ["M", "<b>L</b>"][: n % 3],
+         "in_stock": n % 5 > 0}
+        for n, name in enumerate(shop.ids)
+    ]  # fmt: skip
+    page = visit(shop.open(facts), width=390)
+    say(page, "is redd <b>longer</b>")
+    page.get_by_text("Filters", exact=True).click()
+    assert page.locator("h3 *:not(bdi), script:not([src]), [onerror]").count() == 0
+    assert page.locator(".notice", has_text="Not understood").count() == 1
+    assert page.evaluate("document.documentElement.scrollWidth") == 390, (
+        "a long title does not widen the page"
+    )
+    small = page.eval_on_selector_all(
+        "button, .button, summary, select, .actions label, .filters label, input:not([type=hidden], [type=radio], [type=checkbox])",
+        "all => all.map(one => one.getBoundingClientRect()).filter(({width, height}) => width && (width < 44 || height < 44)).length",
+    )
+    assert small == 0, "each target has at least 44 px"
+    assert len(page.content().encode()) < 60_000
+    assert violations(page) == []
+    page.locator("#says").fill("xyzzy")
+    page.keyboard.press("Enter")
+    expect(page.locator("#message")).to_contain_text("None of these words is known")
+    expect(page.locator("#says")).to_have_value("xyzzy")
+    page.get_by_label("To", exact=True).fill("0.00")
+    page.get_by_label("M", exact=True).check()
+    page.get_by_role("button", name="Show").click()
+    expect(page.locator(".empty")).to_be_visible()
+    assert violations(page) == []
+    page.set_viewport_size({"width": 320, "height": 256})  # 1280 × 1024 at 400 %
+    assert page.evaluate("document.documentElement.scrollWidth") == 320
