@@ -27,8 +27,9 @@ MOST_WORSE_SIMULATED = 1.0  # points of R@10 after the last turn of simulated di
 
 
 class Measured(msgspec.Struct, kw_only=True):
-    """A measure of both models over `count` turns; of those that must be higher, also the 95 % bootstrap interval of the
-    difference, new minus running, and p of a randomization test.
+    """A measure of both models over `count` turns.
+
+    Where the new one must be higher, also the 95 % bootstrap interval of the difference and p of a randomization test.
     """
 
     name: str
