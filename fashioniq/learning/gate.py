@@ -27,7 +27,10 @@ MOST_WORSE_SIMULATED = 1.0  # points of R@10 after the last turn of simulated di
 
 
 class Measured(msgspec.Struct, kw_only=True):
-    """Difference of a measure, new minus running, with its 95 % bootstrap interval and p of a randomization test."""
+    """A measure of both models over `count` turns.
+
+    Where the new one must be higher, also the 95 % bootstrap interval of the difference and p of a randomization test.
+    """
 
     name: str
     running: float
@@ -114,7 +117,8 @@ def judge(
             rows.append(_measured(f"R@10, {name}", values, worse <= MOST_WORSE))
     simulated_2R = np.array(simulated)[:, None]
     held = simulated[0] - simulated[1] <= MOST_WORSE_SIMULATED
-    rows.append(_measured("R@10, last turn of simulated dialogs", simulated_2R, held))
+    row = _measured("R@10, last turn of simulated dialogs", simulated_2R, held)
+    rows.append(msgspec.structs.replace(row, count=0))
     reasons += [
         f"{row.name} is {row.new:.2f}, with the running model {row.running:.2f}"
         + (", which chance may explain" if row.low is not None else "")

@@ -60,11 +60,12 @@ class Shop:
         return next((name for group in groups for name in sorted(group) if name in self.split_of), product)
 
     def latest_split(self) -> dict[str, str]:
-        """For each product in a group of copies, the last split of the group in the order train, val, test."""
+        """For each product in groups of copies, the last split of these groups in the order train, val, test."""
         latest: dict[str, str] = {}
         for group in self.copies:
-            splits = [self.split_of[name] for name in group if name in self.split_of]
-            latest |= dict.fromkeys(group, max(splits, key=SPLITS.index)) if splits else {}
+            here = [name for name in group if name in self.split_of]
+            splits = [latest.get(name, self.split_of[name]) for name in here]
+            latest |= dict.fromkeys(here, max(splits, key=SPLITS.index)) if splits else {}
         return latest
 
 

@@ -58,6 +58,8 @@ WITHOUT_SCRIPT = {
     "check-data",
     "compare",
     "fetch-spice",
+    "forget",
+    "learn",
     "results",
     "search",
     "serve",

@@ -1,4 +1,4 @@
-"""results/people/summary.json holds what the run files beside it say."""
+"""A summary.json of results/ holds what the run files beside it say."""
 
 import json
 from collections import defaultdict
@@ -42,3 +42,14 @@ def test_the_summary_has_the_measures_of_the_last_turn_of_every_run_of_the_defau
         for user, measures in users.items():
             for name, values in measures.items():
                 assert summary[data][user][name] == pytest.approx(values), (data, user, name)
+
+
+def test_the_summary_of_learning_has_the_measures_of_the_last_turn_of_every_run():
+    folder = PEOPLE.parent / "learning"
+    expected = defaultdict(lambda: defaultdict(lambda: {"P": [], "R@10": []}))
+    for path in sorted(folder.glob("*.*-[0-9].json")):
+        user, when = path.stem[:-2].split(".")
+        for name, values in expected[user][when].items():
+            values.append(json.loads(path.read_text())["turns"][-1][name])
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["users"] == expected and all(gate["passed"] for gate in summary["gates"])

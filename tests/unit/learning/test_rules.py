@@ -63,7 +63,7 @@ def test_the_hash_of_a_client_chooses_its_side(rows, shop):
 
 @pytest.mark.parametrize("later", ["val-3", "test-3"])
 def test_a_copy_of_a_held_out_product_does_not_train(rows, shop, later):
-    found = chosen(fill(rows), replace(shop, copies=[["train-1", later]]))
+    found = chosen(fill(rows), replace(shop, copies=[["train-1", later], ["train-1", "train-9"]]))
     assert "train-1" not in {one.target for one in found.sessions} and sum(found.counts.values()) == 1
 
 
