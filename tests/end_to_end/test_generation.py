@@ -78,6 +78,12 @@ def test_genir_generates_pictures_in_every_round_and_the_user_corrects_them(eval
     assert any(len(set(texts)) > 1 for texts in replies)
 
 
+def test_photographs_of_other_products_can_be_the_pictures(evaluate):
+    metrics, dialogs = evaluate("genir", generator="photographs:val")
+    assert metrics["generator"]["backend"] == "photographs" and metrics["costs"][0]["pictures"] == 1
+    assert ranks(dialogs) != ranks(evaluate("genir", feedback="verbal")[1])
+
+
 def test_genir_twice_is_the_same_and_another_seed_is_not(evaluate):
     first, again, other = (
         ranks(evaluate("genir", generator="drawn:0.5", seed=seed)[1]) for seed in (0, 0, 1)
@@ -178,6 +184,7 @@ def test_pictures_that_were_generated_before_are_found_by_dialog_and_round(dar, 
         ("genir", {}, "give --generator"),
         ("genir", {"generator": "drawn:2"}, "a share from 0 to 1"),
         ("genir", {"generator": "drawn:x"}, "a share from 0 to 1"),
+        ("genir", {"generator": "photographs:all"}, "train, val, test"),
         ("genir", {"generator": "drawn:1", "predictor": None}, "--predictor"),
         ("genir", {"feedback": "verbal", "user": "nobody"}, "--user"),
         ("genir", {"feedback": "verbal", "encoder": "missing"}, "missing"),
