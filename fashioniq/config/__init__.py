@@ -44,6 +44,7 @@ from fashioniq.config.generation import (
     EvalPlugIR,
     Generation,
     MakeDescriptions,
+    MakeVisualFeedback,
 )
 from fashioniq.config.training import (
     RetrieverTrainingSettings,
@@ -99,6 +100,7 @@ __all__ = [
     "MakeConversations",
     "MakeDescriptions",
     "MakeDialogues",
+    "MakeVisualFeedback",
     "PairReferences",
     "Results",
     "RetrieverTrainingSettings",

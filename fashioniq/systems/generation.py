@@ -55,11 +55,18 @@ def generator_of(options: Generation, data: Path, category: str | None, device: 
     name = options.generator
     if name is None:
         raise UserError("no generator of pictures given; give --generator")
+    made: Generator
     if name.startswith(PHOTOGRAPHS):
-        return _photographs(name, data, category)
-    if not name.startswith(DRAWN):
+        made = _photographs(name, data, category)
+    elif name.startswith(DRAWN):
+        made = _drawn(name, category)
+    else:
         made = generator_by_name(name, pick_device(device))
-        return made if made.identity["backend"] == "folder" else Cached(made, options.cache)
+    quick = made.identity["backend"] in ("folder", "drawn", "photographs")
+    return made if quick and not options.keeps_all else Cached(made, options.cache)
+
+
+def _drawn(name: str, category: str | None) -> Drawn:
     try:
         quality = float(name.removeprefix(DRAWN))
     except ValueError:
