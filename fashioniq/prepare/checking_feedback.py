@@ -17,7 +17,7 @@ def is_feedback(folder: Path) -> bool:
 def check_feedback(folder: Path) -> list[str]:
     """Mistakes in feedback.jsonl, such as a picture of another description. Raises UserError if it cannot be read."""
     mistakes, rows = [], []
-    for number, row in lines_of(folder / FILE, Feedback, "a round", "make-visual-feedback"):
+    for number, row in lines_of(folder / FILE, Feedback, "a round", "visual-feedback"):
         if isinstance(row, Feedback):
             rows.append(row)
         faults = [row] if isinstance(row, str) else _faults(folder, row)
