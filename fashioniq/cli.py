@@ -47,6 +47,7 @@ COMMANDS: dict[str, type] = {
     "make-dialogues": config.MakeDialogues,
     "make-conversations": config.MakeConversations,
     "make-descriptions": config.MakeDescriptions,
+    "make-visual-feedback": config.MakeVisualFeedback,
     "chat": config.Chat,
     "search": config.Search,
     "serve": config.Serve,

@@ -1,6 +1,6 @@
 """`fashioniq check-data`."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from fashioniq.features.store import FeatureStore, features_folder
 from fashioniq.files import UserError, plain, why, write_json
 from fashioniq.prepare.checking import check_folder
 from fashioniq.prepare.checking_conversations import check_conversations, is_conversations
+from fashioniq.prepare.checking_feedback import check_feedback, is_feedback
 from fashioniq.prepare.findings import Findings
 from fashioniq.report.tables import print_table
 
@@ -27,7 +28,9 @@ def run(settings: CheckData) -> int:
     Raises UserError if the folder is unusable.
     """
     if is_conversations(settings.data):
-        return _check_conversations(settings)
+        return _print_mistakes(settings, check_conversations)
+    if is_feedback(settings.data):
+        return _print_mistakes(settings, check_feedback)
     pictures = settings.images or settings.data / "images"
     for folder in (settings.data, pictures):
         if settings.report and _inside(settings.report, folder):
@@ -56,13 +59,13 @@ def run(settings: CheckData) -> int:
     return 1 if counts else 0
 
 
-def _check_conversations(settings: CheckData) -> int:
-    """Print a line for each mistake in a folder of conversations, at most MISTAKES; --report has all."""
+def _print_mistakes(settings: CheckData, check: Callable[[Path], Sequence[str]]) -> int:
+    """Print a line for each mistake that `check` finds in a folder, at most MISTAKES; --report has all."""
     if settings.report and _inside(settings.report, settings.data):
         raise UserError(
             f"--report {settings.report} is inside {settings.data}, which is not modified: give a path elsewhere"
         )
-    mistakes = check_conversations(settings.data)
+    mistakes = check(settings.data)
     for mistake in mistakes[:MISTAKES]:
         print(plain(f"  finding: {mistake}"))
     if len(mistakes) > MISTAKES:

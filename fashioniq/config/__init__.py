@@ -46,6 +46,7 @@ from fashioniq.config.generation import (
     EvalPlugIR,
     Generation,
     MakeDescriptions,
+    MakeVisualFeedback,
 )
 from fashioniq.config.learning import Forget, Learn
 from fashioniq.config.training import (
@@ -105,6 +106,7 @@ __all__ = [
     "MakeConversations",
     "MakeDescriptions",
     "MakeDialogues",
+    "MakeVisualFeedback",
     "PairReferences",
     "Results",
     "RetrieverTrainingSettings",

@@ -93,12 +93,12 @@ class DownloadImages:
 
 @dataclass(kw_only=True)
 class CheckData:
-    """Check a Fashion IQ folder, or a folder of conversations, without changing it: exit code 0 if clean, 1 with
-    findings, 2 if unusable.
+    """Check a Fashion IQ folder, or a folder of conversations or visual feedback, without changing it: exit code 0
+    if clean, 1 with findings, 2 if unusable.
     """
 
     data: Path = option(
-        Path("data/fashioniq"), DATA + ", or of make-conversations, with items.jsonl", reads="catalog"
+        Path("data/fashioniq"), DATA + ", or of make-conversations or make-visual-feedback", reads="catalog"
     )
     category: str | None = option(None, "category to check (default: all categories of the folder)")
     images: Path | None = option(None, "folder of pictures (default: DATA/images)")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from fashioniq.config.dialogue import EvalChatIR
 from fashioniq.config.evaluation import EvalDialogs, Evaluation, Split
@@ -55,13 +55,18 @@ class DescribedProducts(Evaluation):
 
 @dataclass(kw_only=True)
 class Generation:
-    """Options of the systems that generate pictures."""
+    """Options of the systems that generate pictures.
 
+    `keeps_all`: pictures that are quick to make again are kept in the cache, too.
+    """
+
+    keeps_all: ClassVar[bool] = False
     generator: str | None = option(
         None,
         "generator: a run of train-generator, a diffusers pipeline by folder or Hugging Face name, "
-        "endpoint:NAME for a model at OPENAI_BASE_URL, folder:PATH for the pictures of an earlier run (DAR), or "
-        "drawn:SHARE for drawn garments with this share of correct attributes (drawn sample)",
+        "endpoint:NAME for a model at OPENAI_BASE_URL, folder:PATH for the pictures of an earlier run (DAR), "
+        "photographs:SPLIT for those of other products of the catalog, or drawn:SHARE for drawn garments with this "
+        "share of correct attributes (drawn sample)",
     )
     predictor: Path | None = option(
         None,
@@ -130,6 +135,19 @@ class EvalGenIR(Generation, DescribedProducts):
             raise UserError(
                 f"expected labels, person, endpoint:NAME or local:NAME, found {self.user}; correct --user"
             )
+
+
+@dataclass(kw_only=True)
+class MakeVisualFeedback(EvalGenIR):
+    """Record GenIR's dialogs as data: description, picture, product found and hit of every round, with the page and
+    the measures of eval-dialogs.
+
+    Run an interrupted command again: it generates only the pictures that are missing.
+    """
+
+    keeps_all = True
+    feedback: Literal["visual"] = option("visual", "what the user corrects the description by: the picture")  # type: ignore[assignment]
+    cache: Path | None = option(None, "folder of the pictures (default: OUT/pictures)")  # type: ignore[assignment]
 
 
 @dataclass(kw_only=True)

@@ -236,10 +236,12 @@ def read_lines(path: Path, kind: type[T], what: str) -> Iterator[tuple[int, T]]:
         yield number, line
 
 
-def lines_of(path: Path, kind: type[T], what: str) -> Iterator[tuple[int, T | str]]:
+def lines_of(
+    path: Path, kind: type[T], what: str, of: str = "conversations"
+) -> Iterator[tuple[int, T | str]]:
     """Lines as `read_lines` yields them; a line that is not of this kind is the mistake in it."""
     decoder = msgspec.json.Decoder(kind)
-    text = read_text(path, "file of conversations", "write it with `fashioniq make-conversations`")
+    text = read_text(path, f"file of {of}", f"write it with `fashioniq make-{of}`")
     for number, line in enumerate(text.split("\n"), 1):  # texts may contain other line separators
         if line.strip():
             try:

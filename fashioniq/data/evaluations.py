@@ -337,11 +337,14 @@ class LoggedTurn(msgspec.Struct, kw_only=True):
 
 
 class LoggedDialog(msgspec.Struct, kw_only=True):
-    """Line of dialogs.jsonl: target, None where unknown, turns, and the best products after the last one."""
+    """Line of dialogs.jsonl: target, None where unknown, turns, and the best products after the last one, with the
+    picture generated from it.
+    """
 
     target: str | None
     turns: list[LoggedTurn]
     top: list[str] = []
+    picture: str | UnsetType | None = UNSET
     category: Text = UNSET
 
     @property

@@ -10,6 +10,7 @@ from msgspec import UNSET, UnsetType
 from rich.progress import track
 from torch import Tensor
 
+from fashioniq.askers.generated_picture import GeneratedPicture
 from fashioniq.data.evaluations import (
     EarlyStop,
     LoggedDialog,
@@ -184,12 +185,18 @@ def _logged(
     best_BT = torch.stack([item_BK[:, 0] for _, item_BK in tops], 1).tolist()
     last_BK = tops[-1][1][:, :TOP].tolist()
     turns_B = dialogs.logged(ids, system.vocabulary)
-    for target, turns, best_T, last_K in zip(
-        dialogs.target_B.tolist(), turns_B, best_BT, last_BK, strict=True
+    pictures: Sequence[str | UnsetType | None] = [UNSET] * len(turns_B)
+    if isinstance(system.asker, GeneratedPicture):
+        last = system.offer(dialogs.talk)
+        pictures = [message.picture for message in last.logged(ids, len(turns_B))]
+    for target, turns, best_T, last_K, picture in zip(
+        dialogs.target_B.tolist(), turns_B, best_BT, last_BK, pictures, strict=True
     ):
         for turn, best in zip(turns, best_T, strict=True):
             turn.shown = (turn.offer and turn.offer.item) or ids[best]
-        yield LoggedDialog(target=ids[target], turns=turns, top=[ids[item] for item in last_K])
+        yield LoggedDialog(
+            target=ids[target], turns=turns, top=[ids[item] for item in last_K], picture=picture
+        )
 
 
 def _rankings(

@@ -44,7 +44,7 @@ def build(options: EvalDAR) -> list[Task]:
         device=options.device,
         count=options.pictures,
     )
-    generator = generator_of(options, options.category, options.device)
+    generator = generator_of(options, options.data, options.category, options.device)
     if (weights := weights_of(options)) is None:
         if not options.fit_dialogues or not options.fit_search_space:
             raise UserError(

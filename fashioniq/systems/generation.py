@@ -14,7 +14,7 @@ from fashioniq.categories import FILE_NAMES, singular
 from fashioniq.config import DescribedProducts, Generation
 from fashioniq.config.generation import numbers
 from fashioniq.data.cards import ItemCards
-from fashioniq.data.catalog import Catalog
+from fashioniq.data.catalog import SPLITS, Catalog
 from fashioniq.features.cards import cards_of
 from fashioniq.features.queries import PictureFeatures
 from fashioniq.features.store import FeatureStore, features_folder
@@ -22,6 +22,7 @@ from fashioniq.files import UserError
 from fashioniq.generators.by_name import generator_by_name
 from fashioniq.generators.cache import Cached
 from fashioniq.generators.drawn import Drawn
+from fashioniq.generators.photographs import Photographs
 from fashioniq.generators.pictures import Generator
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message
@@ -32,7 +33,7 @@ from fashioniq.systems.search_space import EncoderSource, SearchSpace, encode_se
 from fashioniq.trained import pick_device
 from fashioniq.users.correcting import Describer, Words
 
-DRAWN = "drawn:"
+DRAWN, PHOTOGRAPHS = "drawn:", "photographs:"
 PAPER, CODE = Weights((0.7, 0.7, 0.5)), Weights((0.8, 0.8, 0.5))  # DAR's paper; its released code
 WEIGHTS = {
     "paper": PAPER,
@@ -49,14 +50,23 @@ def describer_of(catalog: Catalog) -> Describer:
     return Describer(topics(catalog), catalog.labels, singular(catalog.category), catalog.language)
 
 
-def generator_of(options: Generation, category: str | None, device: str) -> Generator:
+def generator_of(options: Generation, data: Path, category: str | None, device: str) -> Generator:
     """The generator of the options, with a cache. Raises UserError if there is none."""
     name = options.generator
     if name is None:
         raise UserError("no generator of pictures given; give --generator")
-    if not name.startswith(DRAWN):
+    made: Generator
+    if name.startswith(PHOTOGRAPHS):
+        made = _photographs(name, data, category)
+    elif name.startswith(DRAWN):
+        made = _drawn(name, category)
+    else:
         made = generator_by_name(name, pick_device(device))
-        return made if made.identity["backend"] == "folder" else Cached(made, options.cache)
+    quick = made.identity["backend"] in ("folder", "drawn", "photographs")
+    return made if quick and not options.keeps_all else Cached(made, options.cache)
+
+
+def _drawn(name: str, category: str | None) -> Drawn:
     try:
         quality = float(name.removeprefix(DRAWN))
     except ValueError:
@@ -66,6 +76,16 @@ def generator_of(options: Generation, category: str | None, device: str) -> Gene
     if category not in FILE_NAMES:
         raise UserError(f"--generator {name} needs a --category of the drawn sample: {', '.join(FILE_NAMES)}")
     return Drawn(category, quality)
+
+
+def _photographs(name: str, data: Path, category: str | None) -> Photographs:
+    if category is None or (split := name.removeprefix(PHOTOGRAPHS)) not in SPLITS:
+        raise UserError(
+            f"expected --category and photographs: with {', '.join(SPLITS)}, found {name}; correct --generator"
+        )
+    catalog = Catalog(data, category)
+    images = {name: catalog.images[name] for name in catalog.ids(split) if name in catalog.images}
+    return Photographs(describer_of(catalog).read, catalog.labels, images, f"{catalog.fingerprint()} {split}")
 
 
 def weights_of(options: Generation) -> Weights | None:

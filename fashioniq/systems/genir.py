@@ -64,7 +64,7 @@ def _task(options: EvalGenIR, weights: Weights, recorded: list[Parts] | None = N
     asker: Asker = Recorded([Message()] * (1 + options.rounds))
     made_by: dict[str, Any] = {}
     if options.feedback == "visual":
-        generator = generator_of(options, world.catalog.category, options.device)
+        generator = generator_of(options, options.data, world.catalog.category, options.device)
         made_by = facts_of_pictures(options, generator, weights)
         retriever = Illustrated(
             retriever,

@@ -54,14 +54,16 @@ class Describer:
         return tuple(word for words in find_attributes(text, self.vocabulary) for word in words)
 
     def write(self, words: Words) -> str:
-        """Describe a garment: words in the order of the topics, details after the noun."""
+        """Describe a garment: words in the order of the topics, details after the noun, which is a garment word if
+        there is one.
+        """
         found: list[list[str]] = [[] for _ in range(ATTRIBUTE_LISTS)]
         for topic in self.topics:
             for word in _of(topic, words):
                 add_word(found, self.vocabulary.lists_of[word][0], word)
         before = [word for kind in range(GARMENT + 1, PART) for word in found[kind]] + found[-1]
         after = f" with {' and '.join(found[PART])}" if found[PART] else ""
-        return " ".join(["a", *before, self.noun]) + after
+        return " ".join(["a", *before, *(found[GARMENT] or [self.noun])]) + after
 
     def rewrite(self, rounds: Sequence[str]) -> str:
         """Describe what a dialog has said so far: captions, and questions with answers.

@@ -48,6 +48,7 @@ SCRIPTS = {
     "data_prep/make_conversations.py": "make-conversations",
     "data_prep/make_dialogues.py": "make-dialogues",
     "data_prep/make_descriptions.py": "make-descriptions",
+    "data_prep/make_visual_feedback.py": "make-visual-feedback",
     "train_dialog_encoder.py": "train-dialog-encoder",
     "train_generator.py": "train-generator",
     "train_chatsearcher.py": "train-chatsearcher",

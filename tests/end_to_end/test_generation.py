@@ -2,11 +2,14 @@
 
 import importlib.util
 import json
+import shutil
 from itertools import pairwise
 
 import pytest
 
+from fashioniq.cli import main
 from fashioniq.data.dialogues import read_dialogues
+from fashioniq.generators.drawn import Drawn
 
 SIZES = {"model.width": 16, "model.heads": 2, "model.hidden": 32, "model.layers": 1, "batch_size": 12,
          "epochs": 2, "learning_rate": 0.003, "device": "cpu"}  # fmt: skip
@@ -76,6 +79,12 @@ def test_genir_generates_pictures_in_every_round_and_the_user_corrects_them(eval
     assert metrics["generator"]["backend"] == "drawn" and metrics["feedback"] == "visual"
     replies = [[turn["reply"]["text"] for turn in one["turns"]] for one in dialogs]
     assert any(len(set(texts)) > 1 for texts in replies)
+
+
+def test_photographs_of_other_products_can_be_the_pictures(evaluate):
+    metrics, dialogs = evaluate("genir", generator="photographs:val")
+    assert metrics["generator"]["backend"] == "photographs" and metrics["costs"][0]["pictures"] == 1
+    assert ranks(dialogs) != ranks(evaluate("genir", feedback="verbal")[1])
 
 
 def test_genir_twice_is_the_same_and_another_seed_is_not(evaluate):
@@ -178,6 +187,7 @@ def test_pictures_that_were_generated_before_are_found_by_dialog_and_round(dar, 
         ("genir", {}, "give --generator"),
         ("genir", {"generator": "drawn:2"}, "a share from 0 to 1"),
         ("genir", {"generator": "drawn:x"}, "a share from 0 to 1"),
+        ("genir", {"generator": "photographs:all"}, "train, val, test"),
         ("genir", {"generator": "drawn:1", "predictor": None}, "--predictor"),
         ("genir", {"feedback": "verbal", "user": "nobody"}, "--user"),
         ("genir", {"feedback": "verbal", "encoder": "missing"}, "missing"),
@@ -299,3 +309,85 @@ def test_the_end_of_the_persons_input_is_one_line(refused, world, monkeypatch, t
     options = {**world, "generator": "drawn:1", "user": "person", "out": tmp_path / "out"}
     assert "--targets" in refused("eval-dialogs", system="genir", **options)
     assert not (tmp_path / "out").exists()
+
+
+class Killed(Exception):
+    """Stands for a power cut: nothing of the package catches it."""
+
+
+@pytest.fixture(scope="module")
+def feedback(project, world, tmp_path_factory):
+    """A complete folder of make-visual-feedback, and the options that made it. Not to be written to."""
+    out = tmp_path_factory.mktemp("feedback")
+    options = {**world, "generator": "drawn:0.5", "batch_size": 5}
+    project.run("make-visual-feedback", **options, out=out)
+    return out, options
+
+
+def rows(folder):
+    return [json.loads(line) for line in (folder / "feedback.jsonl").read_text().splitlines()]
+
+
+def test_visual_feedback_has_description_picture_product_and_hit_of_every_round(feedback, evaluate):
+    made = rows(feedback[0])
+    assert [row["round"] for row in made] == [0, 1, 2, 3] * 12
+    assert all(row["hit"] == (row["rank"] < 10) for row in made)
+    assert all((row["retrieved"] == row["target"]) == (row["rank"] == 0) for row in made)
+    assert [[row["rank"] for row in made[start : start + 4]] for start in range(0, 48, 4)] == ranks(
+        evaluate("genir", generator="drawn:0.5")[1]
+    )
+    for row in made:
+        entry = json.loads((feedback[0] / row["picture"]).with_suffix(".json").read_text())
+        assert entry["prompt"] == row["query"]
+    assert (feedback[0] / "report.html").is_file() and (feedback[0] / "metrics.json").is_file()
+
+
+def test_killed_visual_feedback_continues_without_making_a_picture_twice(
+    feedback, project, tmp_path, monkeypatch
+):
+    whole, options = feedback
+    made, draw = [], Drawn._draw
+
+    def stop_at(count):
+        def counted(self, request):
+            if len(made) == count:
+                raise Killed
+            made.append(request)
+            return draw(self, request)
+
+        monkeypatch.setattr(Drawn, "_draw", counted)
+
+    for count in (9, 20):
+        stop_at(count)
+        with pytest.raises(Killed):
+            main(project.arguments("make-visual-feedback", **options, out=tmp_path / "out"))
+        assert not (tmp_path / "out" / "feedback.jsonl").exists()
+    stop_at(None)
+    project.run("make-visual-feedback", **options, out=tmp_path / "out")
+    assert rows(tmp_path / "out") == rows(whole)
+    kept = len(list((whole / "pictures").rglob("*.png")))
+    assert kept <= len(made) <= kept + 2 * 8  # those of an unfinished call of the generator are lost
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda made, folder: made[5].update(hit=not made[5]["hit"]), "line 6: expected a hit"),
+        (lambda made, folder: made[0].update(query="a dress"), "another description"),
+        (lambda made, folder: made.pop(6), "from 0, each once"),
+        (lambda made, folder: made.pop(), "expected 4 rounds"),
+        (lambda made, folder: made[3].update(retrieved="elsewhere", rank=0, hit=True), "at rank 0 alone"),
+        (lambda made, folder: made[3].pop("rank"), "line 4: expected a round"),
+        (lambda made, folder: made.clear(), "expected rounds, found none"),
+        (lambda made, folder: (folder / made[2]["picture"]).write_bytes(b"no picture"), "cannot be used"),
+    ],
+)
+def test_damaged_visual_feedback_is_found(feedback, project, tmp_path, capsys, change, message):
+    folder = shutil.copytree(feedback[0], tmp_path / "copy")
+    assert main(project.arguments("check-data", data=folder)) == 0
+    made = rows(folder)
+    change(made, folder)
+    (folder / "feedback.jsonl").write_text("".join(json.dumps(row) + "\n" for row in made))
+    capsys.readouterr()
+    assert main(project.arguments("check-data", data=folder)) == 1
+    assert message in capsys.readouterr().out

@@ -42,6 +42,13 @@ def test_a_description_is_read_as_it_was_written(describer):
     assert set(describer.read(text)) == set(words)
 
 
+def test_a_garment_word_is_the_noun_where_products_are_of_several_kinds():
+    labels = {"a": [["shirt"], ["red"], [], [], [], []], "b": [["top"], ["blue"], [], [], [], []]}
+    describer = Describer(topics_of(labels, labels), labels, "garment")
+    assert describer.write(("red", "shirt")) == "a red shirt"
+    assert describer.write(("red",)) == "a red garment"
+
+
 def test_the_first_description_has_some_true_details_that_depend_on_the_seed(describer):
     first, again, other = (talk(user(describer, seed=seed), 1)[0] for seed in (0, 0, 1))
     assert first == again != other
