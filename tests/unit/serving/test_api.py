@@ -29,6 +29,7 @@ def test_a_turn_shows_what_a_live_dialog_shows(talking):
     assert answer.json()["heard"] == {
         "known": ["is", "navy", "with", "longer", "sleeves"],
         "unknown": [],
+        "near": [],
         "cut_after": None,
     }
 
