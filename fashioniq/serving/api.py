@@ -336,7 +336,7 @@ def _add_search(app: FastAPI) -> None:
     @app.get("/v1/categories/{category}/products/{product_id}", tags=["search"])
     def product(service: Of, category: str, product_id: str) -> dict[str, Any]:
         """A product."""
-        served = _having(service, category, product_id)
+        served = service.models.having(category, product_id)
         found = result(served, served.system.cards.product(product_id, 0.0), 1, [])
         shown = found.model_dump(exclude={"rank", "score", "why"})
         return shown | {"attributes": served.system.cards.attributes.get(product_id, [])}
@@ -353,7 +353,7 @@ def _add_search(app: FastAPI) -> None:
         service: Of, category: str, product_id: str, w: Annotated[int, Query(ge=1, le=2000)] = 320
     ) -> Response:
         """The picture of a product as WebP, in the smallest offered width that is wide enough."""
-        served = _having(service, category, product_id)
+        served = service.models.having(category, product_id)
         path = served.system.cards.images.get(product_id)
         if path is None:
             raise Problem("unknown-picture")
@@ -369,13 +369,6 @@ async def _content(request: Request) -> bytes:
     if not request.headers.get("content-type", "").startswith("image/"):
         raise Problem("unsupported-media-type")
     return await request.body()
-
-
-def _having(service: Service, category: str, product_id: str) -> Served:
-    served = service.models.active(category)
-    if product_id not in served:
-        raise wrong("/product_id", "unknown_product", "unknown-product")
-    return served
 
 
 def _add_sessions(app: FastAPI) -> None:

@@ -11,6 +11,7 @@ from fashioniq.serving.problems import Problem, wrong
 from fashioniq.serving.served import Served
 from fashioniq.store import Model, Store, Unavailable
 
+KEPT = 2  # models that are loaded besides the active ones, for conversations that began with them
 Load = Callable[[Path], Served]
 
 
@@ -53,7 +54,21 @@ class Models:
         stored = self.store.model(version)
         if stored is None:
             raise Problem("unknown-model")
-        return self._loaded(Path(stored.folder))
+        try:
+            return self._loaded(Path(stored.folder))
+        except Unavailable:
+            raise
+        except UserError:  # such as a folder that was removed
+            raise Problem("model-retired") from None
+
+    def having(self, category: str, product_id: str) -> Served:
+        """The active model of a category, or another loaded one that has a product. Raises Problem if there is none."""
+        active = self.active(category)
+        others = [one for one in list(self._versions.values()) if one.category == active.category]
+        for served in (active, *others):
+            if product_id in served:
+                return served
+        raise wrong("/product_id", "unknown_product", "unknown-product")
 
     def register(self, run: Path) -> Served:
         """Load a run and store it as a model. Raises UserError if it cannot be served."""
@@ -110,4 +125,7 @@ class Models:
                 return known
             served.shelf.put(self.store.products(served.category))
             self._versions[served.version] = served
+            in_use = {*self._active.values(), served.version}
+            for version in [one for one in self._versions if one not in in_use][:-KEPT]:
+                del self._versions[version]  # loaded again for a conversation that began with it
             return served

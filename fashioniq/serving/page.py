@@ -69,6 +69,7 @@ TEXTS = {  # by code of a problem; the others have their title
     "key-reused": "The conversation has gone on since. This is where it is now.",
     "not-shown": "This product was not shown in this conversation. Choose one of those below.",
     "nothing-understood": "None of these words is known here. Try other words, such as a color, a pattern or a length.",
+    "model-retired": "This conversation cannot go on, since the search has changed. Start again.",
     "session-expired": "The conversation has ended.",
     "unreadable-picture": "This picture cannot be read. Choose a JPEG, PNG or WebP of at most 10 MB.",
     "too-many-requests": "That was faster than this service allows.",

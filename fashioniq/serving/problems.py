@@ -17,6 +17,7 @@ TITLES = {  # code: status and title
     "unknown-picture": (404, "There is no such picture"),
     "method-not-allowed": (405, "The address does not accept this method"),
     "turn-conflict": (409, "The conversation has gone on since"),
+    "model-retired": (409, "The model of this conversation is no longer available"),
     "no-picture-encoder": (409, "This model cannot read uploaded pictures"),
     "session-expired": (410, "The conversation has ended"),
     "too-large": (413, "The request is too large"),

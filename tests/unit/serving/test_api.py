@@ -7,6 +7,7 @@ import pytest
 import torch
 from fastapi.testclient import TestClient
 
+from fashioniq.files import UserError
 from fashioniq.loop.live import Live
 from fashioniq.serving.access import Access
 from fashioniq.serving.api import create_app
@@ -284,6 +285,34 @@ def test_a_session_keeps_its_model_and_new_ones_get_the_active_one(client, servi
     for name in ("../x", "none", "a/b"):
         assert client.post("/v1/models", json={"run": name}).status_code in (404, 422)
     assert client.post("/v1/models/none/activate").json()["code"] == "unknown-model"
+
+
+def test_a_conversation_whose_model_was_removed_is_told_so(
+    client, service, service_of, monkeypatch, tmp_path
+):
+    old = Talking(client)
+    (tmp_path / "models/dresses-1").mkdir(parents=True)
+    (tmp_path / "models/dresses-1/model.json").write_text("{}")
+    client.post("/v1/models", json={"run": "dresses-1", "activate": True})
+    elsewhere = service_of(())
+
+    def gone(run):
+        raise UserError(f"there is no file {run}")
+
+    monkeypatch.setattr(elsewhere.models, "_load", gone)
+    other = TestClient(create_app(elsewhere, Access(elsewhere.store, local=True)), client=("127.0.0.1", 1))
+    answer = other.get(f"/v1/sessions/{old.id}", headers={"Authorization": f"Bearer {old.token}"})
+    assert answer.status_code == 409 and answer.json()["code"] == "model-retired"
+    assert str(tmp_path) not in answer.text
+
+
+def test_few_models_stay_loaded(client, service, tmp_path):
+    for seed in range(1, 6):
+        (tmp_path / f"models/dresses-{seed}").mkdir(parents=True)
+        (tmp_path / f"models/dresses-{seed}/model.json").write_text("{}")
+        assert client.post("/v1/models", json={"run": f"dresses-{seed}", "activate": True}).status_code == 201
+    assert len(service.models._versions) <= 4
+    assert service.models.version("dresses@2026-01-01-0").category == "dresses"
 
 
 def test_other_machines_need_a_key_with_the_scope(remote, service):
