@@ -71,7 +71,8 @@ def test_a_person_captions_pairs_with_the_keyboard(browser, command, photo_catal
 
     browser.press("Enter")  # the browser itself refuses an empty field
     assert browser.evaluate(done(1)) and browser.evaluate(f"!{FIELD}.validity.valid")
-    browser.click("button[value=skip]")
+    # by a script: the browser's message at the field can take the click of a mouse
+    browser.evaluate("document.querySelector('button[value=skip]').click()")
     browser.wait_for(done(2))
     for number in range(3, 11):
         browser.type(f"is number {number}")

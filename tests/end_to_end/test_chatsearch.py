@@ -277,7 +277,7 @@ def test_a_score_file_is_a_row(scored, talks):
     row, ranks, trec = scored([one.id for one in samples], ids[::-1], scores)
     assert (row["method"], row["m R@1"], row["m MRR"], row["mean"]) == ("other", 100, 1, 100)
     assert row["t R@1"] is None and set(ranks.values()) == {0}
-    assert trec.splitlines()[0] == f"{samples[0].id} Q0 {samples[0].target} 1 1.000000 fashioniq"
+    assert trec.splitlines()[0] == f"{samples[0].id} Q0 {samples[0].target} 1 1 fashioniq"
     _, ranks, _ = scored([one.id for one in samples], ids, np.zeros((len(samples), len(ids)), np.float32))
     assert ranks == {one.id: ids.index(one.target) for one in samples}  # ties in the order of the gallery
 
