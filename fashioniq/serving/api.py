@@ -47,6 +47,7 @@ from fashioniq.store import Event, Product, Session, Unavailable
 
 JSON = 64 * 1024  # bytes of a request
 BULK = 2 * 1024 * 1024  # bytes of products or events
+ADMITTED = 48  # requests in work; more are refused at once, as they would wait for a second
 REFRESH = 1.0  # seconds between looks at what other processes changed
 SWEEP = 3600.0  # seconds between removals of what is too old
 PROBLEM = "application/problem+json"
@@ -160,10 +161,20 @@ Handler = Callable[[Request], Awaitable[Response]]
 def _observed(measures: Measures, service: Service) -> Callable[[Request, Handler], Awaitable[Response]]:
     """Middleware that adds an id and headers, and measures and logs each request without its texts."""
 
+    admitted = 0
+
     async def observe(request: Request, call_next: Handler) -> Response:
+        nonlocal admitted
         request.state.id = secrets.token_hex(8)
         began = time.perf_counter()
-        response = await call_next(request)
+        if admitted >= ADMITTED and request.url.path != "/livez":
+            response = _answer(request, Problem("busy", retry_after=1))
+        else:
+            admitted += 1
+            try:
+                response = await call_next(request)
+            finally:
+                admitted -= 1
         route = getattr(request.scope.get("route"), "path", "none")
         seconds = time.perf_counter() - began
         measures.seconds.labels(request.method, route, response.status_code).observe(seconds)

@@ -425,6 +425,22 @@ def test_a_full_queue_and_a_broken_database_are_503(client, service, talking, mo
     assert client.post("/v1/categories/dresses/search", json={}).status_code == 200
 
 
+def test_more_requests_than_can_be_answered_in_time_are_refused_at_once(client, service, monkeypatch):
+    monkeypatch.setattr("fashioniq.serving.api.ADMITTED", 1)
+    stop, started = threading.Event(), threading.Event()
+    monkeypatch.setattr(service, "similar", lambda *_: (started.set(), stop.wait()))
+    path = "/v1/categories/dresses/products/p1/similar"
+    slow = threading.Thread(target=client.get, args=[path])
+    slow.start()
+    started.wait()
+    refused = client.get("/v1/categories")
+    alive = client.get("/livez")
+    stop.set()
+    slow.join()
+    assert refused.status_code == 503 and refused.json()["code"] == "busy" and alive.status_code == 200
+    assert client.get("/v1/categories").status_code == 200
+
+
 def test_dialogs_that_wait_are_searched_together(service):
     stop, started = threading.Event(), threading.Event()
     threads = [threading.Thread(target=service.inference.call, args=[lambda: (started.set(), stop.wait())])]
