@@ -218,6 +218,9 @@ async def shop(server: Server, shoppers: int, seconds: float) -> dict[str, Any]:
             except httpx.HTTPError as error:
                 codes[type(error).__name__] += 1
                 session = None
+            except KeyError:  # of an answer without a session
+                codes["session refused"] += 1
+                session = None
             due += THINK
 
     with Use(server) as use:
