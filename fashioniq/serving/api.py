@@ -72,9 +72,30 @@ Many = Annotated[int, Query(ge=1, le=MAX_K)]
 
 
 class App(FastAPI):
-    """FastAPI whose answers to bodies that are too large are problems, too: its own are plain texts."""
+    """FastAPI that refuses requests at once which would wait too long, and answers too large bodies with problems: its
+    own answers to them are plain texts. `admitted` is the number of requests in work.
+    """
+
+    admitted = 0
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await super().__call__(scope, receive, send)
+            return
+        if self.admitted >= ADMITTED and scope["path"].startswith("/v1/"):  # before any work for them
+            problem = Problem("busy", retry_after=1)
+            self.state.measures.problems.labels(problem.code).inc()
+            headers = {"Retry-After": "1", **HEADERS}
+            content = problem.content(secrets.token_hex(8))
+            await JSONResponse(content, problem.status, headers, media_type=PROBLEM)(scope, receive, send)
+            return
+        self.admitted += 1
+        try:
+            await self._with_problems(scope, receive, send)
+        finally:
+            self.admitted -= 1
+
+    async def _with_problems(self, scope: Any, receive: Any, send: Any) -> None:
         body = json.dumps(Problem("too-large").content(secrets.token_hex(8))).encode()
         replaced = False
 
@@ -161,20 +182,13 @@ Handler = Callable[[Request], Awaitable[Response]]
 def _observed(measures: Measures, service: Service) -> Callable[[Request, Handler], Awaitable[Response]]:
     """Middleware that adds an id and headers, and measures and logs each request without its texts."""
 
-    admitted = 0
-
     async def observe(request: Request, call_next: Handler) -> Response:
-        nonlocal admitted
         request.state.id = secrets.token_hex(8)
         began = time.perf_counter()
-        if admitted >= ADMITTED and request.url.path != "/livez":
+        if request.app.admitted > ADMITTED and request.url.path.startswith(page.PREFIX):
             response = _answer(request, Problem("busy", retry_after=1))
         else:
-            admitted += 1
-            try:
-                response = await call_next(request)
-            finally:
-                admitted -= 1
+            response = await call_next(request)
         route = getattr(request.scope.get("route"), "path", "none")
         seconds = time.perf_counter() - began
         measures.seconds.labels(request.method, route, response.status_code).observe(seconds)
