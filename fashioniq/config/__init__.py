@@ -13,7 +13,6 @@ from fashioniq.config.data import (
     PairReferences,
 )
 from fashioniq.config.dialogue import (
-    ApiKey,
     Asking,
     Chat,
     EndpointOptions,
@@ -21,7 +20,6 @@ from fashioniq.config.dialogue import (
     MakeConversations,
     MakeDialogues,
     Search,
-    Serve,
 )
 from fashioniq.config.evaluation import (
     Compare,
@@ -48,7 +46,7 @@ from fashioniq.config.generation import (
     MakeDescriptions,
     MakeVisualFeedback,
 )
-from fashioniq.config.learning import Forget, Learn
+from fashioniq.config.service import ApiKey, Forget, Learn, Serve
 from fashioniq.config.training import (
     RetrieverTrainingSettings,
     TrainAttributes,

@@ -52,20 +52,21 @@ def load_image(path: Path, min_side: int = MIN_SIDE) -> Image.Image:
         return _decode(path, min_side)
 
 
-def decode_image(content: bytes, min_side: int = MIN_SIDE) -> Image.Image:
+def decode_image(content: bytes, min_side: int = MIN_SIDE, max_pixels: int | None = None) -> Image.Image:
     """Decode the content of a picture file as `load_image` does. Raises UnreadableImage."""
     with _unreadable():
-        return _decode(BytesIO(content), min_side)
+        return _decode(BytesIO(content), min_side, max_pixels)
 
 
-def _decode(source: Path | BytesIO, min_side: int) -> Image.Image:
+def _decode(source: Path | BytesIO, min_side: int, max_pixels: int | None = None) -> Image.Image:
     with warnings.catch_warnings():
         # Pillow warns about odd metadata and sizes; the limits here apply
         warnings.simplefilter("ignore")
         with Image.open(source, formats=FORMATS) as image:
             width, height = image.size  # from the header, before any pixel is decoded
-            if width * height > MAX_PIXELS:
-                raise UnreadableImage(f"{width}×{height} pixels, more than {MAX_PIXELS:,}")
+            most = MAX_PIXELS if max_pixels is None else max_pixels
+            if width * height > most:
+                raise UnreadableImage(f"{width}×{height} pixels, more than {most:,}")
             if min(width, height) < min_side:
                 raise UnreadableImage(f"{width}×{height} pixels, a side under {min_side}")
             image.load()

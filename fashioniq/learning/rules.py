@@ -9,9 +9,9 @@ from datetime import datetime
 
 import msgspec
 
+from fashioniq.data.clauses import shortened
 from fashioniq.data.words import tokenize
 from fashioniq.learning.signals import target_of
-from fashioniq.serving.service import split as clauses_of
 from fashioniq.store import Event, Session, Turn
 from fashioniq.store.scrub import REMOVED
 
@@ -182,7 +182,7 @@ def _steps(
             elif shop.split_of.get(turn.about) != shop.split_of[target]:
                 counts["turns about a product of another split"] += 1
             else:
-                steps += [LiveStep(turn.about, clause) for clause in clauses_of(text, words)[0]]
+                steps += [LiveStep(turn.about, clause) for clause in shortened(text, words)[0]]
         elif turn.kind == "says" and turn.word_ids:
             counts["turns whose text has expired"] += 1
         seen = seen or any(one["id"] == target for one in turn.shown)

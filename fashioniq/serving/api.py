@@ -96,21 +96,20 @@ class App(FastAPI):
             self.admitted -= 1
 
     async def _with_problems(self, scope: Any, receive: Any, send: Any) -> None:
-        body = json.dumps(Problem("too-large").content(secrets.token_hex(8))).encode()
-        replaced = False
+        body = b""  # in place of the library's
 
         async def send_problem(message: Any) -> None:
-            nonlocal replaced
+            nonlocal body
             if message["type"] == "http.response.start" and message["status"] == 413:
                 kinds = [value for name, value in message["headers"] if name == b"content-type"]
-                replaced = not kinds[0].startswith(PROBLEM.encode())
-                if replaced:
+                if not kinds[0].startswith(PROBLEM.encode()):
+                    body = json.dumps(Problem("too-large").content(secrets.token_hex(8))).encode()
                     headers = [
                         (b"content-type", PROBLEM.encode()),
                         (b"content-length", str(len(body)).encode()),
                     ]
                     message = message | {"headers": headers}
-            elif replaced:
+            elif body:
                 message = message | {"body": body}
             await send(message)
 

@@ -1,5 +1,6 @@
 """The models in service: loaded runs by version, and the active one of each category."""
 
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from fashioniq.store import Model, Store, Unavailable
 
 KEPT = 2  # models that are loaded besides the active ones, for conversations that began with them
 Load = Callable[[Path], Served]
+log = logging.getLogger("fashioniq.serving")
 
 
 class Models:
@@ -94,7 +96,8 @@ class Models:
             return self.register(self.folder / name)
         except Unavailable:
             raise
-        except UserError:
+        except UserError as error:
+            log.warning("the run %s cannot be served: %s", name, error)
             raise wrong("/run", "it cannot be loaded; the log has the reason", "unusable-run") from None
 
     def activate(self, version: str) -> Served:

@@ -46,7 +46,6 @@ class Served:
     max_turns: int | None  # of the dialogs of the training, None where it has no limit
     requests: list[str]  # frequent requests
     metrics: dict[str, float]
-    identity: Identity | None = None  # of the features of the products
     uploads: Uploads | None = None
     shelf: Shelf = field(init=False)
     typical: list[str] = field(init=False)
@@ -89,7 +88,6 @@ class Served:
             max_turns=sizes.get("max_turns"),
             requests=_frequent(settings, category),
             metrics={k: v for k, v in (about.get("metrics") or {}).items() if isinstance(v, (int, float))},
-            identity=identity,
             uploads=next(iter(usable), None),
         )
 

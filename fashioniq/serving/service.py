@@ -6,7 +6,6 @@ another process, it is replayed from the turns.
 
 import hashlib
 import hmac
-import re
 import secrets
 import threading
 import time
@@ -19,9 +18,10 @@ from urllib.parse import quote
 
 from msgspec.structs import replace
 
-from fashioniq.data.attributes import find_attributes
 from fashioniq.data.cards import Product
+from fashioniq.data.clauses import clauses_of, shortened
 from fashioniq.data.items import ItemInputs
+from fashioniq.data.statements import stated_attributes
 from fashioniq.data.words import tokenize
 from fashioniq.loop.gallery import NotFiniteError
 from fashioniq.loop.live import Live, Step
@@ -55,8 +55,6 @@ REMEMBERED = 2000  # dialogs whose state is kept
 NEAR_WORDS = 5  # suggestions for unknown words
 WIDTH = 320  # pixels of a picture on the page
 POLICY = "1"  # version of the terms of consent
-_DENIES = re.compile(r"\b(?:no|not|non|without|less|fewer|instead)\b|n't", re.IGNORECASE)
-_CLAUSE = re.compile(r"\s*(?:[,.;!]+|\band\b)\s*", re.IGNORECASE)
 
 
 class Service:
@@ -482,24 +480,6 @@ def result(served: Served, product: Product, rank: int, texts: Iterable[str]) ->
     )
 
 
-def split(text: str, longest: int) -> tuple[list[str], bool]:
-    """Clauses of a text of at most `longest` words each, and whether words are left out.
-
-    A text is split at "and", commas and full stops only if it is longer; of a longer clause, the first words are kept.
-    """
-    if len(tokenize(text)) <= longest:
-        return [text], False
-    clauses = [clause for clause in _CLAUSE.split(text) if tokenize(clause)]
-    joined: list[str] = []
-    for clause in clauses:
-        if joined and len(tokenize(joined[-1])) + len(tokenize(clause)) < longest:
-            joined[-1] = f"{joined[-1]} and {clause}"
-        else:
-            joined.append(clause)
-    cut = any(len(tokenize(clause)) > longest for clause in joined)
-    return [" ".join(tokenize(clause)[:longest]) for clause in joined], cut
-
-
 def _step(
     served: Served, says: str | None, like: str | None, about: str | None, question: str
 ) -> tuple[Step, Heard]:
@@ -511,7 +491,7 @@ def _step(
     if says is None:
         return Step(), Heard()
     system, text = served.system, scrub(says)
-    clauses, cut = split(text, served.max_words)
+    clauses, cut = shortened(text, served.max_words)
     known = [clause for clause in clauses if system.has_known_word(clause)]
     unknown = system.unknown(text)
     vocabulary = system.vocabulary.words if system.vocabulary else []
@@ -584,9 +564,8 @@ def _why(texts: Iterable[str], title: str, attributes: Sequence[str]) -> list[Wh
 
 
 def _words(text: str) -> list[str]:
-    """Attribute words of a text, but not of clauses that deny something, such as "not red"."""
-    clauses = [clause for clause in _CLAUSE.split(text) if not _DENIES.search(clause)]
-    return [word for clause in clauses for words in find_attributes(clause) for word in words]
+    """Attribute words that a text asserts, clause by clause."""
+    return [word for clause in clauses_of(text) for word in stated_attributes(clause)[0]]
 
 
 def _token(secret: str, key: str) -> str:

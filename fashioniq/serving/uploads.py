@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image
 
 from fashioniq.data.images import PictureReader, UnreadableImage, decode_image, to_square
 from fashioniq.data.items import ItemInputs
@@ -32,13 +31,10 @@ def decode(content: bytes, size: int) -> np.ndarray:
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     except (ImportError, ValueError, OSError):
         pass  # not on this system
-    limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, MAX_PIXELS // 2  # Pillow refuses twice its limit
     try:
-        return to_square(decode_image(content), size)
+        return to_square(decode_image(content, max_pixels=MAX_PIXELS), size)
     except MemoryError:
         raise UnreadableImage("it needs too much memory") from None
-    finally:
-        Image.MAX_IMAGE_PIXELS = limit
 
 
 class Uploads:

@@ -6,7 +6,6 @@ import re
 import signal
 import sqlite3
 import threading
-import time
 
 import httpx
 import pytest
@@ -87,16 +86,14 @@ def test_a_person_reaches_products_of_a_real_run_in_words_and_by_a_picture(serve
     assert "GIF89a" not in refused.text
 
 
-def test_killed_under_load_no_acknowledged_turn_is_lost_or_doubled(serve, tmp_path):
-    acknowledged, server, stop = {}, serve(), threading.Event()
+def test_killed_under_load_no_acknowledged_turn_is_lost_or_doubled(serve, tmp_path, wait_until):
+    acknowledged, server = {}, serve()
     lock = threading.Lock()
 
     def shopper(number):
         with contextlib.suppress(httpx.HTTPError, KeyError):
             made, token = session(server)
             for turn in range(1, 20):
-                if stop.is_set():
-                    return
                 answer = server.http.post(
                     f"/v1/sessions/{made['session_id']}/turns",
                     json={"says": "is red", "after_turn": turn - 1},
@@ -111,8 +108,8 @@ def test_killed_under_load_no_acknowledged_turn_is_lost_or_doubled(serve, tmp_pa
         for thread in threads:
             thread.start()
         before = len(acknowledged)
-        while len(acknowledged) < before + 5 + 3 * kill:
-            time.sleep(0.001)
+        enough = before + 5 + 3 * kill
+        wait_until(lambda: len(acknowledged) >= enough, server.process.is_alive)  # noqa: B023
         server.kill()
         for thread in threads:
             thread.join()

@@ -4,7 +4,6 @@ import json
 import threading
 
 import pytest
-import torch
 from fastapi.testclient import TestClient
 
 from fashioniq.files import UserError
@@ -476,4 +475,3 @@ def test_measures_and_answers_carry_no_text_and_safe_headers(client, talking):
 def test_the_schema_describes_every_call(client):
     paths = client.get("/openapi.json").json()["paths"]
     assert "/v1/sessions/{session_id}/turns" in paths and "/v1/categories/{category}/search" in paths
-    assert torch.get_num_threads() >= 1

@@ -1,0 +1,87 @@
+"""Options of the commands of the live service: to serve, to learn from its conversations, and to forget them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from fashioniq.config.fields import DEVICE, option, required
+from fashioniq.files import UserError
+
+SCOPES = ("search", "events", "catalog", "admin")  # of API keys
+DATABASE = "sqlite:///runs/service.db"
+DATABASE_HELP = "database of the service, such as sqlite:///service.db or postgresql+psycopg://user@host/name"
+
+
+@dataclass(kw_only=True)
+class Serve:
+    """Serve trained systems over HTTP, with a page for shoppers; Ctrl-C ends the service."""
+
+    run: list[str] = option(
+        [],
+        "run of train-retriever, train-composer, train-dialog-encoder or train-chatsearcher; repeat it for several "
+        "categories (default: the models that are active in the database)",
+    )
+    database: str = option(DATABASE, DATABASE_HELP)
+    host: str = option("127.0.0.1", "address to listen on; other machines need an API key")
+    port: int = option(8000, "port to listen on; 0 picks a free one", least=0, below=65536)
+    proxy: bool = option(
+        False, "a proxy such as nginx is in front: requests from this machine need a key, too"
+    )
+    predictor: list[str] = option(
+        [], "run of train-attributes whose features the models have, so that shoppers can upload pictures"
+    )
+    models: Path | None = option(None, "folder of runs that may be registered over HTTP")
+    log: bool = option(False, "print a line per request, without texts")
+    split: Literal["train", "val", "test"] = option("test", "split whose products are searched")
+    device: str = option("auto", DEVICE)
+
+
+@dataclass(kw_only=True)
+class ApiKey:
+    """Create a key for programs that use the service from other machines, or revoke one."""
+
+    database: str = option(DATABASE, DATABASE_HELP)
+    scopes: list[str] = option(
+        [], f"what the key may be used for: {', '.join(SCOPES)}; admin includes all (default: search)"
+    )
+    revoke: str | None = option(None, "id of a key to revoke")
+
+    def validate(self) -> None:
+        """Refuse unknown scopes."""
+        if unknown := [scope for scope in self.scopes if scope not in SCOPES]:
+            raise UserError(f"--scopes: expected some of {', '.join(SCOPES)}, found {unknown[0]}")
+
+
+@dataclass(kw_only=True)
+class Learn:
+    """Train a retriever further on the conversations of the service, and activate it if it is better on later ones."""
+
+    database: str = option(DATABASE, DATABASE_HELP)
+    run: Path = required(
+        "run of train-retriever that serves now, from which training starts", reads="retriever"
+    )
+    out: Path = required("new folder of the training data, the new run (OUT/run), and the report")
+    held_out: float = option(
+        0.25, "share of the conversations, the latest ones, that test the new model", least=0.01, below=1
+    )
+    min_targets: int = option(500, "minimum number of held-out targets that the gate needs", least=2)
+    epochs: int = option(8, "number of epochs; the cosine schedule ends with the last one", least=1)
+    seed: int = option(0, "random seed", least=0, below=2**32)
+    activate: bool = option(False, "register the new model and activate it if it passes the gate")
+    device: str = option("auto", DEVICE)
+
+
+@dataclass(kw_only=True)
+class Forget:
+    """Erase conversations in the database and in the training data made from it, and name the models that used them.
+
+    Without --session and --client, only the training data are rewritten, without what was erased earlier.
+    """
+
+    database: str = option(DATABASE, DATABASE_HELP)
+    session: str | None = option(None, "id of a conversation")
+    client: str | None = option(None, "id of a client, whose conversations are all erased")
+
+    def validate(self) -> None:
+        if self.session and self.client:
+            raise UserError("--session and --client exclude each other; give one of them")
