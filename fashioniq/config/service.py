@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
-from fashioniq.config.fields import DEVICE, option, required
+from fashioniq.config.fields import DEVICE, Searched, option, required
 from fashioniq.files import UserError
 
 SCOPES = ("search", "events", "catalog", "admin")  # of API keys
@@ -32,7 +31,7 @@ class Serve:
     )
     models: Path | None = option(None, "folder of runs that may be registered over HTTP")
     log: bool = option(False, "print a line per request, without texts")
-    split: Literal["train", "val", "test"] = option("test", "split whose products are searched")
+    split: Searched = option("all", "products that are searched: those of a split, or all of the catalog")
     device: str = option("auto", DEVICE)
 
 

@@ -36,7 +36,7 @@ from fashioniq.loop.rollout import System
 from fashioniq.metrics.chat import repetition
 from fashioniq.models.text import RecordedQueries, TextRetriever, unit
 from fashioniq.runs import DialogEncoderRun, read_run
-from fashioniq.systems.run_data import check_split, first_path, settings_of, store_of
+from fashioniq.systems.run_data import first_path, settings_of, store_of
 from fashioniq.systems.search_space import (
     EncoderSource,
     SearchSpace,
@@ -82,11 +82,10 @@ def load(
     Without labels in the catalog it asks no questions. Without a category the gallery holds all images of the
     feature store. Raises UserError if a file is missing or does not match the run.
     """
-    check_split(split)
     catalog, store = run_data(run, features=features, data=data, category=category)
     encoder, separator = load_dialog_encoder(run, store)
     encoder.to(pick_device(device)).requires_grad_(False)
-    found = store.items(catalog.ids(split) if catalog else store.ids).to(pick_device(device))
+    found = store.items(catalog.gallery_ids(split) if catalog else store.ids).to(pick_device(device))
     vectors_ND = unit(encoder.embed_images(found.features_ND))
     gallery = Gallery(Items.without_attributes(found.ids, vectors_ND), vectors_ND)
     cards = cards_of(catalog, store, found.ids) if catalog else ItemCards()
