@@ -30,6 +30,12 @@ class Serve:
         [], "run of train-attributes whose features the models have, so that shoppers can upload pictures"
     )
     models: Path | None = option(None, "folder of runs that may be registered over HTTP")
+    explore: float = option(
+        0.0,
+        "share of the conversations with consent for training in which two products are drawn from the first 50",
+        least=0.0,
+        below=1,
+    )
     log: bool = option(False, "print a line per request, without texts")
     split: Searched = option("all", "products that are searched: those of a split, or all of the catalog")
     device: str = option("auto", DEVICE)
