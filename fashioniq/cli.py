@@ -146,7 +146,8 @@ def _overview() -> str:
 
 def _quiet() -> None:
     """Silence advertisements and hints of Lightning."""
-    for name in ("pytorch_lightning", "pytorch_lightning.utilities.rank_zero", "lightning_fabric"):
+    rank_zero, meeting = "pytorch_lightning.utilities.rank_zero", "lightning_fabric.utilities.distributed"
+    for name in ("pytorch_lightning", rank_zero, "lightning_fabric", meeting):
         logging.getLogger(name).setLevel(logging.ERROR)
     for module in ("pytorch_lightning", "lightning_fabric"):
         warnings.filterwarnings("ignore", module=module)
