@@ -178,6 +178,19 @@ def test_a_file_that_cannot_be_written_is_unavailable(store, log, open_store, tm
     assert log.say(after=1).n == 2
 
 
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_connections_opened_while_nothing_could_be_written_are_not_kept(store, log):
+    log.start()
+    store.engine.dispose()
+    query_only = 1
+    set_up = lambda connection, _: connection.execute(f"PRAGMA query_only={query_only}")  # noqa: E731
+    event.listen(store.engine, "connect", set_up)
+    with pytest.raises(Unavailable, match="readonly"):
+        log.say(after=1)
+    query_only = 0
+    assert log.say(after=1).n == 2
+
+
 @pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
 def test_lost_connections_are_opened_again(store, log, url, administer):
     name = store.engine.url.database
