@@ -29,7 +29,11 @@ def blocked_writer(store):
     thread.join()
 
 
-def test_waiting_writes_share_a_commit_and_fail_alone(store, log, clock, wait_until):
+@pytest.mark.parametrize("longest", [60, 0])
+def test_waiting_writes_share_a_commit_if_it_is_short_and_fail_alone(
+    store, log, clock, wait_until, longest, monkeypatch
+):
+    monkeypatch.setattr("fashioniq.store.database.LONGEST", longest)
     before = {number: log.start(f"s{number}") for number in range(8)}
     taken = before[0][1].query_id
     commits, failed = [], []
@@ -49,7 +53,7 @@ def test_waiting_writes_share_a_commit_and_fail_alone(store, log, clock, wait_un
         wait_until(lambda: store._waiting.qsize() == 8, threads[0].is_alive)
     for thread in threads:
         thread.join()
-    assert len(commits) == 2 and failed == [3]
+    assert len(commits) == (2 if longest else 9) and failed == [3]
     assert [len(log.stored(f"s{number}")) for number in range(8)] == [2, 2, 2, 1, 2, 2, 2, 2]
     assert store.session("s3") == before[3][0]  # nothing of the write that failed is left
 
