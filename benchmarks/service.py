@@ -24,12 +24,14 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 import service_faults as faults
+from PIL import Image
 from service_server import CATEGORY, SEED, Server, Setting, Use, start, summary, words
 
 THINK = 5.0  # seconds between the turns of a shopper
@@ -68,6 +70,39 @@ async def shop(server: Server, shoppers: int, seconds: float) -> dict[str, Any]:
     with Use(server) as use:
         await asyncio.gather(*map(shopper, range(shoppers)))
     return summary(times) | {"answers": dict(codes)} | use.facts
+
+
+async def uploads(server: Server, seconds: float) -> dict[str, Any]:
+    """50 shoppers, and a photo of 768 × 1024 pixels every second."""
+    noise = np.random.default_rng(SEED).integers(0, 256, (32, 24, 3), np.uint8)
+    written = BytesIO()
+    Image.fromarray(noise).resize((768, 1024)).save(written, "JPEG")
+    times, codes, ended = [], Counter(), asyncio.Event()
+
+    async def upload(due: float) -> None:
+        answer = await server.client.post(
+            "/v1/pictures",
+            params={"category": CATEGORY},
+            content=written.getvalue(),
+            headers={"Content-Type": "image/jpeg"},
+        )
+        codes[answer.status_code] += 1
+        times.append(1000 * (time.perf_counter() - due))
+
+    async def visitor() -> None:
+        sent = []
+        while not ended.is_set():
+            sent.append(asyncio.create_task(upload(time.perf_counter())))
+            await asyncio.sleep(1)
+        await asyncio.gather(*sent)
+
+    await upload(time.perf_counter())  # the first one starts the decoder
+    times.clear()
+    visiting = asyncio.create_task(visitor())
+    turns = await shop(server, 50, seconds)
+    ended.set()
+    await visiting
+    return {"turns": turns, "uploads": summary(times), "answers": dict(codes)}
 
 
 async def overload(server: Server, at_once: int) -> dict[str, Any]:
@@ -166,6 +201,7 @@ LOAD: dict[str, Callable[[Server, Any], Any]] = {
     "overload": lambda server, options: overload(server, 2000),
     "swap": lambda server, options: swap(server, 20.0),
     "hostile": lambda server, options: faults.hostile(server, options.requests),
+    "uploads": lambda server, options: uploads(server, options.seconds),
     "slow": lambda server, options: faults.slow(server, shop, options.seconds),
     "soak": lambda server, options: soak(server, options.seconds),
     "start": lambda server, options: started(server),
@@ -188,7 +224,8 @@ async def measured(stage: str, options: argparse.Namespace) -> dict[str, Any]:
     load = {"load_before": round(os.getloadavg()[0], 1)}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "service.db"
-        server = Server(Setting(f"sqlite:///{path}", options.products, models=2 if stage == "swap" else 1))
+        more: dict[str, Any] = {"swap": {"models": 2}, "uploads": {"pictures": True}}.get(stage, {})
+        server = Server(Setting(f"sqlite:///{path}", options.products, **more))
         try:
             found = await LOAD[stage](server, options)
             return found | load | {"log_megabytes": _size(Path(f"{path}-wal"))}

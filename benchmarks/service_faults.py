@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from functools import partial
 from glob import glob
 from pathlib import Path
@@ -226,6 +227,7 @@ def _event(about: dict[str, str], product: str) -> dict[str, Any]:
     return about | {
         "event_id": secrets.token_hex(8),
         "action_name": "view",
+        "timestamp": datetime.now(UTC).isoformat(),
         "event_attributes": {"object": {"object_id": product}, "position": {"ordinal": 1}},
     }
 

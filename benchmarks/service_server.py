@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import random
 import socket
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,12 +22,12 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Setting:
-    """What a server serves: `predictor` is a run of train-attributes that reads uploaded pictures."""
+    """What a server serves. With `pictures`, shoppers can upload them."""
 
     database: str
     products: int = 20_000
     models: int = 1
-    predictor: str = ""
+    pictures: bool = False
 
 
 def random_system(setting: Setting, seed: int) -> Any:
@@ -54,6 +55,21 @@ def random_system(setting: Setting, seed: int) -> Any:
     return System(retriever, BestItem(), Gallery(items, vectors_ND), vocabulary, cards)
 
 
+def random_uploads() -> Any:
+    """The paper's encoder of pictures with random weights."""
+    from fashioniq.models.attributes import AttributePredictor
+    from fashioniq.models.encoder import create_encoder
+    from fashioniq.runs import PredictorRun
+    from fashioniq.serving.uploads import Uploads
+    from fashioniq.weights import save_model
+
+    facts = {"encoder": "efficientnet-b7", "image_size": 224, "attribute_words": WORDS[:200]}
+    model = AttributePredictor(create_encoder(facts["encoder"]), 2560, 200)
+    with tempfile.TemporaryDirectory() as run:
+        save_model(Path(run), model, PredictorRun(kind="attribute predictor", category="all", **facts))
+        return Uploads(Path(run), "cpu")
+
+
 def serve(setting: Setting, ready: Any) -> None:
     """Serve on a free port; send the port when it answers."""
     os.environ["OMP_NUM_THREADS"] = "1"
@@ -67,11 +83,10 @@ def serve(setting: Setting, ready: Any) -> None:
     from fashioniq.serving.models import Models
     from fashioniq.serving.served import Served
     from fashioniq.serving.service import Service
-    from fashioniq.serving.uploads import Uploads
     from fashioniq.store import Store
 
     torch.set_num_threads(1)
-    uploads = Uploads(Path(setting.predictor), "cpu") if setting.predictor else None
+    uploads = random_uploads() if setting.pictures else None
 
     def load(folder: Path) -> Served:
         return Served(
