@@ -1,5 +1,6 @@
 """Reading of .npy and .npz files, which may be damaged in any way."""
 
+import mmap
 import zlib
 from pathlib import Path
 from tokenize import TokenError
@@ -32,3 +33,13 @@ def open_array(path: Path) -> np.memmap:
     """Memory map of a .npy file without objects. Raises an exception of `UNREADABLE`, or UserError for a pipe."""
     refuse_special(path)
     return np.lib.format.open_memmap(path, mode="r")
+
+
+def release(array: np.ndarray) -> None:
+    """Return the pages of a memory map that were read to the system, which may keep them in its cache.
+
+    Without this, they count as memory of the process until another process needs it.
+    """
+    mapped = getattr(array, "_mmap", None)
+    if mapped is not None and hasattr(mmap, "MADV_DONTNEED"):  # not on Windows
+        mapped.madvise(mmap.MADV_DONTNEED)

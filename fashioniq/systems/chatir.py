@@ -87,7 +87,7 @@ def load(
     encoder, separator = load_dialog_encoder(run, store)
     encoder.to(pick_device(device)).requires_grad_(False)
     found = store.items(catalog.ids(split) if catalog else store.ids).to(pick_device(device))
-    vectors_ND = unit(encoder.embed_images(found.features_ND))
+    vectors_ND = unit(found.embedded(encoder.embed_images))
     gallery = Gallery(Items.without_attributes(found.ids, vectors_ND), vectors_ND)
     cards = cards_of(catalog, store, found.ids) if catalog else ItemCards()
     retriever = TextRetriever(encoder, each(separator.join))

@@ -14,7 +14,7 @@ from fashioniq.config import EvalDialogs
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.items import Items
-from fashioniq.features.cards import attribute_words, cards_of
+from fashioniq.features.cards import AttributeWords, cards_of
 from fashioniq.features.selection import pairs_with_features
 from fashioniq.files import UserError, read_json
 from fashioniq.loop.gallery import Gallery, NotFiniteError
@@ -48,7 +48,7 @@ def load(
     retriever, vocabulary, _ = load_retriever(run, catalog.category, store)
     retriever.to(pick_device(device)).requires_grad_(False)
     items = store.items(catalog.ids(split)).to(pick_device(device))
-    gallery = Gallery(items, retriever.embed_images(items.features_ND))
+    gallery = Gallery(items, items.embedded(retriever.embed_images))
     asker = BestItem(about.exclude_shown)
     return System(retriever, asker, gallery, vocabulary, cards_of(catalog, store, items.ids))
 
@@ -92,9 +92,8 @@ def build(options: EvalDialogs, wrap: Wrap | None = None) -> list[Task]:
         return session_tasks(options, parts)
     plan = _recorded(options, parts) if options.only_user == "human" else _simulated(options, parts)
     with torch.no_grad():
-        gallery = Gallery(parts.items, parts.retriever.embed_images(parts.items.features_ND))
-    words = attribute_words(parts.store, parts.items.ids)
-    cards = ItemCards(parts.catalog.images, parts.catalog.titles, words)
+        gallery = Gallery(parts.items, parts.items.embedded(parts.retriever.embed_images))
+    cards = ItemCards(parts.catalog.images, parts.catalog.titles, AttributeWords(parts.store))
     retriever, further = wrap(parts, gallery) if wrap else (parts.retriever, {})
     system = System(retriever, BestItem(parts.exclude_shown), gallery, parts.vocabulary, cards)
     advice = f"{options.run} has diverged; train it again with a lower --learning-rate"
