@@ -4,6 +4,7 @@ import mmap
 import zlib
 from pathlib import Path
 from tokenize import TokenError
+from typing import Literal
 from zipfile import BadZipFile
 
 import numpy as np
@@ -29,10 +30,13 @@ UNREADABLE = (
 )
 
 
-def open_array(path: Path) -> np.memmap:
-    """Memory map of a .npy file without objects. Raises an exception of `UNREADABLE`, or UserError for a pipe."""
+def open_array(path: Path, mode: Literal["r", "c"] = "r") -> np.memmap:
+    """Memory map of a .npy file without objects; with mode "c", changes stay in memory.
+
+    Raises an exception of `UNREADABLE`, or UserError for a pipe.
+    """
     refuse_special(path)
-    return np.lib.format.open_memmap(path, mode="r")
+    return np.lib.format.open_memmap(path, mode=mode)
 
 
 def release(array: np.ndarray) -> None:

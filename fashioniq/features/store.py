@@ -134,6 +134,12 @@ class FeatureStore:
         """Properties on which models trained on this store depend."""
         return msgspec.convert(self.facts, Identity, from_attributes=True)
 
+    def fingerprint(self) -> str:
+        """Hash of what is in the store, by the checksums of its files, or their size and date if it has none."""
+        status = (self.root / "features.npy").stat()
+        facts = self.facts.checksums or [status.st_size, status.st_mtime_ns]
+        return hashlib.sha256(f"{self.identity} {facts}".encode()).hexdigest()
+
     def verify(self) -> None:
         """Raise UserError if a file is not the one that was written; reads all of them."""
         for name, expected in self.facts.checksums.items():
