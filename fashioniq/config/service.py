@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fashioniq.config.fields import DEVICE, option, required
+from fashioniq.config.fields import DEVICE, STORED_INDEX, option, required
 from fashioniq.files import UserError
 
 SCOPES = ("search", "events", "catalog", "admin")  # of API keys
@@ -33,6 +33,7 @@ class Serve:
     models: Path | None = option(None, "folder of runs that may be registered over HTTP")
     log: bool = option(False, "print a line per request, without texts")
     split: Literal["train", "val", "test"] = option("test", "split whose products are searched")
+    index: str | None = option(None, STORED_INDEX)
     device: str = option("auto", DEVICE)
 
 
