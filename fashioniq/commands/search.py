@@ -20,6 +20,7 @@ def run(settings: Search) -> None:
         settings.device,
         data=settings.data,
         category=settings.category,
+        index=settings.index,
     )
     unknown = system.unknown(settings.text)
     if not system.has_known_word(settings.text):

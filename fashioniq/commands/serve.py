@@ -46,7 +46,9 @@ def run(settings: Serve) -> None:
     store = Store.open(settings.database)
     inference = Inference()
     uploads = [Uploads(Path(run), settings.device) for run in settings.predictor]
-    load = partial(Served.of, split=settings.split, device=settings.device, uploads=uploads)
+    load = partial(
+        Served.of, split=settings.split, device=settings.device, uploads=uploads, index=settings.index
+    )
     models = Models(store, inference, load, settings.models)
     models.open([Path(run) for run in settings.run])
     if not models.categories:

@@ -5,7 +5,17 @@ from pathlib import Path
 from typing import Literal
 
 from fashioniq.config.evaluation import Evaluation
-from fashioniq.config.fields import CATEGORY, DATA, DECODERS, DEVICE, VERIFY, Searched, option, required
+from fashioniq.config.fields import (
+    CATEGORY,
+    DATA,
+    DECODERS,
+    DEVICE,
+    STORED_INDEX,
+    VERIFY,
+    Searched,
+    option,
+    required,
+)
 from fashioniq.files import UserError
 
 
@@ -247,5 +257,6 @@ class Search:
     category: str | None = option(None, CATEGORY + " (default: that of the run)")
     features: Path | None = option(None, "feature store (default: that of the run)")
     split: Searched = option("test", "products that are searched: those of a split, or all of the catalog")
+    index: str | None = option(None, STORED_INDEX)
     device: str = option("auto", DEVICE)
     verify: bool = option(False, VERIFY)

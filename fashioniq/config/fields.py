@@ -11,6 +11,7 @@ __all__ = [
     "DEVICE",
     "FEATURES",
     "OUT",
+    "STORED_INDEX",
     "VERIFY",
     "Searched",
     "check",
@@ -26,5 +27,9 @@ CATEGORY = "category: dresses, shirts, tops, or a category of your own"
 FEATURES = "feature store (default: DATA/features/CATEGORY)"
 DEVICE = "device: cpu, cuda, or auto for a GPU if one is available"
 DECODERS = "processes that decode pictures; 0 decodes in the main process"
+STORED_INDEX = (
+    "FAISS index that finds the products, such as IVF4096,Flat or HNSW32, for about a million products; it is built "
+    "once and stored in the run; recall@10 below 0.95 is an error (default: exact search)"
+)
 VERIFY = "first compare the weights and features with their checksums, which reads all of them"
 OUT = "output folder; earlier results in it are replaced"

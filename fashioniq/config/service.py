@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from fashioniq.config.fields import DEVICE, Searched, option, required
+from fashioniq.config.fields import DEVICE, STORED_INDEX, Searched, option, required
 from fashioniq.files import UserError
 
 SCOPES = ("search", "events", "catalog", "admin")  # of API keys
@@ -38,6 +38,7 @@ class Serve:
     )
     log: bool = option(False, "print a line per request, without texts")
     split: Searched = option("all", "products that are searched: those of a split, or all of the catalog")
+    index: str | None = option(None, STORED_INDEX)
     device: str = option("auto", DEVICE)
 
 

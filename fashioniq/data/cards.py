@@ -1,5 +1,6 @@
 """What a person sees of a product: picture, title and attribute words."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +22,7 @@ class ItemCards:
 
     images: dict[str, Path] = field(default_factory=dict)
     titles: dict[str, str] = field(default_factory=dict)
-    attributes: dict[str, list[str]] = field(default_factory=dict)
+    attributes: Mapping[str, list[str]] = field(default_factory=dict)
 
     def product(self, name: str, distance: float) -> Product:
         """The product at this distance from the query; a missing title or attribute list is empty."""

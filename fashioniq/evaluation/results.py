@@ -1,6 +1,6 @@
 """Results of `eval-dialogs` read from a folder, and checks whether evaluations can be compared."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +12,7 @@ from torch import Tensor
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import LoggedDialog, TurnMetrics, read_dialogs, read_metrics
-from fashioniq.features.cards import attribute_words
+from fashioniq.features.cards import AttributeWords
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError, why
 
@@ -133,12 +133,12 @@ def item_cards(metrics: TurnMetrics) -> tuple[ItemCards, list[str]]:
     """
     images: dict[str, Path] = {}
     titles: dict[str, str] = {}
-    attributes: dict[str, list[str]] = {}
+    attributes: Mapping[str, list[str]] = {}
     try:
         catalog = Catalog(Path(metrics.data or ""), metrics.category or "")
         images, titles = catalog.images, catalog.titles
         store = FeatureStore(Path(metrics.store or ""))
-        attributes = attribute_words(store, catalog.ids(metrics.split or ""))
+        attributes = AttributeWords(store)
     except UserError as error:
         return ItemCards(images, titles, attributes), [f"Pictures or attributes are missing: {error}"]
     return ItemCards(images, titles, attributes), []

@@ -89,7 +89,7 @@ def _of_stores(ids: Sequence[str], paths: Sequence[str]) -> FrozenFeatures:
     if not items:
         raise UserError(f"{', '.join(map(str, paths))} have none of the items; give their feature stores")
     vector_of = {
-        name: row for one in items for name, row in zip(one.ids, one.features_ND.unbind(), strict=True)
+        name: row for one in items for name, row in zip(one.ids, one.features_ND[:].unbind(), strict=True)
     }
     return FrozenFeatures(list(vector_of), torch.stack(list(vector_of.values())), facts[0] | {"tokens": 1})
 

@@ -134,6 +134,12 @@ class FeatureStore:
         """Properties on which models trained on this store depend."""
         return msgspec.convert(self.facts, Identity, from_attributes=True)
 
+    def fingerprint(self) -> str:
+        """Hash of what is in the store, by the checksums of its files, or their size and date if it has none."""
+        status = (self.root / "features.npy").stat()
+        facts = self.facts.checksums or [status.st_size, status.st_mtime_ns]
+        return hashlib.sha256(f"{self.identity} {facts}".encode()).hexdigest()
+
     def verify(self) -> None:
         """Raise UserError if a file is not the one that was written; reads all of them."""
         for name, expected in self.facts.checksums.items():
@@ -149,14 +155,21 @@ class FeatureStore:
         rows = [self._position_of[name] for name in present]
         return present, self._features_ND[rows].astype(np.float32)
 
-    def items(self, ids: Sequence[str]) -> "Items":
-        """Products of `ids` that are in the store, in the same order.
+    def attributes(self, name: str) -> list[str]:
+        """Attribute words of a product, most certain first; none if it is not in the store."""
+        row = self._position_of.get(name)
+        numbers = [] if row is None else self._attributes_NA[row].tolist()
+        return [self.attribute_words[number - 1] for number in numbers if number]
 
-        Raises UserError if there are none, or if a number of theirs cannot be.
+    def items(self, ids: Sequence[str], read: bool = True) -> "Items":
+        """Products of `ids` that are in the store, in the same order. Their features stay on disk.
+
+        All features are read once to check them, unless `read` is false: then only when they are used. Raises
+        UserError if there are no products, or if a number of theirs cannot be.
         """
         import torch  # not on opening, where most mistakes are found
 
-        from fashioniq.data.items import Items
+        from fashioniq.data.items import BLOCK, Items, Rows
 
         present = [name for name in ids if name in self._position_of]
         if not present:
@@ -164,11 +177,11 @@ class FeatureStore:
                 f"the feature store {self.root} has none of the {len(ids)} requested products: "
                 "extract this category's features"
             )
-        rows = [self._position_of[name] for name in present]
-        features_ND = torch.from_numpy(self._features_ND[rows].astype(np.float32))
-        attributes_NA = torch.from_numpy(self._attributes_NA[rows].astype(np.int64))
-        if not bool(features_ND.isfinite().all()):
-            raise self._damaged("a vector is not finite")
+        row_N = np.array([self._position_of[name] for name in present])
+        features_ND = Rows(self._features_ND, row_N, self._damaged("a vector is not finite"))
+        for start in range(0, len(row_N) if read else 0, BLOCK):
+            features_ND[start : start + BLOCK]
+        attributes_NA = torch.from_numpy(self._attributes_NA[row_N].astype(np.int64))
         if not 0 <= int(attributes_NA.min()) <= int(attributes_NA.max()) <= len(self.attribute_words):
             raise self._damaged("it has numbers of attributes without a word")
         return Items(present, features_ND, attributes_NA)

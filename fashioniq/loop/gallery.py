@@ -5,12 +5,16 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from functools import cached_property
 from typing import Any, Protocol
 
+import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+from fashioniq.data.arrays import release
 from fashioniq.data.items import Items
 
 try:
@@ -24,22 +28,30 @@ SEARCHED = 16384  # columns of a tile for nearest-neighbor search
 NUMBERS = 2**18  # vector elements compared in float64 at a time
 GPU_TIMES = 32  # factor by which tiles are wider on a GPU
 SPARE = 16  # additional neighbors, so that ties at the cutoff can be broken by item order
+MAPPED_MOST = 2**30  # bytes of a memory map above which its pages are released after use
 EXACT_MOST = 50_000  # allowed items up to which a filtered search does without an approximate index
-EXACT_SHARE = 0.25  # share of allowed items below which an index finds too few of the nearest ones
-WIDER = 4  # factor by which a filtered search in an index is widened until it finds enough
+WIDER = 4  # candidates of an index per item, and factor by which a filtered search is widened
 GPU_MOST = 2048  # maximum number of neighbors of FAISS on a GPU
 EPSILON = torch.finfo(torch.float32).eps
 
 
 class Search(Protocol):
-    """Approximate search."""
+    """Search engine that proposes candidates, which the gallery orders by their exact distances."""
 
-    def __call__(self, query_BD: Tensor, count: int, wider: float = 1.0) -> Tensor:
+    def __call__(
+        self, query_BD: Tensor, count: int, allowed_N: Tensor | None = None, wider: float = 1.0
+    ) -> Tensor:
         """Return positions of about `count` near items, B×count, with −1 for missing ones.
 
-        `wider` is the factor by which more of the gallery is looked at than is needed without a filter.
+        Engines that can filter return items of the mask `allowed_N` only. `wider` is the factor by which more of
+        the gallery is looked at than is needed without a filter.
         """
         ...
+
+
+def candidates(wanted: int) -> int:
+    """Number of candidates from which the `wanted` nearest items are chosen."""
+    return max(WIDER * wanted, wanted + SPARE)
 
 
 class NotFiniteError(ValueError):
@@ -49,8 +61,8 @@ class NotFiniteError(ValueError):
 class Gallery:
     """Searchable gallery: the candidate `items`, and their embeddings `vectors_ND`.
 
-    Float16 vectors, including memory maps, are stored as they are and converted tile by tile; others are
-    stored in float32. Distances are Euclidean. Distances are compared in float32; those within its rounding
+    Float16 vectors, including memory maps (`np.memmap`), are stored as they are and converted tile by tile;
+    others are stored in float32. Distances are Euclidean. Distances are compared in float32; those within its rounding
     error are compared again in float64, and ties are broken by item order. Ranks therefore depend neither on
     tiles nor on the search library.
 
@@ -58,15 +70,23 @@ class Gallery:
     """
 
     def __init__(
-        self, items: Items, vectors_ND: Tensor, search: str = "auto", index: Search | None = None
+        self,
+        items: Items,
+        vectors_ND: Tensor | np.memmap,
+        search: str = "auto",
+        index: Search | None = None,
     ) -> None:
+        self._mapped = None
+        if isinstance(vectors_ND, np.memmap):
+            self._mapped = vectors_ND if vectors_ND.nbytes > MAPPED_MOST else None
+            vectors_ND = torch.from_numpy(vectors_ND)
         vectors_ND = vectors_ND.detach()
         self.items, self.index = items, index
         self.vectors_ND = (
             vectors_ND if vectors_ND.dtype == torch.float16 else vectors_ND.float()
         ).contiguous()
         self._times = 1 if vectors_ND.device.type == "cpu" else GPU_TIMES
-        halves = [vectors_TD.square().sum(1) / 2 for _, vectors_TD in self._tiles(TILE)]
+        halves = [vectors_TD.square().sum(1) / 2 for _, vectors_TD in self.tiles(TILE)]
         self._half_square_N = torch.cat([*halves, self.vectors_ND.new_empty(0, dtype=torch.float32)])
         self._longest = (
             (2 * self._half_square_N.amax()).sqrt() if halves else self._half_square_N.new_zeros(())
@@ -86,7 +106,8 @@ class Gallery:
     @cached_property
     def mean_1D(self) -> Tensor:
         """Mean of all vectors, 1×D, used as a query for typical products."""
-        return self.vectors_ND.float().mean(0, keepdim=True)
+        sums = [vectors_TD.double().sum(0, keepdim=True) for _, vectors_TD in self.tiles(SEARCHED)]
+        return (torch.cat(sums).sum(0, keepdim=True) / len(self)).float()
 
     def rank(self, query_BD: Tensor, target_B: Tensor) -> Tensor:
         """Return the 0-based rank of each target: the number of items that are nearer, or as near and listed
@@ -141,7 +162,7 @@ class Gallery:
         low_B1, high_B1 = score_B1 - slack_B1, score_B1 + slack_B1
         exact_B = self._exact(query_BD, torch.arange(len(target_B), device=target_B.device), target_B)
         rank_B = torch.zeros_like(target_B)
-        for start, vectors_TD in self._tiles(TILE):
+        for start, vectors_TD in self.tiles(TILE):
             score_BT = self._scores(query_BD, start, vectors_TD)
             # float32 ones and zeros are summed several times faster than bools
             mask_BT = torch.empty_like(score_BT)
@@ -176,17 +197,19 @@ class Gallery:
     ) -> tuple[Tensor, Tensor]:
         """The k nearest of the items A, which are in ascending order."""
         k = min(k, len(item_A))
-        if self.index is not None and len(item_A) > max(EXACT_MOST, EXACT_SHARE * len(self)):
+        if self.index is not None and len(item_A) > EXACT_MOST:
             allowed_N = torch.zeros(len(self), dtype=torch.bool, device=item_A.device)
             allowed_N[item_A] = True
-            count = WIDER * (k + exclude_BK.shape[1] + SPARE)
+            count, wider = candidates(k + exclude_BK.shape[1]), len(self) / len(item_A) * WIDER
             while count < len(self):
-                item_BK = self.index(query_BD, count, len(self) / len(item_A) * WIDER)
+                item_BK = self.index(query_BD, count, allowed_N, wider)
                 item_BK = item_BK.masked_fill(~allowed_N[item_BK], -1)
                 if ((item_BK >= 0).sum(1) >= k + exclude_BK.shape[1]).all():
                     distance_BK = self._exact_rows(query_BD, item_BK).masked_fill(item_BK < 0, float("inf"))
                     return _nearest_first(distance_BK, item_BK, exclude_BK, k)
-                count *= WIDER
+                if item_BK.shape[1] < count:
+                    break  # the engine has no more
+                count, wider = WIDER * count, WIDER * wider
         if not k:
             return query_BD.new_empty(len(query_BD), 0, dtype=torch.double), exclude_BK[:, :0]
         place_BK = torch.searchsorted(item_A, exclude_BK.contiguous()).clamp(max=len(item_A) - 1)
@@ -200,11 +223,15 @@ class Gallery:
 
         Queries for which the index finds fewer are searched exactly.
         """
-        item_BK = index(query_BD, min(len(self), wanted + SPARE))
+        item_BK = index(query_BD, min(len(self), candidates(wanted)))
         distance_BK = self._exact_rows(query_BD, item_BK).masked_fill(item_BK < 0, float("inf"))
         few_B = (item_BK >= 0).sum(1) < wanted
         if few_B.any():
-            distance_BK[few_B], item_BK[few_B] = self._nearest(query_BD[few_B], wanted)
+            exact_BK, nearest_BK = self._nearest(query_BD[few_B], wanted)
+            width = max(item_BK.shape[1], nearest_BK.shape[1])
+            distance_BK, exact_BK = _widened(distance_BK, width), _widened(exact_BK, width)
+            item_BK, nearest_BK = _widened(item_BK, width, -1), _widened(nearest_BK, width, -1)
+            distance_BK[few_B], item_BK[few_B] = exact_BK, nearest_BK
         return distance_BK, item_BK
 
     def _nearest(self, query_BD: Tensor, wanted: int) -> tuple[Tensor, Tensor]:
@@ -238,7 +265,7 @@ class Gallery:
             query_BD.new_empty(len(query_BD), 0),
             torch.empty(len(query_BD), 0, dtype=torch.long, device=query_BD.device),
         )
-        for start, vectors_TD in self._tiles(SEARCHED):
+        for start, vectors_TD in self.tiles(SEARCHED):
             here = min(count, len(vectors_TD))
             if by_faiss is not None:
                 tile_BK, column_BK = by_faiss(query_BD, vectors_TD, here)
@@ -251,10 +278,21 @@ class Gallery:
             item_BK = item_BK.gather(1, kept_BK)
         return item_BK
 
-    def _tiles(self, width: int) -> Iterator[tuple[int, Tensor]]:
+    def with_index(self, index: Search) -> Gallery:
+        """The same gallery, whose `top` searches in an index."""
+        found = copy(self)
+        found.index = index
+        return found
+
+    def tiles(self, width: int) -> Iterator[tuple[int, Tensor]]:
         """Yield tiles of the vectors in float32, with the position of their first item."""
         for start in range(0, len(self), width * self._times):
             yield start, self.vectors_ND[start : start + width * self._times].float()
+            self._release()
+
+    def _release(self) -> None:
+        if self._mapped is not None:
+            release(self._mapped)
 
     def _scores(self, query_BD: Tensor, start: int, vectors_TD: Tensor) -> Tensor:
         """Scores q·v − ‖v‖²/2 of a tile, B×T, which order items like negative distances."""
@@ -273,9 +311,11 @@ class Gallery:
         """Squared distances in float64 of P pairs of a query and an item."""
         at_a_time = max(1, NUMBERS * self._times // query_BD.shape[1])
         pairs = zip(row_P.split(at_a_time), item_P.split(at_a_time), strict=True)
-        return torch.cat(
+        distance_P = torch.cat(
             [(query_BD[row_P].double() - self.vectors_ND[item_P]).square_().sum(1) for row_P, item_P in pairs]
         )
+        self._release()
+        return distance_P
 
     def _slack(self, query_BD: Tensor) -> Tensor:
         """Upper bound of the rounding error of the difference of two float32 scores."""
@@ -290,6 +330,10 @@ class Gallery:
         if not (query_BD.square().sum(1).isfinite().all() & self._longest.isfinite()):
             raise NotFiniteError("a query or a gallery vector is not finite, or too long")
         return query_BD
+
+
+def _widened(x_BK: Tensor, width: int, value: float = float("inf")) -> Tensor:
+    return F.pad(x_BK, (0, width - x_BK.shape[1]), value=value)
 
 
 def _nearest_first(distance_BK: Tensor, item_BK: Tensor, exclude_BK: Tensor, k: int) -> tuple[Tensor, Tensor]:

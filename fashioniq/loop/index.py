@@ -1,69 +1,163 @@
 """Approximate FAISS indexes for catalogs of a million products and more.
 
-An index is tuned, and its recall measured against exact search, when it is built.
+An index is tuned, and its recall measured against exact search, whenever it is built or read.
 """
 
+import hashlib
 import math
 import re
+from pathlib import Path
 from typing import Any
 
+import msgspec
+import numpy as np
 import torch
 from torch import Tensor
 
-from fashioniq.files import UserError
-from fashioniq.loop.gallery import SPARE, Gallery, faiss
+from fashioniq.files import UserError, atomic_write, locked, read_json, refuse_special, typed, write_json
+from fashioniq.loop.gallery import Gallery, Search, candidates, faiss
 
 NEIGHBOURS = 10  # recall@10: share of the 10 nearest items that the index finds
 TRAINED = 64  # training vectors per list of an IVF index
 LEAST_TRAINED = 2**16  # minimum number of training vectors
+TILE = 2**16  # vectors that are added at a time
+
+
+class Manifest(msgspec.Struct, kw_only=True):
+    """What a stored index was built from, and the SHA-256 of its file."""
+
+    index: str
+    faiss: str
+    vectors: str
+    sha256: str
+
+
+class FaissSearch:
+    """Search in a FAISS index. `knob` is its speed–recall parameter, None without one, and `values` are tried."""
+
+    def __init__(self, index: Any, factory: str) -> None:
+        self._index = index
+        ivf = faiss.try_extract_index_ivf(index)
+        self.knob: str | None = None
+        self.values = [0]
+        if ivf is not None:
+            self.knob = "nprobe"
+            self.values = [2**power for power in range(ivf.nlist.bit_length()) if 2**power < ivf.nlist] + [
+                ivf.nlist
+            ]
+        elif "HNSW" in factory:
+            self.knob, self.values = "efSearch", [2**power for power in range(5, 12)]
+        self.value = self.values[0]
+
+    def __call__(
+        self, query_BD: Tensor, count: int, allowed_N: Tensor | None = None, wider: float = 1.0
+    ) -> Tensor:
+        if self.knob:
+            looked_at = min(self.values[-1], math.ceil(wider * self.value))
+            faiss.ParameterSpace().set_index_parameter(self._index, self.knob, looked_at)
+        parameters = None
+        if allowed_N is not None:
+            parameters = _filtered(self._index, allowed_N)
+        found = self._index.search(_array(query_BD), count, params=parameters)[1]
+        return torch.from_numpy(found).to(query_BD.device)
 
 
 def approximate(
-    gallery: Gallery, factory: str, query_QD: Tensor, min_recall: float = 0.95
+    gallery: Gallery, factory: str, query_QD: Tensor, min_recall: float = 0.95, folder: Path | None = None
 ) -> tuple[Gallery, dict[str, Any]]:
     """Return the gallery with a FAISS index for `top`, and a description of the index.
 
     `factory` is a string of FAISS's `index_factory`, such as "IVF4096,Flat" or "HNSW32". The recall@10 is
     measured on the queries; nprobe of an IVF or efSearch of an HNSW is doubled until it reaches
-    `min_recall`. Raises UserError if it stays below, if FAISS does not support the index, and if there are
-    too few vectors to train it.
+    `min_recall`. With a `folder`, the index of these vectors is read from it, or built and written.
+
+    Raises UserError if the recall stays below, if FAISS does not support the index, if there are too few vectors
+    to train it, and if a stored index is not the one that was written.
     """
-    index, knob, values = _made(gallery, factory)
+    if faiss is None:
+        raise UserError(
+            "--index needs FAISS; install faiss-cpu or faiss-gpu, or omit --index for exact search"
+        )
+    index = _stored(gallery, factory, folder) if folder else _made(gallery, factory)
+    search = FaissSearch(index, factory)
     nearest_QK = gallery.top(query_QD, NEIGHBOURS)[1]
-    for value in values:
-        if knob:
-            faiss.ParameterSpace().set_index_parameter(index, knob, value)
-        found_QK = _search(index, query_QD, min(len(gallery), NEIGHBOURS + SPARE))  # like `top`
-        recall = (nearest_QK.unsqueeze(2) == found_QK.unsqueeze(1)).any(2).double().mean().item()
+    for value in search.values:
+        search.value = value
+        recall = recall_of(search, gallery, query_QD, nearest_QK)
         if recall >= min_recall:
             facts = {
                 "index": factory,
-                **({knob: value} if knob else {}),
+                **({search.knob: search.value} if search.knob else {}),
                 "recall@10": recall,
                 "least_recall": min_recall,
             }
-
-            def search(query_BD: Tensor, count: int, wider: float = 1.0, value: int = value) -> Tensor:
-                if knob:
-                    looked_at = min(values[-1], math.ceil(wider * value))
-                    faiss.ParameterSpace().set_index_parameter(index, knob, looked_at)
-                return _search(index, query_BD, count)
-
-            found = Gallery(gallery.items, gallery.vectors_ND, gallery.search, search)
-            return found, {**facts, "queries": len(query_QD), "vectors": len(gallery)}
-    at = f" with {knob} {value}" if knob else ""
+            return gallery.with_index(search), {**facts, "queries": len(query_QD), "vectors": len(gallery)}
+    at = f" with {search.knob} {search.value}" if search.knob else ""
     raise UserError(
         f"--index {factory}: expected a recall@{NEIGHBOURS} of at least {min_recall:g}, found {recall:.3f}{at}; "
         "use another index, such as HNSW32"
     )
 
 
-def _made(gallery: Gallery, factory: str) -> tuple[Any, str | None, list[int]]:
-    """Train and fill an index; return it, and its speed–recall parameter with the values to try."""
-    if faiss is None:
-        raise UserError(
-            "--index needs FAISS; install faiss-cpu or faiss-gpu, or omit --index for exact search"
-        )
+def recall_of(search: Search, gallery: Gallery, query_QD: Tensor, nearest_QK: Tensor) -> float:
+    """Share of the exact neighbors that are among the candidates from which `Gallery.top` chooses."""
+    found_QK = search(query_QD, min(len(gallery), candidates(nearest_QK.shape[1])))
+    return (nearest_QK.unsqueeze(2) == found_QK.unsqueeze(1)).any(2).double().mean().item()
+
+
+def fingerprint(gallery: Gallery) -> str:
+    """SHA-256 of the vectors of a gallery."""
+    digest = hashlib.sha256(f"{gallery.vectors_ND.dtype} {tuple(gallery.vectors_ND.shape)}".encode())
+    for _, vectors_TD in gallery.tiles(TILE):
+        digest.update(_array(vectors_TD).tobytes())
+    return digest.hexdigest()
+
+
+def _stored(gallery: Gallery, factory: str, folder: Path) -> Any:
+    """The index in a folder if it was built from these vectors by this version of FAISS, else a new one."""
+    path = folder / (re.sub(r"[^A-Za-z0-9]+", "-", factory) + ".faiss")
+    manifest = path.with_suffix(".json")
+    about = {"index": factory, "faiss": faiss.__version__, "vectors": fingerprint(gallery)}
+    with locked(folder, wait=True):
+        if manifest.exists():
+            repair = f"remove {folder}"
+            found = typed(read_json(manifest, "the manifest of an index", dict), Manifest, manifest, repair)
+            if all(getattr(found, key) == value for key, value in about.items()):
+                if not path.is_file() or _sha256(path) != found.sha256:
+                    raise UserError(f"{path} is not the index that was written; {repair}")
+                return faiss.read_index(str(path))
+            manifest.unlink()
+        index = _made(gallery, factory)
+        with atomic_write(path) as temporary:
+            faiss.write_index(index, str(temporary))
+            sha256 = _sha256(temporary)
+        write_json(manifest, about | {"sha256": sha256})
+        return index
+
+
+def _sha256(path: Path) -> str:
+    refuse_special(path)
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _filtered(index: Any, allowed_N: Tensor) -> Any:
+    """Parameters of a search among the allowed items, None if FAISS has no filter for this index."""
+    library: Any = faiss  # its types lack most of these
+    index = library.downcast_index(index)
+    if isinstance(index, library.IndexPreTransform):
+        inner = _filtered(index.index, allowed_N)
+        return inner and library.SearchParametersPreTransform(index_params=inner)
+    selector = library.IDSelectorBitmap(np.packbits(allowed_N.cpu().numpy(), bitorder="little"))
+    if isinstance(index, library.IndexIVF):
+        return library.SearchParametersIVF(sel=selector, nprobe=index.nprobe)
+    if isinstance(index, library.IndexHNSW):
+        return library.SearchParametersHNSW(sel=selector, efSearch=index.hnsw.efSearch)
+    return None
+
+
+def _made(gallery: Gallery, factory: str) -> Any:
+    """Train and fill an index."""
     size = gallery.vectors_ND.shape[1]
     if re.search(r"[A-Za-z]0+(?!\d)", factory):  # HNSW0 ends the process in FAISS
         raise UserError(f"--index {factory!r} has a part of size 0; use one such as HNSW32")
@@ -79,42 +173,34 @@ def _made(gallery: Gallery, factory: str) -> tuple[Any, str | None, list[int]]:
         raise UserError(
             f"--index {factory} needs at least {lists} products, found {len(gallery)}; use fewer lists"
         )
-    picked_R = (
-        torch.randperm(len(gallery), generator=torch.Generator().manual_seed(0))[
-            : max(LEAST_TRAINED, TRAINED * lists)
-        ]
-        .sort()
-        .values
-    )
     if ivf is not None and not lists:
         raise UserError(f"--index {factory} has no lists; use one such as IVF64,Flat or HNSW32")
     if ivf is not None:
         ivf.cp.min_points_per_centroid = 1  # FAISS prints a warning
+    most = max(LEAST_TRAINED, TRAINED * lists)
     try:
-        index.train(_array(gallery.vectors_ND[picked_R.to(gallery.vectors_ND.device)]))
+        if not index.is_trained:
+            index.train(_array(_sample(gallery, most)))
     except RuntimeError as error:
         raise UserError(
             f"--index {factory} cannot be trained on {len(gallery)} products; use fewer lists or "
             "codes, or HNSW32"
         ) from error
     try:
-        for vectors_TD in gallery.vectors_ND.split(LEAST_TRAINED):
+        for _, vectors_TD in gallery.tiles(TILE):
             index.add(_array(vectors_TD))
     except RuntimeError as error:
         raise UserError(f"--index {factory} takes no products; use one such as HNSW32") from error
-    if lists:
-        return (
-            index,
-            "nprobe",
-            [2**power for power in range(lists.bit_length()) if 2**power < lists] + [lists],
-        )
-    return (
-        (index, "efSearch", [2**power for power in range(5, 12)]) if "HNSW" in factory else (index, None, [0])
+    return index
+
+
+def _sample(gallery: Gallery, count: int) -> Tensor:
+    """Vectors of at most `count` products that are drawn at random, in the order of the gallery."""
+    picked_N = torch.zeros(len(gallery), dtype=torch.bool)
+    picked_N[torch.randperm(len(gallery), generator=torch.Generator().manual_seed(0))[:count]] = True
+    return torch.cat(
+        [vectors_TD[picked_N[start : start + len(vectors_TD)]] for start, vectors_TD in gallery.tiles(TILE)]
     )
-
-
-def _search(index: Any, query_BD: Tensor, count: int) -> Tensor:
-    return torch.from_numpy(index.search(_array(query_BD), count)[1]).to(query_BD.device)
 
 
 def _array(vectors_ND: Tensor) -> Any:

@@ -6,7 +6,7 @@ the same System turn by turn.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Generic
+from typing import Any, Generic
 
 import torch
 from torch import Tensor
@@ -25,7 +25,7 @@ class System(Generic[S]):
     """Retriever, asker and gallery: all parts of a dialog system that have no access to the target.
 
     With the retriever's `vocabulary`, replies may be plain texts. `cards` are titles, attributes and
-    pictures of the products.
+    pictures of the products. `index` describes the approximate index of the gallery, None for exact search.
     """
 
     retriever: Retriever[S]
@@ -33,6 +33,7 @@ class System(Generic[S]):
     gallery: Gallery
     vocabulary: Vocabulary | None = None
     cards: ItemCards = field(default_factory=ItemCards)
+    index: dict[str, Any] | None = None
 
     def begin(self, batch: int) -> Talk[S]:
         """Start `batch` dialogs."""

@@ -73,7 +73,8 @@ Many = Annotated[int, Query(ge=1, le=MAX_K)]
 
 class App(FastAPI):
     """FastAPI that refuses requests at once which would wait too long, and answers too large bodies with problems: its
-    own answers to them are plain texts. `admitted` is the number of requests in work.
+    own answers to them are plain texts. `admitted` is the number of requests in work, whose body is complete: clients
+    may send theirs slowly.
     """
 
     admitted = 0
@@ -89,11 +90,21 @@ class App(FastAPI):
             content = problem.content(secrets.token_hex(8))
             await JSONResponse(content, problem.status, headers, media_type=PROBLEM)(scope, receive, send)
             return
-        self.admitted += 1
+        counted, parts = False, list[Any]()
+
+        async def received() -> Any:
+            nonlocal counted
+            message = parts.pop() if parts else await receive()
+            if not counted and not message.get("more_body"):
+                counted = True
+                self.admitted += 1
+            return message
+
         try:
-            await self._with_problems(scope, receive, send)
+            parts.append(await received())
+            await self._with_problems(scope, received, send)
         finally:
-            self.admitted -= 1
+            self.admitted -= counted
 
     async def _with_problems(self, scope: Any, receive: Any, send: Any) -> None:
         body = b""  # in place of the library's

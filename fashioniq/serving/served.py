@@ -29,7 +29,7 @@ from fashioniq.systems.run_data import settings_of
 
 TYPICAL = 8  # products shown to someone who has not said anything
 COMMON = 4  # frequent requests that the page offers
-MANY = 20_000  # captions that are counted for them
+MANY = 20_000  # captions that are counted for them, and products among which typical ones are chosen
 
 
 @dataclass(eq=False)
@@ -56,14 +56,22 @@ class Served:
 
     @classmethod
     def of(
-        cls, run: Path, *, split: str = "test", device: str = "auto", uploads: Sequence[Uploads] = ()
+        cls,
+        run: Path,
+        *,
+        split: str = "test",
+        device: str = "auto",
+        uploads: Sequence[Uploads] = (),
+        index: str | None = None,
     ) -> "Served":
         """Load a run of train-retriever, train-composer, train-dialog-encoder or train-chatsearcher.
+
+        With `index`, products are searched in a FAISS index, which is stored in the run.
 
         Pictures can be uploaded if one of `uploads` has the encoder of the features, and the model shows products to
         talk about. Raises UserError if the run cannot be loaded, or if its category is unknown.
         """
-        system = load(run, split=split, device=device)
+        system = load(run, split=split, device=device, index=index)
         about, settings = read_json(run / "model.json", "the model", dict), settings_of(run)
         category = about.get("category") or settings.get("category")
         if not category:
@@ -98,12 +106,13 @@ class Served:
 
     def _typical(self) -> list[str]:
         """Ids of products that differ from each other: those nearest to the centers of clusters."""
-        vectors_ND = self.system.gallery.vectors_ND.float().cpu().numpy()
+        gallery = self.system.gallery
+        vectors_ND = gallery.vectors_ND[:: -(-len(gallery) // MANY)].float().cpu().numpy()
         count = min(TYPICAL, len(vectors_ND))
         found = MiniBatchKMeans(count, random_state=0, n_init=3).fit(vectors_ND)
         centers_KD = torch.from_numpy(found.cluster_centers_.astype(np.float32))
-        item_K1 = self.system.gallery.top(centers_KD.to(self.system.gallery.vectors_ND.device), 1)[1]
-        ids = self.system.gallery.items.ids
+        item_K1 = gallery.top(centers_KD.to(gallery.vectors_ND.device), 1)[1]
+        ids = gallery.items.ids
         return list(dict.fromkeys(ids[item] for item in item_K1.flatten().tolist()))
 
     @cached_property

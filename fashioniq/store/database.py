@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from queue import SimpleQueue
-from time import sleep
+from time import monotonic, sleep
 from typing import Any, Self, TypeVar
 
 import msgspec
@@ -19,6 +19,7 @@ from fashioniq.store.schema import update_schema
 T = TypeVar("T")
 R = TypeVar("R", bound=msgspec.Struct)
 Work = Callable[[Connection], T]
+Job = tuple[Work[Any], Future[Any]]
 
 _TABLES: dict[type, Table] = {
     Event: tables.event,
@@ -29,6 +30,7 @@ _TABLES: dict[type, Table] = {
     Session: tables.session,
     Turn: tables.turn,
 }
+LONGEST = 0.1  # seconds after which a transaction takes no more of the waiting writes
 _AT_ONCE = 500  # values in a statement; both engines have a limit
 
 
@@ -47,7 +49,7 @@ class Database:
     def __init__(self, engine: Engine, now: Callable[[], datetime]) -> None:
         self.engine, self.now = engine, now
         self._writing = engine.execution_options(mode="write")
-        self._waiting: SimpleQueue[tuple[Work[Any], Future[Any]] | None] = SimpleQueue()
+        self._waiting: SimpleQueue[Job | None] = SimpleQueue()
         self._writer = threading.Thread(target=self._write_waiting, name="store writer", daemon=True)
 
     @classmethod
@@ -107,19 +109,25 @@ class Database:
 
     def _write_waiting(self) -> None:
         """Body of the writer thread; None in the queue ends it."""
-        group: list[tuple[Work[Any], Future[Any]] | None] = []
-        while None not in group:
-            group = [self._waiting.get()]
+        left: list[Job] = []
+        ended = False
+        while left or not ended:
+            taken = [] if left else [self._waiting.get()]
             while not self._waiting.empty():
-                group.append(self._waiting.get())
-            self._write_group([job for job in group if job])
+                taken.append(self._waiting.get())
+            ended = ended or None in taken
+            left = self._write_group(left + [job for job in taken if job])
             sleep(PAUSE)  # for other processes
 
-    def _write_group(self, group: list[tuple[Work[Any], Future[Any]]]) -> None:
-        """Execute writes in one transaction and set their results after its commit."""
+    def _write_group(self, group: list[Job]) -> list[Job]:
+        """Execute writes in one transaction and set their results after its commit.
+
+        Return those for which it would take too long: other processes wait for its end.
+        """
         outcomes: list[tuple[Any, BaseException | None]] = []
         try:
             with available(), self._writing.begin() as connection:
+                until = monotonic() + LONGEST
                 for work, _ in group:
                     try:
                         with connection.begin_nested():
@@ -129,13 +137,16 @@ class Database:
                         if concerns_all(error):
                             raise
                         outcomes.append((None, converted(error)))
+                    if monotonic() > until:
+                        break
         except Exception as error:
             outcomes = [(None, error)] * len(group)
-        for (_, done), (result, failure) in zip(group, outcomes, strict=True):
+        for (_, done), (result, failure) in zip(group, outcomes, strict=False):
             if failure is None:
                 done.set_result(result)
             else:
                 done.set_exception(failure)
+        return group[len(outcomes) :]
 
 
 def find(connection: Connection, kind: type[R], *where: Any, order: Iterable[Any] = ()) -> list[R]:

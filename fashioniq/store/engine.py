@@ -12,7 +12,7 @@ from time import monotonic, sleep
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy import Connection, Engine, ExceptionContext, create_engine, event, make_url
 from sqlalchemy.exc import (
     ArgumentError,
     DataError,
@@ -68,6 +68,7 @@ def engine_of(url: str) -> Engine:
     event.listen(engine, "begin", _begin_sqlite if sqlite else _begin_postgresql)
     if sqlite:
         event.listen(engine, "connect", _set_up_sqlite)
+        event.listen(engine, "handle_error", _replace_read_only)
     return engine
 
 
@@ -85,6 +86,12 @@ def _set_up_sqlite(connection: Any, _: Any) -> None:
     connection.execute(_busy_timeout())
     for pragma in _SQLITE:
         connection.execute(f"PRAGMA {pragma}")
+
+
+def _replace_read_only(context: ExceptionContext) -> None:
+    """Open a connection again that SQLite opened while the file could not be written, and would never write to."""
+    if getattr(context.original_exception, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_READONLY:
+        context.is_disconnect, context.invalidate_pool_on_disconnect = True, False
 
 
 def _begin_postgresql(connection: Connection) -> None:
@@ -118,7 +125,8 @@ def _begin_write(connection: Connection) -> None:
                     raise
             sleep(PAUSE)
     finally:
-        connection.exec_driver_sql(_busy_timeout())
+        if not connection.invalidated:
+            connection.exec_driver_sql(_busy_timeout())
 
 
 def _busy_timeout() -> str:

@@ -11,11 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from fashioniq.categories import file_name
 from fashioniq.config import SYSTEMS
 from fashioniq.files import UserError, why
 from fashioniq.loop.rollout import System
 from fashioniq.runs import kind_of
 from fashioniq.systems import chatir, chatsearcher, fashion_iq
+from fashioniq.systems.galleries import with_index
 from fashioniq.systems.task import Task
 
 FACTORIES = {  # keys: the kind in model.json
@@ -48,6 +50,7 @@ def load(
     *,
     data: Path | str | None = None,
     category: str | None = None,
+    index: str | None = None,
 ) -> System:
     """Load the system of a run of train-retriever, train-composer, train-dialog-encoder or train-chatsearcher.
 
@@ -60,8 +63,9 @@ def load(
         print(system.top(talk, 5))
 
     The gallery holds the products of `split` that have features, or all of the catalog for "all". The data
-    folder, the category and the feature store default to those used in training. Raises UserError if a file is
-    missing or does not match the run.
+    folder, the category and the feature store default to those used in training. With an `index`, a string of
+    FAISS's `index_factory` such as "HNSW32", the search is approximate: the vectors and the index are stored in
+    the run, in `gallery/`, and are used again. Raises UserError if a file is missing or does not match the run.
     """
     run = Path(run)
     kind = kind_of(run)
@@ -70,11 +74,15 @@ def load(
             f"expected a {' or a '.join(FACTORIES)}, found a {kind} in {run}; give a run of "
             "train-retriever, train-composer, train-dialog-encoder or train-chatsearcher"
         )
-    return FACTORIES[kind](
+    name = f"{split}-{file_name(category)}" if category else split
+    stored = run / "gallery" / name if index else None
+    system = FACTORIES[kind](
         run,
         features=None if features is None else Path(features),
         split=split,
         device=device,
         data=None if data is None else Path(data),
         category=category,
+        stored=stored,
     )
+    return with_index(system, index, stored) if index and stored else system

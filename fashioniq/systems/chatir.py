@@ -25,7 +25,6 @@ from fashioniq.data.dialogues import (
     recorded_rounds,
     split_round,
 )
-from fashioniq.data.items import Items
 from fashioniq.data.topics import topics_of
 from fashioniq.features.cards import cards_of
 from fashioniq.features.store import FeatureStore
@@ -36,6 +35,7 @@ from fashioniq.loop.rollout import System
 from fashioniq.metrics.chat import repetition
 from fashioniq.models.text import RecordedQueries, TextRetriever, unit
 from fashioniq.runs import DialogEncoderRun, read_run
+from fashioniq.systems.galleries import gallery_of
 from fashioniq.systems.run_data import first_path, settings_of, store_of
 from fashioniq.systems.search_space import (
     EncoderSource,
@@ -74,20 +74,30 @@ def run_data(run: Path, *, features: Path | None, data: Path | None, category: s
 
 
 def load(
-    run: Path, *, features: Path | None, split: str, device: str, data: Path | None, category: str | None
+    run: Path,
+    *,
+    features: Path | None,
+    split: str,
+    device: str,
+    data: Path | None,
+    category: str | None,
+    stored: Path | None = None,
 ) -> System:
     """Load the system of a run of train-dialog-encoder, which asks the question that splits the candidates
     best.
 
     Without labels in the catalog it asks no questions. Without a category the gallery holds all images of the
-    feature store. Raises UserError if a file is missing or does not match the run.
+    feature store. Its vectors may be `stored` in a folder. Raises UserError if a file is missing or does not
+    match the run.
     """
     catalog, store = run_data(run, features=features, data=data, category=category)
     encoder, separator = load_dialog_encoder(run, store)
     encoder.to(pick_device(device)).requires_grad_(False)
-    found = store.items(catalog.gallery_ids(split) if catalog else store.ids).to(pick_device(device))
-    vectors_ND = unit(encoder.embed_images(found.features_ND))
-    gallery = Gallery(Items.without_attributes(found.ids, vectors_ND), vectors_ND)
+    ids = catalog.gallery_ids(split) if catalog else store.ids
+    found = store.items(ids, read=stored is None).to(pick_device(device))
+    gallery = gallery_of(
+        run, found, lambda x_BD: unit(encoder.embed_images(x_BD)), store.fingerprint(), stored
+    )
     cards = cards_of(catalog, store, found.ids) if catalog else ItemCards()
     retriever = TextRetriever(encoder, each(separator.join))
     vocabulary = getattr(encoder, "vocabulary", None)  # CLIP and BLIP encode any word

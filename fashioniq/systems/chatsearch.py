@@ -114,7 +114,7 @@ def _retriever(settings: EvalChatsearch, run: Path, features: FrozenFeatures, de
     model, vocabulary, _ = load_retriever(run, read_run(run, RetrieverRun).category, store)
     items = store.items(features.ids).to(device)
     with torch.no_grad():
-        gallery = Gallery(items, model.to(device).embed_images(items.features_ND))
+        gallery = Gallery(items, items.embedded(model.to(device).embed_images))
 
     @torch.no_grad()
     def queries(samples: Sequence[Sample]) -> Found | None:

@@ -21,6 +21,7 @@ from fashioniq.loop.rollout import System
 from fashioniq.models.chat_tokens import ChatTokens, Words
 from fashioniq.models.chatsearcher import ChatSearcher
 from fashioniq.runs import ChatSearcherRun, read_run
+from fashioniq.systems.galleries import gallery_of
 from fashioniq.systems.run_data import first_path, settings_of
 from fashioniq.trained import load_chatsearcher, pick_device
 
@@ -94,12 +95,20 @@ class Answers:
 
 
 def load(
-    run: Path, *, features: Path | None, split: str, device: str, data: Path | None, category: str | None
+    run: Path,
+    *,
+    features: Path | None,
+    split: str,
+    device: str,
+    data: Path | None,
+    category: str | None,
+    stored: Path | None = None,
 ) -> System:
     """Load the system of a run of train-chatsearcher.
 
     `data` is a folder of conversations, by default that of the run; the gallery holds its items of `split` (test,
-    train or all), of one category if it is given. Raises UserError if a file is missing or does not match the run.
+    train or all), of one category if it is given. Its vectors may be `stored` in a folder. Raises UserError if a
+    file is missing or does not match the run.
     """
     about, settings = read_run(run, ChatSearcherRun), settings_of(run)
     folder = data or first_path(settings.get("data"))
@@ -123,8 +132,10 @@ def load(
             "--category"
         )
     vectors_NF = frozen.vector_NF[[frozen.positions[name] for name in ids]]
-    vectors_NS = model.embed_images(vectors_NF.to(on)).cpu()
-    gallery = Gallery(Items.without_attributes(ids, vectors_NS), vectors_NS)
+    found = Items.without_attributes(ids, vectors_NF)
+    gallery = gallery_of(
+        run, found, lambda x_BF: model.embed_images(x_BF.to(on)).cpu(), str(frozen.facts), stored
+    )
     cards = ItemCards(
         {name: path for name in ids if (path := conversations.picture(name))},
         {name: items[name].caption for name in ids},

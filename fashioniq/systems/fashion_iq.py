@@ -14,7 +14,7 @@ from fashioniq.config import EvalDialogs
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.items import Items
-from fashioniq.features.cards import attribute_words, cards_of
+from fashioniq.features.cards import AttributeWords, cards_of
 from fashioniq.features.selection import pairs_with_features
 from fashioniq.files import UserError, read_json
 from fashioniq.loop.gallery import Gallery, NotFiniteError
@@ -23,6 +23,7 @@ from fashioniq.loop.messages import Message, Retriever, User
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.runs import RetrieverRun, read_run
 from fashioniq.systems.describing import describing_user
+from fashioniq.systems.galleries import gallery_of
 from fashioniq.systems.parts import Parts, facts_of, parts_of
 from fashioniq.systems.run_data import first_path, settings_of, store_of
 from fashioniq.systems.sessions import check_sessions, session_tasks
@@ -33,9 +34,16 @@ from fashioniq.users.recorded import Recorded
 
 
 def load(
-    run: Path, *, features: Path | None, split: str, device: str, data: Path | None, category: str | None
+    run: Path,
+    *,
+    features: Path | None,
+    split: str,
+    device: str,
+    data: Path | None,
+    category: str | None,
+    stored: Path | None = None,
 ) -> System:
-    """Load the system of a run of train-retriever or train-composer.
+    """Load the system of a run of train-retriever or train-composer; its vectors may be `stored` in a folder.
 
     No product is shown twice if the run was trained with --exclude-shown. Raises UserError if a file is
     missing or does not match the run.
@@ -46,8 +54,8 @@ def load(
     store = store_of(run, catalog.root, catalog.category, features or own)
     retriever, vocabulary, _ = load_retriever(run, catalog.category, store)
     retriever.to(pick_device(device)).requires_grad_(False)
-    items = store.items(catalog.gallery_ids(split)).to(pick_device(device))
-    gallery = Gallery(items, retriever.embed_images(items.features_ND))
+    items = store.items(catalog.gallery_ids(split), read=stored is None).to(pick_device(device))
+    gallery = gallery_of(run, items, retriever.embed_images, store.fingerprint(), stored)
     asker = BestItem(about.exclude_shown)
     return System(retriever, asker, gallery, vocabulary, cards_of(catalog, store, items.ids))
 
@@ -91,9 +99,8 @@ def build(options: EvalDialogs, wrap: Wrap | None = None) -> list[Task]:
         return session_tasks(options, parts)
     plan = _recorded(options, parts) if options.only_user == "human" else _simulated(options, parts)
     with torch.no_grad():
-        gallery = Gallery(parts.items, parts.retriever.embed_images(parts.items.features_ND))
-    words = attribute_words(parts.store, parts.items.ids)
-    cards = ItemCards(parts.catalog.images, parts.catalog.titles, words)
+        gallery = Gallery(parts.items, parts.items.embedded(parts.retriever.embed_images))
+    cards = ItemCards(parts.catalog.images, parts.catalog.titles, AttributeWords(parts.store))
     retriever, further = wrap(parts, gallery) if wrap else (parts.retriever, {})
     system = System(retriever, BestItem(parts.exclude_shown), gallery, parts.vocabulary, cards)
     advice = f"{options.run} has diverged; train it again with a lower --learning-rate"

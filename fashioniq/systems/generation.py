@@ -199,7 +199,7 @@ class World:
         """What the attribute predictor sees in the picture or product offered in each dialog."""
         if offer.item_B is not None:
             names = [self.gallery.items.ids[item] for item in offer.item_B.tolist()]
-            return list(self._words(self.store.items(names).features_ND))
+            return list(self._words(self.store.items(names).features_ND[:]))
         pictures = [one for one in offer.pictures or () if one is not None]
         words = iter(self._words(self.features_of(pictures)) if pictures else ())
         return [None if one is None else next(words) for one in offer.pictures or ()]

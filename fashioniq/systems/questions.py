@@ -152,7 +152,7 @@ def answers_of(
             f"{lacking} of the {len(ids)} products in the gallery have no features in {store.root}; extract "
             "them again"
         )
-    logits_NA = items.features_ND @ weights["head.weight"].T + weights["head.bias"]
+    logits_NA = items.embedded(lambda x_BD: x_BD @ weights["head.weight"].T + weights["head.bias"])
     made = predicted(found, words, logits_NA.sigmoid().numpy().astype(np.float64))
     if len(made) < settings.rounds:
         raise UserError(

@@ -106,7 +106,7 @@ def encode_search_space(source: EncoderSource, space: Sequence[str], images: dic
         "limit": encoder.limit,
     }
     return SearchSpace(
-        items.ids, unit(items.features_ND).to(source.device), encoder, facts | {"store": str(store.root)}
+        items.ids, items.embedded(unit).to(source.device), encoder, facts | {"store": str(store.root)}
     )
 
 
@@ -122,7 +122,7 @@ def _of_run(source: EncoderSource, space: Sequence[str]) -> SearchSpace:
     encoder.to(source.device)
     items = store.items(space)
     with torch.no_grad():
-        vectors_ND = unit(encoder.embed_images(items.features_ND.to(source.device)))
+        vectors_ND = unit(items.to(source.device).embedded(encoder.embed_images))
     facts = {
         "encoder": source.encoder,
         "model": "dialog encoder",

@@ -11,7 +11,7 @@ from fashioniq.categories import canonical
 from fashioniq.config import EvalDialogs
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.sessions import SESSION_SPLITS, Session, leakage, read_gallery, read_sessions
-from fashioniq.features.cards import attribute_words
+from fashioniq.features.cards import AttributeWords
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.rollout import System
@@ -64,9 +64,8 @@ def session_tasks(options: EvalDialogs, parts: Parts) -> list[Task]:
         covered = len(parts.items) / len(parts.catalog.ids(options.split))
     usable = _usable(options, parts)
     with torch.no_grad():
-        gallery = Gallery(parts.items, parts.retriever.embed_images(parts.items.features_ND))
-    words = attribute_words(parts.store, parts.items.ids)
-    cards = ItemCards(parts.catalog.images, parts.catalog.titles, words)
+        gallery = Gallery(parts.items, parts.items.embedded(parts.retriever.embed_images))
+    cards = ItemCards(parts.catalog.images, parts.catalog.titles, AttributeWords(parts.store))
     system = System(parts.retriever, RecordedItems(torch.empty(0, 0)), gallery, parts.vocabulary, cards)
     tasks = []
     for turns in sorted({len(session.steps) for session in usable.sessions}):

@@ -111,7 +111,7 @@ class DialogEncoderTraining(pl.LightningModule):
 
     def on_validation_epoch_start(self) -> None:
         items = self._items["val"].to(self.device)
-        self._gallery, self._ranks = Gallery(items, self.model.embed_images(items.features_ND)), []
+        self._gallery, self._ranks = Gallery(items, items.embedded(self.model.embed_images)), []
 
     def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
         rows = batch[0].tolist()

@@ -68,10 +68,10 @@ def fit_linear(
     cut = max(1, len(pairs) // HELD_OUT)
     held_out, rest = shuffled[:cut], shuffled[cut:] or shuffled
     model = new_linear(examples_of(pairs), vocabulary, items.features_ND.shape[1])
-    embed_by_principal_components(model, items.features_ND)
+    embed_by_principal_components(model, items.features_ND[:])
     found: dict[float, float] = {}
     fitting = Fitting(model, vocabulary, items, examples_of(rest))
-    gallery = Gallery(items, model.embed_images(items.features_ND).detach())
+    gallery = Gallery(items, items.embedded(model.embed_images))
     for penalty in PENALTIES:
         fitting.solve(penalty)
         found[penalty] = _held_out_percentile(model, vocabulary, gallery, held_out)
@@ -129,7 +129,7 @@ def start_linear(
 
 def _fit(model: LinearRetriever, examples: Sequence[Example], items: Items, vocabulary: Vocabulary) -> None:
     """Fit the image embedding and the weights of a model that has its bigrams, with the usual penalty."""
-    embed_by_principal_components(model, items.features_ND)
+    embed_by_principal_components(model, items.features_ND[:])
     Fitting(model, vocabulary, items, examples).solve(PENALTY)
 
 
@@ -162,7 +162,7 @@ class Fitting:
         self, model: LinearRetriever, vocabulary: Vocabulary, items: Items, examples: Sequence[Example]
     ) -> None:
         self.model = model
-        vectors_ND = model.embed_images(items.features_ND).detach().double().cpu().numpy()
+        vectors_ND = items.embedded(model.embed_images).double().cpu().numpy()
         position_of = items.positions
         image_ED = vectors_ND[[position_of[candidate] for candidate, _, _ in examples]]
         target_ED = vectors_ND[[position_of[target] for _, _, target in examples]]

@@ -6,6 +6,7 @@ Losses are summed over turns; dialogs with fewer turns than others of the traini
 import math
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 from statistics import fmean
 from typing import Any, NamedTuple, Protocol
 
@@ -116,7 +117,7 @@ class SimulatedDialogs:
             user = NoisyUser(user, self.word_noise, self.vocabulary, chance)
         self.users[split] = user
         if self.similar_first and split == "train":
-            self._unit_ND = torch.nn.functional.normalize(items.features_ND, dim=-1)
+            self._unit_ND = items.embedded(partial(torch.nn.functional.normalize, dim=-1))
 
     def train(self, row_B: Tensor, step: int) -> Start:
         first_B = random_others(row_B, self.count("train"))
@@ -339,8 +340,10 @@ class RetrieverTraining(FusedTraining):
 
     def _enter(self, split: str) -> None:
         items = self.source.items[split].to(self.device)
+        if self.negatives == "gallery":
+            items = items.loaded()  # each step embeds all of them
         with torch.no_grad():
-            self.galleries[split] = Gallery(items, self.model.embed_images(items.features_ND))
+            self.galleries[split] = Gallery(items, items.embedded(self.model.embed_images))
         self.source.enter(split, self.current_epoch, self.device)
 
     def on_train_epoch_start(self) -> None:
@@ -350,7 +353,7 @@ class RetrieverTraining(FusedTraining):
         (row_B,) = batch
         gallery = self.galleries["train"]
         vectors_ND = (
-            self.model.embed_images(gallery.items.features_ND) if self.negatives == "gallery" else None
+            self.model.embed_images(gallery.items.features_ND[:]) if self.negatives == "gallery" else None
         )
         return self._loss_of_dialogs(gallery, vectors_ND, self.source.train(row_B, self._step))
 

@@ -31,7 +31,7 @@ class Listener(NamedTuple):
     def ranks(self, examples: Sequence[Example], items: Items) -> Tensor:
         """0-based ranks N of the targets among `items`, from the text of each example."""
         items = items.to(self.model.bias_D.device)
-        gallery = Gallery(items, self.model.embed_images(items.features_ND))
+        gallery = Gallery(items, items.embedded(self.model.embed_images))
         return caption_ranks(self.model, self.words, gallery, examples)
 
 
@@ -64,7 +64,7 @@ class PragmaticUser:
         self.listener = listener.model.to(device).eval().requires_grad_(False)
         self._to_retriever = own.translation(retriever).to(device)
         self._to_listener = own.translation(listener.words).to(device)
-        self._vectors_ND = self.listener.embed_images(items.features_ND)
+        self._vectors_ND = items.embedded(self.listener.embed_images)
         step = -(-len(items) // MOST_OTHERS)
         self._other_M = torch.arange(0, len(items), step, device=device)
         self.samples, self.seed = samples, seed

@@ -4,6 +4,9 @@ import os
 import shutil
 import signal
 import socket
+import sqlite3
+from contextlib import closing
+from itertools import cycle
 from pathlib import Path
 
 import httpx
@@ -41,9 +44,9 @@ class WordCounts:
         return F.normalize(torch.tensor(found), dim=1)
 
 
-def dresses(folder):
-    """The dresses of a catalog, found by the words of their titles."""
-    catalog = Catalog(folder, "dresses")
+def system(folder, category):
+    """The products of a catalog, found by the words of their titles."""
+    catalog = Catalog(folder, category)
     ids = catalog.ids("train")
     titles = {name: catalog.titles[name] for name in ids}
     words = sorted({word for title in titles.values() for word in tokenize(title)})
@@ -58,8 +61,8 @@ def dresses(folder):
     )
 
 
-def serve(folder, url, listening):
-    """Serve the dresses of a catalog until the process is killed."""
+def serve(folder, url, listening, categories):
+    """Serve a catalog until the process is killed."""
     import uvicorn
 
     from fashioniq.serving.access import Access
@@ -71,11 +74,11 @@ def serve(folder, url, listening):
 
     def load(run):
         about = {"asks": False, "max_words": 8, "max_turns": None, "requests": ["is red"], "metrics": {}}
-        return Served("dresses@1", "dresses", run, "1", dresses(folder), **about)
+        return Served(f"{run}@1", run.name, run, "1", system(folder, run.name), **about)
 
     store, inference = Store.open(url), Inference()
     models = Models(store, inference, load, None)
-    models.open([Path("run")])
+    models.open(list(map(Path, categories)))
     app = create_app(Service(store, models, inference), Access(store, local=True))
     uvicorn.Server(uvicorn.Config(app, log_config=None)).run(sockets=[listening])
 
@@ -88,10 +91,10 @@ class Shop:
         catalog = Catalog(folder, "dresses")
         self.ids, self.titles = catalog.ids("train"), catalog.titles
 
-    def open(self, products=()):
+    def open(self, products=(), categories=("dresses",)):
         """Start the service, or start it again at the same port; return the address of the page.
 
-        `products` are rows without category and time.
+        `products` are rows of dresses without category and time.
         """
         store = Store.open(self._url)
         rows = [Product(category="dresses", updated_at=store.now(), **fields) for fields in products]
@@ -99,7 +102,7 @@ class Shop:
         store.close()
         with socket.create_server(("127.0.0.1", self._port)) as listening:
             self._port = listening.getsockname()[1]
-            self.process = self._forked(serve, self._folder, self._url, listening)
+            self.process = self._forked(serve, self._folder, self._url, listening, categories)
         return f"http://127.0.0.1:{self._port}/shop/dresses"
 
     def stored(self, page):
@@ -329,6 +332,68 @@ def test_a_turn_is_sent_again_after_a_restart(shop, visit):
     page.keyboard.type("is blue")
     page.keyboard.press("Enter")
     expect(page.locator("#message")).to_contain_text("You are offline")
+
+
+def test_a_refusal_is_counted_down_and_then_sent_again(shop, visit, tmp_path, monkeypatch):
+    monkeypatch.setattr("fashioniq.store.engine.WAIT", 0.05)
+    page = visit(shop.open())
+    say(page, "is red")
+    again = page.get_by_role("button", name="Try again")
+    with closing(sqlite3.connect(tmp_path / "service.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        page.keyboard.type("is longer")
+        page.keyboard.press("Enter")
+        expect(page.locator("#message")).to_contain_text("cannot be stored at the moment")
+        expect(again).to_have_text("Try again in 5 s")
+        expect(again).to_be_focused()
+    for left in ("in 4 s", "in 3 s", "in 2 s", "in 1 s"):
+        page.keyboard.press("Enter")  # too early
+        page.clock.run_for(1000)
+        expect(again).to_have_text(f"Try again {left}")
+    assert [turn["says"] for turn in shop.stored(page)["turns"]] == [None, "is red"]
+    page.clock.run_for(1000)
+    expect(again).to_have_text("Try again")
+    page.keyboard.press("Enter")
+    expect(page.locator(SAID)).to_have_text(["is red", "is longer"])
+    assert [turn["says"] for turn in shop.stored(page)["turns"]] == [None, "is red", "is longer"]
+
+
+def test_prices_are_found_in_the_currency_that_was_chosen(shop, visit):
+    facts = [
+        {"id": name, "price_minor": 1999, "currency": currency}
+        for name, currency in zip(shop.ids, cycle(("EUR", "JPY", "KWD")), strict=False)
+    ]
+    page = visit(shop.open(facts))
+    page.get_by_text("Filters", exact=True).click()
+    for currency, price, shown in (
+        ("JPY", "1999", "1,999 JPY"),
+        ("KWD", "1,999", "1.999 KWD"),
+        ("EUR", "19.99", "19.99 EUR"),
+    ):
+        page.get_by_label("Currency").select_option(currency)
+        page.get_by_label("From", exact=True).fill(price)
+        page.get_by_label("To", exact=True).fill(price)
+        page.get_by_role("button", name="Show").click()
+        of_currency = sum(one["currency"] == currency for one in facts)
+        expect(page.locator(".card b")).to_have_text([shown] * min(8, of_currency))
+        expect(page.get_by_label("Currency")).to_have_value(currency)
+
+
+def test_each_category_has_a_conversation_of_its_own(shop, visit):
+    address = shop.open(categories=("dresses", "shirts")).removesuffix("/dresses")
+    page = visit(address)
+    page.get_by_role("link", name="Dresses").click()
+    dresses = shown(page)
+    say(page, "is red")
+    page.goto(address)
+    page.get_by_role("link", name="Shirts").click()
+    expect(page.locator("h1")).to_contain_text("shirt")
+    expect(page.locator(SAID)).to_have_count(0)
+    assert not {*shown(page)} & {*dresses}
+    say(page, "is blue")
+    page.goto(f"{address}/dresses")
+    expect(page.locator(SAID)).to_have_text(["is red"])
+    assert len(page.context.cookies()) == 2
 
 
 def test_foreign_titles_do_nothing_and_everyone_can_use_the_page(shop, visit):

@@ -124,12 +124,12 @@ def test_an_update_adds_what_is_new_or_can_be_read_now(catalog, command, refused
     rows = np.load(catalog / "store" / "features.npy")
     assert (
         rows[: len(before.ids)].tobytes()
-        == before.items(before.ids).features_ND.numpy().astype(rows.dtype).tobytes()
+        == before.items(before.ids).features_ND[:].numpy().astype(rows.dtype).tobytes()
     )
     assert main(command(features=catalog / "at_once")) == 0
     at_once = FeatureStore(catalog / "at_once")
     np.testing.assert_allclose(
-        after.items(after.ids).features_ND, at_once.items(after.ids).features_ND, rtol=1e-2, atol=1e-2
+        after.items(after.ids).features_ND[:], at_once.items(after.ids).features_ND[:], rtol=1e-2, atol=1e-2
     )
 
 
@@ -160,11 +160,11 @@ def test_words_of_the_shop_follow_the_vector_of_the_picture(catalog, command):
     assert main(command(features=catalog / "both", metadata=True)) == 0
     alone, words, both = (FeatureStore(catalog / name) for name in ("store", "words", "both"))
     assert both.size == alone.size + words.size and both.facts.encoder.endswith(" + metadata")
-    vectors_ND = both.items(alone.ids).features_ND
+    vectors_ND = both.items(alone.ids).features_ND[:]
     pictures_ND, words_ND = vectors_ND.split([alone.size, words.size], dim=1)
-    normal_ND = torch.nn.functional.normalize(alone.items(alone.ids).features_ND)
+    normal_ND = torch.nn.functional.normalize(alone.items(alone.ids).features_ND[:])
     torch.testing.assert_close(pictures_ND, normal_ND, rtol=0, atol=1e-3)
-    described = words.items([name for name in alone.ids if name in set(words.ids)]).features_ND
+    described = words.items([name for name in alone.ids if name in set(words.ids)]).features_ND[:]
     expected_ND = torch.zeros_like(words_ND)
     expected_ND[[name in set(words.ids) for name in alone.ids]] = described
     torch.testing.assert_close(words_ND, expected_ND, rtol=0, atol=1e-3)
@@ -258,7 +258,7 @@ def test_random_weights_and_equal_vectors_are_reported(command, catalog, capsys)
     assert "warning: 1 product has the vector of another one" in printed
     store = FeatureStore(catalog / "store")
     assert store.encoder == "test_efficientnet, random weights" and store.duplicates() == 1
-    assert torch.equal(*store.items(train[:2]).features_ND)
+    assert torch.equal(*store.items(train[:2]).features_ND[:])
 
 
 @pytest.mark.parametrize("option", ["metadata", "update"])

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 
+from fashioniq.features.cards import AttributeWords
 from fashioniq.features.store import FeatureStore, Identity
 from fashioniq.files import UserError
 
@@ -36,11 +37,11 @@ def test_a_store_gives_what_lies_in_it(root):
     items = store.items(["P3", "P9", "nobody", "P1"])
     assert items.ids == ["P3", "P1"] and len(items) == 2
     torch.testing.assert_close(
-        items.features_ND, torch.tensor([[3.5, 4.5, 5.5], [1.5, 2.5, 3.5]]).sqrt(), rtol=1e-3, atol=0
+        items.features_ND[:], torch.tensor([[3.5, 4.5, 5.5], [1.5, 2.5, 3.5]]).sqrt(), rtol=1e-3, atol=0
     )
     assert (
         items.attributes_NA.tolist() == [[3] + [0] * 7, [1] + [0] * 7]
-        and items.features_ND.dtype == torch.float32
+        and items.features_ND[:].dtype == torch.float32
     )
     assert (store.size, store.attribute_words, "P2" in store, "P9" in store) == (
         3,
@@ -104,3 +105,28 @@ def test_an_unfinished_store_is_told(root):
     (root / "parts" / "plan.json").write_text("{}")
     with pytest.raises(UserError, match="unfinished: run the same"):
         FeatureStore(root)
+
+
+def test_only_the_rows_in_use_are_read(root):
+    rows = np.load(root / "features.npy")
+    rows[2, 1] = np.nan
+    np.save(root / "features.npy", rows)
+    items = FeatureStore(root).items(["P2", "P3", "P0"], read=False)
+    assert items.features_ND[torch.tensor([1])].tolist() == [rows[3].astype(np.float32).tolist()]
+    assert items.inputs(torch.tensor([2])).features_BD.tolist() == [rows[0].astype(np.float32).tolist()]
+    for used in (lambda: items.features_ND[torch.tensor([0])], lambda: items.embedded(lambda x_BD: x_BD)):
+        with pytest.raises(UserError, match="a vector is not finite"):
+            used()
+
+
+def test_vectors_are_computed_block_by_block(root, monkeypatch):
+    monkeypatch.setattr("fashioniq.data.items.BLOCK", 3)
+    seen = []
+    items = FeatureStore(root).items(["P3", "P1", "P2", "P0"])
+    vectors_ND = items.embedded(lambda x_BD: seen.append(len(x_BD)) or 2 * x_BD)
+    assert seen == [3, 1] and vectors_ND.equal(2 * items.features_ND[:])
+
+
+def test_words_of_attributes_stay_on_disk(root):
+    words = AttributeWords(FeatureStore(root))
+    assert (words["P3"], words["P0"], words.get("P9", []), len(words)) == (["green"], [], [], 4)

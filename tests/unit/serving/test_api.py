@@ -1,9 +1,11 @@
 """The API on a tiny system."""
 
+import asyncio
 import json
 import threading
 from collections import Counter
 
+import httpx
 import pytest
 from fastapi.testclient import TestClient
 
@@ -482,6 +484,31 @@ def test_more_requests_than_can_be_answered_in_time_are_refused_at_once(client, 
     slow.join()
     assert refused.status_code == 503 and refused.json()["code"] == "busy" and alive.status_code == 200
     assert client.get("/v1/categories").status_code == 200
+
+
+def test_clients_that_send_slowly_take_no_place_of_others(client, monkeypatch):
+    monkeypatch.setattr("fashioniq.serving.api.ADMITTED", 1)
+
+    async def talk():
+        begun, stop = asyncio.Event(), asyncio.Event()
+
+        async def body():
+            yield b"{"
+            begun.set()
+            await stop.wait()
+            yield b"}"
+
+        transport = httpx.ASGITransport(client.app, client=("127.0.0.1", 1))
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as http:
+            path, headers = "/v1/categories/dresses/search", {"Content-Type": "application/json"}
+            slow = asyncio.create_task(http.post(path, content=body(), headers=headers))
+            await begun.wait()
+            other = await http.post(path, json={})
+            stop.set()
+            return other, await slow
+
+    assert [answer.status_code for answer in asyncio.run(talk())] == [200, 200]
+    assert client.app.admitted == 0
 
 
 def test_dialogs_that_wait_are_searched_together(service):

@@ -29,7 +29,11 @@ def blocked_writer(store):
     thread.join()
 
 
-def test_waiting_writes_share_a_commit_and_fail_alone(store, log, clock, wait_until):
+@pytest.mark.parametrize("longest", [60, 0])
+def test_waiting_writes_share_a_commit_if_it_is_short_and_fail_alone(
+    store, log, clock, wait_until, longest, monkeypatch
+):
+    monkeypatch.setattr("fashioniq.store.database.LONGEST", longest)
     before = {number: log.start(f"s{number}") for number in range(8)}
     taken = before[0][1].query_id
     commits, failed = [], []
@@ -49,7 +53,7 @@ def test_waiting_writes_share_a_commit_and_fail_alone(store, log, clock, wait_un
         wait_until(lambda: store._waiting.qsize() == 8, threads[0].is_alive)
     for thread in threads:
         thread.join()
-    assert len(commits) == 2 and failed == [3]
+    assert len(commits) == (2 if longest else 9) and failed == [3]
     assert [len(log.stored(f"s{number}")) for number in range(8)] == [2, 2, 2, 1, 2, 2, 2, 2]
     assert store.session("s3") == before[3][0]  # nothing of the write that failed is left
 
@@ -175,6 +179,19 @@ def test_a_file_that_cannot_be_written_is_unavailable(store, log, open_store, tm
     for write in (reader.check, new_log(reader).say):
         with pytest.raises(Unavailable, match="readonly"):
             write()
+    assert log.say(after=1).n == 2
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_connections_opened_while_nothing_could_be_written_are_not_kept(store, log):
+    log.start()
+    store.engine.dispose()
+    query_only = 1
+    set_up = lambda connection, _: connection.execute(f"PRAGMA query_only={query_only}")  # noqa: E731
+    event.listen(store.engine, "connect", set_up)
+    with pytest.raises(Unavailable, match="readonly"):
+        log.say(after=1)
+    query_only = 0
     assert log.say(after=1).n == 2
 
 

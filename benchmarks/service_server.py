@@ -1,0 +1,203 @@
+"""Server processes of the benchmarks of the live service, and the requests of a shopper."""
+
+import contextlib
+import logging
+import multiprocessing
+import os
+import random
+import socket
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+
+CATEGORY = "dresses"
+WORDS = [f"word{number}" for number in range(2000)]
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a server serves. With `pictures`, shoppers can upload them."""
+
+    database: str
+    products: int = 20_000
+    models: int = 1
+    pictures: bool = False
+
+
+def random_system(setting: Setting, seed: int) -> Any:
+    """Random products, and the paper's retriever with random weights."""
+    import torch
+
+    from fashioniq.askers.best_item import BestItem
+    from fashioniq.data.cards import ItemCards
+    from fashioniq.data.items import Items
+    from fashioniq.data.words import Vocabulary
+    from fashioniq.loop.gallery import Gallery
+    from fashioniq.loop.rollout import System
+    from fashioniq.models.configs import RetrieverConfig
+    from fashioniq.models.retriever import DialogRetriever
+
+    torch.manual_seed(seed)
+    vocabulary, count = Vocabulary(WORDS), setting.products
+    config = RetrieverConfig(kind="transformer", attention="both-ways")
+    retriever = DialogRetriever(config, vocabulary=len(vocabulary), features=2560, attributes=200)
+    retriever.eval().requires_grad_(False)
+    ids = [f"p{number}" for number in range(count)]
+    items = Items(ids, torch.randn(count, 2560).half().float(), torch.randint(1, 201, (count, 8)))
+    cards = ItemCards(titles={name: f"dress {name} {WORDS[hash(name) % 2000]}" for name in ids})
+    vectors_ND = torch.cat([retriever.embed_images(x) for x in items.features_ND.split(4096)])
+    return System(retriever, BestItem(), Gallery(items, vectors_ND), vocabulary, cards)
+
+
+def random_uploads() -> Any:
+    """The paper's encoder of pictures with random weights."""
+    from fashioniq.models.attributes import AttributePredictor
+    from fashioniq.models.encoder import create_encoder
+    from fashioniq.runs import PredictorRun
+    from fashioniq.serving.uploads import Uploads
+    from fashioniq.weights import save_model
+
+    facts = {"encoder": "efficientnet-b7", "image_size": 224, "attribute_words": WORDS[:200]}
+    model = AttributePredictor(create_encoder(facts["encoder"]), 2560, 200)
+    with tempfile.TemporaryDirectory() as run:
+        save_model(Path(run), model, PredictorRun(kind="attribute predictor", category="all", **facts))
+        return Uploads(Path(run), "cpu")
+
+
+def serve(setting: Setting, ready: Any) -> None:
+    """Serve on a free port; send the port when it answers."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+    multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]  # it starts decoders
+    import torch
+    import uvicorn
+
+    from fashioniq.serving.access import Access
+    from fashioniq.serving.api import create_app
+    from fashioniq.serving.inference import Inference
+    from fashioniq.serving.models import Models
+    from fashioniq.serving.served import Served
+    from fashioniq.serving.service import Service
+    from fashioniq.store import Store
+
+    torch.set_num_threads(1)
+    uploads = random_uploads() if setting.pictures else None
+
+    def load(folder: Path) -> Served:
+        return Served(
+            version=f"{CATEGORY}@{folder.name}",
+            category=CATEGORY,
+            folder=folder,
+            sha256=folder.name,
+            system=random_system(setting, int(folder.name)),
+            asks=False,
+            max_words=8,
+            max_turns=5,
+            requests=[],
+            metrics={},
+            uploads=uploads,
+        )
+
+    store, inference = Store.open(setting.database), Inference()
+    models = Models(store, inference, load, None)
+    models.open([Path("/0")])
+    for number in range(1, setting.models):
+        models.register(Path(f"/{number}"))
+    app = create_app(Service(store, models, inference), Access(store, local=True))
+    listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as in commands/serve.py
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+    ready.send(listening.getsockname()[1])
+    uvicorn.Server(
+        uvicorn.Config(app, log_config=None, access_log=False, limit_concurrency=5000, timeout_keep_alive=5)
+    ).run(sockets=[listening])
+
+
+class Server:
+    """A process that serves, and what it uses of the machine."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        context = multiprocessing.get_context("forkserver")  # torch is loaded once
+        context.set_forkserver_preload(["fashioniq.serving.api", "fashioniq.serving.served", "uvicorn"])
+        mine, its = context.Pipe(False)
+        began = time.perf_counter()
+        self.process = context.Process(target=serve, args=(setting, its), daemon=True)
+        self.process.start()
+        its.close()
+        self.url = f"http://127.0.0.1:{mine.recv()}"
+        self.client = httpx.AsyncClient(
+            base_url=self.url,
+            timeout=30,
+            limits=httpx.Limits(max_connections=3000, max_keepalive_connections=100),
+        )
+        while True:
+            with contextlib.suppress(httpx.HTTPError):
+                if httpx.get(self.url + "/readyz").status_code == 200:
+                    break
+        self.started = time.perf_counter() - began
+
+    @property
+    def seconds(self) -> float:
+        """Processor time so far."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    @property
+    def megabytes(self) -> float:
+        """Resident memory."""
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+    @property
+    def open_files(self) -> int:
+        return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.join()
+
+
+class Use:
+    """Processor time of the server and of this process during a block, as shares of a core."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+
+    def __enter__(self) -> "Use":
+        self.began, self.of_server, self.own = time.perf_counter(), self.server.seconds, time.process_time()
+        self.megabytes = self.server.megabytes
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        wall = time.perf_counter() - self.began
+        self.facts = {
+            "seconds": round(wall, 1),
+            "server_core_percent": round(100 * (self.server.seconds - self.of_server) / wall),
+            "client_core_percent": round(100 * (time.process_time() - self.own) / wall),
+            "megabytes_before": round(self.megabytes),
+            "megabytes_after": round(self.server.megabytes),
+        }
+
+
+def summary(milliseconds: list[float]) -> dict[str, float]:
+    """Percentiles in milliseconds."""
+    if not milliseconds:
+        return {"requests": 0}
+    p50, p95, p99 = np.percentile(milliseconds, [50, 95, 99])
+    return {"requests": len(milliseconds), "p50": round(p50, 1), "p95": round(p95, 1), "p99": round(p99, 1)}
+
+
+async def start(server: Server) -> tuple[str, dict[str, str]]:
+    """A session and its header."""
+    made = (await server.client.post("/v1/sessions", json={"category": CATEGORY, "origin": "test"})).json()
+    return made["session_id"], {"Authorization": f"Bearer {made['session_token']}"}
+
+
+def words(draw: random.Random) -> str:
+    return " ".join(draw.choices(WORDS, k=draw.randint(2, 8)))

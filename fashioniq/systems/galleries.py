@@ -1,0 +1,114 @@
+"""Galleries of trained runs: vectors and index, which are stored in the folder of the run."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import torch
+from torch import Tensor
+
+from fashioniq.data.arrays import UNREADABLE, open_array
+from fashioniq.data.items import Items
+from fashioniq.files import UserError, atomic_write, checksum, locked, read_json, typed, why, write_json
+from fashioniq.loop.gallery import Gallery, NotFiniteError
+from fashioniq.loop.index import approximate
+from fashioniq.loop.messages import Message
+from fashioniq.loop.rollout import System
+from fashioniq.runs import weights_file
+
+QUERIES = 128  # on which the recall of an index is measured
+WORDS = 4  # words of a query
+
+
+class Manifest(msgspec.Struct, kw_only=True):
+    """What stored vectors were computed from, and the checksum of their file."""
+
+    weights: str
+    features: str
+    products: str
+    checksum: str
+
+
+def gallery_of(
+    run: Path, items: Items, embed: Callable[[Tensor], Tensor], features: str, stored: Path | None
+) -> Gallery:
+    """Gallery of the products, embedded by a run.
+
+    With a folder `stored`, the vectors are a memory map of float16 in this folder, and are computed only if the
+    weights, the products or the `features` (a hash) are others. Raises UserError if it cannot be written, or if
+    the file is not the one that was written.
+    """
+    if stored is None:
+        return Gallery(items, items.embedded(embed))
+    products = hashlib.sha256("\n".join(items.ids).encode()).hexdigest()
+    about = {"weights": checksum(weights_file(run)), "features": features, "products": products}
+    vectors_ND: Any = _stored(stored, about, items, embed)
+    device = items.features_ND.device
+    return Gallery(items, vectors_ND if device.type == "cpu" else torch.from_numpy(vectors_ND).to(device))
+
+
+def _stored(
+    folder: Path, about: dict[str, str], items: Items, embed: Callable[[Tensor], Tensor]
+) -> np.memmap:
+    path, manifest = folder / "vectors.npy", folder / "vectors.json"
+    with locked(folder, wait=True):
+        found = None
+        if manifest.exists():
+            repair = f"remove {folder}"
+            found = typed(read_json(manifest, "the manifest of vectors", dict), Manifest, manifest, repair)
+        if found is None or any(getattr(found, key) != value for key, value in about.items()):
+            manifest.unlink(missing_ok=True)
+            with atomic_write(path) as temporary:
+                _write(temporary, items, embed)
+                written = checksum(temporary)
+            write_json(manifest, about | {"checksum": written})
+        elif not path.is_file() or checksum(path) != found.checksum:
+            raise UserError(f"{path} is not the file that was written; {repair}")
+        try:
+            return open_array(path, mode="c")  # torch accepts no read-only memory
+        except UNREADABLE as error:
+            raise UserError(f"{path} is damaged ({why(error)}); remove {folder}") from error
+
+
+def _write(path: Path, items: Items, embed: Callable[[Tensor], Tensor]) -> None:
+    array: np.memmap | None = None
+    for start, vectors_BD in items.blocks(embed):
+        if array is None:
+            array = np.lib.format.open_memmap(path, "w+", np.float16, (len(items), vectors_BD.shape[1]))
+        array[start : start + len(vectors_BD)] = vectors_BD.cpu().numpy()
+    assert array is not None, "a gallery has products"
+    array.flush()
+
+
+def with_index(system: System, factory: str, stored: Path) -> System:
+    """The system with a FAISS index, which is stored in a folder; its recall is measured on sampled queries.
+
+    Raises UserError if the index cannot be built or has too little recall, and if the run has diverged.
+    """
+    try:
+        gallery, facts = approximate(system.gallery, factory, sample_queries(system), folder=stored)
+    except NotFiniteError as error:
+        raise UserError(
+            f"the vectors in {stored} are not finite ({error}); train the run again with a lower --learning-rate"
+        ) from error
+    return replace(system, gallery=gallery, index=facts)
+
+
+@torch.no_grad()
+def sample_queries(system: System, count: int = QUERIES) -> Tensor:
+    """Queries Q×D of dialogs of one turn about random products, in words of the cards of other products."""
+    ids, generator = system.gallery.items.ids, torch.Generator().manual_seed(0)
+    item_2Q = torch.randint(len(ids), (2, count), generator=generator)
+    talk = system.begin(count)
+    offer = system.offer(talk)
+    if offer.item_B is not None:
+        offer = offer._replace(item_B=item_2Q[0].to(system.gallery.vectors_ND.device))
+    cards = system.cards
+    products = [ids[item] for item in item_2Q[1].tolist()]
+    said = [[*cards.attributes.get(name, []), *cards.titles.get(name, name).split()] for name in products]
+    reply = Message(texts=[" ".join(words[:WORDS]) for words in said])
+    return system.hear(talk, offer, reply).queries[-1]
