@@ -81,7 +81,7 @@ class BaseRetriever(nn.Module):
         """Return the query after the last turn of whole dialogs, B×D: the same as that of `step`, without a state.
 
         `image_BTD` are the features of the products offered. `mask_BT` is false for turns that pad a dialog
-        on the right; each dialog has at least one turn. Recurrent models do not have it.
+        on the right; each dialog has at least one turn. Composers, which have no history, do not have it.
         """
         raise NotImplementedError
 
