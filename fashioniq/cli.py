@@ -50,6 +50,7 @@ COMMANDS: dict[str, type] = {
     "make-visual-feedback": config.MakeVisualFeedback,
     "chat": config.Chat,
     "search": config.Search,
+    "export": config.Export,
     "serve": config.Serve,
     "learn": config.Learn,
     "forget": config.Forget,

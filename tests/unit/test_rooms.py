@@ -33,6 +33,7 @@ MAY_KNOW = {  # room: the rooms that its files may import, besides itself and th
     "systems": "config data metrics features generators loop models llm users askers runs trained sample",
     "training": "config data features generators loop models metrics users askers runs trained weights",
     "report": "data features metrics",
+    "exports": "data loop models runs trained",
     "terminal": "data loop report",
     "evaluation": "config data features llm loop models metrics users askers runs trained systems report",
 }
