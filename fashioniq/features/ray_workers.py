@@ -67,8 +67,9 @@ class RayWorkers:
                 _Worker,
                 fn_constructor_args=[source, fetch],
                 compute=ray.data.ActorPoolStrategy(min_size=1, max_size=workers),
-                max_task_retries=KILLS,
-                **{f"num_{resource.lower()}s": 1},
+                num_cpus=1,
+                num_gpus=int(self.gpu),
+                ray_remote_args_fn=lambda: {"max_task_retries": KILLS},
             )
             dataset.context.execution_options.preserve_order = True
             dataset.context.enable_progress_bars = False
