@@ -28,7 +28,7 @@ MAY_KNOW = {  # room: the rooms that its files may import, besides itself and th
     "runs": "features",
     "weights": "runs",
     "inputs": "config data features runs",
-    "features": "config data models runs trained weights",
+    "features": "config data models prepare runs trained weights",
     "trained": "data features models runs users weights",
     "systems": "config data metrics features generators loop models llm users askers runs trained sample",
     "training": "config data features generators loop models metrics users askers runs trained weights",
