@@ -74,8 +74,9 @@ class Denoiser(ModelMixin, ConfigMixin):  # type: ignore[misc]
         lasts: list[Any] = [self.norm.modulation, self.pixels]
         nn.init.normal_(self.words.weight, std=0.5)
         if channels:
-            self.main = nn.Linear(vocabulary, width, bias=False)
-            nn.init.normal_(self.main.weight, std=0.5)
+            self.main_words = nn.Linear(vocabulary, width, bias=False)
+            nn.init.normal_(self.main_words.weight, std=0.5)
+            self.register_load_state_dict_pre_hook(_separate_main_words)
             self.condition = nn.Sequential(
                 nn.SiLU(), nn.Linear(width, 2 * width), nn.SiLU(), nn.Linear(2 * width, width)
             )
@@ -97,10 +98,13 @@ class Denoiser(ModelMixin, ConfigMixin):  # type: ignore[misc]
         x_BLD = (
             self.patches(F.pixel_unshuffle(noisy_BCHW, self.patch).flatten(2).transpose(1, 2)) + self.places
         )
-        sum_BD = self.time(_waves(time_B, self.width)) + self.words(words_BV.clamp(max=1))
+        sum_BD = self.time(_waves(time_B, self.width))
         if self.channels:
-            sum_BD = sum_BD + self.main((words_BV - 1).clamp(min=0))
+            main_BV = (words_BV - 1).clamp(min=0)
+            sum_BD = sum_BD + self.main_words(main_BV) + self.words(words_BV - 2 * main_BV)
             sum_BD = sum_BD + self.condition(sum_BD)
+        else:
+            sum_BD = sum_BD + self.words(words_BV.clamp(max=1))
         condition_BD = F.silu(sum_BD)
         for layer in self.blocks:
             x_BLD = layer(x_BLD, condition_BD)
@@ -110,6 +114,13 @@ class Denoiser(ModelMixin, ConfigMixin):  # type: ignore[misc]
         if not self.channels:
             return pixels_BCHW
         return pixels_BCHW[:, :3] + self.joined(pixels_BCHW)
+
+
+def _separate_main_words(_module: nn.Module, weights: dict[str, Tensor], prefix: str, *_rest: Any) -> None:
+    """Read weights of an earlier version, in which a main word was the sum of two vectors."""
+    added = weights.pop(prefix + "main.weight", None)
+    if added is not None:
+        weights[prefix + "main_words.weight"] = weights[prefix + "words.weight"] + added
 
 
 class _ModulatedNorm(nn.Module):
