@@ -83,28 +83,6 @@ def test_the_main_word_is_another_condition_unless_the_run_is_of_an_earlier_vers
     assert torch.allclose(one, other, atol=1e-5) == (channels == 0)
 
 
-def test_a_main_word_has_a_vector_of_its_own():
-    model = Denoiser(5, **SIZES, channels=4)
-    words_BV = torch.tensor([[2.0, 1, 0, 0, 0]])
-    seen = []
-    model.condition.register_forward_pre_hook(lambda _layer, inputs: seen.append(inputs[0]))
-    model(torch.zeros(1, 3, 16, 16), torch.tensor([7]), words_BV)
-    model(torch.zeros(1, 3, 16, 16), torch.tensor([7]), 0 * words_BV)
-    vectors_D = model.main_words.weight[:, 0] + model.words.weight[:, 1]
-    assert torch.allclose((seen[0] - seen[1])[0], vectors_D, atol=1e-5)
-
-
-def test_weights_in_which_a_main_word_was_a_sum_of_vectors_predict_the_same(words_BV):
-    torch.manual_seed(0)
-    model, loaded = (Denoiser(5, **SIZES, channels=4) for _ in range(2))
-    torch.nn.init.normal_(model.joined[-1].weight)
-    weights = model.state_dict()
-    weights["main.weight"] = weights.pop("main_words.weight") - weights["words.weight"]
-    loaded.load_state_dict(weights)
-    inputs = torch.randn(3, 3, 16, 16), torch.tensor([1, 500, 999]), words_BV
-    assert torch.allclose(loaded(*inputs), model(*inputs), atol=1e-5)
-
-
 def test_guidance_changes_pictures_with_words_only(model, words_BV):
     pictures = [
         sample(model, noise_schedule(), words_BV, [1, 2, 3], steps=3, guidance=by) for by in (1.0, 3.0)
