@@ -248,7 +248,7 @@ class DenoiserConfig(ModelConfig):
         least = 3 + self.palette
         if self.channels < least and (self.channels or self.palette):
             raise UserError(
-                f"--model.channels is {self.channels}: expected at least 3 + {self.palette} colors of the palette"
+                f"--model.channels is {self.channels}: expected at least {least}, 3 and one per color of the palette"
             )
         if self.width % 2:
             raise UserError(f"--model.width is {self.width}: it must be even")
