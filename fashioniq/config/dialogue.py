@@ -5,7 +5,18 @@ from pathlib import Path
 from typing import Literal
 
 from fashioniq.config.evaluation import Evaluation
-from fashioniq.config.fields import CATEGORY, DATA, DECODERS, DEVICE, STORED_INDEX, VERIFY, option, required
+from fashioniq.config.fields import (
+    CATEGORY,
+    DATA,
+    DECODERS,
+    DEVICE,
+    GALLERY,
+    STORED_INDEX,
+    VERIFY,
+    check_search,
+    option,
+    required,
+)
 from fashioniq.files import UserError
 
 
@@ -248,5 +259,9 @@ class Search:
     features: Path | None = option(None, "feature store (default: that of the run)")
     split: Literal["train", "val", "test"] = option("test", "split whose products are searched")
     index: str | None = option(None, STORED_INDEX)
+    gallery: str | None = option(None, GALLERY)
     device: str = option("auto", DEVICE)
     verify: bool = option(False, VERIFY)
+
+    def validate(self) -> None:
+        check_search(self.index, self.gallery)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fashioniq.config.fields import DEVICE, STORED_INDEX, option, required
+from fashioniq.config.fields import DEVICE, GALLERY, STORED_INDEX, check_search, option, required
 from fashioniq.files import UserError
 
 SCOPES = ("search", "events", "catalog", "admin")  # of API keys
@@ -34,7 +34,11 @@ class Serve:
     log: bool = option(False, "print a line per request, without texts")
     split: Literal["train", "val", "test"] = option("test", "split whose products are searched")
     index: str | None = option(None, STORED_INDEX)
+    gallery: str | None = option(None, GALLERY)
     device: str = option("auto", DEVICE)
+
+    def validate(self) -> None:
+        check_search(self.index, self.gallery)
 
 
 @dataclass(kw_only=True)
