@@ -47,7 +47,12 @@ def run(settings: Serve) -> None:
     inference = Inference()
     uploads = [Uploads(Path(run), settings.device) for run in settings.predictor]
     load = partial(
-        Served.of, split=settings.split, device=settings.device, uploads=uploads, index=settings.index
+        Served.of,
+        split=settings.split,
+        device=settings.device,
+        uploads=uploads,
+        index=settings.index,
+        gallery=settings.gallery,
     )
     models = Models(store, inference, load, settings.models)
     models.open([Path(run) for run in settings.run])

@@ -10,9 +10,11 @@ from fashioniq.config.fields import (
     DATA,
     DECODERS,
     DEVICE,
+    GALLERY,
     STORED_INDEX,
     VERIFY,
     Searched,
+    check_search,
     option,
     required,
 )
@@ -258,5 +260,9 @@ class Search:
     features: Path | None = option(None, "feature store (default: that of the run)")
     split: Searched = option("test", "products that are searched: those of a split, or all of the catalog")
     index: str | None = option(None, STORED_INDEX)
+    gallery: str | None = option(None, GALLERY)
     device: str = option("auto", DEVICE)
     verify: bool = option(False, VERIFY)
+
+    def validate(self) -> None:
+        check_search(self.index, self.gallery)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from fashioniq.config.fields import DEVICE, STORED_INDEX, Searched, option, required
+from fashioniq.config.fields import DEVICE, GALLERY, STORED_INDEX, Searched, check_search, option, required
 from fashioniq.files import UserError
 
 SCOPES = ("search", "events", "catalog", "admin")  # of API keys
@@ -39,7 +39,11 @@ class Serve:
     log: bool = option(False, "print a line per request, without texts")
     split: Searched = option("all", "products that are searched: those of a split, or all of the catalog")
     index: str | None = option(None, STORED_INDEX)
+    gallery: str | None = option(None, GALLERY)
     device: str = option("auto", DEVICE)
+
+    def validate(self) -> None:
+        check_search(self.index, self.gallery)
 
 
 @dataclass(kw_only=True)

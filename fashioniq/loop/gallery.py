@@ -58,6 +58,10 @@ class NotFiniteError(ValueError):
     """A query or a gallery vector, or its squared length, is not finite, because the retriever has diverged."""
 
 
+class EngineError(Exception):
+    """A search engine cannot be reached, or is too slow."""
+
+
 class Gallery:
     """Searchable gallery: the candidate `items`, and their embeddings `vectors_ND`.
 
@@ -102,6 +106,13 @@ class Gallery:
 
     def __len__(self) -> int:
         return len(self.vectors_ND)
+
+    @cached_property
+    def typical(self) -> int:
+        """Position of the item nearest to the mean, by exact search."""
+        query_1D = self._plain(self.mean_1D)
+        distance_1K, item_1K = self._nearest(query_1D, 1)
+        return int(_nearest_first(distance_1K, item_1K, item_1K[:, :0], 1)[1])
 
     @cached_property
     def mean_1D(self) -> Tensor:

@@ -103,6 +103,7 @@ class Models:
     def activate(self, version: str) -> Served:
         """Let a model serve its category from now on. Raises Problem if there is none."""
         served = self.version(version)
+        self.inference.call(served.point_alias)
         self.store.activate_model(version)
         self._active[served.category] = version
         return served

@@ -77,6 +77,7 @@ TEXTS = {  # by code of a problem; the others have their title
     "turn-conflict": "The conversation has gone on in another window. This is where it is now.",
     "internal": "Something went wrong. Try again.",
     "busy": "The service is busy at the moment.",
+    "engine": "Products cannot be searched at the moment.",
     "database": "Conversations cannot be stored at the moment.",
 }
 WITH_PRODUCTS = {  # problems that are shown above the products

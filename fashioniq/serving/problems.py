@@ -33,6 +33,7 @@ TITLES = {  # code: status and title
     "too-many-requests": (429, "Too many requests"),
     "internal": (500, "The request failed"),
     "busy": (503, "The service is busy"),
+    "engine": (503, "The search engine is not available"),
     "database": (503, "The database is not available"),
 }
 

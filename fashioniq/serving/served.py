@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,14 +17,14 @@ from fashioniq.data.cards import Product
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.words import tokenize
 from fashioniq.features.store import Identity
-from fashioniq.files import UserError, checksum, read_json
+from fashioniq.files import UserError, read_json
 from fashioniq.loop.live import Live
+from fashioniq.loop.milvus import MilvusSearch, alias_of
 from fashioniq.loop.rollout import MAX_WORDS, System
-from fashioniq.runs import WEIGHTS
 from fashioniq.serving.shelf import Shelf
 from fashioniq.serving.uploads import Uploads
 from fashioniq.systems import load
-from fashioniq.systems.run_data import settings_of
+from fashioniq.systems.run_data import settings_of, sha256_of, version_of
 
 TYPICAL = 8  # products shown to someone who has not said anything
 COMMON = 4  # frequent requests that the page offers
@@ -63,33 +62,31 @@ class Served:
         device: str = "auto",
         uploads: Sequence[Uploads] = (),
         index: str | None = None,
+        gallery: str | None = None,
     ) -> "Served":
         """Load a run of train-retriever, train-composer, train-dialog-encoder or train-chatsearcher.
 
-        With `index`, products are searched in a FAISS index, which is stored in the run.
+        With `index`, products are searched in a FAISS index, which is stored in the run; with `gallery` in Milvus.
 
         Pictures can be uploaded if one of `uploads` has the encoder of the features, and the model shows products to
         talk about. Raises UserError if the run cannot be loaded, or if its category is unknown.
         """
-        system = load(run, split=split, device=device, index=index)
+        system = load(run, split=split, device=device, index=index, gallery=gallery)
         about, settings = read_json(run / "model.json", "the model", dict), settings_of(run)
         category = about.get("category") or settings.get("category")
         if not category:
             raise UserError(f"{run} has no category; train it with --category")
         category = canonical(str(category))
-        sha256 = str(about.get("checksum") or checksum(run / WEIGHTS))
-        provenance = about.get("provenance") or {}
-        day = str(provenance.get("date") or "")[:10] or _day(run / "model.json")
         offer = system.offer(system.begin(1))
         sizes = about.get("sizes") or {}
         identity = msgspec.convert(about["features"], Identity) if about.get("features") else None
         asks = offer.item_B is None or bool(offer.texts)
         usable = [one for one in uploads if identity and not asks and one.fits(identity)]
         return cls(
-            version=f"{category}@{day}-{sha256[:6]}",
+            version=version_of(run, category),
             category=category,
             folder=run,
-            sha256=sha256,
+            sha256=sha256_of(run),
             system=system,
             asks=asks,
             max_words=getattr(system.retriever, "max_words", MAX_WORDS),
@@ -98,6 +95,11 @@ class Served:
             metrics={k: v for k, v in (about.get("metrics") or {}).items() if isinstance(v, (int, float))},
             uploads=next(iter(usable), None),
         )
+
+    def point_alias(self) -> None:
+        """Let the alias of the category in Milvus name this model, if its gallery is there. Raises EngineError."""
+        if isinstance(search := self.system.gallery.index, MilvusSearch):
+            search.point_alias(alias_of(self.category))
 
     @property
     def features(self) -> dict[str, bool]:
@@ -148,10 +150,6 @@ class Served:
 
     def __contains__(self, name: str) -> bool:
         return name in self.system.gallery.items.positions
-
-
-def _day(path: Path) -> str:
-    return datetime.fromtimestamp(path.stat().st_mtime, UTC).date().isoformat()
 
 
 def _frequent(settings: dict[str, Any], category: str) -> list[str]:

@@ -13,11 +13,12 @@ from typing import Any
 
 from fashioniq.categories import file_name
 from fashioniq.config import SYSTEMS
-from fashioniq.files import UserError, why
+from fashioniq.files import UserError, read_json, why
 from fashioniq.loop.rollout import System
 from fashioniq.runs import kind_of
 from fashioniq.systems import chatir, chatsearcher, fashion_iq
-from fashioniq.systems.galleries import with_index
+from fashioniq.systems.galleries import with_search
+from fashioniq.systems.run_data import version_of
 from fashioniq.systems.task import Task
 
 FACTORIES = {  # keys: the kind in model.json
@@ -51,6 +52,7 @@ def load(
     data: Path | str | None = None,
     category: str | None = None,
     index: str | None = None,
+    gallery: str | None = None,
 ) -> System:
     """Load the system of a run of train-retriever, train-composer, train-dialog-encoder or train-chatsearcher.
 
@@ -65,7 +67,8 @@ def load(
     The gallery holds the products of `split` that have features, or all of the catalog for "all". The data
     folder, the category and the feature store default to those used in training. With an `index`, a string of
     FAISS's `index_factory` such as "HNSW32", the search is approximate: the vectors and the index are stored in
-    the run, in `gallery/`, and are used again. Raises UserError if a file is missing or does not match the run.
+    the run, in `gallery/`, and are used again. A `gallery` such as "milvus://127.0.0.1:19530" is searched in
+    Milvus. Raises UserError if a file is missing or does not match the run.
     """
     run = Path(run)
     kind = kind_of(run)
@@ -75,7 +78,7 @@ def load(
             "train-retriever, train-composer, train-dialog-encoder or train-chatsearcher"
         )
     name = f"{split}-{file_name(category)}" if category else split
-    stored = run / "gallery" / name if index else None
+    stored = run / "gallery" / name if index or gallery else None
     system = FACTORIES[kind](
         run,
         features=None if features is None else Path(features),
@@ -85,4 +88,7 @@ def load(
         category=category,
         stored=stored,
     )
-    return with_index(system, index, stored) if index and stored else system
+    if not stored:
+        return system
+    name = version_of(run, category or str(read_json(run / "model.json", "the model", dict).get("category")))
+    return with_search(system, stored, name, index, gallery)
