@@ -107,12 +107,13 @@ def _with_messages(vocabulary: Any, ids: list[str], tensors: Any, loss: Any) -> 
     from fashioniq.models.retriever import DialogRetriever
     from fashioniq.training.retriever import RetrieverTraining
     from fashioniq.training.users import captioner_dialogs
+    from fashioniq.users.captioner import Simulator
 
     of_data = {"vocabulary": len(vocabulary), "features": FEATURES, "attributes": ATTRIBUTES}
     model = DialogRetriever(RetrieverConfig(attention="turn-causal", **SIZES), **of_data)
     captioner = Captioner(CaptionerConfig(**SIZES), **of_data)
     items = dict.fromkeys(("train", "val"), Items(ids, *tensors))
-    source = captioner_dialogs(captioner, vocabulary, vocabulary, items, turns=TURNS, beams=1, seed=0)
+    source = captioner_dialogs(Simulator(captioner, vocabulary), vocabulary, items, turns=TURNS, seed=0)
     return RetrieverTraining(model, source, BestItem(), loss=loss, **OPTIMIZATION)
 
 

@@ -24,7 +24,7 @@ from fashioniq.loop.messages import Message, Talk
 from fashioniq.loop.rollout import Dialogs, System, rollout
 from fashioniq.models.attributes import AttributePredictor, top_attributes
 from fashioniq.models.captioner import Captioner
-from fashioniq.models.configs import CaptionerConfig, RetrieverConfig
+from fashioniq.models.configs import SMALL, CaptionerConfig, RetrieverConfig
 from fashioniq.models.encoder import (
     convert_efficientnet_pytorch,
     create_encoder,
@@ -38,7 +38,7 @@ from fashioniq.training.captioner import CaptionerTraining
 from fashioniq.training.losses import turn_loss
 from fashioniq.training.retriever import RetrieverTraining, random_others
 from fashioniq.training.users import captioner_dialogs
-from fashioniq.users.captioner import CaptionerUser
+from fashioniq.users.captioner import CaptionerUser, Simulator
 
 # shares of training captions of 1, 2, … ≥ 8 words
 LENGTHS = (0.007, 0.085, 0.119, 0.137, 0.2, 0.184, 0.129, 0.139)
@@ -157,12 +157,17 @@ def calibrate_captions(captioner: Captioner, setting: Setting) -> None:
     captioner.out.bias[END] += (best_N - scores_NV[:, END]).quantile(ENDS)
 
 
-def simulation(setting: Setting, beams: int) -> Stage:
-    """Dialogs of an evaluation batch with ranks. Our gallery is prepared beforehand, as once per
-    evaluation."""
+def simulation(setting: Setting, beams: int, attention: str) -> Stage:
+    """Dialogs of an evaluation batch with ranks; the reference is timed with both-ways attention.
+
+    The gallery is embedded beforehand, as once per evaluation.
+    """
     sizes, dialogs = setting.sizes, setting.dialogs(128)
-    items, (captioner, retriever) = random_items(sizes.test, setting), create_models(setting)
-    ours = simulate_ours(setting, items, captioner, retriever.eval(), beams, dialogs, sizes.turns)
+    items, (captioner, retriever) = random_items(sizes.test, setting), create_models(setting, attention)
+    both_ways = copy.deepcopy(retriever.eval())
+    both_ways.turn_causal = False
+    ours = simulate_ours(setting, items, captioner, retriever, beams, dialogs, sizes.turns)
+    gallery = items, plain.embed_gallery(retriever, items, dialogs)
     target_B, first_B = targets_and_firsts(dialogs, items)
     words = [0.0, 0.0]
 
@@ -174,27 +179,35 @@ def simulation(setting: Setting, beams: int) -> Stage:
         )
 
     @torch.no_grad()
-    def plainly() -> plain.Dialogs:
-        return plain.simulate(retriever, say, items, target_B, first_B, sizes.turns)
+    def plainly(model: DialogRetriever = both_ways) -> plain.Dialogs:
+        return plain.simulate(model, say, gallery, target_B, first_B, sizes.turns)
 
     @torch.no_grad()
     def check() -> dict[str, Any]:
         found = ours()
         words[:] = mean_words(found.words_BTL)
         return {
-            **same_dialogs(found, plainly(), retriever.embed_images(items.features_ND)),
+            **same_dialogs(found, plainly(retriever), gallery[1]),
             "words": round(words[0], 2),
         }
 
     return Stage(
-        f"{dialogs} dialogs × {sizes.turns} turns, {'greedy' if beams == 1 else f'beam {beams}'}, gallery {sizes.test:,}",
+        f"{dialogs} dialogs × {sizes.turns} turns, {attention}, {'greedy' if beams == 1 else f'beam {beams}'}, "
+        f"gallery {sizes.test:,}",
         dialogs,
         "dialogs",
         ours,
         plainly,
         check,
         lambda: counts.simulation(
-            sizes, (captioner, retriever), dialogs, sizes.test, sizes.turns, beams, words, causal=False
+            sizes,
+            (captioner, retriever),
+            dialogs,
+            sizes.test,
+            sizes.turns,
+            beams,
+            words,
+            attention == "turn-causal",
         ),
     )
 
@@ -296,7 +309,7 @@ def retriever_step(setting: Setting, attention: str) -> Stage:
     known = TrainRetriever(category="dresses")
     both = {"train": items, "val": items}
     words = vocabulary(sizes)
-    source = captioner_dialogs(captioner, words, words, both, turns=sizes.turns, beams=1, seed=0)
+    source = captioner_dialogs(Simulator(captioner, words), words, both, turns=sizes.turns, seed=0)
     module = RetrieverTraining(
         retriever,
         source,
@@ -309,23 +322,24 @@ def retriever_step(setting: Setting, attention: str) -> Stage:
     module.on_train_epoch_start()
 
     def plain_loss(model: DialogRetriever, first_B: Tensor) -> tuple[Tensor, plain.Dialogs]:
-        dialogs = plain.simulate(
+        vectors_ND = plain.embed_gallery(model, items, len(row_B))
+        found = plain.simulate(
             model,
             lambda reference, target: plain.greedy(captioner, reference, target),
-            items,
+            (items, vectors_ND),
             row_B,
             first_B,
             sizes.turns,
         )
-        return plain.triplet_loss(dialogs.query_BTD, plain.embed(model, items.features_ND[row_B])), dialogs
+        return plain.triplet_loss(found.query_BTD, plain.embed(model, items.features_ND[row_B])), found
 
     words = [0.0, 0.0]
 
     def check() -> dict[str, Any]:
         ours = module.training_step([row_B], 0)
         gradient = gradient_of(ours, retriever)
-        theirs, dialogs = plain_loss(retriever, asker.first_B)
-        words[:] = mean_words(dialogs.words_BTL)
+        theirs, found = plain_loss(retriever, asker.first_B)
+        words[:] = mean_words(found.words_BTL)
         return {
             **same_gradients(ours, gradient, theirs, gradient_of(theirs, retriever)),
             "words": round(words[0], 2),
@@ -350,7 +364,11 @@ def captioner_step(setting: Setting, of_a_pair: int) -> Stage:
 
     Dropout is off in the check, and on in the timed steps.
     """
-    sizes, captions, known = setting.sizes, setting.dialogs(64), TrainCaptioner(category="dresses")
+    sizes, captions, known = (
+        setting.sizes,
+        setting.dialogs(64),
+        TrainCaptioner(category="dresses").for_pairs(SMALL, SMALL),
+    )
     items, captioner = random_items(sizes.train, setting), create_models(setting)[0]
     module = CaptionerTraining(
         captioner,
@@ -618,14 +636,16 @@ def dialog_stage(setting: Setting, attention: str, dialogs: int, turns: int) -> 
 
 
 STAGES: dict[str, Callable[[Setting], Stage]] = {
-    "greedy": lambda setting: simulation(setting, 1),
-    "beam": lambda setting: simulation(setting, 5),
+    "greedy": lambda setting: simulation(setting, 1, "both-ways"),
+    "greedy-causal": lambda setting: simulation(setting, 1, "turn-causal"),
+    "beam": lambda setting: simulation(setting, 5, "both-ways"),
+    "beam-causal": lambda setting: simulation(setting, 5, "turn-causal"),
     "retriever": lambda setting: retriever_step(setting, "both-ways"),
     "retriever-causal": lambda setting: retriever_step(setting, "turn-causal"),
     "captioner": lambda setting: captioner_step(setting, 2),
     "captioner-single": lambda setting: captioner_step(setting, 1),
     "features": features,
-    "ranks": lambda setting: ranks(setting, lambda *rest: plain.search(*rest)[1]),
+    "ranks": lambda setting: ranks(setting, plain.ranks),
     "ranks-products": lambda setting: ranks(setting, plain.ranks_by_products),
     "attributes": attributes_step,
 }

@@ -50,6 +50,7 @@ COMMANDS: dict[str, type] = {
     "make-visual-feedback": config.MakeVisualFeedback,
     "chat": config.Chat,
     "search": config.Search,
+    "export": config.Export,
     "serve": config.Serve,
     "learn": config.Learn,
     "forget": config.Forget,
@@ -146,7 +147,8 @@ def _overview() -> str:
 
 def _quiet() -> None:
     """Silence advertisements and hints of Lightning."""
-    for name in ("pytorch_lightning", "pytorch_lightning.utilities.rank_zero", "lightning_fabric"):
+    rank_zero, meeting = "pytorch_lightning.utilities.rank_zero", "lightning_fabric.utilities.distributed"
+    for name in ("pytorch_lightning", rank_zero, "lightning_fabric", meeting):
         logging.getLogger(name).setLevel(logging.ERROR)
     for module in ("pytorch_lightning", "lightning_fabric"):
         warnings.filterwarnings("ignore", module=module)

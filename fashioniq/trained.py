@@ -152,17 +152,25 @@ def _load_listener(run: Path, category: str, store: FeatureStore) -> Listener:
 
 
 def load_retriever(
-    run: Path, category: str, store: FeatureStore
+    run: Path, category: str = "", store: FeatureStore | None = None
 ) -> tuple[BaseRetriever, Vocabulary, RetrieverRun]:
-    """A trained retriever, its vocabulary and its description, checked against the category and the features."""
+    """A trained retriever, its vocabulary and its description.
+
+    With a store, it is checked against the category and the features.
+    """
     return _load(run, RetrieverRun, RETRIEVERS, category, store)
 
 
 def _load(
-    run: Path, kind: type[R], architectures: Mapping[str, Architecture[M]], category: str, store: FeatureStore
+    run: Path,
+    kind: type[R],
+    architectures: Mapping[str, Architecture[M]],
+    category: str,
+    store: FeatureStore | None,
 ) -> tuple[M, Vocabulary, R]:
     about = read_run(run, kind)
-    check_fits(run, about, category, store)
+    if store is not None:
+        check_fits(run, about, category, store)
     if about.model not in architectures:
         expected = ", ".join(architectures)
         raise UserError(

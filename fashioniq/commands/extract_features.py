@@ -6,6 +6,7 @@ from fashioniq.features import pictures as sources
 from fashioniq.features.store import features_folder
 from fashioniq.features.stores import fill
 from fashioniq.features.writer import words_to_keep
+from fashioniq.trained import pick_device
 
 
 def run(settings: ExtractFeatures) -> None:
@@ -13,9 +14,19 @@ def run(settings: ExtractFeatures) -> None:
     catalog = Catalog(settings.data, settings.category)
     root = features_folder(settings.data, settings.category, settings.features)
     if settings.encoder != "metadata":
-        source = sources.pictures(settings, catalog, words_to_keep(root, settings.update))
+        source = _pictures(settings, catalog, words_to_keep(root, settings.update))
         if settings.metadata:
             source = sources.with_metadata(source, catalog, settings.dimensions)
         fill(root, catalog, source, settings.update)
         return
     fill(root, catalog, sources.metadata(settings, catalog))
+
+
+def _pictures(settings: ExtractFeatures, catalog: Catalog, words: list[str] | None) -> sources.Source:
+    if settings.engine == "local":
+        return sources.pictures(settings, catalog, words)
+    from fashioniq.features.ray_workers import RayWorkers  # needs an extra
+
+    facts, extract = sources.pictures(settings, catalog, words)
+    gpu = pick_device(settings.device).type == "cuda"
+    return facts, RayWorkers(extract, settings.pictures, gpu)

@@ -54,7 +54,7 @@ def run(settings: Serve) -> None:
     if not models.categories:
         raise UserError("the database has no active model; give a trained run with --run")
     local = _is_loopback(settings.host) and not settings.proxy
-    app = create_app(Service(store, models, inference), Access(store, local))
+    app = create_app(Service(store, models, inference, settings.explore), Access(store, local))
     server = uvicorn.Server(
         uvicorn.Config(
             app,

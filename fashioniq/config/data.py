@@ -207,10 +207,28 @@ class ExtractFeatures:
         "detected",
     )
     device: str = option("auto", DEVICE)
+    engine: Literal["local", "ray"] = option(
+        "local",
+        "where pictures are encoded: in this process, or by the workers of the Ray cluster at RAY_ADDRESS, by default "
+        "one on this machine",
+    )
+    pictures: Path | None = option(
+        None,
+        "pictures for --engine ray: a .zip of files named <id>.jpg, or a list of addresses such as "
+        "asin2url.dress.txt (default: images/ of --data)",
+        reads="file",
+    )
 
     def validate(self) -> None:
+        if self.pictures and self.engine != "ray":
+            raise UserError(
+                "--pictures needs --engine ray; without it, download the pictures with download-images, or unpack "
+                "them to images/"
+            )
         if self.encoder != "metadata":
             return
+        if self.engine == "ray":
+            raise UserError("--engine ray encodes pictures: it cannot be combined with --encoder metadata")
         if self.predictor:
             raise UserError("--predictor needs pictures: it cannot be combined with --encoder metadata")
         if self.metadata:

@@ -5,7 +5,17 @@ from pathlib import Path
 from typing import Literal
 
 from fashioniq.config.evaluation import Evaluation
-from fashioniq.config.fields import CATEGORY, DATA, DECODERS, DEVICE, STORED_INDEX, VERIFY, option, required
+from fashioniq.config.fields import (
+    CATEGORY,
+    DATA,
+    DECODERS,
+    DEVICE,
+    STORED_INDEX,
+    VERIFY,
+    Searched,
+    option,
+    required,
+)
 from fashioniq.files import UserError
 
 
@@ -246,7 +256,7 @@ class Search:
     data: Path | None = option(None, DATA + " (default: that of the run)", reads="catalog")
     category: str | None = option(None, CATEGORY + " (default: that of the run)")
     features: Path | None = option(None, "feature store (default: that of the run)")
-    split: Literal["train", "val", "test"] = option("test", "split whose products are searched")
+    split: Searched = option("test", "products that are searched: those of a split, or all of the catalog")
     index: str | None = option(None, STORED_INDEX)
     device: str = option("auto", DEVICE)
     verify: bool = option(False, VERIFY)

@@ -340,6 +340,19 @@ class Compare:
 
 
 @dataclass(kw_only=True)
+class Export:
+    """Export a trained retriever: as ONNX files, or in the layout of the Hugging Face hub with a model card."""
+
+    run: Path = required("run of train-retriever, train-composer or train-linear", reads="retriever")
+    to: Literal["onnx", "huggingface"] = required("format: onnx or huggingface")
+    out: Path | None = option(None, OUT + " (default: RUN/onnx or RUN/huggingface)")
+
+    def folder(self) -> Path:
+        """Output folder, by default in the run."""
+        return self.out or self.run / self.to
+
+
+@dataclass(kw_only=True)
 class Results:
     """Render docs/results.md and docs/results/ from the run files in results/."""
 

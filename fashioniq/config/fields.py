@@ -1,5 +1,7 @@
 """Field functions of settings, and help texts of options that several commands have."""
 
+from typing import Literal
+
 from fashioniq.options import check, flag, option, required, section
 
 __all__ = [
@@ -11,6 +13,7 @@ __all__ = [
     "OUT",
     "STORED_INDEX",
     "VERIFY",
+    "Searched",
     "check",
     "flag",
     "option",
@@ -18,6 +21,7 @@ __all__ = [
     "section",
 ]
 
+Searched = Literal["train", "val", "test", "all"]  # split of a gallery, or the whole catalog
 DATA = "folder in Fashion IQ's layout"
 CATEGORY = "category: dresses, shirts, tops, or a category of your own"
 FEATURES = "feature store (default: DATA/features/CATEGORY)"

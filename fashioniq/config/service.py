@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
-from fashioniq.config.fields import DEVICE, STORED_INDEX, option, required
+from fashioniq.config.fields import DEVICE, STORED_INDEX, Searched, option, required
 from fashioniq.files import UserError
 
 SCOPES = ("search", "events", "catalog", "admin")  # of API keys
@@ -31,8 +30,14 @@ class Serve:
         [], "run of train-attributes whose features the models have, so that shoppers can upload pictures"
     )
     models: Path | None = option(None, "folder of runs that may be registered over HTTP")
+    explore: float = option(
+        0.0,
+        "share of the conversations with consent for training in which two products are drawn from the first 50",
+        least=0.0,
+        below=1,
+    )
     log: bool = option(False, "print a line per request, without texts")
-    split: Literal["train", "val", "test"] = option("test", "split whose products are searched")
+    split: Searched = option("all", "products that are searched: those of a split, or all of the catalog")
     index: str | None = option(None, STORED_INDEX)
     device: str = option("auto", DEVICE)
 

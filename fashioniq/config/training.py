@@ -137,8 +137,9 @@ class TrainCaptioner(Training):
         model = self.model.for_pairs(pairs)
         model.validate()
         is_small = pairs < SMALL
-        batch_size = self.batch_size or min(64, max(4, captions // 20))
-        warmup = self.warmup or (max(1, 5 * captions // batch_size) if is_small else 4000)
+        processes = self.devices * self.num_nodes
+        batch_size = self.batch_size or min(64, max(4, captions // (20 * processes)))
+        warmup = self.warmup or (max(1, 5 * captions // (batch_size * processes)) if is_small else 4000)
         factor = self.noam_factor or (PEAK * math.sqrt(model.width * warmup) if is_small else 2.0)
         return replace(self, model=model, batch_size=batch_size, warmup=warmup, noam_factor=factor)
 
@@ -312,7 +313,9 @@ class TrainDialogEncoder(Training):
         ", ", "separator between rounds (default: comma and space; ChatIR's paper uses [SEP])"
     )
     batch_size: int = option(
-        512, "dialogs per step; the other images of the batch are the negatives", least=2
+        512,
+        "dialogs per step and device; the other images of all devices' batches are the negatives",
+        least=2,
     )
     micro_batch: int = option(
         128,

@@ -21,6 +21,7 @@ from fashioniq.data.words import tokenize
 from fashioniq.files import UserError, one_line, read_json, refuse_special
 
 SPLITS = ("train", "val", "test")
+ALL = "all"  # in place of a split: the whole catalog
 LABEL_FOLDERS = ("attributes", "image_attributes", ".")  # folders that may contain the labels
 # In the released files, the longest real title has 370 characters; 117 longer texts are page scripts.
 LONGEST_TITLE = 1000  # characters
@@ -114,6 +115,14 @@ class Catalog:
                 )
             self._ids[split] = ids
         return self._ids[split]
+
+    def gallery_ids(self, split: str) -> list[str]:
+        """Ids of a split, or of the whole catalog for `ALL`. Raises UserError if there is no such split."""
+        if split not in (*SPLITS, ALL):
+            raise UserError(
+                f"expected a split of {', '.join((*SPLITS, ALL))}, found {split!r}; give one of them"
+            )
+        return self.all_ids() if split == ALL else self.ids(split)
 
     def all_ids(self) -> list[str]:
         """Ids of all splits in the folder: train, then val, then test."""

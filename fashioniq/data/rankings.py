@@ -1,7 +1,6 @@
 """Predictions of other systems: rankings as a TREC run file or JSON, or vectors or scores as .npz."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -104,19 +103,6 @@ def _check_rows(path: Path, names: np.ndarray, rows: np.ndarray, what: str) -> N
             f"{path}: expected finite float32 numbers, found {value} in the {what} of {names[row]} (row {row}); "
             f"correct the {what}"
         )
-
-
-def run_scores(scores: Sequence[float]) -> list[str]:
-    """Scores of a ranking, best first, as a TREC run has them: each lower than the one before it in float32.
-
-    trec_eval sorts by scores in float32 and breaks ties by the names of the products, which would change ranks.
-    """
-    score_K = np.asarray(scores, np.float32)
-    for place in np.flatnonzero(score_K[1:] >= score_K[:-1]) + 1:
-        while place < len(score_K) and score_K[place] >= score_K[place - 1]:
-            score_K[place] = np.nextafter(score_K[place - 1], np.float32(-np.inf))
-            place += 1
-    return [f"{score:.9g}" for score in score_K.tolist()]
 
 
 def read_rankings(path: Path) -> dict[str, list[str]]:

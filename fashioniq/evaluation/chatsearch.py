@@ -18,11 +18,11 @@ from msgspec.structs import replace
 from torch import Tensor
 
 from fashioniq.config import EvalChatsearch
-from fashioniq.data.conversations import SUBTASKS, Conversations, Sample, Subtask, samples_file
+from fashioniq.data.conversations import SUBTASKS, Conversations, Sample, Subtask, Text, samples_file
 from fashioniq.data.evaluations import ChatSearchMetrics
 from fashioniq.data.items import Items
-from fashioniq.data.rankings import run_scores
 from fashioniq.data.scores import matrix, read_scores
+from fashioniq.data.trec import Topic, depth_of, run_lines, write_topics
 from fashioniq.features.frozen import frozen_features
 from fashioniq.files import UserError, check_writable, checksum, discard, write_json, write_jsonl, write_text
 from fashioniq.loop.gallery import Gallery
@@ -39,7 +39,7 @@ from fashioniq.trained import pick_device
 RECALLS = (1, 5, 10)
 MEASURES = (*(f"R@{n}" for n in RECALLS), "R@8", "MRR")
 COLUMNS = [f"{subtask} R@{n}" for subtask in SUBTASKS for n in RECALLS]
-DEPTH, BEST = 50, 5  # items of each ranking in the TREC runs, and on the page
+BEST = 5  # items of each ranking on the page
 SHOWN = 8  # conversations of each sub-task on the page
 Ranks = dict[Subtask, Tensor]  # 0-based ranks of the targets of a sub-task, Q
 Best = dict[str, tuple[int, list[str]]]  # rank of the target and ids of the best items, by sample
@@ -71,7 +71,7 @@ def evaluate(settings: EvalChatsearch) -> None:
     tasks, coverage = _tasks(data, features.positions)
     others = {path.stem: _scores(path, tasks) for path in map(Path, settings.scores)}
     found = searches(settings, data, features, device)
-    discard(out, "metrics.json", "table.*", "ranks.*.jsonl", "run.*.trec")
+    discard(out, "metrics.json", "table.*", "ranks.*.jsonl", "*.trec", "topics.tsv")
     ranks, asked, best = _search_all(settings, tasks, found, others, out)
     first = next(iter(ranks))
     metrics = ChatSearchMetrics(
@@ -98,6 +98,7 @@ def evaluate(settings: EvalChatsearch) -> None:
             read_run(settings.run, ChatSearcherRun).provenance or None if settings.run else None,
         ),
     )
+    write_topics(out, [topic for task in tasks.values() for topic in _topics(task)])
     _write(out, metrics, data, tasks, best=best)
     _print(metrics)
     print(f"results in {out}")
@@ -130,14 +131,15 @@ def _search_all(
                     continue
                 own[subtask] = ranks_of_scores(score_QN, task.target_Q)
                 score_QK, item_QK = (
-                    part[:, :DEPTH] for part in score_QN.sort(dim=1, descending=True, stable=True)
+                    part[:, : depth_of(len(task.ids))]
+                    for part in score_QN.sort(dim=1, descending=True, stable=True)
                 )
             else:
                 if (queries := found[name].queries(task.samples)) is None:
                     continue
                 gallery = task.gallery(found[name])
                 own[subtask] = gallery.rank(queries.query_QD, task.target_Q)
-                distance_QK, item_QK = gallery.top(queries.query_QD, min(DEPTH, len(gallery)))
+                distance_QK, item_QK = gallery.top(queries.query_QD, depth_of(len(gallery)))
                 score_QK = 1 - distance_QK / 2
                 if not ranks:
                     asked[subtask] = queries
@@ -351,11 +353,26 @@ def _best(task: Queries, rank_Q: Tensor, item_QK: Tensor) -> Best:
 def _trec(score_QK: Tensor, item_QK: Tensor, task: Queries) -> list[str]:
     """Lines of a TREC run, without candidates that have no score."""
     return [
-        f"{sample.id} Q0 {task.ids[item]} {place} {score} fashioniq"
+        line
         for sample, scores, items in zip(task.samples, score_QK.tolist(), item_QK.tolist(), strict=True)
-        for place, (score, item) in enumerate(
-            zip(run_scores([score for score in scores if score > -torch.inf]), items, strict=False), 1
+        for known in [[score for score in scores if score > -torch.inf]]
+        for line in run_lines(sample.id, [task.ids[item] for item in items[: len(known)]], known)
+    ]
+
+
+def _topics(task: Queries) -> list[Topic]:
+    """Conversations as texts, with the ids of their pictures in brackets."""
+    return [
+        Topic(
+            sample.id,
+            sample.target,
+            " ".join(
+                part.text if isinstance(part, Text) else f"[{part.id}]"
+                for turn in sample.turns
+                for part in turn.content
+            ),
         )
+        for sample in task.samples
     ]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import UNSET
 from torch import Tensor
 
+from fashioniq.data import trec
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.evaluations import LoggedDialog, RoundMetrics, TurnMetrics, metrics_of
 from fashioniq.evaluation.sessions import SUMMARY, print_sessions, session_metrics, write_session_report
@@ -165,7 +166,7 @@ PROTOCOLS = {
     "ChatIR": Protocol(
         first_turn=0,
         score=lambda distance: 1 - distance / 2,  # cosine similarity of vectors of unit length
-        replaced=("metrics.json", "dialogs.jsonl", "run.trec", "table.csv", "report.html"),
+        replaced=("metrics.json", "dialogs.jsonl", *trec.FILES, "table.csv", "report.html"),
         metrics=_round_metrics,
         write_report=_write_round_report,
         print=_print_rounds,

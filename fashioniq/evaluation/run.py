@@ -19,7 +19,7 @@ from fashioniq.data.evaluations import (
     RoundMetrics,
     TurnMetrics,
 )
-from fashioniq.data.rankings import run_scores
+from fashioniq.data.trec import Topic, depth_of, run_lines, write_topics
 from fashioniq.data.words import tokenize
 from fashioniq.evaluation.protocols import PROTOCOLS, Protocol
 from fashioniq.files import (
@@ -38,14 +38,13 @@ from fashioniq.metrics.speech import true_by_labels
 from fashioniq.provenance import provenance
 from fashioniq.systems.task import Task
 
-DEPTH = 50  # items of each ranking in run.trec: enough for R@50
 TOP = 10  # items of the last ranking in dialogs.jsonl, and of the rankings that can be stable
 
 
 @dataclass(frozen=True)
 class DialogRun:
     """Finished dialogs of a task: 0-based ranks N×T, positions of the best products N×T×TOP, the lines of
-    dialogs.jsonl, and those of run.trec.
+    dialogs.jsonl and run.trec, and the queries of its rankings.
     """
 
     rank_NT: Tensor
@@ -53,6 +52,7 @@ class DialogRun:
     gallery: int
     dialogs: list[LoggedDialog]
     rankings: list[str]
+    topics: list[Topic]
 
 
 @dataclass(frozen=True)
@@ -111,6 +111,7 @@ def write_results(found: Sequence[Measured], out: Path) -> list[TurnMetrics | Ro
         remove_leftovers(folder)
         write_jsonl(folder / "dialogs.jsonl", one.done.dialogs)
         write_text(folder / "run.trec", "".join(line + "\n" for line in one.done.rankings))
+        write_topics(folder, one.done.topics)
         for name, content in one.task.files.items():
             write_json(folder / name, content)
     protocol.write_report(out, [(one.metrics, one.done.dialogs) for one in found], found[0].task.cards)
@@ -156,25 +157,28 @@ def run_dialogs(task: Task, protocol: Protocol, batch_size: int) -> DialogRun:
     best: list[Tensor] = []
     logged: list[LoggedDialog] = []
     rankings: list[str] = []
+    topics: list[Topic] = []
     size = 0
     try:
         for start in track(range(0, task.count, batch_size), description=task.name):
             system, user, target_B, first = task.batch(range(start, min(start + batch_size, task.count)))
             dialogs = rollout(system, user, target_B, first, task.turns)
-            numbers = range(start, start + len(target_B)) if task.repeated else None
-            tops = [system.gallery.top(query_BD, DEPTH) for query_BD in dialogs.talk.queries]
+            size = len(system.gallery)
+            tops = [system.gallery.top(query_BD, depth_of(size)) for query_BD in dialogs.talk.queries]
             ranks.append(dialogs.ranks.cpu())
             best.append(torch.stack([item_BK[:, :TOP] for _, item_BK in tops], 1).cpu())
             logged += _logged(dialogs, tops, system)
-            rankings += _rankings(
-                protocol, dialogs.target_B.tolist(), tops, system.gallery.items.ids, numbers
-            )
-            size = len(system.gallery)
+            names = [
+                f"{dialog.target}-{number}" if task.repeated else str(dialog.target)
+                for number, dialog in enumerate(logged[start:], start)
+            ]
+            rankings += _rankings(protocol, names, tops, system.gallery.items.ids)
+            topics += _topics(protocol, names, logged[start:])
     except NotFiniteError as error:
         raise UserError(
             f"{task.name}: the queries are not finite numbers ({error}); {task.advice}"
         ) from error
-    return DialogRun(torch.cat(ranks), torch.cat(best), size, logged, rankings)
+    return DialogRun(torch.cat(ranks), torch.cat(best), size, logged, rankings, topics)
 
 
 def _logged(
@@ -200,18 +204,22 @@ def _logged(
 
 
 def _rankings(
-    protocol: Protocol,
-    targets: Sequence[int],
-    tops: Sequence[tuple[Tensor, Tensor]],
-    ids: Sequence[str],
-    numbers: Sequence[int] | None,
+    protocol: Protocol, names: Sequence[str], tops: Sequence[tuple[Tensor, Tensor]], ids: Sequence[str]
 ) -> Iterator[str]:
-    """Lines of run.trec. Queries are TARGET-TURN, or TARGET-NUMBER-TURN if a target has several dialogs."""
-    names = [name.replace(" ", "%20") for name in ids]
+    """Lines of run.trec. Queries are NAME-TURN, with the name of the dialog."""
     found = [tuple(part.tolist() for part in top) for top in tops]
-    for row, target in enumerate(targets):
-        query = names[target] if numbers is None else f"{names[target]}-{numbers[row]}"
+    for row, name in enumerate(names):
         for turn, (distances, items) in enumerate(found, start=protocol.first_turn):
-            scores = run_scores([protocol.score(distance) for distance in distances[row]])
-            for position, (score, item) in enumerate(zip(scores, items[row], strict=True), start=1):
-                yield f"{query}-{turn} Q0 {names[item]} {position} {score} fashioniq"
+            scores = [protocol.score(distance) for distance in distances[row]]
+            yield from run_lines(f"{name}-{turn}", [ids[item] for item in items[row]], scores)
+
+
+def _topics(protocol: Protocol, names: Sequence[str], dialogs: Sequence[LoggedDialog]) -> Iterator[Topic]:
+    """Queries of run.trec. Their texts are the dialogs up to the turn: "[product] request [product] request"."""
+    for name, dialog in zip(names, dialogs, strict=True):
+        said: list[str] = []
+        for turn, logged in enumerate(dialog.turns, start=protocol.first_turn):
+            if logged.offer and logged.offer.item:
+                said.append(f"[{logged.offer.item}]")
+            said += [logged.words] if logged.words else []
+            yield Topic(f"{name}-{turn}", str(dialog.target), " ".join(said))

@@ -11,7 +11,7 @@ from fashioniq.config import EvalSingleTurn, Score, SingleTurn
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import SingleTurnMetrics
 from fashioniq.data.queries import Query, queries_of
-from fashioniq.data.rankings import run_scores
+from fashioniq.data.trec import Topic, run_lines, write_topics
 from fashioniq.evaluation.single_turn_search import Answers, Search, find
 from fashioniq.features.selection import pairs_with_targets
 from fashioniq.features.store import open_store
@@ -99,7 +99,7 @@ def evaluate(
         mean={name: mean([row[name] for row in rows]) for name in MEASURES},
         provenance=provenance({canonical(one.category): one.fingerprint() for one in catalogs}),
     )
-    discard(out, "metrics.json", "ranks.*.jsonl", "run.*.trec")
+    discard(out, "metrics.json", "ranks.*.jsonl", "*.trec", "topics.*.tsv")
     for task, answers in answered:
         _write_answers(out, task, answers)
     _write_tables(out, metrics)
@@ -155,13 +155,16 @@ def _write_answers(out: Path, task: Task, answers: Answers) -> None:
     )
     if answers.top is not None:
         lines = [
-            f"{query.name} Q0 {name} {position} {score} fashioniq"
+            line
             for query, ranking in zip(task.queries, answers.top, strict=True)
-            for position, ((name, _), score) in enumerate(
-                zip(ranking, run_scores([score for _, score in ranking]), strict=True), start=1
-            )
+            for line in run_lines(query.name, [name for name, _ in ranking], [score for _, score in ranking])
         ]
         write_text(out / f"run.{task.category}.trec", "\n".join(lines) + "\n")
+        topics = [
+            Topic(query.name, query.target, f"[{query.candidate}] {' / '.join(query.texts)}")
+            for query in task.queries
+        ]
+        write_topics(out, topics, task.category)
 
 
 def _write_tables(out: Path, metrics: SingleTurnMetrics) -> None:

@@ -15,6 +15,7 @@ from fashioniq.askers.best_item import BestItem
 from fashioniq.data.items import Items
 from fashioniq.data.queries import Query
 from fashioniq.data.rankings import Scores, Vectors, read_npz, read_rankings
+from fashioniq.data.trec import depth_of
 from fashioniq.data.words import Vocabulary
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery, NotFiniteError
@@ -22,8 +23,6 @@ from fashioniq.loop.messages import Message
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.models.retriever import BaseRetriever
 from fashioniq.users.recorded import Recorded
-
-IN_RUN_FILE = 50  # items of each ranking in the run file: enough for R@50
 
 
 @dataclass(frozen=True)
@@ -139,7 +138,7 @@ def search(
             rank_B = rank_B - (gallery.rank(query_BD, candidate_B) < rank_B).long()
         ranks.append(rank_B)
         distance_BK, item_BK = gallery.top(
-            query_BD, IN_RUN_FILE, candidate_B.unsqueeze(1) if exclude_candidate else None
+            query_BD, depth_of(len(ids)), candidate_B.unsqueeze(1) if exclude_candidate else None
         )
         for distances, items in zip(distance_BK.tolist(), item_BK.tolist(), strict=True):
             top.append(

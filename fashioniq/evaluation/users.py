@@ -16,6 +16,7 @@ from msgspec import UNSET
 from fashioniq.categories import canonical
 from fashioniq.config import EvalDialogs
 from fashioniq.config.evaluation import LAST_SHOWN, NAMED_USERS
+from fashioniq.data import trec
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import RoundMetrics, SessionMetrics, TurnMetrics, UserRow, UserTable
 from fashioniq.evaluation.run import Measured, measured, print_results, write_results
@@ -41,7 +42,7 @@ COLUMNS = {
 MEASURES = ("P", "R@10")
 PEOPLE = ("sessions", "human")  # the first one that is evaluated makes the column
 TRUTHFUL = ("grammar", "differences")
-FILES_OF_ONE = ("metrics.json", "dialogs.jsonl", "run.trec", "first_candidates.json", "report.html")
+FILES_OF_ONE = ("metrics.json", "dialogs.jsonl", *trec.FILES, "first_candidates.json", "report.html")
 TRAINING_ONLY = "figures with the simulator of the training only: not a result for people"
 
 Evaluated = Sequence[TurnMetrics | RoundMetrics]

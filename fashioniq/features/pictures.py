@@ -5,7 +5,7 @@ Each source is the Contents of the store and an `Extract`.
 
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -126,7 +126,9 @@ def own_vectors(settings: ImportFeatures, catalog: Catalog) -> Source:
     return facts, _given(rows, attributes_of, f"not in {settings.ids}", reasons)
 
 
-def pictures(settings: ExtractFeatures, catalog: Catalog, words: list[str] | None) -> Source:
+def pictures(
+    settings: ExtractFeatures, catalog: Catalog, words: list[str] | None
+) -> tuple[Contents, "PictureSource"]:
     """Vectors of the pictures.
 
     Attributes come from --predictor, or from labels in `words` (default: words of train).
@@ -220,23 +222,29 @@ class PictureFiles(Protocol):
     def picture_failures(self) -> dict[str, str]: ...
 
 
+@dataclass
+class FoundPictures:
+    """Pictures of some products: a PictureFiles."""
+
+    category: str
+    root: Path
+    images: dict[str, Path]
+    picture_failures: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class PictureSource:
     """An `Extract` that reads pictures in advance, across parts, while the network computes.
 
     Batches do not span parts.
     """
 
-    def __init__(
-        self,
-        catalog: PictureFiles,
-        read: Callable[[Path], np.ndarray],
-        workers: int,
-        encode: Callable[[Sequence[np.ndarray]], tuple[Tensor, Tensor]],
-        batch_size: int,
-        attributes_of: AttributesOf | None,
-    ) -> None:
-        self._catalog, self._read, self._workers = catalog, read, workers
-        self._encode, self._batch_size, self._attributes_of = encode, batch_size, attributes_of
+    catalog: PictureFiles
+    read: Callable[[Path], np.ndarray]
+    workers: int
+    encode: Callable[[Sequence[np.ndarray]], tuple[Tensor, Tensor]]
+    batch_size: int
+    attributes_of: AttributesOf | None
 
     def __call__(self, lists: Sequence[Sequence[str]], advance: Advance) -> Generator[Part, None, None]:
         """Yield a Part for each list of ids.
@@ -244,13 +252,17 @@ class PictureSource:
         Raises UserError if there are no pictures, or if one disappears, which must not be recorded as
         missing.
         """
-        paths = self._catalog.images
-        if lists and not paths:
+        if lists and not self.catalog.images:
             raise UserError(
-                f"there is no picture of {self._catalog.category} in {self._catalog.root / 'images'}: "
+                f"there is no picture of {self.catalog.category} in {self.catalog.root / 'images'}: "
                 "add pictures named <id>.jpg"
             )
-        with PictureReader(self._read, self._workers, ahead=max(AHEAD, 2 * self._batch_size)) as reader:
+        return self.parts(lists, advance)
+
+    def parts(self, lists: Sequence[Sequence[str]], advance: Advance) -> Generator[Part, None, None]:
+        """Yield a Part for each list of ids, also if there are no pictures."""
+        paths = self.catalog.images
+        with PictureReader(self.read, self.workers, ahead=max(AHEAD, 2 * self.batch_size)) as reader:
             squares = reader(paths[name] for ids in lists for name in ids if name in paths)
             for ids in lists:
                 yield self._part(ids, squares, advance)
@@ -267,24 +279,24 @@ class PictureSource:
                 continue
             encoded.append(name)
             batch.append(square)
-            if len(batch) == self._batch_size:
-                made.append(self._encode(batch))
+            if len(batch) == self.batch_size:
+                made.append(self.encode(batch))
                 advance(len(batch))
                 batch = []
-        made.append(self._encode(batch))
+        made.append(self.encode(batch))
         advance(len(batch))
         features_ND, attributes_NA = (torch.cat(tensors).cpu().numpy() for tensors in zip(*made, strict=True))
         return Part(
             encoded,
             features_ND,
-            self._attributes_of(encoded) if self._attributes_of else attributes_NA,
+            self.attributes_of(encoded) if self.attributes_of else attributes_NA,
             failures,
         )
 
     def _next(self, name: str, squares: Iterator[np.ndarray | UnreadableImage]) -> np.ndarray | str:
-        path = self._catalog.images.get(name)
+        path = self.catalog.images.get(name)
         if path is None:
-            known = self._catalog.picture_failures.get(name)
+            known = self.catalog.picture_failures.get(name)
             return f"no picture ({known})" if known else "no picture"
         square = next(squares)
         if not isinstance(square, UnreadableImage):

@@ -18,14 +18,19 @@ CAPTIONS = "catalog"  # folder in Fashion IQ's layout, without pictures
 
 
 def write_sessions(folder: Path, category: str, sessions: Sequence[LiveSession]) -> None:
-    """Write the sessions, and each turn as a captioned pair, in the place of earlier ones."""
+    """Write the sessions in the place of earlier ones, and each turn as a captioned pair if its product is of the
+    same split as the target.
+    """
     write_jsonl(folder / SESSIONS, sessions)
+    catalog = Catalog(folder / CAPTIONS, category)
     for split in SPLITS:
+        of_split = set(catalog.ids(split))
         rows = [
             {"target": one.target, "candidate": step.item, "captions": [step.text]}
             for one in sessions
             if one.split == split
             for step in one.steps
+            if step.item in of_split
         ]
         write_json(folder / CAPTIONS / "captions" / f"cap.{file_name(category)}.{split}.json", rows)
 

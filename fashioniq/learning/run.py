@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from fashioniq.config import EvalDialogs, Learn, TrainRetriever, parser
-from fashioniq.data.catalog import SPLITS, Catalog
+from fashioniq.data.catalog import ALL, SPLITS, Catalog
 from fashioniq.data.images import UnreadableImage
 from fashioniq.evaluation.protocols import PROTOCOLS
 from fashioniq.evaluation.run import run_dialogs
@@ -56,7 +56,7 @@ def learn(settings: Learn) -> bool:
         if len(training) < NEEDED:
             raise UserError(
                 f"expected conversations to train on in {settings.database}, found {len(training)}; serve "
-                "products of the train split, and ask shoppers for their consent"
+                "all products or those of the train split, and ask shoppers for their consent"
             )
         export.write_layout(settings.out, catalog)
         export.write_sessions(settings.out, catalog.category, chosen.sessions)
@@ -72,7 +72,7 @@ def learn(settings: Learn) -> bool:
         print(f"{len(words)} new words, such as {', '.join(words[:8]) or 'none'}")
         grow(settings.run, settings.out / "start", features, training, words)
         print(train_retriever(trained, _source(training, chosen.of("val"))))
-        verdict = _judged(settings, trained, chosen)
+        verdict = _judged(settings, trained, catalog, chosen)
         write_json(
             settings.out / "gate.json",
             {"passed": verdict.passed} | msgspec.to_builtins(verdict) | {"rule": rule, "new_words": words},
@@ -125,11 +125,13 @@ def _source(training: Sequence[LiveSession], val: Sequence[LiveSession]) -> Any:
     return partial(RecordedSessions, {"train": rows(training), "val": rows(val)})
 
 
-def _judged(settings: Learn, trained: TrainRetriever, chosen: Chosen) -> Verdict:
+def _judged(settings: Learn, trained: TrainRetriever, catalog: Catalog, chosen: Chosen) -> Verdict:
     """Verdict of the gate on the test sessions and on simulated dialogs."""
     runs = settings.run, settings.out / "run"
     held_out = chosen.of("test")
-    systems = [load(run, features=trained.features, split="test", device=settings.device) for run in runs]
+    about_test = {said.item for one in held_out for said in one.steps} <= set(catalog.ids("test"))
+    split = "test" if about_test else ALL  # what the service searched
+    systems = [load(run, features=trained.features, split=split, device=settings.device) for run in runs]
     running, new = (replay(system, held_out) for system in systems)
     simulated = tuple(_simulated(settings, trained, run) for run in runs)
     return judge(
@@ -160,7 +162,7 @@ def _simulated(settings: Learn, trained: TrainRetriever, run: Path) -> float:
 def _activate(store: Store, settings: Learn, category: str) -> None:
     before = store.active_model(category)
     inference = Inference()
-    load_run = partial(Served.of, device=settings.device)
+    load_run = partial(Served.of, split=ALL, device=settings.device)
     served = Models(store, inference, load_run, None).register(settings.out / "run")
     inference.close()
     store.activate_model(served.version)

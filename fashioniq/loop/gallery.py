@@ -91,7 +91,6 @@ class Gallery:
         self._longest = (
             (2 * self._half_square_N.amax()).sqrt() if halves else self._half_square_N.new_zeros(())
         )
-        self._finite = bool(self._longest.isfinite())
         self._faiss = (
             _faiss_search(self.vectors_ND.device) if search != "torch" and faiss is not None else None
         )
@@ -116,7 +115,7 @@ class Gallery:
 
         Raises NotFiniteError.
         """
-        queries = self._plain(query_BD).split(QUERIES)
+        queries = self._finite(self._plain(query_BD)).split(QUERIES)
         return torch.cat(
             [
                 self._rank(query_BD, target_B)
@@ -134,6 +133,8 @@ class Gallery:
         Raises NotFiniteError.
         """
         query_BD = self._plain(query_BD)
+        if self.index is not None or allowed_N is not None:
+            self._finite(query_BD)
         if exclude_BK is None:
             exclude_BK = torch.empty(len(query_BD), 0, dtype=torch.long, device=query_BD.device)
         item_A = None if allowed_N is None else allowed_N.nonzero()[:, 0]
@@ -234,19 +235,25 @@ class Gallery:
         return distance_BK, item_BK
 
     def _nearest(self, query_BD: Tensor, wanted: int) -> tuple[Tensor, Tensor]:
-        """Candidates with their distances, unordered; they always include the `wanted` nearest items."""
+        """Candidates with their distances, unordered; they always include the `wanted` nearest items.
+
+        The host waits for a GPU once, for the number of queries that have near ties or are not finite.
+        """
         count = min(len(self), wanted + SPARE)
         item_BK = self._candidates(query_BD, count)
         distance_BK = self._exact_rows(query_BD, item_BK)
         if count == len(self):
+            self._finite(query_BD)
             return distance_BK, item_BK
         sorted_BK = distance_BK.sort(dim=1).values
         # The last term is for FAISS, which adds the squared norm of the query before it compares.
         rounding_B = 2 * self._slack(query_BD) + 4 * EPSILON * query_BD.square().sum(1)
-        # Rows with more near ties than spare items are searched in float64.
-        open_B = sorted_BK[:, -1] - sorted_BK[:, wanted - 1] <= rounding_B
+        # Rows with more near ties than spare items are searched in float64. Negated, so that it holds for NaN too.
+        open_B = ~(sorted_BK[:, -1] - sorted_BK[:, wanted - 1] > rounding_B)
         every_N = torch.arange(len(self), device=query_BD.device)
-        for row in open_B.nonzero()[:, 0]:
+        if len(row_R := open_B.nonzero()[:, 0]):
+            self._finite(query_BD)
+        for row in row_R:
             distance_N, item_N = self._exact(query_BD, row.expand(len(self)), every_N).sort(stable=True)
             distance_BK[row], item_BK[row] = distance_N[:count], item_N[:count]
         return distance_BK, item_BK
@@ -316,8 +323,11 @@ class Gallery:
         return 2 * EPSILON * max(16.0, query_BD.shape[1] ** 0.5) * scale_B
 
     def _plain(self, query_BD: Tensor) -> Tensor:
-        query_BD = query_BD.detach().float().contiguous()  # contiguous, so that equal items get equal sums
-        if not self._finite or not query_BD.square().sum(1).isfinite().all():
+        return query_BD.detach().float().contiguous()  # contiguous, so that equal items get equal sums
+
+    def _finite(self, query_BD: Tensor) -> Tensor:
+        """Return the queries. Raises NotFiniteError."""
+        if not (query_BD.square().sum(1).isfinite().all() & self._longest.isfinite()):
             raise NotFiniteError("a query or a gallery vector is not finite, or too long")
         return query_BD
 

@@ -152,12 +152,13 @@ def rollout(
     the user and the ranks only.
     """
     talk, offer = talk or system.begin(len(target_B)), first
-    ranks: list[Tensor] = []
     begun = len(talk.turns)
     for number in range(begun, turns):
         if number > begun:
             offer = system.offer(talk)
         talk = system.hear(talk, offer, user.reply(target_B, offer, number))
-        if rank:
-            ranks.append(system.gallery.rank(talk.queries[-1], target_B))
-    return Dialogs(target_B, talk, torch.stack(ranks, 1) if rank else None)
+    if not rank:
+        return Dialogs(target_B, talk, None)
+    # all turns together: the host waits for a GPU once
+    rank_R = system.gallery.rank(torch.cat(talk.queries[begun:]), target_B.repeat(turns - begun))
+    return Dialogs(target_B, talk, rank_R.view(-1, len(target_B)).T.contiguous())

@@ -225,8 +225,8 @@ class ChatSearcherConfig(ModelConfig):
 class DenoiserConfig(ModelConfig):
     """Sizes of the denoiser of a picture generator."""
 
-    KEYS = {"dit": ("vocabulary", "image_size", "patch", "width", "heads", "layers", "channels")}
-    EARLIER = {"channels": 0}
+    KEYS = {"dit": ("vocabulary", "image_size", "patch", "width", "heads", "layers", "channels", "palette")}
+    EARLIER = {"channels": 0, "palette": 0}
     kind = "dit"
 
     patch: int = option(8, "pixels per side of a patch; they must divide the picture size", least=1)
@@ -234,15 +234,21 @@ class DenoiserConfig(ModelConfig):
     heads: int = option(4, "attention heads; they must divide the width", least=1)
     layers: int = option(6, "transformer layers", least=1, below=1001)
     channels: int = option(
-        8,
-        "features of a pixel that the last convolutions read, at least 3; 0 is the denoiser of version 0.1.0: "
-        "no convolutions, and no difference between the first color of a text and others",
+        9,
+        "features of a pixel that the last convolutions read, at least 3 and one per color of the palette; 0 is the "
+        "denoiser of version 0.1.0: no convolutions, and no difference between the first color of a text and others",
         least=0,
+    )
+    palette: int = option(
+        6, "colors of a picture's palette, of which each pixel is a mixture; 0 is no palette", least=0
     )
 
     def validate(self) -> None:
         check_heads(self.width, self.heads)
-        if 0 < self.channels < 3:
-            raise UserError(f"--model.channels is {self.channels}: expected 0 or at least 3")
+        least = 3 + self.palette
+        if self.channels < least and (self.channels or self.palette):
+            raise UserError(
+                f"--model.channels is {self.channels}: expected at least {least}, 3 and one per color of the palette"
+            )
         if self.width % 2:
             raise UserError(f"--model.width is {self.width}: it must be even")

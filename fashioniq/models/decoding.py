@@ -18,6 +18,21 @@ class DecodingState(Protocol):
         ...
 
 
+def finished_leave(device: torch.device) -> bool:
+    """Whether finished captions leave the batch: on a CPU, where rows cost time.
+
+    On a GPU they cost hardly any, but the host would have to wait for their number after every word.
+    """
+    return device.type == "cpu"
+
+
+def _remaining(going_R: Tensor) -> Tensor:
+    """Rows of the next step in ascending order: those of captions that are not finished, or all of them."""
+    if finished_leave(going_R.device):
+        return going_R.nonzero()[:, 0]
+    return torch.arange(len(going_R), device=going_R.device)
+
+
 class BaseCaptioner(nn.Module):
     """Base class of relative captioners, (reference, target) → at most `max_words` words.
 
@@ -56,29 +71,29 @@ class BaseCaptioner(nn.Module):
 
     @torch.no_grad()
     def greedy(self, reference: ItemInputs, target: ItemInputs) -> Tensor:
-        """Greedy decoding, B×max_words, padded after the last word. Finished captions leave the batch."""
+        """Greedy decoding, B×max_words, padded after the last word."""
         state = self.encode(reference, target)
         batch, device = len(reference.features_BD), reference.features_BD.device
         words_BL = torch.full((batch, self.max_words), PAD, device=device)
         last_R, row_R = torch.full((batch,), START, device=device), torch.arange(batch, device=device)
         for place in range(self.max_words):
             scores_RV, state = self._next_log_probabilities(last_R, place, state)
-            last_R = scores_RV.argmax(-1)
-            going_R = (last_R != END).nonzero()[:, 0]
-            last_R, row_R = last_R[going_R], row_R[going_R]
+            last_R = scores_RV.argmax(-1).where(last_R != END, END)
             words_BL[row_R, place] = last_R
-            if not len(row_R):
+            going_R = _remaining(last_R != END)
+            if not len(going_R):
                 break
+            last_R, row_R = last_R[going_R], row_R[going_R]
             state = state.select(going_R, BeamSlots(row_R, batch, 1))
-        return words_BL
+        return words_BL.masked_fill(words_BL == END, PAD)
 
     @torch.no_grad()
     def sample(self, reference: ItemInputs, target: ItemInputs, chance_BKL: Tensor) -> Tensor:
         """Draw K captions of each pair, B×K×max_words; the first one is the greedy one.
 
         The words are drawn by the uniform numbers of [0, 1) in `chance_BKL`, L at least max_words, so that a
-        caption depends on its own numbers only. Captions of a pair that begin alike share one row of the
-        decoder, and finished ones leave the batch.
+        caption depends on its own numbers only. Captions of a pair that begin alike share one row of the decoder
+        where finished ones leave the batch.
         """
         batch, count = chance_BKL.shape[:2]
         device = chance_BKL.device
@@ -93,29 +108,34 @@ class BaseCaptioner(nn.Module):
             level_NK = chance_BKL[pair_N, :, place] * below_NV[:, -1:]
             drawn_NK = torch.searchsorted(below_NV, level_NK, right=True).clamp(max=self.vocabulary - 1)
             drawn_NK[:, 0] = scores_NV.argmax(-1)
-            word_R = drawn_NK[beginning_R, row_R % count]
-            going_R = (word_R != END).nonzero()[:, 0]
-            word_R, row_R = word_R[going_R], row_R[going_R]
+            word_R = drawn_NK[beginning_R, row_R % count].where(last_N[beginning_R] != END, END)
             words_RL[row_R, place] = word_R
-            if not len(row_R):
+            going_R = _remaining(word_R != END)
+            if not len(going_R):
                 break
-            code_N, beginning_R = torch.unique(
-                beginning_R[going_R] * self.vocabulary + word_R, return_inverse=True
-            )
-            parent_N, last_N = code_N // self.vocabulary, code_N % self.vocabulary
-            pair_N = pair_N[parent_N]
-            within_N = torch.arange(len(pair_N), device=device) - torch.searchsorted(pair_N, pair_N)
-            most = int(within_N.max()) + 1
-            state = state.select(parent_N, BeamSlots(pair_N * most + within_N, batch, most))
-        return words_RL.unflatten(0, (batch, count))
+            word_R, row_R, beginning_R = word_R[going_R], row_R[going_R], beginning_R[going_R]
+            if finished_leave(device):
+                code_N, beginning_R = torch.unique(
+                    beginning_R * self.vocabulary + word_R, return_inverse=True
+                )
+                parent_N, last_N = code_N // self.vocabulary, code_N % self.vocabulary
+                pair_N = pair_N[parent_N]
+                within_N = torch.arange(len(pair_N), device=device) - torch.searchsorted(pair_N, pair_N)
+                most = int(within_N.max()) + 1
+                slots = BeamSlots(pair_N * most + within_N, batch, most)
+            else:
+                parent_N, last_N, beginning_R = beginning_R, word_R, row_R
+                pair_N, slots = row_R // count, BeamSlots.full(batch, count, device)
+            state = state.select(parent_N, slots)
+        return words_RL.masked_fill(words_RL == END, PAD).unflatten(0, (batch, count))
 
     @torch.no_grad()
     def beam(self, reference: ItemInputs, target: ItemInputs, beams: int) -> Tensor:
         """Beam search, B×max_words. The hypothesis with the highest mean log-probability per word is
         returned.
 
-        Rows are the hypotheses that are not finished. Finished ones stay among the K beams of their pair,
-        but are not fed to the decoder.
+        Rows are the hypotheses that are not finished, on a GPU all of them. Finished ones stay among the K beams
+        of their pair.
         """
         if beams == 1:
             return self.greedy(reference, target)
@@ -126,8 +146,14 @@ class BaseCaptioner(nn.Module):
         last_R, slot_R = torch.full((batch,), START, device=device), torch.arange(batch, device=device)
         for place in range(self.max_words):
             scores_RV, state = self._next_log_probabilities(last_R, place, state)
-            # 1. Expand: every slot gets its C best next words; a finished slot only itself.
+            # 1. Expand: every slot gets its C best next words; a finished slot only itself, with or without a row.
             score_RC, word_RC = scores_RV.topk(min(beams, self.vocabulary))
+            ended_R1 = ((last_R == END) | (last_R == PAD)).unsqueeze(1)
+            score_RC, word_RC = (
+                score_RC.masked_fill(ended_R1, float("-inf")),
+                word_RC.masked_fill(ended_R1, PAD),
+            )
+            score_RC[:, :1].masked_fill_(ended_R1, 0.0)
             total_SC = torch.full((total_BK.numel(), score_RC.shape[1]), float("-inf"), device=device)
             total_SC[:, 0] = total_BK.flatten()
             total_SC[slot_R] = total_SC[slot_R, :1] + score_RC
@@ -138,11 +164,11 @@ class BaseCaptioner(nn.Module):
             words_BKL = words_BKL.gather(1, parent_BK.unsqueeze(-1).expand(-1, -1, self.max_words))
             words_BKL[:, :, place] = last_BK
             length_BK = length_BK.gather(1, parent_BK) + (last_BK != PAD)
-            # 3. Compact: rows of the next step are the beams that are not finished. A parent is a slot number
-            # of this step; its row is its position among the slots that had a row.
+            # 3. Compact: choose the rows of the next step. A parent is a slot number of this step; its row is its
+            # position among the slots that had a row.
             going_BK = (last_BK != PAD) & (last_BK != END) & (total_BK > float("-inf"))
             parent_BK = parent_BK + torch.arange(batch, device=device).unsqueeze(1) * (len(total_SC) // batch)
-            earlier_R, slot_R = slot_R, going_BK.flatten().nonzero()[:, 0]
+            earlier_R, slot_R = slot_R, _remaining(going_BK.flatten())
             parent_R, last_R = (
                 torch.searchsorted(earlier_R, parent_BK.flatten()[slot_R]),
                 last_BK.flatten()[slot_R],

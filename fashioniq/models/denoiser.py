@@ -3,7 +3,7 @@
 Its tokens are patches of a noisy picture, and it predicts the clean one, which needs fewer steps of
 training than predicting the noise (Li & He 2025). The condition is a set of words, some of which are main words:
 the sum of their vectors and of the vector of the time, after two more layers, modulates every layer. Two convolutions
-remove the seams of the patches.
+remove the seams of the patches. Each pixel mixes the few colors of a palette of the whole picture.
 """
 
 import math
@@ -28,6 +28,7 @@ except ImportError as error:
 
 NOISE_STEPS = 1000  # times of the diffusion, of which sampling visits few
 LARGEST_WEIGHT = 2.0  # of the loss at times with little noise
+SHARPNESS = 3.0  # factor of the scores from which the shares of a palette's colors follow
 
 
 def noise_schedule() -> Any:
@@ -46,8 +47,9 @@ class Denoiser(ModelMixin, ConfigMixin):  # type: ignore[misc]
     """Clean picture from a noisy one, its time and the words that it shows.
 
     `vocabulary` is the number of words. The picture size is a multiple of the patch size. `channels` is the number
-    of features of a pixel before the convolutions. With 0, which runs of earlier versions have, there are no
-    convolutions, no vectors of main words and no layers after the sum.
+    of features of a pixel before the convolutions, at least 3 + `palette`, the number of colors of a palette. Runs of
+    earlier versions have 0 for one or both: without channels there are no convolutions, no vectors of main words and
+    no layers after the sum; without a palette, the vector of a main word is added to that of the word.
     """
 
     @register_to_config
@@ -60,9 +62,10 @@ class Denoiser(ModelMixin, ConfigMixin):  # type: ignore[misc]
         heads: int = 4,
         layers: int = 6,
         channels: int = 0,
+        palette: int = 0,
     ) -> None:
         super().__init__()
-        self.patch, self.width, self.channels = patch, width, channels
+        self.patch, self.width, self.channels, self.palette = patch, width, channels, palette
         tokens = (image_size // patch) ** 2
         self.patches = nn.Linear(3 * patch**2, width)
         self.places = nn.Parameter(0.5 * torch.randn(1, tokens, width))
@@ -71,7 +74,7 @@ class Denoiser(ModelMixin, ConfigMixin):  # type: ignore[misc]
         self.blocks = nn.ModuleList(_Layer(width, heads) for _ in range(layers))
         self.norm = _ModulatedNorm(width)
         self.pixels = nn.Linear(width, (channels or 3) * patch**2)
-        lasts: list[Any] = [self.norm.modulation, self.pixels]
+        lasts: list[Any] = [self.norm.modulation]
         nn.init.normal_(self.words.weight, std=0.5)
         if channels:
             self.main = nn.Linear(vocabulary, width, bias=False)
@@ -82,10 +85,18 @@ class Denoiser(ModelMixin, ConfigMixin):  # type: ignore[misc]
             self.joined = nn.Sequential(
                 nn.Conv2d(channels, 2 * channels, 3, padding=1),
                 nn.SiLU(),
-                nn.Conv2d(2 * channels, 3, 3, padding=1),
+                nn.Conv2d(2 * channels, 3 + palette, 3, padding=1),
             )
             lasts.append(self.joined[-1])
-        for last in lasts:  # the first prediction is a grey picture
+        if palette:
+            nn.init.normal_(self.pixels.weight, std=0.02)
+            nn.init.zeros_(self.pixels.bias)
+            self.colors = nn.Linear(2 * width, 3 * palette)
+            nn.init.normal_(self.colors.weight, std=0.02)
+            nn.init.normal_(self.colors.bias, std=0.5)
+        else:
+            lasts.append(self.pixels)  # the first prediction is a grey picture
+        for last in lasts:
             nn.init.zeros_(last.weight)
             nn.init.zeros_(last.bias)
 
@@ -97,19 +108,28 @@ class Denoiser(ModelMixin, ConfigMixin):  # type: ignore[misc]
         x_BLD = (
             self.patches(F.pixel_unshuffle(noisy_BCHW, self.patch).flatten(2).transpose(1, 2)) + self.places
         )
-        sum_BD = self.time(_waves(time_B, self.width)) + self.words(words_BV.clamp(max=1))
+        main_BV = (words_BV - 1).clamp(min=0)
+        others_BV = words_BV - main_BV * (2 if self.palette else 1)
+        sum_BD = self.time(_waves(time_B, self.width)) + self.words(others_BV)
         if self.channels:
-            sum_BD = sum_BD + self.main((words_BV - 1).clamp(min=0))
+            sum_BD = sum_BD + self.main(main_BV)
             sum_BD = sum_BD + self.condition(sum_BD)
         condition_BD = F.silu(sum_BD)
         for layer in self.blocks:
             x_BLD = layer(x_BLD, condition_BD)
-        pixels_BPL = self.pixels(self.norm(x_BLD, condition_BD)).transpose(1, 2)
+        x_BLD = self.norm(x_BLD, condition_BD)
+        pixels_BPL = self.pixels(x_BLD).transpose(1, 2)
         side = noisy_BCHW.shape[-1] // self.patch
         pixels_BCHW = F.pixel_shuffle(pixels_BPL.unflatten(2, (side, side)), self.patch)
         if not self.channels:
             return pixels_BCHW
-        return pixels_BCHW[:, :3] + self.joined(pixels_BCHW)
+        pixels_BCHW = pixels_BCHW[:, : 3 + self.palette] + self.joined(pixels_BCHW)
+        if not self.palette:
+            return pixels_BCHW
+        shares_BKHW = (SHARPNESS * pixels_BCHW[:, 3:]).softmax(1)
+        colors_BCK = self.colors(torch.cat([condition_BD, x_BLD.mean(1)], 1)).unflatten(1, (3, self.palette))
+        mixed_BCHW = (colors_BCK @ shares_BKHW.flatten(2)).unflatten(2, noisy_BCHW.shape[2:])
+        return mixed_BCHW + pixels_BCHW[:, :3]
 
 
 class _ModulatedNorm(nn.Module):

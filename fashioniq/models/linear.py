@@ -14,7 +14,7 @@ from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Turn
 from fashioniq.models.configs import RetrieverConfig
-from fashioniq.models.retriever import BaseRetriever
+from fashioniq.models.retriever import BaseRetriever, joined_turns
 
 Example = tuple[str, str, str]  # candidate, text, target
 SHOWN = 0.5  # weight of the item shown, which is added to the prediction, before training
@@ -85,12 +85,13 @@ class LinearRetriever(BaseRetriever):
 
         A bigram has the code V·first + second.
         """
-        bag_BG = self.bias_D.new_zeros(len(words_BL), len(self.bag_GD))
+        bag_BG = self.bias_D.new_zeros(words_BL.shape[0], len(self.bag_GD))
         bag_BG.scatter_(1, words_BL, 1.0)
         codes = self.bigram_G
         if len(codes):
             code_BL = self.vocabulary * words_BL[:, :-1] + words_BL[:, 1:]
-            place_BL = torch.searchsorted(codes, code_BL.contiguous()).clamp(max=len(codes) - 1)
+            search = _bisect if torch.compiler.is_exporting() else torch.searchsorted
+            place_BL = search(codes, code_BL.contiguous()).clamp(max=len(codes) - 1)
             found_BL = codes[place_BL] == code_BL
             # places of pairs that are no bigrams of the model go to the padding, which is cleared below
             bag_BG.scatter_(1, torch.where(found_BL, place_BL + self.vocabulary, 0), 1.0)
@@ -114,6 +115,27 @@ class LinearRetriever(BaseRetriever):
         own_BD = self.query_of(self.embed_images(turn.image_BD), self.bag(turn.words_BL), attributes_BA)
         sum_BD = own_BD + self.decay * state
         return F.normalize(sum_BD, dim=-1), sum_BD
+
+    def forward(
+        self, words_BTL: Tensor, attributes_BTA: Tensor, image_BTD: Tensor, mask_BT: Tensor
+    ) -> Tensor:
+        """Return the query after the last turn of whole dialogs, B×D, at unit length."""
+        turn = joined_turns(words_BTL, attributes_BTA, image_BTD)
+        attributes_NA = turn.attributes_BA if self.attribute is not None else None
+        own_ND = self.query_of(self.embed_images(turn.image_BD), self.bag(turn.words_BL), attributes_NA)
+        later_BT = mask_BT.sum(1, keepdim=True) - 1 - torch.arange(mask_BT.shape[1], device=mask_BT.device)
+        weight_BT = self.decay ** later_BT.clamp(min=0) * mask_BT
+        return F.normalize((weight_BT.unsqueeze(-1) * own_ND.unflatten(0, mask_BT.shape)).sum(1), dim=-1)
+
+
+def _bisect(codes_G: Tensor, code_BL: Tensor) -> Tensor:
+    """The same as torch.searchsorted, which ONNX does not have."""
+    place_BL, size = torch.zeros_like(code_BL), len(codes_G)
+    for bit in reversed(range(size.bit_length())):
+        further_BL = place_BL + 2**bit
+        smaller_BL = codes_G[(further_BL - 1).clamp(max=size - 1)] < code_BL
+        place_BL = torch.where((further_BL <= size) & smaller_BL, further_BL, place_BL)
+    return place_BL
 
 
 @torch.no_grad()

@@ -15,8 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fashioniq.data.items import ItemInputs
 from fashioniq.data.words import PAD
-from fashioniq.loop.messages import Turn
+from fashioniq.loop.messages import Message, Turn
 from fashioniq.models.configs import ComposerConfig, RetrieverConfig
 from fashioniq.models.layers import Encoder
 
@@ -73,6 +74,22 @@ class BaseRetriever(nn.Module):
     def step(self, state: Any, turn: Turn) -> tuple[Tensor, Any]:
         """Return the query after one more turn, B×D, and the new state."""
         raise NotImplementedError
+
+    def forward(
+        self, words_BTL: Tensor, attributes_BTA: Tensor, image_BTD: Tensor, mask_BT: Tensor
+    ) -> Tensor:
+        """Return the query after the last turn of whole dialogs, B×D: the same as that of `step`, without a state.
+
+        `image_BTD` are the features of the products offered. `mask_BT` is false for turns that pad a dialog
+        on the right; each dialog has at least one turn. Composers, which have no history, do not have it.
+        """
+        raise NotImplementedError
+
+
+def joined_turns(words_BTL: Tensor, attributes_BTA: Tensor, image_BTD: Tensor) -> Turn:
+    """All turns of B dialogs as one turn of B·T dialogs."""
+    items = ItemInputs(image_BTD.flatten(0, 1), attributes_BTA.flatten(0, 1))
+    return Turn(Message(), Message(words_BL=words_BTL.flatten(0, 1)), items)
 
 
 class DialogRetriever(BaseRetriever):
@@ -151,8 +168,22 @@ class DialogRetriever(BaseRetriever):
             sum_BD = _masked_sum(self.encoder(state.tokens_BLD, state.mask_BL), state.mask_BL)
         return self.query(F.relu(sum_BD / state.mask_BL.sum(1, keepdim=True))), state
 
+    def forward(
+        self, words_BTL: Tensor, attributes_BTA: Tensor, image_BTD: Tensor, mask_BT: Tensor
+    ) -> Tensor:
+        """Return the query after the last turn of whole dialogs, B×D."""
+        tokens_NLD, token_mask_NL = self._embed(joined_turns(words_BTL, attributes_BTA, image_BTD))
+        place_T = torch.arange(mask_BT.shape[1], device=mask_BT.device)
+        tokens_BTLD = tokens_NLD.unflatten(0, mask_BT.shape)
+        tokens_BTLD = tokens_BTLD + self.turn(place_T.clamp(max=self.max_turns - 1)).unsqueeze(1)
+        mask_BTL = token_mask_NL.unflatten(0, mask_BT.shape) & mask_BT.unsqueeze(-1)
+        mask_BL, turn_L = mask_BTL.flatten(1), place_T.unsqueeze(1).expand(mask_BTL.shape[1:]).flatten()
+        seen = mask_BL.unsqueeze(1) & (turn_L <= turn_L.unsqueeze(1)) if self.turn_causal else mask_BL
+        sum_BD = _masked_sum(self.encoder(tokens_BTLD.flatten(1, 2), seen), mask_BL)
+        return self.query(F.relu(sum_BD / mask_BL.sum(1, keepdim=True)))
+
     def _embed(self, turn: Turn) -> tuple[Tensor, Tensor]:
-        batch, place = len(turn.words_BL), self.place.weight
+        batch, place = turn.words_BL.shape[0], self.place.weight  # len() is frozen in an exported graph
         words_BL = turn.words_BL
         # Words after the first `max_words` share the last position embedding.
         places_L = torch.arange(1, 1 + words_BL.shape[1], device=words_BL.device).clamp(max=self.max_words)

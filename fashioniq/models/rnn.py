@@ -15,7 +15,7 @@ from fashioniq.loop.messages import Turn
 from fashioniq.models.configs import WORD_WIDTH, CaptionerConfig, RetrieverConfig
 from fashioniq.models.decoding import BaseCaptioner
 from fashioniq.models.layers import BeamSlots, mean_embedding, small_embedding
-from fashioniq.models.retriever import BaseRetriever
+from fashioniq.models.retriever import BaseRetriever, joined_turns
 
 
 class RNNRetriever(BaseRetriever):
@@ -61,11 +61,37 @@ class RNNRetriever(BaseRetriever):
 
     def step(self, state: Tensor, turn: Turn) -> tuple[Tensor, Tensor]:
         """Return the query after one more turn and the new hidden state, both B×D."""
+        state = self.history(self._encode(turn), state)
+        return self.query(state), state
+
+    def forward(
+        self, words_BTL: Tensor, attributes_BTA: Tensor, image_BTD: Tensor, mask_BT: Tensor
+    ) -> Tensor:
+        """Return the query after the last turn of whole dialogs, B×D."""
+        inputs_ND = self._encode(joined_turns(words_BTL, attributes_BTA, image_BTD))
+        inputs_TBD = inputs_ND.unflatten(0, mask_BT.shape).transpose(0, 1)
+
+        def read(state_BD: Tensor, turn: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+            input_BD, mask_B1 = turn
+            state_BD = torch.where(mask_B1, self.history(input_BD, state_BD), state_BD)
+            return state_BD, state_BD.clone()
+
+        state_BD, turns = self.start(mask_BT.shape[0]), (inputs_TBD, mask_BT.T.unsqueeze(-1))
+        if torch.compiler.is_exporting():  # a loop would be exported with the turns of the example
+            from torch._higher_order_ops import scan
+
+            state_BD, _ = scan(read, state_BD, turns)
+        else:
+            for turn in zip(*turns, strict=True):
+                state_BD, _ = read(state_BD, turn)
+        return self.query(state_BD)
+
+    def _encode(self, turn: Turn) -> Tensor:
+        """Input of the recurrent network for a turn, B×D."""
         seen_BD = self.embed_images(turn.image_BD)
         if self.attribute is not None:
             seen_BD = seen_BD + mean_embedding(self.attribute, turn.attributes_BA)
-        state = self.history(self.turn(self._encode_words(turn.words_BL) + seen_BD), state)
-        return self.query(state), state
+        return self.turn(self._encode_words(turn.words_BL) + seen_BD)
 
     def _encode_words(self, words_BL: Tensor) -> Tensor:
         words_BDL = F.pad(self.word(words_BL).transpose(1, 2), (0, 1))  # zero padding completes the last pair

@@ -3,6 +3,8 @@
 import re
 import stat
 import zlib
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from struct import error as StructError
 from typing import IO
@@ -64,29 +66,62 @@ def is_safe(name: str) -> bool:
         return False
 
 
-def unpack(archive: Path, folder: Path, most_bytes: float) -> dict[str, str]:
+def unpack(
+    archive: Path, folder: Path, most_bytes: float, only: Collection[str] | None = None
+) -> dict[str, str]:
     """Unpack the pictures of a .zip into `folder`; return the names of skipped members with the reasons.
 
-    The limits apply to the unpacked bytes, not to the sizes that the archive states. Raises UserError for an
-    archive that is damaged or encrypted, unpacks to more than `most_bytes`, or has more than MOST_MEMBERS
-    members.
+    With `only`, other members are ignored. The limits apply to the unpacked bytes, not to the sizes that the
+    archive states. Raises UserError for an archive that is damaged or encrypted, unpacks to more than
+    `most_bytes`, or has more than MOST_MEMBERS members.
     """
+    skipped: dict[str, str] = {}
+    room = most_bytes
+    with _opened(archive) as zipped:
+        for member, parts, reason in _members(zipped, archive):
+            if only is not None and member.filename not in only:
+                continue
+            if not reason:
+                try:
+                    room -= _save(zipped, member, folder.joinpath(*parts), room)
+                except FileExistsError:
+                    reason = "another member has the same name"
+                except _TooMuch as error:
+                    todo = "unpack it" if only else "allow more with --max-gigabytes"
+                    raise UserError(
+                        f"{archive} unpacks to more than {most_bytes / 1e9:g} GB: {todo}"
+                    ) from error
+            if reason:
+                skipped[member.filename[:_LONGEST]] = reason
+    return skipped
+
+
+def pictures_in(archive: Path) -> dict[str, str]:
+    """Member of each picture in a .zip, by its file name without suffix; of several, the first.
+
+    Raises UserError for an archive that is damaged or encrypted, or has more than MOST_MEMBERS members.
+    """
+    found: dict[str, str] = {}
+    with _opened(archive) as zipped:
+        for member, parts, reason in _members(zipped, archive):
+            if not reason:
+                found.setdefault(Path(parts[-1]).stem, member.filename)
+    return found
+
+
+@contextmanager
+def _opened(archive: Path) -> Iterator[ZipFile]:
     try:
         with ZipFile(archive) as zipped:
-            return _unpack(zipped, archive, folder, most_bytes)
-    except _TooMuch as error:
-        raise UserError(
-            f"{archive} unpacks to more than {most_bytes / 1e9:g} GB: allow more with --max-gigabytes"
-        ) from error
+            yield zipped
     except _BROKEN as error:
         raise UserError(f"{archive} is damaged ({why(error)}): download or create it again") from error
     except OSError as error:
         raise UserError(f"cannot read {archive}: {error.strerror}") from error
 
 
-def _unpack(zipped: ZipFile, archive: Path, folder: Path, most_bytes: float) -> dict[str, str]:
-    skipped: dict[str, str] = {}
-    room = most_bytes
+def _members(zipped: ZipFile, archive: Path) -> Iterator[tuple[ZipInfo, list[str], str]]:
+    """Pictures of an archive with their path components, and unfit members with the reason to skip them."""
     # a name may be empty, for which is_dir() fails
     members = [member for member in zipped.infolist() if not member.filename.endswith("/")]
     if len(members) > MOST_MEMBERS:
@@ -95,14 +130,8 @@ def _unpack(zipped: ZipFile, archive: Path, folder: Path, most_bytes: float) -> 
         _check(member, archive)
         parts = [part for part in member.filename.replace("\\", "/").split("/") if part not in ("", ".")]
         reason = _unfit(member, parts)
-        if not reason and _is_picture(parts):
-            try:
-                room -= _save(zipped, member, folder.joinpath(*parts), room)
-            except FileExistsError:
-                reason = "another member has the same name"
-        if reason:
-            skipped[member.filename[:_LONGEST]] = reason
-    return skipped
+        if reason or _is_picture(parts):
+            yield member, parts, reason
 
 
 def _check(member: ZipInfo, archive: Path) -> None:

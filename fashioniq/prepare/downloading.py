@@ -79,6 +79,7 @@ def download(
     limits: Limits = _USUAL,
     there: Mapping[str, Path] | None = None,
     tell: Callable[[str, Outcome], None] | None = None,
+    require_answer: bool = True,
 ) -> dict[str, Outcome]:
     """Download a picture for every id from the first of its addresses with a valid one.
 
@@ -87,7 +88,7 @@ def download(
     returned in the order of `addresses`. To continue an interrupted download, start it again.
 
     Raises UserError if `folder` cannot be written or another download is writing to it, if an id is not a
-    valid file name, or if no server responded and no picture is present.
+    valid file name, or, with `require_answer`, if no server responded and no picture is present.
     """
     for name in addresses:
         if not is_safe(name):
@@ -113,7 +114,12 @@ def download(
             run = _Run(folder, temporary, limits, before, reader, known=known)
             answered = asyncio.run(run.get(missing))
             failures = [outcome.detail for outcome in outcomes.values() if outcome.reason == "failed"]
-            if failures and not answered and not any(outcome.picture for outcome in outcomes.values()):
+            if (
+                require_answer
+                and failures
+                and not answered
+                and not any(outcome.picture for outcome in outcomes.values())
+            ):
                 raise UserError(
                     f"no picture could be downloaded: {failures[0]}; check the network (and HTTPS_PROXY), "
                     "then run the same command again"

@@ -82,11 +82,15 @@ class Said(Wire):
 
 
 class SearchRequest(Wire):
-    """A whole dialog, oldest turn first. Without turns, typical products are found."""
+    """A whole dialog, oldest turn first. Without turns, typical products are found.
+
+    With `explain`, the results have the effects of the words of the last turn.
+    """
 
     said: list[Said] = Field(default=[], max_length=MAX_TURNS, alias="turns")
     filters: Filters = Filters()
     k: Many = 8
+    explain: bool = False
 
 
 class Start(Wire):
@@ -118,7 +122,8 @@ class SessionRequest(Wire):
 class TurnRequest(Wire):
     """A turn: words about a product that was shown (by default the first), or a product that the person likes.
 
-    Filters replace those of before, and stay until they are replaced.
+    Filters replace those of before, and stay until they are replaced. With `explain`, the results have the effects
+    of the words; a repeated request gets its answer without them.
     """
 
     says: Words | None = None
@@ -127,6 +132,7 @@ class TurnRequest(Wire):
     after_turn: Annotated[int, Field(ge=0, le=MAX_TURNS, strict=True)] | None = None
     filters: Filters | None = None
     k: Many = 8
+    explain: bool = False
 
     @model_validator(mode="after")
     def _one(self) -> "TurnRequest":
@@ -228,7 +234,7 @@ class Why(Wire):
 
 
 class Result(Wire):
-    """A product found."""
+    """A product found. `effects` are the places among all products that a word moved it up, below 0 for down."""
 
     product_id: str
     rank: int
@@ -239,6 +245,7 @@ class Result(Wire):
     in_stock: bool | None
     image: Picture | None
     why: list[Why]
+    effects: dict[str, int] | None = None
 
 
 class Heard(Wire):

@@ -6,6 +6,7 @@ another process, it is replayed from the turns.
 
 import hashlib
 import hmac
+import random
 import secrets
 import threading
 import time
@@ -25,6 +26,8 @@ from fashioniq.data.statements import stated_attributes
 from fashioniq.data.words import tokenize
 from fashioniq.loop.gallery import NotFiniteError
 from fashioniq.loop.live import Live, Step
+from fashioniq.serving.effects import MOST, effects
+from fashioniq.serving.exploring import DEEPEST, explored, propensities
 from fashioniq.serving.inference import Inference
 from fashioniq.serving.models import Models
 from fashioniq.serving.problems import Problem, wrong
@@ -58,28 +61,30 @@ POLICY = "1"  # version of the terms of consent
 
 
 class Service:
-    """Sessions and searches on one database, with the models that are served. All methods raise Problem."""
+    """Sessions and searches on one database, with the models that are served. All methods raise Problem.
 
-    def __init__(self, store: Store, models: Models, inference: Inference) -> None:
-        self.store, self.models, self.inference = store, models, inference
+    `explore` is the share of the sessions with consent for training that explore (serving/exploring.py).
+    """
+
+    def __init__(self, store: Store, models: Models, inference: Inference, explore: float = 0.0) -> None:
+        self.store, self.models, self.inference, self.explore = store, models, inference, explore
         self._dialogs: OrderedDict[str, Live] = OrderedDict()  # state after the turn of a query_id
         self._lock = threading.Lock()
 
     def search(self, category: str, request: SearchRequest) -> Ranking:
         """Products for a whole dialog, of which nothing is stored."""
         watch, served = _Watch(), self.models.active(category)
-        heard, steps = Heard(), []
+        heard, steps = Heard(), list[Step]()
         for number, turn in enumerate(request.said):
             _check(served, {f"/turns/{number}/about": turn.about, f"/turns/{number}/like": turn.like})
             step, heard = _step(served, turn.says, turn.like, turn.about or served.typical[0], turn.question)
             steps.append(step)
         texts = [turn.says or "" for turn in request.said]
-        return self._ranking(
-            served,
-            lambda: Live.begin(served.system).replay(steps),
-            _Wanted(request.filters, request.k, heard, texts),
-            watch,
-        )[1]
+        wanted = _Wanted(request.filters, request.k, heard, texts)
+        ranking = self._ranking(served, lambda: Live.begin(served.system).replay(steps), wanted, watch)[1]
+        if request.explain and steps:
+            self._explain(ranking, lambda: Live.begin(served.system).replay(steps[:-1]), steps[-1])
+        return ranking
 
     def similar(self, category: str, name: str, k: int) -> Ranking:
         """Products like one product, without itself."""
@@ -118,10 +123,12 @@ class Service:
             token_sha256=_sha256(token),
             created_at=now,
             last_at=now,
+            arm="explore" if request.consent == "training" and random.random() < self.explore else None,
         )
         about = start.product_id or start.picture_id
         live, ranking = self._first(served, start, request, watch)
-        first = self._row(session.id, 0, live, ranking, request.filters)
+        asked = _Wanted(request.filters, request.k, Heard(), [])
+        first = self._row(session.id, 0, live, ranking, asked)
         first = replace(first, kind="start", about=about, says=start.text and scrub(start.text))
         stored_key = f"{_sha256(secret)[:16]}:{key}" if key else None
         with _store_errors():
@@ -205,10 +212,9 @@ class Service:
         step, heard = _step(served, request.says, request.like, about, question)
         before, step = self._before(served, turns), self._resolved(served, step)
         texts = [*(turn.says or "" for turn in turns), request.says or ""]
-        live, ranking = self._ranking(
-            served, lambda: before().after(step), _Wanted(filters, request.k, heard, texts), watch
-        )
-        row = self._row(session.id, last.n + 1, live, ranking, filters)
+        wanted = _Wanted(filters, request.k, heard, texts, explores=session.arm == "explore")
+        live, ranking = self._ranking(served, lambda: before().after(step), wanted, watch)
+        row = self._row(session.id, last.n + 1, live, ranking, wanted)
         row = replace(
             row,
             kind="like" if request.like else "says",
@@ -222,6 +228,8 @@ class Service:
         if stored.query_id != row.query_id:  # two equal requests at the same time
             return self._stored(served, [*turns, stored])
         self._remember(stored.query_id, live)
+        if request.explain:
+            self._explain(ranking, before, step)
         return ranking
 
     def undo(self, session: Session, n: int) -> SessionAnswer:
@@ -295,11 +303,13 @@ class Service:
             return live
 
         try:
+            count = max(wanted.k, DEEPEST) if wanted.explores else wanted.k
             live, products = self.inference.search(
-                live_with_offer, wanted.k, None if eligible == len(mask_N) else mask_N
+                live_with_offer, count, None if eligible == len(mask_N) else mask_N
             )
         except NotFiniteError:
             raise Problem("unusable-run") from None
+        products = explored(products, wanted.k) if wanted.explores else products
         return live, self._answer(served, live, products, wanted=wanted, eligible=eligible, watch=watch)
 
     def _answer(
@@ -323,10 +333,23 @@ class Service:
             exact=served.system.gallery.index is None,
             heard=wanted.heard,
             results=[result(served, one, rank, wanted.texts) for rank, one in enumerate(products, 1)],
-            notices=_notices(served, turns, wanted.heard, None if products else wanted.filters),
+            notices=[
+                *_notices(served, turns, wanted.heard, None if products else wanted.filters),
+                *_distant(served, turns, products),
+            ],
         )
 
-    def _row(self, session_id: str, n: int, live: Live, ranking: Ranking, filters: Filters) -> Turn:
+    def _explain(self, ranking: Ranking, before: Callable[[], Live], step: Step) -> None:
+        """Add the effects of the words of a step to the results."""
+        words, ids = (
+            list(dict.fromkeys(ranking.heard.known))[:MOST],
+            [one.product_id for one in ranking.results],
+        )
+        found = self.inference.call(lambda: effects(before(), step, words, ids))
+        for result, places in zip(ranking.results, found, strict=True):
+            result.effects = places
+
+    def _row(self, session_id: str, n: int, live: Live, ranking: Ranking, wanted: "_Wanted") -> Turn:
         """Row of a turn; `heard` also has what the system offers next."""
         assert ranking.query_id is not None
         ranking.turn = n
@@ -334,15 +357,20 @@ class Service:
         words = [
             word for word in tokenize(" ".join(ranking.heard.known)) if vocabulary and word in vocabulary
         ]
-        asks = bool(ranking.question)
+        asks, shown = bool(ranking.question), len(ranking.results)
+        explores = wanted.explores and shown
+        chances = propensities(shown, wanted.k, ranking.eligible) if explores else [1.0] * shown
         return Turn(
             query_id=ranking.query_id,
             session_id=session_id,
             n=n,
             kind="says",
             word_ids=vocabulary.ids(" ".join(words)) if vocabulary else [],
-            filters=filters.model_dump(exclude_none=True),
-            shown=[{"id": one.product_id, "score": one.score, "propensity": 1.0} for one in ranking.results],
+            filters=wanted.filters.model_dump(exclude_none=True),
+            shown=[
+                {"id": one.product_id, "score": one.score, "propensity": propensity}
+                for one, propensity in zip(ranking.results, chances, strict=True)
+            ],
             heard=ranking.heard.model_dump()
             | ({"asks": ranking.question, "offers": live.offered} if asks else {}),
             eligible=ranking.eligible,
@@ -441,10 +469,12 @@ class Service:
 
 
 class _Wanted:
-    """What a search is for: filters, number of products, words heard, and all texts of the dialog."""
+    """What a search is for: filters, number of products, words heard, all texts of the dialog, whether it explores."""
 
-    def __init__(self, filters: Filters, k: int, heard: Heard, texts: Sequence[str]) -> None:
-        self.filters, self.k, self.heard, self.texts = filters, k, heard, texts
+    def __init__(
+        self, filters: Filters, k: int, heard: Heard, texts: Sequence[str], explores: bool = False
+    ) -> None:
+        self.filters, self.k, self.heard, self.texts, self.explores = filters, k, heard, texts, explores
 
 
 class _Watch:
@@ -521,6 +551,14 @@ def _notices(served: Served, turns: int, heard: Heard, unmet: Filters | None) ->
         rest = ", ".join(f"without {name.replace('_', ' ')} {count:,}" for name, count in counts.items())
         notices.append(Notice(code="nothing-fits", text=f"No product meets the filters; {rest}."))
     return notices
+
+
+def _distant(served: Served, turns: int, products: Sequence[Product]) -> list[Notice]:
+    """A notice if even the nearest product is farther than nearly all targets of the training were."""
+    far = served.metrics.get("val_distance_95")
+    if not turns or not products or far is None or products[0].distance <= far:
+        return []
+    return [Notice(code="nothing-near", text="Nothing here fits well; these are the nearest products.")]
 
 
 def _subject(turns: Sequence[Turn]) -> str | None:

@@ -62,10 +62,10 @@ def load(
         talk = system.hear(talk, system.offer(talk), Message(texts=["is navy with longer sleeves"]))
         print(system.top(talk, 5))
 
-    The gallery holds the products of `split` that have features. The data folder, the category and the
-    feature store default to those used in training. With an `index`, a string of FAISS's `index_factory` such as
-    "HNSW32", the search is approximate: the vectors and the index are stored in the run, in `gallery/`, and are
-    used again. Raises UserError if a file is missing or does not match the run.
+    The gallery holds the products of `split` that have features, or all of the catalog for "all". The data
+    folder, the category and the feature store default to those used in training. With an `index`, a string of
+    FAISS's `index_factory` such as "HNSW32", the search is approximate: the vectors and the index are stored in
+    the run, in `gallery/`, and are used again. Raises UserError if a file is missing or does not match the run.
     """
     run = Path(run)
     kind = kind_of(run)

@@ -36,7 +36,7 @@ from fashioniq.metrics.chat import repetition
 from fashioniq.models.text import RecordedQueries, TextRetriever, unit
 from fashioniq.runs import DialogEncoderRun, read_run
 from fashioniq.systems.galleries import gallery_of
-from fashioniq.systems.run_data import check_split, first_path, settings_of, store_of
+from fashioniq.systems.run_data import first_path, settings_of, store_of
 from fashioniq.systems.search_space import (
     EncoderSource,
     SearchSpace,
@@ -90,11 +90,10 @@ def load(
     feature store. Its vectors may be `stored` in a folder. Raises UserError if a file is missing or does not
     match the run.
     """
-    check_split(split)
     catalog, store = run_data(run, features=features, data=data, category=category)
     encoder, separator = load_dialog_encoder(run, store)
     encoder.to(pick_device(device)).requires_grad_(False)
-    ids = catalog.ids(split) if catalog else store.ids
+    ids = catalog.gallery_ids(split) if catalog else store.ids
     found = store.items(ids, read=stored is None).to(pick_device(device))
     gallery = gallery_of(
         run, found, lambda x_BD: unit(encoder.embed_images(x_BD)), store.fingerprint(), stored

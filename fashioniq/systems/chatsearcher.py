@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from fashioniq.data.cards import ItemCards
+from fashioniq.data.catalog import ALL
 from fashioniq.data.conversations import Conversations, Picture, Text, Turn
 from fashioniq.data.items import Items
 from fashioniq.features.frozen import FrozenFeatures, check_same_features, frozen_features
@@ -105,9 +106,9 @@ def load(
 ) -> System:
     """Load the system of a run of train-chatsearcher.
 
-    `data` is a folder of conversations, by default that of the run; the gallery holds its items of `split`, test or
-    train, of one category if it is given. Its vectors may be `stored` in a folder. Raises UserError if a file is
-    missing or does not match the run.
+    `data` is a folder of conversations, by default that of the run; the gallery holds its items of `split` (test,
+    train or all), of one category if it is given. Its vectors may be `stored` in a folder. Raises UserError if a
+    file is missing or does not match the run.
     """
     about, settings = read_run(run, ChatSearcherRun), settings_of(run)
     folder = data or first_path(settings.get("data"))
@@ -121,7 +122,9 @@ def load(
     model.to(on).requires_grad_(False)
     items = conversations.items
     ids = [
-        name for name in frozen.ids if items[name].split == split and category in (None, items[name].category)
+        name
+        for name in frozen.ids
+        if split in (items[name].split, ALL) and category in (None, items[name].category)
     ]
     if len(ids) < 2:
         raise UserError(

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-from fashioniq.data.catalog import SPLITS
 from fashioniq.features.store import FeatureStore, open_store
 from fashioniq.files import UserError, read_yaml, why
 
@@ -40,9 +39,3 @@ def store_of(run: Path, data: Path | None, category: str | None, features: Path 
             f"expected the path of the feature store in {run / 'config.yaml'}, found none; give --features"
         )
     return FeatureStore(features) if features else open_store(data or Path(), category or "", None)
-
-
-def check_split(split: str) -> None:
-    """Raise UserError if there is no split of this name."""
-    if split not in SPLITS:
-        raise UserError(f"expected a split of {', '.join(SPLITS)}, found {split!r}; give one of them")

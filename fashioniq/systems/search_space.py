@@ -3,7 +3,7 @@ files.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from fashioniq.data.arrays import UNREADABLE, open_array
 from fashioniq.data.dialogues import JOINED
 from fashioniq.data.images import load_image
 from fashioniq.data.items import Items
-from fashioniq.features.pictures import PictureSource
+from fashioniq.features.pictures import FoundPictures, PictureSource
 from fashioniq.features.store import TOP, Contents, FeatureStore
 from fashioniq.features.writer import fill_store
 from fashioniq.files import UserError, why
@@ -61,16 +61,6 @@ class EncoderSource:
     images: Path | None = None
     workers: int = 2
     batch_size: int = 128
-
-
-@dataclass
-class SearchSpacePictures:
-    """Pictures of a search space with the attributes of a catalog that PictureSource needs."""
-
-    root: Path
-    images: dict[str, Path]
-    category: str = "the search space"
-    picture_failures: dict[str, str] = field(default_factory=dict)
 
 
 def picture_paths(folder: Path | None, names: Sequence[str]) -> dict[str, Path]:
@@ -183,8 +173,10 @@ def _filled_store(
         found = f"no picture of the search space, such as {space[0]}, in {source.images}"
         where = found if source.images else f"no feature store in {root}"
         raise UserError(f"found {where}; give the folder that the image names are relative to with --images")
-    pictures, encode = SearchSpacePictures(source.images or root, images), ImageVectors(encoder)
-    extract = PictureSource(pictures, _pixels, source.workers, encode, source.batch_size, attributes_of=None)
+    pictures = FoundPictures("the search space", source.images or root, images)
+    extract = PictureSource(
+        pictures, _pixels, source.workers, ImageVectors(encoder), source.batch_size, attributes_of=None
+    )
     with Progress() as bar:
         task = bar.add_task(f"images: {encoder.kind}", total=None)
         return fill_store(

@@ -73,10 +73,10 @@ def train_captioner(settings: TrainCaptioner) -> tuple[Path, str, str]:
         warmup=settings.warmup,
         beam=settings.beam,
     )
-    begin_run(folder, settings)
-    for name, one, half in zip((LISTENER, JUDGE), (listener, judge), halves, strict=True):
-        fitted = linear_facts(one.model, vocabulary, catalog=catalog, store=store, pairs=half)
-        save_model(folder / name, one.model, described(fitted))
+    if begin_run(folder, settings):
+        for name, one, half in zip((LISTENER, JUDGE), (listener, judge), halves, strict=True):
+            fitted = linear_facts(one.model, vocabulary, catalog=catalog, store=store, pairs=half)
+            save_model(folder / name, one.model, described(fitted))
     val = TensorDataset(reference_N, target_N, torch.arange(len(reference_N)))
     captions = int((train[2][:, :, 0] != PAD).sum())
     pairs_a_step = max(1, round(settings.batch_size * len(train[2]) / captions))

@@ -2,7 +2,8 @@
 2023).
 
 Each dialog is cut after a random round. Some lack their caption, so that the model does not rely on it
-alone. All other images of a batch are negatives, also if the texts are encoded in micro-batches.
+alone. All other images of a batch are negatives, also if several processes share it, or if the texts are
+encoded in micro-batches.
 """
 
 import random
@@ -21,6 +22,7 @@ from fashioniq.loop.gallery import Gallery
 from fashioniq.metrics.ranking import percentile, recall_at
 from fashioniq.models.dialog_encoder import TextTower
 from fashioniq.training.losses import TurnLoss, contrastive, recall_surrogate
+from fashioniq.training.processes import shared_out, whole_batch
 
 LOSSES: dict[str, tuple[TurnLoss, ...]] = {
     "recall": (recall_surrogate,),
@@ -98,12 +100,13 @@ class DialogEncoderTraining(pl.LightningModule):
         self._ranks: list[Tensor] = []
 
     def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
-        rows = batch[0].tolist()
-        texts = [self._text(self.dialogues["train"][row]) for row in rows]
+        rows = whole_batch(batch[0]).tolist()
+        # each process draws all texts, so that the draws do not depend on the number of processes
+        texts = shared_out([self._text(self.dialogues["train"][row]) for row in rows])
         query_BTD = embed_in_micro_batches(self.model, texts, self.micro_batch, self.device).unsqueeze(1)
-        target_B = self._target["train"][rows]
-        vectors_ND = self.model.embed_images(self._items["train"].features_ND[target_B].to(self.device))
-        same_BN = (target_B.unsqueeze(1) == target_B).to(self.device)
+        target_N = self._target["train"][rows]
+        vectors_ND = self.model.embed_images(self._items["train"].features_ND[target_N].to(self.device))
+        same_BN = (shared_out(target_N).unsqueeze(1) == target_N).to(self.device)
         return torch.stack([loss(query_BTD, vectors_ND, same_BN) for loss in self.losses]).sum()
 
     def on_validation_epoch_start(self) -> None:

@@ -27,11 +27,6 @@ def train_dialog_encoder(settings: TrainDialogEncoder) -> str:
 
     Raises UserError if a file is missing or does not match, or if options exclude each other.
     """
-    if (devices := settings.devices * settings.num_nodes) > 1:
-        raise UserError(
-            "expected one device, since all negatives must be on the same device, "
-            f"found --devices times --num-nodes = {devices}; leave them out"
-        )
     store = FeatureStore(_path(settings, "features"))
     paths = {"train": _path(settings, "dialogues"), "val": _path(settings, "val_dialogues")}
     dialogues, data = _read_dialogues(paths, store)

@@ -53,23 +53,30 @@ from fashioniq.runs import (
     read_run,
     write_run,
 )
+from fashioniq.training.nodes import Peers, ReadByFirst, launched_rank, print_meeting
 from fashioniq.training.processes import mean_over_processes, rank_and_count, shared_out
 from fashioniq.weights import load_weights, save_model
 
 # options that may differ when a run is resumed
 MAY_CHANGE = {"resume", "epochs", "patience", "devices", "num_nodes", "device", "run"}
 STEPS = {"epochs", "devices", "num_nodes"}  # options that change the number of steps
+BATCH = {"batch_size", "devices", "num_nodes"}  # options whose product is the number of examples per step
 
 
-def begin_run(run: Path, settings: Training) -> None:
-    """Create the folder of a run with its complete config.yaml.
+def begin_run(run: Path, settings: Training) -> bool:
+    """Create the folder of a run with its complete config.yaml, and return whether this process may write there.
 
-    With --resume, `fit` updates config.yaml after the checkpoint has been loaded. Raises UserError if the folder
-    already has a run and --resume is not given, or if --resume is given with other settings or damaged files.
+    Of processes that train together, that is the first. With --resume, `fit` updates config.yaml after the
+    checkpoint has been loaded. Raises UserError if the folder already has a run and --resume is not given, if
+    --resume is given with other settings or damaged files, or if the variables of the launcher do not match.
     """
+    is_first = launched_rank(settings.devices, settings.num_nodes) == 0
+    if not is_first and not run.exists():
+        return False  # it is on another machine
     values = _plain(settings)
     path = run / "config.yaml"
-    remove_leftovers(run)
+    if is_first:
+        remove_leftovers(run)
     if settings.resume:
         if not (run / "last.ckpt").exists():
             raise UserError(
@@ -85,6 +92,8 @@ def begin_run(run: Path, settings: Training) -> None:
             or getattr(settings, "schedule", "") == "cosine"
         )
         may_change = MAY_CHANGE - STEPS if scheduled else MAY_CHANGE  # the schedule depends on the last step
+        if _whole_batch(now) == _whole_batch(before):
+            may_change = may_change | BATCH
         if changed := [key for key in now if key not in may_change and before.get(key) != now[key]]:
             key = changed[0]
             raise UserError(
@@ -96,13 +105,21 @@ def begin_run(run: Path, settings: Training) -> None:
             raise UserError(
                 f"cannot resume: {run / 'metrics.csv'} has no epoch; start another run with --run"
             )
-        return
+        return is_first
     has_model = (run / "model.json").exists() and not _died_in_first_epoch(run)
     if (run / "last.ckpt").exists() or has_model:
         raise UserError(
             f"{run} already has a run; continue it with --resume, choose another --run, or remove the folder"
         )
-    write_config(run, settings)
+    if is_first:
+        write_config(run, settings)
+    return is_first
+
+
+def _whole_batch(options: dict[str, Any]) -> float:
+    """Examples per step of all processes; NaN if an option is not a number."""
+    numbers = [options.get(key) for key in BATCH]
+    return math.prod(one if isinstance(one, int) else math.nan for one in numbers)
 
 
 def _died_in_first_epoch(run: Path) -> bool:
@@ -276,11 +293,12 @@ def fit(
         raise UserError(f"--devices is {settings.devices}: torch finds {torch.cuda.device_count()} GPUs here")
     about = described(facts)
     best = KeepBest(run, model, about, monitor=monitor, seed=settings.seed, patience=settings.patience)
+    peers = Peers(run, _shared_facts(settings, about))
     resumption = Resumption(run, settings) if settings.resume else None
     last = ModelCheckpoint(
         run, filename="last", monitor=None, save_on_train_epoch_end=True, enable_version_counter=False
     )
-    trainer = pl.Trainer(
+    trainer = _trainer(
         accelerator=accelerator,
         devices=settings.devices,
         num_nodes=settings.num_nodes,
@@ -291,6 +309,7 @@ def fit(
         max_epochs=settings.epochs,
         gradient_clip_val=5.0,
         callbacks=[
+            peers,
             best,
             EarlyStopping(monitor, patience=settings.patience, mode="max"),
             last,
@@ -299,10 +318,13 @@ def fit(
         enable_progress_bar=sys.stderr.isatty(),  # no progress bar in log files
         logger=False,
         num_sanity_val_steps=0,
+        plugins=[ReadByFirst()],
         use_distributed_sampler=False,  # Shuffled splits the training examples; every rank validates on all
         enable_model_summary=False,
     )
-    _fit_or_explain(trainer, module, batches, run, resumption=resumption)
+    if settings.num_nodes > 1:
+        print_meeting(trainer)
+    _fit_or_explain(trainer, module, batches, peers, resumption=resumption)
     if not trainer.is_global_zero:
         raise SystemExit(0)  # the first process prints the results
     load_weights(run, model)
@@ -316,19 +338,35 @@ def fit(
     return figures
 
 
+def _trainer(**options: Any) -> pl.Trainer:
+    """Create a trainer. Raises UserError if the variables of torchrun or SLURM do not suit the options."""
+    try:
+        return pl.Trainer(**options)
+    except (RuntimeError, ValueError) as error:
+        raise UserError(f"cannot start the training processes: {why(error)}") from error
+
+
+def _shared_facts(settings: Training, about: Run) -> dict[str, Any]:
+    """What must be the same in all processes: options that are no paths, sizes, features and data."""
+    options = {name: value for name, value in vars(settings).items() if not isinstance(value, Path)}
+    parts = {name: str(getattr(about, name, None)) for name in ("sizes", "features")}
+    return options | parts | {"data": fingerprints(about)}
+
+
 def _fit_or_explain(
     trainer: pl.Trainer,
     module: pl.LightningModule,
     batches: tuple[DataLoader[Any], DataLoader[Any]],
-    run: Path,
+    peers: Peers,
     *,
     resumption: "Resumption | None",
 ) -> None:
     """Train until the last epoch.
 
-    Raises UserError if the training is interrupted, diverges or cannot be saved, or if the checkpoint to
-    resume from is of another training.
+    Raises UserError if the training is interrupted, diverges or cannot be saved, if another process is lost, or
+    if the checkpoint to resume from is of another training.
     """
+    run = peers.run
     resumed = run / "last.ckpt" if resumption else None
     try:
         trainer.fit(module, *batches, ckpt_path=resumed, weights_only=True)
@@ -337,6 +375,7 @@ def _fit_or_explain(
     except NotFiniteError as error:
         raise UserError(f"training diverged ({error}); lower the learning rate") from error
     except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        peers.explain(error)
         if resumption is None or resumption.loaded:
             raise
         raise UserError(

@@ -4,12 +4,14 @@ Rank r of R takes examples r, r + R, r + 2R, … of one common order. All ranks 
 remainder is left out of that epoch.
 """
 
-from typing import Any
+from typing import Any, TypeVar
 
 import pytorch_lightning as pl
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+
+S = TypeVar("S", Tensor, list[str])
 
 
 def rank_and_count() -> tuple[int, int]:
@@ -19,8 +21,8 @@ def rank_and_count() -> tuple[int, int]:
     )
 
 
-def shared_out(whole_G: Tensor) -> Tensor:
-    """This rank's share of a sample that every rank drew with the same seed."""
+def shared_out(whole_G: S) -> S:
+    """This rank's share of a sample that every rank drew with the same seed, a tensor or a list."""
     rank, count = rank_and_count()
     return whole_G[rank::count]
 

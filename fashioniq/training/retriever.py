@@ -331,6 +331,7 @@ class RetrieverTraining(FusedTraining):
         self.negatives, self.learning_rate, self.schedule = negatives, learning_rate, schedule
         self.galleries: dict[str, Gallery] = {}
         self._ranks: dict[str, list[Tensor]] = {}
+        self._distances: list[Tensor] = []
 
     @property
     def _step(self) -> int:
@@ -371,7 +372,7 @@ class RetrieverTraining(FusedTraining):
 
     def on_validation_epoch_start(self) -> None:
         self._enter("val")
-        self._ranks = {}
+        self._ranks, self._distances = {}, []
 
     def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
         gallery = self.galleries["val"]
@@ -379,12 +380,16 @@ class RetrieverTraining(FusedTraining):
             system = System(self.model, asker or self.asker, gallery)
             dialogs = rollout(system, user, target_B, Message(item_B=first_B), turns)
             self._ranks.setdefault(name, []).append(dialogs.ranks)
+            away_BT = (dialogs.query_BTD - gallery.vectors_ND[target_B].float().unsqueeze(1)).norm(dim=-1)
+            self._distances.append(away_BT.flatten())
 
     def on_validation_epoch_end(self) -> None:
         """Log the mean over users of P and R@10, after the first turn and after the last one.
 
-        P breaks ties of R@10 in `val_score`, the mean over all users after their last turn.
+        P breaks ties of R@10 in `val_score`, the mean over all users after their last turn. `val_distance_95` is the
+        distance from the query within which the target was after 95 % of the turns.
         """
+        self.log("val_distance_95", torch.cat(self._distances).float().quantile(0.95))
         count = len(self.source.items["val"])
         ranks = {name: torch.cat(parts) for name, parts in self._ranks.items()}
         for turn in sorted({1, self.source.turns}):

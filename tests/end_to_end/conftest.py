@@ -1,6 +1,8 @@
 """What the tests of whole commands have in common."""
 
+import ir_measures
 import pytest
+from ir_measures import RR, Success
 from markupsafe import Markup
 
 from fashioniq.cli import main
@@ -41,3 +43,24 @@ def undrawn(monkeypatch):
         "fashioniq.report.plots._svg", lambda name, description, *_: Plot("0 0 1 1", description, Markup())
     )
     monkeypatch.setattr("fashioniq.report.curves._save", lambda figure, path: path.write_bytes(b""))
+
+
+@pytest.fixture(scope="session")
+def by_trec():
+    """Measures that ir_measures computes from run.trec and qrels.trec, by the number at the end of each query."""
+
+    def by_trec(folder, names, of=""):
+        kinds = {name: RR if name == "MRR" else Success @ int(name.removeprefix("R@")) for name in names}
+        run = list(ir_measures.read_trec_run(str(folder / f"run{of}.trec")))
+        groups = {}
+        for qrel in ir_measures.read_trec_qrels(str(folder / f"qrels{of}.trec")):
+            groups.setdefault(qrel.query_id.rpartition("-")[2], []).append(qrel)
+        found = {
+            number: ir_measures.calc_aggregate(kinds.values(), qrels, run) for number, qrels in groups.items()
+        }
+        return {
+            number: {name: values[kind] * (1 if name == "MRR" else 100) for name, kind in kinds.items()}
+            for number, values in found.items()
+        }
+
+    return by_trec

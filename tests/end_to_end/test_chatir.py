@@ -187,8 +187,9 @@ def test_several_files_come_into_one_table_and_one_page(few, evaluate, capsys):
         ("first", "second"), query_vectors=[few / "Q.npy"] * 2, gallery_vectors=few / "G.npy", images=few
     )
     assert sorted(path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()) == [
-        "first/dialogs.jsonl", "first/metrics.json", "first/run.trec", "report.html",
-        "second/dialogs.jsonl", "second/metrics.json", "second/run.trec", "table.csv"]  # fmt: skip
+        "first/dialogs.jsonl", "first/metrics.json", "first/qrels.trec", "first/run.trec", "first/topics.tsv", "report.html",
+        "second/dialogs.jsonl", "second/metrics.json", "second/qrels.trec", "second/run.trec", "second/topics.tsv",
+        "table.csv"]  # fmt: skip
     with open(out / "table.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [(row["dialogues"], row["round"]) for row in rows] == [
@@ -202,6 +203,14 @@ def test_several_files_come_into_one_table_and_one_page(few, evaluate, capsys):
     assert (
         read(out / "second/metrics.json")["questions"]["exact_repeats"] == 1.0
     )  # both questions are "what colour?"
+
+
+def test_tools_for_trec_files_compute_the_measures_of_every_round(few, evaluate, by_trec):
+    out, measures = evaluate(query_vectors=few / "Q.npy", gallery_vectors=few / "G.npy"), ("R@1", "R@10")
+    rounds = read(out / "metrics.json")["rounds"]
+    assert by_trec(out, measures) == {
+        str(one["round"]): pytest.approx({name: one[name] for name in measures}) for one in rounds
+    }
 
 
 def test_the_run_file_ranks_as_the_dialogs_say(few, evaluate):

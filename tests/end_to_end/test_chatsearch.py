@@ -96,8 +96,12 @@ def test_the_ranks_are_those_of_the_trec_run(evaluated, talks):
         ranked.setdefault(sample, []).append(name)
         assert len(ranked[sample]) == int(place)
     records = [json.loads(line) for line in (evaluated / "ranks.chatsearcher.jsonl").read_text().splitlines()]
-    assert len(records) == 24 and all(len(names) == min(50, len(gallery)) for names in ranked.values())
+    assert len(records) == 24 and all(len(names) == len(gallery) for names in ranked.values())
     assert all(ranked[one["sample"]][one["rank"]] == one["target"] for one in records)
+    qrels = [line.split() for line in (evaluated / "qrels.trec").read_text().splitlines()]
+    assert qrels == [[one["sample"], "0", one["target"], "1"] for one in records]
+    topics = (evaluated / "topics.tsv").read_text().splitlines()
+    assert [line.split("\t")[0] for line in topics] == [one["sample"] for one in records]
 
 
 def test_both_stages_leave_whole_runs(trained):

@@ -19,6 +19,7 @@ from safetensors.torch import load_file, save_file
 
 from fashioniq.cli import COMMANDS, main, parse
 from fashioniq.config import check
+from fashioniq.data import trec
 from fashioniq.features.encoders import load_encoder
 from fashioniq.files import checksum
 from fashioniq.models.encoder import create_encoder
@@ -174,7 +175,7 @@ def test_the_store_holds_the_whole_category(runs, project):
 
 def test_an_evaluation_holds_the_files_of_the_design(runs):
     assert {path.name for path in runs.dialogs.iterdir()} == {
-        "metrics.json", "dialogs.jsonl", "first_candidates.json", "run.trec", "report.html"}  # fmt: skip
+        "metrics.json", "dialogs.jsonl", "first_candidates.json", *trec.FILES, "report.html"}  # fmt: skip
 
 
 def test_metrics_name_all_that_a_result_depends_on(runs, project):
@@ -299,7 +300,7 @@ def test_the_same_evaluation_twice_is_the_same(evaluate, vector_runs, project):
         return re.sub(rb"<svg.*?</svg>", b"", found, flags=re.DOTALL) if isinstance(found, bytes) else found
 
     again = evaluate()
-    for name in ("metrics.json", "dialogs.jsonl", "run.trec", "first_candidates.json", "report.html"):
+    for name in ("metrics.json", "dialogs.jsonl", *trec.FILES, "first_candidates.json", "report.html"):
         assert content(again / name) == content(vector_runs.dialogs / name), name
 
 

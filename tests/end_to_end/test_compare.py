@@ -4,10 +4,8 @@ import csv
 import json
 from shutil import copytree
 
-import ir_measures
 import numpy as np
 import pytest
-from ir_measures import RR, Qrel, Success
 
 from fashioniq.cli import main
 
@@ -66,19 +64,16 @@ def changed(vector_runs, tmp_path):
     return changed
 
 
-def test_the_run_file_gives_other_tools_the_same_measures(vector_runs):
-    run = list(ir_measures.read_trec_run(str(vector_runs.dialogs / "run.trec")))
-    metrics = read(vector_runs.dialogs / "metrics.json")
-    targets = [
-        json.loads(line)["target"]
-        for line in (vector_runs.dialogs / "dialogs.jsonl").read_text().splitlines()
-    ]
-    for turn in metrics["turns"]:
-        wanted = [Qrel(f"{target}-{turn['turn']}", target, 1) for target in targets]
-        theirs = ir_measures.calc_aggregate([RR, Success @ 1, Success @ 5, Success @ 10], wanted, run)
-        assert theirs == pytest.approx(
-            {RR: turn["MRR"], **{Success @ n: turn[f"R@{n}"] / 100 for n in (1, 5, 10)}}
-        )
+def test_tools_for_trec_files_compute_the_measures_of_every_turn(vector_runs, by_trec):
+    measures, folder = ("R@1", "R@5", "R@10", "MRR"), vector_runs.dialogs
+    turns = read(folder / "metrics.json")["turns"]
+    assert by_trec(folder, measures) == {
+        str(turn["turn"]): pytest.approx({name: turn[name] for name in measures}) for turn in turns
+    }
+    topics = dict(line.split("\t") for line in (folder / "topics.tsv").read_text().splitlines())
+    dialog = json.loads((folder / "dialogs.jsonl").read_text().splitlines()[0])
+    said = [f"[{turn['shown']}] {turn['words']}" for turn in dialog["turns"][:2]]
+    assert topics[f"{dialog['target']}-2"] == " ".join(said) and len(topics) == 60
 
 
 def test_metrics_have_averages_and_success(vector_runs):

@@ -9,6 +9,7 @@ from shutil import copytree
 import pytest
 
 from fashioniq.cli import main
+from fashioniq.data import trec
 from fashioniq.evaluation import cross
 from fashioniq.files import UserError
 
@@ -96,7 +97,7 @@ def test_every_user_meets_every_retriever_and_the_first_products_are_the_same(pr
         "metrics.json",
         "dialogs.jsonl",
         "first_candidates.json",
-        "run.trec",
+        *trec.FILES,
         "report.html",
         "combination.json",
     }

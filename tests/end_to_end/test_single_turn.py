@@ -136,10 +136,12 @@ def test_an_evaluation_names_its_conventions_and_coverage(composer, evaluate, ve
     out = evaluate(run=composer, features=vector_runs.store)
     assert sorted(path.name for path in out.iterdir()) == [
         "metrics.json",
+        "qrels.dresses.trec",
         "ranks.dresses.jsonl",
         "run.dresses.trec",
         "table.csv",
         "table.tex",
+        "topics.dresses.tsv",
     ]
     metrics = read(out / "metrics.json")
     assert (metrics["split"], metrics["gallery"], metrics["captions"]) == ("val", "original", "each")
@@ -209,6 +211,12 @@ def test_vectors_of_someone_else_are_ranked_as_by_hand(exclude, evaluate, write_
     np.savez(tmp_path / "s.npz", queries=given["queries"], ids=given["ids"], scores=-distance_QN)
     out = evaluate(predictions=tmp_path / "s.npz", **({"exclude_candidate": True} if exclude else {}))
     assert ranks_of(out) == ranks
+
+
+def test_tools_for_trec_files_compute_the_same_measures(composer, evaluate, vector_runs, by_trec):
+    out = evaluate(run=composer, features=vector_runs.store, captions="joined", exclude_candidate=True)
+    found, measures = measured(out), ("R@1", "R@10", "MRR")
+    assert by_trec(out, measures, ".dresses") == {"1": pytest.approx({one: found[one] for one in measures})}
 
 
 def test_nothing_is_left_of_what_was_evaluated_into_the_folder_before(

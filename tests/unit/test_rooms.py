@@ -28,11 +28,12 @@ MAY_KNOW = {  # room: the rooms that its files may import, besides itself and th
     "runs": "features",
     "weights": "runs",
     "inputs": "config data features runs",
-    "features": "config data models runs trained weights",
+    "features": "config data models prepare runs trained weights",
     "trained": "data features models runs users weights",
     "systems": "config data metrics features generators loop models llm users askers runs trained sample",
     "training": "config data features generators loop models metrics users askers runs trained weights",
     "report": "data features metrics",
+    "exports": "data loop models runs trained",
     "terminal": "data loop report",
     "evaluation": "config data features llm loop models metrics users askers runs trained systems report",
 }

@@ -16,7 +16,10 @@ from fashioniq.weights import save_model
 SIZES = {"image_size": 16, "patch": 4, "width": 16, "heads": 2, "layers": 1}
 
 
-@pytest.fixture(params=[{"channels": 4}, {}], ids=["", "of an earlier version"])
+@pytest.fixture(
+    params=[{"channels": 6, "palette": 3}, {"channels": 4}, {}],
+    ids=["", "without a palette", "of version 0.1.0"],
+)
 def run(request, tmp_path):
     torch.manual_seed(0)
     sizes = {"vocabulary": 3, **SIZES, **request.param}

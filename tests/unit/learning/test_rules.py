@@ -110,7 +110,9 @@ def test_a_variant_that_the_catalog_lacks_stands_for_its_group(rows, shop):
 
 def test_words_about_a_product_of_another_split_are_left_out(rows, shop):
     counts = chosen([rows.session("train-1", NAMES, about="test-1"), *fill(rows)], shop).counts
-    assert counts["turns about a product of another split"] == 1
+    assert counts["turns about a product of another split, in training"] == 1
+    held_out = chosen([*fill(rows), rows.session("test-9", NAMES, about="train-1")], shop)
+    assert [step.item for step in held_out.of("test")[-1].steps] == ["train-1"]
 
 
 def test_a_text_that_names_the_target_is_left_out(rows, shop):

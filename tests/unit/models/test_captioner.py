@@ -6,6 +6,7 @@ import torch
 
 from fashioniq.data.items import ItemInputs
 from fashioniq.data.words import END, PAD, SPECIAL, START, UNKNOWN
+from fashioniq.models import decoding
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.configs import CaptionerConfig
 from fashioniq.models.rnn import RNNCaptioner
@@ -196,13 +197,19 @@ def test_only_the_difference_of_the_features_is_seen(captioner):
     )
 
 
-@pytest.mark.parametrize(("kind", "end"), [("transformer", 5.0), ("rnn", 0.0)])
-def test_captions_that_end_leave_and_the_others_say_what_they_say_alone(kind, end, monkeypatch):
-    model, (reference, target) = make(kind, seed=2, end=end), pairs(40)
-    model.out.weight.data[END] *= 4  # whether to end depends much on the pair
+def of_many_lengths(captioner):
+    """A captioner for which whether to end depends much on the pair."""
+    kind = captioner.args[0]
+    model = captioner(seed=2, end=5.0 if kind == "transformer" else 0.0)
+    model.out.weight.data[END] *= 4
     for name, weight in model.named_parameters():
         if "image" in name or "attribute" in name or "memory.out" in name:
             weight.data *= 5
+    return model
+
+
+def test_captions_that_end_leave_and_the_others_say_what_they_say_alone(captioner, monkeypatch):
+    model, (reference, target) = of_many_lengths(captioner), pairs(40)
     rows, advance = [], model.advance
     monkeypatch.setattr(
         model, "advance", lambda last_R, *rest: rows.append(len(last_R)) or advance(last_R, *rest)
@@ -218,6 +225,22 @@ def test_captions_that_end_leave_and_the_others_say_what_they_say_alone(kind, en
     rows.clear()
     lengths_B = (model.greedy(reference, target) != PAD).sum(1)
     assert rows == [int((lengths_B >= place).sum()) for place in range(len(rows))]
+
+
+def test_captions_that_stay_after_their_end_say_the_same(captioner, monkeypatch):
+    model, (reference, target), chance_BKL = of_many_lengths(captioner), pairs(40), torch.rand(40, 3, 8)
+
+    def said():
+        return (
+            model.greedy(reference, target),
+            model.beam(reference, target, 4),
+            model.sample(reference, target, chance_BKL),
+        )
+
+    expected = said()
+    monkeypatch.setattr(decoding, "finished_leave", lambda device: False)
+    assert all(torch.equal(one, other) for one, other in zip(said(), expected, strict=True))
+    assert len((expected[0] != PAD).sum(1).unique()) > 1
 
 
 def test_two_captions_of_a_pair_score_as_each_of_them_alone(captioner):

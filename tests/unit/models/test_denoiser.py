@@ -15,16 +15,11 @@ from fashioniq.models.denoiser import (
 SIZES = {"image_size": 16, "patch": 4, "width": 16, "heads": 2, "layers": 1}
 
 
-@pytest.fixture(params=[0, 4])
-def channels(request):
-    return request.param
-
-
-@pytest.fixture
-def model(channels):
+@pytest.fixture(params=[(0, 0), (4, 0), (6, 3)], ids=["version 0.1.0", "no palette", ""])
+def model(request):
     """A denoiser whose prediction depends on all of its inputs."""
     torch.manual_seed(0)
-    model = Denoiser(5, **SIZES, channels=channels)
+    model = Denoiser(5, **SIZES, channels=request.param[0], palette=request.param[1])
     for weights in model.parameters():
         torch.nn.init.normal_(weights, std=0.3)
     return model.eval()
@@ -35,7 +30,8 @@ def words_BV():
     return torch.tensor([[2.0, 0, 0, 0, 0], [0, 2, 0, 0, 1], [0, 0, 0, 0, 0]])
 
 
-def test_the_loss_begins_at_that_of_a_grey_picture(channels):
+@pytest.mark.parametrize("channels", [0, 4])
+def test_without_a_palette_the_loss_begins_at_that_of_a_grey_picture(channels):
     schedule, clean_BCHW = noise_schedule(), torch.rand(NOISE_STEPS, 3, 16, 16) * 2 - 1
     time_N = torch.arange(NOISE_STEPS)
     torch.manual_seed(0)
@@ -53,15 +49,17 @@ def test_the_loss_begins_at_that_of_a_grey_picture(channels):
     )
 
 
-def test_the_patches_of_a_picture_are_put_back_where_they_were(model, channels):
+def test_the_patches_of_a_picture_are_put_back_where_they_were(model):
     noisy_BCHW = torch.randn(1, 3, 16, 16, requires_grad=True)
     with torch.no_grad():
         for weights in model.blocks.parameters():  # no token sees another one
             weights.zero_()
+        if model.palette:  # which is that of the whole picture
+            model.colors.weight.zero_()
     model(noisy_BCHW, torch.tensor([3]), torch.zeros(1, 5))[0, :, 4:8, 8:12].sum().backward()
     inside = torch.zeros(16, 16, dtype=torch.bool)
     inside[4:8, 8:12] = True
-    if channels:  # convolutions see two pixels of the patches beside it
+    if model.channels:  # convolutions see two pixels of the patches beside it
         inside[:12, 4:] = True
     assert torch.equal(noisy_BCHW.grad[0].abs().sum(0) > 0, inside)
 
@@ -77,10 +75,38 @@ def test_a_picture_depends_on_its_words_and_seed_alone(model, words_BV):
     assert not torch.equal(other_words[0], together[0]) and not torch.equal(other_seeds[1], together[1])
 
 
-def test_the_main_word_is_another_condition_unless_the_run_is_of_an_earlier_version(model, channels):
+def test_the_main_word_is_another_condition_unless_the_run_is_of_an_earlier_version(model):
     noisy_BCHW, time_B = torch.randn(2, 3, 16, 16)[:1].repeat(2, 1, 1, 1), torch.tensor([500, 500])
     one, other = model(noisy_BCHW, time_B, torch.tensor([[2.0, 1, 0, 0, 0], [1, 2, 0, 0, 0]]))
-    assert torch.allclose(one, other, atol=1e-5) == (channels == 0)
+    assert torch.allclose(one, other, atol=1e-5) == (model.channels == 0)
+
+
+@pytest.mark.parametrize("palette", [0, 3])
+def test_with_a_palette_the_vector_of_a_main_word_replaces_that_of_the_word(palette):
+    model, seen = Denoiser(5, **SIZES, channels=6, palette=palette), []
+    model.condition.register_forward_pre_hook(lambda _layers, inputs: seen.append(inputs[0]))
+    for row in ([2.0, 1, 0, 0, 0], [0.0, 0, 0, 0, 0]):
+        model(torch.zeros(1, 3, 16, 16), torch.tensor([7]), torch.tensor([row]))
+    both_D = model.main.weight[:, 0] + model.words.weight[:, 1]
+    if not palette:
+        both_D = both_D + model.words.weight[:, 0]
+    assert torch.allclose((seen[0] - seen[1])[0], both_D, atol=1e-5)
+
+
+@torch.no_grad()
+def test_a_pixel_mixes_the_colors_of_the_palette():
+    model = Denoiser(5, **SIZES, channels=6, palette=3)
+    for weights in (model.pixels.weight, model.colors.weight):
+        weights.zero_()
+    color_CK = model.colors.bias.view(3, 3)
+    inputs = torch.randn(1, 3, 16, 16), torch.tensor([7]), torch.zeros(1, 5)
+    for scores, expected_C in (
+        ([0.0, 0, 0], color_CK.mean(1)),
+        ([0.0, 9, 0], color_CK[:, 1]),
+        ([9.0, 9, 0], color_CK[:, :2].mean(1)),
+    ):
+        model.joined[-1].bias[3:] = torch.tensor(scores)
+        assert torch.allclose(model(*inputs), expected_C[None, :, None, None], atol=1e-5)
 
 
 def test_guidance_changes_pictures_with_words_only(model, words_BV):

@@ -3,15 +3,18 @@
 import asyncio
 import json
 import threading
+from collections import Counter
 
 import httpx
 import pytest
 from fastapi.testclient import TestClient
 
+from fashioniq.data.cards import Product
 from fashioniq.files import UserError
 from fashioniq.loop.live import Live
 from fashioniq.serving.access import Access
 from fashioniq.serving.api import create_app
+from fashioniq.serving.exploring import explored, propensities
 from fashioniq.serving.problems import TITLES
 from tests.unit.serving.conftest import COUNT, IDS, Talking, showing_system
 
@@ -136,6 +139,47 @@ def test_why_names_only_attributes_found_in_the_product(talking):
         by_title = [{"word": "navy blue", "by": "title"}] if "Navy" in one["title"] else []
         own = [{"word": "navy", "by": "attribute"}]
         assert one["why"] == (own if one["product_id"] == "p3" else by_title)
+
+
+def test_effects_are_the_places_lost_without_a_word(client, talking, service):
+    says, about = "is navy with longer sleeves", talking.started["last"]["results"][0]["product_id"]
+    body = {"turns": [{"says": says, "about": about}], "explain": True, "k": 5}
+    found = client.post("/v1/categories/dresses/search", json=body).json()["results"]
+    live = Live.begin(service.models.active("dresses").system).about(about)
+    ids = [product.id for product in live.say("is with longer sleeves").nearest(30)]
+    assert [one["effects"]["navy"] for one in found] == [
+        ids.index(one["product_id"]) - rank for rank, one in enumerate(found)
+    ]
+    assert set(found[0]["effects"]) == set(says.split())
+    assert any(places for one in found for places in one["effects"].values())
+    turn = talking.turn(says=says, explain=True, k=5).json()["results"]
+    assert [one["effects"] for one in turn] == [one["effects"] for one in found]
+    assert client.post("/v1/categories/dresses/search", json={**body, "turns": []}).status_code == 200
+
+
+def test_conversations_that_explore_log_how_probable_their_products_were(client, service):
+    service.explore = 1.0
+    exploring, other = Talking(client, consent="training"), Talking(client, consent="service")
+    for talk in (exploring, other):
+        talk.turn(says="is navy", k=6)
+    shown, usual = (service.store.turns(talk.id)[1].shown for talk in (exploring, other))
+    assert [one["id"] for one in shown[:4]] == [one["id"] for one in usual[:4]]
+    assert [one["propensity"] for one in shown] == [1.0] * 4 + [2 / 26] * 2
+    assert [one["propensity"] for one in usual] == [1.0] * 6
+    assert len({one["id"] for one in shown}) == 6
+    few = [Product(name, "", 0.0, [], None) for name in IDS[:5]]
+    assert explored(few, 8) == few and propensities(5, 8, 5) == [1.0] * 5
+    counts = Counter(product.id for _ in range(2000) for product in explored(few, 3))
+    assert counts["p0"] == 2000 and all(850 < counts[name] < 1150 for name in IDS[1:5])
+
+
+def test_a_notice_says_when_nothing_is_near(talking, service):
+    served = service.models.active("dresses")
+    codes = []
+    for far in (1e9, 0.0):
+        served.metrics["val_distance_95"] = far
+        codes.append([notice["code"] for notice in talking.turn(says="is navy").json()["notices"]])
+    assert codes == [[], ["nothing-near"]]
 
 
 def test_stateless_search_is_the_session_without_a_trace(client, talking, service):

@@ -194,7 +194,7 @@ def test_without_a_captioner_the_recorded_captions_alone_are_heard_each_once_and
     module.on_validation_epoch_end()
     assert sorted(VOCABULARY.decode(heard[0].words_BL)) == sorted(words for *_, words in SAID)
     assert torch.equal(heard[1].image_BD, some_items(20).features_ND[[9, 8]]) and len(heard) == 2
-    assert set(figures) == {"val_P_1", "val_R@10_1", "val_score"}
+    assert set(figures) == {"val_P_1", "val_R@10_1", "val_distance_95", "val_score"}
 
 
 def test_the_captioner_is_no_part_of_what_is_trained_and_saved():
@@ -251,6 +251,7 @@ def test_validation_measures_every_target_in_the_same_dialogs_each_time(monkeypa
         "val_R@10_1",
         "val_P_3",
         "val_R@10_3",
+        "val_distance_95",
         "val_score",
     }
     assert all(0 <= value <= 100 for value in logged[0].values())

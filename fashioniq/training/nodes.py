@@ -1,0 +1,207 @@
+"""Processes that train together, on one machine or several: which of them this is, and what happens if one ends.
+
+They are started by torchrun, by SLURM, by hand with NODE_RANK, MASTER_ADDR and MASTER_PORT on each machine, or by
+Lightning for --devices on one machine (docs/scale.md). Only the process of rank 0 reads and writes the run folder.
+"""
+
+import os
+import secrets
+import selectors
+import socket
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+import torch.distributed as dist
+from lightning_fabric.plugins import TorchCheckpointIO
+
+from fashioniq.files import UserError, why
+from fashioniq.training.processes import rank_and_count
+
+DONE = b"."
+PATIENCE = 600  # seconds for connections after all processes have met
+# seconds without a sign of life of the other machine, if its connection was not closed: 15 + 6 · 5
+KEEP_ALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 6}
+
+
+def launched_rank(devices: int, num_nodes: int) -> int:
+    """Rank of this process by the variables of its launcher, before the processes are connected.
+
+    Raises UserError if the variables do not match --devices and --num-nodes: such processes would wait for
+    others that never come.
+    """
+    count = devices * num_nodes
+    if launcher := _launcher():
+        name, size, rank = launcher
+        if (found := _number(size)) != count:
+            raise UserError(
+                f"expected as many processes as --devices times --num-nodes = {count}, found {size}={found} of "
+                f"{name}; give the same numbers to both"
+            )
+        return _number(rank)
+    needed = ("NODE_RANK", "MASTER_ADDR", "MASTER_PORT")
+    if num_nodes > 1 and (missing := [name for name in needed if name not in os.environ]):
+        raise UserError(
+            f"--num-nodes is {num_nodes}, but {missing[0]} is not set; start the command with torchrun or srun, or set "
+            f"{', '.join(needed)} on each machine (docs/scale.md)"
+        )
+    if (node := _number("NODE_RANK", _number("GROUP_RANK", 0))) >= num_nodes:
+        raise UserError(
+            f"expected NODE_RANK below --num-nodes {num_nodes}, found {node}; unset it, or give --num-nodes"
+        )
+    return node * devices + (_number("LOCAL_RANK", 0) if devices > 1 else 0)
+
+
+def _launcher() -> tuple[str, str, str] | None:
+    """Name of the launcher, and its variables with the number of processes and the rank, as Lightning finds it."""
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        return "torchrun", "WORLD_SIZE", "RANK"
+    if "SLURM_NTASKS" in os.environ and os.environ.get("SLURM_JOB_NAME") not in ("bash", "interactive"):
+        return "SLURM", "SLURM_NTASKS", "SLURM_PROCID"
+    return None
+
+
+def _number(name: str, default: int | None = None) -> int:
+    text = os.environ.get(name, str(default))
+    if not (text.isascii() and text.isdigit()):
+        raise UserError(f"expected a number in the variable {name}, found {text!r}; set it, or unset it")
+    return int(text)
+
+
+class ReadByFirst(TorchCheckpointIO):
+    """Reads a checkpoint in the process of rank 0 and sends it to the others, whose machines need not have it."""
+
+    def load_checkpoint(self, *arguments: Any, **options: Any) -> dict[str, Any]:
+        rank, count = rank_and_count()
+        loaded = [super().load_checkpoint(*arguments, **options) if rank == 0 else None]
+        if count > 1:
+            dist.broadcast_object_list(loaded, src=0)
+        return loaded[0]  # type: ignore[return-value]
+
+
+class Peers(pl.Callback):
+    """Ends this process with a line if another one ends early, whatever this one is waiting for.
+
+    A process that dies leaves the others waiting in a collective operation, up to half an hour. Rank 0 is
+    therefore connected to every other process by a socket that carries nothing but a byte when a training is
+    complete. The system closes it if its process dies; keep-alive packets notice that a machine is gone.
+
+    `facts` must be the same in all processes: options, data and features.
+    """
+
+    def __init__(self, run: Path, facts: dict[str, Any]) -> None:
+        self.run, self.facts = run, facts
+        self._connections: dict[socket.socket, int] = {}
+        self._thread: threading.Thread | None = None
+        self._is_ending = False
+
+    def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        rank, count = rank_and_count()
+        if count == 1:
+            return
+        found: list[Any] = [None] * count
+        dist.all_gather_object(found, self.facts)
+        for other, facts in enumerate(found):
+            if odd := [key for key in self.facts if facts[key] != found[0][key]]:
+                raise UserError(
+                    f"process {other} has {odd[0]} {facts[odd[0]]}, process 0 has {found[0][odd[0]]}; give all "
+                    "machines the same options and data"
+                )
+        try:
+            self._connections = _connected(rank, count)
+        except OSError as error:
+            raise UserError(
+                f"cannot connect the training processes ({why(error)}); start them again"
+            ) from error
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        for connection in self._connections:
+            connection.sendall(DONE)
+
+    def on_exception(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
+    ) -> None:
+        self._is_ending = not _of_connection(exception)  # others that end now are not the reason
+
+    def explain(self, error: Exception) -> None:
+        """Raise UserError if an operation with other processes has failed, unless `_watch` ends this process."""
+        if not _of_connection(error):
+            return
+        if self._thread:
+            self._thread.join(2 * sum(KEEP_ALIVE.values()))
+        raise UserError(
+            f"no connection to the other training processes ({why(error)}); start all of them, and continue with "
+            f"--resume --run {self.run} if an epoch was complete"
+        ) from error
+
+    def _watch(self) -> None:
+        with selectors.DefaultSelector() as selector:
+            for connection, rank in self._connections.items():
+                selector.register(connection, selectors.EVENT_READ, rank)
+            while selector.get_map():
+                for key, _ in selector.select():
+                    peer: Any = key.fileobj
+                    try:
+                        is_done = peer.recv(1) == DONE
+                    except OSError:
+                        is_done = False
+                    if not is_done:
+                        self._end(key.data)
+                    selector.unregister(peer)
+
+    def _end(self, lost: int) -> None:
+        if self._is_ending:
+            return
+        print(
+            f"error: lost training process {lost}: it has ended, or its machine cannot be "
+            f"reached; continue with --resume --run {self.run} if an epoch was complete",
+            file=sys.stderr,
+            flush=True,
+        )
+        os._exit(2)
+
+
+def _of_connection(error: BaseException) -> bool:
+    """Whether an error is of torch's communication: its own kinds, or those of gloo and NCCL without a kind."""
+    return isinstance(error, dist.DistError) or (
+        type(error) is RuntimeError and any(name in str(error) for name in ("gloo", "NCCL"))
+    )
+
+
+def print_meeting(trainer: pl.Trainer) -> None:
+    """Print where this process waits for the others."""
+    meeting = trainer.strategy.cluster_environment  # type: ignore[attr-defined]
+    address = f"{meeting.main_address}:{meeting.main_port}"
+    print(f"process {trainer.global_rank} of {trainer.world_size} meets the others at {address}", flush=True)
+
+
+def _connected(rank: int, count: int) -> dict[socket.socket, int]:
+    """Sockets to the process of rank 0, or to all others, with the rank of their other end."""
+    server = socket.create_server(("", 0)) if rank == 0 else None
+    if server:
+        server.settimeout(PATIENCE)
+    token: list[Any] = [secrets.token_bytes(16), server and server.getsockname()[1]]
+    dist.broadcast_object_list(token, src=0)
+    found: dict[socket.socket, int] = {}
+    if server is None:
+        connection = socket.create_connection((os.environ["MASTER_ADDR"], token[1]), PATIENCE)
+        connection.settimeout(None)
+        connection.sendall(token[0] + rank.to_bytes(4))
+        found[connection] = 0
+    else:
+        with server:
+            while len(found) < count - 1:
+                connection, _ = server.accept()
+                hello = connection.recv(20, socket.MSG_WAITALL)
+                if hello[:16] == token[0]:
+                    found[connection] = int.from_bytes(hello[16:])
+    for connection in found:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in KEEP_ALIVE.items():
+            if hasattr(socket, name):  # macOS lacks some
+                connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return found

@@ -1,0 +1,25 @@
+from ir_measures import RR, Success, calc_aggregate, read_trec_qrels, read_trec_run
+
+from fashioniq.data.trec import COMPLETE, DEPTH, Topic, depth_of, run_lines, write_topics
+
+
+def test_names_with_spaces_and_texts_with_tabs_are_one_field(tmp_path):
+    topics = [Topic("my dress-1", "my dress", "[my dress]\tred\nand long"), Topic("b-1", "b", "[a] blue")]
+    write_topics(tmp_path, topics, "dresses")
+    lines = [
+        line
+        for topic in topics
+        for line in run_lines(topic.query, ["a", "b", "my dress"], [-0.1, -0.1, -0.3])
+    ]
+    (tmp_path / "run").write_text("\n".join(lines))
+    qrels = list(read_trec_qrels(str(tmp_path / "qrels.dresses.trec")))
+    found = calc_aggregate([RR, Success @ 2], qrels, list(read_trec_run(str(tmp_path / "run"))))
+    assert found == {RR: (1 / 3 + 1 / 2) / 2, Success @ 2: 1 / 2}
+    assert (tmp_path / "topics.dresses.tsv").read_text().splitlines() == [
+        "my%20dress-1\t[my dress] red and long",
+        "b-1\t[a] blue",
+    ]
+
+
+def test_rankings_of_small_galleries_are_complete():
+    assert [depth_of(size) for size in (12, COMPLETE, COMPLETE + 1)] == [12, COMPLETE, DEPTH]
