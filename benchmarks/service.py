@@ -32,6 +32,7 @@ import httpx
 import numpy as np
 import service_faults as faults
 from PIL import Image
+from service_million import million
 from service_server import CATEGORY, SEED, Server, Setting, Use, start, summary, words
 
 THINK = 5.0  # seconds between the turns of a shopper
@@ -209,6 +210,9 @@ LOAD: dict[str, Callable[[Server, Any], Any]] = {
 OWN_SERVERS: dict[str, Callable[[Any], Any]] = {
     "kills": lambda options: faults.kills(2000, options.kills),
     "events": lambda options: faults.events(options.events),
+    "million": lambda options: million(
+        options.folder, options.products, options.index, shop, options.seconds
+    ),
     "outages": lambda options: faults.outages(),
 }
 
@@ -242,6 +246,10 @@ async def main() -> None:
     parser.add_argument("--seconds", type=float, default=600.0, help="of a load of shoppers (default: 600)")
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--requests", type=int, default=10_000, help="hostile requests")
+    parser.add_argument(
+        "--folder", type=Path, default=Path("million"), help="data of the stage million, 1.5 GB"
+    )
+    parser.add_argument("--index", default="IVF4096,Flat", help="of the stage million")
     parser.add_argument("--events", type=int, default=100_000)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--out", type=Path, default=Path("service.json"))

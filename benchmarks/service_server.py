@@ -22,16 +22,22 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Setting:
-    """What a server serves. With `pictures`, shoppers can upload them."""
+    """What a server serves. With `pictures`, shoppers can upload them. `folder` is one of service_million.py."""
 
     database: str
     products: int = 20_000
     models: int = 1
     pictures: bool = False
+    folder: str = ""
+    index: str | None = None
 
 
 def random_system(setting: Setting, seed: int) -> Any:
     """Random products, and the paper's retriever with random weights."""
+    if setting.folder:
+        from service_million import system_of
+
+        return system_of(Path(setting.folder), setting.index)
     import torch
 
     from fashioniq.askers.best_item import BestItem
@@ -133,7 +139,7 @@ class Server:
         self.url = f"http://127.0.0.1:{mine.recv()}"
         self.client = httpx.AsyncClient(
             base_url=self.url,
-            timeout=30,
+            timeout=120,
             limits=httpx.Limits(max_connections=3000, max_keepalive_connections=100),
         )
         while True:
@@ -153,6 +159,12 @@ class Server:
         """Resident memory."""
         pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+    @property
+    def peak_megabytes(self) -> float:
+        """Largest resident memory so far."""
+        lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+        return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 2**10
 
     @property
     def open_files(self) -> int:
