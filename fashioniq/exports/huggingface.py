@@ -55,16 +55,16 @@ def _card(name: str, about: RetrieverRun, found: list[TurnMetrics]) -> ModelCard
         eval_results=[
             EvalResult(
                 task_type="image-retrieval",
-                task_name=f"dialogs with the user {one.user}",
+                task_name=f"dialogs with the user {metrics.user}",
                 dataset_type=about.category,
-                dataset_name=f"{about.category}, captions: {one.captions}",
-                dataset_config=str(one.user),  # results of different users are different results
-                dataset_split=str(one.split),
+                dataset_name=f"{about.category}, captions: {metrics.captions}",
+                dataset_config=str(metrics.user),  # results of different users are different results
+                dataset_split=str(metrics.split),
                 metric_type=measure,
-                metric_name=f"{measure} after turn {one.turns[-1]['turn']}",
-                metric_value=round(one.turns[-1][measure], 4),
+                metric_name=f"{measure} after turn {metrics.turns[-1]['turn']}",
+                metric_value=round(metrics.turns[-1][measure], 4),
             )
-            for one in found
+            for metrics in found
             for measure in MEASURES
         ]
         or None,

@@ -86,11 +86,15 @@ def export_onnx(run: Path, out: Path) -> Difference:
 
 
 def sessions(folder: Path, kind: str = "", graphs: Iterable[str] = INPUTS) -> dict[str, Any]:
-    """Sessions of onnxruntime by graph; `kind` is "" or ".int8"."""
-    from onnxruntime import InferenceSession
+    """Sessions of onnxruntime with one thread, by graph; `kind` is "" or ".int8"."""
+    from onnxruntime import InferenceSession, SessionOptions
 
-    cpu = ["CPUExecutionProvider"]
-    return {name: InferenceSession(folder / f"{name}{kind}.onnx", providers=cpu) for name in graphs}
+    options = SessionOptions()
+    options.intra_op_num_threads = 1
+    return {
+        name: InferenceSession(folder / f"{name}{kind}.onnx", options, providers=["CPUExecutionProvider"])
+        for name in graphs
+    }
 
 
 def compute(opened: Mapping[str, Any], graph: str, *inputs: Tensor) -> Tensor:

@@ -61,7 +61,7 @@ def test_the_files_of_a_run_compute_its_queries_and_vectors(exported, runs):
 @torch.no_grad()
 def test_the_difference_of_another_model_is_noticed(exported, runs):
     model, _, about = load_retriever(runs.retriever)
-    model.turn.weight += 0.1
+    model.query.bias += 0.1
     found = difference(model, about, sessions(exported))
     assert found.largest > onnx.TOLERANCE and found.moved > 0
 
