@@ -344,12 +344,15 @@ class Export:
     """Export a trained retriever: as ONNX files, or in the layout of the Hugging Face hub with a model card."""
 
     run: Path = required("run of train-retriever, train-composer or train-linear", reads="retriever")
-    to: Literal["onnx", "huggingface"] = required("format: onnx or huggingface")
+    to: Literal["onnx", "huggingface"] = option("onnx", "format: onnx or huggingface")
     out: Path | None = option(None, OUT + " (default: RUN/onnx or RUN/huggingface)")
 
     def folder(self) -> Path:
-        """Output folder, by default in the run."""
-        return self.out or self.run / self.to
+        """Output folder, by default in the run. Raises UserError if it is the run itself."""
+        out = self.out or self.run / self.to
+        if out.resolve() == self.run.resolve():
+            raise UserError("--out is the run itself, whose files would be replaced; give another folder")
+        return out
 
 
 @dataclass(kw_only=True)

@@ -105,6 +105,12 @@ class Sample(msgspec.Struct, frozen=True):
         return tuple(name for turn in self.turns for name in turn.pictures)
 
     @property
+    def transcript(self) -> str:
+        """All turns as one text, with the ids of the pictures in brackets."""
+        parts = (part for turn in self.turns for part in turn.content)
+        return " ".join(part.text if isinstance(part, Text) else f"[{part.id}]" for part in parts)
+
+    @property
     def last_round(self) -> tuple[Turn, ...]:
         """The conversation without its history: what was shown last, and the last request, as one turn."""
         *before, last = self.turns
