@@ -249,7 +249,7 @@ async def main() -> None:
     parser.add_argument(
         "--folder", type=Path, default=Path("million"), help="data of the stage million, 1.5 GB"
     )
-    parser.add_argument("--index", default="IVF4096,Flat", help="of the stage million")
+    parser.add_argument("--index", default="IVF1024,Flat", help="of the stage million")
     parser.add_argument("--events", type=int, default=100_000)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--out", type=Path, default=Path("service.json"))

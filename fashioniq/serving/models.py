@@ -127,7 +127,7 @@ class Models:
             served: Served = self.inference.call(lambda: self._load(run))
             if (known := self._versions.get(served.version)) is not None:
                 return known
-            served.shelf.put(self.store.products(served.category))
+            served.shelf.put(self.store.each_product(served.category))
             self._versions[served.version] = served
             in_use = {*self._active.values(), served.version}
             for version in [one for one in self._versions if one not in in_use][:-KEPT]:

@@ -50,7 +50,7 @@ class Served:
     typical: list[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.shelf = Shelf(self.system.gallery.items.ids)
+        self.shelf = Shelf(self.system.gallery.items.positions)
         self.typical = self._typical()  # ids of products for someone who has not said anything
 
     @classmethod

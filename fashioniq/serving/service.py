@@ -503,7 +503,7 @@ def result(served: Served, product: Product, rank: int, texts: Iterable[str]) ->
         score=round(1 / (1 + product.distance), 2),
         title=title,
         price=Price.model_construct(minor=row.price_minor, currency=row.currency) if row and priced else None,
-        sizes=row.sizes or None if row else None,
+        sizes=list(row.sizes) or None if row else None,
         in_stock=row.in_stock if row else None,
         image=picture,
         why=_why(texts, title, product.attributes),

@@ -1,8 +1,10 @@
 """Prices, sizes and stock of the products of a gallery, as columns, and the products that meet a filter."""
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
+from sys import intern
 
+import msgspec
 import numpy as np
 import torch
 from torch import Tensor
@@ -14,34 +16,57 @@ UNKNOWN = -1
 REMEMBERED = 64  # masks of recent filters
 
 
-class Shelf:
-    """Columns in the order of the gallery. Products without a row have neither price, sizes nor stock."""
+class Facts(msgspec.Struct, gc=False):
+    """What is shown of a product."""
 
-    def __init__(self, ids: Sequence[str]) -> None:
-        self._position = {name: position for position, name in enumerate(ids)}
-        self._price_N = np.full(len(ids), UNKNOWN, np.int64)
-        self._currency_N = np.zeros(len(ids), np.int32)
-        self._stock_N = np.full(len(ids), UNKNOWN, np.int8)
-        self._there_N = np.ones(len(ids), bool)
+    title: str
+    price_minor: int | None
+    currency: str | None
+    sizes: tuple[str, ...]
+    in_stock: bool
+    url: str | None
+
+
+class Shelf:
+    """Columns in the order of the gallery. Products without a row have neither price, sizes nor stock.
+
+    `position` is the place of each product in the gallery, by id.
+    """
+
+    def __init__(self, position: Mapping[str, int]) -> None:
+        self._position, count = position, len(position)
+        self._price_N = np.full(count, UNKNOWN, np.int64)
+        self._currency_N = np.zeros(count, np.int32)
+        self._stock_N = np.full(count, UNKNOWN, np.int8)
+        self._there_N = np.ones(count, bool)
+        self._rows: list[Facts | None] = [None] * count
         self._sizes: dict[str, np.ndarray] = {}
         self._currencies: dict[str, int] = {"": 0}
         self._masks: dict[str, tuple[Tensor, int]] = {}
-        self._rows: dict[str, Product] = {}
+        self._alike: dict[tuple[str, ...], tuple[str, ...]] = {}  # sizes that many products have
         self._lock = threading.Lock()
         self.revision = 0
 
     def put(self, products: Iterable[Product]) -> None:
         """Take over new, changed and deleted products."""
         with self._lock:
+            revision = self.revision
             for product in products:
-                self.revision = max(self.revision, product.revision)
+                revision = max(revision, product.revision)
                 if (position := self._position.get(product.id)) is None:
                     continue
-                self._rows[product.id] = product
+                currency, sizes = intern(product.currency or ""), tuple(map(intern, product.sizes))
+                self._rows[position] = Facts(
+                    product.title,
+                    product.price_minor,
+                    currency or None,
+                    self._alike.setdefault(sizes, sizes),
+                    product.in_stock,
+                    product.url,
+                )
                 there = product.deleted_at is None
                 self._there_N[position] = there
                 self._price_N[position] = UNKNOWN if product.price_minor is None else product.price_minor
-                currency = product.currency or ""
                 self._currency_N[position] = self._currencies.setdefault(currency, len(self._currencies))
                 self._stock_N[position] = product.in_stock
                 for column_N in self._sizes.values():
@@ -49,15 +74,17 @@ class Shelf:
                 for size in product.sizes:
                     self._sizes.setdefault(size, np.zeros(len(self._there_N), bool))[position] = True
                 self._masks.clear()
+            self.revision = revision  # not before all were read
 
-    def row(self, name: str) -> Product | None:
-        """Row of a product, None without one."""
-        return self._rows.get(name)
+    def row(self, name: str) -> Facts | None:
+        """What is shown of a product, None without a row."""
+        position = self._position.get(name)
+        return None if position is None else self._rows[position]
 
     @property
     def has_facts(self) -> bool:
         """Whether any product has a price, sizes or stock."""
-        return bool(self._rows)
+        return bool((self._stock_N != UNKNOWN).any())
 
     @property
     def sizes(self) -> list[str]:

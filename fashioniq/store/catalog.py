@@ -1,13 +1,14 @@
 """Products of the shop, and the models that serve each category."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from msgspec.structs import asdict, replace
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from fashioniq.files import UserError
-from fashioniq.store.database import Database, find, those_in
+from fashioniq.store.database import Database, each, find, those_in
+from fashioniq.store.engine import available
 from fashioniq.store.rows import Model, Product
 from fashioniq.store.tables import category_model, product
 
@@ -51,8 +52,13 @@ class Catalog(Database):
 
     def products(self, category: str, since_revision: int = 0) -> list[Product]:
         """Products changed after a revision, in the order of their ids; deleted ones have `deleted_at`."""
+        return list(self.each_product(category, since_revision))
+
+    def each_product(self, category: str, since_revision: int = 0) -> Iterator[Product]:
+        """The same products, read one after the other, as they were when the first one was read."""
         where = product.c.category == category, product.c.revision > since_revision
-        return self.read(lambda connection: find(connection, Product, *where, order=[product.c.id]))
+        with available(), self.engine.connect() as connection:
+            yield from each(connection, Product, *where, order=[product.c.id])
 
     def register_model(self, new: Model) -> Model:
         """Store a model and return it. A stored one of the same run gets the new folder only.

@@ -1,7 +1,7 @@
 """Reading and writing in transactions."""
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from queue import SimpleQueue
@@ -31,7 +31,7 @@ _TABLES: dict[type, Table] = {
     Turn: tables.turn,
 }
 LONGEST = 0.1  # seconds after which a transaction takes no more of the waiting writes
-_AT_ONCE = 500  # values in a statement; both engines have a limit
+_AT_ONCE = 500  # values in a statement, for which both engines have a limit, and rows that are fetched
 
 
 def utc_now() -> datetime:
@@ -151,9 +151,15 @@ class Database:
 
 def find(connection: Connection, kind: type[R], *where: Any, order: Iterable[Any] = ()) -> list[R]:
     """Rows of the table of a struct, whose columns are named as its fields."""
+    return list(each(connection, kind, *where, order=order))
+
+
+def each(connection: Connection, kind: type[R], *where: Any, order: Iterable[Any] = ()) -> Iterator[R]:
+    """The same rows, read one after the other."""
     columns = [_TABLES[kind].c[name] for name in kind.__struct_fields__]
     statement: Select[Any] = select(*columns).where(*where).order_by(*order)
-    return [kind(**row) for row in connection.execute(statement).mappings()]
+    for row in connection.execute(statement.execution_options(yield_per=_AT_ONCE)).mappings():
+        yield kind(**row)
 
 
 def those_in(
