@@ -17,7 +17,7 @@ from typing import Any
 
 from fashioniq.features.pictures import FoundPictures, PictureSource
 from fashioniq.features.writer import Advance, Part
-from fashioniq.files import UserError, why
+from fashioniq.files import UserError, one_line, why
 from fashioniq.prepare.archives import is_archive, pictures_in, unpack
 from fashioniq.prepare.downloading import download, read_addresses
 from fashioniq.prepare.fetching import Limits
@@ -28,7 +28,6 @@ try:
 except ImportError as error:
     raise UserError(f"--engine ray needs Ray Data ({why(error)}); pip install 'fashioniq[scale]'") from error
 
-KILLS = 4  # times that a part is sent again because its worker was killed
 MOST_BYTES = 20e9  # unpacked for a part
 
 Places = dict[str, list[str]]  # product id -> path, archive member or addresses of its picture
@@ -69,7 +68,6 @@ class RayWorkers:
                 compute=ray.data.ActorPoolStrategy(min_size=1, max_size=workers),
                 num_cpus=1,
                 num_gpus=int(self.gpu),
-                ray_remote_args_fn=lambda: {"max_task_retries": KILLS},
             )
             dataset.context.execution_options.preserve_order = True
             dataset.context.enable_progress_bars = False
@@ -141,12 +139,13 @@ def _cluster() -> Iterator[dict[str, float]]:
         raise UserError(
             f"no connection to Ray ({why(error)}): start the cluster, or correct RAY_ADDRESS"
         ) from error
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    logging.getLogger("ray.data").setLevel(logging.CRITICAL)
     try:
         yield ray.cluster_resources()
     except ray.exceptions.RayError as error:
+        last = str(error).strip().rpartition("\n")[2]  # of the traceback in a worker
         raise UserError(
-            f"the Ray workers failed ({why(error)}): run the same command again to continue"
+            f"the Ray workers failed: {one_line(last, 160)}; run the same command again to continue"
         ) from error
     finally:
         ray.shutdown()
