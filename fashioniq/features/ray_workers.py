@@ -7,6 +7,7 @@ back. A worker encodes a part as PictureSource does. If it is killed, its part i
 import logging
 import os
 import pickle
+import socket
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -63,7 +64,7 @@ class RayWorkers:
             source = replace(self.source, catalog=FoundPictures("", Path(), {}), attributes_of=None)
             parts = [{"places": pickle.dumps({name: places.get(name, []) for name in ids})} for ids in lists]
             dataset = ray.data.from_items(parts, override_num_blocks=len(parts)).map(
-                _Worker,
+                _Worker,  # type: ignore[arg-type]  # Ray accepts classes, its type hints do not
                 fn_constructor_args=[source, fetch],
                 compute=ray.data.ActorPoolStrategy(min_size=1, max_size=workers),
                 num_cpus=1,
@@ -134,6 +135,9 @@ def _downloaded(limits: Limits, places: Places, folder: Path) -> FoundPictures:
 def _cluster() -> Iterator[dict[str, float]]:
     """Connect to the cluster at RAY_ADDRESS, or start one on this machine; yield its resources."""
     try:
+        if ":" in (address := os.environ.get("RAY_ADDRESS", "")):  # Ray would try for a quarter of an hour
+            host, _, port = address.rpartition("/")[2].rpartition(":")
+            socket.create_connection((host, int(port)), timeout=10).close()
         ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, RuntimeError, ValueError) as error:
         raise UserError(
