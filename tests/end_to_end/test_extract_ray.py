@@ -193,6 +193,14 @@ def test_mistakes_are_reported_in_one_line(catalog, refused, in_process, monkeyp
     assert "the Ray cluster has no CPU" in refused(engine="ray")
 
 
+def test_a_cluster_that_does_not_answer_is_reported_in_one_line(refused, monkeypatch):
+    for address, reason in (("127.0.0.1:1", "refused"), ("127.0.0.1:one", "invalid literal")):
+        monkeypatch.setenv("RAY_ADDRESS", address)
+        assert refused(engine="ray").startswith("error: no connection to Ray (") and reason in refused(
+            engine="ray"
+        )
+
+
 def test_a_picture_that_disappears_stops_the_run(catalog, refused, in_process, monkeypatch):
     def load_or_lose(path, size):
         if path.stem.endswith("9"):
