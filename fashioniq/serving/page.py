@@ -248,6 +248,14 @@ def add_routes(app: FastAPI) -> None:
             return visit.page(_message(problem, None), problem.status)
         return visit.redirect("")
 
+    @app.get(PREFIX + "/{category}/turns/{n}/picture", include_in_schema=False)
+    def generated(request: Request, visit: Here, n: int) -> Response:
+        """The picture generated from the words of a turn."""
+        request.app.state.access.limit(request, "turns")
+        if visit.session is None:
+            raise Problem("unknown-session")
+        return Response(visit.service.picture(visit.session, n), media_type="image/webp")
+
     for name, action in ACTIONS.items():
         app.post(
             f"{PREFIX}/{{category}}/{name}", include_in_schema=False, dependencies=[Depends(_same_origin)]

@@ -48,6 +48,8 @@ def load(
     *,
     data: Path | str | None = None,
     category: str | None = None,
+    generator: str | None = None,
+    predictor: Path | str | None = None,
 ) -> System:
     """Load the system of a run of train-retriever, train-composer, train-dialog-encoder or train-chatsearcher.
 
@@ -60,8 +62,9 @@ def load(
         print(system.top(talk, 5))
 
     The gallery holds the products of `split` that have features, or all of the catalog for "all". The data
-    folder, the category and the feature store default to those used in training. Raises UserError if a file is
-    missing or does not match the run.
+    folder, the category and the feature store default to those used in training. With a `generator` (the values of
+    --generator), a dialog encoder searches with the picture generated from each reply (GenIR); `predictor` is the run
+    of train-attributes that computed the features. Raises UserError if a file is missing or does not match the run.
     """
     run = Path(run)
     kind = kind_of(run)
@@ -70,11 +73,20 @@ def load(
             f"expected a {' or a '.join(FACTORIES)}, found a {kind} in {run}; give a run of "
             "train-retriever, train-composer, train-dialog-encoder or train-chatsearcher"
         )
-    return FACTORIES[kind](
-        run,
-        features=None if features is None else Path(features),
-        split=split,
-        device=device,
-        data=None if data is None else Path(data),
-        category=category,
-    )
+    of_data: dict[str, Any] = {
+        "features": None if features is None else Path(features),
+        "split": split,
+        "device": device,
+        "data": None if data is None else Path(data),
+        "category": category,
+    }
+    if generator is None:
+        return FACTORIES[kind](run, **of_data)
+    if kind != "dialog encoder":
+        raise UserError(
+            f"a generator needs a run of train-dialog-encoder, found a {kind} in {run}; give another run"
+        )
+    from fashioniq.systems import genir  # imports what generates pictures
+
+    seen_by = None if predictor is None else Path(predictor)
+    return genir.load(run, generator=generator, predictor=seen_by, **of_data)
