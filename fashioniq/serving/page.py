@@ -430,6 +430,8 @@ def _state(visit: Visit) -> dict[str, Any]:
         "after": turns[-1].turn if turns else 0,
         "turns": turns,
         "previous": _previous(turns),
+        # a model that generates pictures searches with the last words alone, so that they are changed
+        "again": next((turn.says for turn in reversed(turns) if turn.says), "") if served.draws else "",
         "named": named,
         "about": about,
         "filters": filters,
