@@ -27,7 +27,14 @@ class Serve:
         False, "a proxy such as nginx is in front: requests from this machine need a key, too"
     )
     predictor: list[str] = option(
-        [], "run of train-attributes whose features the models have, so that shoppers can upload pictures"
+        [],
+        "run of train-attributes whose features the models have, so that shoppers can upload pictures; it embeds "
+        "generated pictures, too",
+    )
+    generator: str | None = option(
+        None,
+        "generator: runs of train-dialog-encoder search with the pictures that it makes of the shopper's words "
+        "(GenIR); the values are those of eval-dialogs --system genir",
     )
     models: Path | None = option(None, "folder of runs that may be registered over HTTP")
     explore: float = option(

@@ -249,6 +249,14 @@ def add_routes(app: FastAPI) -> None:
             return visit.page(_message(problem, None), problem.status)
         return visit.redirect("")
 
+    @app.get(PREFIX + "/{category}/turns/{n}/picture", include_in_schema=False)
+    def generated(request: Request, visit: Here, n: int) -> Response:
+        """The picture generated from the words of a turn."""
+        request.app.state.access.limit(request, "turns")
+        if visit.session is None:
+            raise Problem("unknown-session")
+        return Response(visit.service.picture(visit.session, n), media_type="image/webp")
+
     for name, action in ACTIONS.items():
         app.post(
             f"{PREFIX}/{{category}}/{name}", include_in_schema=False, dependencies=[Depends(_same_origin)]
@@ -423,6 +431,8 @@ def _state(visit: Visit) -> dict[str, Any]:
         "after": turns[-1].turn if turns else 0,
         "turns": turns,
         "previous": _previous(turns),
+        # a model that generates pictures searches with the last words alone, so that they are changed
+        "again": next((turn.says for turn in reversed(turns) if turn.says), "") if served.draws else "",
         "named": named,
         "about": about,
         "filters": filters,

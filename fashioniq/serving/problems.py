@@ -25,7 +25,7 @@ TITLES = {  # code: status and title
     "invalid": (422, "The request has invalid values"),
     "not-shown": (422, "This product was not shown in this conversation"),
     "nothing-understood": (422, "None of these words is known"),
-    "questions-only": (422, "This model asks questions and cannot start from a product"),
+    "questions-only": (422, "This model is searched with words and cannot start from a product"),
     "too-many-turns": (422, "The conversation has reached its maximum number of turns"),
     "key-reused": (422, "The idempotency key was used for another request"),
     "unreadable-picture": (422, "The picture could not be read"),
