@@ -92,11 +92,13 @@ def approximate(
             "--index needs FAISS; install faiss-cpu or faiss-gpu, or omit --index for exact search"
         )
     index = _stored(gallery, factory, folder) if folder else _made(gallery, factory)
-    return tuned(gallery, FaissSearch(index, factory), factory, f"--index {factory}", query_QD, min_recall)
+    return tuned(
+        gallery, FaissSearch(index, factory), factory, f"--index {factory}", query_QD, min_recall=min_recall
+    )
 
 
 def tuned(
-    gallery: Gallery, search: Tuned, name: str, option: str, query_QD: Tensor, min_recall: float = 0.95
+    gallery: Gallery, search: Tuned, name: str, option: str, query_QD: Tensor, *, min_recall: float = 0.95
 ) -> tuple[Gallery, dict[str, Any]]:
     """Return the gallery with a search of at least this recall@10, and a description with the `name`.
 

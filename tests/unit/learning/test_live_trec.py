@@ -3,6 +3,8 @@
 import ir_measures
 from ir_measures import RR, Success
 
+from fashioniq.data.catalog import SPLITS
+from fashioniq.files import write_json
 from fashioniq.learning.export import write_sessions
 from fashioniq.learning.rules import choose
 
@@ -14,6 +16,9 @@ def test_conversations_are_rankings_by_query_id(rows, shop, tmp_path):
     second = rows.session("train-2", "is red and is long and is dark", shown=[["train-2", "train-7"]])
     late = rows.session("test-1", "is red", about="test-0", shown=[["test-1"]])
     chosen = choose([first, second, late], shop, 0.2, words=2)
+    for split in SPLITS:
+        ids = [f"{split}-{number}" for number in range(10)]
+        write_json(tmp_path / "catalog" / "image_splits" / f"split.dress.{split}.json", ids)
     write_sessions(tmp_path, "dresses", chosen.sessions)
 
     def measured():
