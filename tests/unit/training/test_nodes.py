@@ -9,9 +9,21 @@ from fashioniq.files import UserError
 from fashioniq.training.fitting import begin_run, write_config
 from fashioniq.training.nodes import Peers, launched_rank
 
-VARIABLES = ["RANK", "WORLD_SIZE", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "SLURM_NTASKS", "SLURM_PROCID", "SLURM_JOB_NAME"]  # fmt: skip
-TORCHRUN = {"TORCHELASTIC_RUN_ID": "none", "WORLD_SIZE": "4", "RANK": "3"}
-SLURM = {"SLURM_NTASKS": "4", "SLURM_PROCID": "2", "SLURM_JOB_NAME": "train"}
+VARIABLES = [
+    *(
+        "RANK",
+        "WORLD_SIZE",
+        "LOCAL_RANK",
+        "LOCAL_WORLD_SIZE",
+        "GROUP_RANK",
+        "NODE_RANK",
+        "MASTER_ADDR",
+        "MASTER_PORT",
+    ),
+    *("TORCHELASTIC_RUN_ID", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE", "SLURM_PROCID", "SLURM_JOB_NAME"),
+]
+TORCHRUN = {"TORCHELASTIC_RUN_ID": "none", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2", "RANK": "3"}
+SLURM = {"SLURM_NTASKS": "4", "SLURM_NTASKS_PER_NODE": "2", "SLURM_PROCID": "2", "SLURM_JOB_NAME": "train"}
 BY_HAND = {"NODE_RANK": "1", "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29500"}
 
 
@@ -35,6 +47,7 @@ def launched(monkeypatch):
         (2, 2, SLURM, 2),
         (2, 2, TORCHRUN | SLURM, 3),
         (1, 1, {**SLURM, "SLURM_JOB_NAME": "interactive"}, 0),
+        (1, 1, {"SLURM_NTASKS": "4"}, 0),
         (2, 2, BY_HAND, 2),
         (2, 2, {**BY_HAND, "LOCAL_RANK": "1"}, 3),
         (2, 1, {"LOCAL_RANK": "1"}, 1),
@@ -53,8 +66,9 @@ def test_the_rank_is_that_of_the_launcher(devices, num_nodes, variables, rank, l
         (1, 2, {"NODE_RANK": "1", "MASTER_ADDR": "10.0.0.1"}, "MASTER_PORT is not set"),
         (1, 1, {"NODE_RANK": "1"}, "expected NODE_RANK below --num-nodes 1, found 1; unset it"),
         (1, 2, {**BY_HAND, "NODE_RANK": "two"}, "expected a number in the variable NODE_RANK, found 'two'"),
-        (1, 2, TORCHRUN, "--devices times --num-nodes = 2, found WORLD_SIZE=4 of torchrun"),
-        (1, 1, SLURM, "--devices times --num-nodes = 1, found SLURM_NTASKS=4 of SLURM"),
+        (1, 2, TORCHRUN, "expected WORLD_SIZE=2 of torchrun for --devices 1 and --num-nodes 2, found 4"),
+        (1, 1, SLURM, "expected SLURM_NTASKS=1 of SLURM for --devices 1 and --num-nodes 1, found 4"),
+        (4, 1, SLURM, "expected SLURM_NTASKS_PER_NODE=4 of SLURM for --devices 4 and --num-nodes 1, found 2"),
         (2, 2, {**SLURM, "SLURM_PROCID": ""}, "expected a number in the variable SLURM_PROCID, found ''"),
     ],
 )
