@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from fashioniq import __version__
 from fashioniq.data.items import Items
-from fashioniq.files import UserError, atomic_write, check_writable, checksum, discard, write_json
+from fashioniq.files import UserError, atomic_write, check_writable, checksum, discard, why, write_json
 from fashioniq.loop.gallery import Gallery
 from fashioniq.models.retriever import BaseRetriever
 from fashioniq.runs import RetrieverRun
@@ -157,17 +157,23 @@ def _write_graph(path: Path, model: nn.Module, graph: str, sizes: Mapping[str, i
     dynamic: tuple[dict[int, str], ...] = ({**turn, 2: "words"}, {**turn, 2: "attributes"}, turn, turn)
     if graph == "embed_images":
         example, dynamic = (example[2].flatten(0, 1),), ({0: "batch"},)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        program = torch.onnx.export(
-            model,
-            example,
-            dynamo=True,
-            dynamic_shapes=dynamic,
-            input_names=INPUTS[graph],
-            output_names=[OUTPUTS[graph]],
-            verbose=False,
-        )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program = torch.onnx.export(
+                model,
+                example,
+                dynamo=True,
+                dynamic_shapes=dynamic,
+                input_names=INPUTS[graph],
+                output_names=[OUTPUTS[graph]],
+                verbose=False,
+            )
+    except torch.onnx.OnnxExporterError as error:
+        raise UserError(
+            f"torch {torch.__version__} cannot export {graph} to ONNX ({why(error)}); use the versions of "
+            "constraints.txt"
+        ) from error
     assert program is not None, "it is None without dynamo only"
     content = program.model_proto
     del content.graph.value_info[

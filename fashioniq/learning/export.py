@@ -40,7 +40,8 @@ def write_sessions(folder: Path, category: str, sessions: Sequence[LiveSession])
 
 def _write_trec(folder: Path, sessions: Sequence[LiveSession]) -> None:
     """Write what was shown for each query id, in order, with the target of the session as the relevant product."""
-    topics, lines = [], []
+    topics: list[Topic] = []
+    lines: list[str] = []
     for one in sessions:
         said: list[str] = []
         for query, steps in groupby(one.steps, lambda step: step.query_id):
