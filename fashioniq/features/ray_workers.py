@@ -139,7 +139,7 @@ def _cluster() -> Iterator[dict[str, float]]:
             host, _, port = address.rpartition("/")[2].rpartition(":")
             socket.create_connection((host, int(port)), timeout=10).close()
         ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
-    except (OSError, RuntimeError, ValueError) as error:
+    except Exception as error:  # Ray raises many kinds of errors
         raise UserError(
             f"no connection to Ray ({why(error)}): start the cluster, or correct RAY_ADDRESS"
         ) from error
