@@ -237,6 +237,11 @@ class Chat(Asking):
     )
     data: Path | None = option(None, DATA + " (default: that of the run)", reads="catalog")
     category: str | None = option(None, CATEGORY + " (default: that of the run)")
+    generator: str | None = option(
+        None,
+        "generator: the dialog encoder of --run searches with the picture that it makes of your words (GenIR), which "
+        "the run of --predictor embeds; the values are those of eval-dialogs --system genir",
+    )
     show: int = option(5, "products shown after each turn", least=1)
     log: Path | None = option(
         None, "log file; the dialog is appended as a line of JSON (default: RUN/chats/dialogs.jsonl)"

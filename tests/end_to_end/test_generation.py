@@ -121,6 +121,16 @@ def test_a_run_that_is_loaded_with_a_generator_finds_what_the_evaluation_found(e
         fashioniq.load(world["encoder"], generator="drawn:0.5")
 
 
+def test_a_chat_shows_the_picture_of_the_words(world, monkeypatch, tmp_path):
+    lines, prompts = iter(["a red dress", "more like 1", "this is it"]), []
+    monkeypatch.setattr("builtins.input", lambda prompt: prompts.append(prompt) or next(lines))
+    options = {"run": world["encoder"], "generator": "drawn:1", "predictor": world["predictor"]}
+    flags = [part for name, value in options.items() for part in (f"--{name}", str(value))]
+    assert main(["chat", *flags, "--log", str(tmp_path / "chats.jsonl")]) == 0
+    assert prompts == ["What are you looking for? > ", *["What should it look like? > "] * 2]
+    assert "drawn from the last words" in (tmp_path / "chat.html").read_text()
+
+
 def test_a_run_is_served_with_a_generator_of_its_own(world, attribute_runs, tmp_path):
     torch.manual_seed(0)
     sizes = {"vocabulary": 1, "image_size": 16, "patch": 4, "width": 16, "heads": 2, "layers": 1}
