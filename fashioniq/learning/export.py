@@ -11,7 +11,7 @@ import msgspec
 from fashioniq.categories import file_name
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.trec import Topic, run_lines, write_topics
-from fashioniq.files import UserError, checksum, read_text, write_json, write_jsonl, write_text, writing
+from fashioniq.files import UserError, checksum, text_lines, write_json, write_jsonl, write_text, writing
 from fashioniq.learning.rules import SPLITS, LiveSession
 from fashioniq.store import Export, Store
 
@@ -70,9 +70,9 @@ def write_layout(folder: Path, catalog: Catalog) -> None:
 def read_sessions(folder: Path) -> list[LiveSession]:
     """Sessions of an export. Raises UserError if the file is missing or damaged."""
     path = folder / SESSIONS
-    text = read_text(path, "export of sessions", "run `fashioniq learn` again")
+    lines = text_lines(path, "export of sessions", "run `fashioniq learn` again")
     try:
-        return [msgspec.json.decode(line, type=LiveSession) for line in text.splitlines()]
+        return [msgspec.json.decode(line, type=LiveSession) for line in lines]
     except msgspec.DecodeError as error:
         raise UserError(f"{path} is damaged ({error}); run `fashioniq learn` again") from error
 

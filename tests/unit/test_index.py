@@ -210,3 +210,15 @@ def test_a_memory_map_is_searched_like_vectors_in_memory(exact, query_QD, tmp_pa
     loaded = Gallery(exact.items, half_ND)
     assert torch.equal(mapped.top(query_QD, 10)[1], loaded.top(query_QD, 10)[1]) and released
     assert mapped.typical == loaded.typical and mapped.mean_1D.equal(loaded.mean_1D)
+
+
+def test_a_filter_that_leaves_several_tiles_is_exact(exact, query_QD, monkeypatch):
+    monkeypatch.setattr(gallery, "SEARCHED", 300)
+    allowed_N = torch.rand(COUNT, generator=torch.Generator().manual_seed(3)) < 0.6
+    exclude_QK = torch.arange(200).view(100, 2)
+    distance_QK, item_QK = exact.top(query_QD, 10, exclude_QK, allowed_N=allowed_N)
+    all_QN = (query_QD.double().unsqueeze(1) - exact.vectors_ND.double()).square().sum(2)
+    all_QN[:, ~allowed_N] = float("inf")
+    all_QN.scatter_(1, exclude_QK, float("inf"))
+    nearest_QN, order_QN = all_QN.sort(dim=1, stable=True)
+    assert torch.equal(item_QK, order_QN[:, :10]) and torch.allclose(distance_QK, nearest_QN[:, :10])
