@@ -51,9 +51,9 @@ def measure(stage: Stage, setting: Setting, repeats: int) -> Row:
     base = _peak(device, lambda: None)
     for _ in range(repeats):
         rates.append(machine_rates(setting, stage.dtype))
-        ours.append(_time_and_peak(stage.ours, device))
+        ours.append(_time_and_peak(stage.ours, setting))
         if stage.plain:
-            plainly.append(_time_and_peak(stage.plain, device))
+            plainly.append(_time_and_peak(stage.plain, setting))
     ours_s, (flops, copied) = _median(ours, 0), (_median(rates, side) for side in (0, 1))
     row: Row = {"size": stage.size, "ours_s": ours_s, "plain_s": None, "ratio": None, "spread": None}
     if plainly:
@@ -99,7 +99,7 @@ def machine_rates(setting: Setting, dtype: torch.dtype) -> tuple[float, float]:
     a, b = (torch.randn(side, side, device=setting.device, dtype=dtype) for _ in range(2))
     x, y = (torch.ones(numbers, device=setting.device) for _ in range(2))
     product, copy = (
-        min(_seconds(call, setting.device) for _ in range(3)) for call in (lambda: a @ b, lambda: y.copy_(x))
+        min(_seconds(call, setting) for _ in range(3)) for call in (lambda: a @ b, lambda: y.copy_(x))
     )
     return 2 * side**3 / product, 2 * counts.FLOAT * numbers / copy
 
@@ -108,12 +108,13 @@ def _median(pairs: list[tuple[float, float]], side: int) -> float:
     return statistics.median(pair[side] for pair in pairs)
 
 
-def _seconds(call: Callable[[], Any], device: torch.device) -> float:
-    _wait(device)
-    start = time.perf_counter()
+def _seconds(call: Callable[[], Any], setting: Setting) -> float:
+    clock = time.process_time if setting.cpu_time else time.perf_counter
+    _wait(setting.device)
+    start = clock()
     call()
-    _wait(device)
-    return time.perf_counter() - start
+    _wait(setting.device)
+    return clock() - start
 
 
 def _wait(device: torch.device) -> None:
@@ -121,14 +122,14 @@ def _wait(device: torch.device) -> None:
         torch.cuda.synchronize()
 
 
-def _time_and_peak(call: Callable[[], Any], device: torch.device) -> tuple[float, float]:
+def _time_and_peak(call: Callable[[], Any], setting: Setting) -> tuple[float, float]:
     seconds = 0.0
 
     def timed() -> None:
         nonlocal seconds
-        seconds = _seconds(call, device)
+        seconds = _seconds(call, setting)
 
-    peak = _peak(device, timed)
+    peak = _peak(setting.device, timed)
     return seconds, peak
 
 
@@ -170,7 +171,8 @@ def rows_of(name: str, setting: Setting, repeats: int) -> Iterator[Row]:
         "device": setting.device.type,
         "threads": torch.get_num_threads(),
         "batch": setting.batch,
-        "precision": "bf16-mixed" if setting.bfloat16 else "32-true",
+        "precision": ("bf16-mixed" if setting.bfloat16 else "32-true")
+        + (", user bfloat16" if setting.user_bfloat16 else ""),
         "small": setting.small,
         "machine": torch.cuda.get_device_name() if setting.device.type == "cuda" else _processor(),
         "torch": torch.__version__,
@@ -330,6 +332,16 @@ def parse(given: list[str] | None) -> argparse.Namespace:
         action="store_true",
         help="bfloat16 autocast in our training steps; checks run without it",
     )
+    parser.add_argument(
+        "--user-bfloat16",
+        action="store_true",
+        help="bfloat16 in the encoder of our simulated user; checks run without it",
+    )
+    parser.add_argument(
+        "--cpu-time",
+        action="store_true",
+        help="CPU seconds of the process instead of elapsed ones, for a busy machine and one thread",
+    )
     parser.add_argument("--small", action="store_true", help="small sizes that take seconds, for a test run")
     parser.add_argument("--out", type=Path, default=LATEST)
     parser.add_argument(
@@ -349,7 +361,17 @@ def settings_of(options: argparse.Namespace, name: str) -> Iterator[tuple[Settin
         batches = (options.batch or (GPU_BATCHES if on_gpu else [None])) if name in stages.BATCHED else [None]
         for batch in batches:
             for threads in options.threads[-1:] if on_gpu else options.threads:
-                yield Setting(sizes, torch.device(device), batch, options.bfloat16), threads
+                yield (
+                    Setting(
+                        sizes,
+                        torch.device(device),
+                        batch,
+                        options.bfloat16,
+                        options.user_bfloat16,
+                        options.cpu_time,
+                    ),
+                    threads,
+                )
 
 
 def main(given: list[str] | None = None) -> None:

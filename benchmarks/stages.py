@@ -26,6 +26,7 @@ from fashioniq.models.attributes import AttributePredictor, top_attributes
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.configs import SMALL, CaptionerConfig, RetrieverConfig
 from fashioniq.models.encoder import (
+    InBFloat16,
     convert_efficientnet_pytorch,
     create_encoder,
     encoder_mean_std,
@@ -59,6 +60,8 @@ class Setting(NamedTuple):
     device: torch.device = torch.device("cpu")
     batch: int | None = None
     bfloat16: bool = False  # autocast of training steps, as Lightning's bf16-mixed
+    user_bfloat16: bool = False  # of our captioner's encoder, when it simulates the user
+    cpu_time: bool = False  # CPU seconds of the process instead of elapsed ones
 
     @property
     def small(self) -> bool:
@@ -166,7 +169,10 @@ def simulation(setting: Setting, beams: int, attention: str) -> Stage:
     items, (captioner, retriever) = random_items(sizes.test, setting), create_models(setting, attention)
     both_ways = copy.deepcopy(retriever.eval())
     both_ways.turn_causal = False
-    ours = simulate_ours(setting, items, captioner, retriever, beams, dialogs, sizes.turns)
+    exact, ours = (
+        simulate_ours(setting, items, speaker, retriever, beams, dialogs, sizes.turns)
+        for speaker in (captioner, speaker_of(captioner, setting))
+    )
     gallery = items, plain.embed_gallery(retriever, items, dialogs)
     target_B, first_B = targets_and_firsts(dialogs, items)
     words = [0.0, 0.0]
@@ -184,7 +190,7 @@ def simulation(setting: Setting, beams: int, attention: str) -> Stage:
 
     @torch.no_grad()
     def check() -> dict[str, Any]:
-        found = ours()
+        found = exact()
         words[:] = mean_words(found.words_BTL)
         return {
             **same_dialogs(found, plainly(retriever), gallery[1]),
@@ -210,6 +216,15 @@ def simulation(setting: Setting, beams: int, attention: str) -> Stage:
             attention == "turn-causal",
         ),
     )
+
+
+def speaker_of(captioner: Captioner, setting: Setting) -> Captioner:
+    """The captioner, or a copy whose encoder computes in bfloat16."""
+    if not setting.user_bfloat16:
+        return captioner
+    captioner = copy.deepcopy(captioner)
+    captioner.encoder = InBFloat16(captioner.encoder)  # type: ignore[assignment]
+    return captioner
 
 
 def simulate_ours(
@@ -309,17 +324,22 @@ def retriever_step(setting: Setting, attention: str) -> Stage:
     known = TrainRetriever(category="dresses")
     both = {"train": items, "val": items}
     words = vocabulary(sizes)
-    source = captioner_dialogs(Simulator(captioner, words), words, both, turns=sizes.turns, seed=0)
-    module = RetrieverTraining(
-        retriever,
-        source,
-        asker,
-        loss=turn_loss("triplet"),
-        negatives="batch",
-        learning_rate=known.learning_rate,
-        schedule="constant",
-    ).to(setting.device)
-    module.on_train_epoch_start()
+
+    def training(speaker: Captioner) -> RetrieverTraining:
+        simulator = Simulator(speaker, words)
+        module = RetrieverTraining(
+            retriever,
+            captioner_dialogs(simulator, words, both, turns=sizes.turns, seed=0),
+            asker,
+            loss=turn_loss("triplet"),
+            negatives="batch",
+            learning_rate=known.learning_rate,
+            schedule="constant",
+        ).to(setting.device)
+        module.on_train_epoch_start()
+        return module
+
+    exact, module = training(captioner), training(speaker_of(captioner, setting))
 
     def plain_loss(model: DialogRetriever, first_B: Tensor) -> tuple[Tensor, plain.Dialogs]:
         vectors_ND = plain.embed_gallery(model, items, len(row_B))
@@ -333,16 +353,16 @@ def retriever_step(setting: Setting, attention: str) -> Stage:
         )
         return plain.triplet_loss(found.query_BTD, plain.embed(model, items.features_ND[row_B])), found
 
-    words = [0.0, 0.0]
+    length = [0.0, 0.0]
 
     def check() -> dict[str, Any]:
-        ours = module.training_step([row_B], 0)
+        ours = exact.training_step([row_B], 0)
         gradient = gradient_of(ours, retriever)
         theirs, found = plain_loss(retriever, asker.first_B)
-        words[:] = mean_words(found.words_BTL)
+        length[:] = mean_words(found.words_BTL)
         return {
             **same_gradients(ours, gradient, theirs, gradient_of(theirs, retriever)),
-            "words": round(words[0], 2),
+            "words": round(length[0], 2),
         }
 
     plain_optimizer = torch.optim.Adam(both_ways.parameters(), lr=1e-6)
@@ -353,7 +373,7 @@ def retriever_step(setting: Setting, attention: str) -> Stage:
         step_of(lambda: module.training_step([row_B], 0), optimizer_of(module), setting),
         step_of(lambda: plain_loss(both_ways, random_others(row_B, sizes.train))[0], plain_optimizer),
         check,
-        lambda: counts.retriever_step(sizes, (captioner, retriever), dialogs, words, causal),
+        lambda: counts.retriever_step(sizes, (captioner, retriever), dialogs, length, causal),
         torch.bfloat16 if setting.bfloat16 else torch.float32,
     )
 

@@ -225,8 +225,9 @@ def write_json(path: Path, content: Any, indent: int | None = 2) -> None:
 
 
 def write_jsonl(path: Path, records: Iterable[Any]) -> None:
-    """Write a file with one JSON record per line atomically."""
-    write_text(path, "".join(json_line(record) + "\n" for record in records))
+    """Write a file with one JSON record per line atomically, line by line."""
+    with atomic_write(path) as temporary, open(temporary, "w", encoding="utf-8", errors="replace") as file:
+        file.writelines(json_line(record) + "\n" for record in records)
 
 
 def json_line(record: Any) -> str:
@@ -257,6 +258,12 @@ def read_text(path: Path, what: str, need: str) -> str:
     """Text of a UTF-8 file without its byte order mark. Raises the errors of `reading`."""
     with reading(path, what, need):
         return Path(path).read_text(encoding="utf-8-sig")
+
+
+def text_lines(path: Path, what: str, need: str) -> Iterator[str]:
+    """Yield the lines of a UTF-8 text file without its byte order mark. Raises the errors of `reading`."""
+    with reading(path, what, need), open(path, encoding="utf-8-sig", newline="\n") as file:
+        yield from file
 
 
 def read_json(path: Path, what: str, kind: type | None = None) -> Any:

@@ -20,6 +20,7 @@ from fashioniq.provenance import Provenance
 
 Figures = dict[str, float]  # of the best epoch, by name
 WEIGHTS = "weights.safetensors"
+ON_HUB = "model.safetensors"  # weights of a run in the layout of the Hugging Face hub
 DENOISER = (
     "denoiser/diffusion_pytorch_model.safetensors"  # weights of a generator, in the layout of diffusers
 )
@@ -261,8 +262,8 @@ def read_run(run: Path, kind: type[R]) -> R:
 
 def weights_file(run: Path) -> Path:
     """File of the weights of a run. Generators of earlier versions have both; their checksum is that of WEIGHTS."""
-    path = Path(run) / WEIGHTS
-    return path if path.exists() or not (Path(run) / DENOISER).exists() else Path(run) / DENOISER
+    paths = [Path(run) / name for name in (WEIGHTS, DENOISER, ON_HUB)]
+    return next((path for path in paths if path.exists()), paths[0])
 
 
 def verify_run(run: Path, about: Run) -> None:

@@ -19,8 +19,8 @@ class BestItem:
 
     def offer(self, talk: Talk, gallery: Gallery) -> Message:
         if not talk.queries:
-            _, item_11 = gallery.top(gallery.mean_1D, 1)
-            return Message(item_B=item_11[:, 0].expand(talk.batch))
+            typical_1 = torch.tensor([gallery.typical], device=gallery.vectors_ND.device)
+            return Message(item_B=typical_1.expand(talk.batch))
         return Message(item_B=self.candidates(talk, gallery, 1)[:, 0])
 
     def candidates(self, talk: Talk, gallery: Gallery, count: int) -> Tensor:

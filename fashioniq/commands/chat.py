@@ -59,12 +59,19 @@ def _system(settings: Chat) -> tuple[System, Path]:
     """The system, and the folder of its chats."""
     encoder = settings.encoder
     run = settings.run or (Path(encoder) if encoder and (Path(encoder) / "model.json").is_file() else None)
+    if run is None and settings.generator:
+        raise UserError("--generator needs a run of train-dialog-encoder; give it with --run")
     if run is None:
         return _pretrained(settings), Path("runs")
     if settings.run and encoder:
         raise UserError("--run and --encoder cannot be combined; leave one of them out")
     features, data, category = settings.features, settings.data, settings.category
-    system = load(run, features, settings.split, settings.device, data=data, category=category)
+    generated = (
+        {"generator": settings.generator, "predictor": settings.predictor} if settings.generator else {}
+    )
+    system = load(run, features, settings.split, settings.device, data=data, category=category, **generated)
+    if settings.generator:
+        return system, run
     if isinstance(system.asker, BestItem) or (
         settings.questioner == "candidate-aware" and not settings.predictor
     ):

@@ -48,7 +48,7 @@ def _of_run(settings: EvalSingleTurn, number: int, catalog: Catalog) -> Searcher
 
     @torch.no_grad()
     def search_queries(ids: Sequence[str], queries: Sequence[Query]) -> Answers:
-        items = store.items(ids).to(device)
+        items = store.items(ids, read=False).to(device)
         gallery = Gallery(items, items.embedded(retriever.embed_images))
         query_QD = query_vectors(
             retriever, gallery, queries, vocabulary, max_words, batch_size=settings.batch_size

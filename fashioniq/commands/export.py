@@ -4,13 +4,21 @@ from fashioniq.config import Export
 
 
 def run(settings: Export) -> None:
-    """Write the files, and print what was checked."""
+    """Write the files of an export, and print how they were checked."""
     out = settings.folder()
-    from fashioniq.exports.onnx import export_onnx
+    if settings.to == "huggingface":
+        from fashioniq.exports.huggingface import export_huggingface
 
-    found = export_onnx(settings.run, out)
-    print(
-        f"largest difference from the model {found.largest:.1e}, "
-        f"{found.ranks - found.moved} of {found.ranks} ranks equal"
-    )
+        count = export_huggingface(settings.run, out)
+        print(
+            f"model card with {count} evaluations in {out / 'README.md'}; read it before you publish the folder"
+        )
+    else:
+        from fashioniq.exports.onnx import export_onnx
+
+        found = export_onnx(settings.run, out)
+        print(
+            f"largest difference from the model {found.largest:.1e}, "
+            f"{found.ranks - found.moved} of {found.ranks} ranks equal"
+        )
     print(f"files in {out}")

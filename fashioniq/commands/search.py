@@ -21,6 +21,7 @@ def run(settings: Search) -> None:
         data=settings.data,
         category=settings.category,
         index=settings.index,
+        gallery=settings.gallery,
     )
     unknown = system.unknown(settings.text)
     if not system.has_known_word(settings.text):

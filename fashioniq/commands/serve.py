@@ -47,12 +47,20 @@ def run(settings: Serve) -> None:
     inference = Inference()
     uploads = [Uploads(Path(run), settings.device) for run in settings.predictor]
     load = partial(
-        Served.of, split=settings.split, device=settings.device, uploads=uploads, index=settings.index
+        Served.of,
+        split=settings.split,
+        device=settings.device,
+        uploads=uploads,
+        index=settings.index,
+        gallery=settings.gallery,
+        generator=settings.generator,
     )
     models = Models(store, inference, load, settings.models)
     models.open([Path(run) for run in settings.run])
     if not models.categories:
         raise UserError("the database has no active model; give a trained run with --run")
+    if settings.generator and not any(models.active(name).draws for name in models.categories):
+        raise UserError("--generator needs a run of train-dialog-encoder; give one with --run")
     local = _is_loopback(settings.host) and not settings.proxy
     app = create_app(Service(store, models, inference, settings.explore), Access(store, local))
     server = uvicorn.Server(

@@ -10,9 +10,11 @@ from fashioniq.config.fields import (
     DATA,
     DECODERS,
     DEVICE,
+    GALLERY,
     STORED_INDEX,
     VERIFY,
     Searched,
+    check_search,
     option,
     required,
 )
@@ -235,6 +237,11 @@ class Chat(Asking):
     )
     data: Path | None = option(None, DATA + " (default: that of the run)", reads="catalog")
     category: str | None = option(None, CATEGORY + " (default: that of the run)")
+    generator: str | None = option(
+        None,
+        "generator: the dialog encoder of --run searches with the picture that it makes of your words (GenIR), which "
+        "the run of --predictor embeds; the values are those of eval-dialogs --system genir",
+    )
     show: int = option(5, "products shown after each turn", least=1)
     log: Path | None = option(
         None, "log file; the dialog is appended as a line of JSON (default: RUN/chats/dialogs.jsonl)"
@@ -258,5 +265,9 @@ class Search:
     features: Path | None = option(None, "feature store (default: that of the run)")
     split: Searched = option("test", "products that are searched: those of a split, or all of the catalog")
     index: str | None = option(None, STORED_INDEX)
+    gallery: str | None = option(None, GALLERY)
     device: str = option("auto", DEVICE)
     verify: bool = option(False, VERIFY)
+
+    def validate(self) -> None:
+        check_search(self.index, self.gallery)

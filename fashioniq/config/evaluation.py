@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from fashioniq.config.fields import CATEGORY, DATA, DEVICE, FEATURES, OUT, VERIFY, option, required
-from fashioniq.config.training import BEAM, SAMPLES, WORD_NOISE
+from fashioniq.config.training import BEAM, SAMPLES, USER_PRECISION, WORD_NOISE, UserPrecision
 from fashioniq.files import UserError
 from fashioniq.models.configs import DRAWN
 
@@ -47,6 +47,7 @@ class SimulatedDialogs:
     turns: int = option(5, "turns per dialog, fewer than 1,000", least=1, below=1000)
     samples: int | None = option(None, SAMPLES.format(DRAWN), least=1)
     beam: int = option(1, BEAM, least=1)
+    user_precision: UserPrecision = option("float32", USER_PRECISION)
     word_noise: float = option(0.0, WORD_NOISE, least=0, below=1)
     first_candidates: Path | None = option(
         None,
@@ -344,12 +345,15 @@ class Export:
     """Export a trained retriever: as ONNX files, or in the layout of the Hugging Face hub with a model card."""
 
     run: Path = required("run of train-retriever, train-composer or train-linear", reads="retriever")
-    to: Literal["onnx", "huggingface"] = required("format: onnx or huggingface")
+    to: Literal["onnx", "huggingface"] = option("onnx", "format: onnx or huggingface")
     out: Path | None = option(None, OUT + " (default: RUN/onnx or RUN/huggingface)")
 
     def folder(self) -> Path:
-        """Output folder, by default in the run."""
-        return self.out or self.run / self.to
+        """Output folder, by default in the run. Raises UserError if it is the run itself."""
+        out = self.out or self.run / self.to
+        if out.resolve() == self.run.resolve():
+            raise UserError("--out is the run itself, whose files would be replaced; give another folder")
+        return out
 
 
 @dataclass(kw_only=True)

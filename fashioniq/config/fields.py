@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from fashioniq.files import UserError
 from fashioniq.options import check, flag, option, required, section
 
 __all__ = [
@@ -10,11 +11,13 @@ __all__ = [
     "DECODERS",
     "DEVICE",
     "FEATURES",
+    "GALLERY",
     "OUT",
     "STORED_INDEX",
     "VERIFY",
     "Searched",
     "check",
+    "check_search",
     "flag",
     "option",
     "required",
@@ -31,5 +34,15 @@ STORED_INDEX = (
     "FAISS index that finds the products, such as IVF4096,Flat or HNSW32, for about a million products; it is built "
     "once and stored in the run; recall@10 below 0.95 is an error (default: exact search)"
 )
+GALLERY = (
+    "Milvus that finds the products: milvus://HOST:PORT, or milvus:///PATH.db for a folder of milvus-lite; the vectors "
+    "of the run are written to it once (default: search in this process)"
+)
 VERIFY = "first compare the weights and features with their checksums, which reads all of them"
 OUT = "output folder; earlier results in it are replaced"
+
+
+def check_search(index: str | None, gallery: str | None) -> None:
+    """Refuse two engines."""
+    if index and gallery:
+        raise UserError("--index and --gallery exclude each other; give one of them")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from fashioniq.config.fields import DEVICE, STORED_INDEX, Searched, option, required
+from fashioniq.config.fields import DEVICE, GALLERY, STORED_INDEX, Searched, check_search, option, required
 from fashioniq.files import UserError
 
 SCOPES = ("search", "events", "catalog", "admin")  # of API keys
@@ -27,7 +27,14 @@ class Serve:
         False, "a proxy such as nginx is in front: requests from this machine need a key, too"
     )
     predictor: list[str] = option(
-        [], "run of train-attributes whose features the models have, so that shoppers can upload pictures"
+        [],
+        "run of train-attributes whose features the models have, so that shoppers can upload pictures; it embeds "
+        "generated pictures, too",
+    )
+    generator: str | None = option(
+        None,
+        "generator: runs of train-dialog-encoder search with the pictures that it makes of the shopper's words "
+        "(GenIR); the values are those of eval-dialogs --system genir",
     )
     models: Path | None = option(None, "folder of runs that may be registered over HTTP")
     explore: float = option(
@@ -39,7 +46,11 @@ class Serve:
     log: bool = option(False, "print a line per request, without texts")
     split: Searched = option("all", "products that are searched: those of a split, or all of the catalog")
     index: str | None = option(None, STORED_INDEX)
+    gallery: str | None = option(None, GALLERY)
     device: str = option("auto", DEVICE)
+
+    def validate(self) -> None:
+        check_search(self.index, self.gallery)
 
 
 @dataclass(kw_only=True)

@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from fashioniq.files import UserError, read_json, read_text, why, write_json, write_jsonl
+from fashioniq.files import UserError, read_json, text_lines, why, write_json, write_jsonl
 
 Subtask = Literal["t", "i", "m"]
 Kind = Literal["text", "mdc_i", "mdc_t", "merged", "session"]
@@ -103,6 +103,12 @@ class Sample(msgspec.Struct, frozen=True):
     def pictures(self) -> tuple[str, ...]:
         """Ids of the pictures in the turns, in order."""
         return tuple(name for turn in self.turns for name in turn.pictures)
+
+    @property
+    def transcript(self) -> str:
+        """All turns as one text, with the ids of the pictures in brackets."""
+        parts = (part for turn in self.turns for part in turn.content)
+        return " ".join(part.text if isinstance(part, Text) else f"[{part.id}]" for part in parts)
 
     @property
     def last_round(self) -> tuple[Turn, ...]:
@@ -241,8 +247,8 @@ def lines_of(
 ) -> Iterator[tuple[int, T | str]]:
     """Lines as `read_lines` yields them; a line that is not of this kind is the mistake in it."""
     decoder = msgspec.json.Decoder(kind)
-    text = read_text(path, f"file of {of}", f"write it with `fashioniq make-{of}`")
-    for number, line in enumerate(text.split("\n"), 1):  # texts may contain other line separators
+    lines = text_lines(path, f"file of {of}", f"write it with `fashioniq make-{of}`")
+    for number, line in enumerate(lines, 1):
         if line.strip():
             try:
                 yield number, decoder.decode(line)

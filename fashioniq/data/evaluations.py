@@ -359,4 +359,5 @@ def read_dialogs(path: Path) -> list[LoggedDialog]:
     Raises OSError, or msgspec.MsgspecError or RecursionError for a damaged line, or UserError for a pipe.
     """
     refuse_special(path)
-    return [msgspec.json.decode(line, type=LoggedDialog) for line in path.read_bytes().splitlines()]
+    with open(path, "rb") as file:
+        return [msgspec.json.decode(line, type=LoggedDialog) for line in file]

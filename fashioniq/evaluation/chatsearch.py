@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from torch import Tensor
 
 from fashioniq.config import EvalChatsearch
-from fashioniq.data.conversations import SUBTASKS, Conversations, Sample, Subtask, Text, samples_file
+from fashioniq.data.conversations import SUBTASKS, Conversations, Sample, Subtask, samples_file
 from fashioniq.data.evaluations import ChatSearchMetrics
 from fashioniq.data.items import Items
 from fashioniq.data.scores import matrix, read_scores
@@ -39,6 +39,7 @@ from fashioniq.trained import pick_device
 RECALLS = (1, 5, 10)
 MEASURES = (*(f"R@{n}" for n in RECALLS), "R@8", "MRR")
 COLUMNS = [f"{subtask} R@{n}" for subtask in SUBTASKS for n in RECALLS]
+RESULTS = ("metrics.json", "table.*", "ranks.*.jsonl", "*.trec", "topics.tsv")
 BEST = 5  # items of each ranking on the page
 SHOWN = 8  # conversations of each sub-task on the page
 Ranks = dict[Subtask, Tensor]  # 0-based ranks of the targets of a sub-task, Q
@@ -71,7 +72,7 @@ def evaluate(settings: EvalChatsearch) -> None:
     tasks, coverage = _tasks(data, features.positions)
     others = {path.stem: _scores(path, tasks) for path in map(Path, settings.scores)}
     found = searches(settings, data, features, device)
-    discard(out, "metrics.json", "table.*", "ranks.*.jsonl", "*.trec", "topics.tsv")
+    discard(out, *RESULTS)
     ranks, asked, best = _search_all(settings, tasks, found, others, out)
     first = next(iter(ranks))
     metrics = ChatSearchMetrics(
@@ -98,7 +99,8 @@ def evaluate(settings: EvalChatsearch) -> None:
             read_run(settings.run, ChatSearcherRun).provenance or None if settings.run else None,
         ),
     )
-    write_topics(out, [topic for task in tasks.values() for topic in _topics(task)])
+    samples = [sample for task in tasks.values() for sample in task.samples]
+    write_topics(out, [Topic(one.id, one.target, one.transcript) for one in samples])
     _write(out, metrics, data, tasks, best=best)
     _print(metrics)
     print(f"results in {out}")
@@ -357,22 +359,6 @@ def _trec(score_QK: Tensor, item_QK: Tensor, task: Queries) -> list[str]:
         for sample, scores, items in zip(task.samples, score_QK.tolist(), item_QK.tolist(), strict=True)
         for known in [[score for score in scores if score > -torch.inf]]
         for line in run_lines(sample.id, [task.ids[item] for item in items[: len(known)]], known)
-    ]
-
-
-def _topics(task: Queries) -> list[Topic]:
-    """Conversations as texts, with the ids of their pictures in brackets."""
-    return [
-        Topic(
-            sample.id,
-            sample.target,
-            " ".join(
-                part.text if isinstance(part, Text) else f"[{part.id}]"
-                for turn in sample.turns
-                for part in turn.content
-            ),
-        )
-        for sample in task.samples
     ]
 
 

@@ -178,7 +178,7 @@ def run_dialogs(task: Task, protocol: Protocol, batch_size: int) -> DialogRun:
         raise UserError(
             f"{task.name}: the queries are not finite numbers ({error}); {task.advice}"
         ) from error
-    return DialogRun(torch.cat(ranks), torch.cat(best), size, logged, rankings, topics)
+    return DialogRun(torch.cat(ranks), torch.cat(best), size, logged, rankings=rankings, topics=topics)
 
 
 def _logged(

@@ -3,7 +3,7 @@
 import logging
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from fashioniq import __version__
 from fashioniq.data.items import Items
-from fashioniq.files import UserError, atomic_write, check_writable, checksum, discard, write_json
+from fashioniq.files import UserError, atomic_write, check_writable, checksum, discard, why, write_json
 from fashioniq.loop.gallery import Gallery
 from fashioniq.models.retriever import BaseRetriever
 from fashioniq.runs import RetrieverRun
@@ -69,7 +69,7 @@ def export_onnx(run: Path, out: Path) -> Difference:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for graph, model in (("embed_images", _ImageEmbedding(retriever)), ("query", retriever)):
-            _write_graph(folder / f"{graph}.onnx", model, graph, about)
+            _write_graph(folder / f"{graph}.onnx", model, graph, about.sizes)
             _quantize(folder / f"{graph}.onnx", folder / f"{graph}.int8.onnx")
         found = difference(retriever, about, sessions(folder))
         if not found.largest <= TOLERANCE or found.moved:
@@ -85,12 +85,16 @@ def export_onnx(run: Path, out: Path) -> Difference:
     return found
 
 
-def sessions(folder: Path, kind: str = "") -> dict[str, Any]:
-    """Sessions of onnxruntime of both graphs; `kind` is "" or ".int8"."""
-    from onnxruntime import InferenceSession
+def sessions(folder: Path, kind: str = "", graphs: Iterable[str] = INPUTS) -> dict[str, Any]:
+    """Sessions of onnxruntime with one thread, by graph; `kind` is "" or ".int8"."""
+    from onnxruntime import InferenceSession, SessionOptions
 
-    cpu = ["CPUExecutionProvider"]
-    return {name: InferenceSession(folder / f"{name}{kind}.onnx", providers=cpu) for name in INPUTS}
+    options = SessionOptions()
+    options.intra_op_num_threads = 1
+    return {
+        name: InferenceSession(folder / f"{name}{kind}.onnx", options, providers=["CPUExecutionProvider"])
+        for name in graphs
+    }
 
 
 def compute(opened: Mapping[str, Any], graph: str, *inputs: Tensor) -> Tensor:
@@ -112,7 +116,7 @@ def difference(retriever: BaseRetriever, about: RetrieverRun, opened: Mapping[st
         for vectors_ND in (ours_ND, theirs_ND)
     ]
     largest, moved, count = (ours_ND - theirs_ND).abs().max().item(), 0, 0
-    for dialogs in _random_dialogs(about, generator):
+    for dialogs in _random_dialogs(about.sizes, generator):
         ours_BD, theirs_BD = retriever(*dialogs), compute(opened, "query", *dialogs)
         largest = max(largest, (ours_BD - theirs_BD).abs().max().item())
         target_B = torch.randint(PRODUCTS, (len(ours_BD),), generator=generator)
@@ -124,48 +128,52 @@ def difference(retriever: BaseRetriever, about: RetrieverRun, opened: Mapping[st
     return Difference(largest, moved, count)
 
 
-def _random_dialogs(about: RetrieverRun, generator: torch.Generator) -> Iterator[tuple[Tensor, ...]]:
-    """Words, attributes, images and mask of dialogs of different lengths; a third of the batches has one more word."""
+def _random_dialogs(sizes: Mapping[str, int], generator: torch.Generator) -> Iterator[tuple[Tensor, ...]]:
+    """Dialogs of all sizes; those of every third batch have one word more than in training."""
     for number, (batch, turns) in enumerate((batch, turns) for batch in BATCHES for turns in TURNS):
-        yield _dialogs(
-            about, generator, batch, turns, words=max(2, about.sizes["max_words"]) + number % 3 // 2
-        )
+        yield _dialogs(sizes, generator, batch, turns, words=sizes["max_words"] + number % 3 // 2)
 
 
 def _dialogs(
-    about: RetrieverRun, generator: torch.Generator, batch: int, turns: int, words: int
+    sizes: Mapping[str, int], generator: torch.Generator, batch: int, turns: int, words: int
 ) -> tuple[Tensor, ...]:
     def lengths(most: int, *shape: int) -> Tensor:
         """True for the first positions of each row, of which there is one at least."""
         length = torch.randint(1, most + 1, (*shape, 1), generator=generator)
         return torch.arange(most) < length
 
-    words_BTL = torch.randint(1, about.sizes["vocabulary"], (batch, turns, words), generator=generator)
-    attributes_BTA = torch.randint(about.sizes["attributes"] + 1, (batch, turns, 8), generator=generator)
-    image_BTD = torch.randn(batch, turns, about.sizes["features"], generator=generator)
+    words_BTL = torch.randint(1, sizes["vocabulary"], (batch, turns, words), generator=generator)
+    attributes_BTA = torch.randint(sizes.get("attributes", 0) + 1, (batch, turns, 8), generator=generator)
+    image_BTD = torch.randn(batch, turns, sizes["features"], generator=generator)
     mask_BT = lengths(turns, batch)
     mask_BT[0] = True
     return words_BTL * lengths(words, batch, turns), attributes_BTA, image_BTD, mask_BT
 
 
-def _write_graph(path: Path, model: nn.Module, graph: str, about: RetrieverRun) -> None:
+def _write_graph(path: Path, model: nn.Module, graph: str, sizes: Mapping[str, int]) -> None:
     """Export a graph whose sizes are dynamic, all but that of the image features."""
-    example = _dialogs(about, torch.Generator().manual_seed(0), batch=3, turns=2, words=5)
+    example = _dialogs(sizes, torch.Generator().manual_seed(0), batch=3, turns=2, words=5)
     turn = {0: "batch", 1: "turns"}
-    sizes: tuple[dict[int, str], ...] = ({**turn, 2: "words"}, {**turn, 2: "attributes"}, turn, turn)
+    dynamic: tuple[dict[int, str], ...] = ({**turn, 2: "words"}, {**turn, 2: "attributes"}, turn, turn)
     if graph == "embed_images":
-        example, sizes = (example[2].flatten(0, 1),), ({0: "batch"},)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        program = torch.onnx.export(
-            model,
-            example,
-            dynamo=True,
-            dynamic_shapes=sizes,
-            input_names=INPUTS[graph],
-            output_names=[OUTPUTS[graph]],
-            verbose=False,
-        )
+        example, dynamic = (example[2].flatten(0, 1),), ({0: "batch"},)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program = torch.onnx.export(
+                model,
+                example,
+                dynamo=True,
+                dynamic_shapes=dynamic,
+                input_names=INPUTS[graph],
+                output_names=[OUTPUTS[graph]],
+                verbose=False,
+            )
+    except torch.onnx.OnnxExporterError as error:
+        raise UserError(
+            f"torch {torch.__version__} cannot export {graph} to ONNX ({why(error)}); use the versions of "
+            "constraints.txt"
+        ) from error
     assert program is not None, "it is None without dynamo only"
     content = program.model_proto
     del content.graph.value_info[

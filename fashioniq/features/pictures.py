@@ -35,6 +35,7 @@ from fashioniq.models.encoder import (
     captured,
     encoder_mean_std,
     encoder_size,
+    has_bfloat16,
     normalise,
     prepare_inference,
 )
@@ -152,7 +153,7 @@ def pictures(
         model, weights = load_encoder(name, settings.weights, size)
         words = words_of_labels(catalog) if words is None else words
         encoder, origin, attributes_of = model, "labels", _labels(catalog, words)
-    bfloat16 = settings.precision == "bfloat16" or (settings.precision == "auto" and _has_bfloat16(device))
+    bfloat16 = settings.precision == "bfloat16" or (settings.precision == "auto" and has_bfloat16(device))
     facts = _facts(name, weights, size, encoder_size(encoder), words, attributes=origin)
     facts.precision = "bfloat16" if bfloat16 else "float32"
     encode = Encoding(model, encoder, device, bfloat16)
@@ -368,9 +369,3 @@ def _read_array(path: Path) -> np.ndarray:
     if not np.isfinite(rows := as_float32(array)).all():
         raise UserError(f"{path}: expected finite numbers, found NaN or infinity")
     return rows
-
-
-def _has_bfloat16(device: torch.device) -> bool:
-    if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
-    return bool(getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)())

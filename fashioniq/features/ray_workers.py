@@ -7,6 +7,7 @@ back. A worker encodes a part as PictureSource does. If it is killed, its part i
 import logging
 import os
 import pickle
+import socket
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from typing import Any
 
 from fashioniq.features.pictures import FoundPictures, PictureSource
 from fashioniq.features.writer import Advance, Part
-from fashioniq.files import UserError, why
+from fashioniq.files import UserError, one_line, why
 from fashioniq.prepare.archives import is_archive, pictures_in, unpack
 from fashioniq.prepare.downloading import download, read_addresses
 from fashioniq.prepare.fetching import Limits
@@ -28,7 +29,6 @@ try:
 except ImportError as error:
     raise UserError(f"--engine ray needs Ray Data ({why(error)}); pip install 'fashioniq[scale]'") from error
 
-KILLS = 4  # times that a part is sent again because its worker was killed
 MOST_BYTES = 20e9  # unpacked for a part
 
 Places = dict[str, list[str]]  # product id -> path, archive member or addresses of its picture
@@ -64,12 +64,11 @@ class RayWorkers:
             source = replace(self.source, catalog=FoundPictures("", Path(), {}), attributes_of=None)
             parts = [{"places": pickle.dumps({name: places.get(name, []) for name in ids})} for ids in lists]
             dataset = ray.data.from_items(parts, override_num_blocks=len(parts)).map(
-                _Worker,
+                _Worker,  # type: ignore[arg-type]  # Ray accepts classes, its type hints do not
                 fn_constructor_args=[source, fetch],
                 compute=ray.data.ActorPoolStrategy(min_size=1, max_size=workers),
                 num_cpus=1,
                 num_gpus=int(self.gpu),
-                ray_remote_args_fn=lambda: {"max_task_retries": KILLS},
             )
             dataset.context.execution_options.preserve_order = True
             dataset.context.enable_progress_bars = False
@@ -136,17 +135,21 @@ def _downloaded(limits: Limits, places: Places, folder: Path) -> FoundPictures:
 def _cluster() -> Iterator[dict[str, float]]:
     """Connect to the cluster at RAY_ADDRESS, or start one on this machine; yield its resources."""
     try:
+        if ":" in (address := os.environ.get("RAY_ADDRESS", "")):  # Ray would try for a quarter of an hour
+            host, _, port = address.rpartition("/")[2].rpartition(":")
+            socket.create_connection((host, int(port)), timeout=10).close()
         ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
-    except (OSError, RuntimeError, ValueError) as error:
+    except Exception as error:  # Ray raises many kinds of errors
         raise UserError(
             f"no connection to Ray ({why(error)}): start the cluster, or correct RAY_ADDRESS"
         ) from error
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    logging.getLogger("ray.data").setLevel(logging.CRITICAL)
     try:
         yield ray.cluster_resources()
     except ray.exceptions.RayError as error:
+        last = str(error).strip().rpartition("\n")[2]  # of the traceback in a worker
         raise UserError(
-            f"the Ray workers failed ({why(error)}): run the same command again to continue"
+            f"the Ray workers failed: {one_line(last, 160)}; run the same command again to continue"
         ) from error
     finally:
         ray.shutdown()

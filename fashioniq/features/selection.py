@@ -35,12 +35,12 @@ def pairs_with_features(catalog: Catalog, store: FeatureStore, split: str) -> li
     return usable
 
 
-def split_items(catalog: Catalog, store: FeatureStore, split: str) -> Items:
-    """Products of a split with features.
+def split_items(catalog: Catalog, store: FeatureStore, split: str, read: bool = True) -> Items:
+    """Products of a split with features, which are all read once to check them unless `read` is false.
 
     Raises UserError if there are fewer than two, too few for a ranking.
     """
-    items = store.items(catalog.ids(split))
+    items = store.items(catalog.ids(split), read)
     if len(items) < 2:
         raise UserError(
             f"expected features of at least two products in the {split} split of {catalog.category}, "

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fashioniq.data.items import Items
 
 TOP = 8  # attributes stored per product
+IN_MEMORY = 2**30  # bytes of features up to which they are loaded: rows on disk make a GPU wait in every turn
 DIFFERENT = {  # phrases for errors about differing metadata
     "encoder": "a different encoder",
     "weights": "different weights",
@@ -162,10 +163,11 @@ class FeatureStore:
         return [self.attribute_words[number - 1] for number in numbers if number]
 
     def items(self, ids: Sequence[str], read: bool = True) -> "Items":
-        """Products of `ids` that are in the store, in the same order. Their features stay on disk.
+        """Products of `ids` that are in the store, in the same order.
 
-        All features are read once to check them, unless `read` is false: then only when they are used. Raises
-        UserError if there are no products, or if a number of theirs cannot be.
+        Features of more than IN_MEMORY bytes stay on disk, and are read once to check them. If `read` is false, all
+        features stay there, and are read when they are used. Raises UserError if there are no products, or if a
+        number of theirs cannot be.
         """
         import torch  # not on opening, where most mistakes are found
 
@@ -178,9 +180,14 @@ class FeatureStore:
                 "extract this category's features"
             )
         row_N = np.array([self._position_of[name] for name in present])
-        features_ND = Rows(self._features_ND, row_N, self._damaged("a vector is not finite"))
-        for start in range(0, len(row_N) if read else 0, BLOCK):
-            features_ND[start : start + BLOCK]
+        features_ND: Rows | torch.Tensor = Rows(
+            self._features_ND, row_N, self._damaged("a vector is not finite")
+        )
+        if read and 4 * len(row_N) * features_ND.shape[1] <= IN_MEMORY:
+            features_ND = features_ND[:]
+        elif read:
+            for start in range(0, len(row_N), BLOCK):
+                features_ND[start : start + BLOCK]
         attributes_NA = torch.from_numpy(self._attributes_NA[row_N].astype(np.int64))
         if not 0 <= int(attributes_NA.min()) <= int(attributes_NA.max()) <= len(self.attribute_words):
             raise self._damaged("it has numbers of attributes without a word")

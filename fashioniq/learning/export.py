@@ -1,7 +1,8 @@
-"""The files of training data: sessions.jsonl, and captions in Fashion IQ's layout."""
+"""The files of training data: sessions.jsonl, captions in Fashion IQ's layout, and the rankings for TREC tools."""
 
 import shutil
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ import msgspec
 
 from fashioniq.categories import file_name
 from fashioniq.data.catalog import Catalog
-from fashioniq.files import UserError, checksum, read_text, write_json, write_jsonl, writing
+from fashioniq.data.trec import Topic, run_lines, write_topics
+from fashioniq.files import UserError, checksum, text_lines, write_json, write_jsonl, write_text, writing
 from fashioniq.learning.rules import SPLITS, LiveSession
 from fashioniq.store import Export, Store
 
@@ -18,10 +20,11 @@ CAPTIONS = "catalog"  # folder in Fashion IQ's layout, without pictures
 
 
 def write_sessions(folder: Path, category: str, sessions: Sequence[LiveSession]) -> None:
-    """Write the sessions in the place of earlier ones, and each turn as a captioned pair if its product is of the
-    same split as the target.
+    """Write the sessions in the place of earlier ones, their rankings, and each turn as a captioned pair if its
+    product is of the same split as the target.
     """
     write_jsonl(folder / SESSIONS, sessions)
+    _write_trec(folder, sessions)
     catalog = Catalog(folder / CAPTIONS, category)
     for split in SPLITS:
         of_split = set(catalog.ids(split))
@@ -33,6 +36,21 @@ def write_sessions(folder: Path, category: str, sessions: Sequence[LiveSession])
             if step.item in of_split
         ]
         write_json(folder / CAPTIONS / "captions" / f"cap.{file_name(category)}.{split}.json", rows)
+
+
+def _write_trec(folder: Path, sessions: Sequence[LiveSession]) -> None:
+    """Write what was shown for each query id, in order, with the target of the session as the relevant product."""
+    topics: list[Topic] = []
+    lines: list[str] = []
+    for one in sessions:
+        said: list[str] = []
+        for query, steps in groupby(one.steps, lambda step: step.query_id):
+            for step in steps:
+                said.append(f"[{step.item}] {step.text}")
+            topics.append(Topic(query, one.target, " ".join(said)))
+            lines += run_lines(query, step.shown, range(0, -len(step.shown), -1))
+    write_text(folder / "run.trec", "".join(line + "\n" for line in lines))
+    write_topics(folder, topics)
 
 
 def write_layout(folder: Path, catalog: Catalog) -> None:
@@ -52,9 +70,9 @@ def write_layout(folder: Path, catalog: Catalog) -> None:
 def read_sessions(folder: Path) -> list[LiveSession]:
     """Sessions of an export. Raises UserError if the file is missing or damaged."""
     path = folder / SESSIONS
-    text = read_text(path, "export of sessions", "run `fashioniq learn` again")
+    lines = text_lines(path, "export of sessions", "run `fashioniq learn` again")
     try:
-        return [msgspec.json.decode(line, type=LiveSession) for line in text.splitlines()]
+        return [msgspec.json.decode(line, type=LiveSession) for line in lines]
     except msgspec.DecodeError as error:
         raise UserError(f"{path} is damaged ({error}); run `fashioniq learn` again") from error
 

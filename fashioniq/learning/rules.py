@@ -24,10 +24,12 @@ Logged = tuple[Session, list[Turn], list[Event]]
 
 
 class LiveStep(msgspec.Struct, frozen=True):
-    """What a shopper said about an item."""
+    """What a shopper said about an item, and what was shown for it; a long request has several steps."""
 
     item: str
     text: str
+    query_id: str = ""
+    shown: list[str] = []
 
 
 class LiveSession(msgspec.Struct, frozen=True, kw_only=True):
@@ -182,7 +184,9 @@ def _steps(
             elif shop.split_of[target] != "test" and shop.split_of.get(turn.about) != shop.split_of[target]:
                 counts["turns about a product of another split, in training"] += 1
             else:
-                steps += [LiveStep(turn.about, clause) for clause in shortened(text, words)[0]]
+                shown = [one["id"] for one in turn.shown]
+                clauses = shortened(text, words)[0]
+                steps += [LiveStep(turn.about, clause, turn.query_id, shown) for clause in clauses]
         elif turn.kind == "says" and turn.word_ids:
             counts["turns whose text has expired"] += 1
         seen = seen or any(one["id"] == target for one in turn.shown)

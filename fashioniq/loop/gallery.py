@@ -58,6 +58,10 @@ class NotFiniteError(ValueError):
     """A query or a gallery vector, or its squared length, is not finite, because the retriever has diverged."""
 
 
+class EngineError(Exception):
+    """A search engine cannot be reached, or is too slow."""
+
+
 class Gallery:
     """Searchable gallery: the candidate `items`, and their embeddings `vectors_ND`.
 
@@ -102,6 +106,13 @@ class Gallery:
 
     def __len__(self) -> int:
         return len(self.vectors_ND)
+
+    @cached_property
+    def typical(self) -> int:
+        """Position of the item nearest to the mean, by exact search."""
+        query_1D = self._plain(self.mean_1D)
+        distance_1K, item_1K = self._nearest(query_1D, 1)
+        return int(_nearest_first(distance_1K, item_1K, item_1K[:, :0], 1)[1])
 
     @cached_property
     def mean_1D(self) -> Tensor:
@@ -212,11 +223,14 @@ class Gallery:
                 count, wider = WIDER * count, WIDER * wider
         if not k:
             return query_BD.new_empty(len(query_BD), 0, dtype=torch.double), exclude_BK[:, :0]
-        place_BK = torch.searchsorted(item_A, exclude_BK.contiguous()).clamp(max=len(item_A) - 1)
-        exclude_BK = place_BK.masked_fill(item_A[place_BK] != exclude_BK, -1)
-        among = Gallery(self.items, self.vectors_ND[item_A], self.search)
-        distance_BK, place_BK = among.top(query_BD, k, exclude_BK)
-        return distance_BK, item_A[place_BK]
+        near = []
+        for item_P in item_A.split(SEARCHED * self._times):
+            among = Gallery(self.items, self.vectors_ND[item_P], self.search)
+            distance_BK, place_BK = among.top(query_BD, min(len(item_P), k + exclude_BK.shape[1]))
+            near.append((distance_BK, item_P[place_BK]))
+            self._release()
+        distance_BK, item_BK = (torch.cat(part, 1) for part in zip(*near, strict=True))
+        return _nearest_first(distance_BK, item_BK, exclude_BK, k)
 
     def _near(self, index: Search, query_BD: Tensor, wanted: int) -> tuple[Tensor, Tensor]:
         """Candidates from the index, unordered, with their distances; at least `wanted` for each query.

@@ -6,8 +6,9 @@ An index is tuned, and its recall measured against exact search, whenever it is 
 import hashlib
 import math
 import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
@@ -32,8 +33,20 @@ class Manifest(msgspec.Struct, kw_only=True):
     sha256: str
 
 
+class Tuned(Search, Protocol):
+    """Search with a speed–recall parameter `knob`, None without one; `value` is one of `values`, in ascending order."""
+
+    @property
+    def knob(self) -> str | None: ...
+
+    @property
+    def values(self) -> Sequence[int]: ...
+
+    value: int
+
+
 class FaissSearch:
-    """Search in a FAISS index. `knob` is its speed–recall parameter, None without one, and `values` are tried."""
+    """Search in a FAISS index."""
 
     def __init__(self, index: Any, factory: str) -> None:
         self._index = index
@@ -79,14 +92,25 @@ def approximate(
             "--index needs FAISS; install faiss-cpu or faiss-gpu, or omit --index for exact search"
         )
     index = _stored(gallery, factory, folder) if folder else _made(gallery, factory)
-    search = FaissSearch(index, factory)
+    return tuned(
+        gallery, FaissSearch(index, factory), factory, f"--index {factory}", query_QD, min_recall=min_recall
+    )
+
+
+def tuned(
+    gallery: Gallery, search: Tuned, name: str, option: str, query_QD: Tensor, *, min_recall: float = 0.95
+) -> tuple[Gallery, dict[str, Any]]:
+    """Return the gallery with a search of at least this recall@10, and a description with the `name`.
+
+    Raises UserError about the `option` if the recall stays below.
+    """
     nearest_QK = gallery.top(query_QD, NEIGHBOURS)[1]
     for value in search.values:
         search.value = value
         recall = recall_of(search, gallery, query_QD, nearest_QK)
         if recall >= min_recall:
             facts = {
-                "index": factory,
+                "index": name,
                 **({search.knob: search.value} if search.knob else {}),
                 "recall@10": recall,
                 "least_recall": min_recall,
@@ -94,7 +118,7 @@ def approximate(
             return gallery.with_index(search), {**facts, "queries": len(query_QD), "vectors": len(gallery)}
     at = f" with {search.knob} {search.value}" if search.knob else ""
     raise UserError(
-        f"--index {factory}: expected a recall@{NEIGHBOURS} of at least {min_recall:g}, found {recall:.3f}{at}; "
+        f"{option}: expected a recall@{NEIGHBOURS} of at least {min_recall:g}, found {recall:.3f}{at}; "
         "use another index, such as HNSW32"
     )
 

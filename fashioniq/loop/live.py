@@ -120,7 +120,7 @@ class Live(Generic[S]):
         """
         if self.offer.item_B is None:
             raise UserError(
-                "this system asks questions and cannot start from a product; describe the product in words"
+                "this system is searched with words and cannot start from a product; describe the product"
             )
         return replace(self.at(item), named=Message(item_B=self._position(item)), before=self)
 

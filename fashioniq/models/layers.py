@@ -50,7 +50,9 @@ class FeedForward(nn.Sequential):
     """Two linear layers with a ReLU and dropout between them."""
 
     def __init__(self, width: int, hidden: int, dropout: float) -> None:
-        super().__init__(nn.Linear(width, hidden), nn.ReLU(), nn.Dropout(dropout), nn.Linear(hidden, width))
+        super().__init__(
+            nn.Linear(width, hidden), nn.ReLU(inplace=True), nn.Dropout(dropout), nn.Linear(hidden, width)
+        )
 
 
 class EncoderLayer(nn.Module):

@@ -78,9 +78,7 @@ def unpack(
     skipped: dict[str, str] = {}
     room = most_bytes
     with _opened(archive) as zipped:
-        for member, parts, reason in _members(zipped, archive):
-            if only is not None and member.filename not in only:
-                continue
+        for member, parts, reason in _members(zipped, archive, only):
             if not reason:
                 try:
                     room -= _save(zipped, member, folder.joinpath(*parts), room)
@@ -103,7 +101,7 @@ def pictures_in(archive: Path) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     with _opened(archive) as zipped:
-        for member, parts, reason in _members(zipped, archive):
+        for member, parts, reason in _members(zipped, archive, only=None):
             if not reason:
                 found.setdefault(Path(parts[-1]).stem, member.filename)
     return found
@@ -120,13 +118,17 @@ def _opened(archive: Path) -> Iterator[ZipFile]:
         raise UserError(f"cannot read {archive}: {error.strerror}") from error
 
 
-def _members(zipped: ZipFile, archive: Path) -> Iterator[tuple[ZipInfo, list[str], str]]:
+def _members(
+    zipped: ZipFile, archive: Path, only: Collection[str] | None
+) -> Iterator[tuple[ZipInfo, list[str], str]]:
     """Pictures of an archive with their path components, and unfit members with the reason to skip them."""
     # a name may be empty, for which is_dir() fails
     members = [member for member in zipped.infolist() if not member.filename.endswith("/")]
     if len(members) > MOST_MEMBERS:
         raise UserError(f"{archive} has more than {MOST_MEMBERS:,} members: unpack it and give the folder")
     for member in members:
+        if only is not None and member.filename not in only:
+            continue
         _check(member, archive)
         parts = [part for part in member.filename.replace("\\", "/").split("/") if part not in ("", ".")]
         reason = _unfit(member, parts)

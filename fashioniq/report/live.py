@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from PIL.Image import Image
+
 from fashioniq.data.cards import ItemCards, Product
 from fashioniq.report.products import Products
 from fashioniq.report.templates import write_page
@@ -16,8 +18,10 @@ def write_live_page(
     offered: str | None,
     *,
     ended: bool,
+    drawn: Image | None = None,
 ) -> None:
-    """Write the page: the replies so far, the question, and the products found with their pictures.
+    """Write the page: the replies so far, the question or the picture `drawn` from the last reply, and the products
+    found with their pictures.
 
     The product with the id `offered` has an outline. Raises UserError if the page cannot be written.
     """
@@ -38,4 +42,5 @@ def write_live_page(
         found=found,
         products=cards,
         ended=ended,
+        drawn=cards.drawn(drawn) if drawn else None,
     )

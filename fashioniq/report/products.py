@@ -51,11 +51,15 @@ class Products:
             self._classes[path] = self._embed(Path(path))
         return Card("generated picture", self._classes[path], [])
 
-    def _embed(self, path: Path | None) -> str | None:
+    def drawn(self, picture: Image.Image) -> Card:
+        """Card of a generated picture in memory."""
+        return Card("generated picture", self._embed(picture), [])
+
+    def _embed(self, picture: Path | Image.Image | None) -> str | None:
         try:
-            if path is None:
+            if picture is None:
                 raise UnreadableImage("no picture")
-            data = _thumbnail(load_image(path))
+            data = _thumbnail(load_image(picture) if isinstance(picture, Path) else picture.convert("RGB"))
         except UnreadableImage:
             self.without_picture += 1
             return None

@@ -443,6 +443,12 @@ def _add_sessions(app: FastAPI) -> None:
         """Take turn n and all later ones back."""
         return service.undo(session, n)
 
+    @app.get("/v1/sessions/{session_id}/turns/{n}/picture", tags=["sessions"], response_class=Response)
+    def generated(request: Request, service: Of, session: Open, n: int) -> Response:
+        """The picture generated from the words of turn n, as WebP."""
+        request.app.state.access.limit(request, "turns")
+        return Response(service.picture(session, n), media_type="image/webp")
+
     @app.put("/v1/sessions/{session_id}/consent", status_code=204, tags=["sessions"])
     def consent(service: Of, session: Open, body: ConsentRequest) -> None:
         """Change what the conversation may be used for."""

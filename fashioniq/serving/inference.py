@@ -4,6 +4,7 @@ Torch works in this thread only: a model uses process-wide settings of torch, an
 than one. Dialogs that wait together are searched together, in one matrix product for all.
 """
 
+import logging
 import queue
 import threading
 from collections.abc import Callable
@@ -16,6 +17,7 @@ import torch
 from torch import Tensor
 
 from fashioniq.data.cards import Product
+from fashioniq.loop.gallery import EngineError
 from fashioniq.loop.live import Live
 from fashioniq.loop.rollout import System
 from fashioniq.serving.problems import Problem
@@ -23,6 +25,7 @@ from fashioniq.serving.problems import Problem
 WAITING = 64  # jobs that may wait
 TOGETHER = 16  # jobs that are taken at once
 PATIENCE = 10.0  # seconds after which a waiting request is given up
+log = logging.getLogger("fashioniq.serving")
 
 
 @dataclass
@@ -62,7 +65,7 @@ class Inference:
     ) -> tuple[Live, list[Product]]:
         """Return the dialog and the products nearest to its query, among the allowed ones.
 
-        Raises Problem if too many requests wait, and whatever `live` raises.
+        Raises Problem if too many requests wait or the search engine fails, and whatever `live` raises.
         """
         return self._wait(_Search(live, count, allowed_N))
 
@@ -82,6 +85,9 @@ class Inference:
             raise Problem("busy", retry_after=1) from None
         try:
             return job.done.result(PATIENCE if isinstance(job, _Search) else None)
+        except EngineError as error:
+            log.warning("%s", error)
+            raise Problem("engine", retry_after=5) from None
         except Late:
             job.done.cancel()
             raise Problem("busy", retry_after=2) from None

@@ -30,12 +30,21 @@ class Models:
         self._lock = threading.Lock()
 
     def open(self, runs: Sequence[Path]) -> None:
-        """Load, register and activate runs; then load the active models of the other categories of the database."""
+        """Load, register and activate runs; then load the active models of the other categories of the database.
+
+        Raises UserError for those that cannot be loaded.
+        """
         for run in runs:
             self.activate(self.register(run).version)
         for category in self.store.categories():
             if category not in self._active:
-                self.refresh(category)
+                try:
+                    self.refresh(category)
+                except Problem:
+                    raise UserError(
+                        f"the active model of {category} cannot be loaded as it was; give its run with --run, and its "
+                        "--generator if it had one"
+                    ) from None
 
     @property
     def categories(self) -> list[str]:
@@ -57,11 +66,14 @@ class Models:
         if stored is None:
             raise Problem("unknown-model")
         try:
-            return self._loaded(Path(stored.folder))
+            found = self._loaded(Path(stored.folder))
         except Unavailable:
             raise
         except UserError:  # such as a folder that was removed
             raise Problem("model-retired") from None
+        if found.version != version:  # such as that of another generator
+            raise Problem("model-retired")
+        return found
 
     def having(self, category: str, product_id: str) -> Served:
         """The active model of a category, or another loaded one that has a product. Raises Problem if there is none."""
@@ -103,6 +115,7 @@ class Models:
     def activate(self, version: str) -> Served:
         """Let a model serve its category from now on. Raises Problem if there is none."""
         served = self.version(version)
+        self.inference.call(served.point_alias)
         self.store.activate_model(version)
         self._active[served.category] = version
         return served

@@ -77,6 +77,7 @@ TEXTS = {  # by code of a problem; the others have their title
     "turn-conflict": "The conversation has gone on in another window. This is where it is now.",
     "internal": "Something went wrong. Try again.",
     "busy": "The service is busy at the moment.",
+    "engine": "Products cannot be searched at the moment.",
     "database": "Conversations cannot be stored at the moment.",
 }
 WITH_PRODUCTS = {  # problems that are shown above the products
@@ -247,6 +248,14 @@ def add_routes(app: FastAPI) -> None:
                 raise
             return visit.page(_message(problem, None), problem.status)
         return visit.redirect("")
+
+    @app.get(PREFIX + "/{category}/turns/{n}/picture", include_in_schema=False)
+    def generated(request: Request, visit: Here, n: int) -> Response:
+        """The picture generated from the words of a turn."""
+        request.app.state.access.limit(request, "turns")
+        if visit.session is None:
+            raise Problem("unknown-session")
+        return Response(visit.service.picture(visit.session, n), media_type="image/webp")
 
     for name, action in ACTIONS.items():
         app.post(
@@ -422,6 +431,8 @@ def _state(visit: Visit) -> dict[str, Any]:
         "after": turns[-1].turn if turns else 0,
         "turns": turns,
         "previous": _previous(turns),
+        # a model that generates pictures searches with the last words alone, so that they are changed
+        "again": next((turn.says for turn in reversed(turns) if turn.says), "") if served.draws else "",
         "named": named,
         "about": about,
         "filters": filters,

@@ -1,4 +1,4 @@
-"""Small pictures of products for the page."""
+"""Small pictures of products, and generated ones, for the page."""
 
 from functools import lru_cache
 from io import BytesIO
@@ -18,7 +18,12 @@ def webp(path: Path, width: int) -> bytes:
 
     Raises UnreadableImage.
     """
-    image = load_image(path, min_side=1)
+    return encoded(load_image(path, min_side=1), width)
+
+
+def encoded(image: Image.Image, width: int) -> bytes:
+    """A picture in memory as WebP of at most this width and four thirds of it in height."""
+    image = image.convert("RGB")
     image.thumbnail((width, width * 4 // 3), Image.Resampling.LANCZOS)
     into = BytesIO()
     image.save(into, "WEBP", quality=80)

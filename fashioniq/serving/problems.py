@@ -25,7 +25,7 @@ TITLES = {  # code: status and title
     "invalid": (422, "The request has invalid values"),
     "not-shown": (422, "This product was not shown in this conversation"),
     "nothing-understood": (422, "None of these words is known"),
-    "questions-only": (422, "This model asks questions and cannot start from a product"),
+    "questions-only": (422, "This model is searched with words and cannot start from a product"),
     "too-many-turns": (422, "The conversation has reached its maximum number of turns"),
     "key-reused": (422, "The idempotency key was used for another request"),
     "unreadable-picture": (422, "The picture could not be read"),
@@ -33,6 +33,7 @@ TITLES = {  # code: status and title
     "too-many-requests": (429, "Too many requests"),
     "internal": (500, "The request failed"),
     "busy": (503, "The service is busy"),
+    "engine": (503, "The search engine is not available"),
     "database": (503, "The database is not available"),
 }
 

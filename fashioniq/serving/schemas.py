@@ -219,7 +219,7 @@ class ModelRequest(Wire):
 
 
 class Picture(Wire):
-    """Where to get a picture of a product, and its text for people who cannot see it."""
+    """Where to get a picture of a product, or a generated one, and its text for people who cannot see it."""
 
     url: str
     width: int
@@ -267,12 +267,16 @@ class Notice(Wire):
 
 
 class Ranking(Wire):
-    """Products found, nearest first. `eligible` products meet the filters; `exact` tells whether the search is."""
+    """Products found, nearest first. `eligible` products meet the filters; `exact` tells whether the search is.
+
+    `picture` was generated from the last words, which the next ones replace.
+    """
 
     query_id: str | None = None
     turn: int = 0
     model: str
     question: str = ""
+    picture: Picture | None = None
     took_ms: int
     eligible: int
     exact: bool

@@ -1,9 +1,10 @@
 """A trained run that is served: its system, its version, and what the page and the API need to know of it."""
 
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,14 +19,16 @@ from fashioniq.data.cards import Product
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.words import tokenize
 from fashioniq.features.store import Identity
-from fashioniq.files import UserError, checksum, read_json
+from fashioniq.files import UserError, read_json
 from fashioniq.loop.live import Live
+from fashioniq.loop.milvus import MilvusSearch, alias_of
 from fashioniq.loop.rollout import MAX_WORDS, System
-from fashioniq.runs import WEIGHTS
+from fashioniq.runs import DialogEncoderRun, kind_of, read_run
 from fashioniq.serving.shelf import Shelf
 from fashioniq.serving.uploads import Uploads
 from fashioniq.systems import load
-from fashioniq.systems.run_data import settings_of
+from fashioniq.systems.illustrated import Illustrated
+from fashioniq.systems.run_data import settings_of, sha256_of, version_of
 
 TYPICAL = 8  # products shown to someone who has not said anything
 COMMON = 4  # frequent requests that the page offers
@@ -34,7 +37,8 @@ MANY = 20_000  # captions that are counted for them, and products among which ty
 
 @dataclass(eq=False)
 class Served:
-    """A model in service. `asks` tells whether it asks questions instead of showing a product to talk about."""
+    """A model in service. `asks` tells whether it asks questions, or shows pictures that it generated, instead of
+    showing a product to talk about."""
 
     version: str
     category: str
@@ -63,46 +67,70 @@ class Served:
         device: str = "auto",
         uploads: Sequence[Uploads] = (),
         index: str | None = None,
+        gallery: str | None = None,
+        generator: str | None = None,
     ) -> "Served":
         """Load a run of train-retriever, train-composer, train-dialog-encoder or train-chatsearcher.
 
-        With `index`, products are searched in a FAISS index, which is stored in the run.
+        With `index`, products are searched in a FAISS index, which is stored in the run; with `gallery` in Milvus.
 
         Pictures can be uploaded if one of `uploads` has the encoder of the features, and the model shows products to
-        talk about. Raises UserError if the run cannot be loaded, or if its category is unknown.
+        talk about. With a `generator`, a dialog encoder searches with generated pictures, which that encoder embeds.
+        Raises UserError if the run cannot be loaded, or if its category is unknown.
         """
-        system = load(run, split=split, device=device, index=index)
+        generated: dict[str, Any] = {}
+        if generator is not None and kind_of(run) == DialogEncoderRun.KIND:
+            of_store = read_run(run, DialogEncoderRun).features
+            predictor = next((one.folder for one in uploads if one.fits(of_store)), None)
+            generated = {"generator": generator, "predictor": predictor}
+        system = load(run, split=split, device=device, index=index, gallery=gallery, **generated)
         about, settings = read_json(run / "model.json", "the model", dict), settings_of(run)
         category = about.get("category") or settings.get("category")
         if not category:
             raise UserError(f"{run} has no category; train it with --category")
         category = canonical(str(category))
-        sha256 = str(about.get("checksum") or checksum(run / WEIGHTS))
-        provenance = about.get("provenance") or {}
-        day = str(provenance.get("date") or "")[:10] or _day(run / "model.json")
         offer = system.offer(system.begin(1))
         sizes = about.get("sizes") or {}
         identity = msgspec.convert(about["features"], Identity) if about.get("features") else None
         asks = offer.item_B is None or bool(offer.texts)
         usable = [one for one in uploads if identity and not asks and one.fits(identity)]
+        version = version_of(run, category)
+        if isinstance(system.retriever, Illustrated):  # its conversations cannot go on with another generator
+            facts = json.dumps(dict(system.retriever.generator.identity), sort_keys=True)
+            version += f"-{hashlib.sha256(facts.encode()).hexdigest()[:6]}"
         return cls(
-            version=f"{category}@{day}-{sha256[:6]}",
+            version=version,
             category=category,
             folder=run,
-            sha256=sha256,
+            sha256=sha256_of(run),
             system=system,
             asks=asks,
             max_words=getattr(system.retriever, "max_words", MAX_WORDS),
             max_turns=sizes.get("max_turns"),
-            requests=_frequent(settings, category),
+            requests=[] if generated else _frequent(settings, category),
             metrics={k: v for k, v in (about.get("metrics") or {}).items() if isinstance(v, (int, float))},
             uploads=next(iter(usable), None),
         )
 
+    def point_alias(self) -> None:
+        """Let the alias of the category in Milvus name this model, if its gallery is there. Raises EngineError."""
+        if isinstance(search := self.system.gallery.index, MilvusSearch):
+            search.point_alias(alias_of(self.category))
+
+    @property
+    def draws(self) -> bool:
+        """Whether it searches with a picture that it generates from the last words alone."""
+        return isinstance(self.system.retriever, Illustrated)
+
     @property
     def features(self) -> dict[str, bool]:
         """What this model can do."""
-        return {"questions": self.asks, "pictures": self.uploads is not None, "filters": self.shelf.has_facts}
+        return {
+            "questions": self.asks and not self.draws,
+            "pictures": self.uploads is not None,
+            "generated_pictures": self.draws,
+            "filters": self.shelf.has_facts,
+        }
 
     def _typical(self) -> list[str]:
         """Ids of products that differ from each other: those nearest to the centers of clusters."""
@@ -148,10 +176,6 @@ class Served:
 
     def __contains__(self, name: str) -> bool:
         return name in self.system.gallery.items.positions
-
-
-def _day(path: Path) -> str:
-    return datetime.fromtimestamp(path.stat().st_mtime, UTC).date().isoformat()
 
 
 def _frequent(settings: dict[str, Any], category: str) -> list[str]:

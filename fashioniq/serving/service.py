@@ -18,6 +18,7 @@ from difflib import get_close_matches
 from urllib.parse import quote
 
 from msgspec.structs import replace
+from PIL.Image import Image
 
 from fashioniq.data.cards import Product
 from fashioniq.data.clauses import clauses_of, shortened
@@ -30,6 +31,7 @@ from fashioniq.serving.effects import MOST, effects
 from fashioniq.serving.exploring import DEEPEST, explored, propensities
 from fashioniq.serving.inference import Inference
 from fashioniq.serving.models import Models
+from fashioniq.serving.pictures import encoded
 from fashioniq.serving.problems import Problem, wrong
 from fashioniq.serving.schemas import (
     MAX_TURNS,
@@ -52,11 +54,14 @@ from fashioniq.serving.schemas import (
 from fashioniq.serving.served import Served
 from fashioniq.serving.uploads import restored, stored
 from fashioniq.store import Event, Gone, KeyReused, Session, Store, Turn, TurnConflict, Unavailable, scrub
+from fashioniq.systems.illustrated import State as Illustrations
 
 KEPT = timedelta(hours=24)  # of the vector of an uploaded picture
 REMEMBERED = 2000  # dialogs whose state is kept
+WITH_PICTURE = 200  # of them, as soon as they have generated pictures, which are larger
 NEAR_WORDS = 5  # suggestions for unknown words
 WIDTH = 320  # pixels of a picture on the page
+DRAWING = 4  # requests in work that may generate a picture; more are refused
 POLICY = "1"  # version of the terms of consent
 
 
@@ -70,6 +75,7 @@ class Service:
         self.store, self.models, self.inference, self.explore = store, models, inference, explore
         self._dialogs: OrderedDict[str, Live] = OrderedDict()  # state after the turn of a query_id
         self._lock = threading.Lock()
+        self._drawing = threading.Semaphore(DRAWING)
 
     def search(self, category: str, request: SearchRequest) -> Ranking:
         """Products for a whole dialog, of which nothing is stored."""
@@ -81,8 +87,9 @@ class Service:
             steps.append(step)
         texts = [turn.says or "" for turn in request.said]
         wanted = _Wanted(request.filters, request.k, heard, texts)
+        steps = _counting(served, steps)
         ranking = self._ranking(served, lambda: Live.begin(served.system).replay(steps), wanted, watch)[1]
-        if request.explain and steps:
+        if request.explain and steps and not served.draws:
             self._explain(ranking, lambda: Live.begin(served.system).replay(steps[:-1]), steps[-1])
         return ranking
 
@@ -210,7 +217,8 @@ class Service:
         question, offered = last.heard.get("asks", ""), last.heard.get("offers")
         about = offered if served.asks else request.about or _subject(turns) or served.typical[0]
         step, heard = _step(served, request.says, request.like, about, question)
-        before, step = self._before(served, turns), self._resolved(served, step)
+        whole = served.draws and bool(step.says)  # words that replace all others
+        before, step = self._before(served, turns[:1] if whole else turns), self._resolved(served, step)
         texts = [*(turn.says or "" for turn in turns), request.says or ""]
         wanted = _Wanted(filters, request.k, heard, texts, explores=session.arm == "explore")
         live, ranking = self._ranking(served, lambda: before().after(step), wanted, watch)
@@ -228,9 +236,24 @@ class Service:
         if stored.query_id != row.query_id:  # two equal requests at the same time
             return self._stored(served, [*turns, stored])
         self._remember(stored.query_id, live)
-        if request.explain:
+        if request.explain and not served.draws:  # it would generate a picture for each word
             self._explain(ranking, before, step)
         return ranking
+
+    def picture(self, session: Session, n: int) -> bytes:
+        """The picture that turn `n` showed, as WebP: generated from the last words up to it."""
+        with _store_errors():
+            turns = [turn for turn in self.store.turns(session.id) if turn.n <= n]
+        if not turns or turns[-1].n != n or not turns[-1].heard.get("picture"):
+            raise Problem("unknown-picture")
+        served = self.models.version(session.model)
+        if (live := self._known(turns[-1].query_id)) is None:
+            with self._place(served):
+                live = self.inference.call(self._before(served, turns))
+            self._remember(turns[-1].query_id, live)
+        if not (picture := _generated(live)):
+            raise Problem("unknown-picture")
+        return encoded(picture, WIDTH)
 
     def undo(self, session: Session, n: int) -> SessionAnswer:
         """Take turn `n` and all later ones back."""
@@ -304,9 +327,10 @@ class Service:
 
         try:
             count = max(wanted.k, DEEPEST) if wanted.explores else wanted.k
-            live, products = self.inference.search(
-                live_with_offer, count, None if eligible == len(mask_N) else mask_N
-            )
+            with self._place(served):
+                live, products = self.inference.search(
+                    live_with_offer, count, None if eligible == len(mask_N) else mask_N
+                )
         except NotFiniteError:
             raise Problem("unusable-run") from None
         products = explored(products, wanted.k) if wanted.explores else products
@@ -335,6 +359,7 @@ class Service:
             results=[result(served, one, rank, wanted.texts) for rank, one in enumerate(products, 1)],
             notices=[
                 *_notices(served, turns, wanted.heard, None if products else wanted.filters),
+                *_undrawn(_width(live)),
                 *_distant(served, turns, products),
             ],
         )
@@ -350,9 +375,11 @@ class Service:
             result.effects = places
 
     def _row(self, session_id: str, n: int, live: Live, ranking: Ranking, wanted: "_Wanted") -> Turn:
-        """Row of a turn; `heard` also has what the system offers next."""
+        """Row of a turn; `heard` also has what the system offers next, of a picture its width."""
         assert ranking.query_id is not None
         ranking.turn = n
+        width = _width(live)
+        ranking.picture = _picture(session_id, n, width, wanted.texts)
         vocabulary = live.system.vocabulary
         words = [
             word for word in tokenize(" ".join(ranking.heard.known)) if vocabulary and word in vocabulary
@@ -372,7 +399,8 @@ class Service:
                 for one, propensity in zip(ranking.results, chances, strict=True)
             ],
             heard=ranking.heard.model_dump()
-            | ({"asks": ranking.question, "offers": live.offered} if asks else {}),
+            | ({"asks": ranking.question, "offers": live.offered} if asks else {})
+            | ({} if width is None else {"picture": width}),
             eligible=ranking.eligible,
             took_ms=ranking.took_ms,
             created_at=self.store.now(),
@@ -396,12 +424,13 @@ class Service:
             turn=last.n,
             model=served.version,
             question=last.heard.get("asks", ""),
+            picture=_picture(last.session_id, last.n, last.heard.get("picture"), texts),
             took_ms=last.took_ms,
             eligible=last.eligible,
             exact=served.system.gallery.index is None,
             heard=heard,
             results=results,
-            notices=_notices(served, said, heard, unmet),
+            notices=[*_notices(served, said, heard, unmet), *_undrawn(last.heard.get("picture"))],
         )
 
     def _before(self, served: Served, turns: Sequence[Turn]) -> Callable[[], Live]:
@@ -414,13 +443,12 @@ class Service:
             if turn.kind in ("says", "like")
         ]
         steps = [self._resolved(served, step) for step in steps]
+        steps = _counting(served, steps)
         start = turns[0].about and self._item(served, turns[0].about)
 
         def live() -> Live:
-            with self._lock:
-                if (found := self._dialogs.get(turns[-1].query_id)) is not None:
-                    self._dialogs.move_to_end(turns[-1].query_id)
-                    return found
+            if (found := self._known(turns[-1].query_id)) is not None:
+                return found
             return (_near(served, start) if start else Live.begin(served.system)).replay(steps)
 
         return live
@@ -456,11 +484,31 @@ class Service:
         about = step.about
         return step._replace(about=self._item(served, about)) if isinstance(about, str) else step
 
+    def _known(self, query_id: str) -> Live | None:
+        """The state after a turn, if it is kept."""
+        with self._lock:
+            if (found := self._dialogs.get(query_id)) is not None:
+                self._dialogs.move_to_end(query_id)
+            return found
+
     def _remember(self, query_id: str, live: Live) -> None:
         with self._lock:
             self._dialogs[query_id] = live
-            while len(self._dialogs) > REMEMBERED:
+            while len(self._dialogs) > (WITH_PICTURE if _width(live) else REMEMBERED):
                 self._dialogs.popitem(last=False)
+
+    @contextmanager
+    def _place(self, served: Served) -> Iterator[None]:
+        """One of the few places of requests that may generate a picture. Raises Problem if all are taken."""
+        if not served.draws:
+            yield
+        elif self._drawing.acquire(blocking=False):
+            try:
+                yield
+            finally:
+                self._drawing.release()
+        else:
+            raise Problem("busy", retry_after=2)
 
     def forget(self) -> None:
         """Drop all states, which are replayed when they are needed."""
@@ -559,6 +607,38 @@ def _distant(served: Served, turns: int, products: Sequence[Product]) -> list[No
     if not turns or not products or far is None or products[0].distance <= far:
         return []
     return [Notice(code="nothing-near", text="Nothing here fits well; these are the nearest products.")]
+
+
+def _undrawn(width: int | None) -> list[Notice]:
+    """A notice if no picture could be generated; `width` is None where none was wanted."""
+    text = "No picture could be drawn from these words, so they were searched for as a text."
+    return [Notice(code="no-picture", text=text)] if width == 0 else []
+
+
+def _generated(live: Live) -> Image | None:
+    """The picture generated from the last words."""
+    state = live.talk.state
+    return state.pictures[0] if isinstance(state, Illustrations) else None
+
+
+def _width(live: Live) -> int | None:
+    """Width of the generated picture in pixels as it is shown, 0 if it failed; None if none was wanted."""
+    if not isinstance(live.talk.state, Illustrations) or not live.talk.turns:
+        return None
+    return min(WIDTH, picture.width) if (picture := _generated(live)) else 0
+
+
+def _picture(session_id: str, n: int, width: int | None, texts: Sequence[str]) -> Picture | None:
+    """Address of the generated picture of a turn, described by the last of the texts."""
+    if not width:
+        return None
+    words = next((text for text in reversed(texts) if text), "words that are no longer stored")
+    return Picture(url=f"/v1/sessions/{session_id}/turns/{n}/picture", width=width, alt=words)
+
+
+def _counting(served: Served, steps: list[Step]) -> list[Step]:
+    """Steps that the query depends on: of a model that generates pictures, the last words. Others cost a picture."""
+    return [step for step in steps if step.says][-1:] if served.draws else steps
 
 
 def _subject(turns: Sequence[Turn]) -> str | None:

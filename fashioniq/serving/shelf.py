@@ -57,12 +57,12 @@ class Shelf:
                     continue
                 currency, sizes = intern(product.currency or ""), tuple(map(intern, product.sizes))
                 self._rows[position] = Facts(
-                    product.title,
-                    product.price_minor,
-                    currency or None,
-                    self._alike.setdefault(sizes, sizes),
-                    product.in_stock,
-                    product.url,
+                    title=product.title,
+                    price_minor=product.price_minor,
+                    currency=currency or None,
+                    sizes=self._alike.setdefault(sizes, sizes),
+                    in_stock=product.in_stock,
+                    url=product.url,
                 )
                 there = product.deleted_at is None
                 self._there_N[position] = there

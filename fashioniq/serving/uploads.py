@@ -45,6 +45,7 @@ class Uploads:
 
     def __init__(self, predictor: Path, device: str, workers: int = 1) -> None:
         model, about = load_predictor(predictor)
+        self.folder = predictor
         self.weights, self.words, self.size = (
             checksum(predictor / WEIGHTS),
             about.attribute_words,

@@ -13,11 +13,12 @@ from typing import Any
 
 from fashioniq.categories import file_name
 from fashioniq.config import SYSTEMS
-from fashioniq.files import UserError, why
+from fashioniq.files import UserError, read_json, why
 from fashioniq.loop.rollout import System
 from fashioniq.runs import kind_of
 from fashioniq.systems import chatir, chatsearcher, fashion_iq
-from fashioniq.systems.galleries import with_index
+from fashioniq.systems.galleries import with_search
+from fashioniq.systems.run_data import version_of
 from fashioniq.systems.task import Task
 
 FACTORIES = {  # keys: the kind in model.json
@@ -51,6 +52,9 @@ def load(
     data: Path | str | None = None,
     category: str | None = None,
     index: str | None = None,
+    gallery: str | None = None,
+    generator: str | None = None,
+    predictor: Path | str | None = None,
 ) -> System:
     """Load the system of a run of train-retriever, train-composer, train-dialog-encoder or train-chatsearcher.
 
@@ -65,7 +69,10 @@ def load(
     The gallery holds the products of `split` that have features, or all of the catalog for "all". The data
     folder, the category and the feature store default to those used in training. With an `index`, a string of
     FAISS's `index_factory` such as "HNSW32", the search is approximate: the vectors and the index are stored in
-    the run, in `gallery/`, and are used again. Raises UserError if a file is missing or does not match the run.
+    the run, in `gallery/`, and are used again. A `gallery` such as "milvus://127.0.0.1:19530" is searched in
+    Milvus. With a `generator` (the values of --generator), a dialog encoder searches with the picture generated
+    from each reply (GenIR); `predictor` is the run of train-attributes that computed the features. Raises
+    UserError if a file is missing or does not match the run.
     """
     run = Path(run)
     kind = kind_of(run)
@@ -74,15 +81,28 @@ def load(
             f"expected a {' or a '.join(FACTORIES)}, found a {kind} in {run}; give a run of "
             "train-retriever, train-composer, train-dialog-encoder or train-chatsearcher"
         )
+    if generator is not None and kind != "dialog encoder":
+        raise UserError(
+            f"a generator needs a run of train-dialog-encoder, found a {kind} in {run}; give another run"
+        )
     name = f"{split}-{file_name(category)}" if category else split
-    stored = run / "gallery" / name if index else None
-    system = FACTORIES[kind](
-        run,
-        features=None if features is None else Path(features),
-        split=split,
-        device=device,
-        data=None if data is None else Path(data),
-        category=category,
-        stored=stored,
-    )
-    return with_index(system, index, stored) if index and stored else system
+    stored = run / "gallery" / name if index or gallery else None
+    of_data: dict[str, Any] = {
+        "features": None if features is None else Path(features),
+        "split": split,
+        "device": device,
+        "data": None if data is None else Path(data),
+        "category": category,
+        "stored": stored,
+    }
+    if generator is None:
+        system = FACTORIES[kind](run, **of_data)
+    else:
+        from fashioniq.systems import genir  # imports what generates pictures
+
+        seen_by = None if predictor is None else Path(predictor)
+        system = genir.load(run, generator=generator, predictor=seen_by, **of_data)
+    if not stored:
+        return system
+    name = version_of(run, category or str(read_json(run / "model.json", "the model", dict).get("category")))
+    return with_search(system, stored, name, index, gallery)

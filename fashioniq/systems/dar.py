@@ -71,7 +71,9 @@ def _tasks(
         costs = Costs()
         encode = picture_encoder(
             space.encoder,
-            lambda: features_of_pictures(options, FeatureStore(space.facts["store"]), options.device),
+            lambda: features_of_pictures(
+                options.predictor, FeatureStore(space.facts["store"]), options.device
+            ),
         )
 
         def retriever(rows: Sequence[int]) -> Retriever:

@@ -17,6 +17,7 @@ from fashioniq.files import UserError, atomic_write, checksum, locked, read_json
 from fashioniq.loop.gallery import Gallery, NotFiniteError
 from fashioniq.loop.index import approximate
 from fashioniq.loop.messages import Message
+from fashioniq.loop.milvus import in_milvus
 from fashioniq.loop.rollout import System
 from fashioniq.runs import weights_file
 
@@ -84,13 +85,18 @@ def _write(path: Path, items: Items, embed: Callable[[Tensor], Tensor]) -> None:
     array.flush()
 
 
-def with_index(system: System, factory: str, stored: Path) -> System:
-    """The system with a FAISS index, which is stored in a folder; its recall is measured on sampled queries.
+def with_search(system: System, stored: Path, name: str, index: str | None, url: str | None) -> System:
+    """The system with a FAISS index, which is `stored` in a folder, or with a collection `name` in the Milvus at `url`.
 
-    Raises UserError if the index cannot be built or has too little recall, and if the run has diverged.
+    Their recall is measured on sampled queries. Raises UserError if the search cannot be built or has too little
+    recall, and if the run has diverged.
     """
     try:
-        gallery, facts = approximate(system.gallery, factory, sample_queries(system), folder=stored)
+        query_QD = sample_queries(system)
+        if url:
+            gallery, facts = in_milvus(system.gallery, url, name, query_QD)
+        else:
+            gallery, facts = approximate(system.gallery, index or "", query_QD, folder=stored)
     except NotFiniteError as error:
         raise UserError(
             f"the vectors in {stored} are not finite ({error}); train the run again with a lower --learning-rate"

@@ -52,18 +52,20 @@ def describer_of(catalog: Catalog) -> Describer:
 
 def generator_of(options: Generation, data: Path, category: str | None, device: str) -> Generator:
     """The generator of the options, with a cache. Raises UserError if there is none."""
-    name = options.generator
-    if name is None:
+    if options.generator is None:
         raise UserError("no generator of pictures given; give --generator")
-    made: Generator
-    if name.startswith(PHOTOGRAPHS):
-        made = _photographs(name, data, category)
-    elif name.startswith(DRAWN):
-        made = _drawn(name, category)
-    else:
-        made = generator_by_name(name, pick_device(device))
+    made = generator_without_cache(options.generator, data, category, device)
     quick = made.identity["backend"] in ("folder", "drawn", "photographs")
     return made if quick and not options.keeps_all else Cached(made, options.cache)
+
+
+def generator_without_cache(name: str, data: Path, category: str | None, device: str) -> Generator:
+    """A generator by its name in --generator. Raises UserError if it cannot be loaded."""
+    if name.startswith(PHOTOGRAPHS):
+        return _photographs(name, data, category)
+    if name.startswith(DRAWN):
+        return _drawn(name, category)
+    return generator_by_name(name, pick_device(device))
 
 
 def _drawn(name: str, category: str | None) -> Drawn:
@@ -138,14 +140,14 @@ def facts_of_pictures(options: Generation, generator: Generator, weights: Weight
     }
 
 
-def features_of_pictures(options: Generation, store: FeatureStore, device: str) -> PictureFeatures:
+def features_of_pictures(predictor: Path | None, store: FeatureStore, device: str) -> PictureFeatures:
     """Encoder of pictures that are no products. Raises UserError without --predictor."""
-    if options.predictor is None:
+    if predictor is None:
         raise UserError(
             "the generated pictures are embedded like the products; give the run of train-attributes that "
             "computed their features with --predictor"
         )
-    return PictureFeatures(store, options.predictor, device)
+    return PictureFeatures(store, predictor, device)
 
 
 @dataclass(frozen=True)
@@ -193,7 +195,7 @@ class World:
     def features_of(self) -> PictureFeatures:
         """Encoder of pictures that are no products."""
         assert isinstance(self.options, Generation), "a system that generates pictures"
-        return features_of_pictures(self.options, self.store, self.options.device)
+        return features_of_pictures(self.options.predictor, self.store, self.options.device)
 
     def seen(self, offer: Message) -> list[Words | None]:
         """What the attribute predictor sees in the picture or product offered in each dialog."""

@@ -21,10 +21,14 @@ from fashioniq.llm.local import VisionLanguageModel
 from fashioniq.loop.messages import Asker, Message, Retriever, User
 from fashioniq.loop.rollout import System
 from fashioniq.models.text import TextRetriever
+from fashioniq.systems import chatir
 from fashioniq.systems.generation import (
+    WEIGHTS,
     World,
     facts_of_pictures,
+    features_of_pictures,
     generator_of,
+    generator_without_cache,
     illustrating,
     picture_encoder,
     weights_of,
@@ -53,6 +57,42 @@ def build(options: EvalGenIR) -> list[Task]:
         tasks = [_task(other, Weights((1.0,)), recorded)]
         weights = learn_weights(tasks, recorded, options.fusion, options.batch_size)
     return [_task(options, weights or Weights((1.0,)))]
+
+
+def load(
+    run: Path,
+    *,
+    generator: str,
+    predictor: Path | None,
+    features: Path | None,
+    split: str,
+    device: str,
+    data: Path | None,
+    category: str | None,
+    stored: Path | None = None,
+) -> System:
+    """Load the system of a run of train-dialog-encoder that searches with a picture generated from the last reply.
+
+    Each reply is a whole description, and the picture is the next offer. It is the same in every replay, since its
+    seed depends on the words alone; an endpoint may ignore seeds. Nothing is written to a cache, as prompts are words
+    of people. Raises UserError if a file is missing or does not match the run.
+    """
+    system = chatir.load(
+        run, features=features, split=split, device=device, data=data, category=category, stored=stored
+    )
+    catalog, store = chatir.run_data(run, features=features, data=data, category=category)
+    assert isinstance(system.retriever, TextRetriever), "chatir.load makes one"
+    encoder = system.retriever.encoder
+    folder, name = (catalog.root, catalog.category) if catalog else (Path(), None)
+    retriever = Illustrated(
+        TextRetriever(encoder, each(last_round)),
+        prompts(last_round),
+        generator_without_cache(generator, folder, name, device),
+        picture_encoder(encoder, lambda: features_of_pictures(predictor, store, device)),
+        gallery=system.gallery,
+        weights=WEIGHTS["pictures"],
+    )
+    return replace(system, retriever=retriever, asker=GeneratedPicture())
 
 
 def _task(options: EvalGenIR, weights: Weights, recorded: list[Parts] | None = None) -> Task:

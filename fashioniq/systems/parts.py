@@ -57,7 +57,8 @@ def parts_of(options: EvalDialogs, run: Path) -> Parts:
         print(
             f"note: the splits or captions of {catalog.category} differ from those that {run} was trained on"
         )
-    items = split_items(catalog, store, options.split).to(device)
+    # the features are checked when they are embedded, before anything is written
+    items = split_items(catalog, store, options.split, read=False).to(device)
     recorded = options.only_user in ("human", "sessions")
     exclude_shown = options.exclude_shown
     if exclude_shown is None:

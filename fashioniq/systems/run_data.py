@@ -1,10 +1,12 @@
 """Data that a run was trained on: folder, category and feature store."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from fashioniq.features.store import FeatureStore, open_store
-from fashioniq.files import UserError, read_yaml, why
+from fashioniq.files import UserError, checksum, read_json, read_yaml, why
+from fashioniq.runs import weights_file
 
 
 def settings_of(run: Path) -> dict[str, Any]:
@@ -22,6 +24,23 @@ def settings_of(run: Path) -> dict[str, Any]:
             f"expected options and values, found {type(settings).__name__} in {path}; correct the file"
         )
     return settings
+
+
+def version_of(run: Path, category: str) -> str:
+    """Version of a run by which the service names it: category, day of the training, and digits of the checksum.
+
+    Raises UserError if the run has no readable description.
+    """
+    about = read_json(run / "model.json", "the model", dict)
+    day = str((about.get("provenance") or {}).get("date") or "")[:10]
+    changed = datetime.fromtimestamp((run / "model.json").stat().st_mtime, UTC).date().isoformat()
+    return f"{category}@{day or changed}-{sha256_of(run)[:6]}"
+
+
+def sha256_of(run: Path) -> str:
+    """Checksum of the weights of a run."""
+    about = read_json(run / "model.json", "the model", dict)
+    return str(about.get("checksum") or checksum(weights_file(run)))
 
 
 def first_path(*paths: Any) -> Path | None:

@@ -38,7 +38,8 @@ class Conversation:
     def _prompt(self) -> str:
         if self.live.offered:
             return "> "
-        open_question = "What else?" if self.live.said else "What are you looking for?"
+        rest = "What should it look like?" if self.live.offer.pictures else "What else?"
+        open_question = rest if self.live.said else "What are you looking for?"
         return f"{clean(self.live.question) or open_question} > "
 
     def _ended_by(self, line: str) -> bool:

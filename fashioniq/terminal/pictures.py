@@ -41,8 +41,13 @@ def picture_row(products: Sequence[Product]) -> bytes:
     for column, product in enumerate(products):
         row.paste(_picture(product), (column * SIDE, 0))
         draw.text((column * SIDE + 6, 4), str(column + 1), "black", font, stroke_width=3, stroke_fill="white")
+    return png(row)
+
+
+def png(picture: Image.Image) -> bytes:
+    """PNG of a picture."""
     written = io.BytesIO()
-    row.save(written, "PNG")
+    picture.save(written, "PNG")
     return written.getvalue()
 
 

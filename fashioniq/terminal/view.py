@@ -11,7 +11,7 @@ from fashioniq.data.sanitize import clean
 from fashioniq.loop.live import Live
 from fashioniq.report.live import write_live_page
 from fashioniq.report.tables import print_table
-from fashioniq.terminal.pictures import escape_sequence, picture_row, protocol_of
+from fashioniq.terminal.pictures import escape_sequence, picture_row, png, protocol_of
 
 ATTRIBUTES = 4  # attribute words shown per product
 TITLE = 60  # characters of a title
@@ -48,8 +48,14 @@ class View:
         products = live.products(self.count)
         print()
         print_products(products, live.offered)
-        if any(product.picture for product in products):
+        pictures = live.offer.pictures or ()
+        if None in pictures:
+            print("No picture could be drawn from these words, so they were searched for as a text.")
+        if any(product.picture for product in products) or any(pictures):
             if self.protocol:
+                for drawn in filter(None, pictures):
+                    print("drawn from your words; change the words where the picture is wrong:")
+                    print(escape_sequence(png(drawn), self.protocol), end="")
                 print(escape_sequence(picture_row(products), self.protocol), end="")
             else:
                 self._write(live, products, ended=False)
@@ -66,7 +72,8 @@ class View:
             self.page.unlink(missing_ok=True)
 
     def _write(self, live: Live, products: Sequence[Product], ended: bool) -> None:
-        write_live_page(self.page, live.said, live.question, products, live.offered, ended=ended)
+        drawn = next(iter(live.offer.pictures or ()), None)
+        write_live_page(self.page, live.said, live.question, products, live.offered, ended=ended, drawn=drawn)
         if not self._page_written:
             print(f"Pictures: {self.page.resolve().as_uri()}")
         self._page_written = True

@@ -53,7 +53,7 @@ from fashioniq.runs import (
     read_run,
     write_run,
 )
-from fashioniq.training.nodes import Peers, ReadByFirst, launched_rank, print_meeting
+from fashioniq.training.nodes import Peers, ReadByFirst, launched_rank
 from fashioniq.training.processes import mean_over_processes, rank_and_count, shared_out
 from fashioniq.weights import load_weights, save_model
 
@@ -298,7 +298,7 @@ def fit(
     last = ModelCheckpoint(
         run, filename="last", monitor=None, save_on_train_epoch_end=True, enable_version_counter=False
     )
-    trainer = _trainer(
+    trainer = pl.Trainer(
         accelerator=accelerator,
         devices=settings.devices,
         num_nodes=settings.num_nodes,
@@ -323,7 +323,7 @@ def fit(
         enable_model_summary=False,
     )
     if settings.num_nodes > 1:
-        print_meeting(trainer)
+        peers.meet(trainer)
     _fit_or_explain(trainer, module, batches, peers, resumption=resumption)
     if not trainer.is_global_zero:
         raise SystemExit(0)  # the first process prints the results
@@ -338,17 +338,10 @@ def fit(
     return figures
 
 
-def _trainer(**options: Any) -> pl.Trainer:
-    """Create a trainer. Raises UserError if the variables of torchrun or SLURM do not suit the options."""
-    try:
-        return pl.Trainer(**options)
-    except (RuntimeError, ValueError) as error:
-        raise UserError(f"cannot start the training processes: {why(error)}") from error
-
-
 def _shared_facts(settings: Training, about: Run) -> dict[str, Any]:
     """What must be the same in all processes: options that are no paths, sizes, features and data."""
-    options = {name: value for name, value in vars(settings).items() if not isinstance(value, Path)}
+    fields = [one.name for one in dataclasses.fields(settings) if "Path" not in str(one.type)]
+    options = {name: getattr(settings, name) for name in fields}
     parts = {name: str(getattr(about, name, None)) for name in ("sizes", "features")}
     return options | parts | {"data": fingerprints(about)}
 

@@ -7,6 +7,7 @@ Lightning for --devices on one machine (docs/scale.md). Only the process of rank
 import os
 import secrets
 import selectors
+import signal
 import socket
 import sys
 import threading
@@ -34,12 +35,15 @@ def launched_rank(devices: int, num_nodes: int) -> int:
     """
     count = devices * num_nodes
     if launcher := _launcher():
-        name, size, rank = launcher
-        if (found := _number(size)) != count:
-            raise UserError(
-                f"expected as many processes as --devices times --num-nodes = {count}, found {size}={found} of "
-                f"{name}; give the same numbers to both"
-            )
+        name, *wanted, rank = launcher
+        if count == 1 and _number(rank, 0) == 0:
+            return 0  # such as a training in an allocation of SLURM without srun
+        for variable, expected in zip(wanted, (count, devices), strict=True):
+            if expected != (found := _number(variable, 1)):
+                raise UserError(
+                    f"expected {variable}={expected} of {name} for --devices {devices} and --num-nodes {num_nodes}, "
+                    f"found {found}; give the same numbers to both"
+                )
         return _number(rank)
     needed = ("NODE_RANK", "MASTER_ADDR", "MASTER_PORT")
     if num_nodes > 1 and (missing := [name for name in needed if name not in os.environ]):
@@ -54,12 +58,12 @@ def launched_rank(devices: int, num_nodes: int) -> int:
     return node * devices + (_number("LOCAL_RANK", 0) if devices > 1 else 0)
 
 
-def _launcher() -> tuple[str, str, str] | None:
-    """Name of the launcher, and its variables with the number of processes and the rank, as Lightning finds it."""
+def _launcher() -> tuple[str, ...] | None:
+    """Name of the launcher, and its variables with the number of processes, those of a machine, and the rank."""
     if "TORCHELASTIC_RUN_ID" in os.environ:
-        return "torchrun", "WORLD_SIZE", "RANK"
+        return "torchrun", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "RANK"
     if "SLURM_NTASKS" in os.environ and os.environ.get("SLURM_JOB_NAME") not in ("bash", "interactive"):
-        return "SLURM", "SLURM_NTASKS", "SLURM_PROCID"
+        return "SLURM", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE", "SLURM_PROCID"
     return None
 
 
@@ -96,8 +100,21 @@ class Peers(pl.Callback):
         self._connections: dict[socket.socket, int] = {}
         self._thread: threading.Thread | None = None
         self._is_ending = False
+        self._on_interrupt: Any = None  # handler of Ctrl-C while it is replaced
+
+    def meet(self, trainer: pl.Trainer) -> None:
+        """Print where this process waits for the others, up to half an hour, until Ctrl-C ends it."""
+        meeting = trainer.strategy.cluster_environment  # type: ignore[attr-defined]
+        address = f"{meeting.main_address}:{meeting.main_port}"
+        print(
+            f"process {trainer.global_rank} of {trainer.world_size} meets the others at {address}", flush=True
+        )
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # torch waits without calling it
+            self._on_interrupt = signal.signal(signal.SIGINT, signal.SIG_DFL)
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        if self._on_interrupt:
+            signal.signal(signal.SIGINT, self._on_interrupt)
         rank, count = rank_and_count()
         if count == 1:
             return
@@ -170,13 +187,6 @@ def _of_connection(error: BaseException) -> bool:
     return isinstance(error, dist.DistError) or (
         type(error) is RuntimeError and any(name in str(error) for name in ("gloo", "NCCL"))
     )
-
-
-def print_meeting(trainer: pl.Trainer) -> None:
-    """Print where this process waits for the others."""
-    meeting = trainer.strategy.cluster_environment  # type: ignore[attr-defined]
-    address = f"{meeting.main_address}:{meeting.main_port}"
-    print(f"process {trainer.global_rank} of {trainer.world_size} meets the others at {address}", flush=True)
 
 
 def _connected(rank: int, count: int) -> dict[socket.socket, int]:

@@ -59,6 +59,7 @@ WITHOUT_SCRIPT = {
     "chat",
     "check-data",
     "compare",
+    "export",
     "fetch-spice",
     "forget",
     "learn",

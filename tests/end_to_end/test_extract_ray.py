@@ -26,7 +26,13 @@ import sys
 from ray.cluster_utils import Cluster
 
 node = dict(num_cpus=2, object_store_memory=80_000_000, include_dashboard=False, temp_dir=sys.argv[1])
-print(Cluster(initialize_head=True, head_node_args=node).address, flush=True)
+address = ""
+while not address:  # Ray gives up after 30 seconds, which are too few on a busy machine
+    try:
+        address = Cluster(initialize_head=True, head_node_args=node).address
+    except Exception as error:
+        print(error, file=sys.stderr)
+print(address, flush=True)
 sys.stdin.read()
 """
 
@@ -40,15 +46,18 @@ def small_parts(monkeypatch):
 def cluster(monkeypatch, tmp_path_factory):
     """A Ray cluster of two workers for the commands of this test; it ends with its standard input."""
     monkeypatch.setenv("RAY_AUTH_TOKEN", "0" * 64)  # otherwise, Ray writes one to the home folder
+    monkeypatch.setenv("RAY_worker_niceness", "0")
+    monkeypatch.setenv("RAY_health_check_failure_threshold", "1000")  # a busy machine is no dead one
     folder = f"/tmp/fashioniq-ray-{os.getpid()}"  # the paths of sockets must be short
     process = subprocess.Popen(
         [sys.executable, "-c", CLUSTER, folder],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
         text=True,
     )
-    monkeypatch.setenv("RAY_ADDRESS", process.stdout.readline().strip())
+    address = process.stdout.readline().strip()
+    assert address
+    monkeypatch.setenv("RAY_ADDRESS", address)
     yield
     process.communicate()
     shutil.rmtree(folder, ignore_errors=True)
@@ -191,6 +200,14 @@ def test_mistakes_are_reported_in_one_line(catalog, refused, in_process, monkeyp
     assert "cannot be combined with --encoder metadata" in refused(engine="ray", encoder="metadata")
     monkeypatch.setattr(ray_workers, "_cluster", lambda: nullcontext({}))
     assert "the Ray cluster has no CPU" in refused(engine="ray")
+
+
+def test_a_cluster_that_does_not_answer_is_reported_in_one_line(refused, monkeypatch):
+    for address, reason in (("127.0.0.1:1", "refused"), ("127.0.0.1:one", "invalid literal")):
+        monkeypatch.setenv("RAY_ADDRESS", address)
+        assert refused(engine="ray").startswith("error: no connection to Ray (") and reason in refused(
+            engine="ray"
+        )
 
 
 def test_a_picture_that_disappears_stops_the_run(catalog, refused, in_process, monkeypatch):

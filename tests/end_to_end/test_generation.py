@@ -6,10 +6,19 @@ import shutil
 from itertools import pairwise
 
 import pytest
+import torch
 
+import fashioniq
+from fashioniq import Message
 from fashioniq.cli import main
 from fashioniq.data.dialogues import read_dialogues
+from fashioniq.files import UserError
 from fashioniq.generators.drawn import Drawn
+from fashioniq.models.denoiser import Denoiser
+from fashioniq.runs import described
+from fashioniq.serving.served import Served
+from fashioniq.serving.uploads import Uploads
+from fashioniq.weights import save_model
 
 SIZES = {"model.width": 16, "model.heads": 2, "model.hidden": 32, "model.layers": 1, "batch_size": 12,
          "epochs": 2, "learning_rate": 0.003, "device": "cpu"}  # fmt: skip
@@ -92,6 +101,54 @@ def test_genir_twice_is_the_same_and_another_seed_is_not(evaluate):
         ranks(evaluate("genir", generator="drawn:0.5", seed=seed)[1]) for seed in (0, 0, 1)
     )
     assert first == again != other
+
+
+def test_a_run_that_is_loaded_with_a_generator_finds_what_the_evaluation_found(evaluate, world, runs):
+    dialogs = evaluate("genir", generator="drawn:0.5", targets=3, batch_size=1)[1]
+    drawing = {"generator": "drawn:0.5", "predictor": world["predictor"], "device": "cpu"}
+    system = fashioniq.load(world["encoder"], **drawing)
+    for dialog in dialogs:
+        target_1 = torch.tensor([system.gallery.items.positions[dialog["target"]]])
+        talk, found = system.begin(1), []
+        for turn in dialog["turns"]:
+            talk = system.hear(talk, system.offer(talk), Message(texts=[turn["reply"]["text"]]))
+            found.append(int(system.gallery.rank(talk.queries[-1], target_1)))
+        assert found == [turn["rank"] for turn in dialog["turns"]]
+        assert system.offer(talk).pictures[0].size == (64, 64)
+    with pytest.raises(UserError, match="train-dialog-encoder, found a retriever"):
+        fashioniq.load(runs.retriever, **drawing)
+    with pytest.raises(UserError, match="--predictor"):
+        fashioniq.load(world["encoder"], generator="drawn:0.5")
+
+
+def test_a_chat_shows_the_picture_of_the_words(world, monkeypatch, tmp_path):
+    lines, prompts = iter(["a red dress", "more like 1", "this is it"]), []
+    monkeypatch.setattr("builtins.input", lambda prompt: prompts.append(prompt) or next(lines))
+    options = {"run": world["encoder"], "generator": "drawn:1", "predictor": world["predictor"]}
+    flags = [part for name, value in options.items() for part in (f"--{name}", str(value))]
+    assert main(["chat", *flags, "--log", str(tmp_path / "chats.jsonl")]) == 0
+    assert prompts == ["What are you looking for? > ", *["What should it look like? > "] * 2]
+    assert "drawn from the last words" in (tmp_path / "chat.html").read_text()
+
+
+def test_a_run_is_served_with_a_generator_of_its_own(world, attribute_runs, tmp_path):
+    torch.manual_seed(0)
+    sizes = {"vocabulary": 1, "image_size": 16, "patch": 4, "width": 16, "heads": 2, "layers": 1}
+    facts = {"category": "dresses", "words": ["red"], "types": ["texture"], "steps": 1, "guidance": 1.0}
+    model = Denoiser(**sizes)
+    for weights in model.parameters():
+        torch.nn.init.normal_(weights, std=0.3)
+    save_model(tmp_path / "made", model, described({"kind": "generator", "sizes": sizes, **facts}))
+    uploads = [Uploads(run, "cpu", workers=0) for run in attribute_runs]
+    run, options = world["encoder"], {"device": "cpu", "uploads": uploads}
+    served = Served.of(run, generator=str(tmp_path / "made"), **options)
+    talk = served.system.hear(served.system.begin(1), Message(), Message(texts=["a red dress"]))
+    assert served.draws and served.system.offer(talk).pictures[0].size == (16, 16)
+    versions = {
+        served.version,
+        *(Served.of(run, generator=one, **options).version for one in ("drawn:1", None)),
+    }
+    assert len(versions) == 3, "a conversation goes on with its generator only"
 
 
 @pytest.mark.parametrize("feedback", ["verbal", "prediction"])

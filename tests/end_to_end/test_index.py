@@ -1,7 +1,9 @@
 """Dialogs whose products are searched by an approximate index: `eval-dialogs --index`."""
 
 import json
+import shutil
 
+import numpy as np
 import pytest
 
 from fashioniq.cli import main
@@ -57,3 +59,40 @@ def test_an_index_that_cannot_be_made_or_finds_too_little_is_one_line_and_2(
     lines = capsys.readouterr().err.strip().splitlines()
     assert len(lines) == 1 and UNFIT[index] in lines[0]
     assert not (options["out"] / "metrics.json").exists()
+
+
+def test_a_search_stores_vectors_and_index_in_the_run_and_uses_them_again(
+    vector_runs, project, tmp_path, refused, capsys
+):
+    run = shutil.copytree(vector_runs.retriever, tmp_path / "retriever")
+    request = {"run": run, "text": "is red", "json": True}
+    project.run("search", **request)
+    found = [json.loads(capsys.readouterr().out)["products"]]
+    folder = run / "gallery" / "test"
+    dates = []
+    for _ in range(2):
+        project.run("search", **request, index="IVF2,Flat")
+        found.append(json.loads(capsys.readouterr().out)["products"])
+        dates.append({path.name: path.stat().st_mtime_ns for path in folder.iterdir()})
+    assert [one["id"] for one in found[1]] == [one["id"] for one in found[0]] and found[1] == found[2]
+    assert sorted(dates[0]) == ["IVF2-Flat.faiss", "IVF2-Flat.json", "vectors.json", "vectors.npy"]
+    assert dates[0] == dates[1]
+    vectors = np.load(folder / "vectors.npy")
+    np.save(folder / "vectors.npy", vectors[::-1])
+    assert "vectors.npy is not the file that was written; remove" in refused(
+        "search", **request, index="IVF2,Flat"
+    )
+    project.run("search", **request, index="IVF2,Flat", split="val")
+    assert (run / "gallery" / "val" / "vectors.npy").exists()
+
+
+def test_vectors_of_other_weights_are_computed_again(vector_runs, project, tmp_path, capsys):
+    run = shutil.copytree(vector_runs.retriever, tmp_path / "retriever")
+    path, manifest = (run / "gallery" / "test" / name for name in ("vectors.npy", "vectors.json"))
+    project.run("search", run=run, text="is red", index="Flat")
+    before = path.read_bytes()
+    about = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps(about | {"weights": "0" * 16}))
+    path.write_bytes(b"of other weights")
+    project.run("search", run=run, text="is red", index="Flat")
+    assert path.read_bytes() == before and json.loads(manifest.read_text()) == about

@@ -241,7 +241,11 @@ def refusal(capsys, project, command, **options):
     return line
 
 
-def test_a_rate_that_falls_until_the_last_step_keeps_its_number_of_steps(trainings, whole, project, capsys):
+def test_a_rate_that_falls_until_the_last_step_keeps_its_number_of_steps(
+    trainings, whole, project, capsys, monkeypatch
+):
+    for name, value in (("NODE_RANK", "0"), ("MASTER_ADDR", "127.0.0.1"), ("MASTER_PORT", "29500")):
+        monkeypatch.setenv(name, value)
     command, options = trainings["attributes"]
     for name, value in (("devices", 2), ("num_nodes", 2), ("epochs", 50)):
         assert f"was started with {name} {options.get(name, 1)}, not {value}" in refusal(

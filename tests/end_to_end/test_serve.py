@@ -132,6 +132,7 @@ def test_mistakes_of_the_command_are_one_line(refused, runs, tmp_path, sample):
     assert "cannot listen" in refused("serve", **common, host="192.0.2.1")
     assert "cannot" in refused("serve", **common | {"database": f"sqlite:///{sample}/catalog.json/x.db"})
     assert "captioner" in refused("serve", **common | {"run": [runs.captioner]})
+    assert "train-dialog-encoder" in refused("serve", **common, generator="drawn:1")
 
 
 def test_a_picture_begins_a_conversation_on_the_page(serve, attribute_runs, runs):

@@ -1,6 +1,8 @@
+import numpy as np
 import pytest
 import torch
 
+from fashioniq.data.arrays import open_array
 from fashioniq.data.items import Items
 from fashioniq.files import UserError
 from fashioniq.loop import gallery, index
@@ -152,3 +154,71 @@ def test_a_filter_on_an_index_finds_only_allowed_items_and_nearly_all_of_the_nea
         assert allowed_N[item_QK].all() and bool(asked) == (most == 0)
         recall = torch.isclose(distance_QK, exact_QK).double().mean().item()
         assert recall >= (0.95 if asked else 1)
+
+
+@needs_faiss
+def test_a_stored_index_is_read_and_finds_the_same(exact, query_QD, tmp_path, monkeypatch):
+    found, facts = approximate(exact, "IVF16,Flat", query_QD, folder=tmp_path / "index")
+    monkeypatch.setattr(index, "_made", None)
+    again, again_facts = approximate(exact, "IVF16,Flat", query_QD, folder=tmp_path / "index")
+    assert facts == again_facts and torch.equal(found.top(query_QD, 10)[1], again.top(query_QD, 10)[1])
+    assert sorted(path.name for path in (tmp_path / "index").iterdir()) == [
+        "IVF16-Flat.faiss",
+        "IVF16-Flat.json",
+    ]
+
+
+@needs_faiss
+def test_a_stored_index_of_other_vectors_is_built_again(exact, query_QD, tmp_path):
+    other = Gallery(exact.items, exact.vectors_ND.flip(0))
+    for gallery_ in (exact, other):
+        found, _ = approximate(gallery_, "HNSW16", query_QD, folder=tmp_path / "index")
+        assert recall_by_hand(gallery_, found, query_QD) > 0.9 or gallery_ is other
+        assert torch.isclose(found.top(query_QD, 5)[0], gallery_.top(query_QD, 5)[0]).double().mean() > 0.95
+
+
+@needs_faiss
+@pytest.mark.parametrize("damage", ["foreign", "truncated", "missing"])
+def test_an_index_that_was_not_written_by_us_is_never_read(exact, query_QD, tmp_path, monkeypatch, damage):
+    approximate(exact, "Flat", query_QD, folder=tmp_path)
+    path = tmp_path / "Flat.faiss"
+    whole = path.read_bytes()
+    path.unlink()
+    if damage != "missing":
+        path.write_bytes(whole[:-4] if damage == "truncated" else b"IxFl" + whole[4:-1] + b"\x00")
+    monkeypatch.setattr(faiss, "read_index", lambda name: pytest.fail("it was read"))
+    with pytest.raises(UserError, match=r"Flat\.faiss is not the index that was written; remove "):
+        approximate(exact, "Flat", query_QD, folder=tmp_path)
+
+
+@needs_faiss
+def test_an_index_whose_writing_was_interrupted_is_built_again(exact, query_QD, tmp_path, monkeypatch):
+    monkeypatch.setattr(index, "write_json", lambda *args: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        approximate(exact, "Flat", query_QD, folder=tmp_path)
+    monkeypatch.undo()
+    assert approximate(exact, "Flat", query_QD, folder=tmp_path)[1]["recall@10"] == 1
+
+
+def test_a_memory_map_is_searched_like_vectors_in_memory(exact, query_QD, tmp_path, monkeypatch):
+    half_ND = exact.vectors_ND.half()
+    np.save(tmp_path / "vectors.npy", half_ND.numpy())
+    monkeypatch.setattr(gallery, "MAPPED_MOST", 0)
+    released = []
+    monkeypatch.setattr(gallery, "release", released.append)
+    mapped = Gallery(exact.items, open_array(tmp_path / "vectors.npy", mode="c"))
+    loaded = Gallery(exact.items, half_ND)
+    assert torch.equal(mapped.top(query_QD, 10)[1], loaded.top(query_QD, 10)[1]) and released
+    assert mapped.typical == loaded.typical and mapped.mean_1D.equal(loaded.mean_1D)
+
+
+def test_a_filter_that_leaves_several_tiles_is_exact(exact, query_QD, monkeypatch):
+    monkeypatch.setattr(gallery, "SEARCHED", 300)
+    allowed_N = torch.rand(COUNT, generator=torch.Generator().manual_seed(3)) < 0.6
+    exclude_QK = torch.arange(200).view(100, 2)
+    distance_QK, item_QK = exact.top(query_QD, 10, exclude_QK, allowed_N=allowed_N)
+    all_QN = (query_QD.double().unsqueeze(1) - exact.vectors_ND.double()).square().sum(2)
+    all_QN[:, ~allowed_N] = float("inf")
+    all_QN.scatter_(1, exclude_QK, float("inf"))
+    nearest_QN, order_QN = all_QN.sort(dim=1, stable=True)
+    assert torch.equal(item_QK, order_QN[:, :10]) and torch.allclose(distance_QK, nearest_QN[:, :10])

@@ -56,7 +56,7 @@
     const open = find(".filters")?.open;
     find("#shop").replaceWith(part);
     if (open) find(".filters")?.setAttribute("open", "");
-    if (field() && !field().value) field().value = keep;
+    if (field() && keep) field().value = keep;
     recalled = 0;
     const message = find("#message").textContent.trim();
     say([message, part.dataset.status].filter(Boolean).join(" "));
@@ -129,7 +129,7 @@
     const typing = at.matches("input:not([type=radio], [type=checkbox]), select, textarea");
     if (event.isComposing || event.altKey || event.metaKey || !text) return;
     if (event.ctrlKey) {
-      if (event.key === "z" && (!typing || (at === text && !text.value)) && find("#undo")) {
+      if (event.key === "z" && (!typing || (at === text && text.value === text.defaultValue)) && find("#undo")) {
         event.preventDefault();
         find("#undo").requestSubmit(find("#undo button"));
       }

@@ -423,6 +423,8 @@ def test_without_a_network_one_line_says_so(web, tmp_path, nobody):
     ):
         download({"a": [nobody], "none": []}, tmp_path / "images", QUICK)
     assert names(tmp_path / "images") == []
+    outcomes = download({"a": [nobody], "none": []}, tmp_path / "images", QUICK, require_answer=False)
+    assert [outcome.reason for outcome in outcomes.values()] == ["failed", "no address"]
 
 
 def test_a_network_that_went_away_loses_nothing(web, tmp_path, nobody, two):

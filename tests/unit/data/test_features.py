@@ -127,6 +127,14 @@ def test_vectors_are_computed_block_by_block(root, monkeypatch):
     assert seen == [3, 1] and vectors_ND.equal(2 * items.features_ND[:])
 
 
+def test_large_stores_stay_on_disk_and_small_ones_are_loaded(root, monkeypatch):
+    loaded = FeatureStore(root).items(["P3", "P1"])
+    monkeypatch.setattr("fashioniq.features.store.IN_MEMORY", 4 * 2 * 3 - 1)
+    rows = FeatureStore(root).items(["P3", "P1"])
+    assert isinstance(loaded.features_ND, torch.Tensor) and not isinstance(rows.features_ND, torch.Tensor)
+    assert loaded.features_ND.equal(rows.features_ND[:])
+
+
 def test_words_of_attributes_stay_on_disk(root):
     words = AttributeWords(FeatureStore(root))
     assert (words["P3"], words["P0"], words.get("P9", []), len(words)) == (["green"], [], [], 4)

@@ -6,7 +6,7 @@ import pytest
 
 from fashioniq.files import UserError
 from fashioniq.prepare import archives as unpacking
-from fashioniq.prepare.archives import is_archive, is_safe, unpack
+from fashioniq.prepare.archives import is_archive, is_safe, pictures_in, unpack
 
 OUTSIDE = ["../out.jpg", "/tmp/fashioniq-out.jpg", "in/../../out.jpg", "..\\out.jpg", "\\out.jpg"]
 
@@ -47,6 +47,20 @@ def test_pictures_are_unpacked_in_their_folders_and_nothing_else_is(tmp_path, fo
     ]
     assert unpack(pack(tmp_path / "a.zip", pictures + others), folder, 1e7) == {}
     assert files(folder) == {"1.jpg": b"one", "red/2.PNG": b"two", "red/deep/3.webp": b"3" * 3_000_000}
+
+
+def test_pictures_are_found_by_their_ids_and_unpacked_one_by_one(tmp_path, folder):
+    members = [
+        ("red/1.jpg", b"one"),
+        ("1.png", b"other"),
+        ("2.v2.jpg", b"two"),
+        ("../3.jpg", b"x"),
+        ("4.txt", b"x"),
+    ]
+    path = pack(tmp_path / "a.zip", members)
+    assert pictures_in(path) == {"1": "red/1.jpg", "2.v2": "2.v2.jpg"}
+    assert unpack(path, folder, 1e6, only={"red/1.jpg"}) == {}
+    assert files(folder) == {"red/1.jpg": b"one"}
 
 
 def test_no_member_leaves_the_folder(tmp_path, folder):

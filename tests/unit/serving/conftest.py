@@ -1,15 +1,21 @@
 """A service on a tiny system: products at random places that a small random retriever finds."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from fastapi.testclient import TestClient
+from PIL import Image
 
 from fashioniq.askers.attribute_questions import CandidateAware, Known
 from fashioniq.askers.best_item import BestItem
+from fashioniq.askers.generated_picture import GeneratedPicture
 from fashioniq.askers.limited import Limited
 from fashioniq.data.cards import ItemCards
+from fashioniq.data.dialogues import each, last_round
 from fashioniq.data.items import Items
 from fashioniq.data.words import Vocabulary
+from fashioniq.generators.pictures import Generated
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.rollout import System
 from fashioniq.models.configs import RetrieverConfig
@@ -22,6 +28,8 @@ from fashioniq.serving.models import Models
 from fashioniq.serving.served import Served
 from fashioniq.serving.service import Service
 from fashioniq.store import Store
+from fashioniq.systems.illustrated import Illustrated, Weights
+from fashioniq.systems.rewriting import prompts
 
 COUNT = 30
 IDS = [f"p{number}" for number in range(COUNT)]
@@ -73,17 +81,57 @@ def asking_system(seed=0):
     return System(TextRetriever(Letters()), asker, gallery)
 
 
+class Painted:
+    """Generator of pictures of one color, which is the seed; of "invisible" things it makes none."""
+
+    def __init__(self):
+        self.identity, self.made = {}, []
+
+    def generate(self, requests):
+        self.made += [request.prompt for request in requests]
+        return [
+            Generated(None, "black", request.seed, request.prompt)
+            if "invisible" in request.prompt
+            else Generated(
+                Image.new("RGB", (64, 64), request.seed % 2**24), "ok", request.seed, request.prompt
+            )
+            for request in requests
+        ]
+
+
+def colors(pictures):
+    """The colors of pictures of one color, in as many dimensions as Letters has."""
+    found = torch.tensor([[1.0 + value for value in one.getpixel((0, 0))] for one in pictures])
+    return torch.nn.functional.normalize(torch.nn.functional.pad(found, (0, 23)), dim=1)
+
+
+def drawing_system(seed=0):
+    system = asking_system(seed)
+    retriever = Illustrated(
+        TextRetriever(Letters(), each(last_round)),
+        prompts(last_round),
+        Painted(),
+        colors,
+        gallery=system.gallery,
+        weights=Weights((0.0,)),
+    )
+    return replace(system, retriever=retriever, asker=GeneratedPicture())
+
+
+SYSTEMS = {"dresses": showing_system, "tops": asking_system, "shirts": drawing_system}
+
+
 def served(folder):
-    """A model for a folder's name: CATEGORY-SEED, such as dresses-0; tops ask questions."""
+    """A model for a folder's name: CATEGORY-SEED, such as dresses-0; tops ask questions, shirts are drawn."""
     category, _, seed = folder.name.partition("-")
-    system = (asking_system if category == "tops" else showing_system)(int(seed))
+    system = SYSTEMS[category](int(seed))
     return Served(
         version=f"{category}@2026-01-01-{seed}",
         category=category,
         folder=folder,
         sha256=folder.name,
         system=system,
-        asks=category == "tops",
+        asks=category != "dresses",
         max_words=8,
         max_turns=2,
         requests=["is navy"],

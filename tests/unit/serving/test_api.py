@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 from collections import Counter
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -11,7 +12,9 @@ from fastapi.testclient import TestClient
 
 from fashioniq.data.cards import Product
 from fashioniq.files import UserError
+from fashioniq.loop.gallery import EngineError
 from fashioniq.loop.live import Live
+from fashioniq.loop.milvus import MilvusSearch
 from fashioniq.serving.access import Access
 from fashioniq.serving.api import create_app
 from fashioniq.serving.exploring import explored, propensities
@@ -546,3 +549,33 @@ def test_measures_and_answers_carry_no_text_and_safe_headers(client, talking):
 def test_the_schema_describes_every_call(client):
     paths = client.get("/openapi.json").json()["paths"]
     assert "/v1/sessions/{session_id}/turns" in paths and "/v1/categories/{category}/search" in paths
+
+
+def test_without_the_search_engine_only_searches_fail_and_they_recover(service_of, client_of):
+    service = service_of(("dresses-0",))
+    client, gallery = client_of(service), service.models.active("dresses").system.gallery
+    request = {"turns": [{"says": "is navy"}]}
+
+    def failing(*args):
+        raise EngineError("no answer in 0.3 seconds")
+
+    before = client.post("/v1/categories/dresses/search", json=request).json()
+    gallery.index = failing
+    answer = client.post("/v1/categories/dresses/search", json=request)
+    assert (answer.status_code, answer.json()["code"]) == (503, "engine") and answer.headers[
+        "Retry-After"
+    ] == "5"
+    assert client.get("/v1/categories/dresses").status_code == 200
+    gallery.index = None
+    after = client.post("/v1/categories/dresses/search", json=request).json()
+    assert after["results"] == before["results"]
+
+
+def test_activation_moves_the_alias_of_the_category_first(service_of):
+    service = service_of(("dresses-0",))
+    served = service.models.active("dresses")
+    moved = []
+    client = SimpleNamespace(alter_alias=lambda collection, alias, timeout: moved.append((collection, alias)))
+    served.system.gallery.index = MilvusSearch(client, "dresses_1")
+    service.models.activate(served.version)
+    assert moved == [("dresses_1", "dresses")]

@@ -1,0 +1,84 @@
+"""Layout of the Hugging Face hub: weights, description and a model card made from the files of a run.
+
+The folder is a run that all commands accept. Nothing is uploaded.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from huggingface_hub import EvalResult, ModelCard, ModelCardData
+
+from fashioniq.data.evaluations import Metrics, TurnMetrics, read_metrics
+from fashioniq.files import atomic_write, check_writable, discard, write_json, write_text
+from fashioniq.runs import ON_HUB, RetrieverRun, read_run, verify_run, weights_file
+
+CARD = Path(__file__).parent / "card.md"  # template
+MEASURES = ("P", "R@1", "R@10", "MRR")
+
+
+def export_huggingface(run: Path, out: Path) -> int:
+    """Write the folder; return the number of evaluations in its model card.
+
+    Raises UserError if the weights or an evaluation are damaged.
+    """
+    about = read_run(run, RetrieverRun)
+    verify_run(run, about)
+    found = evaluations(run, about)
+    text = str(_card(run.resolve().name, about, found))
+    check_writable(out)
+    discard(out, "model.json")
+    with atomic_write(out / ON_HUB) as temporary:
+        temporary.write_bytes(weights_file(run).read_bytes())
+    write_json(out / "config.json", {"library_name": "fashioniq", "model_type": about.model, **about.sizes})
+    write_text(out / "README.md", text + "\n")
+    write_json(out / "model.json", msgspec.to_builtins(about))
+    return len(found)
+
+
+def evaluations(run: Path, about: RetrieverRun) -> list[TurnMetrics]:
+    """Dialog evaluations of these weights in the folder of a run, and not of others or of baselines."""
+    paths = sorted(run.glob("dialogs-*/**/metrics.json"))
+    read = (read_metrics(path, "the evaluation", Metrics, "run eval-dialogs again") for path in paths)
+    return [
+        one
+        for one in read
+        if isinstance(one, TurnMetrics) and one.provenance and one.provenance.retriever == about.provenance
+    ]
+
+
+def _card(name: str, about: RetrieverRun, found: list[TurnMetrics]) -> ModelCard:
+    data = ModelCardData(
+        library_name="fashioniq",
+        tags=["composed-image-retrieval", "dialog", "fashion", about.category],
+        model_name=name,
+        eval_results=[
+            EvalResult(
+                task_type="image-retrieval",
+                task_name=f"dialogs with the user {metrics.user}",
+                dataset_type=about.category,
+                dataset_name=f"{about.category}, captions: {metrics.captions}",
+                dataset_config=str(metrics.user),  # results of different users are different results
+                dataset_split=str(metrics.split),
+                metric_type=measure,
+                metric_name=f"{measure} after turn {metrics.turns[-1]['turn']}",
+                metric_value=round(metrics.turns[-1][measure], 4),
+            )
+            for metrics in found
+            for measure in MEASURES
+        ]
+        or None,
+    )
+    return ModelCard.from_template(
+        data,
+        str(CARD),
+        name=name,
+        about=_plain(about),
+        results=[_plain(one) for one in found],
+        measures=MEASURES,
+    )
+
+
+def _plain(struct: msgspec.Struct) -> dict[str, Any]:
+    content: dict[str, Any] = msgspec.to_builtins(struct)
+    return content

@@ -1,0 +1,143 @@
+"""Search in Milvus, with milvus-lite in a folder of the test."""
+
+import pytest
+import torch
+from torch.nn.functional import normalize
+
+from fashioniq.data.items import Items
+from fashioniq.files import UserError
+from fashioniq.loop import gallery as galleries
+from fashioniq.loop import milvus
+from fashioniq.loop.gallery import EngineError, Gallery
+from fashioniq.loop.index import fingerprint
+from fashioniq.loop.milvus import MilvusSearch, in_milvus
+
+pytest.importorskip("milvus_lite")
+COUNT, NAME = 600, "dresses@2026-11-23-abc123"
+
+
+@pytest.fixture(scope="module")
+def exact():
+    torch.manual_seed(0)
+    vectors_ND = normalize(torch.randn(COUNT, 16))
+    vectors_ND[500:] = vectors_ND[:100]
+    return Gallery(Items.without_attributes([str(n) for n in range(COUNT)], vectors_ND), vectors_ND)
+
+
+@pytest.fixture(scope="module")
+def query_QD(exact):
+    return torch.cat([exact.vectors_ND[:20], torch.randn(20, 16, generator=torch.Generator().manual_seed(1))])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("milvus") / "milvus.db"
+
+
+@pytest.fixture(scope="module")
+def found(exact, query_QD, folder):
+    made, facts = in_milvus(exact, f"milvus://{folder}", NAME, query_QD)
+    assert facts["recall@10"] >= 0.95 and made.index.timeout == milvus.TIMEOUT
+    made.index.timeout = 60  # a busy machine
+    yield made
+    made.index._client.close()
+
+
+def test_answers_equal_those_of_exact_search_also_the_order_of_ties(exact, found, query_QD):
+    for ours, theirs in zip(exact.top(query_QD, 10), found.top(query_QD, 10), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.1, 0.01])
+def test_filtered_answers_equal_those_of_exact_search(exact, found, query_QD, monkeypatch, share):
+    monkeypatch.setattr(galleries, "EXACT_MOST", 20)
+    allowed_N = torch.rand(COUNT, generator=torch.Generator().manual_seed(3)) < share
+    exclude_Q1 = torch.arange(len(query_QD)).unsqueeze(1)
+    for ours, theirs in zip(
+        *(one.top(query_QD, 10, exclude_Q1, allowed_N=allowed_N) for one in (exact, found)), strict=True
+    ):
+        assert torch.equal(ours, theirs)
+
+
+def test_a_collection_is_written_once_and_completed_after_an_interruption(exact, found, query_QD):
+    client, name = found.index._client, found.index.collection
+    assert name == f"dresses_2026_11_23_abc123_{fingerprint(exact)[:8]}"
+    client.delete(name, ids=[3, 4])
+    milvus._fill(client, name, exact)
+    assert milvus._count(client, name) == COUNT
+    written = []
+    client_upsert, client.upsert = client.upsert, lambda *args, **more: written.append(args)
+    milvus._fill(client, name, exact)
+    client.upsert = client_upsert
+    assert not written
+
+
+def test_the_alias_names_the_active_collection(found):
+    client = found.index._client
+    client.create_collection("earlier", dimension=4)
+    for search in (MilvusSearch(client, "earlier"), found.index, found.index):
+        search.point_alias("dresses")
+        assert client.describe_alias("dresses")["collection_name"] == search.collection
+
+
+def test_a_folder_in_use_is_refused(found, folder, exact, query_QD, monkeypatch):
+    import pymilvus
+
+    monkeypatch.setattr(pymilvus, "MilvusClient", lambda *args, **more: 1 / 0)
+    with pytest.raises(UserError, match=r"milvus\.db: Milvus cannot be opened \(division by zero\)"):
+        in_milvus(exact, f"milvus://{folder}", NAME, query_QD)
+
+
+class Broken:
+    """A client that fails while `fails`."""
+
+    def __init__(self):
+        self.fails, self.asked = True, 0
+
+    def search(self, *args, data, **more):
+        from pymilvus.exceptions import MilvusException
+
+        self.asked += 1
+        if self.fails:
+            raise MilvusException(message="gone")
+        return [[{"id": 1}] for _ in data]
+
+
+def test_after_some_failures_milvus_is_left_alone_for_a_while(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(milvus.time, "monotonic", lambda: now[0])
+    client = Broken()
+    search = MilvusSearch(client, "any")
+    for _ in range(10):
+        with pytest.raises(EngineError):
+            search(torch.zeros(2, 4), 3)
+    assert client.asked == milvus.FAILURES
+    client.fails = False
+    now[0] += milvus.PAUSE
+    assert search(torch.zeros(2, 4), 3).tolist() == [[1], [1]] and client.asked == milvus.FAILURES + 1
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://127.0.0.1:19530", "milvus://", "milvus://user:word@host", "milvus://host:none", "milvus:///a"],
+)
+def test_other_addresses_are_refused(exact, query_QD, url):
+    with pytest.raises(UserError, match="expected milvus://HOST:PORT"):
+        in_milvus(exact, url, NAME, query_QD)
+
+
+def test_only_this_machine_is_reached_without_tls(monkeypatch, exact, query_QD):
+    import pymilvus
+
+    asked = []
+    monkeypatch.setattr(pymilvus, "MilvusClient", lambda uri, **more: asked.append(uri) or 1 / 0)
+    for url in ("milvus://localhost", "milvus://[::1]:5", "milvus://milvus.example:443"):
+        with pytest.raises(UserError):
+            in_milvus(exact, url, NAME, query_QD)
+    assert asked == ["http://localhost:19530", "http://[::1]:5", "https://milvus.example:443"]
+
+
+def test_milvus_without_its_client_is_refused(exact, query_QD, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pymilvus", None)
+    with pytest.raises(UserError, match=r"pip install 'fashioniq\[milvus\]'"):
+        in_milvus(exact, "milvus://localhost", NAME, query_QD)

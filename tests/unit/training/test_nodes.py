@@ -1,0 +1,118 @@
+"""What a launcher's variables say about this process, and what is refused before it would wait for ever."""
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from fashioniq.config import TrainRetriever
+from fashioniq.files import UserError
+from fashioniq.training.fitting import begin_run, write_config
+from fashioniq.training.nodes import Peers, launched_rank
+
+VARIABLES = [
+    *(
+        "RANK",
+        "WORLD_SIZE",
+        "LOCAL_RANK",
+        "LOCAL_WORLD_SIZE",
+        "GROUP_RANK",
+        "NODE_RANK",
+        "MASTER_ADDR",
+        "MASTER_PORT",
+    ),
+    *("TORCHELASTIC_RUN_ID", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE", "SLURM_PROCID", "SLURM_JOB_NAME"),
+]
+TORCHRUN = {"TORCHELASTIC_RUN_ID": "none", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2", "RANK": "3"}
+SLURM = {"SLURM_NTASKS": "4", "SLURM_NTASKS_PER_NODE": "2", "SLURM_PROCID": "2", "SLURM_JOB_NAME": "train"}
+BY_HAND = {"NODE_RANK": "1", "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29500"}
+
+
+@pytest.fixture
+def launched(monkeypatch):
+    def launched(devices, num_nodes, **variables):
+        for name in VARIABLES:
+            monkeypatch.delenv(name, raising=False)
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        return launched_rank(devices, num_nodes)
+
+    return launched
+
+
+@pytest.mark.parametrize(
+    ("devices", "num_nodes", "variables", "rank"),
+    [
+        (1, 1, {}, 0),
+        (2, 2, TORCHRUN, 3),
+        (2, 2, SLURM, 2),
+        (2, 2, TORCHRUN | SLURM, 3),
+        (1, 1, {**SLURM, "SLURM_JOB_NAME": "interactive"}, 0),
+        (1, 1, {"SLURM_NTASKS": "4"}, 0),
+        (2, 2, BY_HAND, 2),
+        (2, 2, {**BY_HAND, "LOCAL_RANK": "1"}, 3),
+        (2, 1, {"LOCAL_RANK": "1"}, 1),
+        (1, 1, {"NODE_RANK": "0", "LOCAL_RANK": "3", "RANK": "3"}, 0),
+    ],
+)
+def test_the_rank_is_that_of_the_launcher(devices, num_nodes, variables, rank, launched):
+    assert launched(devices, num_nodes, **variables) == rank
+
+
+@pytest.mark.parametrize(
+    ("devices", "num_nodes", "variables", "expected"),
+    [
+        (1, 2, {}, "NODE_RANK is not set"),
+        (1, 2, {"NODE_RANK": "1", "MASTER_PORT": "29500"}, "MASTER_ADDR is not set"),
+        (1, 2, {"NODE_RANK": "1", "MASTER_ADDR": "10.0.0.1"}, "MASTER_PORT is not set"),
+        (1, 1, {"NODE_RANK": "1"}, "expected NODE_RANK below --num-nodes 1, found 1; unset it"),
+        (1, 2, {**BY_HAND, "NODE_RANK": "two"}, "expected a number in the variable NODE_RANK, found 'two'"),
+        (1, 2, TORCHRUN, "expected WORLD_SIZE=2 of torchrun for --devices 1 and --num-nodes 2, found 4"),
+        (1, 1, SLURM, "expected SLURM_NTASKS=1 of SLURM for --devices 1 and --num-nodes 1, found 4"),
+        (4, 1, SLURM, "expected SLURM_NTASKS_PER_NODE=4 of SLURM for --devices 4 and --num-nodes 1, found 2"),
+        (2, 2, {**SLURM, "SLURM_PROCID": ""}, "expected a number in the variable SLURM_PROCID, found ''"),
+    ],
+)
+def test_variables_that_do_not_match_are_refused(devices, num_nodes, variables, expected, launched):
+    with pytest.raises(UserError, match=expected):
+        launched(devices, num_nodes, **variables)
+
+
+def test_only_the_first_process_writes_and_the_second_may_have_no_folder(launched, tmp_path):
+    settings = TrainRetriever(category="dresses", num_nodes=2)
+    launched(1, 2, **BY_HAND)
+    assert not begin_run(tmp_path / "run", settings) and not (tmp_path / "run").exists()
+    launched(1, 2, **{**BY_HAND, "NODE_RANK": "0"})
+    assert begin_run(tmp_path / "run", settings) and (tmp_path / "run" / "config.yaml").exists()
+    (tmp_path / "run" / "last.ckpt").touch()
+    launched(1, 2, **BY_HAND)
+    with pytest.raises(UserError, match="already has a run"):
+        begin_run(tmp_path / "run", settings)
+
+
+@pytest.mark.parametrize(("batch_size", "num_nodes", "fits"), [(32, 2, True), (16, 4, True), (64, 2, False)])
+def test_a_scheduled_run_goes_on_with_other_machines_if_its_batch_stays(
+    batch_size, num_nodes, fits, launched, tmp_path
+):
+    given = {"category": "dresses", "schedule": "cosine", "run": tmp_path}
+    write_config(tmp_path, TrainRetriever(**given, batch_size=64))
+    torch.save({}, tmp_path / "last.ckpt")
+    launched(1, num_nodes, **BY_HAND)
+    again = TrainRetriever(**given, batch_size=batch_size, num_nodes=num_nodes, resume=True)
+    if fits:
+        begin_run(tmp_path, again)
+    else:
+        with pytest.raises(UserError, match="was started with num_nodes 1, not 2"):
+            begin_run(tmp_path, again)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("[third_party/gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 1800000ms"),
+        dist.DistStoreError("Timed out after 1801 seconds waiting for clients. 1/2 clients joined."),
+    ],
+)
+def test_what_torch_reports_about_its_connections_becomes_a_line(error, tmp_path):
+    with pytest.raises(UserError, match="no connection to the other training processes"):
+        Peers(tmp_path, {}).explain(error)
+    Peers(tmp_path, {}).explain(RuntimeError("shapes cannot be multiplied"))  # is raised as it is
