@@ -366,7 +366,7 @@ async def outage(
     await asyncio.sleep(seconds)
     await asyncio.to_thread(mend)
     mended = time.perf_counter()
-    last_refused = await asyncio.wait_for(at_work(), 60)
+    last_refused = await asyncio.wait_for(at_work(), 300)
     await asyncio.sleep(5)
     last_refused = max(last_refused, max(when for when, code, _ in answers if code == 503))
     ended = True

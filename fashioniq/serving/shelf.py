@@ -71,8 +71,10 @@ class Shelf:
                 self._stock_N[position] = product.in_stock
                 for column_N in self._sizes.values():
                     column_N[position] = False
-                for size in product.sizes:
-                    self._sizes.setdefault(size, np.zeros(len(self._there_N), bool))[position] = True
+                for size in sizes:
+                    if size not in self._sizes:
+                        self._sizes[size] = np.zeros(len(self._there_N), bool)
+                    self._sizes[size][position] = True
                 self._masks.clear()
             self.revision = revision  # not before all were read
 
