@@ -99,10 +99,8 @@ def sessions(folder: Path, kind: str = "", graphs: Iterable[str] = INPUTS) -> di
 
 def compute(opened: Mapping[str, Any], graph: str, *inputs: Tensor) -> Tensor:
     """Output of a graph."""
-    given = dict(zip(INPUTS[graph], (one.numpy() for one in inputs), strict=True))
-    known = {one.name for one in opened[graph].get_inputs()}
-    found = opened[graph].run(None, {name: value for name, value in given.items() if name in known})
-    return torch.from_numpy(found[0])
+    given = zip(INPUTS[graph], (one.numpy() for one in inputs), strict=True)
+    return torch.from_numpy(opened[graph].run(None, dict(given))[0])
 
 
 @torch.no_grad()
@@ -176,9 +174,8 @@ def _write_graph(path: Path, model: nn.Module, graph: str, sizes: Mapping[str, i
         ) from error
     assert program is not None, "it is None without dynamo only"
     content = program.model_proto
-    del content.graph.value_info[
-        :
-    ]  # some shapes in it are wrong (of transposed weights), which are refused later
+    # shapes of transposed weights in it are wrong, and the quantizer refuses them
+    del content.graph.value_info[:]
     for node in content.graph.node:
         del node.metadata_props[:]  # traces with the paths of this machine
     path.write_bytes(content.SerializeToString())
