@@ -199,7 +199,9 @@ def test_heads_must_divide_the_width_of_a_transformer(command):
 
 def test_a_palette_needs_a_channel_per_color():
     for given in (["--model.channels", "8"], ["--model.channels", "0"], ["--model.palette", "7"]):
-        with pytest.raises(UserError, match=r"--model.channels is \d: expected at least (9|10), 3 and one per"):
+        with pytest.raises(
+            UserError, match=r"--model.channels is \d: expected at least (9|10), 3 and one per"
+        ):
             check(parse("train-generator", given))
     check(parse("train-generator", ["--model.channels", "0", "--model.palette", "0"]))
 
