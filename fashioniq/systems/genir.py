@@ -92,7 +92,8 @@ def load(
         gallery=system.gallery,
         weights=WEIGHTS["pictures"],
     )
-    return replace(system, retriever=retriever, asker=GeneratedPicture())
+    # words that the encoder does not know may be in the picture, which shows what was understood
+    return replace(system, retriever=retriever, asker=GeneratedPicture(), vocabulary=None)
 
 
 def _task(options: EvalGenIR, weights: Weights, recorded: list[Parts] | None = None) -> Task:

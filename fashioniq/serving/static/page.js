@@ -44,8 +44,8 @@
     find("#shop").classList.remove("slow");
     if (part?.id === "shop") {
       if (response.redirected) history.replaceState(null, "", response.url);
-      const keep = body.get("says") === typed && !body.get("chip") ? "" : field()?.value ?? "";
-      show(part, keep);
+      const sent = body.get("says") === typed && !body.get("chip");
+      show(part, sent || field()?.value === field()?.defaultValue ? "" : field().value); // words typed meanwhile
       return;
     }
     pending?.remove();
