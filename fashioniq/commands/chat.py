@@ -66,10 +66,16 @@ def _system(settings: Chat) -> tuple[System, Path]:
     if settings.run and encoder:
         raise UserError("--run and --encoder cannot be combined; leave one of them out")
     features, data, category = settings.features, settings.data, settings.category
-    generated = (
-        {"generator": settings.generator, "predictor": settings.predictor} if settings.generator else {}
+    system = load(
+        run,
+        features,
+        settings.split,
+        settings.device,
+        data=data,
+        category=category,
+        generator=settings.generator,
+        predictor=settings.predictor,
     )
-    system = load(run, features, settings.split, settings.device, data=data, category=category, **generated)
     if settings.generator:
         return system, run
     if isinstance(system.asker, BestItem) or (
