@@ -27,6 +27,7 @@ def run(settings: Serve) -> None:
         raise UserError(f"serve needs FastAPI ({why(error)}); pip install 'fashioniq[serve]'") from error
     from fashioniq.serving.inference import Inference
     from fashioniq.serving.models import Models
+    from fashioniq.serving.problems import TITLES, Problem
     from fashioniq.serving.served import Served
     from fashioniq.serving.service import Service
     from fashioniq.serving.uploads import Uploads
@@ -56,7 +57,10 @@ def run(settings: Serve) -> None:
         generator=settings.generator,
     )
     models = Models(store, inference, load, settings.models)
-    models.open([Path(run) for run in settings.run])
+    try:
+        models.open([Path(run) for run in settings.run])
+    except Problem as error:
+        raise UserError(f"{TITLES[error.code][1]} ({error.code}); --log prints the reason") from error
     if not models.categories:
         raise UserError("the database has no active model; give a trained run with --run")
     if settings.generator and not any(models.active(name).draws for name in models.categories):

@@ -5,6 +5,7 @@ exact search. pymilvus is imported only when a gallery is opened.
 """
 
 import ipaddress
+import logging
 import math
 import os
 import re
@@ -22,7 +23,7 @@ from fashioniq.loop.gallery import EngineError, Gallery
 from fashioniq.loop.index import fingerprint, tuned
 
 TIMEOUT = 0.3  # seconds of a search in service
-PATIENCE = 60.0  # seconds of a call while a collection is filled and measured
+PATIENCE = 600.0  # seconds of a call while a collection is filled and measured
 MOST = 16_384  # results of a query, a limit of Milvus
 WRITTEN = 4096  # vectors that are written at a time
 FAILURES = 3  # consecutive failures after which Milvus is not asked for a while
@@ -124,6 +125,7 @@ def _client(url: str) -> Any:
         raise UserError(
             f"expected milvus://HOST:PORT or milvus:///PATH.db, found --gallery {url}; correct it"
         )
+    logging.getLogger("pymilvus").setLevel(logging.CRITICAL)  # it prints a traceback for each failed call
     try:
         if host is None:
             return MilvusClient(parts.path)

@@ -38,7 +38,7 @@ def folder(tmp_path_factory):
 def found(exact, query_QD, folder):
     made, facts = in_milvus(exact, f"milvus://{folder}", NAME, query_QD)
     assert facts["recall@10"] >= 0.95 and made.index.timeout == milvus.TIMEOUT
-    made.index.timeout = 60  # a busy machine
+    made.index.timeout = milvus.PATIENCE  # a busy machine
     yield made
     made.index._client.close()
 
