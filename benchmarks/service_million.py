@@ -68,7 +68,7 @@ def system_of(folder: Path, index: str | None) -> Any:
     from fashioniq.loop.rollout import System
     from fashioniq.models.configs import RetrieverConfig
     from fashioniq.models.retriever import DialogRetriever
-    from fashioniq.systems.galleries import with_index
+    from fashioniq.systems.galleries import with_search
 
     vectors_ND = open_array(folder / "vectors.npy", mode="c")
 
@@ -94,7 +94,7 @@ def system_of(folder: Path, index: str | None) -> Any:
     items = Items(ids, features, torch.randint(1, 201, (count, ATTRIBUTES)))
     cards = ItemCards(titles={name: f"dress {name} {WORDS[place % 2000]}" for place, name in enumerate(ids)})
     system = System(retriever, BestItem(), Gallery(items, vectors_ND), vocabulary, cards)
-    return with_index(system, index, folder) if index else system
+    return with_search(system, folder, "", index, None) if index else system
 
 
 async def million(folder: Path, count: int, index: str, shop: Any, seconds: float) -> dict[str, Any]:

@@ -60,7 +60,12 @@ def session(server, **fields):
 def test_a_person_reaches_products_of_a_real_run_in_words_and_by_a_picture(serve, attribute_runs, runs):
     server = serve("--predictor", str(attribute_runs[1]))
     about = server.http.get("/v1/categories/dresses").json()
-    assert about["features"] == {"questions": False, "pictures": True, "filters": False}
+    assert about["features"] == {
+        "questions": False,
+        "pictures": True,
+        "filters": False,
+        "generated_pictures": False,
+    }
     made, token = session(server)
     path = f"/v1/sessions/{made['session_id']}/turns"
     said = server.http.post(path, json={"says": "is red"}, headers=token).json()
@@ -132,7 +137,7 @@ def test_mistakes_of_the_command_are_one_line(refused, runs, tmp_path, sample):
     assert "cannot listen" in refused("serve", **common, host="192.0.2.1")
     assert "cannot" in refused("serve", **common | {"database": f"sqlite:///{sample}/catalog.json/x.db"})
     assert "captioner" in refused("serve", **common | {"run": [runs.captioner]})
-    assert "train-dialog-encoder" in refused("serve", **common, generator="drawn:1")
+    assert "train-dialog-encoder" in refused("serve", **common, port=0, generator="drawn:1")
 
 
 def test_a_picture_begins_a_conversation_on_the_page(serve, attribute_runs, runs):

@@ -251,7 +251,10 @@ READERS: dict[str, Callable[[Path], Any]] = {
     ".png": _image,
     ".safetensors": _weights,
     ".csv": lambda path: list(csv.reader(path.read_text(encoding="utf-8").splitlines())),
-    ".trec": lambda path: [float(line.split()[4]) for line in path.read_text(encoding="utf-8").splitlines()],
+    ".trec": lambda path: [
+        float(line.split()[3 if path.name.startswith("qrels") else 4])
+        for line in path.read_text(encoding="utf-8").splitlines()
+    ],
 }
 
 
