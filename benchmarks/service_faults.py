@@ -149,7 +149,7 @@ async def hostile(server: Server, number: int) -> dict[str, Any]:
 
 async def slow(server: Server, shop: Any, seconds: float) -> dict[str, Any]:
     """The same shoppers alone, and beside idle connections and bodies that come with one byte a second."""
-    port, waiting = int(server.url.rpartition(":")[2]), []
+    port, waiting, draw = int(server.url.rpartition(":")[2]), [], random.Random(SEED)
     alone = await shop(server, 50, seconds)
 
     async def connect(body: bool) -> None:
@@ -162,6 +162,7 @@ async def slow(server: Server, shop: Any, seconds: float) -> dict[str, Any]:
         )
         writer.write(f"{head}Content-Length: 60000\r\n\r\n".encode())
         with contextlib.suppress(OSError):
+            await asyncio.sleep(draw.random())  # not all in the same moment
             while not reader.at_eof():
                 writer.write(b" ")
                 await writer.drain()
