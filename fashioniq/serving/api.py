@@ -84,11 +84,9 @@ class App(FastAPI):
             await super().__call__(scope, receive, send)
             return
         if self.admitted >= ADMITTED and scope["path"].startswith("/v1/"):  # before any work for them
-            problem = Problem("busy", retry_after=1)
-            self.state.measures.problems.labels(problem.code).inc()
-            headers = {"Retry-After": "1", **HEADERS}
-            content = problem.content(secrets.token_hex(8))
-            await JSONResponse(content, problem.status, headers, media_type=PROBLEM)(scope, receive, send)
+            request = Request(scope | {"app": self})
+            request.state.id = secrets.token_hex(8)
+            await _answer(request, Problem("busy", retry_after=1))(scope, receive, send)
             return
         counted, parts = False, list[Any]()
 
