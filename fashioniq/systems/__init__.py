@@ -18,7 +18,7 @@ from fashioniq.loop.rollout import System
 from fashioniq.runs import kind_of
 from fashioniq.systems import chatir, chatsearcher, fashion_iq
 from fashioniq.systems.galleries import with_search
-from fashioniq.systems.run_data import version_of
+from fashioniq.systems.run_data import Selection, version_of
 from fashioniq.systems.task import Task
 
 FACTORIES = {  # keys: the kind in model.json
@@ -87,21 +87,20 @@ def load(
         )
     name = f"{split}-{file_name(category)}" if category else split
     stored = run / "gallery" / name if index or gallery else None
-    of_data: dict[str, Any] = {
-        "features": None if features is None else Path(features),
-        "split": split,
-        "device": device,
-        "data": None if data is None else Path(data),
-        "category": category,
-        "stored": stored,
-    }
+    chosen = Selection(
+        features=None if features is None else Path(features),
+        split=split,
+        device=device,
+        data=None if data is None else Path(data),
+        category=category,
+        stored=stored,
+    )
     if generator is None:
-        system = FACTORIES[kind](run, **of_data)
+        system = FACTORIES[kind](run, chosen)
     else:
         from fashioniq.systems import genir  # imports what generates pictures
 
-        seen_by = None if predictor is None else Path(predictor)
-        system = genir.load(run, generator=generator, predictor=seen_by, **of_data)
+        system = genir.load(run, chosen, generator, None if predictor is None else Path(predictor))
     if not stored:
         return system
     name = version_of(run, category or str(read_json(run / "model.json", "the model", dict).get("category")))

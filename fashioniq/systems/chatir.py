@@ -36,7 +36,7 @@ from fashioniq.metrics.chat import repetition
 from fashioniq.models.text import RecordedQueries, TextRetriever, unit
 from fashioniq.runs import DialogEncoderRun, read_run
 from fashioniq.systems.galleries import gallery_of
-from fashioniq.systems.run_data import first_path, settings_of, store_of
+from fashioniq.systems.run_data import Selection, first_path, settings_of, store_of
 from fashioniq.systems.search_space import (
     EncoderSource,
     SearchSpace,
@@ -73,16 +73,7 @@ def run_data(run: Path, *, features: Path | None, data: Path | None, category: s
     return RunData(Catalog(data, category) if data and category else None, store)
 
 
-def load(
-    run: Path,
-    *,
-    features: Path | None,
-    split: str,
-    device: str,
-    data: Path | None,
-    category: str | None,
-    stored: Path | None = None,
-) -> System:
+def load(run: Path, chosen: Selection) -> System:
     """Load the system of a run of train-dialog-encoder, which asks the question that splits the candidates
     best.
 
@@ -90,13 +81,13 @@ def load(
     feature store. Its vectors may be `stored` in a folder. Raises UserError if a file is missing or does not
     match the run.
     """
-    catalog, store = run_data(run, features=features, data=data, category=category)
+    catalog, store = run_data(run, features=chosen.features, data=chosen.data, category=chosen.category)
     encoder, separator = load_dialog_encoder(run, store)
-    encoder.to(pick_device(device)).requires_grad_(False)
-    ids = catalog.gallery_ids(split) if catalog else store.ids
-    found = store.items(ids, read=stored is None).to(pick_device(device))
+    encoder.to(pick_device(chosen.device)).requires_grad_(False)
+    ids = catalog.gallery_ids(chosen.split) if catalog else store.ids
+    found = store.items(ids, read=chosen.stored is None).to(pick_device(chosen.device))
     gallery = gallery_of(
-        run, found, lambda x_BD: unit(encoder.embed_images(x_BD)), store.fingerprint(), stored
+        run, found, lambda x_BD: unit(encoder.embed_images(x_BD)), store.fingerprint(), chosen.stored
     )
     cards = cards_of(catalog, store, found.ids) if catalog else ItemCards()
     retriever = TextRetriever(encoder, each(separator.join))

@@ -22,7 +22,7 @@ from fashioniq.models.chat_tokens import ChatTokens, Words
 from fashioniq.models.chatsearcher import ChatSearcher
 from fashioniq.runs import ChatSearcherRun, read_run
 from fashioniq.systems.galleries import gallery_of
-from fashioniq.systems.run_data import first_path, settings_of
+from fashioniq.systems.run_data import Selection, first_path, settings_of
 from fashioniq.trained import load_chatsearcher, pick_device
 
 ANSWER = 40  # most tokens of an answer
@@ -94,16 +94,7 @@ class Answers:
         return Message(texts=list(talk.state.answers), item_B=best)
 
 
-def load(
-    run: Path,
-    *,
-    features: Path | None,
-    split: str,
-    device: str,
-    data: Path | None,
-    category: str | None,
-    stored: Path | None = None,
-) -> System:
+def load(run: Path, chosen: Selection) -> System:
     """Load the system of a run of train-chatsearcher.
 
     `data` is a folder of conversations, by default that of the run; the gallery holds its items of `split` (test,
@@ -111,11 +102,11 @@ def load(
     file is missing or does not match the run.
     """
     about, settings = read_run(run, ChatSearcherRun), settings_of(run)
-    folder = data or first_path(settings.get("data"))
+    folder = chosen.data or first_path(settings.get("data"))
     if folder is None:
         raise UserError(f"expected the folder of the conversations in {run / 'config.yaml'}; give --data")
-    conversations, on = Conversations(folder), pick_device(device)
-    stores = [str(features)] if features else settings.get("features") or []
+    conversations, on = Conversations(folder), pick_device(chosen.device)
+    stores = [str(chosen.features)] if chosen.features else settings.get("features") or []
     frozen = frozen_features(conversations, stores, None if stores else settings.get("vision"), on)
     check_same_features(run, about.features, frozen.facts)
     model, tokens, _ = load_chatsearcher(run, half=on.type == "cuda")
@@ -124,17 +115,17 @@ def load(
     ids = [
         name
         for name in frozen.ids
-        if split in (items[name].split, ALL) and category in (None, items[name].category)
+        if chosen.split in (items[name].split, ALL) and chosen.category in (None, items[name].category)
     ]
     if len(ids) < 2:
         raise UserError(
-            f"expected items of {split} in {folder}, found {len(ids)}; give --split train or test, or another "
+            f"expected items of {chosen.split} in {folder}, found {len(ids)}; give --split train or test, or another "
             "--category"
         )
     vectors_NF = frozen.vector_NF[[frozen.positions[name] for name in ids]]
     found = Items.without_attributes(ids, vectors_NF)
     gallery = gallery_of(
-        run, found, lambda x_BF: model.embed_images(x_BF.to(on)).cpu(), str(frozen.facts), stored
+        run, found, lambda x_BF: model.embed_images(x_BF.to(on)).cpu(), str(frozen.facts), chosen.stored
     )
     cards = ItemCards(
         {name: path for name in ids if (path := conversations.picture(name))},

@@ -25,7 +25,7 @@ from fashioniq.runs import RetrieverRun, read_run
 from fashioniq.systems.describing import describing_user
 from fashioniq.systems.galleries import gallery_of
 from fashioniq.systems.parts import Parts, facts_of, parts_of
-from fashioniq.systems.run_data import first_path, settings_of, store_of
+from fashioniq.systems.run_data import Selection, first_path, settings_of, store_of
 from fashioniq.systems.sessions import check_sessions, session_tasks
 from fashioniq.systems.task import Batch, Task
 from fashioniq.trained import load_retriever, load_simulator, pick_device
@@ -33,29 +33,22 @@ from fashioniq.users.noisy import NoisyUser, chances, corrupt, negation
 from fashioniq.users.recorded import Recorded
 
 
-def load(
-    run: Path,
-    *,
-    features: Path | None,
-    split: str,
-    device: str,
-    data: Path | None,
-    category: str | None,
-    stored: Path | None = None,
-) -> System:
+def load(run: Path, chosen: Selection) -> System:
     """Load the system of a run of train-retriever or train-composer; its vectors may be `stored` in a folder.
 
     No product is shown twice if the run was trained with --exclude-shown. Raises UserError if a file is
     missing or does not match the run.
     """
     about, settings = read_run(run, RetrieverRun), settings_of(run)
-    catalog = Catalog(data or Path(about.data.folder), category or about.category)
-    own = None if data else first_path(settings.get("features"))
-    store = store_of(run, catalog.root, catalog.category, features or own)
+    catalog = Catalog(chosen.data or Path(about.data.folder), chosen.category or about.category)
+    own = None if chosen.data else first_path(settings.get("features"))
+    store = store_of(run, catalog.root, catalog.category, chosen.features or own)
     retriever, vocabulary, _ = load_retriever(run, catalog.category, store)
-    retriever.to(pick_device(device)).requires_grad_(False)
-    items = store.items(catalog.gallery_ids(split), read=stored is None).to(pick_device(device))
-    gallery = gallery_of(run, items, retriever.embed_images, store.fingerprint(), stored)
+    retriever.to(pick_device(chosen.device)).requires_grad_(False)
+    items = store.items(catalog.gallery_ids(chosen.split), read=chosen.stored is None).to(
+        pick_device(chosen.device)
+    )
+    gallery = gallery_of(run, items, retriever.embed_images, store.fingerprint(), chosen.stored)
     asker = BestItem(about.exclude_shown)
     return System(retriever, asker, gallery, vocabulary, cards_of(catalog, store, items.ids))
 

@@ -36,6 +36,7 @@ from fashioniq.systems.generation import (
 from fashioniq.systems.illustrated import Costs, Illustrated, Parts, Weights
 from fashioniq.systems.learned_weights import learn_weights
 from fashioniq.systems.rewriting import prompts
+from fashioniq.systems.run_data import Selection
 from fashioniq.systems.task import Batch, Task
 from fashioniq.trained import pick_device
 from fashioniq.users.correcting import Correcting
@@ -59,28 +60,17 @@ def build(options: EvalGenIR) -> list[Task]:
     return [_task(options, weights or Weights((1.0,)))]
 
 
-def load(
-    run: Path,
-    *,
-    generator: str,
-    predictor: Path | None,
-    features: Path | None,
-    split: str,
-    device: str,
-    data: Path | None,
-    category: str | None,
-    stored: Path | None = None,
-) -> System:
+def load(run: Path, chosen: Selection, generator: str, predictor: Path | None) -> System:
     """Load the system of a run of train-dialog-encoder that searches with a picture generated from the last reply.
 
     Each reply is a whole description, and the picture is the next offer. It is the same in every replay, since its
     seed depends on the words alone; an endpoint may ignore seeds. Nothing is written to a cache, as prompts are words
     of people. Raises UserError if a file is missing or does not match the run.
     """
-    system = chatir.load(
-        run, features=features, split=split, device=device, data=data, category=category, stored=stored
+    system, device = chatir.load(run, chosen), chosen.device
+    catalog, store = chatir.run_data(
+        run, features=chosen.features, data=chosen.data, category=chosen.category
     )
-    catalog, store = chatir.run_data(run, features=features, data=data, category=category)
     assert isinstance(system.retriever, TextRetriever), "chatir.load makes one"
     encoder = system.retriever.encoder
     folder, name = (catalog.root, catalog.category) if catalog else (Path(), None)

@@ -2,11 +2,25 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fashioniq.features.store import FeatureStore, open_store
 from fashioniq.files import UserError, checksum, read_json, read_yaml, why
 from fashioniq.runs import weights_file
+
+
+class Selection(NamedTuple):
+    """What of a run is loaded, and where: data folder, category and feature store are by default those of the training.
+
+    The gallery holds the products of `split`; its vectors may be `stored` in a folder.
+    """
+
+    features: Path | None
+    split: str
+    device: str
+    data: Path | None
+    category: str | None
+    stored: Path | None
 
 
 def settings_of(run: Path) -> dict[str, Any]:
