@@ -114,6 +114,7 @@ def serve(setting: Setting, ready: Any) -> None:
     models.open([Path("/0")])
     for number in range(1, setting.models):
         models.register(Path(f"/{number}"))
+    models.settle()
     app = create_app(Service(store, models, inference), Access(store, local=True))
     listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as in commands/serve.py

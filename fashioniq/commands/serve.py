@@ -65,6 +65,7 @@ def run(settings: Serve) -> None:
         raise UserError("the database has no active model; give a trained run with --run")
     if settings.generator and not any(models.active(name).draws for name in models.categories):
         raise UserError("--generator needs a run of train-dialog-encoder; give one with --run")
+    models.settle()
     local = _is_loopback(settings.host) and not settings.proxy
     app = create_app(Service(store, models, inference, settings.explore), Access(store, local))
     server = uvicorn.Server(

@@ -47,7 +47,7 @@ from fashioniq.store import Event, Product, Session, Unavailable
 
 JSON = 64 * 1024  # bytes of a request
 BULK = 2 * 1024 * 1024  # bytes of products or events
-ADMITTED = 40  # requests in work; more are refused at once, as they would wait for a second
+ADMITTED = 32  # requests in work; more are refused at once, as they would wait for a second
 REFRESH = 1.0  # seconds between looks at what other processes changed
 SWEEP = 3600.0  # seconds between removals of what is too old
 PROBLEM = "application/problem+json"
@@ -169,6 +169,7 @@ def _background(service: Service) -> Callable[[FastAPI], Any]:
             while not ended.wait(REFRESH):
                 try:
                     service.models.refresh_all()
+                    service.models.settle()
                     if time.monotonic() - swept > SWEEP:
                         service.store.sweep(service.store.now())
                         swept = time.monotonic()

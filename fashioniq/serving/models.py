@@ -1,5 +1,6 @@
 """The models in service: loaded runs by version, and the active one of each category."""
 
+import gc
 import logging
 import threading
 from collections.abc import Callable, Sequence
@@ -12,6 +13,7 @@ from fashioniq.serving.problems import Problem, wrong
 from fashioniq.serving.served import Served
 from fashioniq.store import Model, Store, Unavailable
 
+GARBAGE = 10_000  # objects made before a search for garbage (Python: 700)
 KEPT = 2  # models that are loaded besides the active ones, for conversations that began with them
 Load = Callable[[Path], Served]
 log = logging.getLogger("fashioniq.serving")
@@ -27,6 +29,7 @@ class Models:
         self.store, self.inference, self.folder, self._load = store, inference, folder, load
         self._versions: dict[str, Served] = {}
         self._active: dict[str, str] = {}
+        self._settled = frozenset[str]()
         self._lock = threading.Lock()
 
     def open(self, runs: Sequence[Path]) -> None:
@@ -133,6 +136,17 @@ class Models:
             self.refresh(category)
         for served in list(self._versions.values()):
             served.shelf.put(self.store.products(served.category, served.shelf.revision))
+
+    def settle(self) -> None:
+        """Exempt what is loaded from garbage collection, once after each change. To visit the objects of a process with
+        20,000 products takes 0.4 s, in which no request is answered; those of 1,000 open connections, 0.1 s.
+        """
+        if (loaded := frozenset(self._versions)) != self._settled:
+            gc.unfreeze()  # also what was removed since
+            gc.collect()
+            gc.freeze()
+            gc.set_threshold(GARBAGE)
+            self._settled = loaded
 
     def _loaded(self, run: Path) -> Served:
         with self._lock:

@@ -1,9 +1,11 @@
 """The API on a tiny system."""
 
 import asyncio
+import gc
 import json
 import threading
 from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
 
 import httpx
@@ -487,6 +489,22 @@ def test_more_requests_than_can_be_answered_in_time_are_refused_at_once(client, 
     slow.join()
     assert refused.status_code == 503 and refused.json()["code"] == "busy" and alive.status_code == 200
     assert client.get("/v1/categories").status_code == 200
+
+
+def test_the_search_for_garbage_leaves_out_what_is_loaded(service, monkeypatch):
+    collected, threshold = [], gc.get_threshold()
+    monkeypatch.setattr(gc, "collect", lambda: collected.append(gc.get_freeze_count()))
+    try:
+        for _ in range(2):
+            service.models.settle()
+        assert collected == [0] and gc.get_freeze_count() > 0
+        service.models.register(Path("dresses-1"))
+        service.models.settle()  # what was frozen before is searched once more
+        assert collected == [0, 0]
+        assert not any(one is service.models.active("dresses") for one in gc.get_objects())
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*threshold)
 
 
 def test_clients_that_send_slowly_take_no_place_of_others(client, monkeypatch):
