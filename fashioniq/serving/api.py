@@ -20,6 +20,7 @@ from fashioniq import __version__
 from fashioniq.data.images import UnreadableImage
 from fashioniq.serving import page, uploads
 from fashioniq.serving.access import Access, bearer
+from fashioniq.serving.answers import result
 from fashioniq.serving.measures import Measures
 from fashioniq.serving.pictures import WIDTHS, webp
 from fashioniq.serving.problems import Problem, wrong
@@ -42,7 +43,7 @@ from fashioniq.serving.schemas import (
     TurnRequest,
 )
 from fashioniq.serving.served import Served
-from fashioniq.serving.service import Service, result
+from fashioniq.serving.service import Service
 from fashioniq.store import Event, Product, Session, Unavailable
 
 JSON = 64 * 1024  # bytes of a request
@@ -313,7 +314,7 @@ def _add_operations(app: FastAPI) -> None:
         served = service.models.register_named(body.run)
         if body.activate:
             service.models.activate(served.version)
-        return _about(served, active=body.activate)
+        return _about(served, active=service.models.is_active(served))
 
     @app.post("/v1/models/{version}/activate", tags=["models"], dependencies=[_allowed("admin")])
     def activate(service: Of, version: str) -> dict[str, Any]:

@@ -29,7 +29,10 @@ class Models:
         self.store, self.inference, self.folder, self._load = store, inference, folder, load
         self._versions: dict[str, Served] = {}
         self._active: dict[str, str] = {}
-        self._settled = frozenset[str]()
+        self._registered: dict[
+            str, dict[str, str]
+        ] = {}  # products of each version, as last stored by any process
+        self._settled: list[Served] = []
         self._lock = threading.Lock()
 
     def open(self, runs: Sequence[Path]) -> None:
@@ -61,6 +64,10 @@ class Models:
         except (KeyError, UserError):
             raise Problem("unknown-category") from None
 
+    def is_active(self, served: Served) -> bool:
+        """Whether a model serves its category."""
+        return self._active.get(served.category) == served.version
+
     def version(self, version: str) -> Served:
         """The model of a version, loaded if need be. Raises Problem if there is none."""
         if (found := self._versions.get(version)) is not None:
@@ -88,19 +95,24 @@ class Models:
         raise wrong("/product_id", "unknown_product", "unknown-product")
 
     def register(self, run: Path) -> Served:
-        """Load a run and store it as a model. Raises UserError if it cannot be served."""
-        served = self._loaded(run)
-        self.store.register_model(
+        """Load a run and store it as a model. Raises UserError if it cannot be served.
+
+        A model that is loaded is loaded again, here and by the other processes, with the products that its catalog and
+        feature store have now.
+        """
+        served = self._loaded(run, again=True)
+        model = self.store.register_model(
             Model(
                 id=served.version,
                 category=served.category,
                 folder=str(run.resolve()),
                 run_sha256=served.sha256,
-                features={},
+                features={"products": served.products_sha256},
                 gallery_size=len(served.system.gallery),
                 registered_at=self.store.now(),
             )
         )
+        self._registered[model.id] = model.features
         return served
 
     def register_named(self, name: str) -> Served:
@@ -124,11 +136,15 @@ class Models:
         return served
 
     def refresh(self, category: str) -> None:
-        """Take over what another process activated."""
-        model = self.store.active_model(category)
-        if model is not None and self._active.get(category) != model.id:
+        """Take over what another process activated, or registered again with other products."""
+        if (model := self.store.active_model(category)) is None:
+            return
+        if self._active.get(category) != model.id:
             self.version(model.id)
             self._active[category] = model.id
+        elif self._registered.get(model.id, model.features) != model.features:
+            self._loaded(Path(model.folder), again=True)
+        self._registered[model.id] = model.features
 
     def refresh_all(self) -> None:
         """Take over models, products, prices and stock that other processes changed."""
@@ -141,17 +157,17 @@ class Models:
         """Exempt what is loaded from garbage collection, once after each change. To visit the objects of a process with
         20,000 products takes 0.4 s, in which no request is answered; those of 1,000 open connections, 0.1 s.
         """
-        if (loaded := frozenset(self._versions)) != self._settled:
+        if (loaded := list(self._versions.values())) != self._settled:
             gc.unfreeze()  # also what was removed since
             gc.collect()
             gc.freeze()
             gc.set_threshold(GARBAGE)
             self._settled = loaded
 
-    def _loaded(self, run: Path) -> Served:
+    def _loaded(self, run: Path, again: bool = False) -> Served:
         with self._lock:
             served: Served = self.inference.call(lambda: self._load(run))
-            if (known := self._versions.get(served.version)) is not None:
+            if not again and (known := self._versions.get(served.version)) is not None:
                 return known
             served.shelf.put(self.store.each_product(served.category))
             self._versions[served.version] = served

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from pydantic import BaseModel, Field, ValidationError
 
 from fashioniq.categories import singular
+from fashioniq.serving.answers import result
 from fashioniq.serving.problems import TITLES, Problem, wrong
 from fashioniq.serving.schemas import (
     MAX_TEXT,
@@ -39,7 +40,7 @@ from fashioniq.serving.schemas import (
     TurnShown,
 )
 from fashioniq.serving.served import Served
-from fashioniq.serving.service import Service, result
+from fashioniq.serving.service import Service
 from fashioniq.serving.uploads import MAX_BYTES
 from fashioniq.store import Session
 

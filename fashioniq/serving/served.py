@@ -118,6 +118,11 @@ class Served:
             search.point_alias(alias_of(self.category))
 
     @property
+    def products_sha256(self) -> str:
+        """Hash of the ids of the products."""
+        return hashlib.sha256("\n".join(self.system.gallery.items.ids).encode()).hexdigest()
+
+    @property
     def draws(self) -> bool:
         """Whether it searches with a picture that it generates from the last words alone."""
         return isinstance(self.system.retriever, Illustrated)

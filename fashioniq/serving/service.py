@@ -11,22 +11,21 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from difflib import get_close_matches
-from urllib.parse import quote
 
 from msgspec.structs import replace
 from PIL.Image import Image
 
 from fashioniq.data.cards import Product
-from fashioniq.data.clauses import clauses_of, shortened
+from fashioniq.data.clauses import shortened
 from fashioniq.data.items import ItemInputs
-from fashioniq.data.statements import stated_attributes
 from fashioniq.data.words import tokenize
 from fashioniq.loop.gallery import NotFiniteError
 from fashioniq.loop.live import Live, Step
+from fashioniq.serving.answers import WIDTH, distant, generated_picture, notices, result, undrawn
 from fashioniq.serving.effects import MOST, effects
 from fashioniq.serving.exploring import DEEPEST, explored, propensities
 from fashioniq.serving.inference import Inference
@@ -37,19 +36,14 @@ from fashioniq.serving.schemas import (
     MAX_TURNS,
     Filters,
     Heard,
-    Notice,
-    Picture,
     PictureAnswer,
-    Price,
     Ranking,
-    Result,
     SearchRequest,
     SessionAnswer,
     SessionRequest,
     Start,
     TurnRequest,
     TurnShown,
-    Why,
 )
 from fashioniq.serving.served import Served
 from fashioniq.serving.uploads import restored, stored
@@ -60,7 +54,6 @@ KEPT = timedelta(hours=24)  # of the vector of an uploaded picture
 REMEMBERED = 2000  # dialogs whose state is kept
 WITH_PICTURE = 200  # of them, as soon as they have generated pictures, which are larger
 NEAR_WORDS = 5  # suggestions for unknown words
-WIDTH = 320  # pixels of a picture on the page
 DRAWING = 4  # requests in work that may generate a picture; more are refused
 POLICY = "1"  # version of the terms of consent
 
@@ -247,7 +240,7 @@ class Service:
         if not turns or turns[-1].n != n or not turns[-1].heard.get("picture"):
             raise Problem("unknown-picture")
         served = self.models.version(session.model)
-        if (live := self._known(turns[-1].query_id)) is None:
+        if (live := self._known(served, turns[-1].query_id)) is None:
             with self._place(served):
                 live = self.inference.call(self._before(served, turns))
             self._remember(turns[-1].query_id, live)
@@ -358,9 +351,9 @@ class Service:
             heard=wanted.heard,
             results=[result(served, one, rank, wanted.texts) for rank, one in enumerate(products, 1)],
             notices=[
-                *_notices(served, turns, wanted.heard, None if products else wanted.filters),
-                *_undrawn(_width(live)),
-                *_distant(served, turns, products),
+                *notices(served, turns, wanted.heard, None if products else wanted.filters),
+                *undrawn(_width(live)),
+                *distant(served, turns, products),
             ],
         )
 
@@ -371,15 +364,15 @@ class Service:
             [one.product_id for one in ranking.results],
         )
         found = self.inference.call(lambda: effects(before(), step, words, ids))
-        for result, places in zip(ranking.results, found, strict=True):
-            result.effects = places
+        for one, places in zip(ranking.results, found, strict=True):
+            one.effects = places
 
     def _row(self, session_id: str, n: int, live: Live, ranking: Ranking, wanted: "_Wanted") -> Turn:
         """Row of a turn; `heard` also has what the system offers next, of a picture its width."""
         assert ranking.query_id is not None
         ranking.turn = n
         width = _width(live)
-        ranking.picture = _picture(session_id, n, width, wanted.texts)
+        ranking.picture = generated_picture(session_id, n, width, wanted.texts)
         vocabulary = live.system.vocabulary
         words = [
             word for word in tokenize(" ".join(ranking.heard.known)) if vocabulary and word in vocabulary
@@ -424,13 +417,13 @@ class Service:
             turn=last.n,
             model=served.version,
             question=last.heard.get("asks", ""),
-            picture=_picture(last.session_id, last.n, last.heard.get("picture"), texts),
+            picture=generated_picture(last.session_id, last.n, last.heard.get("picture"), texts),
             took_ms=last.took_ms,
             eligible=last.eligible,
             exact=served.system.gallery.index is None,
             heard=heard,
             results=results,
-            notices=[*_notices(served, said, heard, unmet), *_undrawn(last.heard.get("picture"))],
+            notices=[*notices(served, said, heard, unmet), *undrawn(last.heard.get("picture"))],
         )
 
     def _before(self, served: Served, turns: Sequence[Turn]) -> Callable[[], Live]:
@@ -447,7 +440,7 @@ class Service:
         start = turns[0].about and self._item(served, turns[0].about)
 
         def live() -> Live:
-            if (found := self._known(turns[-1].query_id)) is not None:
+            if (found := self._known(served, turns[-1].query_id)) is not None:
                 return found
             return (_near(served, start) if start else Live.begin(served.system)).replay(steps)
 
@@ -470,6 +463,8 @@ class Service:
     def _item(self, served: Served, name: str) -> str | ItemInputs:
         """Inputs of an uploaded picture, or the id of a product as it is."""
         if not _is_picture(name):
+            if name not in served:  # when the conversation mentioned it, the model had other products
+                raise Problem("model-retired")
             return name
         if served.uploads is None:
             raise Problem("no-picture-encoder")
@@ -484,11 +479,13 @@ class Service:
         about = step.about
         return step._replace(about=self._item(served, about)) if isinstance(about, str) else step
 
-    def _known(self, query_id: str) -> Live | None:
-        """The state after a turn, if it is kept."""
+    def _known(self, served: Served, query_id: str) -> Live | None:
+        """The state after a turn, if it is kept and the model was not loaded again since, with other products."""
         with self._lock:
-            if (found := self._dialogs.get(query_id)) is not None:
-                self._dialogs.move_to_end(query_id)
+            found = self._dialogs.get(query_id)
+            if found is None or found.system is not served.system:
+                return None
+            self._dialogs.move_to_end(query_id)
             return found
 
     def _remember(self, query_id: str, live: Live) -> None:
@@ -536,28 +533,6 @@ class _Watch:
         return round(1000 * (time.perf_counter() - self._began))
 
 
-def result(served: Served, product: Product, rank: int, texts: Iterable[str]) -> Result:
-    """A product as the API shows it; scores are rounded, so that they do not give the vectors away."""
-    row = served.shelf.row(product.id)
-    title = (row.title if row and row.title else product.title) or product.id
-    picture = None
-    if product.picture is not None:
-        url = f"/v1/categories/{served.category}/products/{quote(product.id, safe='')}/image?w={WIDTH}"
-        picture = Picture(url=url, width=WIDTH, alt=title)
-    priced = row is not None and row.price_minor is not None and row.currency is not None
-    return Result(
-        product_id=product.id,
-        rank=rank,
-        score=round(1 / (1 + product.distance), 2),
-        title=title,
-        price=Price.model_construct(minor=row.price_minor, currency=row.currency) if row and priced else None,
-        sizes=list(row.sizes) or None if row else None,
-        in_stock=row.in_stock if row else None,
-        image=picture,
-        why=_why(texts, title, product.attributes),
-    )
-
-
 def _step(
     served: Served, says: str | None, like: str | None, about: str | None, question: str
 ) -> tuple[Step, Heard]:
@@ -586,35 +561,6 @@ def _step(
     return Step(tuple(known), about, question), heard
 
 
-def _notices(served: Served, turns: int, heard: Heard, unmet: Filters | None) -> list[Notice]:
-    """What the person should know of an answer; `unmet` are filters that no product meets."""
-    notices = []
-    if served.max_turns and turns > served.max_turns:
-        text = f"The model was trained on conversations of {served.max_turns} turns; more may not help."
-        notices.append(Notice(code="more-turns-than-trained", text=text))
-    if heard.cut_after:
-        notices.append(Notice(code="text-cut", text=f"Words after “{heard.cut_after}” were not read."))
-    if unmet is not None:
-        counts = served.shelf.without_each(unmet)
-        rest = ", ".join(f"without {name.replace('_', ' ')} {count:,}" for name, count in counts.items())
-        notices.append(Notice(code="nothing-fits", text=f"No product meets the filters; {rest}."))
-    return notices
-
-
-def _distant(served: Served, turns: int, products: Sequence[Product]) -> list[Notice]:
-    """A notice if even the nearest product is farther than nearly all targets of the training were."""
-    far = served.metrics.get("val_distance_95")
-    if not turns or not products or far is None or products[0].distance <= far:
-        return []
-    return [Notice(code="nothing-near", text="Nothing here fits well; these are the nearest products.")]
-
-
-def _undrawn(width: int | None) -> list[Notice]:
-    """A notice if no picture could be generated; `width` is None where none was wanted."""
-    text = "No picture could be drawn from these words, so they were searched for as a text."
-    return [Notice(code="no-picture", text=text)] if width == 0 else []
-
-
 def _generated(live: Live) -> Image | None:
     """The picture generated from the last words."""
     state = live.talk.state
@@ -626,14 +572,6 @@ def _width(live: Live) -> int | None:
     if not isinstance(live.talk.state, Illustrations) or not live.talk.turns:
         return None
     return min(WIDTH, picture.width) if (picture := _generated(live)) else 0
-
-
-def _picture(session_id: str, n: int, width: int | None, texts: Sequence[str]) -> Picture | None:
-    """Address of the generated picture of a turn, described by the last of the texts."""
-    if not width:
-        return None
-    words = next((text for text in reversed(texts) if text), "words that are no longer stored")
-    return Picture(url=f"/v1/sessions/{session_id}/turns/{n}/picture", width=width, alt=words)
 
 
 def _counting(served: Served, steps: list[Step]) -> list[Step]:
@@ -665,25 +603,6 @@ def _check(served: Served, names: dict[str, str | None]) -> None:
     for pointer, name in names.items():
         if name is not None and name not in served:
             raise wrong(pointer, "unknown_product", "unknown-product")
-
-
-def _why(texts: Iterable[str], title: str, attributes: Sequence[str]) -> list[Why]:
-    """Attribute words of the dialog that the product has too, at most four; the newest first."""
-    in_attributes = {
-        word: attribute for attribute in attributes for word in (_words(attribute) or [attribute])
-    }
-    in_title, found = set(_words(title)), dict[str, Why]()
-    for word in [word for text in reversed(list(texts)) for word in _words(text)]:
-        if word in in_attributes:
-            found.setdefault(word, Why(word=in_attributes[word], by="attribute"))
-        elif word in in_title:
-            found.setdefault(word, Why(word=word, by="title"))
-    return list(found.values())[:4]
-
-
-def _words(text: str) -> list[str]:
-    """Attribute words that a text asserts, clause by clause."""
-    return [word for clause in clauses_of(text) for word in stated_attributes(clause)[0]]
 
 
 def _token(secret: str, key: str) -> str:

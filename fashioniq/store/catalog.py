@@ -61,7 +61,7 @@ class Catalog(Database):
             yield from each(connection, Product, *where, order=[product.c.id])
 
     def register_model(self, new: Model) -> Model:
-        """Store a model and return it. A stored one of the same run gets the new folder only.
+        """Store a model and return it. A stored one of the same run gets the new folder and products only.
 
         Raises UserError if the id belongs to another run.
         """
@@ -73,8 +73,9 @@ class Catalog(Database):
                     raise UserError(
                         f"the model {new.id} is another run of {stored.category}; use another version"
                     )
-                connection.execute(update(category_model).where(same).values(folder=new.folder))
-                return replace(stored, folder=new.folder)
+                changed = {name: getattr(new, name) for name in ("folder", "features", "gallery_size")}
+                connection.execute(update(category_model).where(same).values(changed))
+                return replace(stored, **changed)
             connection.execute(insert(category_model).values(asdict(new)))
             return new
 

@@ -1,6 +1,7 @@
 """The API on a tiny system."""
 
 import asyncio
+import dataclasses
 import gc
 import json
 import threading
@@ -10,18 +11,20 @@ from types import SimpleNamespace
 
 import httpx
 import pytest
+import torch
 from fastapi.testclient import TestClient
 
 from fashioniq.data.cards import Product
+from fashioniq.data.items import Items
 from fashioniq.files import UserError
-from fashioniq.loop.gallery import EngineError
+from fashioniq.loop.gallery import EngineError, Gallery
 from fashioniq.loop.live import Live
 from fashioniq.loop.milvus import MilvusSearch
 from fashioniq.serving.access import Access
 from fashioniq.serving.api import create_app
 from fashioniq.serving.exploring import explored, propensities
 from fashioniq.serving.problems import TITLES
-from tests.unit.serving.conftest import COUNT, IDS, Talking, showing_system
+from tests.unit.serving.conftest import COUNT, IDS, Talking, served, showing_system
 
 
 def ids(answer):
@@ -335,6 +338,54 @@ def test_a_session_keeps_its_model_and_new_ones_get_the_active_one(client, servi
     for name in ("../x", "none", "a/b"):
         assert client.post("/v1/models", json={"run": name}).status_code in (404, 422)
     assert client.post("/v1/models/none/activate").json()["code"] == "unknown-model"
+
+
+def having(system, ids, features_ND, attributes_NA):
+    """A system with other products."""
+    items = Items(ids, features_ND, attributes_NA)
+    gallery = Gallery(items, system.retriever.embed_images(features_ND))
+    return dataclasses.replace(system, gallery=gallery)
+
+
+def test_a_model_that_is_registered_again_has_the_products_of_today_in_all_processes(
+    client, service, service_of, monkeypatch, tmp_path
+):
+    elsewhere, talking = service_of(()), Talking(client)
+    shown = talking.turn(says="is navy").json()["results"][0]["product_id"]
+    (tmp_path / "models/dresses-0").mkdir(parents=True)
+    (tmp_path / "models/dresses-0/model.json").write_text("{}")
+    items, loads = showing_system().gallery.items, []
+
+    def loading(ids, features_ND, attributes_NA):
+        def load(run):
+            loads.append(run)
+            made = served(run)
+            made.system = having(made.system, ids, features_ND, attributes_NA)
+            made.__post_init__()
+            return made
+
+        for models in (service.models, elsewhere.models):
+            monkeypatch.setattr(models, "_load", load)
+
+    asked_N = items.features_ND.mean(0, keepdim=True)  # near everything
+    loading([*IDS, "new"], torch.cat([items.features_ND, asked_N]), items.attributes_NA[[*range(COUNT), 0]])
+    path = "/v1/categories/dresses/products/new/similar"
+    assert client.get(path).json()["code"] == "unknown-product"
+    for _ in range(2):
+        again = client.post("/v1/models", json={"run": "dresses-0"}).json()
+        assert again["products"] == COUNT + 1 and again["active"]
+        assert client.get(path).status_code == 200
+        elsewhere.models.refresh_all()
+        elsewhere.models.refresh_all()
+        assert len(elsewhere.models.active("dresses").system.gallery) == COUNT + 1
+    assert len(loads) == 3, "twice here, once elsewhere"
+    assert talking.turn(says="with longer sleeves", about=shown).json()["eligible"] == COUNT + 1  # goes on
+    rest = [position for position, name in enumerate(IDS) if name != shown]
+    loading([IDS[one] for one in rest], items.features_ND[rest], items.attributes_NA[rest])
+    client.post("/v1/models", json={"run": "dresses-0"})
+    lost = talking.turn(says="more formal")
+    assert lost.status_code == 409 and lost.json()["code"] == "model-retired"
+    assert Talking(client).turn(says="is navy").status_code == 201
 
 
 def test_a_conversation_whose_model_was_removed_is_told_so(
