@@ -129,7 +129,7 @@ def make_data(folder: Path, count: int) -> None:
     catalog, store, run = folder / "catalog", folder / "store", folder / "run"
     ids = [f"P{number:08d}" for number in range(count)]
     words = ["is", "more", "red", "blue", "long", "short", "floral", "plain", "with", "sleeves"]
-    for split, some in (("train", ids[:200]), ("val", ids[:200]), ("test", ids)):
+    for split, some in (("train", ids), ("val", ids[:200]), ("test", ids)):
         write_json(catalog / f"image_splits/split.dress.{split}.json", some, indent=None)
         pairs = [
             {"target": a, "candidate": b, "captions": [" ".join(random.choice(words, 5)) for _ in range(2)]}
@@ -178,12 +178,20 @@ def commands(folder: Path, index: str) -> dict[str, list[str]]:
     data = ["--data", str(folder / "catalog"), "--features", str(folder / "store")]
     run, of = ["--run", str(folder / "run")], ["--category", "dresses", "--split", "test"]
     request = ["search", *run, "--text", "is more red"]
+    training = ["--epochs", "1", "--batch-size", "32"]
     human = ["eval-dialogs", *data, *of, *run, "--user", "human", "--captions", "joined"]
     return {
         "eval-dialogs, 200 recorded": [*human, "--out", str(folder / "out")],
         "eval-single-turn, 200 pairs": [
             *("eval-single-turn", "--data", str(folder / "catalog"), "--features", str(folder / "store")),
             *(*of, *run, "--out", str(folder / "single")),
+        ],
+        "train-captioner, 200 pairs": [
+            *("train-captioner", *data, *of[:2], *training, "--run", str(folder / "captioner")),
+        ],
+        "train-retriever, 200 pairs": [
+            *("train-retriever", *data, *of[:2], *training, "--run", str(folder / "retriever")),
+            *("--users", "recorded", "--turns", "1"),
         ],
         "search": request,
         "search, index built": [*request, "--index", index],
