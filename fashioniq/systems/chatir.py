@@ -81,7 +81,13 @@ def load(run: Path, chosen: Selection) -> System:
     feature store. Its vectors may be `stored` in a folder. Raises UserError if a file is missing or does not
     match the run.
     """
-    catalog, store = run_data(run, features=chosen.features, data=chosen.data, category=chosen.category)
+    data = run_data(run, features=chosen.features, data=chosen.data, category=chosen.category)
+    return system_of(run, chosen, data)
+
+
+def system_of(run: Path, chosen: Selection, data: RunData) -> System:
+    """The system of `load` on data that are open. Raises UserError."""
+    catalog, store = data
     encoder, separator = load_dialog_encoder(run, store)
     encoder.to(pick_device(chosen.device)).requires_grad_(False)
     ids = catalog.gallery_ids(chosen.split) if catalog else store.ids

@@ -67,11 +67,10 @@ def load(run: Path, chosen: Selection, generator: str, predictor: Path | None) -
     seed depends on the words alone; an endpoint may ignore seeds. Nothing is written to a cache, as prompts are words
     of people. Raises UserError if a file is missing or does not match the run.
     """
-    system, device = chatir.load(run, chosen), chosen.device
-    catalog, store = chatir.run_data(
-        run, features=chosen.features, data=chosen.data, category=chosen.category
-    )
-    assert isinstance(system.retriever, TextRetriever), "chatir.load makes one"
+    device = chosen.device
+    data = chatir.run_data(run, features=chosen.features, data=chosen.data, category=chosen.category)
+    system, (catalog, store) = chatir.system_of(run, chosen, data), data
+    assert isinstance(system.retriever, TextRetriever), "chatir makes one"
     encoder = system.retriever.encoder
     folder, name = (catalog.root, catalog.category) if catalog else (Path(), None)
     retriever = Illustrated(
