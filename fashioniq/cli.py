@@ -1,12 +1,15 @@
 """Command line `fashioniq COMMAND …`. The scripts outside the package run the same commands."""
 
+import atexit
+import gc
 import importlib
 import logging
 import os
 import re
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from jsonargparse import ArgumentParser
@@ -59,6 +62,9 @@ COMMANDS: dict[str, type] = {
     "compare": config.Compare,
     "results": config.Results,
 }
+
+
+atexit.register(gc.freeze)  # see _loading
 
 
 def parser_of(command: str) -> ArgumentParser:
@@ -124,13 +130,32 @@ def _run(arguments: list[str]) -> int:
         hint = parser.did_you_mean(command, COMMANDS) or f"; available: {', '.join(COMMANDS)};"
         print(f"error: unknown command {command!r}{hint} `fashioniq --help` describes them", file=sys.stderr)
         return 2
-    settings = parse(command, rest)
-    _quiet()
-    compat.prepare_torchmetrics()
-    config.check(settings)
-    check_inputs(settings)
+    with _loading():
+        settings = parse(command, rest)
+        _quiet()
+        compat.prepare_torchmetrics()
+        config.check(settings)
+        check_inputs(settings)
     with running(["fashioniq", *arguments]):
-        return importlib.import_module(_module_of(command, settings)).run(settings) or 0
+        with _loading():
+            module = importlib.import_module(_module_of(command, settings))
+        return module.run(settings) or 0
+
+
+@contextmanager
+def _loading() -> Iterator[None]:
+    """Import libraries without garbage collection, and exempt their objects from it. It would look through them again
+    and again, and once more when the process ends: a third of the processor time of `fashioniq search`.
+    """
+    collecting, before = gc.isenabled(), len(sys.modules)
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+    if len(sys.modules) > before:
+        gc.freeze()
 
 
 def _module_of(command: str, settings: Any) -> str:

@@ -1,6 +1,7 @@
 """Settings of the commands: flags, YAML files and bounds; old names are in test_renamed.py."""
 
 import dataclasses
+import gc
 import json
 import os
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import fashioniq
-from fashioniq import __version__, compat
+from fashioniq import __version__, cli, compat
 from fashioniq.cli import COMMANDS, main, parse, parser_of
 from fashioniq.config import TrainCaptioner, TrainRetriever, check
 from fashioniq.files import UserError
@@ -327,6 +328,18 @@ def slow_packages_of_torchmetrics():
 
     torchmetrics.MeanMetric().update(1.0)
     return slow & set(sys.modules)
+
+
+def test_imported_libraries_are_exempt_from_garbage_collection(monkeypatch):
+    frozen = []
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(gc.isenabled()))
+    for new in (False, True):
+        with cli._loading():
+            assert not gc.isenabled()
+            if new:
+                monkeypatch.setitem(sys.modules, "a_module_of_this_test", cli)
+        assert gc.isenabled()
+    assert frozen == [True]
 
 
 def test_lightning_needs_none_of_the_slow_packages_of_torchmetrics(apart):
