@@ -147,6 +147,16 @@ def test_without_a_folder_that_can_be_written_events_are_refused(store, event, f
     assert replayed(events) == [] and events.add([event("a")]) == ["created"]
 
 
+def test_events_that_are_not_safe_on_the_disk_are_refused_and_not_stored(events, event, store, monkeypatch):
+    with away(store):
+        events.add([event("a")])
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError("no")))
+            with pytest.raises(Unavailable, match="cannot write"):
+                events.add([event("b"), event("c")])
+    assert events.replay() == ["created"] and stored(store) == ["a"]
+
+
 def write_beyond_the_limit(url, folder, sent):
     """Lower the limit of file sizes, as a full disk does, and raise it again."""
     store = Store.open(url)
@@ -221,8 +231,8 @@ def test_files_of_dead_processes_are_taken_over_and_those_of_others_are_not(
     for process in processes:
         process.kill()
         process.join()
-    left = sorted(folder.glob("*.jsonl"))
-    left[0].write_bytes(left[0].read_bytes() + b'{"event_id": "cut')
+    for path in folder.glob("*.jsonl"):
+        path.write_bytes(path.read_bytes() + b'{"event_id": "cut')
     assert events.replay() == ["created"]
     with away(store):
         with pytest.raises(Unavailable):
