@@ -300,6 +300,22 @@ def test_events_wait_for_the_database_and_what_it_refuses_then_is_counted(
     assert [one["status"] for one in post().json()["items"]] == [202, 404, 422]
 
 
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(
+    "moment, status",
+    [
+        ("2026-11-22T10:00:00+02:00", 202),
+        ("1970-01-01T00:00:00+14:00", 202),
+        ("9998-12-31T23:59:59-12:00", 202),
+        ("0001-01-01T00:00:00+14:00", 422),
+        ("9999-12-31T23:59:59-12:00", 422),
+    ],
+)
+def test_times_that_utc_does_not_have_are_refused(client, talking, moment, status):
+    answer = client.post("/v1/events", json={"events": [event(talking, timestamp=moment)]})
+    assert [one["status"] for one in answer.json()["items"]] == [status]
+
+
 def test_a_session_opens_only_with_its_token(client, talking):
     for token in ("", "x", talking.token[:-1]):
         answer = client.get(f"/v1/sessions/{talking.id}", headers={"Authorization": f"Bearer {token}"})
