@@ -166,13 +166,13 @@ def test_killed_while_the_database_is_locked_no_accepted_event_is_lost(
 
 
 def test_mistakes_of_the_command_are_one_line(refused, runs, tmp_path, sample):
-    common = {"run": [runs.retriever], "database": f"sqlite:///{tmp_path}/service.db"}
+    common = {"run": [runs.retriever], "database": f"sqlite:///{tmp_path}/service.db", "port": 0}
     assert "--run" in refused("serve", **common | {"run": []})
     assert "cannot listen" in refused("serve", **common, host="192.0.2.1")
     assert "cannot" in refused("serve", **common | {"database": f"sqlite:///{sample}/catalog.json/x.db"})
     assert "cannot" in refused("serve", **common, spool=f"{sample}/catalog.json/x")
     assert "captioner" in refused("serve", **common | {"run": [runs.captioner]})
-    assert "train-dialog-encoder" in refused("serve", **common, port=0, generator="drawn:1")
+    assert "train-dialog-encoder" in refused("serve", **common, generator="drawn:1")
 
 
 def test_a_picture_begins_a_conversation_on_the_page(serve, attribute_runs, runs):
