@@ -300,9 +300,9 @@ async def outage(
 ) -> dict[str, Any]:
     """Ten shoppers who repeat a refused turn until it is stored, while the database fails for some time.
 
-    Everything refused must be a problem with status 503, and in the end each turn is stored once.
+    Everything refused must be a problem with status 503, and in the end each turn is stored once, and the event of each.
     """
-    draw, answers, wrong, acknowledged = random.Random(SEED), [], Counter(), {}
+    draw, answers, wrong, acknowledged, accepted = random.Random(SEED), [], Counter(), {}, list[str]()
     ended = False
 
     async def send(method: str, path: str, **given: Any) -> httpx.Response:
@@ -343,6 +343,10 @@ async def outage(
                     wrong[f"{answer.status_code} {answer.json()['code']}"] += 1
                     break
                 acknowledged[answer.json()["query_id"]] = session, turn
+                about = {"query_id": answer.json()["query_id"], "session_id": session}
+                event = _event(about, answer.json()["results"][0]["product_id"])
+                if (await send("POST", "/v1/events", json={"events": [event]})).status_code == 202:
+                    accepted.append(event["event_id"])
                 await asyncio.sleep(0.2)
 
     async def search() -> None:
@@ -373,7 +377,7 @@ async def outage(
     ended = True
     await asyncio.gather(*tasks)
     during = [answer for answer in answers[before:]]
-    stored = _stored_turns(server.setting.database)
+    stored, events = _stored(server.setting.database)
     return {
         "answers": dict(Counter(code for _, code, _ in during)),
         "wrong": dict(wrong),
@@ -386,15 +390,19 @@ async def outage(
         "lost": sum(stored.get(query) != turn for query, turn in acknowledged.items()),
         "not_acknowledged": len(stored.keys() - acknowledged.keys()),
         "doubled": len(stored) - len(set(stored.values())),
+        "events": len(accepted),
+        "events_lost": len(set(accepted) - events),
     }
 
 
-def _stored_turns(url: str) -> dict[str, tuple[str, int]]:
+def _stored(url: str) -> tuple[dict[str, tuple[str, int]], set[str]]:
+    """Turns by their query, and the ids of events."""
     engine = create_engine(url)
     with engine.connect() as connection:
         rows = connection.execute(text("SELECT query_id, session_id, n FROM turn WHERE n > 0")).all()
+        events = connection.scalars(text("SELECT event_id FROM event")).all()
     engine.dispose()
-    return {query: (session, n) for query, session, n in rows}
+    return {query: (session, n) for query, session, n in rows}, set(events)
 
 
 async def outages(names: Iterable[str] = OUTAGES) -> dict[str, Any]:
@@ -410,7 +418,7 @@ async def outages(names: Iterable[str] = OUTAGES) -> dict[str, Any]:
             else:
                 engine = Disk(folder)
                 stack.callback(engine.close)
-            server = Server(Setting(engine.url, 2000))
+            server = Server(Setting(engine.url, 2000, spool=Path(folder)))
             stack.callback(server.stop)
             if name == "locked":
                 other = sqlite3.connect(

@@ -22,7 +22,9 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Setting:
-    """What a server serves. With `pictures`, shoppers can upload them. `folder` is one of service_million.py."""
+    """What a server serves. With `pictures`, shoppers can upload them. `folder` is one of service_million.py, and
+    `spool` one for events that wait for the database.
+    """
 
     database: str
     products: int = 20_000
@@ -30,6 +32,7 @@ class Setting:
     pictures: bool = False
     folder: str = ""
     index: str | None = None
+    spool: Path | None = None
 
 
 def random_system(setting: Setting, seed: int) -> Any:
@@ -115,7 +118,7 @@ def serve(setting: Setting, ready: Any) -> None:
     for number in range(1, setting.models):
         models.register(Path(f"/{number}"))
     models.settle()
-    app = create_app(Service(store, models, inference), Access(store, local=True))
+    app = create_app(Service(store, models, inference, spool=setting.spool), Access(store, local=True))
     listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as in commands/serve.py
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)

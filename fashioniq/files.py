@@ -91,10 +91,10 @@ def atomic_write(path: Path) -> Iterator[Path]:
         raise cannot_write(path, error) from error
     finally:
         temporary.unlink(missing_ok=True)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Sync a folder, so that a new name survives a power failure, if the system supports it."""
     with suppress(OSError):  # Windows cannot open folders, and some file systems cannot sync them
         handle = os.open(folder, os.O_RDONLY)

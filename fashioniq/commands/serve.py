@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from fashioniq.config import Serve
-from fashioniq.files import UserError, why, writing
+from fashioniq.files import UserError, check_writable, why, writing
 
 CONNECTIONS = 5000  # open at a time; requests on more get 503
 HEADERS = 16 * 1024  # bytes
@@ -42,6 +42,9 @@ def run(settings: Serve) -> None:
         path = Path(settings.database.removeprefix("sqlite:///"))
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
+    if settings.spool:
+        check_writable(settings.spool)
+        settings.spool.mkdir(parents=True, exist_ok=True)
     _allow_open_files(2 * CONNECTIONS)
     listening = _listen(settings.host, settings.port)
     store = Store.open(settings.database)
@@ -67,7 +70,8 @@ def run(settings: Serve) -> None:
         raise UserError("--generator needs a run of train-dialog-encoder; give one with --run")
     models.settle()
     local = _is_loopback(settings.host) and not settings.proxy
-    app = create_app(Service(store, models, inference, settings.explore), Access(store, local))
+    service = Service(store, models, inference, settings.explore, settings.spool)
+    app = create_app(service, Access(store, local))
     server = uvicorn.Server(
         uvicorn.Config(
             app,

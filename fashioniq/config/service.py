@@ -43,6 +43,11 @@ class Serve:
         least=0.0,
         below=1,
     )
+    spool: Path | None = option(
+        None,
+        "folder for events that wait while the database is not available (default: that of an SQLite file; with "
+        "PostgreSQL, events are refused then)",
+    )
     log: bool = option(False, "print a line per request, without texts")
     split: Searched = option("all", "products that are searched: those of a split, or all of the catalog")
     index: str | None = option(None, STORED_INDEX)

@@ -10,8 +10,9 @@ from limits.storage import MemoryStorage
 from limits.strategies import SlidingWindowCounterRateLimiter
 
 from fashioniq.serving.problems import Problem
-from fashioniq.store import Key, Store
+from fashioniq.store import Key, Store, Unavailable
 
+REMEMBERED = 3600.0  # seconds
 LIMITS = {  # per key or address
     "turns": "10 per 2 second",
     "sessions": "20 per hour",
@@ -26,6 +27,7 @@ class Access:
 
     store: Store
     local: bool
+    _valid: dict[str, tuple[Key, float]] = field(default_factory=dict)  # by secret, and when it was
     _limiter: SlidingWindowCounterRateLimiter = field(
         default_factory=lambda: SlidingWindowCounterRateLimiter(MemoryStorage())
     )
@@ -39,13 +41,24 @@ class Access:
             return False
 
     def key(self, request: Request) -> tuple[Key | None, str]:
-        """API key of a request and its secret; None without one. Raises Problem for a wrong one."""
+        """API key of a request and its secret; None without one. Raises Problem for a wrong one.
+
+        While the database is not available, keys that were valid less than REMEMBERED seconds ago are.
+        """
         secret = bearer(request)
         if not secret.startswith("key_"):
             return None, ""
-        found = self.store.find_key(secret)
+        try:
+            found = self.store.find_key(secret)
+        except Unavailable:
+            found, at = self._valid.get(secret, (None, 0.0))
+            if found is None or time.monotonic() - at > REMEMBERED:
+                raise
+            return found, secret
         if found is None:
+            self._valid.pop(secret, None)
             raise Problem("unauthorized")
+        self._valid[secret] = found, time.monotonic()
         return found, secret
 
     def require(self, request: Request, scope: str) -> None:

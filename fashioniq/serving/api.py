@@ -6,6 +6,7 @@ import re
 import secrets
 import threading
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
@@ -133,7 +134,7 @@ def create_app(service: Service, access: Access) -> FastAPI:
         title="fashioniq",
         version=__version__,
         summary="Dialog-based search for fashion products",
-        lifespan=_background(service),
+        lifespan=_background(service, measures),
         max_body_size=JSON,
         docs_url=None,
         redoc_url=None,
@@ -158,24 +159,37 @@ def create_app(service: Service, access: Access) -> FastAPI:
     return app
 
 
-def _background(service: Service) -> Callable[[FastAPI], Any]:
-    """Life of the application: look for changes of other processes, and remove what is too old."""
+def _background(service: Service, measures: Measures) -> Callable[[FastAPI], Any]:
+    """Life of the application: look for changes of other processes, store events that waited for the database, and
+    remove what is too old.
+    """
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
-        ended = threading.Event()
+        ended, swept = threading.Event(), 0.0
+
+        def refresh() -> None:
+            nonlocal swept
+            service.models.refresh_all()
+            service.models.settle()
+            if time.monotonic() - swept > SWEEP:
+                service.store.sweep(service.store.now())
+                swept = time.monotonic()
+
+        def replay() -> None:
+            while not ended.is_set() and (outcomes := Counter(service.events.replay())):
+                for outcome, count in outcomes.items():
+                    measures.waited.labels(outcome).inc(count)
+                if dropped := outcomes["unknown"] + outcomes["damaged"]:
+                    log.warning("%d of %d events that waited were dropped", dropped, outcomes.total())
 
         def run() -> None:
-            swept = 0.0
             while not ended.wait(REFRESH):
-                try:
-                    service.models.refresh_all()
-                    service.models.settle()
-                    if time.monotonic() - swept > SWEEP:
-                        service.store.sweep(service.store.now())
-                        swept = time.monotonic()
-                except Exception as error:
-                    log.warning("refresh failed: %s", type(error).__name__)
+                for task in (refresh, replay):
+                    try:
+                        task()
+                    except Exception as error:
+                        log.warning("%s failed: %s", task.__name__, type(error).__name__)
 
         thread = threading.Thread(target=run, name="refresh", daemon=True)
         thread.start()
@@ -479,8 +493,11 @@ def _add_sessions(app: FastAPI) -> None:
         dependencies=[_allowed("events")],
         max_body_size=BULK,
     )
-    def events(service: Of, body: EventsRequest) -> BulkAnswer:
-        """What shoppers did with products, such as purchases. Repeated events count once."""
+    def events(request: Request, service: Of, body: EventsRequest) -> BulkAnswer:
+        """What shoppers did with products, such as purchases. Repeated events count once.
+
+        While the database is not available, they are accepted and stored later, if their query is known then.
+        """
         items, good = _each(EventRequest, body.events, "event_id")
         now = service.store.now()
         rows = [
@@ -497,9 +514,11 @@ def _add_sessions(app: FastAPI) -> None:
             )
             for one in good.values()
         ]
-        for number, outcome in zip(good, service.store.add_events(rows), strict=True):
-            known = outcome != "unknown"
-            items[number].status, items[number].reason = (202, None) if known else (404, "unknown_query")
+        outcomes = service.events.add(rows)
+        request.app.state.measures.waited.labels("waiting").inc(outcomes.count("waiting"))
+        for number, outcome in zip(good, outcomes, strict=True):
+            if outcome == "unknown":
+                items[number].status, items[number].reason = 404, "unknown_query"
         return BulkAnswer(errors=any(item.status >= 400 for item in items), items=items)
 
 

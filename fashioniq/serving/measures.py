@@ -22,6 +22,12 @@ class Measures:
             "fashioniq_problems", "Error answers by code", ["code"], registry=self.registry
         )
         self.turns = Counter("fashioniq_turns", "Turns answered", ["category"], registry=self.registry)
+        self.waited = Counter(
+            "fashioniq_events_waited",
+            "Events that had to wait for the database, and what became of them",
+            ["outcome"],
+            registry=self.registry,
+        )
 
     def text(self) -> bytes:
         """All measures in the text format of Prometheus."""

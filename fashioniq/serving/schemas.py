@@ -1,7 +1,7 @@
 """Requests and answers of the API. Unknown fields, control characters and numbers that are not finite are refused."""
 
 import unicodedata
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
@@ -24,9 +24,17 @@ def _plain(text: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
+def _utc(value: datetime) -> datetime:
+    """The time in UTC, which the first and last hours of the calendar do not have."""
+    if not 1970 <= value.year <= 9998:
+        raise ValueError("out of range")
+    return value.astimezone(UTC)
+
+
 Identifier = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_plain)]
 Words = Annotated[str, Field(min_length=1, max_length=MAX_TEXT), AfterValidator(_plain)]
 Title = Annotated[str, Field(max_length=1000), AfterValidator(_plain)]
+Moment = Annotated[datetime, AfterValidator(_utc)]
 Minor = Annotated[int, Field(ge=0, le=MAX_PRICE, strict=True)]
 Currency = Annotated[str, Field(pattern="^[A-Z]{3}$")]
 Many = Annotated[int, Field(ge=1, le=MAX_K, strict=True)]
@@ -201,7 +209,7 @@ class EventRequest(Wire):
     query_id: Identifier
     session_id: Identifier
     client_id: Identifier | None = None
-    timestamp: datetime
+    timestamp: Moment
     event_attributes: Attributes
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from difflib import get_close_matches
+from pathlib import Path
 
 from msgspec.structs import replace
 from PIL.Image import Image
@@ -47,7 +48,18 @@ from fashioniq.serving.schemas import (
 )
 from fashioniq.serving.served import Served
 from fashioniq.serving.uploads import restored, stored
-from fashioniq.store import Event, Gone, KeyReused, Session, Store, Turn, TurnConflict, Unavailable, scrub
+from fashioniq.store import (
+    Event,
+    Gone,
+    KeyReused,
+    Session,
+    Spool,
+    Store,
+    Turn,
+    TurnConflict,
+    Unavailable,
+    scrub,
+)
 from fashioniq.systems.illustrated import State as Illustrations
 
 KEPT = timedelta(hours=24)  # of the vector of an uploaded picture
@@ -61,11 +73,20 @@ POLICY = "1"  # version of the terms of consent
 class Service:
     """Sessions and searches on one database, with the models that are served. All methods raise Problem.
 
-    `explore` is the share of the sessions with consent for training that explore (serving/exploring.py).
+    `explore` is the share of the sessions with consent for training that explore (serving/exploring.py), `spool` the
+    folder of events that wait for the database (store/spool.py).
     """
 
-    def __init__(self, store: Store, models: Models, inference: Inference, explore: float = 0.0) -> None:
+    def __init__(
+        self,
+        store: Store,
+        models: Models,
+        inference: Inference,
+        explore: float = 0.0,
+        spool: Path | None = None,
+    ) -> None:
         self.store, self.models, self.inference, self.explore = store, models, inference, explore
+        self.events = Spool(store, spool)
         self._dialogs: OrderedDict[str, Live] = OrderedDict()  # state after the turn of a query_id
         self._lock = threading.Lock()
         self._drawing = threading.Semaphore(DRAWING)

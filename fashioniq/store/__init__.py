@@ -28,6 +28,7 @@ from fashioniq.store.rows import (
     Unavailable,
 )
 from fashioniq.store.scrub import scrub
+from fashioniq.store.spool import Spool
 from fashioniq.store.store import Store
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "Picture",
     "Product",
     "Session",
+    "Spool",
     "Store",
     "Turn",
     "TurnConflict",

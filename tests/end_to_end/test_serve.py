@@ -131,13 +131,48 @@ def test_killed_under_load_no_acknowledged_turn_is_lost_or_doubled(serve, tmp_pa
     assert server.http.get("/readyz").status_code == 200
 
 
+def test_killed_while_the_database_is_locked_no_accepted_event_is_lost(
+    serve, tmp_path, wait_until, monkeypatch
+):
+    monkeypatch.setattr("fashioniq.store.engine.WAIT", 0.1)  # of the servers, too, which are forked
+    path, servers = tmp_path / "log/service.db", [serve(), serve()]
+    made, _ = session(servers[0])
+
+    def send(server, number):
+        event = {
+            "event_id": f"e{number}",
+            "action_name": "click",
+            "query_id": made["last"]["query_id"],
+            "session_id": made["session_id"],
+            "timestamp": "2026-11-22T10:00:00Z",
+            "event_attributes": {"object": {"object_id": made["last"]["results"][0]["product_id"]}},
+        }
+        return server.http.post("/v1/events", json={"events": [event]}).status_code
+
+    def stored():
+        with contextlib.closing(sqlite3.connect(path)) as database:
+            rows = database.execute("SELECT event_id FROM event ORDER BY server_at").fetchall()
+        return [id for (id,) in rows]
+
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert [send(servers[number % 2], number) for number in range(6)] == [202] * 6
+        servers[0].kill()
+        assert stored() == []
+        other.rollback()
+    wait_until(lambda: len(stored()) == 6, servers[1].process.is_alive)
+    assert stored() == [f"e{number}" for number in range(6)]
+    wait_until(lambda: not list(path.parent.glob("*-events-*")), servers[1].process.is_alive)
+
+
 def test_mistakes_of_the_command_are_one_line(refused, runs, tmp_path, sample):
-    common = {"run": [runs.retriever], "database": f"sqlite:///{tmp_path}/service.db"}
+    common = {"run": [runs.retriever], "database": f"sqlite:///{tmp_path}/service.db", "port": 0}
     assert "--run" in refused("serve", **common | {"run": []})
     assert "cannot listen" in refused("serve", **common, host="192.0.2.1")
     assert "cannot" in refused("serve", **common | {"database": f"sqlite:///{sample}/catalog.json/x.db"})
+    assert "cannot" in refused("serve", **common, spool=f"{sample}/catalog.json/x")
     assert "captioner" in refused("serve", **common | {"run": [runs.captioner]})
-    assert "train-dialog-encoder" in refused("serve", **common, port=0, generator="drawn:1")
+    assert "train-dialog-encoder" in refused("serve", **common, generator="drawn:1")
 
 
 def test_a_picture_begins_a_conversation_on_the_page(serve, attribute_runs, runs):

@@ -6,6 +6,7 @@ import gc
 import json
 import threading
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,6 +25,7 @@ from fashioniq.serving.access import Access
 from fashioniq.serving.api import create_app
 from fashioniq.serving.exploring import explored, propensities
 from fashioniq.serving.problems import TITLES
+from fashioniq.store import Spool, Unavailable, spool
 from tests.unit.serving.conftest import COUNT, IDS, Talking, served, showing_system
 
 
@@ -274,6 +276,49 @@ def test_events_are_counted_once_and_refused_one_by_one(client, talking):
     assert len(talking.request("GET", "/export").json()["events"]) == 1
 
 
+def test_events_wait_for_the_database_and_what_it_refuses_then_is_counted(
+    client, talking, service, monkeypatch, wait_until, caplog, tmp_path
+):
+    service.events = Spool(service.store, tmp_path)
+    monkeypatch.setattr("fashioniq.serving.api.REFRESH", 0.01)
+    sent = [event(talking), event(talking, 2, query_id="q_none"), event(talking, 3, action_name="hack")]
+    post = partial(client.post, "/v1/events", json={"events": sent})
+    with monkeypatch.context() as patch:
+        patch.setattr(service.store, "write", lambda work: (_ for _ in ()).throw(Unavailable("no")))
+        answer = post()
+        patch.setattr(spool, "MOST", 0)
+        assert post().json()["code"] == "database"
+    assert answer.status_code == 202 and [one["status"] for one in answer.json()["items"]] == [202, 202, 422]
+    assert talking.request("GET", "/export").json()["events"] == []
+
+    def counted(outcome):
+        return f'fashioniq_events_waited_total{{outcome="{outcome}"}} ' in client.get("/metrics").text
+
+    assert counted("waiting") and not counted("created")
+    monkeypatch.setattr(service.models, "refresh_all", lambda: 1 / 0)  # it does not stop them
+    with client:
+        wait_until(lambda: counted("created") and counted("unknown"), lambda: True)
+    (one,) = talking.request("GET", "/export").json()["events"]
+    assert one["event_id"] == "e1" and "1 of 2 events that waited were dropped" in caplog.text
+    assert [one["status"] for one in post().json()["items"]] == [202, 404, 422]
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(
+    "moment, status",
+    [
+        ("2026-11-22T10:00:00+02:00", 202),
+        ("1970-01-01T00:00:00+14:00", 202),
+        ("9998-12-31T23:59:59-12:00", 202),
+        ("0001-01-01T00:00:00+14:00", 422),
+        ("9999-12-31T23:59:59-12:00", 422),
+    ],
+)
+def test_times_that_utc_does_not_have_are_refused(client, talking, moment, status):
+    answer = client.post("/v1/events", json={"events": [event(talking, timestamp=moment)]})
+    assert [one["status"] for one in answer.json()["items"]] == [status]
+
+
 def test_a_session_opens_only_with_its_token(client, talking):
     for token in ("", "x", talking.token[:-1]):
         answer = client.get(f"/v1/sessions/{talking.id}", headers={"Authorization": f"Bearer {token}"})
@@ -433,6 +478,22 @@ def test_other_machines_need_a_key_with_the_scope(remote, service):
     assert remote.post("/v1/categories/dresses/search", json={}, headers=key).status_code == 401
 
 
+def test_without_the_database_keys_that_were_just_valid_are(remote, service, monkeypatch):
+    def search(secret):
+        headers = {"Authorization": f"Bearer {secret}"}
+        return remote.post("/v1/categories/dresses/search", json={}, headers=headers).status_code
+
+    used, other, revoked = (service.store.add_key(["search"]) for _ in range(3))
+    assert [search(used[1]), search(revoked[1])] == [200, 200]
+    service.store.revoke_key(revoked[0])
+    assert search(revoked[1]) == 401
+    monkeypatch.setattr(service.store, "read", lambda work: (_ for _ in ()).throw(Unavailable("no")))
+    assert [search(secret) for _, secret in (used, other, revoked)] == [200, 503, 503]
+    assert search(f"{used[0]}.guessed") == 503
+    monkeypatch.setattr("fashioniq.serving.access.REMEMBERED", -1)
+    assert search(used[1]) == 503
+
+
 def test_a_repeated_session_of_a_server_is_the_same_session(remote, service):
     _, secret = service.store.add_key(["search"])
     headers = {"Authorization": f"Bearer {secret}", "Idempotency-Key": "s1"}
@@ -502,7 +563,6 @@ def test_an_unexpected_error_tells_nothing(client, service, monkeypatch, caplog)
 
 
 def test_a_full_queue_and_a_broken_database_are_503(client, service, talking, monkeypatch):
-    from fashioniq.store import Unavailable
 
     stop, started = threading.Event(), threading.Event()
     threads = [threading.Thread(target=service.inference.call, args=[lambda: (started.set(), stop.wait())])]

@@ -18,6 +18,7 @@ from fashioniq.files import UserError
 from fashioniq.serving import uploads
 from fashioniq.serving.schemas import MAX_TEXT, MAX_TURNS
 from fashioniq.serving.served import Served
+from fashioniq.store import Unavailable
 from tests.unit.serving.conftest import IDS, Talking
 
 ROOT = Path(__file__).parents[3]
@@ -152,6 +153,19 @@ def test_answers_give_no_vectors_and_rounded_scores_only(client, talking):
     assert all(one["score"] == round(one["score"], 2) for one in answer["results"])
     text = json.dumps(answer) + client.get("/v1/categories/dresses/products/p1").text
     assert "vector" not in text and not re.search(r"\d\.\d{4}", text)
+
+
+def test_events_that_wait_in_a_file_do_not_name_the_client(client, talking, service, tmp_path, monkeypatch):
+    monkeypatch.setattr(service.store, "write", lambda work: (_ for _ in ()).throw(Unavailable("no")))
+    query = talking.started["last"]["query_id"]
+    event = {
+        "event_id": "e1", "action_name": "purchase", "query_id": query, "session_id": talking.id,
+        "client_id": CANARY, "timestamp": "2026-11-22T10:00:00Z",
+        "event_attributes": {"object": {"object_id": "p1"}},
+    }  # fmt: skip
+    assert client.post("/v1/events", json={"events": [event]}).status_code == 202
+    (path,) = tmp_path.glob("*-events-*.jsonl")
+    assert query in path.read_text() and CANARY not in path.read_text()
 
 
 def test_a_run_with_a_pickle_in_place_of_weights_is_refused(tmp_path):
