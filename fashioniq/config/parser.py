@@ -48,7 +48,7 @@ class Parser(ArgumentParser):
     kinds: Mapping[str, Any] = {}  # type of each option, such as {"model.width": int}
     flags: frozenset[str] = frozenset({"--config", "--help"})
     source = ""  # YAML file that is being parsed, if any
-    several: dict[str, list[Any]] = {}  # values of repeated flags that have been parsed
+    several: dict[str, list[Any]]  # values of repeated flags that have been parsed
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         text = self._reworded(one_line(message))
@@ -180,7 +180,7 @@ def parser_of(command: str, kind: type, given: str | None = None) -> Parser:
     parser = Parser(
         prog=f"fashioniq {command}", description=description, formatter_class=HelpFormatter, print_config=None
     )
-    parser.commands = (given or command, command)
+    parser.commands, parser.several = (given or command, command), {}
     about = "YAML file with any of the options below; later flags take precedence"
     parser.add_argument("--config", action=ActionConfigFile, help=about)
     _add_options(parser, parser, kind, "")
