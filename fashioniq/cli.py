@@ -173,8 +173,9 @@ def _overview() -> str:
 def _quiet() -> None:
     """Silence advertisements and hints of Lightning."""
     rank_zero, meeting = "pytorch_lightning.utilities.rank_zero", "lightning_fabric.utilities.distributed"
-    for name in ("pytorch_lightning", rank_zero, "lightning_fabric", meeting):
-        logging.getLogger(name).setLevel(logging.ERROR)
+    for logger in map(logging.getLogger, ("pytorch_lightning", rank_zero, "lightning_fabric", meeting)):
+        if logger.level != logging.ERROR:  # setting it clears what all loggers have cached
+            logger.setLevel(logging.ERROR)
     for module in ("pytorch_lightning", "lightning_fabric"):
         warnings.filterwarnings("ignore", module=module)
 

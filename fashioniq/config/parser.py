@@ -8,6 +8,7 @@ import typing
 from argparse import SUPPRESS, Action
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -47,6 +48,7 @@ class Parser(ArgumentParser):
     kinds: Mapping[str, Any] = {}  # type of each option, such as {"model.width": int}
     flags: frozenset[str] = frozenset({"--config", "--help"})
     source = ""  # YAML file that is being parsed, if any
+    several: dict[str, list[Any]]  # values of repeated flags that have been parsed
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         text = self._reworded(one_line(message))
@@ -164,10 +166,11 @@ class Several(Action):
     """Collects the values of a repeated flag; they replace those of a YAML file."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        self.given = [*getattr(self, "given", ()), *values]
-        setattr(namespace, self.dest, self.given)
+        parser.several[self.dest] = [*parser.several.get(self.dest, ()), *values]
+        setattr(namespace, self.dest, parser.several[self.dest])
 
 
+@lru_cache(maxsize=64)
 def parser_of(command: str, kind: type, given: str | None = None) -> Parser:
     """Parser of a command with the settings `kind`.
 
@@ -177,7 +180,7 @@ def parser_of(command: str, kind: type, given: str | None = None) -> Parser:
     parser = Parser(
         prog=f"fashioniq {command}", description=description, formatter_class=HelpFormatter, print_config=None
     )
-    parser.commands = (given or command, command)
+    parser.commands, parser.several = (given or command, command), {}
     about = "YAML file with any of the options below; later flags take precedence"
     parser.add_argument("--config", action=ActionConfigFile, help=about)
     _add_options(parser, parser, kind, "")
@@ -191,6 +194,7 @@ def parse(command: str, kind: type, arguments: Sequence[str], given: str | None 
     Exits with code 2 on an unknown or malformed argument; notes old flags on stderr.
     """
     parser = parser_of(command, kind, given)
+    parser.source, parser.several = "", {}
     try:
         flags, notice = new_flags(given or command, command, arguments)
     except UserError as error:

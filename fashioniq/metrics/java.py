@@ -12,6 +12,8 @@ import pycocoevalcap
 PACKAGE = Path(next(iter(pycocoevalcap.__path__)))
 # packages that SPICE's serializer accesses by reflection, which Java 9 and newer deny by default
 _OPENED = ("lang", "math", "util", "util.concurrent", "net", "text", "io")
+# for programs of seconds: optimizing and collecting in other threads would take a quarter of their processor time
+BRIEF = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 class NotComputed(Exception):

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from fashioniq.metrics.java import PACKAGE, NotComputed, java_program, run_java
+from fashioniq.metrics.java import BRIEF, PACKAGE, NotComputed, java_program, run_java
 
 # tokenised hypotheses, and the tokenised references of each
 System = tuple[Sequence[str], Sequence[Sequence[str]]]
@@ -50,6 +50,7 @@ def meteor(systems: Sequence[System]) -> list[float]:
 
 def _meteor_answers(lines: Sequence[str], expected: int, paraphrases: Path) -> list[str]:
     arguments = [
+        *BRIEF,
         "-Xmx2G",
         "-jar",
         str(PACKAGE / "meteor" / "meteor-1.5.jar"),

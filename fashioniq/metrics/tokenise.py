@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from pycocoevalcap.tokenizer.ptbtokenizer import PUNCTUATIONS, STANFORD_CORENLP_3_4_1_JAR
 
-from fashioniq.metrics.java import PACKAGE, NotComputed, run_java
+from fashioniq.metrics.java import BRIEF, PACKAGE, NotComputed, run_java
 
 JAVA, PYTHON = "PTB (Java)", "PTB-like (Python)"
 _SECONDS = 300  # time limit; a million captions take less than a second
@@ -30,6 +30,7 @@ def tokenise(texts: Sequence[str]) -> tuple[list[str], str]:
 def tokenise_java(texts: Sequence[str]) -> list[str]:
     """Tokenize texts with Stanford's tokenizer. Raises NotComputed if it does not run."""
     program = [
+        *BRIEF,
         "-cp",
         str(PACKAGE / "tokenizer" / STANFORD_CORENLP_3_4_1_JAR),
         "edu.stanford.nlp.process.PTBTokenizer",

@@ -9,13 +9,15 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from typing import Annotated, Any
 
-from fastapi import Depends, FastAPI, Header, Query, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute
 
 from fashioniq import __version__
 from fashioniq.data.images import UnreadableImage
@@ -139,10 +141,7 @@ def create_app(service: Service, access: Access) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        responses={
-            "4XX": {"description": "Problem", "content": {PROBLEM: {}}},
-            "503": {"description": "Busy or without its database", "content": {PROBLEM: {}}},
-        },
+        routes=_routes(),
     )
     app.state.service, app.state.access, app.state.measures = service, access, measures
     app.exception_handler(Problem)(_problem)
@@ -151,12 +150,22 @@ def create_app(service: Service, access: Access) -> FastAPI:
     app.exception_handler(Unavailable)(_unavailable)
     app.exception_handler(Exception)(_unexpected)
     app.middleware("http")(_observed(measures, service))
-    _add_operations(app)
-    _add_search(app)
-    _add_sessions(app)
-    _add_catalog(app)
-    page.add_routes(app)
     return app
+
+
+@lru_cache(maxsize=1)
+def _routes() -> list[BaseRoute]:
+    """Routes of the API and the page. They find their service in the state of the application, so all
+    applications of a process share them.
+    """
+    problems: dict[int | str, dict[str, Any]] = {
+        "4XX": {"description": "Problem", "content": {PROBLEM: {}}},
+        "503": {"description": "Busy or without its database", "content": {PROBLEM: {}}},
+    }
+    router = APIRouter(responses=problems, max_body_size=JSON)
+    for add in (_add_operations, _add_search, _add_sessions, _add_catalog, page.add_routes):
+        add(router)
+    return router.routes
 
 
 def _background(service: Service, measures: Measures) -> Callable[[FastAPI], Any]:
@@ -301,13 +310,13 @@ Open = Annotated[Session, Depends(_session)]
 Of = Annotated[Service, Depends(_service)]
 
 
-def _add_operations(app: FastAPI) -> None:
-    @app.get("/livez", tags=["operations"])
+def _add_operations(router: APIRouter) -> None:
+    @router.get("/livez", tags=["operations"])
     def alive() -> dict[str, str]:
         """Whether the process answers."""
         return {"status": "ok"}
 
-    @app.get("/readyz", tags=["operations"])
+    @router.get("/readyz", tags=["operations"])
     def ready(service: Of) -> dict[str, Any]:
         """Whether models are loaded and the database can be written."""
         service.store.check()
@@ -315,14 +324,14 @@ def _add_operations(app: FastAPI) -> None:
             raise Problem("busy", retry_after=5)
         return {"status": "ok", "categories": service.models.categories}
 
-    @app.get(
+    @router.get(
         "/metrics", tags=["operations"], response_class=PlainTextResponse, dependencies=[_allowed("admin")]
     )
     def metrics(request: Request) -> Response:
         """Measures in the text format of Prometheus."""
         return Response(request.app.state.measures.text(), media_type="text/plain; version=0.0.4")
 
-    @app.post("/v1/models", status_code=201, tags=["models"], dependencies=[_allowed("admin")])
+    @router.post("/v1/models", status_code=201, tags=["models"], dependencies=[_allowed("admin")])
     def register(service: Of, body: ModelRequest) -> dict[str, Any]:
         """Load a run of the folder of models, and activate it if asked to."""
         served = service.models.register_named(body.run)
@@ -330,12 +339,12 @@ def _add_operations(app: FastAPI) -> None:
             service.models.activate(served.version)
         return _about(served, active=service.models.is_active(served))
 
-    @app.post("/v1/models/{version}/activate", tags=["models"], dependencies=[_allowed("admin")])
+    @router.post("/v1/models/{version}/activate", tags=["models"], dependencies=[_allowed("admin")])
     def activate(service: Of, version: str) -> dict[str, Any]:
         """Let a registered model serve its category; an earlier one is a rollback. Sessions keep their model."""
         return _about(service.models.activate(version), active=True)
 
-    @app.get("/v1/models", tags=["models"], dependencies=[_allowed("admin")])
+    @router.get("/v1/models", tags=["models"], dependencies=[_allowed("admin")])
     def models(service: Of, category: str) -> list[dict[str, Any]]:
         """Models of a category, oldest first."""
         return [
@@ -364,25 +373,25 @@ def _about(served: Served, active: bool) -> dict[str, Any]:
     }
 
 
-def _add_search(app: FastAPI) -> None:
+def _add_search(router: APIRouter) -> None:
     search = [_allowed("search", "search")]
 
-    @app.get("/v1/categories", tags=["search"])
+    @router.get("/v1/categories", tags=["search"])
     def categories(service: Of) -> list[str]:
         """Categories with an active model."""
         return service.models.categories
 
-    @app.get("/v1/categories/{category}", tags=["search"])
+    @router.get("/v1/categories/{category}", tags=["search"])
     def category(service: Of, category: str) -> dict[str, Any]:
         """The active model of a category, and what it can do."""
         return _about(service.models.active(category), active=True)
 
-    @app.post("/v1/categories/{category}/search", tags=["search"], dependencies=search)
+    @router.post("/v1/categories/{category}/search", tags=["search"], dependencies=search)
     def find(service: Of, category: str, body: SearchRequest) -> Ranking:
         """Products for a whole dialog; nothing is stored."""
         return service.search(category, body)
 
-    @app.get("/v1/categories/{category}/products/{product_id}", tags=["search"])
+    @router.get("/v1/categories/{category}/products/{product_id}", tags=["search"])
     def product(service: Of, category: str, product_id: str) -> dict[str, Any]:
         """A product."""
         served = service.models.having(category, product_id)
@@ -390,12 +399,14 @@ def _add_search(app: FastAPI) -> None:
         shown = found.model_dump(exclude={"rank", "score", "why"})
         return shown | {"attributes": served.system.cards.attributes.get(product_id, [])}
 
-    @app.get("/v1/categories/{category}/products/{product_id}/similar", tags=["search"], dependencies=search)
+    @router.get(
+        "/v1/categories/{category}/products/{product_id}/similar", tags=["search"], dependencies=search
+    )
     def similar(service: Of, category: str, product_id: str, k: Many = 8) -> Ranking:
         """More products like one product."""
         return service.similar(category, product_id, k)
 
-    @app.get(
+    @router.get(
         "/v1/categories/{category}/products/{product_id}/image", tags=["search"], response_class=Response
     )
     def image(
@@ -420,8 +431,8 @@ async def _content(request: Request) -> bytes:
     return await request.body()
 
 
-def _add_sessions(app: FastAPI) -> None:
-    @app.post("/v1/sessions", status_code=201, tags=["sessions"])
+def _add_sessions(router: APIRouter) -> None:
+    @router.post("/v1/sessions", status_code=201, tags=["sessions"])
     def start(request: Request, service: Of, body: SessionRequest, key: Key = None) -> SessionAnswer:
         """Begin a conversation. Browsers need no API key; their number per hour is limited."""
         access: Access = request.app.state.access
@@ -431,7 +442,7 @@ def _add_sessions(app: FastAPI) -> None:
             access.require(request, "search")
         return service.start(body, body.origin, key if found else None, secret)
 
-    @app.post("/v1/pictures", status_code=201, tags=["sessions"], max_body_size=uploads.MAX_BYTES)
+    @router.post("/v1/pictures", status_code=201, tags=["sessions"], max_body_size=uploads.MAX_BYTES)
     def upload(
         request: Request, service: Of, category: str, content: Annotated[bytes, Depends(_content)]
     ) -> PictureAnswer:
@@ -439,12 +450,12 @@ def _add_sessions(app: FastAPI) -> None:
         request.app.state.access.limit(request, "uploads")
         return service.upload(category, content)
 
-    @app.get("/v1/sessions/{session_id}", tags=["sessions"])
+    @router.get("/v1/sessions/{session_id}", tags=["sessions"])
     def read(service: Of, session: Open) -> SessionAnswer:
         """All turns of a session."""
         return service.read(session)
 
-    @app.post("/v1/sessions/{session_id}/turns", status_code=201, tags=["sessions"])
+    @router.post("/v1/sessions/{session_id}/turns", status_code=201, tags=["sessions"])
     def turn(request: Request, service: Of, session: Open, body: TurnRequest, key: Key = None) -> Ranking:
         """Say something, like a product, or change the filters."""
         request.app.state.access.limit(request, "turns")
@@ -452,41 +463,41 @@ def _add_sessions(app: FastAPI) -> None:
         request.app.state.measures.turns.labels(session.category).inc()
         return answer
 
-    @app.delete("/v1/sessions/{session_id}/turns/{n}", tags=["sessions"])
+    @router.delete("/v1/sessions/{session_id}/turns/{n}", tags=["sessions"])
     def undo(service: Of, session: Open, n: int) -> SessionAnswer:
         """Take turn n and all later ones back."""
         return service.undo(session, n)
 
-    @app.get("/v1/sessions/{session_id}/turns/{n}/picture", tags=["sessions"], response_class=Response)
+    @router.get("/v1/sessions/{session_id}/turns/{n}/picture", tags=["sessions"], response_class=Response)
     def generated(request: Request, service: Of, session: Open, n: int) -> Response:
         """The picture generated from the words of turn n, as WebP."""
         request.app.state.access.limit(request, "turns")
         return Response(service.picture(session, n), media_type="image/webp")
 
-    @app.put("/v1/sessions/{session_id}/consent", status_code=204, tags=["sessions"])
+    @router.put("/v1/sessions/{session_id}/consent", status_code=204, tags=["sessions"])
     def consent(service: Of, session: Open, body: ConsentRequest) -> None:
         """Change what the conversation may be used for."""
         service.store.set_consent(session.id, body.consent)
 
-    @app.get("/v1/sessions/{session_id}/export", tags=["sessions"])
+    @router.get("/v1/sessions/{session_id}/export", tags=["sessions"])
     def export(service: Of, session: Open) -> Response:
         """All that is stored of a session."""
         stored = service.store.export_session(session.id)
         return Response(json.dumps(stored, default=str), media_type="application/json")
 
-    @app.delete("/v1/sessions/{session_id}", status_code=204, tags=["sessions"])
+    @router.delete("/v1/sessions/{session_id}", status_code=204, tags=["sessions"])
     def erase(service: Of, session: Open) -> None:
         """Erase a session."""
         service.store.erase_session(session.id)
 
-    @app.delete(
+    @router.delete(
         "/v1/clients/{client_id}", status_code=204, tags=["sessions"], dependencies=[_allowed("admin")]
     )
     def erase_client(service: Of, client_id: str) -> None:
         """Erase all sessions of a client."""
         service.store.erase_client(client_id)
 
-    @app.post(
+    @router.post(
         "/v1/events",
         status_code=202,
         tags=["events"],
@@ -539,10 +550,12 @@ def _each(kind: Any, given: list[dict[str, Any]], name: str) -> tuple[list[ItemS
     return items, good
 
 
-def _add_catalog(app: FastAPI) -> None:
+def _add_catalog(router: APIRouter) -> None:
     catalog = [_allowed("catalog")]
 
-    @app.put("/v1/categories/{category}/products", tags=["catalog"], dependencies=catalog, max_body_size=BULK)
+    @router.put(
+        "/v1/categories/{category}/products", tags=["catalog"], dependencies=catalog, max_body_size=BULK
+    )
     def put(service: Of, category: str, body: ProductsRequest) -> BulkAnswer:
         """Add or replace prices, sizes, stock and titles of products.
 
@@ -571,7 +584,7 @@ def _add_catalog(app: FastAPI) -> None:
         served.shelf.put(service.store.products(served.category, served.shelf.revision))
         return BulkAnswer(errors=any(item.status >= 400 for item in items), items=items)
 
-    @app.patch(
+    @router.patch(
         "/v1/categories/{category}/products/{product_id}",
         status_code=204,
         tags=["catalog"],
@@ -588,7 +601,7 @@ def _add_catalog(app: FastAPI) -> None:
             raise wrong("/product_id", "unknown_product", "unknown-product")
         served.shelf.put(service.store.products(served.category, served.shelf.revision))
 
-    @app.delete(
+    @router.delete(
         "/v1/categories/{category}/products/{product_id}",
         status_code=204,
         tags=["catalog"],

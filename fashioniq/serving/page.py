@@ -14,7 +14,7 @@ from importlib.resources import files
 from typing import Annotated, Any, Literal
 from urllib.parse import quote, urlsplit
 
-from fastapi import Depends, FastAPI, Form, Request, Response, UploadFile
+from fastapi import APIRouter, Depends, Form, Request, Response, UploadFile
 from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from msgspec.structs import replace
@@ -202,28 +202,28 @@ class Visit:
         return response
 
 
-def add_routes(app: FastAPI) -> None:
+def add_routes(router: APIRouter) -> None:
     """Add the routes of the page."""
 
-    @app.get("/", include_in_schema=False)
+    @router.get("/", include_in_schema=False)
     def root() -> Response:
         return RedirectResponse(PREFIX, 303)
 
-    @app.get(PREFIX, include_in_schema=False)
+    @router.get(PREFIX, include_in_schema=False)
     def categories(request: Request) -> Response:
         names = request.app.state.service.models.categories
         if len(names) == 1:
             return RedirectResponse(f"{PREFIX}/{names[0]}", 303)
         return _render(request, "categories.html", {"categories": names})
 
-    @app.get(PREFIX + "/static/{name}", include_in_schema=False)
+    @router.get(PREFIX + "/static/{name}", include_in_schema=False)
     def static(name: str) -> Response:
         if name not in STATIC:
             raise Problem("not-found")
         headers = {"Cache-Control": "public, max-age=31536000, immutable"}
         return Response(_static(name), media_type=STATIC[name], headers=headers)
 
-    @app.get(PREFIX + "/{category}", include_in_schema=False)
+    @router.get(PREFIX + "/{category}", include_in_schema=False)
     def shop(visit: Here) -> Response:
         if not visit.stale:
             return visit.page()
@@ -231,7 +231,7 @@ def add_routes(app: FastAPI) -> None:
         text = "Your earlier conversation has ended. This is a new one."
         return visit.page(Message("new", text))
 
-    @app.post(
+    @router.post(
         PREFIX + "/{category}/picture",
         include_in_schema=False,
         dependencies=[Depends(_same_origin)],
@@ -250,7 +250,7 @@ def add_routes(app: FastAPI) -> None:
             return visit.page(_message(problem, None), problem.status)
         return visit.redirect("")
 
-    @app.get(PREFIX + "/{category}/turns/{n}/picture", include_in_schema=False)
+    @router.get(PREFIX + "/{category}/turns/{n}/picture", include_in_schema=False)
     def generated(request: Request, visit: Here, n: int) -> Response:
         """The picture generated from the words of a turn."""
         request.app.state.access.limit(request, "turns")
@@ -259,7 +259,7 @@ def add_routes(app: FastAPI) -> None:
         return Response(visit.service.picture(visit.session, n), media_type="image/webp")
 
     for name, action in ACTIONS.items():
-        app.post(
+        router.post(
             f"{PREFIX}/{{category}}/{name}", include_in_schema=False, dependencies=[Depends(_same_origin)]
         )(_answering(action))
 

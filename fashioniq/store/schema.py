@@ -1,5 +1,6 @@
 """Versions of the tables."""
 
+from functools import lru_cache
 from pathlib import Path
 
 from alembic import command
@@ -13,7 +14,7 @@ from fashioniq.files import UserError
 
 def update_schema(engine: Engine) -> None:
     """Create the tables, or update them to the newest version. Raises UserError if they are newer."""
-    scripts = ScriptDirectory.from_config(_alembic())
+    scripts = _scripts()
     with engine.connect() as connection:
         found = MigrationContext.configure(connection).get_current_revision()
     if found == scripts.get_current_head():
@@ -32,6 +33,11 @@ def migrate(connection: Connection, revision: str = "head") -> None:
     config = _alembic()
     config.attributes["connection"] = connection
     (command.downgrade if revision == "base" else command.upgrade)(config, revision)
+
+
+@lru_cache(maxsize=1)
+def _scripts() -> ScriptDirectory:
+    return ScriptDirectory.from_config(_alembic())
 
 
 def _alembic() -> Config:

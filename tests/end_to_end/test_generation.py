@@ -172,9 +172,20 @@ def recorded(world, runs):
 
 @pytest.fixture(scope="module")
 def dar(recorded, evaluate):
+    """Evaluate DAR. A picture that was drawn for another evaluation is not drawn again."""
+    draw, drawn = Drawn._draw, {}
+
+    def draw_once(self, request):
+        key = (self.quality, request.prompt, request.seed)
+        if key not in drawn:
+            drawn[key] = draw(self, request)
+        return drawn[key]
+
     def dar(**options):
         chosen = {"system": "dar", "rounds": None, "generator": "drawn:1", "rewrite": "attributes"}
-        return evaluate(**{**recorded, **chosen, **options})
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Drawn, "_draw", draw_once)
+            return evaluate(**{**recorded, **chosen, **options})
 
     return dar
 

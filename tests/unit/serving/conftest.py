@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from anyio.from_thread import start_blocking_portal
 from fastapi.testclient import TestClient
 from PIL import Image
 
@@ -162,13 +163,22 @@ def service(service_of):
     return service_of()
 
 
+@pytest.fixture(scope="session")
+def portal():
+    """An event loop for all clients, which would otherwise start one for each request."""
+    with start_blocking_portal() as portal:
+        yield portal
+
+
 @pytest.fixture
-def client_of():
+def client_of(portal):
     """A client of a service, on this machine or another one."""
 
     def client_of(service, host="127.0.0.1"):
         app = create_app(service, Access(service.store, local=True))
-        return TestClient(app, client=(host, 1), raise_server_exceptions=False)
+        client = TestClient(app, client=(host, 1), raise_server_exceptions=False)
+        client.portal = portal
+        return client
 
     return client_of
 
