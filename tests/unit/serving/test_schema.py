@@ -2,24 +2,25 @@
 
 import pytest
 
-from fashioniq.serving.access import LIMITS, Access
-from fashioniq.serving.api import create_app
-from fashioniq.serving.schemas import SessionRequest
+schemathesis = pytest.importorskip("schemathesis")
+from hypothesis import HealthCheck, Phase, given, settings  # noqa: E402
+
+from fashioniq.serving.access import LIMITS, Access  # noqa: E402
+from fashioniq.serving.api import create_app  # noqa: E402
+from fashioniq.serving.schemas import SessionRequest  # noqa: E402
+
+PER_CALL = settings(
+    max_examples=12,
+    deadline=None,
+    database=None,
+    derandomize=True,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
 def test_generated_requests_do_not_break_the_server(service, engine):
-    schemathesis = pytest.importorskip("schemathesis")  # here: only one worker needs these slow imports
-    from hypothesis import HealthCheck, Phase, given, settings
-
-    per_call = settings(
-        max_examples=12,
-        deadline=None,
-        database=None,
-        derandomize=True,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
     schema = schemathesis.openapi.from_asgi(
         "/openapi.json", create_app(service, Access(service.store, local=True))
     )
@@ -38,6 +39,6 @@ def test_generated_requests_do_not_break_the_server(service, engine):
             assert answer.headers["content-type"][0] == "application/problem+json"
 
     for operation in schema.get_all_operations():
-        per_call(given(case=operation.ok().as_strategy())(check))()
+        PER_CALL(given(case=operation.ok().as_strategy())(check))()
     answered = {path for code in (200, 201, 202, 204) for path in seen.get(code, [])}
     assert 401 not in seen and len(set(seen[422])) >= 4 and len(answered) > 8
