@@ -191,7 +191,7 @@ def commands(folder: Path, index: str) -> dict[str, list[str]]:
         ],
         "train-retriever, 200 pairs": [
             *("train-retriever", *data, *of[:2], *training, "--run", str(folder / "retriever")),
-            *("--users", "recorded", "--turns", "1"),
+            *("--users", "recorded", "--turns", "1", "--negatives", "batch"),
         ],
         "search": request,
         "search, index built": [*request, "--index", index],
