@@ -24,6 +24,7 @@ from fashioniq.users.pragmatic import Listener
 
 MAX_WORDS = 32  # of a caption; joined captions may have twice as many
 PENALTY = 30.0  # of the weights before training
+SAMPLED = 20_000  # products whose principal components are computed
 PENALTIES = (10.0, 30.0, 100.0, 300.0)
 HELD_OUT = 10  # one pair in ten
 MOST_BIGRAMS = 6000  # the most frequent ones; the time grows with the cube of their number
@@ -68,7 +69,7 @@ def fit_linear(
     cut = max(1, len(pairs) // HELD_OUT)
     held_out, rest = shuffled[:cut], shuffled[cut:] or shuffled
     model = new_linear(examples_of(pairs), vocabulary, items.features_ND.shape[1])
-    embed_by_principal_components(model, items.features_ND[:])
+    embed_by_principal_components(model, _sampled(items))
     found: dict[float, float] = {}
     fitting = Fitting(model, vocabulary, items, examples_of(rest))
     gallery = Gallery(items, items.embedded(model.embed_images))
@@ -114,6 +115,11 @@ def embed_by_principal_components(model: LinearRetriever, features_ND: Tensor) -
     model.image.bias.copy_(-weight_WD @ mean_D)
 
 
+def _sampled(items: Items) -> Tensor:
+    """Features of all products, or of every n-th one, so that they are at most SAMPLED."""
+    return items.features_ND[:: max(1, -(-len(items) // SAMPLED))]
+
+
 @torch.no_grad()
 def start_linear(
     model: LinearRetriever,
@@ -129,7 +135,7 @@ def start_linear(
 
 def _fit(model: LinearRetriever, examples: Sequence[Example], items: Items, vocabulary: Vocabulary) -> None:
     """Fit the image embedding and the weights of a model that has its bigrams, with the usual penalty."""
-    embed_by_principal_components(model, items.features_ND[:])
+    embed_by_principal_components(model, _sampled(items))
     Fitting(model, vocabulary, items, examples).solve(PENALTY)
 
 

@@ -12,6 +12,7 @@ from fashioniq.data.words import UNKNOWN, Vocabulary
 from fashioniq.loop.messages import Message, Turn
 from fashioniq.models.configs import RetrieverConfig
 from fashioniq.models.linear import LastShown, LinearRetriever
+from fashioniq.training import linear
 from fashioniq.training.linear import (
     Fitting,
     embed_by_principal_components,
@@ -104,6 +105,14 @@ def test_the_embedding_keeps_the_angles_between_centered_features_at_full_width(
     unit_ND = normalize(items.features_ND)
     vectors_ND, centered_ND = model.embed_images(items.features_ND), normalize(unit_ND - unit_ND.mean(0))
     torch.testing.assert_close(vectors_ND @ vectors_ND.T, centered_ND @ centered_ND.T)
+
+
+def test_of_many_products_every_nth_gives_the_embedding(items, monkeypatch):
+    monkeypatch.setattr(linear, "SAMPLED", 15)
+    fitted, expected = (new_linear([("0", "is red", "1")], WORDS, 5) for _ in range(2))
+    linear.start_linear(fitted, [], [("0", "is red", "1")], items, WORDS)
+    embed_by_principal_components(expected, items.features_ND[::3])
+    assert torch.equal(fitted.image.weight, expected.image.weight)
 
 
 def test_the_baseline_is_the_item_shown_last(items):
