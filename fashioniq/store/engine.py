@@ -6,8 +6,9 @@ each one takes the same advisory lock. What it has read is therefore true until 
 """
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from time import monotonic, sleep
 from typing import Any
 
@@ -84,8 +85,8 @@ def _postgresql() -> dict[str, Any]:
 def _set_up_sqlite(connection: Any, _: Any) -> None:
     connection.isolation_level = None  # `_begin_sqlite` begins transactions
     connection.execute(_busy_timeout())
-    for pragma in _SQLITE:
-        connection.execute(f"PRAGMA {pragma}")
+    for pragma in _SQLITE:  # the first one does not wait while another process creates the log
+        _until_free(partial(connection.execute, f"PRAGMA {pragma}"))
 
 
 def _replace_read_only(context: ExceptionContext) -> None:
@@ -112,21 +113,26 @@ def _begin_write(connection: Connection) -> None:
 
     SQLite itself tries every 100 ms in the end; a process that writes much would shut out the others.
     """
-    until = monotonic() + WAIT
     connection.exec_driver_sql("PRAGMA busy_timeout=0")
     try:
-        while True:
-            try:
-                connection.exec_driver_sql("BEGIN IMMEDIATE")
-                return
-            except OperationalError as error:
-                code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF
-                if code != sqlite3.SQLITE_BUSY or monotonic() > until:
-                    raise
-            sleep(PAUSE)
+        _until_free(partial(connection.exec_driver_sql, "BEGIN IMMEDIATE"))
     finally:
         if not connection.invalidated:
             connection.exec_driver_sql(_busy_timeout())
+
+
+def _until_free(call: Callable[[], Any]) -> None:
+    """Call again for WAIT seconds while another connection has the lock of SQLite."""
+    until = monotonic() + WAIT
+    while True:
+        try:
+            call()
+            return
+        except (OperationalError, sqlite3.OperationalError) as error:
+            code = getattr(getattr(error, "orig", error), "sqlite_errorcode", 0) & 0xFF
+            if code != sqlite3.SQLITE_BUSY or monotonic() > until:
+                raise
+        sleep(PAUSE)
 
 
 def _busy_timeout() -> str:
