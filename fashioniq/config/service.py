@@ -45,8 +45,8 @@ class Serve:
     )
     spool: Path | None = option(
         None,
-        "folder for events that wait while the database is not available (default: that of an SQLite file; with "
-        "PostgreSQL, events are refused then)",
+        "folder for events that wait while the database is not available (default: the folder of the SQLite file; "
+        "with PostgreSQL, events are refused meanwhile)",
     )
     log: bool = option(False, "print a line per request, without texts")
     split: Searched = option("all", "products that are searched: those of a split, or all of the catalog")

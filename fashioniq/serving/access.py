@@ -12,7 +12,7 @@ from limits.strategies import SlidingWindowCounterRateLimiter
 from fashioniq.serving.problems import Problem
 from fashioniq.store import Key, Store, Unavailable
 
-REMEMBERED = 3600.0  # seconds
+REMEMBERED = 3600.0  # seconds for which a valid key remains valid without the database
 LIMITS = {  # per key or address
     "turns": "10 per 2 second",
     "sessions": "20 per hour",
@@ -27,7 +27,9 @@ class Access:
 
     store: Store
     local: bool
-    _valid: dict[str, tuple[Key, float]] = field(default_factory=dict)  # by secret, and when it was
+    _valid: dict[str, tuple[Key, float]] = field(
+        default_factory=dict
+    )  # keys by secret, and when they were found
     _limiter: SlidingWindowCounterRateLimiter = field(
         default_factory=lambda: SlidingWindowCounterRateLimiter(MemoryStorage())
     )
@@ -43,7 +45,7 @@ class Access:
     def key(self, request: Request) -> tuple[Key | None, str]:
         """API key of a request and its secret; None without one. Raises Problem for a wrong one.
 
-        While the database is not available, keys that were valid less than REMEMBERED seconds ago are.
+        While the database is not available, keys that were found less than REMEMBERED seconds ago remain valid.
         """
         secret = bearer(request)
         if not secret.startswith("key_"):

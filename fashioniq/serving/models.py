@@ -13,7 +13,7 @@ from fashioniq.serving.problems import Problem, wrong
 from fashioniq.serving.served import Served
 from fashioniq.store import Model, Store, Unavailable
 
-GARBAGE = 10_000  # objects made before a search for garbage (Python: 700)
+GARBAGE = 10_000  # new objects that start a garbage collection (Python's default: 700)
 KEPT = 2  # models that are loaded besides the active ones, for conversations that began with them
 Load = Callable[[Path], Served]
 log = logging.getLogger("fashioniq.serving")
@@ -29,9 +29,8 @@ class Models:
         self.store, self.inference, self.folder, self._load = store, inference, folder, load
         self._versions: dict[str, Served] = {}
         self._active: dict[str, str] = {}
-        self._registered: dict[
-            str, dict[str, str]
-        ] = {}  # products of each version, as last stored by any process
+        # hash of the products of each version, as last stored by any process
+        self._registered: dict[str, dict[str, str]] = {}
         self._settled: list[Served] = []
         self._lock = threading.Lock()
 

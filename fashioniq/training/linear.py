@@ -14,7 +14,7 @@ from scipy import linalg, sparse
 from torch import Tensor
 
 from fashioniq.data.catalog import Pair
-from fashioniq.data.items import Items
+from fashioniq.data.items import Items, Rows
 from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.loop.gallery import Gallery
 from fashioniq.metrics.ranking import percentile
@@ -24,7 +24,7 @@ from fashioniq.users.pragmatic import Listener
 
 MAX_WORDS = 32  # of a caption; joined captions may have twice as many
 PENALTY = 30.0  # of the weights before training
-SAMPLED = 20_000  # products whose principal components are computed
+SAMPLED = 20_000  # most products from which principal components are computed
 PENALTIES = (10.0, 30.0, 100.0, 300.0)
 HELD_OUT = 10  # one pair in ten
 MOST_BIGRAMS = 6000  # the most frequent ones; the time grows with the cube of their number
@@ -69,7 +69,7 @@ def fit_linear(
     cut = max(1, len(pairs) // HELD_OUT)
     held_out, rest = shuffled[:cut], shuffled[cut:] or shuffled
     model = new_linear(examples_of(pairs), vocabulary, items.features_ND.shape[1])
-    embed_by_principal_components(model, _sampled(items))
+    embed_by_principal_components(model, items.features_ND)
     found: dict[float, float] = {}
     fitting = Fitting(model, vocabulary, items, examples_of(rest))
     gallery = Gallery(items, items.embedded(model.embed_images))
@@ -102,22 +102,18 @@ def new_linear(
 
 
 @torch.no_grad()
-def embed_by_principal_components(model: LinearRetriever, features_ND: Tensor) -> None:
+def embed_by_principal_components(model: LinearRetriever, features_ND: Tensor | Rows) -> None:
     """Set the image embedding to the first principal components of the features at unit length.
 
-    With as many components as features, this only subtracts their mean.
+    With as many components as features, this only subtracts their mean. Of more than SAMPLED rows, every n-th counts.
     """
-    unit_ND = torch.nn.functional.normalize(features_ND, dim=-1).double().cpu()
+    sampled_ND = features_ND[:: -(-len(features_ND) // SAMPLED)]
+    unit_ND = torch.nn.functional.normalize(sampled_ND, dim=-1).double().cpu()
     mean_D = unit_ND.mean(0)
     _, components_DD = torch.linalg.eigh((unit_ND - mean_D).T @ (unit_ND - mean_D))
     weight_WD = components_DD.flip(1)[:, : model.width].T
     model.image.weight.copy_(weight_WD)
     model.image.bias.copy_(-weight_WD @ mean_D)
-
-
-def _sampled(items: Items) -> Tensor:
-    """Features of all products, or of every n-th one, so that they are at most SAMPLED."""
-    return items.features_ND[:: max(1, -(-len(items) // SAMPLED))]
 
 
 @torch.no_grad()
@@ -135,7 +131,7 @@ def start_linear(
 
 def _fit(model: LinearRetriever, examples: Sequence[Example], items: Items, vocabulary: Vocabulary) -> None:
     """Fit the image embedding and the weights of a model that has its bigrams, with the usual penalty."""
-    embed_by_principal_components(model, _sampled(items))
+    embed_by_principal_components(model, items.features_ND)
     Fitting(model, vocabulary, items, examples).solve(PENALTY)
 
 
