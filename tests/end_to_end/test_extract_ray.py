@@ -2,11 +2,15 @@
 
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
 import sys
-from contextlib import nullcontext
+import tempfile
+import time
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 from zipfile import ZipFile
 
@@ -26,15 +30,10 @@ import sys
 from ray.cluster_utils import Cluster
 
 node = dict(num_cpus=2, object_store_memory=80_000_000, include_dashboard=False, temp_dir=sys.argv[1])
-address = ""
-while not address:  # Ray gives up after 30 seconds, which are too few on a busy machine
-    try:
-        address = Cluster(initialize_head=True, head_node_args=node).address
-    except Exception as error:
-        print(error, file=sys.stderr)
-print(address, flush=True)
+print(Cluster(initialize_head=True, head_node_args=node).address, flush=True)
 sys.stdin.read()
 """
+ATTEMPTS, START = 4, 60.0  # Ray gives up after 30 seconds, which are too few on a busy machine
 
 
 @pytest.fixture(autouse=True)
@@ -48,19 +47,52 @@ def cluster(monkeypatch, tmp_path_factory):
     monkeypatch.setenv("RAY_AUTH_TOKEN", "0" * 64)  # otherwise, Ray writes one to the home folder
     monkeypatch.setenv("RAY_worker_niceness", "0")
     monkeypatch.setenv("RAY_health_check_failure_threshold", "1000")  # a busy machine is no dead one
-    folder = f"/tmp/fashioniq-ray-{os.getpid()}"  # the paths of sockets must be short
-    process = subprocess.Popen(
-        [sys.executable, "-c", CLUSTER, folder],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    address = process.stdout.readline().strip()
-    assert address
-    monkeypatch.setenv("RAY_ADDRESS", address)
-    yield
-    process.communicate()
-    shutil.rmtree(folder, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp"))  # the paths of sockets must be short
+    (folder / "ray").mkdir()  # the address of the cluster is written to this folder of RAY_TMPDIR
+    try:
+        for _ in range(ATTEMPTS):
+            with started(CLUSTER, folder) as (address, reason):
+                if address:
+                    monkeypatch.setenv("RAY_ADDRESS", address)
+                    yield
+                    return
+        raise AssertionError(f"no Ray cluster after {ATTEMPTS} attempts: {reason}")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def started(code, folder):
+    """Run a cluster; yield its address, or "" and the reason if there is none. All its processes are killed."""
+    log = folder / "errors"
+    with open(log, "w") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, folder],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, "RAY_TMPDIR": str(folder)},
+        )
+    try:
+        answered, until = [], time.monotonic() + START
+        while not answered and process.poll() is None and time.monotonic() < until:
+            answered = select.select([process.stdout], [], [], 0.1)[0]
+        address = process.stdout.readline().strip() if answered else ""
+        yield address, log.read_text()[-2000:] or f"no address after {START:.0f} s"
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate(timeout=START)
+
+
+def test_a_cluster_that_fails_is_stopped_and_its_reason_is_reported(tmp_path, wait_until):
+    code = "import subprocess, sys; left = subprocess.Popen(['sleep', '600']); sys.exit(f'no memory for {left.pid}')"
+    with started(code, tmp_path) as (address, reason):
+        assert address == "" and reason.startswith("no memory for ")
+        left = Path("/proc", reason.split()[-1], "stat")
+        assert left.exists()
+    wait_until(lambda: not left.exists() or left.read_text().split()[2] == "Z", lambda: True)
 
 
 @pytest.fixture
