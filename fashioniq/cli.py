@@ -133,6 +133,7 @@ def _run(arguments: list[str]) -> int:
     with _loading():
         settings = parse(command, rest)
         _quiet()
+        compat.keep_caches_together()
         compat.prepare_torchmetrics()
         config.check(settings)
         check_inputs(settings)

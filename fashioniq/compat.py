@@ -7,9 +7,12 @@ Declaring the schemas is sufficient for what this package uses: transforms and m
 
 Lightning needs one class of torchmetrics, whose import takes in scipy.signal, transformers, torchvision and
 matplotlib if they are installed. Without them Lightning is imported in half the time.
+
+torch and matplotlib make folders in /tmp and in the home folder when they are imported: `keep_caches_together`.
 """
 
 import importlib.util
+import os
 import sys
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -115,3 +118,15 @@ def prepare_torchmetrics() -> None:
         isinstance(finder, _BeforeTorchmetrics) for finder in sys.meta_path
     ):
         sys.meta_path.insert(0, _BeforeTorchmetrics())
+
+
+def keep_caches_together() -> None:
+    """Let torch and matplotlib make the folders of their caches in ~/.cache/fashioniq, unless others are given."""
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser(), "fashioniq")
+    for variable, name in (("TORCHINDUCTOR_CACHE_DIR", "torch"), ("MPLCONFIGDIR", "matplotlib")):
+        if variable not in os.environ:
+            try:
+                (root / name).mkdir(parents=True, exist_ok=True)
+            except OSError:  # they then use the folders that they would have used
+                continue
+            os.environ[variable] = str(root / name)

@@ -31,6 +31,8 @@ from PIL import Image
 from fashioniq import compat
 from fashioniq.cli import COMMANDS, main
 from fashioniq.data import conversations
+from tests import leftovers
+from tests.databases import stop_server
 
 compat.prepare_torchmetrics()  # as the commands do, before a test imports Lightning
 
@@ -92,12 +94,30 @@ def arguments_of(command, **options):
     return words
 
 
+BEFORE, LEFT = pytest.StashKey(), pytest.StashKey()  # what was there at the start, what is left at the end
 KINDS = ("unit", "end_to_end", "golden", "hostile", "browser", "gpu")
 
 
+@pytest.hookimpl(trylast=True)  # after pytest has its folder
 def pytest_configure(config):
     for kind in KINDS:
         config.addinivalue_line("markers", f"{kind}: the tests of tests/{kind}")
+    root = config._tmp_path_factory.getbasetemp()
+    if not hasattr(config, "workerinput"):
+        config.stash[BEFORE] = leftovers.places()
+    leftovers.begin(root / "tmp")
+
+
+@pytest.hookimpl(trylast=True)  # after the workers of pytest-xdist have ended
+def pytest_sessionfinish(session):
+    """A process, shared memory or file that is left is a failure."""
+    config = session.config
+    if hasattr(config, "workerinput"):
+        return
+    stop_server(config._tmp_path_factory.getbasetemp())
+    config.stash[LEFT] = leftovers.left(config.stash[BEFORE])
+    if config.stash[LEFT] and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_itemcollected(item):
@@ -119,6 +139,9 @@ def pytest_collection_modifyitems(items):
 
 def pytest_terminal_summary(terminalreporter):
     """Print how long the tests took. The processor time includes that of all processes which have ended."""
+    if left := terminalreporter.config.stash.get(LEFT, []):
+        terminalreporter.section("left behind by the tests", red=True)
+        terminalreporter.write_line("\n".join(left))
     spent = os.times()
     processor = spent.user + spent.system + spent.children_user + spent.children_system
     terminalreporter.write_line(f"{processor:.0f} s of processor time in {time.monotonic() - BEGAN:.0f} s")

@@ -3,9 +3,12 @@ workers and stops with pytest, also if pytest is killed.
 """
 
 import os
+import pickle
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 from glob import glob
 from pathlib import Path
 from uuid import uuid4
@@ -15,11 +18,14 @@ from sqlalchemy import create_engine, text
 
 from fashioniq.store import Store
 
-# SIGQUIT: immediate shutdown
+# if pytest is killed; SIGQUIT: immediate shutdown
 STOP = """
-while kill -0 "$1"; do sleep 0.5; done
+while kill -0 "$1" && [ -e "$2" ]; do sleep 0.5; done
+[ -e "$2" ] || exit 0
 kill -QUIT "$(head -n 1 "$2/data/postmaster.pid")"; sleep 1; rm -rf "$2"
 """
+
+LIMIT = 60.0  # seconds
 
 
 def start_server(folder, pytest_process):
@@ -27,7 +33,7 @@ def start_server(folder, pytest_process):
     programs = Path(shutil.which("initdb") or max(glob("/usr/lib/postgresql/*/bin/initdb"), default="none"))
     if not programs.exists():
         return None
-    programs, own = programs.resolve().parent, Path(tempfile.mkdtemp(prefix="pg-"))
+    programs, own = programs.resolve().parent, Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
     user = {} if os.getuid() else {"user": "nobody", "group": "nogroup", "extra_groups": []}
     if user:
         shutil.chown(own, "nobody", "nogroup")
@@ -41,6 +47,20 @@ def start_server(folder, pytest_process):
     start = ["-D", own / "data", "-o", options, "-l", own / "log", "-w", "start"]
     subprocess.run([programs / "pg_ctl", *start], check=True, **quiet)
     return f"postgresql+psycopg://shop@/{{}}?host={own}"
+
+
+def stop_server(root):
+    """Stop the server that the tests of pytest's folder `root` have started, if any."""
+    for made in root.glob("**/shared/postgresql.pickle"):
+        if url := pickle.loads(made.read_bytes()):
+            folder = Path(url.rpartition("=")[2])
+            server = int((folder / "data/postmaster.pid").read_text().split()[0])
+            os.kill(server, signal.SIGQUIT)
+            until = time.monotonic() + LIMIT
+            while Path("/proc", str(server)).exists():
+                assert time.monotonic() < until, f"PostgreSQL still runs after {LIMIT} s"
+                time.sleep(0.05)
+            shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="session")
