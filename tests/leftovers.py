@@ -55,7 +55,7 @@ def left(before):
     found = [f"process {number}: {command}" for number, command in sorted(running.items())]
     for path in sorted(places() - before):
         # other programs of this machine write to these folders, too; where there are none, everything counts
-        if path.parent == MEMORY and not _is_used(path) or os.environ.get("CI"):
+        if (path.parent == MEMORY and not _is_used(path)) or os.environ.get("CI"):
             found.append(f"file {path}")
     return found
 
