@@ -16,6 +16,7 @@ from torch import Tensor
 
 from fashioniq.data.arrays import release
 from fashioniq.data.items import Items
+from fashioniq.loop.query import Query, Scorer
 
 try:
     import faiss
@@ -26,6 +27,8 @@ QUERIES = 1024  # rows of a tile of the distance matrix
 TILE = 1024  # columns of a tile for ranks, small enough for the processor's cache
 SEARCHED = 16384  # columns of a tile for nearest-neighbor search
 NUMBERS = 2**18  # vector elements compared in float64 at a time
+BONUSES = 2**25  # bonuses of a tile of queries
+NEARLY = 0.25  # bonus below the greatest up to which items compete by their distance first
 GPU_TIMES = 32  # factor by which tiles are wider on a GPU
 SPARE = 16  # additional neighbors, so that ties at the cutoff can be broken by item order
 MAPPED_MOST = 2**30  # bytes of a memory map above which its pages are released after use
@@ -70,6 +73,10 @@ class Gallery:
     error are compared again in float64, and ties are broken by item order. Ranks therefore depend neither on
     tiles nor on the search library.
 
+    With a `scorer`, the words and wishes of a `Query` count, too: an item is ordered by its *cost*, its squared
+    distance minus twice the scorer's bonus. For vectors of unit length, this is the order of the sum of cosine and
+    bonus. A query without words is ordered by the distance alone, bit for bit.
+
     An approximate `index` replaces the search in `top`; ranks stay exact.
     """
 
@@ -79,13 +86,14 @@ class Gallery:
         vectors_ND: Tensor | np.memmap,
         search: str = "auto",
         index: Search | None = None,
+        scorer: Scorer | None = None,
     ) -> None:
         self._mapped = None
         if isinstance(vectors_ND, np.memmap):
             self._mapped = vectors_ND if vectors_ND.nbytes > MAPPED_MOST else None
             vectors_ND = torch.from_numpy(vectors_ND)
         vectors_ND = vectors_ND.detach()
-        self.items, self.index = items, index
+        self.items, self.index, self.scorer = items, index, scorer
         self.vectors_ND = (
             vectors_ND if vectors_ND.dtype == torch.float16 else vectors_ND.float()
         ).contiguous()
@@ -111,8 +119,8 @@ class Gallery:
     def typical(self) -> int:
         """Position of the item nearest to the mean, by exact search."""
         query_1D = self._plain(self.mean_1D)
-        distance_1K, item_1K = self._nearest(query_1D, 1)
-        return int(_nearest_first(distance_1K, item_1K, item_1K[:, :0], 1)[1])
+        cost_1K, item_1K = self._best(query_1D, None, 1)
+        return int(_best_first(cost_1K, item_1K, item_1K[:, :0], 1)[1])
 
     @cached_property
     def mean_1D(self) -> Tensor:
@@ -120,61 +128,81 @@ class Gallery:
         sums = [vectors_TD.double().sum(0, keepdim=True) for _, vectors_TD in self.tiles(SEARCHED)]
         return (torch.cat(sums).sum(0, keepdim=True) / len(self)).float()
 
-    def rank(self, query_BD: Tensor, target_B: Tensor) -> Tensor:
-        """Return the 0-based rank of each target: the number of items that are nearer, or as near and listed
-        earlier.
+    def rank(self, query: Query | Tensor, target_B: Tensor) -> Tensor:
+        """Return the 0-based rank of each target: the number of items with a smaller cost, or with the same and
+        listed earlier.
 
         Raises NotFiniteError.
         """
-        queries = self._finite(self._plain(query_BD)).split(QUERIES)
-        return torch.cat(
-            [
-                self._rank(query_BD, target_B)
-                for query_BD, target_B in zip(queries, target_B.split(QUERIES), strict=True)
-            ]
-        )
+        query = Query.of(query)
+        self._finite(self._plain(query.vector_BD))
+        parts = zip(query.split(self._together(query)), target_B.split(self._together(query)), strict=True)
+        return torch.cat([self._rank(*self._with_bonus(part), targets) for part, targets in parts])
 
     def top(
-        self, query_BD: Tensor, k: int, exclude_BK: Tensor | None = None, allowed_N: Tensor | None = None
+        self,
+        query: Query | Tensor,
+        k: int,
+        exclude_BK: Tensor | None = None,
+        allowed_N: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Return squared distances and positions of the k nearest items, both B×k, nearest first.
+        """Return costs and positions of the k best items, both B×k, best first.
 
         Items of `exclude_BK` are skipped. With the mask `allowed_N`, only its items are found, all of them if
         there are fewer than k; the index is used if many items are allowed, and the search is exact otherwise.
         Raises NotFiniteError.
         """
-        query_BD = self._plain(query_BD)
+        query = Query.of(query)
         if self.index is not None or allowed_N is not None:
-            self._finite(query_BD)
+            self._finite(self._plain(query.vector_BD))
         if exclude_BK is None:
-            exclude_BK = torch.empty(len(query_BD), 0, dtype=torch.long, device=query_BD.device)
+            exclude_BK = torch.empty(query.batch(), 0, dtype=torch.long, device=query.vector_BD.device)
         item_A = None if allowed_N is None else allowed_N.nonzero()[:, 0]
         if item_A is not None and len(item_A) == len(self):
             item_A = None
-        parts = [
-            self._top(*part, k) if item_A is None else self._top_allowed(*part, k, item_A)
-            for part in zip(query_BD.split(QUERIES), exclude_BK.split(QUERIES), strict=True)
-        ]
-        distance_BK, item_BK = (torch.cat(part) for part in zip(*parts, strict=True))
-        return distance_BK, item_BK
+        size, found = self._together(query), []
+        for part, exclude_PK in zip(query.split(size), exclude_BK.split(size), strict=True):
+            query_PD, bonus_PN = self._with_bonus(part)
+            found.append(
+                self._top(query_PD, bonus_PN, exclude_PK, k)
+                if item_A is None
+                else self._top_allowed(query_PD, bonus_PN, exclude_PK, k, item_A)
+            )
+        cost_BK, item_BK = (torch.cat(part) for part in zip(*found, strict=True))
+        return cost_BK, item_BK
 
-    def _rank(self, query_BD: Tensor, target_B: Tensor) -> Tensor:
+    def _together(self, query: Query) -> int:
+        """Queries of a tile: with bonuses, fewer in a large gallery."""
+        scored = self.scorer is not None and query.wishes is not None
+        return max(1, min(QUERIES, BONUSES // len(self))) if scored else QUERIES
+
+    def _with_bonus(self, query: Query) -> tuple[Tensor, Tensor | None]:
+        """Vectors B×D and bonuses B×N; None where no query has words that count."""
+        query_BD = self._plain(query.vector_BD)
+        if self.scorer is None or query.wishes is None or not any(query.wishes):
+            return query_BD, None
+        bonus_BN = torch.stack([torch.from_numpy(self.scorer.bonus(wishes)) for wishes in query.wishes])
+        return query_BD, bonus_BN.to(query_BD.device)
+
+    def _rank(self, query_BD: Tensor, bonus_BN: Tensor | None, target_B: Tensor) -> Tensor:
         """Ranks of one block of queries.
 
-        A score grows as the distance falls. Items whose score exceeds the target's by more than the
+        A score grows as the cost falls. Items whose score exceeds the target's by more than the
         rounding error are nearer. Scores within the error are near ties: these pairs (suffix P) are
-        compared by their float64 distances, and exact ties by position. The target is always one of its
+        compared by their float64 costs, and exact ties by position. The target is always one of its
         own near ties, so a row needs the exact comparison only if it has others.
         """
-        slack_B1 = self._slack(query_BD).unsqueeze(1)
+        slack_B1 = self._slack(query_BD, bonus_BN).unsqueeze(1)
         score_B1 = ((query_BD * self.vectors_ND[target_B]).sum(1) - self._half_square_N[target_B]).unsqueeze(
             1
         )
+        if bonus_BN is not None:
+            score_B1 = score_B1 + bonus_BN.gather(1, target_B.unsqueeze(1))
         low_B1, high_B1 = score_B1 - slack_B1, score_B1 + slack_B1
-        exact_B = self._exact(query_BD, torch.arange(len(target_B), device=target_B.device), target_B)
+        exact_B = self._exact(query_BD, torch.arange(len(target_B), device=target_B.device), target_B, bonus_BN)
         rank_B = torch.zeros_like(target_B)
         for start, vectors_TD in self.tiles(TILE):
-            score_BT = self._scores(query_BD, start, vectors_TD)
+            score_BT = self._scores(query_BD, start, vectors_TD, bonus_BN)
             # float32 ones and zeros are summed several times faster than bools
             mask_BT = torch.empty_like(score_BT)
             nearer_B = torch.gt(score_BT, high_B1, out=mask_BT).sum(1).long()
@@ -187,94 +215,143 @@ class Gallery:
                 as_tuple=True
             )
             row_P, item_P = row_R[row_P], column_P + start
-            distance_P = self._exact(query_BD, row_P, item_P)
-            before_P = (distance_P < exact_B[row_P]) | (
-                (distance_P == exact_B[row_P]) & (item_P < target_B[row_P])
-            )
+            cost_P = self._exact(query_BD, row_P, item_P, bonus_BN)
+            before_P = (cost_P < exact_B[row_P]) | ((cost_P == exact_B[row_P]) & (item_P < target_B[row_P]))
             rank_B.index_add_(0, row_P, before_P.long())
         return rank_B
 
-    def _top(self, query_BD: Tensor, exclude_BK: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    def _top(
+        self, query_BD: Tensor, bonus_BN: Tensor | None, exclude_BK: Tensor, k: int
+    ) -> tuple[Tensor, Tensor]:
         wanted = min(len(self), k + exclude_BK.shape[1])
-        distance_BK, item_BK = (
-            self._nearest(query_BD, wanted)
+        cost_BK, item_BK = (
+            self._best(query_BD, bonus_BN, wanted)
             if self.index is None
-            else self._near(self.index, query_BD, wanted)
+            else self._near(self.index, query_BD, bonus_BN, wanted)
         )
-        return _nearest_first(distance_BK, item_BK, exclude_BK, k)
+        return _best_first(cost_BK, item_BK, exclude_BK, k)
 
     def _top_allowed(
-        self, query_BD: Tensor, exclude_BK: Tensor, k: int, item_A: Tensor
+        self, query_BD: Tensor, bonus_BN: Tensor | None, exclude_BK: Tensor, k: int, item_A: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """The k nearest of the items A, which are in ascending order."""
+        """The k best of the items A, which are in ascending order."""
         k = min(k, len(item_A))
         if self.index is not None and len(item_A) > EXACT_MOST:
             allowed_N = torch.zeros(len(self), dtype=torch.bool, device=item_A.device)
             allowed_N[item_A] = True
+            if bonus_BN is not None:
+                cost_BK, item_BK = self._near(
+                    self.index, query_BD, bonus_BN, k + exclude_BK.shape[1], allowed_N
+                )
+                return _best_first(cost_BK, item_BK, exclude_BK, k)
             count, wider = candidates(k + exclude_BK.shape[1]), len(self) / len(item_A) * WIDER
             while count < len(self):
                 item_BK = self.index(query_BD, count, allowed_N, wider)
                 item_BK = item_BK.masked_fill(~allowed_N[item_BK], -1)
                 if ((item_BK >= 0).sum(1) >= k + exclude_BK.shape[1]).all():
-                    distance_BK = self._exact_rows(query_BD, item_BK).masked_fill(item_BK < 0, float("inf"))
-                    return _nearest_first(distance_BK, item_BK, exclude_BK, k)
+                    cost_BK = self._exact_rows(query_BD, item_BK).masked_fill(item_BK < 0, float("inf"))
+                    return _best_first(cost_BK, item_BK, exclude_BK, k)
                 if item_BK.shape[1] < count:
                     break  # the engine has no more
                 count, wider = WIDER * count, WIDER * wider
         if not k:
             return query_BD.new_empty(len(query_BD), 0, dtype=torch.double), exclude_BK[:, :0]
-        near = []
+        best = []
         for item_P in item_A.split(SEARCHED * self._times):
             among = Gallery(self.items, self.vectors_ND[item_P], self.search)
-            distance_BK, place_BK = among.top(query_BD, min(len(item_P), k + exclude_BK.shape[1]))
-            near.append((distance_BK, item_P[place_BK]))
+            bonus_BP = None if bonus_BN is None else bonus_BN[:, item_P]
+            cost_BK, place_BK = among._top(
+                query_BD, bonus_BP, exclude_BK[:, :0], min(len(item_P), k + exclude_BK.shape[1])
+            )
+            best.append((cost_BK, item_P[place_BK]))
             self._release()
-        distance_BK, item_BK = (torch.cat(part, 1) for part in zip(*near, strict=True))
-        return _nearest_first(distance_BK, item_BK, exclude_BK, k)
+        cost_BK, item_BK = (torch.cat(part, 1) for part in zip(*best, strict=True))
+        return _best_first(cost_BK, item_BK, exclude_BK, k)
 
-    def _near(self, index: Search, query_BD: Tensor, wanted: int) -> tuple[Tensor, Tensor]:
-        """Candidates from the index, unordered, with their distances; at least `wanted` for each query.
+    def _near(
+        self,
+        index: Search,
+        query_BD: Tensor,
+        bonus_BN: Tensor | None,
+        wanted: int,
+        allowed_N: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Candidates from the index, unordered, with their costs; at least `wanted` for each query.
 
-        Queries for which the index finds fewer are searched exactly.
+        With bonuses, the items with the greatest ones are candidates, too, and are searched exactly if there are few.
+        Queries for which the index finds fewer than `wanted` are searched exactly.
         """
+        if bonus_BN is not None:
+            rows = [
+                self._near_with_bonus(index, query_BD[row : row + 1], bonus_BN[row], wanted, allowed_N)
+                for row in range(len(query_BD))
+            ]
+            width = max(len(item_K) for _, item_K in rows)
+            costs = [_widened(cost_K.unsqueeze(0), width) for cost_K, _ in rows]
+            items = [_widened(item_K.unsqueeze(0), width, -1) for _, item_K in rows]
+            return torch.cat(costs), torch.cat(items)
         item_BK = index(query_BD, min(len(self), candidates(wanted)))
-        distance_BK = self._exact_rows(query_BD, item_BK).masked_fill(item_BK < 0, float("inf"))
+        cost_BK = self._exact_rows(query_BD, item_BK).masked_fill(item_BK < 0, float("inf"))
         few_B = (item_BK >= 0).sum(1) < wanted
         if few_B.any():
-            exact_BK, nearest_BK = self._nearest(query_BD[few_B], wanted)
-            width = max(item_BK.shape[1], nearest_BK.shape[1])
-            distance_BK, exact_BK = _widened(distance_BK, width), _widened(exact_BK, width)
-            item_BK, nearest_BK = _widened(item_BK, width, -1), _widened(nearest_BK, width, -1)
-            distance_BK[few_B], item_BK[few_B] = exact_BK, nearest_BK
-        return distance_BK, item_BK
+            exact_BK, best_BK = self._best(query_BD[few_B], None, wanted)
+            width = max(item_BK.shape[1], best_BK.shape[1])
+            cost_BK, exact_BK = _widened(cost_BK, width), _widened(exact_BK, width)
+            item_BK, best_BK = _widened(item_BK, width, -1), _widened(best_BK, width, -1)
+            cost_BK[few_B], item_BK[few_B] = exact_BK, best_BK
+        return cost_BK, item_BK
 
-    def _nearest(self, query_BD: Tensor, wanted: int) -> tuple[Tensor, Tensor]:
-        """Candidates with their distances, unordered; they always include the `wanted` nearest items.
+    def _near_with_bonus(
+        self, index: Search, query_1D: Tensor, bonus_N: Tensor, wanted: int, allowed_N: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Costs and positions of candidates for one query, unordered.
+
+        They are the nearest items of the index, those with the greatest bonus, and the nearest ones among all
+        whose bonus is within `NEARLY` of the greatest: of few exactly, of many by the index.
+        """
+        open_N = bonus_N if allowed_N is None else bonus_N.masked_fill(~allowed_N, -float("inf"))
+        count = min(len(self), candidates(wanted))
+        greatest_K, item_K = open_N.topk(count)
+        nearly_N = open_N >= greatest_K[0] - NEARLY
+        if int(nearly_N.sum()) <= EXACT_MOST:
+            item_P = nearly_N.nonzero()[:, 0]
+            cost_P = self._exact(query_1D, torch.zeros_like(item_P), item_P, bonus_N.unsqueeze(0))
+            near_K = item_P[cost_P.topk(min(count, len(item_P)), largest=False).indices]
+        else:
+            near_K = index(query_1D, count, nearly_N, len(self) / int(nearly_N.sum()) * WIDER)[0]
+        found_K = torch.cat([item_K, near_K, index(query_1D, count, allowed_N)[0]])
+        found_K = found_K[found_K >= 0].unique()
+        found_K = found_K[open_N[found_K] > -float("inf")]
+        cost_K = self._exact(query_1D, torch.zeros_like(found_K), found_K, bonus_N.unsqueeze(0))
+        return cost_K, found_K
+
+    def _best(self, query_BD: Tensor, bonus_BN: Tensor | None, wanted: int) -> tuple[Tensor, Tensor]:
+        """Candidates with their costs, unordered; they always include the `wanted` best items.
 
         The host waits for a GPU once, for the number of queries that have near ties or are not finite.
         """
         count = min(len(self), wanted + SPARE)
-        item_BK = self._candidates(query_BD, count)
-        distance_BK = self._exact_rows(query_BD, item_BK)
+        item_BK = self._candidates(query_BD, bonus_BN, count)
+        cost_BK = self._exact_rows(query_BD, item_BK, bonus_BN)
         if count == len(self):
             self._finite(query_BD)
-            return distance_BK, item_BK
-        sorted_BK = distance_BK.sort(dim=1).values
+            return cost_BK, item_BK
+        sorted_BK = cost_BK.sort(dim=1).values
         # The last term is for FAISS, which adds the squared norm of the query before it compares.
-        rounding_B = 2 * self._slack(query_BD) + 4 * EPSILON * query_BD.square().sum(1)
+        rounding_B = 2 * self._slack(query_BD, bonus_BN) + 4 * EPSILON * query_BD.square().sum(1)
         # Rows with more near ties than spare items are searched in float64. Negated, so that it holds for NaN too.
         open_B = ~(sorted_BK[:, -1] - sorted_BK[:, wanted - 1] > rounding_B)
         every_N = torch.arange(len(self), device=query_BD.device)
         if len(row_R := open_B.nonzero()[:, 0]):
             self._finite(query_BD)
         for row in row_R:
-            distance_N, item_N = self._exact(query_BD, row.expand(len(self)), every_N).sort(stable=True)
-            distance_BK[row], item_BK[row] = distance_N[:count], item_N[:count]
-        return distance_BK, item_BK
+            cost_N, item_N = self._exact(query_BD, row.expand(len(self)), every_N, bonus_BN).sort(stable=True)
+            cost_BK[row], item_BK[row] = cost_N[:count], item_N[:count]
+        return cost_BK, item_BK
 
-    def _candidates(self, query_BD: Tensor, count: int) -> Tensor:
-        """Positions of the `count` nearest items up to rounding, unordered, merged tile by tile."""
-        by_faiss = None if query_BD.is_cuda and count > GPU_MOST else self._faiss
+    def _candidates(self, query_BD: Tensor, bonus_BN: Tensor | None, count: int) -> Tensor:
+        """Positions of the `count` best items up to rounding, unordered, merged tile by tile."""
+        by_faiss = None if bonus_BN is not None or (query_BD.is_cuda and count > GPU_MOST) else self._faiss
         far_BK, item_BK = (
             query_BD.new_empty(len(query_BD), 0),
             torch.empty(len(query_BD), 0, dtype=torch.long, device=query_BD.device),
@@ -284,13 +361,18 @@ class Gallery:
             if by_faiss is not None:
                 tile_BK, column_BK = by_faiss(query_BD, vectors_TD, here)
             else:
-                tile_BK, column_BK = (
-                    self._scores(query_BD, start, vectors_TD).neg_().topk(here, dim=1, largest=False)
-                )
+                score_BT = self._scores(query_BD, start, vectors_TD, bonus_BN)
+                tile_BK, column_BK = score_BT.neg_().topk(here, dim=1, largest=False)
             far_BK, item_BK = torch.cat([far_BK, tile_BK], 1), torch.cat([item_BK, column_BK + start], 1)
             far_BK, kept_BK = far_BK.topk(min(count, far_BK.shape[1]), dim=1, largest=False)
             item_BK = item_BK.gather(1, kept_BK)
         return item_BK
+
+    def with_scorer(self, scorer: Scorer | None) -> Gallery:
+        """The same gallery, in which words and wishes count as the scorer says."""
+        found = copy(self)
+        found.scorer = scorer
+        return found
 
     def with_index(self, index: Search) -> Gallery:
         """The same gallery, whose `top` searches in an index."""
@@ -308,32 +390,38 @@ class Gallery:
         if self._mapped is not None:
             release(self._mapped)
 
-    def _scores(self, query_BD: Tensor, start: int, vectors_TD: Tensor) -> Tensor:
-        """Scores q·v − ‖v‖²/2 of a tile, B×T, which order items like negative distances."""
+    def _scores(
+        self, query_BD: Tensor, start: int, vectors_TD: Tensor, bonus_BN: Tensor | None
+    ) -> Tensor:
+        """Scores q·v − ‖v‖²/2, plus the bonus, of a tile, B×T, which order items like negative costs."""
         with _full_float32(query_BD.device.type):
-            return torch.addmm(
+            score_BT = torch.addmm(
                 self._half_square_N[start : start + len(vectors_TD)], query_BD, vectors_TD.T, beta=-1
             )
+        return score_BT if bonus_BN is None else score_BT.add_(bonus_BN[:, start : start + len(vectors_TD)])
 
-    def _exact_rows(self, query_BD: Tensor, item_BK: Tensor) -> Tensor:
+    def _exact_rows(self, query_BD: Tensor, item_BK: Tensor, bonus_BN: Tensor | None = None) -> Tensor:
         row_B = torch.arange(len(query_BD), device=query_BD.device)
-        return self._exact(query_BD, row_B.repeat_interleave(item_BK.shape[1]), item_BK.flatten()).view(
-            item_BK.shape
-        )
+        row_P = row_B.repeat_interleave(item_BK.shape[1])
+        return self._exact(query_BD, row_P, item_BK.flatten(), bonus_BN).view(item_BK.shape)
 
-    def _exact(self, query_BD: Tensor, row_P: Tensor, item_P: Tensor) -> Tensor:
-        """Squared distances in float64 of P pairs of a query and an item."""
+    def _exact(
+        self, query_BD: Tensor, row_P: Tensor, item_P: Tensor, bonus_BN: Tensor | None = None
+    ) -> Tensor:
+        """Costs in float64 of P pairs of a query and an item."""
         at_a_time = max(1, NUMBERS * self._times // query_BD.shape[1])
         pairs = zip(row_P.split(at_a_time), item_P.split(at_a_time), strict=True)
-        distance_P = torch.cat(
+        cost_P = torch.cat(
             [(query_BD[row_P].double() - self.vectors_ND[item_P]).square_().sum(1) for row_P, item_P in pairs]
         )
         self._release()
-        return distance_P
+        return cost_P if bonus_BN is None else cost_P - 2 * bonus_BN[row_P, item_P].double()
 
-    def _slack(self, query_BD: Tensor) -> Tensor:
+    def _slack(self, query_BD: Tensor, bonus_BN: Tensor | None = None) -> Tensor:
         """Upper bound of the rounding error of the difference of two float32 scores."""
         scale_B = query_BD.norm(dim=1) * self._longest + self._longest**2
+        if bonus_BN is not None:
+            scale_B = scale_B + bonus_BN.abs().amax(1)
         return 2 * EPSILON * max(16.0, query_BD.shape[1] ** 0.5) * scale_B
 
     def _plain(self, query_BD: Tensor) -> Tensor:
@@ -350,14 +438,12 @@ def _widened(x_BK: Tensor, width: int, value: float = float("inf")) -> Tensor:
     return F.pad(x_BK, (0, width - x_BK.shape[1]), value=value)
 
 
-def _nearest_first(distance_BK: Tensor, item_BK: Tensor, exclude_BK: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k nearest candidates in order; items as near as others are ordered by position, excluded ones last."""
-    distance_BK = distance_BK.masked_fill(
-        (item_BK.unsqueeze(2) == exclude_BK.unsqueeze(1)).any(2), float("inf")
-    )
+def _best_first(cost_BK: Tensor, item_BK: Tensor, exclude_BK: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k best candidates in order; items of equal cost are ordered by position, excluded ones last."""
+    cost_BK = cost_BK.masked_fill((item_BK.unsqueeze(2) == exclude_BK.unsqueeze(1)).any(2), float("inf"))
     item_BK, by_item = item_BK.sort(dim=1)
-    distance_BK, by_distance = distance_BK.gather(1, by_item).sort(dim=1, stable=True)
-    return distance_BK[:, :k], item_BK.gather(1, by_distance)[:, :k]
+    cost_BK, by_cost = cost_BK.gather(1, by_item).sort(dim=1, stable=True)
+    return cost_BK[:, :k], item_BK.gather(1, by_cost)[:, :k]
 
 
 @contextmanager
