@@ -85,6 +85,15 @@ class Language:
             for ending in group.endings
         }
 
+    @cached_property
+    def forms_of(self) -> dict[str, list[str]]:
+        """Forms of each word as they are written, the word itself first."""
+        return {
+            word: [word, *(form + ending for form in forms for ending in group.endings if form + ending != word)]
+            for group in self.groups
+            for word, forms in _entries(group)
+        }
+
 
 def _entries(group: Group) -> list[tuple[str, list[str]]]:
     """Words of a group with their forms."""

@@ -19,6 +19,7 @@ MAY_KNOW = {  # room: the rooms that its files may import, besides itself and th
     "training weights",
     "prepare": "data",
     "sample": "data prepare",
+    "language": "data",
     "loop": "data",
     "models": "data loop",  # of the loop, the messages
     "llm": "data",

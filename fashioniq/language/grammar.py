@@ -1,0 +1,96 @@
+"""Words of a language's requests that are no attributes, from words/."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from fashioniq.data.languages import language
+from fashioniq.files import read_yaml
+from fashioniq.language.tokens import folded, key_of
+
+_FOLDER = Path(__file__).parent
+FILLER = "filler"
+
+
+@dataclass(frozen=True, eq=False)
+class Grammar:
+    """Keys of functional words; words/en.yaml explains them."""
+
+    code: str
+    roles: Mapping[str, frozenset[str]]  # roles of each key
+    steps: Mapping[str, tuple[str, int]]  # family and direction of comparatives
+    adjectives: Mapping[str, tuple[str, int]]  # and of adjectives
+    nouns: Mapping[str, str]  # family that a noun stands for
+    lowest: Mapping[str, frozenset[str]]  # keys of labels below the first level of a scale
+    collective: Mapping[str, tuple[str, frozenset[str]]]  # family, and keys of the labels that are left out
+    alternatives: frozenset[str]
+    exclusive: frozenset[str]
+    comparative: tuple[tuple[str, str], ...]
+    without: tuple[str, ...]  # suffixes that deny the word before them
+    coloured: tuple[str, ...]  # suffixes of color words
+    links: tuple[str, ...]  # letters between the parts of a compound, if the language has compounds
+    offers: Mapping[str, Any]
+    synonyms: Mapping[str, tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]]  # family: (words, terms)
+    colors: Mapping[str, str]  # English name of color words
+
+
+def split(phrases: str) -> list[str]:
+    """Phrases of a list."""
+    return [phrase for phrase in (" ".join(part.split()) for part in str(phrases).split(";")) if phrase]
+
+
+@lru_cache
+def grammar(code: str) -> Grammar:
+    """Functional words of a language such as "de". Raises UserError if there is none."""
+    language(code)
+    given = read_yaml(_FOLDER / "words" / f"{code}.yaml")
+    roles: dict[str, set[str]] = {}
+    for role, phrases in given["roles"].items():
+        for phrase in split(phrases):
+            roles.setdefault(key_of(phrase), set()).add(role)
+    synonyms = read_yaml(_FOLDER / "synonyms" / f"{code}.yaml")
+    return Grammar(
+        code,
+        roles={key: frozenset(found) for key, found in roles.items()},
+        steps=_directions(given["steps"]),
+        adjectives=_directions(given["adjectives"]),
+        nouns={key_of(noun): family for family, nouns in given["nouns"].items() for noun in split(nouns)},
+        lowest={family: _keys(words) for family, words in given["lowest"].items()},
+        collective={
+            key_of(term): (family, _keys(entry["but"]))
+            for family, entry in given["collective"].items()
+            for term in split(entry["terms"])
+        },
+        alternatives=frozenset(split(given["alternatives"])),
+        exclusive=frozenset(split(given["exclusive"])),
+        comparative=tuple((ending, other) for ending, other in given["comparative"]),
+        without=tuple(map(folded, given["suffixes"]["without"])),
+        coloured=tuple(map(folded, given["suffixes"]["shade"])),
+        links=tuple(given.get("links", ())),
+        offers=given["offers"],
+        synonyms={
+            family: tuple(
+                (tuple(word.strip() for word in words.split(",")), tuple(split(terms)))
+                for words, terms in lines.items()
+            )
+            for family, lines in synonyms["terms"].items()
+        },
+        colors={
+            key_of(word): name for name, words in synonyms.get("colors", {}).items() for word in split(words)
+        },
+    )
+
+
+def _keys(words: str) -> frozenset[str]:
+    return frozenset(map(key_of, split(words)))
+
+
+def _directions(given: Mapping[str, Mapping[str, str]]) -> dict[str, tuple[str, int]]:
+    return {
+        key_of(phrase): (family, direction)
+        for family, lists in given.items()
+        for direction, phrases in ((-1, lists["less"]), (1, lists["more"]))
+        for phrase in split(phrases)
+    }

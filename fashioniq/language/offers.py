@@ -1,0 +1,172 @@
+"""Limits of price, size and stock in a text."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from price_parser import Price
+
+from fashioniq.language.grammar import Grammar, split
+from fashioniq.language.wishes import PRICE, SIZE, STOCK, OfferLimits
+
+_AMOUNT = r"\d{1,7}(?:[.,'\s]\d{3}(?!\d))*(?:[.,]\d{1,2})?(?:[.,]-)?(?![\d/])"
+_ABOUT = 0.2  # what "about 50" allows above and below
+Span = tuple[int, int]
+
+
+class OfferReader:
+    """Finds prices, sizes and stock with the phrases of a language. They are not negated."""
+
+    def __init__(self, rules: Grammar) -> None:
+        given: Mapping[str, Any] = rules.offers
+        currencies = {
+            word.lower(): code for code, words in given["currencies"].items() for word in split(words)
+        }
+        self._currency_of = currencies
+        money = rf"(?:{_any(currencies, bounded=False)})(?![^\W\d_])"
+        before, after = rf"(?:(?P<money%s>{money})\s*)?", rf"(?:\s*(?P<currency%s>{money}))?"
+        amount = rf"{before}(?P<amount%s>{_AMOUNT}){after}"
+
+        def bound(name: str) -> str:
+            return amount % (name, name, name)
+
+        units = rf"(?!\s*-?\s*(?:{_any(split(given['units']))}))"
+        self._range = _compile(
+            rf"(?:(?P<word>{_any(split(given['between']))})\s*)?{bound('1')}"
+            rf"\s*(?:{_any(split(given['to']), bounded=False)})\s*{bound('2')}{units}"
+        )
+        self._price = _compile(
+            rf"(?:(?P<most>{_any(split(given['most']))})|(?P<least>{_any(split(given['least']))})"
+            rf"|(?P<about>{_any(split(given['about']))}))?\s*{bound('')}{units}"
+            rf"(?:\s*(?:(?P<most_after>{_any(split(given['most_after']))})|(?P<least_after>{_any(split(given['least_after']))})))?"
+        )
+        self._weak = {word.lower() for name in ("weak_most", "weak_least") for word in split(given[name])}
+        self._cheaper, self._dearer = (_compile(_any(split(given[name]))) for name in ("cheaper", "dearer"))
+        names = {_plain(word): size for size, words in given["sizes"].items() for word in split(words)}
+        self._sizes = names
+        size = rf"(?:{_any(names)}|\d{{1,3}}(?:[.,]5)?(?:/\d\d)?(?![\w%]|[.,]\d))"
+        sizes = rf"(?P<sizes>{size}(?:\s*(?:{_any(split(given['or']), bounded=False)})\s*{size})*)"
+        end = rf"(?=\s*(?:$|[.,;:!?)]|(?:{_any(split(given['size_end']))})))"
+        self._size = _compile(rf"(?:{_any(split(given['size']))})\s*:?\s*{sizes}")
+        self._size_in = _compile(rf"(?:{_any(split(given['size_in']))})\s+{sizes}{end}")
+        self._size_alone = _compile(r"(?<![\w'’-])(?P<sizes>X{1,4}[SL]|[2-5]XL)(?![\w'’-])")
+        self._size_one = re.compile(r"(?<![\w'’-])(?P<sizes>X{1,4}[SL]|[2-5]XL)(?![\w'’-])", re.IGNORECASE)
+        self._stock = _compile(_any(split(given["stock"])))
+        self._back = {
+            what: _compile(_any(split(given[name])))
+            for what, name in ((PRICE, "any_price"), (SIZE, "any_size"), (STOCK, "any_stock"))
+        }
+
+    def read(self, text: str) -> tuple[OfferLimits, list[Span], set[str]]:
+        """Limits, their places in the text, and which kinds of limits no longer matter."""
+        spans: list[Span] = []
+        back = set()
+        for what, pattern in self._back.items():
+            if self._take(pattern, text, spans):
+                back.add(what)
+        limits = OfferLimits(in_stock=bool(self._take(self._stock, text, spans)))
+        limits = self._read_sizes(self._read_price(limits, text, spans), text, spans)
+        if self._take(self._cheaper, text, spans):
+            limits = limits._replace(cheaper=-1)
+        elif self._take(self._dearer, text, spans):
+            limits = limits._replace(cheaper=1)
+        return limits, spans, back
+
+    def _take(self, pattern: re.Pattern[str], text: str, spans: list[Span]) -> list[re.Match[str]]:
+        """Matches that do not overlap with places already taken; their places are taken now."""
+        found = []
+        for match in pattern.finditer(text):
+            span = match.span()
+            if span[0] < span[1] and not any(a < span[1] and span[0] < b for a, b in spans):
+                found.append(match)
+                spans.append(span)
+        return found
+
+    def _read_price(self, limits: OfferLimits, text: str, spans: list[Span]) -> OfferLimits:
+        if not any(letter.isdigit() for letter in text):
+            return limits
+        for match in self._range.finditer(text):
+            currency = self._currency(match, "1") or self._currency(match, "2")
+            amounts = _minor(match["amount1"]), _minor(match["amount2"])
+            if (currency or match["word"]) and None not in amounts and not _overlaps(match.span(), spans):
+                spans.append(match.span())
+                low, high = sorted(one for one in amounts if one is not None)
+                return limits._replace(least_minor=low, most_minor=high, currency=currency)
+        for match in self._price.finditer(text):
+            limits = self._bounded(match, limits, spans)
+        return limits
+
+    def _bounded(self, match: re.Match[str], limits: OfferLimits, spans: list[Span]) -> OfferLimits:
+        currency = self._currency(match, "")
+        minor = _minor(match["amount"])
+        words = {
+            name: _plain(match[name])
+            for name in ("most", "least", "about", "most_after", "least_after")
+            if match[name]
+        }
+        if minor is None or _overlaps(match.span(), spans):
+            return limits
+        if currency is None and not (set(words.values()) - self._weak):
+            return limits
+        spans.append(match.span())
+        limits = limits._replace(currency=currency or limits.currency)
+        if words.keys() & {"least_after"} or (words.keys() & {"least"} and "most_after" not in words):
+            return limits._replace(least_minor=minor)
+        if "about" in words:
+            return limits._replace(
+                least_minor=round(minor * (1 - _ABOUT)), most_minor=round(minor * (1 + _ABOUT))
+            )
+        return limits._replace(most_minor=minor)
+
+    def _currency(self, match: re.Match[str], number: str) -> str | None:
+        said = match[f"money{number}"] or match[f"currency{number}"]
+        return self._currency_of.get(said.lower()) if said else None
+
+    def _read_sizes(self, limits: OfferLimits, text: str, spans: list[Span]) -> OfferLimits:
+        found: list[str] = []
+        for pattern in (self._size, self._size_in, self._size_one):
+            for match in self._take(pattern, text, spans):
+                found += self._named(match["sizes"])
+        return limits._replace(sizes=tuple(dict.fromkeys(found)))
+
+    def _named(self, sizes: str) -> list[str]:
+        size = rf"{_any(self._sizes)}|\d{{1,3}}(?:[.,]5)?(?:/\d\d)?"
+        return [self.size_name(one) for one in re.findall(size, sizes, re.IGNORECASE)]
+
+    def size_name(self, size: str) -> str:
+        """Name of a size: medium is M, 2XL is XXL, numbers stay as they are."""
+        return self._sizes.get(_plain(size), size.strip().upper())
+
+
+def _minor(amount: str) -> int | None:
+    """Amount in minor units with two decimals."""
+    parsed = Price.fromstring(amount.strip().removesuffix("-").rstrip(".,")).amount
+    return round(parsed * 100) if parsed is not None else None
+
+
+def _overlaps(span: Span, spans: Iterable[Span]) -> bool:
+    return any(start < span[1] and span[0] < end for start, end in spans)
+
+
+def _plain(phrase: str) -> str:
+    return " ".join(phrase.lower().replace("’", "").replace("'", "").split())
+
+
+def _compile(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE)
+
+
+def _any(phrases: Iterable[str], bounded: bool = True) -> str:
+    """Pattern for any of some phrases, the longest first; apostrophes may be left out or written in."""
+    written = sorted(phrases, key=len, reverse=True)
+    parts = [
+        r"[\s\-]+".join(re.escape(word).replace("'", "['’]?") for word in phrase.split())
+        for phrase in written
+    ]
+    parts = [
+        (r"(?<![^\W_])" if bounded and part[0].isalnum() else "")
+        + part
+        + (r"(?![^\W_])" if bounded and part[-1].isalnum() else "")
+        for part in parts
+    ]
+    return "(?:" + "|".join(parts) + ")"

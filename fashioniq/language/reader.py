@@ -1,0 +1,159 @@
+"""Requests: what a text of a shopper says."""
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+from fashioniq.language.lexicon import Lexicon
+from fashioniq.language.offers import OfferReader
+from fashioniq.language.scan import Scanner, Unit
+from fashioniq.language.scope import Item, Sentence
+from fashioniq.language.tokens import tokens_of
+from fashioniq.language.wishes import ParsedRequest, Wish
+
+_FORMS = 3  # more labels than this are named by the word as written
+
+
+class Reader:
+    """Reads requests with the words of one catalog and language. Results are cached."""
+
+    def __init__(self, lexicon: Lexicon) -> None:
+        self.lexicon = lexicon
+        self._scanner = Scanner(lexicon)
+        self._offers = OfferReader(lexicon.grammar)
+        self._cached = lru_cache(maxsize=20_000)(self._read)
+
+    def read(self, text: str) -> ParsedRequest:
+        """What a text says."""
+        return self._cached(text)
+
+    def _read(self, text: str) -> ParsedRequest:
+        limits, taken, back = self._offers.read(text)
+        tokens = [
+            token
+            for token in tokens_of(text)
+            if not any(start < token.end and token.start < end for start, end in taken)
+        ]
+        units = self._scanner.units(tokens)
+        sentence = Sentence(units, self.lexicon)
+        items = [item for item in sentence.items if item.step or item.unit.term]
+        wishes = self._wishes(text, items)
+        return ParsedRequest(
+            text,
+            wishes,
+            limits,
+            frozenset(sentence.taken_back | back),
+            tuple(item.unit.written for item in items),
+            tuple(unit.written for unit in units if unit.unknown and not _said(unit, items)),
+            tuple(dict.fromkeys(self._changed(text, units))),
+            " ".join(dict.fromkeys(word for item in items for word in self._asserted(item))),
+            _corrected(text, units),
+            sentence.like_shown,
+        )
+
+    def _wishes(self, text: str, items: Sequence[Item]) -> tuple[Wish, ...]:
+        wishes: list[Wish] = []
+        pending: list[Wish] = []  # alternatives of a list that may end with "or"
+        previous: Item | None = None
+        for item in items:
+            wish = self._wish(text, item)
+            if wish is None:
+                previous = None
+                continue
+            if previous is not None and wishes and item.joint in ("or", ",") and _listed(wishes[-1], wish):
+                pending = pending or [wishes[-1]]
+                pending.append(wish)
+                if item.joint == "or":
+                    del wishes[len(wishes) - len(pending) + 1 :]
+                    wish = _united(text, pending)
+                    pending = [wish]
+                    del wishes[-1:]
+            else:
+                pending = []
+            wishes.append(wish)
+            previous = item
+        return tuple(wishes)
+
+    def _wish(self, text: str, item: Item) -> Wish | None:
+        unit = item.unit
+        place = (unit.start, unit.end)
+        said = text[slice(*place)]
+        if item.step:
+            family, direction = item.step
+            labels = self._beyond(item) if item.than else frozenset[str]()
+            return Wish(labels, said, place, family, False, 0 if labels else direction)
+        assert unit.term is not None
+        if unit.term.labels and unit.term.labels <= self.lexicon.common:
+            return None
+        return Wish(unit.term.labels, said, place, unit.term.family, item.denied)
+
+    def _beyond(self, item: Item) -> frozenset[str]:
+        """Labels above or below the one that a step compares with: "longer than knee length"."""
+        assert item.step is not None and item.than is not None and item.than.term is not None
+        levels = self.lexicon.levels(item.step[0])
+        at = [number for number, level in enumerate(levels) if level & item.than.term.labels]
+        if not at:
+            return frozenset()
+        return frozenset().union(*(levels[max(at) + 1 :] if item.step[1] > 0 else levels[: min(at)]))
+
+    def _asserted(self, item: Item) -> Iterable[str]:
+        """Words for lexical search: the label, and the words as written if titles may have them."""
+        term = item.unit.term
+        if item.denied or item.step or term is None:
+            return
+        if not term.labels or term.instead or term.labels <= self.lexicon.common:
+            yield item.unit.written.lower()
+        if term.instead:
+            yield term.instead
+        elif len(term.labels) <= _FORMS:
+            yield from sorted(term.labels)
+        elif term.labels:
+            yield item.unit.written.lower()
+
+    def _changed(self, text: str, units: Iterable[Unit]) -> Iterable[tuple[str, str]]:
+        for unit in units:
+            corrected = [token for token in unit.tokens if token.said]
+            if corrected:
+                start, end = corrected[0].start, corrected[-1].end
+                yield text[start:end], " ".join(token.said for token in corrected)
+            if unit.term is not None and unit.term.instead and not self._form(unit):
+                yield unit.written, unit.term.instead
+
+    def _form(self, unit: Unit) -> bool:
+        """Whether a word is a form of the label it stands for."""
+        assert unit.term is not None
+        stem = self.lexicon.stem
+        label = [stem(token.key) for token in tokens_of(unit.term.instead)]
+        return label == [stem(token.key) for token in unit.tokens]
+
+
+def _said(unit: Unit, items: Iterable[Item]) -> bool:
+    return any(item.unit.start == unit.start for item in items)
+
+
+def _listed(one: Wish, other: Wish) -> bool:
+    """Whether two wishes can be alternatives: labels that are wanted."""
+    return not (one.denied or other.denied or one.step or other.step) and bool(one.labels and other.labels)
+
+
+def _united(text: str, wishes: Sequence[Wish]) -> Wish:
+    """One wish for any label of several."""
+    place = (min(wish.place[0] for wish in wishes), max(wish.place[1] for wish in wishes))
+    families = {wish.family for wish in wishes}
+    return Wish(
+        frozenset().union(*(wish.labels for wish in wishes)),
+        text[slice(*place)],
+        place,
+        families.pop() if len(families) == 1 else "",
+    )
+
+
+def _corrected(text: str, units: Iterable[Unit]) -> str:
+    """The text with corrected words."""
+    parts, last = [], 0
+    for unit in units:
+        for token in unit.tokens:
+            if token.said:
+                parts.append(text[last : token.start] if token.start >= last else " ")
+                parts.append(token.said)
+                last = max(last, token.end)
+    return "".join([*parts, text[last:]])

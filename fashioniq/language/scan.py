@@ -1,0 +1,175 @@
+"""Units of a text: words and phrases with what they stand for, after correction of the spelling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from fashioniq.language.lexicon import COLOR, Lexicon, Term
+from fashioniq.language.tokens import Token, tokens_of
+
+LONGEST = 6  # words in a phrase
+_NONE: frozenset[str] = frozenset()
+_MARKS = frozenset('.,;:!?()[]|"“”„–—…\n\r-')
+
+
+class Unit(NamedTuple):
+    """A word or phrase; `first` and `last` are its tokens."""
+
+    tokens: tuple[Token, ...]
+    roles: frozenset[str] = _NONE
+    term: Term | None = None
+    step: tuple[str, int] | None = None
+    noun: str = ""  # family that the word stands for, such as "colour" for "shade"
+    mark: str = ""  # punctuation
+
+    @property
+    def key(self) -> str:
+        """Folded words without spaces."""
+        return "".join(token.key for token in self.tokens)
+
+    @property
+    def start(self) -> int:
+        """Place of the first letter."""
+        return self.tokens[0].start
+
+    @property
+    def end(self) -> int:
+        """Place after the last letter."""
+        return self.tokens[-1].end
+
+    @property
+    def written(self) -> str:
+        """The words after correction."""
+        return " ".join(token.said or token.text for token in self.tokens)
+
+    @property
+    def unknown(self) -> bool:
+        """Whether nothing is known about the word, and it is a word."""
+        return not (self.roles or self.term or self.step or self.noun or self.mark) and not self.key.isdigit()
+
+
+class Scanner:
+    """Finds the units of a text with the words of a lexicon."""
+
+    def __init__(self, lexicon: Lexicon) -> None:
+        self.lexicon = lexicon
+        self.rules = lexicon.grammar
+
+    def units(self, tokens: Sequence[Token]) -> list[Unit]:
+        """Units of these tokens; unknown words are corrected first."""
+        units = self._matched(tokens)
+        doubtful = [
+            unit for unit in units if unit.unknown or (unit.term is not None and not unit.term.trusted)
+        ]
+        if doubtful:
+            meant = {unit.tokens[0]: words for unit in doubtful if (words := self._meant(unit)) is not None}
+            if meant:
+                units = self._matched(
+                    [new for token in tokens for new in _replaced(token, meant.get(token, ()))]
+                )
+        return self._shades(self._heads(units))
+
+    def _meant(self, unit: Unit) -> tuple[str, ...] | None:
+        key = unit.tokens[0].key
+        if unit.unknown:
+            return self.lexicon.guess(key)
+        return self.lexicon.slip(key)
+
+    def _matched(self, tokens: Sequence[Token]) -> list[Unit]:
+        units: list[Unit] = []
+        at = 0
+        while at < len(tokens):
+            token = tokens[at]
+            if token.text in _MARKS and token.key not in self.rules.roles:
+                units.append(Unit((token,), mark=token.text))
+                at += 1
+                continue
+            for size in range(min(LONGEST, len(tokens) - at), 0, -1):
+                part = tuple(tokens[at : at + size])
+                if size > 1 and any(one.text in _MARKS for one in part):
+                    continue
+                unit = self._unit(part)
+                if unit is not None or size == 1:
+                    units.append(unit or self._suffixed(part) or Unit(part))
+                    at += size
+                    break
+        return units
+
+    def _unit(self, part: tuple[Token, ...]) -> Unit | None:
+        key = "".join(token.key for token in part)
+        rules = self.rules
+        roles, step, noun = rules.roles.get(key, _NONE), rules.steps.get(key), rules.nouns.get(key, "")
+        if roles or step or noun:
+            term = self._collective(key) if noun or roles else None
+            return Unit(part, roles, term, step, noun)
+        term = self.lexicon.find(tuple(token.key for token in part))
+        if term is None or (not term.labels and key in rules.collective):
+            term = self._collective(key) or term
+        if term is not None or (len(part) == 1 and key in rules.adjectives):
+            return Unit(part, term=term)
+        if len(part) > 1 and (part[-1].key in rules.nouns or len(part) <= 3):
+            color = self.lexicon.color_of([token.key for token in part])
+            if color is not None and not any(token.key in rules.roles for token in part):
+                return Unit(part, term=color)
+        return None
+
+    def _collective(self, key: str) -> Term | None:
+        """Any label of a family but some, such as "patterned"."""
+        if key not in self.rules.collective:
+            return None
+        direct = self.lexicon.find((key,))
+        if direct is not None and direct.labels:
+            return direct
+        family, but = self.rules.collective[key]
+        labels = frozenset(
+            label
+            for label in self.lexicon.of_family(family)
+            if "".join(label.split()).replace("-", "") not in but
+        )
+        return Term(labels, family) if labels else None
+
+    def _suffixed(self, part: tuple[Token, ...]) -> Unit | None:
+        """Read "beltless" as a denied "belt", and "rosecolored" as "rose"."""
+        key = part[0].key
+        for suffix in (*self.rules.without, *self.rules.coloured):
+            base = key.removesuffix(suffix)
+            if base != key and len(base) >= 3:
+                term = self.lexicon.find((base,))
+                if term is not None and term.labels:
+                    roles = frozenset(["denied"]) if suffix in self.rules.without else _NONE
+                    return Unit(part, roles, term)
+        return None
+
+    def _heads(self, units: list[Unit]) -> list[Unit]:
+        """Units where "long" of "long or short sleeves" has become "long sleeves"."""
+        for at in range(len(units) - 2):
+            one, joint, other = units[at : at + 3]
+            if len(other.tokens) > 1 and other.term and joint.roles & {"or", "and"} and len(one.tokens) == 1:
+                words = (one.key, *(token.key for token in other.tokens[1:]))
+                term = self.lexicon.find(words)
+                if term is not None and term.labels and term.family == other.term.family:
+                    units[at] = one._replace(term=term, roles=_NONE, step=None, noun="")
+        return units
+
+    def _shades(self, units: list[Unit]) -> list[Unit]:
+        """Units where "dark" and "red" have become a dark red."""
+        merged: list[Unit] = []
+        for unit in units:
+            if merged and "shade" in merged[-1].roles and unit.term and unit.term.family == COLOR:
+                shade = merged[-1]
+                color = self.lexicon.color_of([token.key for token in (*shade.tokens, *unit.tokens)])
+                merged[-1] = Unit((*shade.tokens, *unit.tokens), term=color or unit.term)
+            else:
+                merged.append(unit)
+        return merged
+
+
+def _replaced(token: Token, words: Iterable[str]) -> list[Token]:
+    """A token with other words in its place."""
+    found = [
+        Token(new.key, token.text, token.start, token.end, token.glued, new.text)
+        for word in words
+        for new in tokens_of(word)
+    ]
+    return found or [token]

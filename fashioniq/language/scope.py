@@ -1,0 +1,334 @@
+"""What of a text is wanted, denied or taken back: denying words, their scope, and steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from fashioniq.language.lexicon import COLOR, Lexicon, Term
+from fashioniq.language.scan import Unit
+
+_DENYING = ("instead", "except", "without", "less", "no", "not")
+
+
+class Item(NamedTuple):
+    """A unit that says something about the product."""
+
+    unit: Unit
+    denied: bool = False
+    step: tuple[str, int] | None = None
+    than: Unit | None = None  # what a step compares with, in place of the product
+    joint: str = ""  # "or", "and" or "," before it
+
+
+class Sentence:
+    """Reads the units of a text from left to right."""
+
+    def __init__(self, units: Sequence[Unit], lexicon: Lexicon) -> None:
+        self.units, self.lexicon, self.rules = units, lexicon, lexicon.grammar
+        self.items: list[Item] = []
+        self.taken_back: set[str] = set()
+        self.like_shown = False
+        self._denial, self._seen, self._family = "", 0, ""  # kind, items in its scope, family of the last one
+        self._less = False  # "not so", "too"
+        self._clause, self._part, self._preferred = 0, 0, False  # first item of the clause, and of its part
+        self._joint = ""
+        self._nouns: list[Unit] = []  # of the part
+        self._used: set[int] = set()  # units that belong to another one
+        for at, unit in enumerate(units):
+            if at not in self._used:
+                self._read(at, unit)
+        self._border()
+
+    def _read(self, at: int, unit: Unit) -> None:
+        if unit.mark:
+            if unit.mark == ",":
+                self._joint = ","
+                if not (self._denial and self._listed(at)):
+                    self._border(comma=True)
+            else:
+                self._border()
+        elif unit.roles and self._role(at, unit):
+            return
+        elif unit.step or unit.term or unit.noun or unit.key in self.rules.adjectives:
+            self._item(at, unit)
+
+    # roles
+
+    def _role(self, at: int, unit: Unit) -> bool:
+        """Apply the roles of a unit; whether it is nothing else."""
+        roles = unit.roles
+        if "denied" in roles:
+            self._add(Item(unit, True, joint=self._joint))
+        elif "restart" in roles:
+            self.taken_back.add("*")
+        elif "like" in roles:
+            if self._denial and not self._seen:
+                self._denial = ""
+            else:
+                self.like_shown = True
+        elif self._takes_back(at, roles):
+            return True
+        elif "arrow" in roles:
+            self._deny_back(self._clause)
+            self._denial = ""
+        elif "swap" in roles and self._swaps(at):
+            self._deny("swap")
+        elif self._denial == "swap" and "becomes" in roles and self._seen:
+            self._denial = ""
+        elif any(kind in roles for kind in _DENYING):
+            self._denying(at, next(kind for kind in _DENYING if kind in roles))
+        elif "free" in roles and at and self.items and self.items[-1].unit is self.units[at - 1]:
+            self.items[-1] = self.items[-1]._replace(denied=True)
+        elif "enough" in roles and self.items and self.items[-1].unit is self.units[at - 1]:
+            self._enough()
+        else:
+            return self._joining(at, unit)
+        return True
+
+    def _joining(self, at: int, unit: Unit) -> bool:
+        roles = unit.roles
+        if "than" in roles or ("over" in roles and self._preferred and len(self.items) > self._part):
+            self._than(at)
+        elif "but" in roles and not (self._denial and self._seen == 0 and "filler" in roles):
+            self._border(comma=True)
+        elif "too" in roles and not self._denial and self._next(at) is not None:
+            self._deny("less")
+        elif "so" in roles and self._denial == "not" and not self._seen:
+            self._less = True
+        elif roles & {"assert", "more"}:
+            if self._seen:
+                self._denial = ""
+            self._preferred = self._preferred or "prefer" in roles
+        elif "and" in roles:
+            self._joint = "and"
+            self._nouns.clear()
+            if self._denial and self._seen and not self._continues(at):
+                self._denial = ""
+                self._part = len(self.items)
+        elif "or" in roles:
+            self._joint = "or"
+        elif "prefer" in roles:
+            self._preferred = True
+        elif "shade" in roles or unit.term is not None or unit.step or unit.noun:
+            return False
+        return True
+
+    def _denying(self, at: int, kind: str) -> None:
+        following = self.units[at + 1] if at + 1 < len(self.units) else None
+        if kind == "no" and (following is None or following.mark):
+            return  # an answer: "no, red"
+        if self._denial and not self._seen and kind in ("without", "less") and self._denial != "less":
+            self._denial = ""  # "not without pockets"
+            return
+        if kind == "not" and self._denial and not self._seen:
+            return
+        self._deny(kind)
+
+    def _deny(self, kind: str) -> None:
+        self._denial, self._seen, self._family, self._less = kind, 0, "", kind == "less"
+
+    def _deny_back(self, since: int) -> None:
+        self.items[since:] = [
+            item if item.step else item._replace(denied=True) for item in self.items[since:]
+        ]
+
+    def _border(self, comma: bool = False) -> None:
+        """End of a clause, or of a part of it."""
+        if self._denial == "not" and not self._seen:
+            self._deny_back(self._part)  # "stripes are not for me"
+        self._denial, self._seen, self._less, self._preferred = "", 0, False, self._preferred and comma
+        self._part = len(self.items)
+        self._nouns.clear()
+        if not comma:
+            self._clause, self._joint = len(self.items), ""
+
+    def _than(self, at: int) -> None:
+        following = self._next(at)
+        if following is None:
+            return
+        last = self.items[-1] if self.items else None
+        term = self.units[following].term
+        if last is not None and last.step and term and term.family == last.step[0] and term.family != COLOR:
+            self.items[-1] = last._replace(than=self.units[following])
+            self._used.add(following)
+        elif self.items:
+            self._deny("than")
+
+    def _enough(self) -> None:
+        """Turn "not long enough" into a step, "not red enough" into a wish."""
+        last = self.items[-1]
+        if self._denial or last.denied:
+            direction = self._direction(last.unit)
+            self.items[-1] = last._replace(denied=False, step=direction)
+
+    def _swaps(self, at: int) -> bool:
+        """Whether something is given, and then something in exchange for it."""
+        found = False
+        for unit in self.units[at + 1 :]:
+            if unit.mark and unit.mark != ",":
+                return False
+            if found and unit.roles & {"becomes"}:
+                return True
+            found = found or bool(unit.term)
+        return False
+
+    def _listed(self, at: int) -> bool:
+        """Whether a list goes on after a comma until "or"."""
+        for unit in self.units[at + 1 :]:
+            if "or" in unit.roles:
+                return True
+            if not (unit.term or unit.mark == "," or "article" in unit.roles):
+                return False
+        return False
+
+    def _continues(self, at: int) -> bool:
+        """Whether what is denied goes on after "and": by a word of the same family, without a verb."""
+        for unit in self.units[at + 1 :]:
+            if "article" in unit.roles:
+                continue
+            return unit.term is not None and unit.step is None and unit.term.family == self._family
+        return False
+
+    # items
+
+    def _item(self, at: int, unit: Unit) -> None:
+        if unit.noun:
+            self._nouns.append(unit)
+            if unit.term is None or self._goes_with(at, unit):
+                return
+        if unit.step:
+            if self._denial in ("", "less"):
+                family, sign = self._placed(at, unit.step)
+                self._add(Item(unit, step=(family, -sign if self._denial else sign), joint=self._joint))
+            return
+        direction = self._direction(unit)
+        if direction and (self._less or (unit.term is None and self._denial)):
+            family, sign = self._placed(at, direction)
+            self._add(Item(unit, step=(family, -sign), joint=self._joint))
+            return
+        if unit.term is None:
+            if direction is None or not self.lexicon.levels(direction[0]):
+                return
+            unit = unit._replace(term=Term(self.lexicon.half(*direction), direction[0]))
+        if self._turns(at, unit):
+            self._denial = ""
+        self._add(Item(unit, bool(self._denial) and not self._common(unit), joint=self._joint))
+
+    def _add(self, item: Item) -> None:
+        self.items.append(item)
+        self._joint = ""
+        if self._denial and not self._common(item.unit):
+            self._seen += 1
+            self._family = item.unit.term.family if item.unit.term else ""
+
+    def _common(self, unit: Unit) -> bool:
+        """Whether most products are so, which says nothing."""
+        return unit.term is not None and bool(unit.term.labels) and unit.term.labels <= self.lexicon.common
+
+    def _turns(self, at: int, unit: Unit) -> bool:
+        """Whether a second word of a family follows directly: "instead of red blue"."""
+        return (
+            self._denial == "instead"
+            and self._seen == 1
+            and not self._joint
+            and unit.term is not None
+            and unit.term.family == self._family
+            and self._family in self.rules.alternatives
+        )
+
+    def _goes_with(self, at: int, unit: Unit) -> bool:
+        """Whether a noun such as "pattern" belongs to a word of its family or to a step in the same part."""
+        family = unit.noun or (unit.term.family if unit.term else "")
+        near = [item.unit for item in self.items[self._part :]]
+        for other in self.units[at + 1 :]:
+            if other.mark or other.roles & {"and", "but"}:
+                break
+            near.append(other)
+        same = {family, "print"} if family == "pattern" else {family}
+        return any(
+            other.step is not None
+            or (other is not unit and other.term is not None and not other.noun and other.term.family in same)
+            or bool(other.roles & {"irrelevant"})
+            for other in near
+        )
+
+    def _placed(self, at: int, step: tuple[str, int]) -> tuple[str, int]:
+        """A step on the scale of the noun beside it: "longer" sleeves, or sleeves that are "longer"."""
+        for unit in self.units[at + 1 : at + 4]:
+            if unit.noun:
+                return unit.noun, step[1]
+            if unit.mark or unit.term or unit.step or unit.roles & {"and", "or", "but"}:
+                break
+        return (self._nouns[-1].noun, step[1]) if self._nouns else step
+
+    def _direction(self, unit: Unit) -> tuple[str, int] | None:
+        """The scale that an adjective or label is on, and whether it is in the upper half."""
+        if unit.key in self.rules.adjectives:
+            return self.rules.adjectives[unit.key]
+        if unit.term is None or unit.term.family == COLOR:
+            return None
+        levels = self.lexicon.levels(unit.term.family)
+        at = [number for number, level in enumerate(levels) if level & unit.term.labels]
+        if not at or 2 * at[0] == len(levels) - 1:
+            return None
+        return unit.term.family, 1 if 2 * at[0] > len(levels) - 1 else -1
+
+    # what is taken back
+
+    def _next(self, at: int) -> int | None:
+        """The next unit that says something, in the same part of the clause."""
+        for number in range(at + 1, len(self.units)):
+            unit = self.units[number]
+            if unit.mark or unit.roles & {"and", "or", "but"}:
+                return None
+            if unit.term or unit.step or unit.noun or unit.key in self.rules.adjectives:
+                return number
+        return None
+
+    def _names(self, unit: Unit) -> set[str]:
+        if unit.noun:
+            return {unit.noun}
+        return set(unit.term.labels) if unit.term else set()
+
+    def _takes_back(self, at: int, roles: frozenset[str]) -> bool:
+        return (
+            ("forget" in roles and self._forget(at))
+            or ("any" in roles and self._any(at))
+            or ("irrelevant" in roles and self._irrelevant())
+        )
+
+    def _forget(self, at: int) -> bool:
+        number = self._next(at)
+        found = False
+        while number is not None and self._names(self.units[number]):
+            self.taken_back |= self._names(self.units[number])
+            self._used.add(number)
+            found = True
+            joint = number + 1
+            goes_on = joint < len(self.units) and self.units[joint].roles & {"and", "or"}
+            number = self._next(joint) if goes_on else None
+        return found
+
+    def _any(self, at: int) -> bool:
+        number = self._next(at)
+        if number is None or not self.units[number].noun:
+            return False
+        self.taken_back.add(self.units[number].noun)
+        self._used.add(number)
+        following = self.units[number + 1] if number + 1 < len(self.units) else None
+        if following is not None and following.roles & {"but", "except"} and "but" in following.roles:
+            self._used.add(number + 1)
+            self._deny("except")
+        return True
+
+    def _irrelevant(self) -> bool:
+        """Take back what the clause named: "the color doesn't matter"."""
+        named = [item.unit for item in self.items[self._part :]] + self._nouns
+        if not named:
+            return False
+        for unit in named:
+            self.taken_back |= self._names(unit)
+        del self.items[self._part :]
+        self._nouns.clear()
+        return True
