@@ -14,10 +14,11 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from fashioniq.store import Store
+from tests.waiting import LIMIT
 
-# SIGQUIT: immediate shutdown
+# SIGQUIT: immediate shutdown, after 12 hours also of a pytest that hangs
 STOP = """
-while kill -0 "$1"; do sleep 0.5; done
+n=0; while kill -0 "$1" && [ $((n += 1)) -le 86400 ]; do sleep 0.5; done
 kill -QUIT "$(head -n 1 "$2/data/postmaster.pid")"; sleep 1; rm -rf "$2"
 """
 
@@ -36,10 +37,10 @@ def start_server(folder, pytest_process):
     subprocess.Popen(stop, start_new_session=True, stdin=subprocess.DEVNULL, **quiet)
     quiet |= user
     initdb = ["initdb", "-D", own / "data", "-A", "trust", "-U", "shop", "--no-sync", "--no-instructions"]
-    subprocess.run([programs / initdb[0], *initdb[1:]], check=True, **quiet)
+    subprocess.run([programs / initdb[0], *initdb[1:]], check=True, timeout=LIMIT, **quiet)
     options = f"-F -k {own} -c listen_addresses='' -c max_connections=100"
-    start = ["-D", own / "data", "-o", options, "-l", own / "log", "-w", "start"]
-    subprocess.run([programs / "pg_ctl", *start], check=True, **quiet)
+    start = ["-D", own / "data", "-o", options, "-l", own / "log", "-w", "-t", str(LIMIT), "start"]
+    subprocess.run([programs / "pg_ctl", *start], check=True, timeout=LIMIT + 10, **quiet)
     return f"postgresql+psycopg://shop@/{{}}?host={own}"
 
 
@@ -53,7 +54,8 @@ def server(once):
 
 
 def execute(url, *statements):
-    engine = create_engine(url, isolation_level="AUTOCOMMIT")
+    limits = {"connect_timeout": LIMIT, "options": f"-c statement_timeout={1000 * LIMIT}"}
+    engine = create_engine(url, isolation_level="AUTOCOMMIT", connect_args=limits)
     with engine.connect() as connection:
         for statement in statements:
             connection.execute(text(statement))
