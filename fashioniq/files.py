@@ -127,10 +127,10 @@ def locked(folder: Path, wait: float = 0.0) -> Iterator[None]:
     except OSError as error:
         raise cannot_write(folder, error) from error
     resolved = folder.resolve()
-    lock = FileLock(resolved.parent / f".{resolved.name}.lock", wait, mode=0o666, fallback_to_soft=False)
+    lock = FileLock(resolved.parent / f".{resolved.name}.lock", mode=0o666, fallback_to_soft=False)
     with ExitStack() as at_end:
         try:
-            lock.acquire()
+            lock.acquire(wait)
         except Timeout as error:
             raise UserError(
                 f"another process is writing to {folder}: wait until it has finished, or stop it"
