@@ -114,6 +114,12 @@ def test_a_lock_that_is_waited_for_is_got_when_it_is_free(tmp_path):
     assert got == ["first", "second"] and os.listdir(tmp_path) == ["store"]
 
 
+def test_a_lock_that_does_not_become_free_is_given_up(tmp_path):
+    folder = tmp_path / "store"
+    with locked(folder), pytest.raises(UserError, match="another process"), locked(folder, wait=0.05):
+        pass
+
+
 def test_a_process_that_is_killed_lets_go_of_its_folder(tmp_path):
     code = "import sys\nfrom pathlib import Path\nfrom fashioniq.files import locked\n"
     code += "with locked(Path(sys.argv[1])):\n    print('locked', flush=True)\n    sys.stdin.read()"

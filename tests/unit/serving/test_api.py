@@ -24,7 +24,8 @@ from fashioniq.loop.milvus import MilvusSearch
 from fashioniq.serving.access import Access
 from fashioniq.serving.api import create_app
 from fashioniq.serving.exploring import explored, propensities
-from fashioniq.serving.problems import TITLES
+from fashioniq.serving.inference import Inference
+from fashioniq.serving.problems import TITLES, Problem
 from fashioniq.store import Spool, Unavailable, spool
 from tests.unit.serving.conftest import COUNT, IDS, Talking, served, showing_system
 from tests.waiting import LIMIT, happened, joined
@@ -641,6 +642,35 @@ def test_clients_that_send_slowly_take_no_place_of_others(client, monkeypatch):
     answers = asyncio.run(asyncio.wait_for(talk(), LIMIT))
     assert [answer.status_code for answer in answers] == [200, 200]
     assert client.app.admitted == 0
+
+
+def test_a_client_that_does_not_send_its_request_is_given_up(client, monkeypatch):
+    monkeypatch.setattr("fashioniq.serving.api.SENT", 0.05)
+
+    async def body():
+        yield b"{"
+        await asyncio.sleep(LIMIT)
+
+    async def talk():
+        transport = httpx.ASGITransport(client.app, client=("127.0.0.1", 1))
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as http:
+            headers = {"Content-Type": "application/json"}
+            return await http.post("/v1/categories/dresses/search", content=body(), headers=headers)
+
+    answer = asyncio.run(asyncio.wait_for(talk(), LIMIT))
+    assert answer.status_code == 400 and answer.json()["code"] == "malformed"
+    assert client.app.admitted == 0
+
+
+def test_work_that_does_not_end_is_given_up(monkeypatch):
+    inference, stop = Inference(), threading.Event()
+    with pytest.raises(Problem, match="busy"):
+        inference.call(lambda: stop.wait(LIMIT), 0.05)
+    monkeypatch.setattr("fashioniq.serving.inference.ENDED", 0.05)
+    with pytest.raises(TimeoutError, match="have not completed their last work"):
+        inference.close()
+    stop.set()
+    joined(inference._thread)
 
 
 def test_dialogs_that_wait_are_searched_together(service, wait_until):

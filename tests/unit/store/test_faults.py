@@ -71,6 +71,26 @@ def test_closing_finishes_the_waiting_writes(store, log, open_store, wait_until)
         log.say()
 
 
+def test_a_write_whose_turn_does_not_come_is_given_up(store, log, monkeypatch):
+    log.start()
+    with blocked_writer(store):
+        monkeypatch.setattr("fashioniq.store.database.STORED", 0.05)
+        with pytest.raises(Unavailable, match=r"not completed a write within 0\.05 seconds"):
+            log.say()
+        monkeypatch.undo()
+    assert len(store.turns("s")) == 1
+    log.say()
+    assert len(store.turns("s")) == 2
+
+
+def test_closing_does_not_wait_for_a_write_that_hangs(store, monkeypatch):
+    with blocked_writer(store):
+        monkeypatch.setattr("fashioniq.store.database.STORED", 0.05)
+        with pytest.raises(Unavailable, match="not completed the last writes"):
+            store.close()
+        monkeypatch.undo()
+
+
 def write_turns(url, acknowledge, new_log, threads):
     """Add turns in several sessions and send the key of each turn once it is stored."""
     store = Store.open(url)
@@ -101,7 +121,7 @@ def test_a_kill_loses_no_stored_turn_and_repeats_none(
     ended(process)
     while receiver.poll():
         try:
-            stored.append(receiver.recv())
+            stored.append(received(receiver))
         except (EOFError, OSError):
             break
     again = open_store()
