@@ -51,7 +51,7 @@ def run(checkout: Path) -> tuple[float, float]:
     code = f"import runpy; runpy.run_path({str(Path(__file__).resolve())!r})['measure']()"
     command = [sys.executable, "-c", code]
     done = subprocess.run(
-        command, cwd=checkout, env=environment, stdout=subprocess.PIPE, text=True, check=True
+        command, cwd=checkout, env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=3600
     )
     seconds, loss = json.loads(done.stdout.splitlines()[-1])
     return seconds, loss

@@ -30,6 +30,7 @@ DIMENSIONS, INNER, FEATURES = 256, 32, 2560
 QUERIES, SINGLE = 64, 16  # queries whose recall is measured, and those that are timed one by one
 SHARES = (1.0, 0.5, 0.1, 0.01, 0.001)  # of the products that a filter leaves
 TILE = 65536
+LONGEST = 6 * 3600.0  # seconds of a measurement
 Row = dict[str, Any]
 
 
@@ -225,7 +226,10 @@ def in_own_process(work: Callable[..., Row], *arguments: Any) -> Row:
     answer = context.SimpleQueue()
     process = context.Process(target=_measured, args=(answer, work, *arguments))
     process.start()
-    process.join()
+    process.join(LONGEST)
+    if process.exitcode is None:
+        process.kill()
+        raise SystemExit(f"error: {work.__name__} has not ended within {LONGEST:g} seconds")
     if process.exitcode:
         raise SystemExit(process.exitcode)
     return answer.get()

@@ -33,7 +33,7 @@ import numpy as np
 import service_faults as faults
 from PIL import Image
 from service_million import million
-from service_server import CATEGORY, SEED, Server, Setting, Use, start, summary, words
+from service_server import CATEGORY, LONGEST, SEED, Server, Setting, Use, start, summary, words
 
 THINK = 5.0  # seconds between the turns of a shopper
 
@@ -121,7 +121,7 @@ async def overload(server: Server, at_once: int) -> dict[str, Any]:
         try:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(f"{head}Connection: close\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
-            code = int((await reader.read()).split(b" ", 2)[1])
+            code = int((await asyncio.wait_for(reader.read(), LONGEST)).split(b" ", 2)[1])
             writer.close()
         except (OSError, IndexError) as error:
             codes[type(error).__name__] += 1
@@ -132,12 +132,14 @@ async def overload(server: Server, at_once: int) -> dict[str, Any]:
     with Use(server) as use:
         await asyncio.gather(*(one() for _ in range(at_once)))
     began = time.perf_counter()
-    while True:
+    while time.perf_counter() - began < LONGEST:
         sent = time.perf_counter()
         with contextlib.suppress(httpx.HTTPError):
             answer = await server.client.post(f"/v1/categories/{CATEGORY}/search", json={})
             if answer.status_code == 200 and time.perf_counter() - sent < 0.1:
                 break
+    else:
+        raise TimeoutError(f"the service was not normal again within {LONGEST:g} seconds")
     return {
         "accepted": summary(accepted),
         "refused": summary(refused),

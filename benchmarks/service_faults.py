@@ -20,7 +20,7 @@ from typing import Any
 
 import httpx
 import numpy as np
-from service_server import CATEGORY, SEED, Server, Setting, Use, start, summary, words
+from service_server import CATEGORY, LONGEST, SEED, Server, Setting, Use, start, summary, until, words
 from sqlalchemy import create_engine, text
 
 BATCH = 1000  # events of a request
@@ -52,12 +52,11 @@ async def kills(count: int, number: int) -> dict[str, Any]:
                                 acknowledged[answer.json()["query_id"]] = session, turn
 
             writers = [asyncio.create_task(writer()) for _ in range(20)]
-            until = len(acknowledged) + draw.randint(5, 60)
-            while len(acknowledged) < until:
-                await asyncio.sleep(0.005)
+            enough = len(acknowledged) + draw.randint(5, 60)
+            await until(lambda: len(acknowledged) >= enough, f"{enough} turns")  # noqa: B023
             await asyncio.sleep(0.05 * draw.random())  # in the middle of the next ones
             server.stop()
-            await asyncio.gather(*writers)
+            await asyncio.wait_for(asyncio.gather(*writers), LONGEST)
             if kill % 10 == 9:
                 print(f"  {kill + 1} kills, {len(acknowledged)} turns", flush=True)
         with contextlib.closing(sqlite3.connect(path)) as database:
@@ -173,7 +172,7 @@ async def slow(server: Server, shop: Any, seconds: float) -> dict[str, Any]:
     beside = await shop(server, 50, seconds)
     for writer in waiting:
         writer.close()
-    await asyncio.gather(*slow_ones)
+    await asyncio.wait_for(asyncio.gather(*slow_ones), LONGEST)
     return {"alone": alone, "beside": beside, "p99_times": round(beside["p99"] / alone["p99"], 2)}
 
 
@@ -292,7 +291,7 @@ class PostgreSQL:
 
 
 def _run(*command: Any, **options: Any) -> None:
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, **options)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=LONGEST, **options)
 
 
 async def outage(
@@ -359,8 +358,7 @@ async def outage(
     async def at_work() -> float:
         """Wait for ten more turns; return when the last refusal was."""
         enough = len(acknowledged) + 20
-        while len(acknowledged) < enough:
-            await asyncio.sleep(0.02)
+        await until(lambda: len(acknowledged) >= enough, f"{enough} turns")
         return max((when for when, code, _ in answers if code == 503), default=0.0)
 
     searched: Counter[int] = Counter()
@@ -371,11 +369,11 @@ async def outage(
     await asyncio.sleep(seconds)
     await asyncio.to_thread(mend)
     mended = time.perf_counter()
-    last_refused = await asyncio.wait_for(at_work(), 300)
+    last_refused = await at_work()
     await asyncio.sleep(5)
     last_refused = max(last_refused, max(when for when, code, _ in answers if code == 503))
     ended = True
-    await asyncio.gather(*tasks)
+    await asyncio.wait_for(asyncio.gather(*tasks), LONGEST)
     during = [answer for answer in answers[before:]]
     stored, events = _stored(server.setting.database)
     return {

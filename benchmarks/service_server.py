@@ -1,5 +1,6 @@
 """Server processes of the benchmarks of the live service, and the requests of a shopper."""
 
+import asyncio
 import contextlib
 import logging
 import multiprocessing
@@ -8,6 +9,7 @@ import random
 import socket
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,8 @@ import numpy as np
 CATEGORY = "dresses"
 WORDS = [f"word{number}" for number in range(2000)]
 SEED = 0
+LONGEST = 300.0  # seconds until a server is at work again, and for the last requests
+READY = 3600  # seconds for the start of a server, with a million products
 
 
 @dataclass(frozen=True)
@@ -140,17 +144,25 @@ class Server:
         self.process = context.Process(target=serve, args=(setting, its), daemon=True)
         self.process.start()
         its.close()
+        if not mine.poll(READY):
+            self.process.kill()
+            raise TimeoutError(f"the server has not started within {READY} seconds")
         self.url = f"http://127.0.0.1:{mine.recv()}"
         self.client = httpx.AsyncClient(
             base_url=self.url,
             timeout=120,
             limits=httpx.Limits(max_connections=3000, max_keepalive_connections=100),
         )
-        while True:
-            with contextlib.suppress(httpx.HTTPError):
-                if httpx.get(self.url + "/readyz").status_code == 200:
-                    break
+        while not self._is_ready():
+            if time.perf_counter() - began > READY or not self.process.is_alive():
+                self.process.kill()
+                raise TimeoutError(f"the server was not ready within {READY} seconds, or has ended")
         self.started = time.perf_counter() - began
+
+    def _is_ready(self) -> bool:
+        with contextlib.suppress(httpx.HTTPError):
+            return httpx.get(self.url + "/readyz").status_code == 200
+        return False
 
     @property
     def seconds(self) -> float:
@@ -176,7 +188,7 @@ class Server:
 
     def stop(self) -> None:
         self.process.kill()
-        self.process.join()
+        self.process.join(READY)
 
 
 class Use:
@@ -207,6 +219,15 @@ def summary(milliseconds: list[float]) -> dict[str, float]:
         return {"requests": 0}
     p50, p95, p99 = np.percentile(milliseconds, [50, 95, 99])
     return {"requests": len(milliseconds), "p50": round(p50, 1), "p95": round(p95, 1), "p99": round(p99, 1)}
+
+
+async def until(condition: Callable[[], bool], what: str) -> None:
+    """Wait for a condition. Raises TimeoutError with what was expected after LONGEST seconds."""
+    end = time.perf_counter() + LONGEST
+    while not condition():
+        if time.perf_counter() > end:
+            raise TimeoutError(f"expected {what} within {LONGEST:g} seconds")
+        await asyncio.sleep(0.005)
 
 
 async def start(server: Server) -> tuple[str, dict[str, str]]:

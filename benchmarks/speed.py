@@ -21,7 +21,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ LATEST = Path(__file__).parent / "latest.json"
 GPU_BATCHES = (2, 32, 128, 512, 2048)
 SAME_ROW = ("stage", "grows", "n", "device", "threads", "batch", "precision", "small")
 GIGA = 1e9
+LONGEST = 6 * 3600.0  # seconds of a stage
 Row = dict[str, Any]
 
 
@@ -199,7 +200,12 @@ def all_rows(name: str, setting: Setting, threads: int, repeats: int) -> list[Ro
 def in_own_process(*arguments: Any) -> list[Row]:
     os.environ["OMP_NUM_THREADS"] = str(arguments[2])  # FAISS reads it when it is loaded
     with ProcessPoolExecutor(1, get_context("spawn")) as process:
-        return process.submit(all_rows, *arguments).result()
+        try:
+            return process.submit(all_rows, *arguments).result(LONGEST)
+        except TimeoutError:
+            for one in active_children():  # the end of the block waits for them
+                one.kill()
+            raise
 
 
 def put_rows(path: Path, rows: list[Row]) -> None:

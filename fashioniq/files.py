@@ -20,6 +20,7 @@ from filelock import FileLock, Timeout
 
 T = TypeVar("T")
 
+BRIEF = 600.0  # seconds for a lock that others hold for moments, longer on a slow disk
 _MOST_YAML, _DEEPEST_YAML, _MOST_ALIASES = 1_000_000, 20, 10  # bytes, levels, references
 
 _TEMPORARY = re.compile(r"\..+-[a-z0-9_]{8}(\.[a-z]+)?")  # names of the temporary files in `atomic_write`
@@ -113,12 +114,12 @@ def remove_leftovers(folder: Path, of: str = "") -> None:
 
 
 @contextmanager
-def locked(folder: Path, wait: bool = False) -> Iterator[None]:
+def locked(folder: Path, wait: float = 0.0) -> Iterator[None]:
     """Create a folder and lock it against other processes.
 
     The lock ends with the process, even if it is killed. The lock is a file next to the folder; the contents
     of the folder are not changed. If the file system or its permissions allow no lock file, nothing is
-    locked. Raises UserError if another process has the lock and `wait` is false, or if the folder cannot be
+    locked. Raises UserError if another process has the lock for `wait` seconds, or if the folder cannot be
     created.
     """
     try:
@@ -126,12 +127,10 @@ def locked(folder: Path, wait: bool = False) -> Iterator[None]:
     except OSError as error:
         raise cannot_write(folder, error) from error
     resolved = folder.resolve()
-    lock = FileLock(
-        resolved.parent / f".{resolved.name}.lock", -1 if wait else 0, mode=0o666, fallback_to_soft=False
-    )
+    lock = FileLock(resolved.parent / f".{resolved.name}.lock", mode=0o666, fallback_to_soft=False)
     with ExitStack() as at_end:
         try:
-            lock.acquire()
+            lock.acquire(wait)
         except Timeout as error:
             raise UserError(
                 f"another process is writing to {folder}: wait until it has finished, or stop it"
@@ -192,7 +191,7 @@ def append_line(path: Path, line: str) -> None:
     If a crash truncated the last line, that line is terminated first. Raises UserError if the file cannot be
     written.
     """
-    with locked(path.parent, wait=True), writing(path), open(path, "ab+") as file:
+    with locked(path.parent, wait=BRIEF), writing(path), open(path, "ab+") as file:
         end = file.seek(0, os.SEEK_END)
         file.seek(max(0, end - 1))
         start = b"" if file.read() in (b"", b"\n") else b"\n"

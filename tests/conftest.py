@@ -33,6 +33,7 @@ from fashioniq.cli import COMMANDS, main
 from fashioniq.data import conversations
 from tests import leftovers
 from tests.databases import stop_server
+from tests.waiting import LIMIT, attempts, ended, joined, received
 
 compat.prepare_torchmetrics()  # as the commands do, before a test imports Lightning
 
@@ -223,7 +224,7 @@ def once(tmp_path_factory):
 
     def once(name, make, *arguments):
         made = root / f"{name}.pickle"
-        with FileLock(root / f"{name}.lock"):
+        with FileLock(root / f"{name}.lock", LIMIT):
             if not made.exists():
                 shutil.rmtree(root / name, ignore_errors=True)  # what a worker that failed has left
                 (root / name).mkdir()
@@ -255,7 +256,7 @@ def forked():
     yield start
     for process in processes:
         process.kill()
-        process.join()
+        ended(process)
 
 
 @pytest.fixture
@@ -295,9 +296,9 @@ def apart():
         process.start()
         sender.close()
         try:
-            return receiver.recv()  # EOFError where the process dies
+            return received(receiver)  # EOFError where the process dies
         finally:
-            process.join()
+            ended(process)
             receiver.close()
 
     return apart
@@ -305,10 +306,12 @@ def apart():
 
 @pytest.fixture(scope="session")
 def wait_until():
-    """Wait for a condition as long as a process runs, however slow the machine is."""
+    """Wait for a condition as long as a process runs."""
 
     def wait_until(condition, is_running):
-        while not condition():
+        for _ in attempts("the condition was true"):
+            if condition():
+                return
             assert is_running(), "the process ended too early"
             time.sleep(0.01)
 
@@ -642,5 +645,5 @@ def http_server(monkeypatch):
     for server, thread in started:
         server.closing.set()
         server.shutdown()
-        thread.join()
+        joined(thread)
         server.server_close()

@@ -17,15 +17,14 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from fashioniq.store import Store
+from tests.waiting import LIMIT, attempts
 
-# if pytest is killed; SIGQUIT: immediate shutdown
+# if pytest is killed, or hangs for 12 hours; SIGQUIT: immediate shutdown
 STOP = """
-while kill -0 "$1" && [ -e "$2" ]; do sleep 0.5; done
+n=0; while kill -0 "$1" && [ -e "$2" ] && [ $((n += 1)) -le 86400 ]; do sleep 0.5; done
 [ -e "$2" ] || exit 0
 kill -QUIT "$(head -n 1 "$2/data/postmaster.pid")"; sleep 1; rm -rf "$2"
 """
-
-LIMIT = 60.0  # seconds
 
 
 def start_server(folder, pytest_process):
@@ -42,10 +41,10 @@ def start_server(folder, pytest_process):
     subprocess.Popen(stop, start_new_session=True, stdin=subprocess.DEVNULL, **quiet)
     quiet |= user
     initdb = ["initdb", "-D", own / "data", "-A", "trust", "-U", "shop", "--no-sync", "--no-instructions"]
-    subprocess.run([programs / initdb[0], *initdb[1:]], check=True, **quiet)
+    subprocess.run([programs / initdb[0], *initdb[1:]], check=True, timeout=LIMIT, **quiet)
     options = f"-F -k {own} -c listen_addresses='' -c max_connections=100"
-    start = ["-D", own / "data", "-o", options, "-l", own / "log", "-w", "start"]
-    subprocess.run([programs / "pg_ctl", *start], check=True, **quiet)
+    start = ["-D", own / "data", "-o", options, "-l", own / "log", "-w", "-t", str(LIMIT), "start"]
+    subprocess.run([programs / "pg_ctl", *start], check=True, timeout=LIMIT + 10, **quiet)
     return f"postgresql+psycopg://shop@/{{}}?host={own}"
 
 
@@ -56,9 +55,9 @@ def stop_server(root):
             folder = Path(url.rpartition("=")[2])
             server = int((folder / "data/postmaster.pid").read_text().split()[0])
             os.kill(server, signal.SIGQUIT)
-            until = time.monotonic() + LIMIT
-            while Path("/proc", str(server)).exists():
-                assert time.monotonic() < until, f"PostgreSQL still runs after {LIMIT} s"
+            for _ in attempts("PostgreSQL ends"):
+                if not Path("/proc", str(server)).exists():
+                    break
                 time.sleep(0.05)
             shutil.rmtree(folder)
 
@@ -73,7 +72,8 @@ def server(once):
 
 
 def execute(url, *statements):
-    engine = create_engine(url, isolation_level="AUTOCOMMIT")
+    limits = {"connect_timeout": LIMIT, "options": f"-c statement_timeout={1000 * LIMIT}"}
+    engine = create_engine(url, isolation_level="AUTOCOMMIT", connect_args=limits)
     with engine.connect() as connection:
         for statement in statements:
             connection.execute(text(statement))

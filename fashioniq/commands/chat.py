@@ -9,7 +9,7 @@ from fashioniq.askers.limited import Limited
 from fashioniq.config import Chat
 from fashioniq.data.catalog import Catalog
 from fashioniq.features.cards import cards_of
-from fashioniq.files import UserError, append_line, json_line, locked, one_line
+from fashioniq.files import BRIEF, UserError, append_line, json_line, locked, one_line
 from fashioniq.loop.gallery import NotFiniteError
 from fashioniq.loop.live import Live
 from fashioniq.loop.rollout import System
@@ -27,7 +27,7 @@ def run(settings: Chat) -> None:
     log = settings.log or folder / "chats" / "dialogs.jsonl"
     with suppress(ImportError):
         import readline  # noqa: F401  # lets input() edit a line and recall earlier ones
-    with locked(log.parent, wait=True):
+    with locked(log.parent, wait=BRIEF):
         pass  # fail before the dialog if the folder cannot be created
     if (log.exists() or log.is_symlink()) and not log.is_file():
         raise UserError(f"cannot write {log}: it is not a file; give another --log")

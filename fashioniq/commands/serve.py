@@ -14,6 +14,7 @@ from fashioniq.files import UserError, check_writable, why, writing
 CONNECTIONS = 5000  # open at a time; requests on more get 503
 HEADERS = 16 * 1024  # bytes
 KEEP_ALIVE = 5  # seconds that an idle connection is kept
+LAST = 300  # seconds for requests in work after Ctrl-C; slow clients would prolong them without end
 
 
 def run(settings: Serve) -> None:
@@ -80,6 +81,7 @@ def run(settings: Serve) -> None:
             server_header=False,
             limit_concurrency=CONNECTIONS,
             timeout_keep_alive=KEEP_ALIVE,
+            timeout_graceful_shutdown=LAST,
             h11_max_incomplete_event_size=HEADERS,
         )
     )

@@ -10,6 +10,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import TimeoutError as TookTooLong
+from concurrent.futures import wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from io import BytesIO
@@ -22,6 +23,7 @@ from pebble import ProcessExpired, ProcessPool
 from PIL import Image, ImageOps
 
 from fashioniq.files import UserError, one_line
+from fashioniq.waiting import within
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -32,6 +34,7 @@ MIN_SIDE = 8
 MAX_BYTES = 200_000_000  # some decoders read the whole file at once
 AHEAD = 64  # pictures decoded in advance by default
 SECONDS = 30.0  # time limit per picture; a small crafted file can take hours to decode
+STALLED = 600.0  # seconds that the processes may need besides, such as for their start on a busy machine
 
 
 class UnreadableImage(Exception):
@@ -119,7 +122,7 @@ class PictureReader(Generic[S, T]):
     A picture that takes longer than `seconds`, or crashes its process, counts as unreadable. Up to `ahead`
     pictures are read in advance. With 0 workers, each picture is read on demand in this process, without a
     time limit. `read` must be picklable, for example a functools.partial of a module-level function. Use the
-    reader in a with statement.
+    reader in a with statement. Raises UserError if the processes stop working.
     """
 
     def __init__(
@@ -127,6 +130,7 @@ class PictureReader(Generic[S, T]):
     ) -> None:
         self._read, self._workers, self._seconds, self._ahead = read, workers, seconds, ahead
         self._pool: ProcessPool | None = None
+        self._ended = 0  # pictures
         if workers:
             self._pool = ProcessPool(workers, context=_processes())
 
@@ -138,27 +142,40 @@ class PictureReader(Generic[S, T]):
     ) -> None:
         if self._pool:
             self._pool.stop()
-            self._pool.join()
+            late = f"the processes that decode pictures did not stop within {STALLED:g} seconds; end them"
+            within(STALLED, self._pool.join, late)
 
     def __call__(self, pictures: Iterable[S]) -> Iterator[T | UnreadableImage]:
         """Result for each picture, in the order of `pictures`: the value of `read`, or an UnreadableImage."""
         ahead: deque[Any] = deque()
         for picture in pictures:
-            ahead.append(
-                self._pool.schedule(_attempt, args=[self._read, picture], timeout=self._seconds)
-                if self._pool
-                else picture
-            )
+            ahead.append(self._scheduled(self._pool, picture) if self._pool else picture)
             if len(ahead) > (self._ahead if self._workers else 0):
                 yield self._result(ahead.popleft())
         while ahead:
             yield self._result(ahead.popleft())
 
+    def _scheduled(self, pool: ProcessPool, picture: S) -> Any:
+        def count(_: Any) -> None:
+            self._ended += 1
+
+        made = pool.schedule(_attempt, args=[self._read, picture], timeout=self._seconds)
+        made.add_done_callback(count)
+        return made
+
     def _result(self, waiting: Any) -> T | UnreadableImage:
         if not self._pool:
             return _attempt(self._read, waiting)
+        limit, ended = self._seconds + STALLED, self._ended
+        while not wait([waiting], limit).done:
+            if self._ended == ended:  # else pictures of other threads came first
+                raise UserError(
+                    f"the processes that decode pictures have read none for {limit:g} seconds; run the same "
+                    "command again, or use --workers 0"
+                )
+            ended = self._ended
         try:
-            return waiting.result()
+            return waiting.result(0)
         except TookTooLong:
             return UnreadableImage(f"not decoded within {self._seconds:g} seconds")
         except BrokenProcessPool as error:

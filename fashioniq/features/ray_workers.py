@@ -22,6 +22,7 @@ from fashioniq.files import UserError, one_line, why
 from fashioniq.prepare.archives import is_archive, pictures_in, unpack
 from fashioniq.prepare.downloading import download, read_addresses
 from fashioniq.prepare.fetching import Limits
+from fashioniq.waiting import within
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # otherwise, Ray reports its use to its makers
 try:
@@ -30,6 +31,7 @@ except ImportError as error:
     raise UserError(f"--engine ray needs Ray Data ({why(error)}); pip install 'fashioniq[scale]'") from error
 
 MOST_BYTES = 20e9  # unpacked for a part
+NEXT = 2 * 3600.0  # seconds until the next part: of slow downloads, or after the start of workers
 
 Places = dict[str, list[str]]  # product id -> path, archive member or addresses of its picture
 Fetch = Callable[[Places, Path], FoundPictures]  # the folder is a temporary one for the files
@@ -72,7 +74,7 @@ class RayWorkers:
             )
             dataset.context.execution_options.preserve_order = True
             dataset.context.enable_progress_bars = False
-            for ids, row in zip(lists, dataset.iter_rows(), strict=True):
+            for ids, row in zip(lists, _coming(iter(dataset.iter_rows())), strict=True):
                 part = pickle.loads(row["part"])
                 if isinstance(part, UserError):
                     raise part
@@ -111,6 +113,16 @@ class _Worker:
         except UserError as error:
             part = error
         return {"part": pickle.dumps(part)}
+
+
+def _coming(rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Rows of Ray, which waits without end for a worker that it cannot start. Raises UserError after NEXT seconds."""
+    late = (
+        f"the Ray cluster has completed no part within {NEXT / 3600:g} hours; check it with `ray status`, then run the "
+        "same command again to continue"
+    )
+    while (row := within(NEXT, partial(next, rows, None), late)) is not None:
+        yield row
 
 
 def _present(failures: dict[str, str], places: Places, folder: Path) -> FoundPictures:

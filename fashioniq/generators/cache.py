@@ -15,6 +15,7 @@ import msgspec
 
 from fashioniq.data.images import UnreadableImage, load_image
 from fashioniq.files import (
+    BRIEF,
     UserError,
     atomic_write,
     check_writable,
@@ -110,7 +111,7 @@ class Cached:
         """Write an outcome unless another process has in the meantime; return the one kept."""
         if made.status not in KEPT:
             return made
-        with locked(path.parent, wait=True):
+        with locked(path.parent, wait=BRIEF):
             if kept := self._read(path):
                 return kept._replace(seconds=made.seconds)
             written = None

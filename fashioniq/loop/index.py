@@ -22,6 +22,7 @@ NEIGHBOURS = 10  # recall@10: share of the 10 nearest items that the index finds
 TRAINED = 64  # training vectors per list of an IVF index
 LEAST_TRAINED = 2**16  # minimum number of training vectors
 TILE = 2**16  # vectors that are added at a time
+BUILDING = 4 * 3600.0  # seconds for another process that computes or indexes millions of vectors
 
 
 class Manifest(msgspec.Struct, kw_only=True):
@@ -147,7 +148,7 @@ def _stored(gallery: Gallery, factory: str, folder: Path) -> Any:
     path = folder / (re.sub(r"[^A-Za-z0-9]+", "-", factory) + ".faiss")
     manifest = path.with_suffix(".json")
     about = {"index": factory, "faiss": faiss.__version__, "vectors": fingerprint(gallery)}
-    with locked(folder, wait=True):
+    with locked(folder, wait=BUILDING):
         if manifest.exists():
             repair = f"remove {folder}"
             found = typed(read_json(manifest, "the manifest of an index", dict), Manifest, manifest, repair)

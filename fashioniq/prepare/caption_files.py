@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from fashioniq.categories import file_name
 from fashioniq.data.catalog import SPLITS, Catalog
 from fashioniq.data.words import tokenize
-from fashioniq.files import UserError, locked, one_line, read_json, write_json
+from fashioniq.files import BRIEF, UserError, locked, one_line, read_json, write_json
 from fashioniq.prepare.choosing import Comparison
 
 LONGEST_CAPTION = 300  # characters
@@ -67,7 +67,7 @@ class CaptionFiles:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Lock the files against other threads and processes."""
-        with self.threads, locked(self.folder, wait=True):
+        with self.threads, locked(self.folder, wait=BRIEF):
             yield
 
     def rows(self, split: str) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from fashioniq.categories import file_name
 from fashioniq.data.catalog import SPLITS, Catalog
 from fashioniq.data.images import PictureReader, UnreadableImage, load_image
-from fashioniq.files import UserError, checksum, locked, read_json, read_text, write_json, writing
+from fashioniq.files import BRIEF, UserError, checksum, locked, read_json, read_text, write_json, writing
 from fashioniq.http import Unfetched
 from fashioniq.prepare.archives import is_safe
 from fashioniq.prepare.fetching import Fetcher, Limits
@@ -283,7 +283,7 @@ def download_pictures(catalog: Catalog, urls: Path | None, limits: Limits) -> di
         if (catalog.root / "image_splits" / f"split.{name}.{split}.json").exists()
     }
     found = coverage(splits, outcomes)
-    with locked(catalog.root, wait=True):  # other categories may be downloaded at the same time
+    with locked(catalog.root, wait=BRIEF):  # other categories may be downloaded at the same time
         write_json(report, {**_read(report), name: found})
     return found
 

@@ -1,5 +1,6 @@
 """The HTTP interface: routes of the API, errors as problem details, limits and headers."""
 
+import asyncio
 import json
 import logging
 import re
@@ -51,9 +52,11 @@ from fashioniq.store import Event, Product, Session, Unavailable
 
 JSON = 64 * 1024  # bytes of a request
 BULK = 2 * 1024 * 1024  # bytes of products or events
+SENT = 600.0  # seconds in which a client has to send a request; a slow one needs minutes for a picture
 ADMITTED = 32  # requests in work; more are refused at once, as they would wait for a second
 REFRESH = 1.0  # seconds between looks at what other processes changed
 SWEEP = 3600.0  # seconds between removals of what is too old
+ENDED = 600.0  # seconds for the last look
 PROBLEM = "application/problem+json"
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -92,11 +95,18 @@ class App(FastAPI):
             request.state.id = secrets.token_hex(8)
             await _answer(request, Problem("busy", retry_after=1))(scope, receive, send)
             return
-        counted, parts = False, list[Any]()
+        counted, parts, until = False, list[Any](), asyncio.get_running_loop().time() + SENT
+
+        async def in_time() -> Any:
+            try:
+                async with asyncio.timeout_at(until):
+                    return await receive()
+            except TimeoutError:
+                return {"type": "http.disconnect"}
 
         async def received() -> Any:
             nonlocal counted
-            message = parts.pop() if parts else await receive()
+            message = parts.pop() if parts else await (receive() if counted else in_time())
             if not counted and not message.get("more_body"):
                 counted = True
                 self.admitted += 1
@@ -204,7 +214,9 @@ def _background(service: Service, measures: Measures) -> Callable[[FastAPI], Any
         thread.start()
         yield
         ended.set()
-        thread.join()
+        thread.join(ENDED)
+        if thread.is_alive():
+            log.error("the thread %r has not ended within %g seconds", thread.name, ENDED)
 
     return life
 

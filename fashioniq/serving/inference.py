@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as Late
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +26,7 @@ from fashioniq.serving.problems import Problem
 WAITING = 64  # jobs that may wait
 TOGETHER = 16  # jobs that are taken at once
 PATIENCE = 10.0  # seconds after which a waiting request is given up
+ENDED = 600.0  # seconds for other work of a request, and for the last job, which may wait for the loading of a model
 log = logging.getLogger("fashioniq.serving")
 
 
@@ -67,24 +69,30 @@ class Inference:
 
         Raises Problem if too many requests wait or the search engine fails, and whatever `live` raises.
         """
-        return self._wait(_Search(live, count, allowed_N))
+        return self._wait(_Search(live, count, allowed_N), PATIENCE)
 
-    def call(self, work: Callable[[], Any]) -> Any:
-        """Return the result of other work, such as loading a model."""
-        return self._wait(_Call(work))
+    def call(self, work: Callable[[], Any], seconds: float = ENDED) -> Any:
+        """Return the result of other work, such as loading a model.
+
+        Raises Problem if too many requests wait, or if it takes longer than `seconds`, and whatever `work` raises.
+        """
+        return self._wait(_Call(work), seconds)
 
     def close(self) -> None:
-        """End the thread after the jobs that wait."""
-        self._jobs.put(None)
-        self._thread.join()
+        """End the thread after the jobs that wait. Raises TimeoutError if they do not end."""
+        with suppress(queue.Full):
+            self._jobs.put(None, timeout=ENDED)
+            self._thread.join(ENDED)
+        if self._thread.is_alive():
+            raise TimeoutError(f"the models have not completed their last work within {ENDED:g} seconds")
 
-    def _wait(self, job: _Search | _Call) -> Any:
+    def _wait(self, job: _Search | _Call, seconds: float) -> Any:
         try:
             self._jobs.put_nowait(job)
         except queue.Full:
             raise Problem("busy", retry_after=1) from None
         try:
-            return job.done.result(PATIENCE if isinstance(job, _Search) else None)
+            return job.done.result(seconds)
         except EngineError as error:
             log.warning("%s", error)
             raise Problem("engine", retry_after=5) from None

@@ -14,6 +14,7 @@ from fashioniq.serving.served import Served
 from fashioniq.store import Model, Store, Unavailable
 
 GARBAGE = 10_000  # new objects that start a garbage collection (Python's default: 700)
+LOADED = 4 * 3600.0  # seconds for a model, which embeds and indexes millions of products
 KEPT = 2  # models that are loaded besides the active ones, for conversations that began with them
 Load = Callable[[Path], Served]
 log = logging.getLogger("fashioniq.serving")
@@ -129,7 +130,7 @@ class Models:
     def activate(self, version: str) -> Served:
         """Let a model serve its category from now on. Raises Problem if there is none."""
         served = self.version(version)
-        self.inference.call(served.point_alias)
+        self.inference.call(served.point_alias, LOADED)
         self.store.activate_model(version)
         self._active[served.category] = version
         return served
@@ -165,7 +166,7 @@ class Models:
 
     def _loaded(self, run: Path, again: bool = False) -> Served:
         with self._lock:
-            served: Served = self.inference.call(lambda: self._load(run))
+            served: Served = self.inference.call(lambda: self._load(run), LOADED)
             if not again and (known := self._versions.get(served.version)) is not None:
                 return known
             served.shelf.put(self.store.each_product(served.category))

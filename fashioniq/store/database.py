@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from datetime import UTC, datetime
 from queue import SimpleQueue
 from time import monotonic, sleep
@@ -30,6 +30,7 @@ _TABLES: dict[type, Table] = {
     Session: tables.session,
     Turn: tables.turn,
 }
+STORED = 600.0  # seconds for a write behind others, and for all of them at the end
 LONGEST = 0.1  # seconds after which a transaction takes no more of the waiting writes
 _AT_ONCE = 500  # values in a statement, for which both engines have a limit, and rows that are fetched
 
@@ -70,11 +71,13 @@ class Database:
         return store
 
     def close(self) -> None:
-        """Finish the waiting writes and close all connections."""
+        """Finish the waiting writes and close all connections. Raises Unavailable if a write does not end."""
         if self._writer.is_alive():
             self._waiting.put(None)
-            self._writer.join()
+            self._writer.join(STORED)
         self.engine.dispose()
+        if self._writer.is_alive():
+            raise Unavailable(f"the database has not completed the last writes within {STORED:g} seconds")
 
     def check(self) -> None:
         """Raise Unavailable if the database cannot be written."""
@@ -99,13 +102,17 @@ class Database:
     def write(self, work: Work[T]) -> T:
         """Result of a function that writes; its changes are durable when this returns.
 
-        If the function raises, its changes are discarded. It must not call `write` itself.
+        If the function raises, its changes are discarded. It must not call `write` itself. Raises Unavailable if
+        its turn does not come, or if it does not end, within STORED seconds; in the latter case it may still succeed.
         """
         if not self._writer.is_alive():
             raise Unavailable("the database is closed")
         done: Future[T] = Future()
         self._waiting.put((work, done))
-        return done.result()
+        if not wait([done], STORED).done:
+            done.cancel()
+            raise Unavailable(f"the database has not completed a write within {STORED:g} seconds")
+        return done.result(0)
 
     def _write_waiting(self) -> None:
         """Body of the writer thread; None in the queue ends it."""
@@ -116,7 +123,8 @@ class Database:
             while not self._waiting.empty():
                 taken.append(self._waiting.get())
             ended = ended or None in taken
-            left = self._write_group(left + [job for job in taken if job])
+            begun = [job for job in taken if job and job[1].set_running_or_notify_cancel()]
+            left = self._write_group(left + begun)
             sleep(PAUSE)  # for other processes
 
     def _write_group(self, group: list[Job]) -> list[Job]:

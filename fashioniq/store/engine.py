@@ -29,6 +29,7 @@ from fashioniq.store.rows import Unavailable
 
 WAIT = 5  # seconds for a lock, or for a connection
 PAUSE = 0.002  # seconds between attempts to write
+STATEMENT = 3600  # seconds of one on PostgreSQL: a migration, or the export of a large log
 _ADVISORY_LOCK = 0x6661_7368  # of PostgreSQL, for transactions that write
 _SQLITE = (
     "journal_mode=WAL",
@@ -78,7 +79,10 @@ def _postgresql() -> dict[str, Any]:
     return {
         "connect_timeout": max(2, WAIT),  # libpq takes 1 as 2
         "tcp_user_timeout": milliseconds,
-        "options": f"-c lock_timeout={milliseconds}",
+        # a server that is lost while it executes a statement: the default is 2 hours
+        "keepalives_idle": 3 * max(2, WAIT),
+        "keepalives_interval": max(2, WAIT),
+        "options": f"-c lock_timeout={milliseconds} -c statement_timeout={STATEMENT * 1000}",
     }
 
 

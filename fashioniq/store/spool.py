@@ -92,8 +92,8 @@ class Spool:
 
     def _take(self, path: Path) -> None:
         """Lock a file, which is created if need be. Raises OSError if another process has the lock."""
-        lock = FileLock(path.with_suffix(".lock"), timeout=0, thread_local=False, fallback_to_soft=False)
-        lock.acquire()
+        lock = FileLock(path.with_suffix(".lock"), thread_local=False, fallback_to_soft=False)
+        lock.acquire(timeout=0)
         with open(path, "ab+") as file:
             file.seek(0)
             complete = sum(len(line) for line in file if line.endswith(b"\n"))  # not a line that a crash cut

@@ -15,7 +15,7 @@ from fashioniq.data.arrays import UNREADABLE, open_array
 from fashioniq.data.items import Items
 from fashioniq.files import UserError, atomic_write, checksum, locked, read_json, typed, why, write_json
 from fashioniq.loop.gallery import Gallery, NotFiniteError
-from fashioniq.loop.index import approximate
+from fashioniq.loop.index import BUILDING, approximate
 from fashioniq.loop.messages import Message
 from fashioniq.loop.milvus import in_milvus
 from fashioniq.loop.rollout import System
@@ -56,7 +56,7 @@ def _stored(
     folder: Path, about: dict[str, str], items: Items, embed: Callable[[Tensor], Tensor]
 ) -> np.memmap:
     path, manifest = folder / "vectors.npy", folder / "vectors.json"
-    with locked(folder, wait=True):
+    with locked(folder, wait=BUILDING):
         found = None
         if manifest.exists():
             repair = f"remove {folder}"

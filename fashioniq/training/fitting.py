@@ -57,6 +57,7 @@ from fashioniq.training.nodes import Peers, ReadByFirst, launched_rank
 from fashioniq.training.processes import mean_over_processes, rank_and_count, shared_out
 from fashioniq.weights import load_weights, save_model
 
+LOADED = 600  # seconds for a batch from the worker processes, which read pictures from a slow disk
 # options that may differ when a run is resumed
 MAY_CHANGE = {"resume", "epochs", "patience", "devices", "num_nodes", "device", "run"}
 STEPS = {"epochs", "devices", "num_nodes"}  # options that change the number of steps
@@ -256,6 +257,7 @@ def loaders(
         "batch_size": batch_size,
         "num_workers": workers,
         "persistent_workers": workers > 0,
+        "timeout": LOADED if workers else 0,
     }
     shuffled = Shuffled(len(train), seed)  # type: ignore[arg-type]
     return DataLoader(train, sampler=shuffled, collate_fn=collate, **options), DataLoader(val, **options)

@@ -11,7 +11,9 @@ import signal
 import socket
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytorch_lightning as pl
@@ -23,6 +25,7 @@ from fashioniq.training.processes import rank_and_count
 
 DONE = b"."
 PATIENCE = 600  # seconds for connections after all processes have met
+GREETING = 60  # seconds for the first bytes of a connection, which may be that of a stranger
 # seconds without a sign of life of the other machine, if its connection was not closed: 15 + 6 · 5
 KEEP_ALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 6}
 
@@ -192,22 +195,22 @@ def _of_connection(error: BaseException) -> bool:
 def _connected(rank: int, count: int) -> dict[socket.socket, int]:
     """Sockets to the process of rank 0, or to all others, with the rank of their other end."""
     server = socket.create_server(("", 0)) if rank == 0 else None
-    if server:
-        server.settimeout(PATIENCE)
     token: list[Any] = [secrets.token_bytes(16), server and server.getsockname()[1]]
     dist.broadcast_object_list(token, src=0)
     found: dict[socket.socket, int] = {}
     if server is None:
         connection = socket.create_connection((os.environ["MASTER_ADDR"], token[1]), PATIENCE)
-        connection.settimeout(None)
         connection.sendall(token[0] + rank.to_bytes(4))
         found[connection] = 0
     else:
+        until = monotonic() + PATIENCE
         with server:
             while len(found) < count - 1:
+                server.settimeout(max(0.001, until - monotonic()))
                 connection, _ = server.accept()
-                hello = connection.recv(20, socket.MSG_WAITALL)
-                if hello[:16] == token[0]:
+                hello = _greeting(connection)
+                if len(hello) == 20 and hello[:16] == token[0]:
+                    connection.settimeout(PATIENCE)
                     found[connection] = int.from_bytes(hello[16:])
     for connection in found:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -215,3 +218,15 @@ def _connected(rank: int, count: int) -> dict[socket.socket, int]:
             if hasattr(socket, name):  # macOS lacks some
                 connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
     return found
+
+
+def _greeting(connection: socket.socket) -> bytes:
+    """The first 20 bytes of a connection; fewer if it is closed, or no more come within GREETING seconds."""
+    received, until = b"", monotonic() + GREETING
+    with suppress(OSError):
+        while len(received) < 20:
+            connection.settimeout(max(0.001, until - monotonic()))
+            if not (part := connection.recv(20 - len(received))):
+                break
+            received += part
+    return received

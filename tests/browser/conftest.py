@@ -3,12 +3,15 @@
 import fcntl
 import json
 import os
+import select
 import shutil
 import subprocess
 import sys
 import time
 
 import pytest
+
+from tests.waiting import LIMIT, ended
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 OPTIONS = (
@@ -57,6 +60,9 @@ class Browser:
 
     def _receive(self):
         while b"\0" not in self._buffer:
+            assert select.select([self._from], [], [], LIMIT)[0], (
+                f"no answer of the browser in {LIMIT} seconds"
+            )
             read = os.read(self._from, 65536)
             assert read, "the browser ended"
             self._buffer += read
@@ -112,4 +118,4 @@ def browser(tmp_path_factory):
     browser = Browser(tmp_path_factory.mktemp("browser"))
     yield browser
     browser.process.terminate()
-    browser.process.wait()
+    ended(browser.process)

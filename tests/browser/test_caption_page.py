@@ -7,6 +7,8 @@ import signal
 
 import pytest
 
+from tests.waiting import ended
+
 PROGRESS = "document.querySelector('#progress')?.textContent"
 FIELD = "document.querySelector('#caption')"
 
@@ -83,8 +85,7 @@ def test_a_person_captions_pairs_with_the_keyboard(browser, command, photo_catal
     assert browser.complaints == []
 
     os.kill(process.pid, signal.SIGINT)
-    process.join()
-    assert process.exitcode == 0
+    assert ended(process) == 0
     told = output()
     assert "Traceback" not in told and "; Ann 9" in told
     assert "next: `fashioniq extract-features" in told and "train-captioner" in told
@@ -103,7 +104,7 @@ def test_two_people_and_a_restart_finish_the_pairs(browser, command, photo_catal
     browser.press("Enter")
     browser.wait_for(done(1, 6))
     os.kill(process.pid, signal.SIGKILL)
-    process.join()
+    ended(process)
 
     process, address, _ = command(folder, "--count", 6)
     browser.open(f"{address}?person=Cem")

@@ -23,6 +23,7 @@ from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.rollout import System
 from fashioniq.models.text import TextRetriever
 from fashioniq.store import Product, Store
+from tests.waiting import LIMIT
 
 pytest.importorskip("fastapi", reason="no FastAPI: pip install '.[serve]'")
 api = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install '.[dev]'")
@@ -110,7 +111,7 @@ class Shop:
         id, _, token = page.context.cookies()[0]["value"].partition(".")
         address = f"http://127.0.0.1:{self._port}/v1/sessions/{id}/export"
         headers = {"Authorization": f"Bearer {token}"}
-        return httpx.get(address, headers=headers, trust_env=False, timeout=None).json()
+        return httpx.get(address, headers=headers, trust_env=False, timeout=LIMIT).json()
 
 
 @pytest.fixture(scope="module")

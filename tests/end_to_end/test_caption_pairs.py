@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from fashioniq.data.catalog import Catalog
+from tests.waiting import LIMIT
 
 
 def fill(path, caption="is red"):
@@ -101,4 +102,4 @@ assert main({[*arguments, "--export", str(tmp_path / "pairs.csv")]!r}) == 0
 assert "Your name" in caption_page(person="", message="", nonce="")
 assert "torch" not in sys.modules
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=LIMIT)

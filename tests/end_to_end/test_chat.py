@@ -29,8 +29,7 @@ from fashioniq.models.dialog_encoder import DialogEncoder
 from fashioniq.models.rnn import RNNRetriever
 from fashioniq.runs import RetrieverRun, described, read_run
 from fashioniq.weights import save_model
-
-PATIENCE = 300  # seconds for one answer of a process on a busy machine
+from tests.waiting import LIMIT, ended
 
 
 @pytest.fixture
@@ -89,7 +88,7 @@ def test_the_lines_of_the_documentation_work(retriever, monkeypatch, tmp_path, c
 
 def test_loading_without_torch_in_the_way():
     code = "import sys, fashioniq; assert 'torch' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=LIMIT)
     assert callable(fashioniq.load)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = fashioniq.nothing
@@ -169,7 +168,7 @@ class Terminal:
         """What is printed until the next prompt, or the end."""
         read = b""
         while not read.endswith(b"> "):
-            assert select.select([self.screen], [], [], PATIENCE)[0], f"no prompt after {read!r}"
+            assert select.select([self.screen], [], [], LIMIT)[0], f"no prompt after {read!r}"
             try:
                 if not (some := os.read(self.screen, 65536)):
                     break
@@ -184,9 +183,10 @@ class Terminal:
         return self.read()
 
     def close(self):
-        self.process.join(timeout=PATIENCE)
-        os.close(self.screen)
-        return self.process.exitcode
+        try:
+            return ended(self.process)
+        finally:
+            os.close(self.screen)
 
 
 @pytest.fixture

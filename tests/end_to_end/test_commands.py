@@ -23,6 +23,7 @@ from fashioniq.data import trec
 from fashioniq.features.encoders import load_encoder
 from fashioniq.files import checksum
 from fashioniq.models.encoder import create_encoder
+from tests.waiting import LIMIT
 
 SCRIPTS = {
     "data_prep/draw_sample.py": "draw-sample",
@@ -460,6 +461,11 @@ def test_a_script_explains_its_command_from_any_directory(script, project, tmp_p
 def test_a_script_runs_in_a_process_of_its_own(project, tmp_path):
     script = project.root / "data_prep" / "draw_sample.py"
     done = subprocess.run(
-        [sys.executable, script, "--help"], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, script, "--help"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT,
     )
     assert done.returncode == 0 and "fashioniq draw-sample" in done.stdout, done.stderr

@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 
 from fashioniq.cli import main
+from tests.waiting import LIMIT, ended, joined
 
 SPLITS = {"train": range(0, 24), "val": range(24, 32), "test": range(32, 40)}
 DEAD, BROKEN, SMALL, UNKNOWN, SAME = 5, 12, 25, 33, (7, 34)
@@ -43,7 +44,7 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
         else:  # half of it, and no more for now
             self.wfile.write(content[: len(content) // 2])
-            self.server.go_on.wait()
+            self.server.go_on.wait(LIMIT)
 
     def log_message(self, *_):
         pass
@@ -61,7 +62,7 @@ def server(monkeypatch):
     yield server
     server.go_on.set()
     server.shutdown()
-    thread.join()
+    joined(thread)
     server.server_close()
 
 
@@ -159,7 +160,7 @@ def test_a_killed_run_that_is_started_again_ends_as_one_that_was_not(server, fol
     assert run(uninterrupted) == 0
     process = begin(killed, whole)
     process.kill()
-    process.join()
+    ended(process)
     left = files_of(killed / "images")
     assert any(".downloading" in name for name in left)
     go_on(server)
@@ -175,8 +176,7 @@ def test_ctrl_c_ends_cleanly(server, folder_of, begin, wait_until, tmp_path):
     process = begin(folder, 10)
     wait_until(lambda: len(list((folder / "images" / "dress").glob("B*"))) >= 8, process.is_alive)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: all processes get it
-    process.join()
-    assert process.exitcode == 130 and (tmp_path / "errors").read_text().strip() == "interrupted"
+    assert ended(process) == 130 and (tmp_path / "errors").read_text().strip() == "interrupted"
     assert (
         not (folder / "images" / "dress" / ".downloading").exists()
         and not (folder / "coverage.json").exists()

@@ -13,6 +13,7 @@ from fashioniq.cli import main
 from fashioniq.features import pictures as sources
 from fashioniq.features import writer as filling
 from fashioniq.features.store import FeatureStore
+from tests.waiting import ended
 
 
 @pytest.fixture(autouse=True)
@@ -80,8 +81,7 @@ def test_killed_between_part_and_manifest_it_goes_on_to_the_same_bytes(catalog, 
 
     for moment in ("000002.npz", "store.json"):
         process = forked(die_before, moment)
-        process.join()
-        assert process.exitcode == -signal.SIGKILL
+        assert ended(process) == -signal.SIGKILL
         files = [path.name for path in (catalog / "store").rglob("*")]
         assert "000001.npz" in files and moment not in files
     assert main(command()) == 0

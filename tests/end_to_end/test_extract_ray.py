@@ -21,6 +21,7 @@ from fashioniq.data.catalog import Catalog
 from fashioniq.data.images import load_square
 from fashioniq.features import pictures as sources
 from fashioniq.features import writer as filling
+from tests.waiting import ended
 
 pytest.importorskip("ray.data", reason="no Ray: pip install '.[scale]'")
 from fashioniq.features import ray_workers
@@ -142,13 +143,11 @@ def test_a_killed_command_and_a_killed_worker_change_no_byte(catalog, command, c
         return load_square(path, size)
 
     stopped = forked(run, "000001.npz")
-    stopped.join()
-    assert stopped.exitcode == -signal.SIGKILL
+    assert ended(stopped) == -signal.SIGKILL
     assert [path.name for path in (catalog / "ray/parts").glob("0*.npz")] == ["000000.npz"]
     monkeypatch.setattr(sources, "load_square", load_or_die)
     resumed = forked(run, "")
-    resumed.join()
-    assert resumed.exitcode == 0 and (catalog / "killed").exists()
+    assert ended(resumed) == 0 and (catalog / "killed").exists()
     assert content(catalog / "ray") == content(catalog / "local")
 
 

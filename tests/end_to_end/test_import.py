@@ -16,6 +16,7 @@ from PIL import Image
 from fashioniq.cli import main
 from fashioniq.data.catalog import Catalog
 from fashioniq.prepare import staging
+from tests.waiting import LIMIT, ended
 
 COLOURS = ("red", "navy blue", "white", "green")
 PRODUCTS = 40
@@ -38,7 +39,7 @@ class Shop(BaseHTTPRequestHandler):
     def do_GET(self):
         type(self).asked.append(self.path)
         if len(self.asked) > self.answered:
-            self.go_on.wait()
+            self.go_on.wait(LIMIT)
         name = self.path.strip("/").removesuffix(".jpg")
         content = picture(int(name)) if name.isdigit() else b"\xff\xd8 broken" if name == "broken" else None
         self.send_response(200 if content else 404)
@@ -99,7 +100,7 @@ def kill_when(wait_until, forked):
         process = forked(main, arguments)
         wait_until(moment, process.is_alive)
         process.kill()
-        process.join()
+        ended(process)
 
     return kill_when
 
@@ -184,8 +185,7 @@ def test_a_category_whose_move_was_killed_is_taken_back_by_the_next_import(
         patch.setattr(staging.Path, "rename", counted(Path.rename))
         patch.setattr(staging.Path, "replace", counted(Path.replace))
         killed = forked(main, dresses)
-    killed.join()
-    assert killed.exitcode == -signal.SIGKILL
+    assert ended(killed) == -signal.SIGKILL
     with staging.staged(out):
         assert contents(out) == before
     assert (

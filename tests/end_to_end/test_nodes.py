@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-PATIENCE = 300  # seconds, for a machine that is busy; a lost process is noticed within a minute
+from tests.waiting import ended
 
 
 def rows_of(run):
@@ -64,11 +64,10 @@ def machines(project, forked_command, tmp_path):
     return machines
 
 
-def ended(processes, errors, code):
+def all_ended(processes, errors, code):
     """What each process printed as errors, after it has ended with `code`."""
     for process, path in zip(processes, errors, strict=True):
-        process.join()
-        assert process.exitcode == code, path.read_text()
+        assert ended(process) == code, path.read_text()
     return [path.read_text() for path in errors]
 
 
@@ -77,7 +76,7 @@ def test_two_machines_get_the_losses_of_one_and_one_continues(kind, trainings, m
     command, options = trainings[kind]
     both = machines(command, {**options, "batch_size": 8})
     project.run(command, **{**options, "epochs": 3}, run=tmp_path / "alone")
-    ended(*both, 0)
+    all_ended(*both, 0)
     alone, run = rows_of(tmp_path / "alone"), tmp_path / "0" / "run"
     assert len({row["train_loss"] for row in alone}) == 3
     for one, two in zip(alone[:2], rows_of(run), strict=True):
@@ -94,16 +93,15 @@ def test_a_lost_machine_ends_the_other_with_a_line(lost, trainings, machines, wa
     run = tmp_path / "0" / "run"
     wait_until((run / "last.ckpt").exists, processes[0].is_alive)
     os.kill(processes[lost].pid, signal.SIGKILL)
-    processes[1 - lost].join(PATIENCE)
-    assert processes[1 - lost].exitcode == 2
+    assert ended(processes[1 - lost]) == 2
     (line,) = errors[1 - lost].read_text().splitlines()
     assert line.startswith(f"error: lost training process {lost}:") and "--resume" in line
     done = len(rows_of(run))
     if lost == 0:  # both continue; the second has no checkpoint
-        ended(*machines(command, {**options, "epochs": done + 1, "resume": True}), 0)
+        all_ended(*machines(command, {**options, "epochs": done + 1, "resume": True}), 0)
         assert len(rows_of(run)) == done + 1
 
 
 def test_machines_with_other_options_are_refused_in_a_line(trainings, machines):
-    for line in ended(*machines(*trainings["captioner"], seed=1), 2):
+    for line in all_ended(*machines(*trainings["captioner"], seed=1), 2):
         assert line.startswith("error: process 1 has seed 1, process 0 has 0;") and line.count("\n") == 1

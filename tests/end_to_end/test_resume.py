@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 from fashioniq.cli import main
 from fashioniq.training import fitting
 from fashioniq.training.fitting import KeepBest
+from tests.waiting import ended
 
 EPOCHS = 3
 
@@ -174,7 +175,7 @@ def test_a_killed_process_resumes_to_the_same_losses(
         process = forked(main, project.arguments(command, **options, run=run))
     wait_until(within.exists, process.is_alive)
     process.kill()
-    process.join()
+    ended(process)
     assert len(rows_of(run)) == 1
     project.run(command, **options, run=run, resume=True)
     assert [float(row["train_loss"]) for row in rows_of(run)] == pytest.approx(

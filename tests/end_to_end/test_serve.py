@@ -10,6 +10,8 @@ import threading
 import httpx
 import pytest
 
+from tests.waiting import ended, joined
+
 
 class Server:
     """A process that serves a run."""
@@ -25,7 +27,7 @@ class Server:
 
     def kill(self):
         os.kill(self.process.pid, signal.SIGKILL)
-        self.process.join()
+        ended(self.process)
         self.http.close()
 
 
@@ -116,8 +118,7 @@ def test_killed_under_load_no_acknowledged_turn_is_lost_or_doubled(serve, tmp_pa
         enough = before + 5 + 3 * kill
         wait_until(lambda: len(acknowledged) >= enough, server.process.is_alive)  # noqa: B023
         server.kill()
-        for thread in threads:
-            thread.join()
+        joined(*threads)
         server = serve()
     with contextlib.closing(sqlite3.connect(tmp_path / "log/service.db")) as database:
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from tests.end_to_end.test_serve import Server
+from tests.waiting import ended
 
 CONFIG = Path(__file__).parents[2] / "configs/nginx.conf"
 MAIN = """
@@ -56,7 +57,7 @@ def nginx(tmp_path, wait_until):
     yield start
     for process in started:
         process.terminate()
-        process.wait()
+        ended(process)
 
 
 def test_any_of_two_workers_goes_on_with_a_conversation(

@@ -81,7 +81,9 @@ def _checkout(version: str, folder: Path) -> Path:
     """A directory as it is, or the files of a commit, unpacked into `folder`."""
     if Path(version).is_dir():
         return Path(version)
-    archive = subprocess.run(["git", "-C", str(ROOT), "archive", version], capture_output=True, check=False)
+    archive = subprocess.run(
+        ["git", "-C", str(ROOT), "archive", version], capture_output=True, check=False, timeout=600
+    )
     if archive.returncode:
         raise RuntimeError(f"{version} is not a directory; git archive: {archive.stderr.decode()}")
     with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as packed:

@@ -27,6 +27,7 @@ STEPS = (
     ("eval-single-turn", "single_turn"),
 )
 LOG = "log.txt"
+LIMIT = 1800  # seconds of a workload, which takes seconds, on a busy machine
 
 
 def run_workload(checkout: Path, folder: Path) -> None:
@@ -38,7 +39,9 @@ def run_workload(checkout: Path, folder: Path) -> None:
     environment = os.environ | _environment(checkout)
     with open(folder / LOG, "w", encoding="utf-8") as log:
         command = [sys.executable, str(Path(__file__).resolve())]
-        process = subprocess.run(command, cwd=folder, env=environment, stdout=log, stderr=log, check=False)
+        process = subprocess.run(
+            command, cwd=folder, env=environment, stdout=log, stderr=log, check=False, timeout=LIMIT
+        )
     _raise_if_failed(process.returncode, checkout, folder)
 
 
@@ -46,7 +49,10 @@ def run_workload_forked(checkout: Path, folder: Path) -> None:
     """The same in a process forked from this one, which has imported `checkout/fashioniq` already."""
     process = multiprocessing.get_context("fork").Process(target=_run_forked, args=(checkout, folder))
     process.start()
-    process.join()
+    process.join(LIMIT)
+    if process.exitcode is None:
+        process.kill()
+        raise RuntimeError(f"the golden workload on {checkout} has not ended within {LIMIT} seconds")
     _raise_if_failed(process.exitcode, checkout, folder)
 
 

@@ -21,6 +21,7 @@ from world import CAPTIONER, RETRIEVER, TINY_PICTURES, Options, Room, World, run
 FURTHER = ("train-attributes", "train-generator", "import-features", "train-composer", "train-linear", "train-dialog-encoder",
            "cross", "eval-captions", "eval-single-turn", "write-queries", "score", "eval-chatir", "make-conversations", "compare")  # fmt: skip
 LIMIT = 120  # seconds of a command that is not killed
+CASE = 6 * LIMIT  # seconds of a case: two whole runs and three that are killed
 NOT_COMPARED = {"config.yaml", "last.ckpt"}  # they hold the option --resume, and times
 
 
@@ -97,7 +98,7 @@ def finish(command: str, options: Options, printed: Path) -> int:
     process.join(LIMIT)
     if process.is_alive():
         process.kill()
-        process.join()
+        process.join(LIMIT)
     return int(process.exitcode)
 
 
@@ -130,7 +131,7 @@ def kill_case(
         process.join(after)
         if process.is_alive():
             os.kill(process.pid, signal.SIGKILL)
-        process.join()
+        process.join(LIMIT)
         if command.startswith("train") and (out / "last.ckpt").exists():
             options = {**options, "resume": True}
     code = finish(command, options, printed)
@@ -182,5 +183,8 @@ def run_kills(world: World, base: Path, seed: int, cases: int, workers: int) -> 
         running.append((process, pipe, len(numbers)))
     for process, pipe, number in running:
         for _ in range(number):
+            if not pipe.poll(CASE):
+                process.kill()
+                raise RuntimeError(f"no case of killed commands has ended within {CASE} seconds")
             yield pipe.recv()
-        process.join()
+        process.join(LIMIT)

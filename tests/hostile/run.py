@@ -107,7 +107,7 @@ class Worker:
         """Stop the process."""
         self.pipe.close()
         self.process.kill()
-        self.process.join()
+        self.process.join(LIMIT)
 
 
 def run_all(
@@ -139,7 +139,7 @@ def run_all(
             try:
                 yield {**record, "outcome": "hang", "problem": "killed"} if lost else worker.pipe.recv()
             except (EOFError, OSError):
-                worker.process.join()
+                worker.process.join(LIMIT)
                 yield {
                     **record,
                     "outcome": "traceback",

@@ -17,6 +17,7 @@ from fashioniq.files import UserError
 from fashioniq.prepare.caption_server import LONGEST_BODY, CaptionServer
 from fashioniq.prepare.captioning import Desk, plan
 from fashioniq.report.caption import caption_page
+from tests.waiting import joined
 
 MARKUP = '<script>alert(1)</script>"><img src=x onerror=alert(2)>'
 FORM = "application/x-www-form-urlencoded"
@@ -83,7 +84,7 @@ def serve():
     yield serve
     for server, thread in started:
         server.shutdown()
-        thread.join()
+        joined(thread)
         server.stop()
 
 

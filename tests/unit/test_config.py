@@ -17,6 +17,7 @@ from fashioniq.cli import COMMANDS, main, parse, parser_of
 from fashioniq.config import TrainCaptioner, TrainRetriever, check
 from fashioniq.files import UserError
 from fashioniq.models.configs import CaptionerConfig, RetrieverConfig
+from tests.waiting import LIMIT, ended
 
 ROOT = Path(fashioniq.__file__).parents[1]
 CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
@@ -265,8 +266,7 @@ def test_a_reader_that_has_read_enough_is_no_error(command, tmp_path, forked_com
     with open(tmp_path / "errors", "w") as errors:
         process = forked_command(command, [errors.fileno(), writer, errors.fileno()])
     os.close(writer)
-    process.join()
-    assert process.exitcode == 141 and (tmp_path / "errors").read_text() == ""
+    assert ended(process) == 141 and (tmp_path / "errors").read_text() == ""
 
 
 WRONG_PATHS = {
@@ -302,6 +302,7 @@ def without_torch(tmp_path_factory):
         capture_output=True,
         text=True,
         check=True,
+        timeout=LIMIT,
     )
     assert done.stderr == ""
     return json.loads(done.stdout)

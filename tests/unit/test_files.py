@@ -1,6 +1,7 @@
 import errno
 import hashlib
 import os
+import select
 import stat
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from fashioniq.files import (
     write_jsonl,
     write_text,
 )
+from tests.waiting import LIMIT, ended, joined
 
 
 def full_disk(*_, **__):
@@ -101,15 +103,21 @@ def test_a_lock_that_is_waited_for_is_got_when_it_is_free(tmp_path):
     got, folder = [], tmp_path / "store"
 
     def take():
-        with locked(folder, wait=True):
+        with locked(folder, wait=LIMIT):
             got.append("second")
 
     with locked(folder):
         second = threading.Thread(target=take)
         second.start()
         got.append("first")
-    second.join()
+    joined(second)
     assert got == ["first", "second"] and os.listdir(tmp_path) == ["store"]
+
+
+def test_a_lock_that_does_not_become_free_is_given_up(tmp_path):
+    folder = tmp_path / "store"
+    with locked(folder), pytest.raises(UserError, match="another process"), locked(folder, wait=0.05):
+        pass
 
 
 def test_a_process_that_is_killed_lets_go_of_its_folder(tmp_path):
@@ -118,10 +126,11 @@ def test_a_process_that_is_killed_lets_go_of_its_folder(tmp_path):
     with subprocess.Popen(
         [sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
-        process.stdout.readline()
+        assert select.select([process.stdout], [], [], LIMIT)[0], "the process has no lock"
         with pytest.raises(UserError, match="another process"), locked(tmp_path):
             pass
         process.kill()
+        ended(process)
     with locked(tmp_path):
         pass
 
@@ -210,8 +219,7 @@ def test_lines_of_several_threads_are_appended_whole(tmp_path):
     threads = [threading.Thread(target=append_line, args=(path, f"{number} " * 3000)) for number in range(8)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    joined(*threads)
     assert sorted(path.read_text().splitlines()) == [f"{number} " * 3000 for number in range(8)]
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from fashioniq import provenance as module
 from fashioniq.provenance import Provenance, git_commit, provenance, restart_clock, running
+from tests.waiting import LIMIT
 
 KEYS = ["command", "version", "commit", "data", "machine", "seconds", "peak_gb", "date"]
 
@@ -23,7 +24,7 @@ def checkout(tmp_path, monkeypatch):
     ):
         (tmp_path / "code.py").write_text("1\n")
         try:
-            subprocess.run(["git", "-C", tmp_path, *words], check=True, capture_output=True)
+            subprocess.run(["git", "-C", tmp_path, *words], check=True, capture_output=True, timeout=LIMIT)
         except FileNotFoundError:
             pytest.skip("git is not installed")
     monkeypatch.setattr(module, "ROOT", tmp_path)
@@ -68,7 +69,7 @@ def test_the_provenance_of_an_evaluated_retriever_is_kept():
 
 def test_the_commit_is_that_of_the_checkout(checkout):
     head = subprocess.run(
-        ["git", "-C", checkout, "rev-parse", "HEAD"], capture_output=True, text=True
+        ["git", "-C", checkout, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=LIMIT
     ).stdout.strip()
     assert git_commit() == head and len(head) == 40
 

@@ -12,6 +12,7 @@ from fashioniq.files import UserError, read_json
 from fashioniq.prepare.caption_files import CaptionError
 from fashioniq.prepare.caption_table import COLUMNS, export_pairs, import_captions
 from fashioniq.prepare.captioning import Desk, plan
+from tests.waiting import attempts, ended
 
 COUNTS = {"train": 12, "val": 4}
 
@@ -230,7 +231,9 @@ def test_two_processes_share_the_pairs_and_the_file_stays_valid(photo_catalog, f
     folder = photo_catalog()
     writers = [forked(caption_all, folder, person) for person in ("Ann", "Ben")]
     path, states = folder / "captions" / "cap.dress.train.json", set()
-    while any(writer.is_alive() for writer in writers):
+    for _ in attempts("the writers ended"):
+        if not any(writer.is_alive() for writer in writers):
+            break
         if path.exists():
             states.add(len(read_json(path, "captions", list)))
     assert [writer.exitcode for writer in writers] == [0, 0]
@@ -256,7 +259,7 @@ def test_a_killed_process_leaves_valid_files_and_all_that_it_had_saved(
     writer = forked(write)
     wait_until(lambda: told.exists() and len(told.read_text()) >= 3, writer.is_alive)
     os.kill(writer.pid, signal.SIGKILL)
-    writer.join()
+    ended(writer)
     desk = desk_of(folder)
     saved = sum(len(rows(desk, split)) for split in COUNTS)
     assert len(told.read_text()) <= saved <= len(told.read_text()) + 1

@@ -21,6 +21,7 @@ from fashioniq.files import UserError, locked
 from fashioniq.prepare import fetching
 from fashioniq.prepare.downloading import TEMPORARY, Outcome, coverage, download, read_addresses
 from fashioniq.prepare.fetching import Limits
+from tests.waiting import LIMIT, joined
 
 QUICK = Limits(
     connections=16, per_host=16, retries=2, timeout=60.0, max_bytes=50_000
@@ -55,7 +56,7 @@ def after(count, first, then):
 
 
 def never(handler, _):
-    handler.server.closing.wait()
+    handler.server.closing.wait(LIMIT)
     handler.close_connection = True
 
 
@@ -78,7 +79,7 @@ def together(count, page):
     def waiting(handler, number):
         if handler.server.at_work >= count:
             handler.server.enough.set()
-        handler.server.enough.wait(60)
+        handler.server.enough.wait(LIMIT)
         time.sleep(0.02)
         page(handler, number)
 
@@ -128,7 +129,7 @@ def web(monkeypatch):
     server.closing.set()
     server.enough.set()
     server.shutdown()
-    thread.join()
+    joined(thread)
     server.server_close()
 
 

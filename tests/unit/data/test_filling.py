@@ -13,6 +13,7 @@ from fashioniq.features import writer as filling
 from fashioniq.features.store import DIFFERENT, Contents, FeatureStore
 from fashioniq.features.writer import Part, fill_store, words_to_keep
 from fashioniq.files import UserError, checksum, locked
+from tests.waiting import ended
 
 IDS = [f"P{n:02}" for n in range(10)]
 FACTS = {
@@ -138,7 +139,7 @@ def test_killed_by_the_system_at_many_moments_it_goes_on_to_the_same_bytes(tmp_p
         process.join(0.002 + 0.002 * moment)
         kills += process.is_alive()
         process.kill()
-        process.join()
+        ended(process)
         if (root / "store.json").exists() and not (root / "parts").exists():
             assert content(root) == whole
             shutil.rmtree(root)

@@ -4,7 +4,9 @@ import re
 import struct
 import time
 import zlib
+from concurrent.futures import Future
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from PIL import Image, ImageFile
 
 from fashioniq.data import images
 from fashioniq.data.images import PictureReader, UnreadableImage, load_image, load_square, to_square
+from fashioniq.files import UserError
 
 BLUE = (20, 40, 200)
 
@@ -271,3 +274,38 @@ def test_a_small_file_that_takes_hours_is_given_up(tmp_path):
     of_20 = time.process_time() - began
     path.write_bytes(one_of_many_scans(2000, 20 + int(20 * 600 / of_20)))  # ten minutes
     assert told([path], seconds=1.0, read=partial(load_square, size=8)) == ["not decoded within 1 seconds"]
+
+
+@pytest.fixture
+def stalled(monkeypatch):
+    """A reader whose processes do nothing, and the futures of its pictures."""
+    futures = []
+    reader = images.PictureReader(str, 0)
+
+    def schedule(*_, **__):
+        futures.append(Future())
+        return futures[-1]
+
+    reader._workers, reader._pool = 1, SimpleNamespace(schedule=schedule)
+    monkeypatch.setattr(reader, "_seconds", 0.0)
+    return reader, futures
+
+
+def test_processes_that_stop_working_end_a_run_with_a_line(stalled, monkeypatch):
+    monkeypatch.setattr(images, "STALLED", 0.01)
+    with pytest.raises(UserError, match=r"have read none for 0\.01 seconds; .* --workers 0"):
+        list(stalled[0](["a"]))
+
+
+def test_a_picture_waits_while_others_are_read(stalled, monkeypatch):
+    reader, futures = stalled
+    order = [1, 0]  # the second picture ends first, when the first one is late
+
+    def wait(waited, _):
+        number = order.pop(0)
+        futures[number].set_result(number)
+        return SimpleNamespace(done=number == 0)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(images, "wait", wait)
+        assert next(reader(["a", "b"])) == 0

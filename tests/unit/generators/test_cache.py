@@ -11,6 +11,7 @@ from fashioniq.files import UserError
 from fashioniq.generators import cache
 from fashioniq.generators.cache import Cached
 from fashioniq.generators.pictures import Generated, Request
+from tests.waiting import LIMIT, joined
 
 REQUESTS = [Request("red", 1), Request("red", 2), Request("blue \ud83d", 1)]
 
@@ -164,7 +165,7 @@ def test_of_two_that_generate_the_same_picture_both_return_the_first(tmp_path):
 
     class Slow(Counting):
         def generate(self, requests):
-            together.wait(60)  # both have found nothing
+            together.wait(LIMIT)  # both have found nothing
             return super().generate(requests)
 
     found = {}
@@ -177,8 +178,7 @@ def test_of_two_that_generate_the_same_picture_both_return_the_first(tmp_path):
     threads = [threading.Thread(target=run, args=(number,)) for number in range(2)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    joined(*threads)
     assert plain(found[0]) == plain(found[1]) == plain(Cached(Counting(), tmp_path).generate(REQUESTS[:1]))
 
 

@@ -10,6 +10,7 @@ from html import unescape
 import pytest
 
 from fashioniq.report.plots import turn_plot
+from tests.waiting import LIMIT
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 OPTIONS = (
@@ -86,7 +87,7 @@ def browse(tmp_path_factory):
             f"--user-data-dir={tmp_path_factory.mktemp('browser')}",
             path.as_uri(),
         ]
-        return subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
+        return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=True)
 
     def browse(path):
         complaints = [line for line in open_in_browser(path).stderr.splitlines() if "CONSOLE" in line]

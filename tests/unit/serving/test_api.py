@@ -24,9 +24,11 @@ from fashioniq.loop.milvus import MilvusSearch
 from fashioniq.serving.access import Access
 from fashioniq.serving.api import create_app
 from fashioniq.serving.exploring import explored, propensities
-from fashioniq.serving.problems import TITLES
+from fashioniq.serving.inference import Inference
+from fashioniq.serving.problems import TITLES, Problem
 from fashioniq.store import Spool, Unavailable, spool
 from tests.unit.serving.conftest import COUNT, IDS, Talking, served, showing_system
+from tests.waiting import LIMIT, happened, joined
 
 
 def ids(answer):
@@ -93,8 +95,7 @@ def test_many_equal_requests_at_once_add_one_turn(talking):
     ]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    joined(*threads)
     assert {answer.status_code for answer in answers} == {201}
     assert len({answer.json()["query_id"] for answer in answers}) == 1
 
@@ -562,24 +563,23 @@ def test_an_unexpected_error_tells_nothing(client, service, monkeypatch, caplog)
     assert "secretvalue" not in answer.text + caplog.text
 
 
-def test_a_full_queue_and_a_broken_database_are_503(client, service, talking, monkeypatch):
-
+def test_a_full_queue_and_a_broken_database_are_503(client, service, talking, monkeypatch, wait_until):
     stop, started = threading.Event(), threading.Event()
-    threads = [threading.Thread(target=service.inference.call, args=[lambda: (started.set(), stop.wait())])]
+    threads = [
+        threading.Thread(target=service.inference.call, args=[lambda: (started.set(), happened(stop))])
+    ]
     threads[0].start()
-    started.wait()
+    happened(started)
     monkeypatch.setattr(service.inference._jobs, "maxsize", 1)
     threads.append(threading.Thread(target=service.inference.call, args=[lambda: None]))
     threads[1].start()
-    while not service.inference.waiting:
-        pass
+    wait_until(lambda: service.inference.waiting, threads[1].is_alive)
     answer = client.post("/v1/categories/dresses/search", json={})
     assert (
         answer.status_code == 503 and answer.json()["code"] == "busy" and answer.headers["Retry-After"] == "1"
     )
     stop.set()
-    for thread in threads:
-        thread.join()
+    joined(*threads)
     monkeypatch.setattr(service.store, "write", lambda work: (_ for _ in ()).throw(Unavailable("no")))
     assert talking.turn(says="is navy").json()["code"] == "database"
     assert client.get("/readyz").status_code == 503 and client.get("/livez").status_code == 200
@@ -589,15 +589,15 @@ def test_a_full_queue_and_a_broken_database_are_503(client, service, talking, mo
 def test_more_requests_than_can_be_answered_in_time_are_refused_at_once(client, service, monkeypatch):
     monkeypatch.setattr("fashioniq.serving.api.ADMITTED", 1)
     stop, started = threading.Event(), threading.Event()
-    monkeypatch.setattr(service, "similar", lambda *_: (started.set(), stop.wait()))
+    monkeypatch.setattr(service, "similar", lambda *_: (started.set(), happened(stop)))
     path = "/v1/categories/dresses/products/p1/similar"
     slow = threading.Thread(target=client.get, args=[path])
     slow.start()
-    started.wait()
+    happened(started)
     refused = client.get("/v1/categories")
     alive = client.get("/livez")
     stop.set()
-    slow.join()
+    joined(slow)
     assert refused.status_code == 503 and refused.json()["code"] == "busy" and alive.status_code == 200
     assert client.get("/v1/categories").status_code == 200
 
@@ -639,15 +639,47 @@ def test_clients_that_send_slowly_take_no_place_of_others(client, monkeypatch):
             stop.set()
             return other, await slow
 
-    assert [answer.status_code for answer in asyncio.run(talk())] == [200, 200]
+    answers = asyncio.run(asyncio.wait_for(talk(), LIMIT))
+    assert [answer.status_code for answer in answers] == [200, 200]
     assert client.app.admitted == 0
 
 
-def test_dialogs_that_wait_are_searched_together(service):
+def test_a_client_that_does_not_send_its_request_is_given_up(client, monkeypatch):
+    monkeypatch.setattr("fashioniq.serving.api.SENT", 0.05)
+
+    async def body():
+        yield b"{"
+        await asyncio.sleep(LIMIT)
+
+    async def talk():
+        transport = httpx.ASGITransport(client.app, client=("127.0.0.1", 1))
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as http:
+            headers = {"Content-Type": "application/json"}
+            return await http.post("/v1/categories/dresses/search", content=body(), headers=headers)
+
+    answer = asyncio.run(asyncio.wait_for(talk(), LIMIT))
+    assert answer.status_code == 400 and answer.json()["code"] == "malformed"
+    assert client.app.admitted == 0
+
+
+def test_work_that_does_not_end_is_given_up(monkeypatch):
+    inference, stop = Inference(), threading.Event()
+    with pytest.raises(Problem, match="busy"):
+        inference.call(lambda: stop.wait(LIMIT), 0.05)
+    monkeypatch.setattr("fashioniq.serving.inference.ENDED", 0.05)
+    with pytest.raises(TimeoutError, match="have not completed their last work"):
+        inference.close()
+    stop.set()
+    joined(inference._thread)
+
+
+def test_dialogs_that_wait_are_searched_together(service, wait_until):
     stop, started = threading.Event(), threading.Event()
-    threads = [threading.Thread(target=service.inference.call, args=[lambda: (started.set(), stop.wait())])]
+    threads = [
+        threading.Thread(target=service.inference.call, args=[lambda: (started.set(), happened(stop))])
+    ]
     threads[0].start()
-    started.wait()
+    happened(started)
     live, found = Live.begin(showing_system()), {}
     lives = {name: live.at(name) for name in IDS[:5]}
 
@@ -657,11 +689,9 @@ def test_dialogs_that_wait_are_searched_together(service):
     threads += [threading.Thread(target=search, args=[name]) for name in lives]
     for thread in threads[1:]:
         thread.start()
-    while service.inference.waiting < 5:
-        pass
+    wait_until(lambda: service.inference.waiting >= 5, threads[0].is_alive)
     stop.set()
-    for thread in threads:
-        thread.join()
+    joined(*threads)
     assert service.inference.largest == 5
     assert all(found[name] == lives[name].nearest(3) for name in lives)
 

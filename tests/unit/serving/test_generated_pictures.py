@@ -11,6 +11,7 @@ from fashioniq.serving.problems import Problem
 from fashioniq.serving.service import DRAWING
 from tests.unit.serving.conftest import Talking
 from tests.unit.serving.test_page import ORIGIN, Shopper
+from tests.waiting import LIMIT
 
 
 @pytest.fixture
@@ -130,7 +131,7 @@ def test_few_requests_may_generate_at_a_time(talking, service):
     assert taken == [True] * DRAWING and Shopper(talking.client, "shirts").status == 200
     service._drawing.release()
     assert talking.turn(says="a red shirt").status_code == 201
-    service._drawing.acquire()
+    assert service._drawing.acquire(timeout=LIMIT)
     assert picture(talking, 1).content, "it is in the memory"
 
 

@@ -7,6 +7,7 @@ from threading import Barrier
 import pytest
 
 from fashioniq.store import Session, Store, Turn
+from tests.waiting import LIMIT
 
 
 class Clock:
@@ -90,7 +91,7 @@ def at_once():
         barrier = Barrier(len(functions))
 
         def call(function):
-            barrier.wait()
+            barrier.wait(LIMIT)
             try:
                 return function()
             except Exception as error:

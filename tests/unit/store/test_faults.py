@@ -10,6 +10,7 @@ from sqlalchemy.exc import IntegrityError
 
 from fashioniq.store import Store, Unavailable
 from fashioniq.store.engine import _ADVISORY_LOCK
+from tests.waiting import ended, happened, joined, received
 
 
 @contextmanager
@@ -19,14 +20,14 @@ def blocked_writer(store):
 
     def block(_):
         started.set()
-        go_on.wait()
+        happened(go_on)
 
     thread = threading.Thread(target=store.write, args=(block,))
     thread.start()
-    started.wait()
+    happened(started)
     yield
     go_on.set()
-    thread.join()
+    joined(thread)
 
 
 @pytest.mark.parametrize("longest", [60, 0])
@@ -51,8 +52,7 @@ def test_waiting_writes_share_a_commit_if_it_is_short_and_fail_alone(
         for thread in threads:
             thread.start()
         wait_until(lambda: store._waiting.qsize() == 8, threads[0].is_alive)
-    for thread in threads:
-        thread.join()
+    joined(*threads)
     assert len(commits) == (2 if longest else 9) and failed == [3]
     assert [len(log.stored(f"s{number}")) for number in range(8)] == [2, 2, 2, 1, 2, 2, 2, 2]
     assert store.session("s3") == before[3][0]  # nothing of the write that failed is left
@@ -65,10 +65,30 @@ def test_closing_finishes_the_waiting_writes(store, log, open_store, wait_until)
         thread.start()
         wait_until(lambda: store._waiting.qsize() == 1, thread.is_alive)
     store.close()
-    thread.join()
+    joined(thread)
     assert len(open_store().turns("s")) == 2
     with pytest.raises(Unavailable, match="closed"):
         log.say()
+
+
+def test_a_write_whose_turn_does_not_come_is_given_up(store, log, monkeypatch):
+    log.start()
+    with blocked_writer(store):
+        monkeypatch.setattr("fashioniq.store.database.STORED", 0.05)
+        with pytest.raises(Unavailable, match=r"not completed a write within 0\.05 seconds"):
+            log.say()
+        monkeypatch.undo()
+    assert len(store.turns("s")) == 1
+    log.say()
+    assert len(store.turns("s")) == 2
+
+
+def test_closing_does_not_wait_for_a_write_that_hangs(store, monkeypatch):
+    with blocked_writer(store):
+        monkeypatch.setattr("fashioniq.store.database.STORED", 0.05)
+        with pytest.raises(Unavailable, match="not completed the last writes"):
+            store.close()
+        monkeypatch.undo()
 
 
 def write_turns(url, acknowledge, new_log, threads):
@@ -96,12 +116,12 @@ def test_a_kill_loses_no_stored_turn_and_repeats_none(
     receiver, sender = Pipe(duplex=False)
     process = forked(write_turns, url, sender, new_log, 4)
     sender.close()
-    stored = [receiver.recv() for _ in range(seen)]
+    stored = [received(receiver) for _ in range(seen)]
     process.kill()
-    process.join()
+    ended(process)
     while receiver.poll():
         try:
-            stored.append(receiver.recv())
+            stored.append(received(receiver))
         except (EOFError, OSError):
             break
     again = open_store()

@@ -10,6 +10,7 @@ from multiprocessing import Pipe
 import pytest
 
 from fashioniq.store import Event, Spool, Store, Unavailable, spool
+from tests.waiting import attempts, ended, received
 
 
 @contextmanager
@@ -122,7 +123,9 @@ def test_events_are_added_while_others_are_stored(events, event, store, monkeypa
     threads = [threading.Thread(target=send, args=[own]) for own in sent]
     for thread in threads:
         thread.start()
-    while any(thread.is_alive() for thread in threads):
+    for _ in attempts("the threads ended"):
+        if not any(thread.is_alive() for thread in threads):
+            break
         assert set(replayed(events)) <= {"created"}
     replayed(events)
     assert sorted(stored(store)) == sorted(["first", *(one.event_id for own in sent for one in own)])
@@ -226,11 +229,11 @@ def test_files_of_dead_processes_are_taken_over_and_those_of_others_are_not(
     for name in "ab":
         receiver, sender = Pipe(duplex=False)
         processes.append(forked(hold, url, folder, event(name), sender))
-        assert receiver.recv() == ["waiting"]
+        assert received(receiver) == ["waiting"]
     assert replayed(events) == []
     for process in processes:
         process.kill()
-        process.join()
+        ended(process)
     for path in folder.glob("*.jsonl"):
         path.write_bytes(path.read_bytes() + b'{"event_id": "cut')
     assert events.replay() == ["created"]
@@ -283,9 +286,9 @@ def test_killed_at_any_moment_no_event_is_lost_or_stored_twice(
         sent = [event(f"{number}-{one}") for one in range(5)]
         process = forked(live, url, folder, sent, kill_at, sender)
         sender.close()
-        received = list(iter(partial(_received, receiver), None))
-        process.join()
-        return sent, received
+        accepted = list(iter(partial(_received, receiver), None))
+        ended(process)
+        return sent, accepted
 
     _, (*accepted, lines) = run(0, 0)
     assert len(accepted) == 5 and lines > 100
@@ -300,6 +303,6 @@ def test_killed_at_any_moment_no_event_is_lost_or_stored_twice(
 
 def _received(receiver):
     try:
-        return receiver.recv()
+        return received(receiver)
     except EOFError:
         return None

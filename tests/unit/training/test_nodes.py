@@ -1,13 +1,18 @@
 """What a launcher's variables say about this process, and what is refused before it would wait for ever."""
 
+import socket
+import threading
+
 import pytest
 import torch
 import torch.distributed as dist
 
 from fashioniq.config import TrainRetriever
 from fashioniq.files import UserError
+from fashioniq.training import nodes
 from fashioniq.training.fitting import begin_run, write_config
 from fashioniq.training.nodes import Peers, launched_rank
+from tests.waiting import joined
 
 VARIABLES = [
     *(
@@ -116,3 +121,21 @@ def test_what_torch_reports_about_its_connections_becomes_a_line(error, tmp_path
     with pytest.raises(UserError, match="no connection to the other training processes"):
         Peers(tmp_path, {}).explain(error)
     Peers(tmp_path, {}).explain(RuntimeError("shapes cannot be multiplied"))  # is raised as it is
+
+
+def test_a_connection_of_a_stranger_is_given_up(monkeypatch):
+    monkeypatch.setattr(nodes, "GREETING", 0.05)
+    ours, silent = socket.socketpair()
+    with ours, silent:
+        silent.sendall(b"short")
+        assert nodes._greeting(ours) == b"short"
+
+
+def test_a_greeting_in_parts_is_read_whole():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(bytes(15))
+        sender = threading.Timer(0.05, theirs.sendall, [bytes(6)])
+        sender.start()
+        assert nodes._greeting(ours) == bytes(20)
+        joined(sender)
