@@ -10,17 +10,18 @@ from fashioniq.loop.messages import Message, Talk
 class BestItem:
     """Asker that offers the item nearest to the query.
 
-    With `exclude_shown`, items are offered once only. The first offer is the item nearest to the mean of
-    the gallery, a typical product.
+    With `exclude_shown`, items are offered once only. Before the first reply, no product is offered: a shopper's
+    first request is about the whole gallery.
     """
+
+    shows_items = True  # see `System.shows_items`
 
     def __init__(self, exclude_shown: bool = False) -> None:
         self.exclude_shown = exclude_shown
 
     def offer(self, talk: Talk, gallery: Gallery) -> Message:
         if not talk.queries:
-            typical_1 = torch.tensor([gallery.typical], device=gallery.vectors_ND.device)
-            return Message(item_B=typical_1.expand(talk.batch))
+            return Message()
         return Message(item_B=self.candidates(talk, gallery, 1)[:, 0])
 
     def candidates(self, talk: Talk, gallery: Gallery, count: int) -> Tensor:

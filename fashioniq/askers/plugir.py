@@ -58,7 +58,7 @@ class AboutCandidates:
         best: dict[int, tuple[float, str]] = {}
         for (row, question), vector_D in zip(pairs, with_question_RD, strict=True):
             vectors_KD = gallery.vectors_ND[item_BK[row]].float()
-            change = divergence(talk.queries[-1][row].float(), vector_D.float(), vectors_KD)
+            change = divergence(talk.queries[-1].vector_BD[row].float(), vector_D.float(), vectors_KD)
             if row not in best or change < best[row][0]:
                 best[row] = change, question
         return Message(texts=[best[row][1] for row in range(talk.batch)])

@@ -23,24 +23,26 @@ def run(settings: Search) -> None:
         index=settings.index,
         gallery=settings.gallery,
     )
-    unknown = system.unknown(settings.text)
-    if not system.has_known_word(settings.text):
+    request = system.read(settings.text)
+    if not request.understood:
         raise UserError(
             f"--text {settings.text!r} has no word in the vocabulary of {settings.run}; give other words"
         )
     try:
         live = Live.begin(system)
         live = (live.more_like(settings.like) if settings.like else live).say(settings.text)
-        products = system.top(live.talk, settings.count)[0]
+        products = live.nearest(settings.count)
     except NotFiniteError as error:
         raise UserError(
             f"{settings.run} has diverged ({error}); train it again with a lower --learning-rate"
         ) from error
     if settings.json:
         found = [{**one._asdict(), "picture": str(one.picture) if one.picture else None} for one in products]
-        answer = {"text": settings.text, "like": settings.like, "unknown_words": unknown, "products": found}
+        answer = {"text": settings.text, "like": settings.like, "unknown_words": request.unknown, "changed": dict(request.changed), "products": found}
         print(json.dumps(answer, ensure_ascii=False, indent=2))
         return
-    if unknown:
-        print(f"unknown words: {', '.join(unknown)}", file=sys.stderr)
+    if request.unknown:
+        print(f"unknown words: {', '.join(request.unknown)}", file=sys.stderr)
+    for said, meant in request.changed:
+        print(f"{said} → {meant}", file=sys.stderr)
     print_products(products, distances=True)

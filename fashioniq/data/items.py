@@ -15,10 +15,15 @@ BLOCK = 8192  # rows that are read from disk at a time
 
 
 class ItemInputs(NamedTuple):
-    """Model inputs for a batch of products: feature vectors, and attribute ids where 0 means none."""
+    """Model inputs for a batch of products: feature vectors, and attribute ids where 0 means none.
+
+    `embedded_BD` are points of the search space in place of the features: where no product is named, the mean of the
+    gallery, which is the image of no features.
+    """
 
     features_BD: Tensor
     attributes_BA: Tensor
+    embedded_BD: Tensor | None = None
 
 
 class Rows:

@@ -65,9 +65,8 @@ def replay(system: System, sessions: Sequence[LiveSession]) -> list[list[int]]:
         target_1 = target_1.to(system.gallery.vectors_ND.device)
         ranks.append([])
         for said in session.steps:
-            if system.has_known_word(said.text):
-                live = live.after(Step((said.text,), said.item))
-            ranks[-1].append(int(system.gallery.rank(live.query_1D, target_1)))
+            live = live.after(Step((said.text,), said.item))
+            ranks[-1].append(int(system.gallery.rank(live.query, target_1)))
     return ranks
 
 

@@ -179,7 +179,7 @@ class Gallery:
     def _with_bonus(self, query: Query) -> tuple[Tensor, Tensor | None]:
         """Vectors B×D and bonuses B×N; None where no query has words that count."""
         query_BD = self._plain(query.vector_BD)
-        if self.scorer is None or query.wishes is None or not any(query.wishes):
+        if self.scorer is None or query.wishes is None or not any(one.held or any(one.asserted) for one in query.wishes):
             return query_BD, None
         bonus_BN = torch.stack([torch.from_numpy(self.scorer.bonus(wishes)) for wishes in query.wishes])
         return query_BD, bonus_BN.to(query_BD.device)

@@ -14,6 +14,7 @@ from fashioniq.data.items import ItemInputs
 from fashioniq.data.sanitize import clean
 from fashioniq.files import UserError
 from fashioniq.loop.messages import Message, S, Talk
+from fashioniq.loop.query import Query
 from fashioniq.loop.rollout import System
 
 LOGGED = 10  # products of a finished dialog that are logged
@@ -36,20 +37,22 @@ class Step(NamedTuple):
 class Live(Generic[S]):
     """Immutable state of a dialog with one person; every step returns a new one.
 
-    Products are shown by their distance to `query_1D`. `named` is an offer in place of the asker's: a product that
-    the person named, or what was offered when the dialog was recorded.
+    Products are shown in the order of `query`, without those that were talked about, unless the last request asks for
+    products `like` them. `named` is an offer in place of the asker's: a product that the person named, or what was
+    offered when the dialog was recorded.
     """
 
     system: System[S]
     talk: Talk[S]
-    query_1D: Tensor
+    query: Query
     named: Message | None = None
     before: "Live[S] | None" = None
+    like: bool = False
 
     @classmethod
     def begin(cls, system: System[S]) -> "Live[S]":
         """Start a dialog with the first offer of the system."""
-        return cls(system, system.begin(1), system.gallery.mean_1D)
+        return cls(system, system.begin(1), Query(system.gallery.mean_1D))
 
     @cached_property
     def offer(self) -> Message:
@@ -72,24 +75,36 @@ class Live(Generic[S]):
         return [text for turn in self.talk.turns for text in turn.reply.texts or ()]
 
     def nearest(self, count: int, allowed_N: Tensor | None = None) -> list[Product]:
-        """Return the nearest products in order, of those in the mask `allowed_N`."""
-        return self.system.nearest(self.query_1D, count, allowed_N)[0]
+        """Return the best products in order, of those in the mask `allowed_N`."""
+        return self.system.nearest(self.query, count, allowed_N, self.exclude_1K)[0]
+
+    @property
+    def exclude_1K(self) -> Tensor | None:
+        """Positions of the products that are not shown, 1×K, because they were talked about; None if all are."""
+        shown = () if self.like or not self.system.shows_items else self.talk.shown
+        return torch.stack(shown, 1) if shown else None
 
     def products(self, count: int = 10) -> list[Product]:
         """Return the nearest products in order; the product offered replaces the last one if missing."""
         found = self.nearest(count)
         if self.offer.item_B is not None and self.offered not in [product.id for product in found]:
             vector_1D = self.system.gallery.vectors_ND[self.offer.item_B].float()
-            distance = (vector_1D - self.query_1D).norm().item()
+            distance = (vector_1D - self.query.vector_BD).norm().item()
             found[-1] = self.system.cards.product(self.offered or "", distance)
         return found
 
     def say(self, text: str) -> "Live[S]":
-        """Return the dialog after a reply, from which markup and control characters are removed."""
+        """Return the dialog after a reply, from which markup and control characters are removed.
+
+        A reply of which nothing is understood changes nothing.
+        """
         # "?" would end the question of a round
         reply = clean(text.replace("?", " ") if self.question else text, LONGEST)
+        request = self.system.read(reply)
+        if not request.understood:
+            return self
         talk = self.system.hear(self.talk, self.offer, Message(texts=[reply]))
-        return Live(self.system, talk, talk.queries[-1], before=self)
+        return Live(self.system, talk, talk.queries[-1], before=self, like=request.like_shown)
 
     def about(self, item: str | ItemInputs | None = None, question: str = "") -> "Live[S]":
         """Return the dialog whose next reply refers to this product, picture or question, with the same products.
@@ -118,7 +133,7 @@ class Live(Generic[S]):
 
         Raises UserError for an id that is not in the gallery, and for a system that does not offer products.
         """
-        if self.offer.item_B is None:
+        if not self.system.shows_items and self.offer.item_B is None:
             raise UserError(
                 "this system is searched with words and cannot start from a product; describe the product"
             )
@@ -133,7 +148,7 @@ class Live(Generic[S]):
             vector_1D = self.system.retriever.embed_images(item.features_BD)  # type: ignore[attr-defined]
         else:
             vector_1D = self.system.gallery.vectors_ND[self._position(item)].float()
-        return replace(self, query_1D=vector_1D)
+        return replace(self, query=Query(vector_1D), like=True)
 
     def _position(self, item: str) -> Tensor:
         gallery = self.system.gallery
@@ -147,7 +162,7 @@ class Live(Generic[S]):
 
     def chosen(self, item: str | None) -> LoggedDialog:
         """Return the dialog as a line of dialogs.jsonl, with the id of the product chosen, or None."""
-        ids, top = self.system.gallery.items.ids, self.system.nearest(self.query_1D, LOGGED)[0]
+        ids, top = self.system.gallery.items.ids, self.nearest(LOGGED)
         turns = [
             LoggedTurn(offer=turn.offer.logged(ids, 1)[0], reply=turn.reply.logged(ids, 1)[0])
             for turn in self.talk.turns

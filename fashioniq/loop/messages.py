@@ -14,6 +14,7 @@ from fashioniq.data.dialogues import join_round
 from fashioniq.data.evaluations import LoggedMessage
 from fashioniq.data.items import ItemInputs
 from fashioniq.loop.gallery import Gallery
+from fashioniq.loop.query import Query
 
 S = TypeVar("S")
 
@@ -89,7 +90,7 @@ class Talk(NamedTuple, Generic[S]):
     batch: int
     state: S
     turns: tuple[Turn, ...] = ()
-    queries: tuple[Tensor, ...] = ()  # query_BD after every turn
+    queries: tuple[Query, ...] = ()  # after every turn
 
     @property
     def shown(self) -> tuple[Tensor, ...]:

@@ -13,9 +13,13 @@ from torch import Tensor
 
 from fashioniq.data.cards import ItemCards, Product
 from fashioniq.data.evaluations import LoggedTurn
+from fashioniq.data.items import ItemInputs
 from fashioniq.data.words import Vocabulary, tokenize
+from fashioniq.language.wishes import ParsedRequest, Wishes
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Asker, Message, Retriever, S, Talk, Turn, User
+from fashioniq.loop.query import Query
+from fashioniq.loop.wording import Wording
 
 MAX_WORDS = 64  # maximum known words of a text; the rest is ignored
 
@@ -25,7 +29,8 @@ class System(Generic[S]):
     """Retriever, asker and gallery: all parts of a dialog system that have no access to the target.
 
     With the retriever's `vocabulary`, replies may be plain texts. `cards` are titles, attributes and
-    pictures of the products. `index` describes the approximate index of the gallery, None for exact search.
+    pictures of the products. `index` describes the approximate index of the gallery, None for exact search. With
+    `wording`, what replies ask for in words counts beside the retriever's vectors; it is also the gallery's scorer.
     """
 
     retriever: Retriever[S]
@@ -34,6 +39,12 @@ class System(Generic[S]):
     vocabulary: Vocabulary | None = None
     cards: ItemCards = field(default_factory=ItemCards)
     index: dict[str, Any] | None = None
+    wording: Wording | None = None
+
+    @property
+    def shows_items(self) -> bool:
+        """Whether it offers products, which replies refer to; otherwise it asks, or only reads what is said."""
+        return bool(getattr(self.asker, "shows_items", False))
 
     def begin(self, batch: int) -> Talk[S]:
         """Start `batch` dialogs."""
@@ -44,40 +55,88 @@ class System(Generic[S]):
         return self.asker.offer(talk, self.gallery)
 
     def hear(self, talk: Talk[S], offer: Message, reply: Message) -> Talk[S]:
-        """Return the talk with one more turn; its query is the last of `talk.queries`."""
+        """Return the talk with one more turn; its query is the last of `talk.queries`.
+
+        An offer without a product, of a system that shows products, is about the mean of the gallery.
+        """
         if self.vocabulary and reply.words_BL is None and reply.texts is not None:
-            reply = reply._replace(words_BL=self._words(self.vocabulary, reply.texts))
-        inputs = None if offer.item_B is None else self.gallery.items.inputs(offer.item_B)
-        turn = Turn(offer, reply, inputs if offer.inputs is None else offer.inputs)
-        query_BD, state = self.retriever.step(talk.state, turn)
-        return Talk(talk.batch, state, (*talk.turns, turn), (*talk.queries, query_BD))
+            texts = [self.corrected(text) for text in reply.texts]
+            reply = reply._replace(words_BL=self._words(self.vocabulary, texts))
+        inputs = offer.inputs
+        if inputs is None and offer.item_B is not None:
+            inputs = self.gallery.items.inputs(offer.item_B)
+        if inputs is None and self.shows_items:
+            inputs = self._mean(talk.batch)
+        turn = Turn(offer, reply, inputs)
+        vector_BD, state = self.retriever.step(talk.state, turn)
+        query = Query(vector_BD, self._wishes(talk, offer, reply))
+        return Talk(talk.batch, state, (*talk.turns, turn), (*talk.queries, query))
 
-    def unknown(self, text: str) -> list[str]:
-        """Return the words of a text that are not in the retriever's vocabulary, each once."""
-        return list(self.vocabulary.unknown([text])) if self.vocabulary else []
+    def read(self, text: str) -> ParsedRequest:
+        """What a text says; without `wording`, which of its words the retriever has learned."""
+        if self.wording is not None:
+            return self.wording.read(text)
+        unknown = tuple(self.vocabulary.unknown([text])) if self.vocabulary else ()
+        known = tuple(word for word in dict.fromkeys(tokenize(text)) if word not in unknown)
+        return ParsedRequest(text, known=known, unknown=unknown, corrected=text)
 
-    def has_known_word(self, text: str) -> bool:
-        """Return whether a text has a word of the retriever's vocabulary, or any word if it has none."""
-        words = tokenize(text)
-        return any(word in self.vocabulary for word in words) if self.vocabulary else bool(words)
+    def corrected(self, text: str) -> str:
+        """A text with words that the retriever has learned in place of those that it has not."""
+        if self.wording is None or self.vocabulary is None:
+            return text
+        request = self.wording.read(text)
+        found = request.corrected
+        for said, meant in request.changed:
+            if any(word not in self.vocabulary for word in tokenize(said)):
+                found = found.replace(said, meant)
+        return found
+
+    def _mean(self, batch: int) -> ItemInputs:
+        """The mean of the gallery in place of a product."""
+        items, mean_1D = self.gallery.items, self.gallery.mean_1D
+        features_BD = mean_1D.new_zeros(batch, items.features_ND.shape[1])
+        attributes_BA = items.attributes_NA.new_zeros(batch, items.attributes_NA.shape[1])
+        return ItemInputs(features_BD, attributes_BA, mean_1D.expand(batch, -1))
+
+    def _wishes(self, talk: Talk[S], offer: Message, reply: Message) -> list[Wishes] | None:
+        """What holds after a reply in each dialog."""
+        if self.wording is None:
+            return None
+        texts = reply.texts
+        if texts is None and reply.words_BL is not None and self.vocabulary is not None:
+            texts = self.vocabulary.decode(reply.words_BL)
+        before = (talk.queries[-1].wishes if talk.queries else None) or [Wishes()] * talk.batch
+        items = [None] * talk.batch if offer.item_B is None else offer.item_B.tolist()
+        rows = zip(before, texts or [""] * talk.batch, items, strict=True)
+        return [self.wording.after(wishes, text, item) for wishes, text, item in rows]
 
     def top(self, talk: Talk[S], count: int = 10) -> list[list[Product]]:
-        """Return the nearest products of each dialog, nearest first; before the first turn, typical
-        products."""
+        """Return the best products of each dialog, best first; before the first turn, typical products."""
         return self.nearest(
             talk.queries[-1] if talk.queries else self.gallery.mean_1D.expand(talk.batch, -1), count
         )
 
     def nearest(
-        self, query_BD: Tensor, count: int = 10, allowed_N: Tensor | None = None
+        self,
+        query: Query | Tensor,
+        count: int = 10,
+        allowed_N: Tensor | None = None,
+        exclude_BK: Tensor | None = None,
     ) -> list[list[Product]]:
-        """Return the products nearest to each query, nearest first, among those of the mask `allowed_N`."""
-        distance_BK, item_BK = self.gallery.top(query_BD, min(count, len(self.gallery)), allowed_N=allowed_N)
-        rows = zip(distance_BK.sqrt().tolist(), item_BK.tolist(), strict=True)
+        """Return the best products for each query, best first, among those of the mask `allowed_N`.
+
+        Products of `exclude_BK` are left out.
+        """
+        cost_BK, item_BK = self.gallery.top(query, min(count, len(self.gallery)), exclude_BK, allowed_N)
+        distance_BK = cost_BK.abs().sqrt() * cost_BK.sign()  # a bonus can make a cost negative
         ids = self.gallery.items.ids
         return [
-            [self.cards.product(ids[item], distance) for item, distance in zip(items, distances, strict=True)]
-            for distances, items in rows
+            [
+                self.cards.product(ids[item], distance)
+                for item, distance in zip(items, distances, strict=True)
+                if distance < float("inf")  # not excluded
+            ]
+            for items, distances in zip(item_BK.tolist(), distance_BK.tolist(), strict=True)
         ]
 
     def _words(self, vocabulary: Vocabulary, texts: Sequence[str]) -> Tensor:
@@ -110,7 +169,7 @@ class Dialogs:
     @property
     def query_BTD(self) -> Tensor:
         """Queries after every turn, B×T×D."""
-        return torch.stack(self.talk.queries, 1)
+        return torch.stack([query.vector_BD for query in self.talk.queries], 1)
 
     def logged(self, ids: Sequence[str], vocabulary: Vocabulary | None) -> list[list[LoggedTurn]]:
         """Return the turns of each dialog for the log, without the products shown."""
@@ -160,5 +219,5 @@ def rollout(
     if not rank:
         return Dialogs(target_B, talk, None)
     # all turns together: the host waits for a GPU once
-    rank_R = system.gallery.rank(torch.cat(talk.queries[begun:]), target_B.repeat(turns - begun))
+    rank_R = system.gallery.rank(Query.joined(talk.queries[begun:]), target_B.repeat(turns - begun))
     return Dialogs(target_B, talk, rank_R.view(-1, len(target_B)).T.contiguous())

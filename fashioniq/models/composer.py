@@ -67,7 +67,7 @@ class Composer(BaseRetriever):
         """Return the query of this turn alone, B×D."""
         seen = []
         if "image" in self.parts:
-            seen.append(self.embed_images(turn.image_BD))
+            seen.append(self.offered(turn))
         if "attributes" in self.parts:
             seen.append(mean_embedding(self.attribute, turn.attributes_BA))
         caption = [self._encode_caption(turn.words_BL)] if "caption" in self.parts else []

@@ -38,7 +38,7 @@ class LastShown(BaseRetriever):
 
     def step(self, state: None, turn: Turn) -> tuple[Tensor, None]:
         """Return the item of this turn."""
-        return self.embed_images(turn.image_BD), None
+        return self.offered(turn), None
 
 
 class LinearRetriever(BaseRetriever):
@@ -112,7 +112,7 @@ class LinearRetriever(BaseRetriever):
     def step(self, state: Tensor, turn: Turn) -> tuple[Tensor, Tensor]:
         """Return the query after one more turn, at unit length, and the weighted sum of the turns' queries."""
         attributes_BA = turn.attributes_BA if self.attribute is not None else None
-        own_BD = self.query_of(self.embed_images(turn.image_BD), self.bag(turn.words_BL), attributes_BA)
+        own_BD = self.query_of(self.offered(turn), self.bag(turn.words_BL), attributes_BA)
         sum_BD = own_BD + self.decay * state
         return F.normalize(sum_BD, dim=-1), sum_BD
 

@@ -63,6 +63,12 @@ class BaseRetriever(nn.Module):
         """Embed image features at unit length: gallery, items shown, targets and negatives."""
         return F.normalize(self.image(features_BD), dim=-1)
 
+    def offered(self, turn: Turn) -> Tensor:
+        """Points of the products offered in the search space, B×D; of the whole gallery where none was named."""
+        if turn.item is not None and turn.item.embedded_BD is not None:
+            return turn.item.embedded_BD
+        return self.embed_images(turn.image_BD)
+
     def set_word_vectors(self, vectors_VD: Tensor) -> None:
         """Replace the word embeddings by pretrained vectors, which stay frozen."""
         raise NotImplementedError
@@ -189,7 +195,7 @@ class DialogRetriever(BaseRetriever):
         places_L = torch.arange(1, 1 + words_BL.shape[1], device=words_BL.device).clamp(max=self.max_words)
         special_B1D = (self.special + place[0]).expand(batch, 1, -1)
         words_BLD = self.word(words_BL) + place[places_L]
-        image_B1D = self.width**0.5 * self.embed_images(turn.image_BD).unsqueeze(1) + place[-1]
+        image_B1D = self.width**0.5 * self.offered(turn).unsqueeze(1) + place[-1]
         always_B1 = torch.ones(batch, 1, dtype=torch.bool, device=words_BL.device)
         tokens, masks = [special_B1D, words_BLD, image_B1D], [always_B1, words_BL != PAD, always_B1]
         if self.attribute is not None:

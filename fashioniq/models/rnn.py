@@ -88,7 +88,7 @@ class RNNRetriever(BaseRetriever):
 
     def _encode(self, turn: Turn) -> Tensor:
         """Input of the recurrent network for a turn, B×D."""
-        seen_BD = self.embed_images(turn.image_BD)
+        seen_BD = self.offered(turn)
         if self.attribute is not None:
             seen_BD = seen_BD + mean_embedding(self.attribute, turn.attributes_BA)
         return self.turn(self._encode_words(turn.words_BL) + seen_BD)

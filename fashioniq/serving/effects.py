@@ -7,6 +7,7 @@ from torch import Tensor
 
 from fashioniq.data.words import tokenize
 from fashioniq.loop.live import Live, Step
+from fashioniq.loop.query import Query
 
 MOST = 8  # words of a request that are left out in turn
 
@@ -20,11 +21,11 @@ def effects(before: Live, step: Step, words: Sequence[str], ids: Sequence[str]) 
     item_K = torch.tensor([gallery.items.positions[name] for name in ids], device=gallery.vectors_ND.device)
 
     def rank_K(live: Live) -> Tensor:
-        return gallery.rank(live.query_1D.expand(len(item_K), -1), item_K)
+        return gallery.rank(Query.joined([live.query] * len(item_K)), item_K)
 
     rank_with_K, moved = rank_K(before.after(step)), []
     for word in words:
         rest = [" ".join(one for one in tokenize(clause) if one != word) for clause in step.says]
-        says = tuple(clause for clause in rest if before.system.has_known_word(clause))
+        says = tuple(clause for clause in rest if before.system.read(clause).understood)
         moved.append((rank_K(before.after(step._replace(says=says))) - rank_with_K).tolist())
     return [dict(zip(words, places, strict=True)) for places in zip(*moved, strict=True)] or [{} for _ in ids]

@@ -7,7 +7,7 @@ than one. Dialogs that wait together are searched together, in one matrix produc
 import logging
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as Late
 from contextlib import suppress
@@ -20,6 +20,7 @@ from torch import Tensor
 from fashioniq.data.cards import Product
 from fashioniq.loop.gallery import EngineError
 from fashioniq.loop.live import Live
+from fashioniq.loop.query import Query
 from fashioniq.loop.rollout import System
 from fashioniq.serving.problems import Problem
 
@@ -134,12 +135,23 @@ class Inference:
         """Search the dialogs of one system with one mask together."""
         self.largest = max(self.largest, len(group))
         try:
-            query_BD = torch.cat([live.query_1D for _, live in group])
+            query = Query.joined([live.query for _, live in group])
+            left_out = [live.exclude_1K for _, live in group]
             most = max(job.count for job, _ in group)
-            found = system.nearest(query_BD, most, group[0][0].allowed_N)
+            found = system.nearest(query, most, group[0][0].allowed_N, _padded(left_out))
         except BaseException as error:
             for job, _ in group:
                 job.done.set_exception(error)
             return
         for (job, live), products in zip(group, found, strict=True):
             job.done.set_result((live, products[: job.count]))
+
+
+def _padded(left_out: Sequence[Tensor | None]) -> Tensor | None:
+    """Products that are left out of each search, B×K, padded with −1, which is no product."""
+    if all(one_1K is None for one_1K in left_out):
+        return None
+    width = max(one_1K.shape[1] for one_1K in left_out if one_1K is not None)
+    none_11 = next(one_1K[:, :1] for one_1K in left_out if one_1K is not None).new_full((1, 1), -1)
+    rows = [none_11.expand(1, width) if one_1K is None else one_1K for one_1K in left_out]
+    return torch.cat([torch.nn.functional.pad(row_1K, (0, width - row_1K.shape[1]), value=-1) for row_1K in rows])

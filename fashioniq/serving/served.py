@@ -89,10 +89,9 @@ class Served:
         if not category:
             raise UserError(f"{run} has no category; train it with --category")
         category = canonical(str(category))
-        offer = system.offer(system.begin(1))
         sizes = about.get("sizes") or {}
         identity = msgspec.convert(about["features"], Identity) if about.get("features") else None
-        asks = offer.item_B is None or bool(offer.texts)
+        asks = not system.shows_items
         usable = [one for one in uploads if identity and not asks and one.fits(identity)]
         version = version_of(run, category)
         if isinstance(system.retriever, Illustrated):  # its conversations cannot go on with another generator
@@ -177,7 +176,7 @@ class Served:
         """A product at its distance from the query of a dialog."""
         gallery = self.system.gallery
         vector_D = gallery.vectors_ND[gallery.items.positions[name]].float()
-        return self.system.cards.product(name, (vector_D - live.query_1D[0]).norm().item())
+        return self.system.cards.product(name, (vector_D - live.query.vector_BD[0]).norm().item())
 
     def __contains__(self, name: str) -> bool:
         return name in self.system.gallery.items.positions

@@ -55,6 +55,7 @@ def load(
     gallery: str | None = None,
     generator: str | None = None,
     predictor: Path | str | None = None,
+    words: bool = True,
 ) -> System:
     """Load the system of a run of train-retriever, train-composer, train-dialog-encoder or train-chatsearcher.
 
@@ -94,6 +95,7 @@ def load(
         data=None if data is None else Path(data),
         category=category,
         stored=stored,
+        words=words,
     )
     if generator is None:
         system = FACTORIES[kind](run, chosen)

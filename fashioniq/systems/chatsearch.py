@@ -133,7 +133,7 @@ def _retriever(settings: EvalChatsearch, run: Path, features: FrozenFeatures, de
                 system = System(model, asker, gallery)
                 unused_B = torch.zeros(len(part), dtype=torch.long, device=device)  # neither uses the target
                 dialogs = rollout(system, user, unused_B, asker.first, turns, rank=False)
-                query_QD[part] = dialogs.talk.queries[-1].cpu()
+                query_QD[part] = dialogs.talk.queries[-1].vector_BD.cpu()
         return Found(query_QD)
 
     return Search(gallery.vectors_ND.cpu(), queries)

@@ -28,6 +28,8 @@ from fashioniq.systems.parts import Parts, facts_of, parts_of
 from fashioniq.systems.run_data import Selection, first_path, settings_of, store_of
 from fashioniq.systems.sessions import check_sessions, session_tasks
 from fashioniq.systems.task import Batch, Task
+from fashioniq.systems.wording import with_wording, wording_of
+from fashioniq.loop.wording import Weights
 from fashioniq.trained import load_retriever, load_simulator, pick_device
 from fashioniq.users.noisy import NoisyUser, chances, corrupt, negation
 from fashioniq.users.recorded import Recorded
@@ -50,7 +52,8 @@ def load(run: Path, chosen: Selection) -> System:
     )
     gallery = gallery_of(run, items, retriever.embed_images, store.fingerprint(), chosen.stored)
     asker = BestItem(about.exclude_shown)
-    return System(retriever, asker, gallery, vocabulary, cards_of(catalog, store, items.ids))
+    system = System(retriever, asker, gallery, vocabulary, cards_of(catalog, store, items.ids))
+    return with_wording(system, wording_of(catalog, items.ids, vocabulary, Weights(0.04, 2.0, 2.0), words=chosen.words))
 
 
 @dataclass(frozen=True)

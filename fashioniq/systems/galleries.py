@@ -111,10 +111,10 @@ def sample_queries(system: System, count: int = QUERIES) -> Tensor:
     item_2Q = torch.randint(len(ids), (2, count), generator=generator)
     talk = system.begin(count)
     offer = system.offer(talk)
-    if offer.item_B is not None:
+    if system.shows_items:
         offer = offer._replace(item_B=item_2Q[0].to(system.gallery.vectors_ND.device))
     cards = system.cards
     products = [ids[item] for item in item_2Q[1].tolist()]
     said = [[*cards.attributes.get(name, []), *cards.titles.get(name, name).split()] for name in products]
     reply = Message(texts=[" ".join(words[:WORDS]) for words in said])
-    return system.hear(talk, offer, reply).queries[-1]
+    return system.hear(talk, offer, reply).queries[-1].vector_BD

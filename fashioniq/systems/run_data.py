@@ -12,7 +12,8 @@ from fashioniq.runs import weights_file
 class Selection(NamedTuple):
     """What of a run is loaded, and where: data folder, category and feature store are by default those of the training.
 
-    The gallery holds the products of `split`; its vectors may be `stored` in a folder.
+    The gallery holds the products of `split`; its vectors may be `stored` in a folder. Without `words`, the titles and
+    labels of the products are not used.
     """
 
     features: Path | None
@@ -21,6 +22,7 @@ class Selection(NamedTuple):
     data: Path | None
     category: str | None
     stored: Path | None
+    words: bool = True
 
 
 def settings_of(run: Path) -> dict[str, Any]:

@@ -80,11 +80,14 @@ class Conversation:
         self._show(self._after(live, words) if words else live)
 
     def _after(self, live: Live, words: str) -> Live:
-        """Dialog after these words; unchanged if none of them is in the vocabulary."""
-        if unknown := live.system.unknown(words):
-            ignored = ", ignored" if live.offered else ""  # a text encoder replaces each by a token
-            print(f"unknown words{ignored}: {', '.join(unknown)}")
-        return live.say(words) if live.system.has_known_word(words) else live
+        """Dialog after these words; unchanged if nothing of them is understood."""
+        request = live.system.read(words)
+        if request.unknown:
+            ignored = ", ignored" if live.system.shows_items else ""  # a text encoder replaces each by a token
+            print(f"unknown words{ignored}: {', '.join(request.unknown)}")
+        for said, meant in request.changed:
+            print(f"{said} → {meant}")
+        return live.say(words)
 
     def _show(self, live: Live, unchanged: str = "Nothing has changed.") -> None:
         if live is self.live:

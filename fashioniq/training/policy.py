@@ -38,7 +38,7 @@ class PolicyTraining(RetrieverTraining):
         turn = random.Random(self._step).randrange(1, turns)  # the same in all processes
         system = System(self.model, self.asker, gallery)
         talk = rollout(system, user, target_B, Message(item_B=first_B), turn, rank=False).talk
-        query_BD = talk.queries[-1]
+        query_BD = talk.queries[-1].vector_BD
         others_BC = torch.randint(len(gallery), (len(target_B), OTHERS), device=self.device)
         item_BC = torch.cat([self._best(system, start, talk), others_BC], 1)
         vectors_BCD = self.model.embed_images(gallery.items.features_ND[item_BC])

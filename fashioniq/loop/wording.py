@@ -1,0 +1,145 @@
+"""Words of requests in a gallery: what they ask for, and what they add to the score of each product.
+
+`score(item) = similarity(vector, item) + lexical(words, item) + Σ wishes`: BM25 of the words that were asserted, over
+titles and labels, and a weight for each wish that a product meets. Where a product has no labels, their probability
+given its vector counts, if the run has a model of it.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import lru_cache
+
+import bm25s
+import msgspec
+import numpy as np
+
+from fashioniq.data.words import tokenize
+from fashioniq.language.lexicon import Lexicon
+from fashioniq.language.reader import Reader
+from fashioniq.language.wishes import ParsedRequest, Wish, Wishes
+
+LIKELY = 0.5  # probability from which on a product without labels counts as having one
+_REMEMBERED = 256  # sets of labels
+
+
+class Weights(msgspec.Struct, frozen=True):
+    """Weights of the score: of BM25, of a wish that a product meets, and of a denied attribute that it has."""
+
+    lexical: float = 0.0
+    wanted: float = 0.0
+    denied: float = 0.0
+
+
+class Wording:
+    """Reads requests about the products of one gallery, and scores its products by their words.
+
+    `labels` are those of each product in the order of the gallery, None for a product without; `texts` are its title
+    and other words. `probabilities` returns the probability of a label for all products, None if it is unknown.
+    """
+
+    def __init__(
+        self,
+        lexicon: Lexicon,
+        weights: Weights,
+        labels: Sequence[Collection[str] | None],
+        texts: Sequence[str],
+        probabilities: Callable[[str], np.ndarray | None] | None = None,
+    ) -> None:
+        self.lexicon, self.weights = lexicon, weights
+        self._reader = Reader(lexicon)
+        self._labels, self._probabilities = labels, probabilities
+        self._unlabelled_N = np.array([one is None for one in labels], bool)
+        self._size = len(labels)
+        self._positions = _positions(labels)
+        self._documents = _Documents(texts, lexicon.stem)
+        self.meets = lru_cache(_REMEMBERED)(self._meets)
+
+    def read(self, text: str) -> ParsedRequest:
+        """What a text says."""
+        return self._reader.read(text)
+
+    def after(self, wishes: Wishes, text: str, item: int | None) -> Wishes:
+        """Wishes after one more request about a product, None if it names none."""
+        labels = None if item is None else self.labels_of(item)
+        return wishes.after(self.read(text), labels, self.lexicon)
+
+    def labels_of(self, item: int) -> Collection[str]:
+        """Labels of a product; for one without, those that are likely."""
+        found = self._labels[item]
+        if found is not None or self._probabilities is None:
+            return found or ()
+        likely = []
+        for label in self.lexicon.family_of:
+            chance_N = self._probabilities(label)
+            if chance_N is not None and chance_N[item] >= LIKELY:
+                likely.append(label)
+        return likely
+
+    def bonus(self, wishes: Wishes) -> np.ndarray:
+        """What words add to the similarity of each product, N in float32."""
+        bonus_N = np.zeros(self._size, np.float32)
+        if self.weights.lexical and any(wishes.asserted):
+            bonus_N += self.weights.lexical * self._documents.scores(" ".join(wishes.asserted))
+        for wish in wishes.held:
+            if wish.denied and self.weights.denied:
+                bonus_N -= self.weights.denied * self._met(wish)
+            elif wish.labels and self.weights.wanted:
+                bonus_N += self.weights.wanted * self._met(wish)
+        return bonus_N
+
+    def _met(self, wish: Wish) -> np.ndarray:
+        if wish.labels:
+            return self.meets(wish.labels)
+        return self._documents.containing(wish.text)
+
+    def _meets(self, labels: frozenset[str]) -> np.ndarray:
+        """How far each product has one of these labels, N from 0 to 1."""
+        met_N = np.zeros(self._size, np.float32)
+        for label in labels:
+            if self._probabilities is not None and self._unlabelled_N.any():
+                chance_N = self._probabilities(label)
+                if chance_N is not None:
+                    np.maximum(met_N, np.where(self._unlabelled_N, chance_N, 0), out=met_N)
+            met_N[self._positions.get(label, ())] = 1
+        met_N.flags.writeable = False
+        return met_N
+
+
+class _Documents:
+    """BM25 index of the stemmed words of products."""
+
+    def __init__(self, texts: Sequence[str], stem: Callable[[str], str]) -> None:
+        self._stem, self._size = stem, len(texts)
+        tokens = [self._tokens(text) for text in texts]
+        self._index: bm25s.BM25 | None = None
+        if any(tokens):
+            self._index = bm25s.BM25()
+            self._index.index(tokens, show_progress=False)
+
+    def _tokens(self, text: str) -> list[str]:
+        return [self._stem(word) for word in tokenize(text)]
+
+    def scores(self, text: str) -> np.ndarray:
+        """BM25 of each product for the words of a text, each of which counts once."""
+        tokens = [token for token in dict.fromkeys(self._tokens(text)) if self._known(token)]
+        if self._index is None or not tokens:
+            return np.zeros(self._size, np.float32)
+        return self._index.get_scores(tokens)
+
+    def containing(self, text: str) -> np.ndarray:
+        """Whether each product has all words of a text, N."""
+        tokens = dict.fromkeys(self._tokens(text))
+        if self._index is None or not tokens or not all(map(self._known, tokens)):
+            return np.zeros(self._size, np.float32)
+        return np.minimum.reduce([self._index.get_scores([token]) > 0 for token in tokens]).astype(np.float32)
+
+    def _known(self, token: str) -> bool:
+        return self._index is not None and token in self._index.vocab_dict
+
+
+def _positions(labels: Sequence[Collection[str] | None]) -> Mapping[str, np.ndarray]:
+    """Positions of the products with each label."""
+    found: dict[str, list[int]] = {}
+    for position, some in enumerate(labels):
+        for label in some or ():
+            found.setdefault(label, []).append(position)
+    return {label: np.array(positions, np.int64) for label, positions in found.items()}
