@@ -3,6 +3,7 @@
 import json
 import re
 from collections import Counter, defaultdict
+from difflib import SequenceMatcher
 from pathlib import Path
 
 import msgspec
@@ -25,6 +26,8 @@ from fashioniq.report.tables import print_table
 from fashioniq.runs import KINDS, kind_of, read_run
 
 BASELINE, SEARCH, BLIND = "BM25", "search", "search, pictures only"
+WORD = re.compile(r"[^\W\d_]+")
+ALIKE = 0.74
 FILES = ("requests.json", "requests.jsonl", "report.html")
 
 
@@ -47,7 +50,7 @@ def evaluate(settings: EvalRequests) -> None:
         if settings.blind:
             searchers[BLIND] = trained(settings, words=False)
     shelf = Shelf(catalog.labels, ids, speech, getattr(catalog, "offers", {}))
-    searchers = {BASELINE: BM25(texts_of(catalog, ids)), **searchers}
+    searchers = {BASELINE: BM25(texts_of(catalog, ids), speech.code), **searchers}
     by_people = read_misspellings(settings.misspellings) if settings.misspellings else {}
     requests = make_requests(shelf, wording, settings.per_kind, settings.seed, by_people)
     if not requests:
@@ -116,6 +119,8 @@ def texts_of(catalog: Catalog, ids: list[str]) -> dict[str, str]:
 def read_misspellings(path: Path) -> dict[str, list[str]]:
     """Misspellings of single words by the word meant, from a JSON object of misspellings and their corrections.
 
+    Pairs that have less than a share of ALIKE of their letters in common are other corrections than of spelling.
+
     Raises UserError for another content.
     """
     content = read_json(path, "misspellings and their corrections", dict)
@@ -125,6 +130,7 @@ def read_misspellings(path: Path) -> dict[str, list[str]]:
             raise UserError(
                 f"expected corrections as strings in {path}, found {json.dumps(right)[:40]}; correct it"
             )
-        if re.fullmatch(r"[^\W\d_]+", wrong) and re.fullmatch(r"[^\W\d_]+", right) and wrong != right:
-            found[right.lower()].append(wrong.lower())
+        pair = wrong.lower(), right.lower()
+        if all(WORD.fullmatch(one) for one in pair) and ALIKE <= SequenceMatcher(None, *pair).ratio() < 1:
+            found[pair[1]].append(pair[0])
     return {right: sorted(wrong) for right, wrong in sorted(found.items())}

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
 import bm25s
@@ -15,6 +16,8 @@ from fashioniq.loop.live import Live
 from fashioniq.loop.rollout import System
 from fashioniq.systems import load
 
+WORD = r"\w+(?:[-'’]\w+)*"  # v-neck is a single word
+
 
 class Searcher(Protocol):
     """A search over the products of a catalog."""
@@ -27,17 +30,19 @@ class Searcher(Protocol):
 class BM25:
     """Plain BM25 over titles and labels, the baseline: all words of all turns, and no product is excluded."""
 
-    def __init__(self, texts: Mapping[str, str]) -> None:
+    def __init__(self, texts: Mapping[str, str], language: str) -> None:
         self._ids = list(texts)
+        self._tokens = partial(
+            bm25s.tokenize, token_pattern=WORD, stopwords=language, return_ids=False, show_progress=False
+        )
         self._index = bm25s.BM25()
-        self._index.index(bm25s.tokenize(list(texts.values()), show_progress=False), show_progress=False)
+        self._index.index(self._tokens(list(texts.values())), show_progress=False)
 
     def search(self, turns: Sequence[RequestTurn]) -> list[str]:
         """Ids of the results by their scores."""
         text = " ".join(turn.text for turn in turns)
-        words = bm25s.tokenize(text, return_ids=False, show_progress=False)
         count = min(RESULTS, len(self._ids))
-        found, _ = self._index.retrieve(words, corpus=self._ids, k=count, show_progress=False)
+        found, _ = self._index.retrieve(self._tokens(text), corpus=self._ids, k=count, show_progress=False)
         return [str(name) for name in found[0]]
 
 
