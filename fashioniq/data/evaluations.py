@@ -238,7 +238,8 @@ class RequestMetrics(Metrics, kw_only=True):
     """requests.json: percent of the first results that obey a request, by kind.
 
     A row is a searcher, or a random order, with a value for each kind in `requests`, which has their numbers, for the
-    mean over the kinds, and for the requests about a product that comes back. `labelled` products are judged.
+    mean over the kinds, and for the requests about a product that comes back. `families` are kinds with one label, by
+    its family. `labelled` products are judged.
     """
 
     PROTOCOL: ClassVar[str] = "requests from labels"
@@ -254,6 +255,7 @@ class RequestMetrics(Metrics, kw_only=True):
     results: int
     requests: dict[str, int]
     rows: list[dict[str, Any]]
+    families: list[dict[str, Any]] = []
 
 
 class UserRow(msgspec.Struct):

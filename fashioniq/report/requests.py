@@ -12,6 +12,7 @@ from fashioniq.report.page import run_facts
 from fashioniq.report.products import Card, ItemCards, Products
 from fashioniq.report.templates import write_page
 
+ALTERNATIVES = 4  # labels shown of those that are right
 PER_KIND = 4  # failures shown of each kind
 
 
@@ -61,6 +62,10 @@ def write_requests_page(
         searcher=found[0].judged[-1].method,
         header=header,
         rows=rows,
+        families=[
+            [f"{row['kind']}: {row['family']}", *(_cell(value) for value in list(row.values())[2:])]
+            for row in metrics.families
+        ],
         groups=groups,
         filters=article_filters(
             {"Requests": classes}, [article.classes for group in groups for article in group.articles]
@@ -84,9 +89,16 @@ def _article(number: int, one: JudgedRequest, kind: str, products: Products) -> 
     )
 
 
+def _cell(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.1f}"
+
+
 def needs_of(truth: Truth) -> list[str]:
     """What results must have, and must not have, in words."""
-    needs = [" or ".join(words) for words in truth.wanted]
+    needs = [
+        " or ".join([*words[:ALTERNATIVES], *(["another"] if len(words) > ALTERNATIVES else [])])
+        for words in truth.wanted
+    ]
     needs += [f"not {word}" for word in truth.denied]
     if truth.price_most is not None:
         needs.append(f"at most {truth.price_most / 100:.2f} {truth.currency}")

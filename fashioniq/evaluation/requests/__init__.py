@@ -14,7 +14,7 @@ from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import RequestMetrics
 from fashioniq.data.languages import language
-from fashioniq.evaluation.requests.judging import CHANCE, COMES_BACK, judged, rows_of
+from fashioniq.evaluation.requests.judging import CHANCE, COMES_BACK, families_of, judged, rows_of
 from fashioniq.evaluation.requests.making import make_requests
 from fashioniq.evaluation.requests.searchers import BM25, Searcher, trained
 from fashioniq.evaluation.requests.shelf import RESULTS, Shelf
@@ -49,7 +49,7 @@ def evaluate(settings: EvalRequests) -> None:
         searchers[SEARCH] = search
         if settings.blind:
             searchers[BLIND] = trained(settings, words=False)
-    shelf = Shelf(catalog.labels, ids, speech, getattr(catalog, "offers", {}))
+    shelf = Shelf(catalog.labels, ids, speech, getattr(catalog, "offers", {}), catalog.category)
     searchers = {BASELINE: BM25(texts_of(catalog, ids), speech.code), **searchers}
     by_people = read_misspellings(settings.misspellings) if settings.misspellings else {}
     requests = make_requests(shelf, wording, settings.per_kind, settings.seed, by_people)
@@ -74,6 +74,7 @@ def evaluate(settings: EvalRequests) -> None:
         results=RESULTS,
         requests=dict(Counter(request.kind for request in requests)),
         rows=rows_of(found, len(shelf.ids)),
+        families=families_of(found, shelf),
         provenance=provenance({catalog.category: catalog.fingerprint()}, made or None),
     )
     discard(out, *FILES)

@@ -9,6 +9,7 @@ from fashioniq.evaluation.requests.searchers import Searcher
 from fashioniq.evaluation.requests.shelf import RESULTS, Shelf
 
 CHANCE = "chance"  # row of a random order of the products
+BY_FAMILY = ("one wish", "denial")  # kinds with one label, reported by its family
 COMES_BACK = "comes back"  # column: share of requests about a product that have it among their results
 
 
@@ -50,6 +51,31 @@ def rows_of(found: Sequence[JudgedRequest], products: int) -> list[dict[str, Any
     }
     about = any(one.request.about for one in found)
     return [*rows, _row(CHANCE, shares, min(1.0, RESULTS / products) if about else None)]
+
+
+def families_of(found: Sequence[JudgedRequest], shelf: Shelf) -> list[dict[str, Any]]:
+    """Rows of the requests with one label, by its family: kind, family, number, and percent of each searcher.
+
+    Some families, such as styles, hardly show in pictures.
+    """
+    groups: dict[tuple[str, str], list[JudgedRequest]] = {}
+    for one in found:
+        if one.request.kind in BY_FAMILY:
+            truth = one.request.truth
+            label = truth.wanted[0][0] if truth.wanted else truth.denied[0]
+            groups.setdefault((one.request.kind, shelf.family(label)), []).append(one)
+    return [
+        {
+            "kind": kind,
+            "family": family,
+            "number": len(group),
+            **{
+                of.method: 100 * fmean(sum(one.judged[number].obeys) / RESULTS for one in group)
+                for number, of in enumerate(group[0].judged)
+            },
+        }
+        for (kind, family), group in sorted(groups.items(), key=lambda pair: BY_FAMILY.index(pair[0][0]))
+    ]
 
 
 def _row(method: str, shares: Mapping[str, float], back: float | None) -> dict[str, Any]:

@@ -40,8 +40,14 @@ class Maker:
         askable = set(self.askable)
         there = [label for label in self.shelf.labels_of[of or self.product()] if label in askable]
         self.rng.shuffle(there)
-        chosen = list({self.shelf.family(label): label for label in there}.values())[:count]
-        return chosen if len(chosen) == count else None
+        chosen: list[str] = []
+        for label in there:
+            if not any(self.shelf.related(label, one) or self._same_family(label, one) for one in chosen):
+                chosen.append(label)
+        return chosen[:count] if len(chosen) >= count else None
+
+    def _same_family(self, label: str, other: str) -> bool:
+        return self.shelf.family(label) == self.shelf.family(other)
 
     def garment(self, product: str) -> str | None:
         """First garment word of a product."""
@@ -63,12 +69,12 @@ class Maker:
         about: str | None = None,
         garment: str | None = None,
     ) -> Request | None:
-        """A request in one of the phrasings, if enough products obey it. The garment is wanted if it is named."""
+        """A request in one of the phrasings, if enough products obey it. A garment that is named is wanted."""
         said = self.wording.say(templates, slots, self.rng)
         if said is None:
             return None
         texts, names_garment = said
-        if names_garment and garment is not None:
+        if names_garment and garment is not None and garment != self.shelf.name:
             truth = msgspec.structs.replace(truth, wanted=(*truth.wanted, (garment,)))
         if len(self.shelf.obeying(truth) - {about}) < RESULTS * len(texts):
             return None

@@ -2,13 +2,15 @@
 
 A product has exactly the labels that the catalog gives it, however many: a red dress with white dots has the labels red
 and white, so that it obeys "red", and neither "not red" nor "not white". A label that ends with the words of another
-one of its family is a kind of it: "navy blue" obeys "blue" and violates "not blue". Nothing else is implied: a product
-without the label "striped" obeys "not striped", and a strapless dress is not "sleeveless".
+one of its type is a kind of it: "navy blue" obeys "blue" and violates "not blue". Nothing else is implied: a product
+without the label "striped" obeys "not striped", and a strapless dress is not "sleeveless". A garment that is named is
+wanted, unless it is the name of the category: "a red top" is any red product among tops, "a red tunic" a tunic.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+from fashioniq.categories import singular
 from fashioniq.data.languages import TYPES, Group, Language
 from fashioniq.data.requested import Truth
 
@@ -32,7 +34,7 @@ class Shelf:
     """Products that can be found: their labels, the products with each label, and their offers.
 
     `labels_of` has the labels of each product as the catalog gives them, `having` the products that have each label or
-    a kind of it, `group_of` how each label is phrased.
+    a kind of it, `group_of` how each label is phrased. `name` is the singular of the category.
     """
 
     def __init__(
@@ -41,8 +43,9 @@ class Shelf:
         ids: Iterable[str],
         speech: Language,
         offers: Mapping[str, Offered] | None = None,
+        category: str = "",
     ) -> None:
-        self.speech = speech
+        self.speech, self.name = speech, singular(category)
         self.ids = tuple(name for name in ids if any(labels.get(name, ())))
         known = set(self.ids)
         self.offers = {name: offer for name, offer in (offers or {}).items() if name in known}
@@ -73,7 +76,8 @@ class Shelf:
     def is_kind(self, label: str, of: str) -> bool:
         """Whether a label is a kind of another, such as navy blue of blue; a German compound ends with the other."""
         ending = of if self.speech.code == "de" else f" {of}"
-        return label != of and label.endswith(ending) and self.family(label) == self.family(of)
+        same_type = self.group_of[label].kind == self.group_of[of].kind
+        return label != of and label.endswith(ending) and same_type
 
     def related(self, label: str, other: str) -> bool:
         """Whether two labels are the same, or one is a kind of the other."""
