@@ -49,7 +49,7 @@ def evaluate(settings: EvalRequests) -> None:
         searchers[SEARCH] = search
         if settings.blind:
             searchers[BLIND] = trained(settings, words=False)
-    shelf = Shelf(catalog.labels, ids, speech, getattr(catalog, "offers", {}), catalog.category)
+    shelf = Shelf(catalog.labels, ids, speech, catalog.category, getattr(catalog, "offers", {}))
     searchers = {BASELINE: BM25(texts_of(catalog, ids), speech.code), **searchers}
     by_people = read_misspellings(settings.misspellings) if settings.misspellings else {}
     requests = make_requests(shelf, wording, settings.per_kind, settings.seed, by_people)

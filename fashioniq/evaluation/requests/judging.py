@@ -74,7 +74,9 @@ def families_of(found: Sequence[JudgedRequest], shelf: Shelf) -> list[dict[str, 
                 for number, of in enumerate(group[0].judged)
             },
         }
-        for (kind, family), group in sorted(groups.items(), key=lambda pair: BY_FAMILY.index(pair[0][0]))
+        for (kind, family), group in sorted(
+            groups.items(), key=lambda one: (BY_FAMILY.index(one[0][0]), one[0][1])
+        )
     ]
 
 

@@ -42,8 +42,8 @@ class Shelf:
         labels: Mapping[str, Sequence[Sequence[str]]],
         ids: Iterable[str],
         speech: Language,
+        category: str,
         offers: Mapping[str, Offered] | None = None,
-        category: str = "",
     ) -> None:
         self.speech, self.name = speech, singular(category)
         self.ids = tuple(name for name in ids if any(labels.get(name, ())))
