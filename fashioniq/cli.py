@@ -47,6 +47,7 @@ COMMANDS: dict[str, type] = {
     "score": config.Score,
     "eval-chatir": config.EvalChatIR,
     "eval-chatsearch": config.EvalChatsearch,
+    "eval-requests": config.EvalRequests,
     "make-dialogues": config.MakeDialogues,
     "make-conversations": config.MakeConversations,
     "make-descriptions": config.MakeDescriptions,

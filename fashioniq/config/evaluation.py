@@ -319,6 +319,41 @@ class EvalChatsearch:
 
 
 @dataclass(kw_only=True)
+class EvalRequests:
+    """Judge a search by requests made from the catalog's labels: the share of the first results that obey, beside
+    plain BM25.
+    """
+
+    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
+    category: str = required(CATEGORY)
+    run: Path | None = option(
+        None, "run of the search, such as runs/retriever-dresses-attrs (default: BM25 only)", reads="run"
+    )
+    features: Path | None = option(None, FEATURES)
+    per_kind: int = option(200, "requests of each kind, at most", least=1)
+    misspellings: Path | None = option(
+        None,
+        "JSON object of misspelled words and their corrections by people, for one more kind of requests",
+        reads="file",
+    )
+    blind: bool = option(False, "judge the search also from pictures alone, without titles and labels")
+    out: Path | None = option(None, OUT + " (default: RUN/requests; required without --run)")
+    seed: int = option(0, "random seed of the requests", least=0, below=2**32)
+    device: str = option("auto", DEVICE)
+
+    def validate(self) -> None:
+        if self.blind and not self.run:
+            raise UserError("--blind judges the search of a run; give --run")
+        self.folder()
+
+    def folder(self) -> Path:
+        """Output folder, by default in the run. Raises UserError without --run."""
+        if self.out is None and self.run is None:
+            raise UserError("without --run there is no default output folder; give --out")
+        return self.out or Path(str(self.run)) / "requests"
+
+
+@dataclass(kw_only=True)
 class Compare:
     """Test differences between dialog evaluations for significance: paired bootstrap and randomisation tests."""
 

@@ -234,6 +234,30 @@ class ChatSearchMetrics(Metrics, kw_only=True):
     differences: list[dict[str, Any]]
 
 
+class RequestMetrics(Metrics, kw_only=True):
+    """requests.json: percent of the first results that obey a request, by kind.
+
+    A row is a searcher, or a random order, with a value for each kind in `requests`, which has their numbers, for the
+    mean over the kinds, and for the requests about a product that comes back. `families` are kinds with one label, by
+    its family. `labelled` products are judged.
+    """
+
+    PROTOCOL: ClassVar[str] = "requests from labels"
+    data: str
+    category: str
+    language: str
+    gallery: int
+    labelled: int
+    fingerprint: str
+    pictures: str
+    run: Text = UNSET
+    seed: int
+    results: int
+    requests: dict[str, int]
+    rows: list[dict[str, Any]]
+    families: list[dict[str, Any]] = []
+
+
 class UserRow(msgspec.Struct):
     """Row of a table of users: a retriever, and for each column P and R@10 after the last turn."""
 
@@ -284,6 +308,7 @@ KINDS: dict[str, type[Any]] = {
         SingleTurnMetrics,
         CaptionMetrics,
         ChatSearchMetrics,
+        RequestMetrics,
     )
 }
 M = TypeVar("M", bound=Metrics)

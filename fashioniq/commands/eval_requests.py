@@ -1,0 +1,9 @@
+"""`fashioniq eval-requests`."""
+
+from fashioniq.config import EvalRequests
+from fashioniq.evaluation.requests import evaluate
+
+
+def run(settings: EvalRequests) -> None:
+    """Judge the search of a run and BM25, and write and print the shares of results that obey."""
+    evaluate(settings)

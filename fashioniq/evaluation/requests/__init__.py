@@ -1,0 +1,137 @@
+"""Requests of shoppers made from a catalog's labels, and the share of results that obey them."""
+
+import json
+import re
+from collections import Counter, defaultdict
+from difflib import SequenceMatcher
+from pathlib import Path
+
+import msgspec
+from msgspec import UNSET
+
+from fashioniq.config import EvalRequests
+from fashioniq.data.cards import ItemCards
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.evaluations import RequestMetrics
+from fashioniq.data.languages import language
+from fashioniq.evaluation.requests.judging import CHANCE, COMES_BACK, families_of, judged, rows_of
+from fashioniq.evaluation.requests.making import make_requests
+from fashioniq.evaluation.requests.searchers import BM25, Searcher, trained
+from fashioniq.evaluation.requests.shelf import RESULTS, Shelf
+from fashioniq.evaluation.requests.wording import Wording
+from fashioniq.files import UserError, check_writable, discard, read_json, write_json, write_jsonl
+from fashioniq.provenance import provenance
+from fashioniq.report.requests import write_requests_page
+from fashioniq.report.tables import print_table
+from fashioniq.runs import KINDS, kind_of, read_run
+
+BASELINE, SEARCH, BLIND = "BM25", "search", "search, pictures only"
+WORD = re.compile(r"[^\W\d_]+")
+ALIKE = 0.74
+FILES = ("requests.json", "requests.jsonl", "report.html")
+
+
+def evaluate(settings: EvalRequests) -> None:
+    """Make the requests, search for them, write the results, and print the table.
+
+    Raises UserError if the catalog has no labels, or none that enough products have.
+    """
+    out = settings.folder()
+    check_writable(out)
+    catalog = Catalog(settings.data, settings.category)
+    speech = language(catalog.language)
+    wording = Wording(speech)
+    searchers: dict[str, Searcher] = {}
+    ids = catalog.all_ids()
+    if settings.run:
+        search = trained(settings)
+        ids = search.ids
+        searchers[SEARCH] = search
+        if settings.blind:
+            searchers[BLIND] = trained(settings, words=False)
+    shelf = Shelf(catalog.labels, ids, speech, catalog.category, getattr(catalog, "offers", {}))
+    searchers = {BASELINE: BM25(texts_of(catalog, ids), speech.code), **searchers}
+    by_people = read_misspellings(settings.misspellings) if settings.misspellings else {}
+    requests = make_requests(shelf, wording, settings.per_kind, settings.seed, by_people)
+    if not requests:
+        raise UserError(
+            f"expected labels that {RESULTS} or more products of {catalog.category} have, found none in "
+            f"{settings.data}; label the products with `fashioniq extract-attributes`"
+        )
+    found = judged(shelf, requests, searchers)
+    made = read_run(settings.run, KINDS[kind_of(settings.run)]).provenance if settings.run else UNSET
+    metrics = RequestMetrics(
+        protocol=RequestMetrics.PROTOCOL,
+        data=str(settings.data),
+        category=catalog.category,
+        language=speech.code,
+        gallery=len(ids),
+        labelled=len(shelf.ids),
+        fingerprint=catalog.fingerprint(),
+        pictures=catalog.pictures_origin,
+        run=str(settings.run) if settings.run else UNSET,
+        seed=settings.seed,
+        results=RESULTS,
+        requests=dict(Counter(request.kind for request in requests)),
+        rows=rows_of(found, len(shelf.ids)),
+        families=families_of(found, shelf),
+        provenance=provenance({catalog.category: catalog.fingerprint()}, made or None),
+    )
+    discard(out, *FILES)
+    write_jsonl(out / "requests.jsonl", map(msgspec.to_builtins, found))
+    cards = ItemCards(
+        catalog.images, catalog.titles, {name: list(words) for name, words in shelf.labels_of.items()}
+    )
+    write_requests_page(out / "report.html", metrics, table_of(metrics), found, cards)
+    write_json(out / "requests.json", metrics.plain())
+    header, *rows = table_of(metrics)
+    print(
+        f"share of the first {RESULTS} results that obey, in percent; {catalog.category}, "
+        f"{len(ids):,} products, labels in {speech.code}, seed {settings.seed}"
+    )
+    print_table(header, rows)
+    print(f"{COMES_BACK}: share of the requests about a product that find it again; {CHANCE}: random order")
+    print(f"results in {out}")
+
+
+def table_of(metrics: RequestMetrics) -> list[list[str]]:
+    """Header and rows of the table: kinds of requests, their number, and a column for each searcher."""
+    header = ["request", "number", *(row["method"] for row in metrics.rows)]
+    numbers = {kind: f"{number:,}" for kind, number in metrics.requests.items()}
+    names = [*metrics.requests, "mean", COMES_BACK]
+    return [
+        header,
+        *([name, numbers.get(name, ""), *(_cell(row[name]) for row in metrics.rows)] for name in names),
+    ]
+
+
+def _cell(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f}"
+
+
+def texts_of(catalog: Catalog, ids: list[str]) -> dict[str, str]:
+    """Title and labels of each product as one text."""
+    labels = {
+        name: " ".join(word for words in lists for word in words) for name, lists in catalog.labels.items()
+    }
+    return {name: f"{catalog.titles.get(name, '')} {labels.get(name, '')}".strip() for name in ids}
+
+
+def read_misspellings(path: Path) -> dict[str, list[str]]:
+    """Misspellings of single words by the word meant, from a JSON object of misspellings and their corrections.
+
+    Pairs that have less than a share of ALIKE of their letters in common are other corrections than of spelling.
+
+    Raises UserError for another content.
+    """
+    content = read_json(path, "misspellings and their corrections", dict)
+    found: dict[str, list[str]] = defaultdict(list)
+    for wrong, right in content.items():
+        if not isinstance(right, str):
+            raise UserError(
+                f"expected corrections as strings in {path}, found {json.dumps(right)[:40]}; correct it"
+            )
+        pair = wrong.lower(), right.lower()
+        if all(WORD.fullmatch(one) for one in pair) and ALIKE <= SequenceMatcher(None, *pair).ratio() < 1:
+            found[pair[1]].append(pair[0])
+    return {right: sorted(wrong) for right, wrong in sorted(found.items())}

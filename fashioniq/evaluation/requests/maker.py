@@ -1,0 +1,116 @@
+"""Drawing a request: products, labels, a phrasing, and the check that enough products obey it."""
+
+import random
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from fashioniq.data.requested import Request, RequestTurn, Truth
+from fashioniq.evaluation.requests.shelf import RESULTS, Shelf
+from fashioniq.evaluation.requests.wording import Wording, numbered
+
+COLOUR = "colour"
+MOST = 0.9  # share of the products; what more of them have is not asked for
+
+
+class Maker:
+    """Draws the requests of one kind."""
+
+    def __init__(
+        self, kind: str, shelf: Shelf, wording: Wording, seed: int, by_people: Mapping[str, Sequence[str]]
+    ) -> None:
+        self.kind, self.shelf, self.wording = kind, shelf, wording
+        self.rng = random.Random(f"{seed} {kind}")
+        self.by_people = by_people
+        self.askable = sorted(
+            label
+            for label, names in shelf.having.items()
+            if RESULTS <= len(names) <= MOST * len(shelf.ids) and label not in shelf.garments
+        )
+
+    def product(self, label: str | None = None) -> str:
+        """A random product, with this label."""
+        names = self.shelf.ids if label is None else sorted(self.shelf.having[label])
+        return self.rng.choice(names)
+
+    def labels(self, count: int, of: str | None = None) -> list[str] | None:
+        """Labels of different families: random ones, of a product if there are several."""
+        if count == 1 and of is None:
+            return [self.rng.choice(self.askable)] if self.askable else None
+        askable = set(self.askable)
+        there = [label for label in self.shelf.labels_of[of or self.product()] if label in askable]
+        self.rng.shuffle(there)
+        chosen: list[str] = []
+        for label in there:
+            if not any(self.shelf.related(label, one) or self._same_family(label, one) for one in chosen):
+                chosen.append(label)
+        return chosen[:count] if len(chosen) >= count else None
+
+    def _same_family(self, label: str, other: str) -> bool:
+        return self.shelf.family(label) == self.shelf.family(other)
+
+    def garment(self, product: str) -> str | None:
+        """First garment word of a product."""
+        return next((one for one in self.shelf.labels_of[product] if one in self.shelf.garments), None)
+
+    def slots(self, labels: Sequence[str], garment: str | None) -> dict[str, str]:
+        """Slots of labels and of a garment."""
+        group_of = self.shelf.group_of
+        filled = self.wording.garment_slots(garment, group_of.get(garment or ""))
+        for number, label in enumerate(labels, 1):
+            filled |= numbered(self.wording.label_slots(label, group_of[label], garment, self.rng), number)
+        return filled
+
+    def request(
+        self,
+        templates: Sequence[str],
+        slots: Mapping[str, str],
+        truth: Truth,
+        about: str | None = None,
+        garment: str | None = None,
+    ) -> Request | None:
+        """A request in one of the phrasings, if enough products obey it. A garment that is named is wanted."""
+        said = self.wording.say(templates, slots, self.rng)
+        if said is None:
+            return None
+        texts, names_garment = said
+        if names_garment and garment is not None and garment != self.shelf.name:
+            truth = msgspec.structs.replace(truth, wanted=(*truth.wanted, (garment,)))
+        if len(self.shelf.obeying(truth) - {about}) < RESULTS * len(texts):
+            return None
+        shown = () if about is None else (about,)
+        turns = (RequestTurn(texts[0], about, shown), *(RequestTurn(text) for text in texts[1:]))
+        return Request(self.kind, turns, truth)
+
+    def of_labels(
+        self,
+        labels: Sequence[str],
+        wanted: Sequence[str] = (),
+        denied: Sequence[str] = (),
+        about: str | None = None,
+        base: str | None = None,
+        phrased_as: str | None = None,
+    ) -> Request | None:
+        """A request about labels in a phrasing of its kind, or of the kind `phrased_as`; `base` is a product whose
+        garment may be named.
+        """
+        product = about or base
+        garment = self.garment(product) if product else None
+        truth = Truth(wanted=tuple((label,) for label in wanted), denied=tuple(denied))
+        slots = self.slots(labels, garment)
+        templates = self.wording.phrasings[phrased_as or self.kind]
+        return self.request(templates, slots, truth, about, garment)
+
+    def alternative(self, label: str) -> str | None:
+        """Another label of the family that products have in place of this one: no kind of it, and, unless they are
+        colors, on no product beside it.
+        """
+        shelf, family = self.shelf, self.shelf.family(label)
+        others = [
+            one
+            for one in self.askable
+            if shelf.family(one) == family
+            and not shelf.related(one, label)
+            and (family == COLOUR or not shelf.having[one] & shelf.having[label])
+        ]
+        return self.rng.choice(others) if others else None

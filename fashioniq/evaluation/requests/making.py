@@ -1,0 +1,72 @@
+"""Requests made from the labels and offers of a catalog, of several kinds.
+
+Each kind draws products and labels with a random generator of its own, so that its requests do not depend on other
+kinds. Every request can be obeyed by at least RESULTS products besides those it is about, and by as many more for each
+further turn, as a search may leave out what it has shown.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from fashioniq.data.requested import Request
+from fashioniq.evaluation.requests import offers, spelling, wishes
+from fashioniq.evaluation.requests.maker import Maker
+from fashioniq.evaluation.requests.shelf import Shelf
+from fashioniq.evaluation.requests.wording import Wording
+
+TRIES = 60  # draws per request wanted, after which a kind has as many requests as were found
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Kind of requests: how one is drawn, and whether the catalog needs offers, or people's misspellings, for it."""
+
+    draw: Callable[[Maker], Request | None]
+    needs: str = ""
+
+
+KINDS: dict[str, Kind] = {
+    "one wish": Kind(wishes.one_wish),
+    "two wishes": Kind(wishes.several_wishes),
+    "about a product": Kind(wishes.about_product),
+    "memory": Kind(wishes.several_wishes),
+    "change of mind": Kind(wishes.change_of_mind),
+    "denial": Kind(wishes.denial),
+    "two denials": Kind(wishes.two_denials),
+    "wish and denial": Kind(wishes.wish_and_denial),
+    "a product without": Kind(wishes.product_without),
+    "instead of": Kind(wishes.instead_of),
+    "comparison": Kind(wishes.comparison),
+    "misspelled": Kind(spelling.misspelled),
+    "two misspelled": Kind(spelling.two_misspelled),
+    "misspelled by people": Kind(spelling.misspelled_by_people, "misspellings"),
+    "other words": Kind(spelling.other_words),
+    "price": Kind(offers.price, "offers"),
+    "cheaper": Kind(offers.cheaper, "offers"),
+    "size": Kind(offers.size, "offers"),
+    "stock": Kind(offers.stock, "offers"),
+}
+
+
+def make_requests(
+    shelf: Shelf,
+    wording: Wording,
+    per_kind: int,
+    seed: int,
+    by_people: Mapping[str, Sequence[str]] | None = None,
+) -> list[Request]:
+    """Different requests of all kinds that the catalog allows, at most `per_kind` of each."""
+    there = {"", *(["offers"] if shelf.offers else []), *(["misspellings"] if by_people else [])}
+    found = []
+    for name, kind in KINDS.items():
+        if kind.needs not in there:
+            continue
+        maker = Maker(name, shelf, wording, seed, by_people or {})
+        requests: dict[Request, None] = {}
+        for _ in range(TRIES * per_kind):
+            if len(requests) == per_kind:
+                break
+            if shelf.ids and (request := kind.draw(maker)):
+                requests[request] = None
+        found += requests
+    return found

@@ -1,0 +1,61 @@
+"""Kinds of requests about price, size and stock."""
+
+from fashioniq.data.requested import Request, Truth
+from fashioniq.evaluation.requests.maker import MOST, Maker
+
+PRICE_RANKS = (0.1, 0.6)  # shares of the products under a price that is asked for
+MAJOR = 100  # minor units
+
+
+def price(maker: Maker) -> Request | None:
+    """A price that results must not exceed; no product has exactly this price."""
+    offers = maker.shelf.offers
+    base = maker.rng.choice(sorted(offers))
+    currency = offers[base].currency
+    prices = sorted(
+        one.price_minor for one in offers.values() if one.currency == currency and one.price_minor is not None
+    )
+    if currency is None or not prices:
+        return None
+    rank = maker.rng.uniform(*PRICE_RANKS)
+    limit = -(-prices[int(rank * (len(prices) - 1))] // MAJOR) * MAJOR
+    if limit in prices:
+        return None
+    truth = Truth(price_most=limit, currency=currency)
+    return _of_offers(maker, base, truth, price=maker.wording.price(limit, currency, maker.rng))
+
+
+def cheaper(maker: Maker) -> Request | None:
+    """A lower price than that of the product talked about."""
+    about = maker.rng.choice(sorted(maker.shelf.offers))
+    offer = maker.shelf.offers[about]
+    if not offer.price_minor:
+        return None
+    truth = Truth(price_most=offer.price_minor - 1, currency=offer.currency)
+    return _of_offers(maker, about, truth, about=about)
+
+
+def size(maker: Maker) -> Request | None:
+    """A size that results must have."""
+    base = maker.rng.choice(sorted(maker.shelf.offers))
+    sizes = maker.shelf.offers[base].sizes
+    if not sizes:
+        return None
+    wanted = maker.rng.choice(sizes)
+    return _of_offers(maker, base, Truth(size=wanted), size=wanted)
+
+
+def stock(maker: Maker) -> Request | None:
+    """Results must be in stock."""
+    return _of_offers(maker, maker.rng.choice(sorted(maker.shelf.offers)), Truth(in_stock=True))
+
+
+def _of_offers(
+    maker: Maker, base: str, truth: Truth, about: str | None = None, **slots: str
+) -> Request | None:
+    found = maker.shelf.obeying(truth)
+    if len(found) > MOST * len(maker.shelf.ids):
+        return None
+    garment = maker.garment(base)
+    filled = slots | maker.wording.garment_slots(garment, maker.shelf.group_of.get(garment or ""))
+    return maker.request(maker.wording.offers[maker.kind], filled, truth, about, garment)

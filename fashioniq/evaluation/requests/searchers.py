@@ -1,0 +1,88 @@
+"""Searches that are judged: plain BM25, and a trained system along the path of a shopper."""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Protocol
+
+import bm25s
+import torch
+
+from fashioniq.config import EvalRequests
+from fashioniq.data.requested import RequestTurn
+from fashioniq.evaluation.requests.shelf import RESULTS
+from fashioniq.files import UserError
+from fashioniq.loop.live import Live
+from fashioniq.loop.rollout import System
+from fashioniq.systems import load
+
+WORD = r"\w+(?:[-'’]\w+)*"  # v-neck is a single word
+
+
+class Searcher(Protocol):
+    """A search over the products of a catalog."""
+
+    def search(self, turns: Sequence[RequestTurn]) -> list[str]:
+        """Ids of the first results after these turns, best first."""
+        ...
+
+
+class BM25:
+    """Plain BM25 over titles and labels, the baseline: all words of all turns, and no product is excluded."""
+
+    def __init__(self, texts: Mapping[str, str], language: str) -> None:
+        self._ids = list(texts)
+        self._tokens = partial(
+            bm25s.tokenize, token_pattern=WORD, stopwords=language, return_ids=False, show_progress=False
+        )
+        self._index = bm25s.BM25()
+        self._index.index(self._tokens(list(texts.values())), show_progress=False)
+
+    def search(self, turns: Sequence[RequestTurn]) -> list[str]:
+        """Ids of the results by their scores."""
+        text = " ".join(turn.text for turn in turns)
+        count = min(RESULTS, len(self._ids))
+        found, _ = self._index.retrieve(self._tokens(text), corpus=self._ids, k=count, show_progress=False)
+        return [str(name) for name in found[0]]
+
+
+class Trained:
+    """A trained system, searched as in `chat` and in the service: turn by turn, each about a product or none."""
+
+    def __init__(self, system: System) -> None:
+        self.system = system
+
+    @property
+    def ids(self) -> list[str]:
+        """Products of the gallery."""
+        return list(self.system.gallery.items.ids)
+
+    @torch.no_grad()
+    def search(self, turns: Sequence[RequestTurn]) -> list[str]:
+        """Ids of the nearest products after the last turn."""
+        live = Live.begin(self.system)
+        for turn in turns:
+            live = (live if turn.about is None else live.about(turn.about)).say(turn.text)
+        return [product.id for product in live.nearest(RESULTS)]
+
+
+def trained(settings: EvalRequests, words: bool = True) -> Trained:
+    """The system of the run, with all products of the catalog; without `words`, from pictures alone.
+
+    Raises UserError if the systems of this version always search without titles and labels.
+    """
+    hidden = {} if words else {"words": False}
+    if hidden.keys() - inspect.signature(load).parameters.keys():
+        raise UserError("--blind hides titles and labels, which this search does not use; leave it out")
+    assert settings.run is not None, "the caller has looked"
+    return Trained(
+        load(
+            settings.run,
+            settings.features,
+            split="all",
+            device=settings.device,
+            data=settings.data,
+            category=settings.category,
+            **hidden,
+        )
+    )

@@ -1,0 +1,54 @@
+"""Kinds of requests with misspelled words, or with words that are no labels."""
+
+import re
+
+from fashioniq.data.requested import Request, RequestTurn, Truth
+from fashioniq.evaluation.requests.maker import MOST, Maker
+
+
+def misspelled(maker: Maker, words: int = 1, by_people: bool = False) -> Request | None:
+    """A wish, or two, with one word of a label misspelled, or two words, one of which is a label's."""
+    errors = maker.by_people if by_people else maker.wording.misspellings
+    base = maker.product()
+    labels, phrased_as = maker.labels(words, base), "one wish" if words == 1 else "two wishes"
+    request = labels and maker.of_labels(labels, wanted=labels, base=base, phrased_as=phrased_as)
+    if not labels or not request:
+        return None
+    text = request.turns[0].text
+    slots = maker.slots(labels, None)
+    of_labels = set(re.findall(r"\w+", " ".join(slots[name] for name in slots if name.startswith("bare"))))
+    places = [place for place in re.finditer(r"\w+", text) if place[0] in errors]
+    maker.rng.shuffle(places)
+    places.sort(key=lambda place: place[0] not in of_labels)
+    chosen = places[:words]
+    if len(chosen) < words or chosen[0][0] not in of_labels:
+        return None
+    for place in sorted(chosen, key=lambda place: -place.start()):
+        text = text[: place.start()] + maker.rng.choice(list(errors[place[0]])) + text[place.end() :]
+    return Request(maker.kind, (RequestTurn(text),), request.truth)
+
+
+def two_misspelled(maker: Maker) -> Request | None:
+    """Two words misspelled."""
+    return misspelled(maker, 2)
+
+
+def misspelled_by_people(maker: Maker) -> Request | None:
+    """One word misspelled as people have misspelled it."""
+    return misspelled(maker, by_people=True)
+
+
+def other_words(maker: Maker) -> Request | None:
+    """A word of shoppers that is no label of the catalog, nor a part of one."""
+    parts = {part for label in maker.shelf.group_of for part in (label, *label.split())}
+    word = maker.rng.choice(maker.wording.other_words)
+    means = tuple(label for label in word.means if label in maker.shelf.group_of)
+    if not means or word.text in parts:
+        return None
+    truth = Truth(wanted=(means,))
+    if len(maker.shelf.obeying(truth)) > MOST * len(maker.shelf.ids):
+        return None
+    garment = maker.garment(maker.product(maker.rng.choice(means)))
+    slots = maker.wording.other_slots(word, garment)
+    slots |= maker.wording.garment_slots(garment, maker.shelf.group_of.get(garment or ""))
+    return maker.request(maker.wording.phrasings[maker.kind], slots, truth, None, garment)

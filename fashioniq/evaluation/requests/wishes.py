@@ -1,0 +1,116 @@
+"""Kinds of requests about labels: wishes, denials, and comparisons with the product talked about."""
+
+from fashioniq.data.requested import Request, Truth
+from fashioniq.evaluation.requests.maker import COLOUR, Maker
+
+ALTERNATIVES = {"colour", "pattern", "fabric", "length", "fit", "neck", "sleeves", "style"}  # of "instead of"
+
+
+def one_wish(maker: Maker) -> Request | None:
+    """One wish, no product named."""
+    if not (labels := maker.labels(1)):
+        return None
+    return maker.of_labels(labels, wanted=labels, base=maker.product(labels[0]))
+
+
+def several_wishes(maker: Maker) -> Request | None:
+    """Two wishes of different families, in one turn or in two: the first one must hold after the second."""
+    base = maker.product()
+    if not (labels := maker.labels(2, base)):
+        return None
+    return maker.of_labels(labels, wanted=labels, base=base)
+
+
+def about_product(maker: Maker) -> Request | None:
+    """One wish about a product that lacks it."""
+    about = maker.product()
+    labels = maker.labels(1)
+    if not labels or maker.shelf.has(about, labels[0]):
+        return None
+    return maker.of_labels(labels, wanted=labels, about=about)
+
+
+def change_of_mind(maker: Maker) -> Request | None:
+    """Three turns: the third wish is in place of the first, which need not hold any more; the second one must."""
+    base = maker.product()
+    if not (labels := maker.labels(2, base)):
+        return None
+    last, second = labels
+    if maker.shelf.family(last) not in ALTERNATIVES or not (first := maker.alternative(last)):
+        return None
+    return maker.of_labels([first, second, last], wanted=[second, last], base=base)
+
+
+def denial(maker: Maker) -> Request | None:
+    """One denial about a product that has the label."""
+    if not (labels := maker.labels(1)):
+        return None
+    return maker.of_labels(labels, denied=labels, about=maker.product(labels[0]))
+
+
+def two_denials(maker: Maker) -> Request | None:
+    """Two denials about a product that has both labels."""
+    about = maker.product()
+    if not (labels := maker.labels(2, about)):
+        return None
+    return maker.of_labels(labels, denied=labels, about=about)
+
+
+def wish_and_denial(maker: Maker) -> Request | None:
+    """About a product that lacks the label wanted and has the one denied, of another family."""
+    about, wished = maker.product(), maker.labels(1)
+    denied = maker.labels(1, about)
+    if not wished or not denied or maker.shelf.has(about, wished[0]):
+        return None
+    if maker.shelf.family(wished[0]) == maker.shelf.family(denied[0]):
+        return None
+    return maker.of_labels([*wished, *denied], wanted=wished, denied=denied, about=about)
+
+
+def product_without(maker: Maker) -> Request | None:
+    """A wish and a denial of another family, no product named."""
+    wished, denied = maker.labels(1), maker.labels(1)
+    if not wished or not denied or maker.shelf.family(wished[0]) == maker.shelf.family(denied[0]):
+        return None
+    base = maker.product(wished[0])
+    return maker.of_labels([*wished, *denied], wanted=wished, denied=denied, base=base)
+
+
+def instead_of(maker: Maker) -> Request | None:
+    """A label that the product talked about lacks in place of one that it has, of the same family."""
+    if not (had := maker.labels(1)) or maker.shelf.family(had[0]) not in ALTERNATIVES:
+        return None
+    about, wished = maker.product(had[0]), maker.alternative(had[0])
+    if wished is None or maker.shelf.has(about, wished):
+        return None
+    return maker.of_labels([wished, *had], wanted=[wished], denied=had, about=about)
+
+
+def comparison(maker: Maker) -> Request | None:
+    """A step on a scale of the language, such as longer, from the level of the product talked about.
+
+    A product is at a level if its labels on the scale are of this level only, and of no other. Products that are off
+    the scale do not obey, except for colors: a color off the scale, such as green, lies between the dark and the light
+    ones, and all colors of a product count.
+    """
+    speech, about = maker.shelf.speech, maker.product()
+    family = maker.rng.choice(sorted(speech.scales.keys() & maker.wording.comparisons.keys()))
+    levels = speech.scales[family].levels
+    labels = maker.shelf.labels_of[about]
+    own = [label for label in labels if maker.shelf.group_of[label].family == family]
+    at = {number for number, words in enumerate(levels) for label in own if label in words}
+    if len(at) != 1 or (family == COLOUR and not all(label in levels[min(at)] for label in own)):
+        return None
+    (level,) = at
+    more = maker.rng.random() < 0.5
+    right = range(level + 1, len(levels)) if more else range(level)
+    wanted = {label for number in right for label in levels[number]}
+    denied = {label for words in levels for label in words} - wanted
+    if family == COLOUR:
+        wanted = {label for label, group in maker.shelf.group_of.items() if group.family == COLOUR}
+        denied = set(levels[level])
+    if not right:
+        return None
+    there = maker.shelf.group_of.keys()
+    truth = Truth(wanted=(tuple(sorted(wanted & there)),), denied=tuple(sorted(denied & there)))
+    return maker.request(maker.wording.comparisons[family]["more" if more else "less"], {}, truth, about)
