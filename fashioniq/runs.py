@@ -20,6 +20,7 @@ from fashioniq.provenance import Provenance
 
 Figures = dict[str, float]  # of the best epoch, by name
 WEIGHTS = "weights.safetensors"
+WORDING, LABELS = "wording.json", "labels.safetensors"  # see data/wording.py
 ON_HUB = "model.safetensors"  # weights of a run in the layout of the Hugging Face hub
 DENOISER = (
     "denoiser/diffusion_pytorch_model.safetensors"  # weights of a generator, in the layout of diffusers

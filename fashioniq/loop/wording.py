@@ -6,27 +6,21 @@ given its vector counts, if the run has a model of it.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from copy import copy
 from functools import lru_cache
 
 import bm25s
-import msgspec
 import numpy as np
 
-from fashioniq.data.words import tokenize
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.words import Vocabulary, tokenize
+from fashioniq.data.wording import Weights
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.reader import Reader
 from fashioniq.language.wishes import ParsedRequest, Wish, Wishes
 
 LIKELY = 0.5  # probability from which on a product without labels counts as having one
 _REMEMBERED = 256  # sets of labels
-
-
-class Weights(msgspec.Struct, frozen=True):
-    """Weights of the score: of BM25, of a wish that a product meets, and of a denied attribute that it has."""
-
-    lexical: float = 0.0
-    wanted: float = 0.0
-    denied: float = 0.0
 
 
 class Wording:
@@ -53,6 +47,30 @@ class Wording:
         self._documents = _Documents(texts, lexicon.stem)
         self.meets = lru_cache(_REMEMBERED)(self._meets)
 
+    @classmethod
+    def of(
+        cls,
+        catalog: Catalog,
+        ids: Sequence[str],
+        vocabulary: Vocabulary,
+        weights: Weights,
+        probabilities: Callable[[str], np.ndarray | None] | None = None,
+        words: bool = True,
+    ) -> "Wording":
+        """Wording of the products `ids` of a catalog, whose retriever has learned a vocabulary.
+
+        Without `words`, their labels and titles are not used, as for products of which only pictures are known.
+        """
+        labels, titles = catalog.labels, catalog.titles
+        if not words:
+            labels, titles = {name: labels[name] for name in catalog.ids("train") if name in labels}, {}
+        lexicon = Lexicon.of(labels, titles.values(), vocabulary.words, catalog.language)
+        if not words:
+            return cls(lexicon, weights, [None] * len(ids), [""] * len(ids), probabilities)
+        own = [[word for some in labels.get(name, ()) for word in some] for name in ids]
+        texts = [" ".join([titles.get(name, ""), *some]) for name, some in zip(ids, own, strict=True)]
+        return cls(lexicon, weights, [frozenset(some) or None for some in own], texts, probabilities)
+
     def read(self, text: str) -> ParsedRequest:
         """What a text says."""
         return self._reader.read(text)
@@ -76,15 +94,23 @@ class Wording:
 
     def bonus(self, wishes: Wishes) -> np.ndarray:
         """What words add to the similarity of each product, N in float32."""
+        weights = self.weights
         bonus_N = np.zeros(self._size, np.float32)
-        if self.weights.lexical and any(wishes.asserted):
-            bonus_N += self.weights.lexical * self._documents.scores(" ".join(wishes.asserted))
+        if weights.lexical and any(wishes.asserted):
+            bonus_N += weights.lexical * self._documents.scores(" ".join(wishes.asserted))
         for wish in wishes.held:
-            if wish.denied and self.weights.denied:
-                bonus_N -= self.weights.denied * self._met(wish)
-            elif wish.labels and self.weights.wanted:
-                bonus_N += self.weights.wanted * self._met(wish)
+            if wish.denied:
+                bonus_N -= weights.denied * self._met(wish)
+            elif wish.labels:
+                bonus_N += weights.wanted * self._met(wish)
         return bonus_N
+
+    def parts(self, text: str, item: int | None) -> tuple[np.ndarray, np.ndarray]:
+        """BM25, and the sum of the wishes, of each product for a single request, without weights; N in float32."""
+        wishes = self.after(Wishes(), text, item)
+        return tuple(  # type: ignore[return-value]
+            _with_weights(self, weights).bonus(wishes) for weights in (Weights(1, 0, 0), Weights(0, 1, 1))
+        )
 
     def _met(self, wish: Wish) -> np.ndarray:
         if wish.labels:
@@ -102,6 +128,12 @@ class Wording:
             met_N[self._positions.get(label, ())] = 1
         met_N.flags.writeable = False
         return met_N
+
+
+def _with_weights(wording: Wording, weights: Weights) -> Wording:
+    found = copy(wording)
+    found.weights = weights
+    return found
 
 
 class _Documents:

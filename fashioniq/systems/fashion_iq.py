@@ -1,7 +1,7 @@
 """Fashion IQ's system: it shows the best product so far, and the user describes how the target differs."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,7 @@ from fashioniq.systems.parts import Parts, facts_of, parts_of
 from fashioniq.systems.run_data import Selection, first_path, settings_of, store_of
 from fashioniq.systems.sessions import check_sessions, session_tasks
 from fashioniq.systems.task import Batch, Task
-from fashioniq.systems.wording import with_wording, wording_of
-from fashioniq.loop.wording import Weights
+from fashioniq.systems.wording import with_words_of
 from fashioniq.trained import load_retriever, load_simulator, pick_device
 from fashioniq.users.noisy import NoisyUser, chances, corrupt, negation
 from fashioniq.users.recorded import Recorded
@@ -53,7 +52,7 @@ def load(run: Path, chosen: Selection) -> System:
     gallery = gallery_of(run, items, retriever.embed_images, store.fingerprint(), chosen.stored)
     asker = BestItem(about.exclude_shown)
     system = System(retriever, asker, gallery, vocabulary, cards_of(catalog, store, items.ids))
-    return with_wording(system, wording_of(catalog, items.ids, vocabulary, Weights(0.04, 2.0, 2.0), words=chosen.words))
+    return with_words_of(system, run, catalog, vocabulary, chosen.words)
 
 
 @dataclass(frozen=True)
@@ -100,6 +99,8 @@ def build(options: EvalDialogs, wrap: Wrap | None = None) -> list[Task]:
     retriever, further = wrap(parts, gallery) if wrap else (parts.retriever, {})
     system = System(retriever, BestItem(parts.exclude_shown), gallery, parts.vocabulary, cards)
     advice = f"{options.run} has diverged; train it again with a lower --learning-rate"
+    if options.run is not None and wrap is None:
+        system = with_words_of(system, options.run, parts.catalog, parts.vocabulary)
     index = None
     if options.index:
         try:
@@ -108,7 +109,7 @@ def build(options: EvalDialogs, wrap: Wrap | None = None) -> list[Task]:
             )
         except NotFiniteError as error:
             raise UserError(f"the queries are not finite numbers ({error}); {advice}") from error
-        system = System(retriever, system.asker, found, parts.vocabulary, cards)
+        system = replace(system, gallery=found.with_scorer(system.wording))
     return [
         Task(
             name=f"dialogs of {options.split}",

@@ -1,55 +1,50 @@
 """The wording of a trained run: the words of its catalog, the weights of its score, and its model of labels."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from fashioniq.data.catalog import Catalog
+from fashioniq.data.items import Items
 from fashioniq.data.words import Vocabulary
-from fashioniq.language.lexicon import Lexicon
-from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.rollout import System
-from fashioniq.loop.wording import Weights, Wording
+from fashioniq.loop.wording import Wording
+from fashioniq.models.labels import LabelModel
+from fashioniq.weights import load_wording
 
 
-def wording_of(
-    catalog: Catalog,
-    ids: Sequence[str],
-    vocabulary: Vocabulary,
-    weights: Weights,
-    probabilities: Callable[[str], np.ndarray | None] | None = None,
-    words: bool = True,
-) -> Wording:
-    """Wording of the products `ids` of a catalog.
+def with_words_of(
+    system: System, run: Path, catalog: Catalog, vocabulary: Vocabulary, words: bool = True
+) -> System:
+    """The system of a run with the wording that was fitted with it; the same system if none was.
 
-    Without `words`, their labels and titles are not used, as for products of which only pictures are known.
+    Raises UserError if a file is damaged.
     """
-    labels = catalog.labels
-    lexicon = Lexicon.of(
-        {name: labels[name] for name in catalog.ids("train") if name in labels} if not words else labels,
-        catalog.titles.values() if words else (),
-        vocabulary.words,
-        catalog.language,
-    )
-    if not words:
-        return Wording(lexicon, weights, [None] * len(ids), [""] * len(ids), probabilities)
-    own = [_labels(labels.get(name)) for name in ids]
-    texts = [
-        " ".join([catalog.titles.get(name, ""), *(word for some in labels.get(name, ()) for word in some)])
-        for name in ids
-    ]
-    return Wording(lexicon, weights, own, texts, probabilities)
-
-
-def _labels(lists: Sequence[Sequence[str]] | None) -> frozenset[str] | None:
-    found = frozenset(word for some in lists or () for word in some)
-    return found or None
-
-
-def with_wording(system: System, wording: Wording) -> System:
-    """The same system, in which words count beside the retriever's vectors."""
+    items = system.gallery.items
+    found = load_wording(run, items.features_ND.shape[1])
+    if found is None:
+        return system
+    about, model = found
+    seen = _Seen(model, about.labels, items)
+    wording = Wording.of(catalog, items.ids, vocabulary, about.weights, seen.probability, words)
     return replace(system, wording=wording, gallery=system.gallery.with_scorer(wording))
+
+
+class _Seen:
+    """Probabilities of labels by the features of products, computed when the first one is needed."""
+
+    def __init__(self, model: LabelModel, labels: Sequence[str], items: Items) -> None:
+        self._model, self._items = model, items
+        self._column = {label: column for column, label in enumerate(labels)}
+
+    @cached_property
+    def _chance_NL(self) -> np.ndarray:
+        return self._items.embedded(lambda x_BD: self._model.probabilities(x_BD.cpu()).half()).numpy()
+
+    def probability(self, label: str) -> np.ndarray | None:
+        """Probability of a label for each product, N; None for one that was not learned."""
+        column = self._column.get(label)
+        return None if column is None else self._chance_NL[:, column].astype(np.float32)

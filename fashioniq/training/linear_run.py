@@ -16,6 +16,7 @@ from fashioniq.provenance import provenance
 from fashioniq.runs import described
 from fashioniq.training.fitting import write_config
 from fashioniq.training.linear import fit_linear
+from fashioniq.training.wording import fit_wording
 from fashioniq.weights import save_model
 
 
@@ -35,10 +36,11 @@ def train_linear(settings: TrainLinear) -> str:
     model, found = fit_linear(pairs, items, vocabulary, settings.seed)
     facts = linear_facts(model, vocabulary, catalog=catalog, store=store, pairs=pairs) | {"metrics": found}
     write_config(folder, settings)
+    words = fit_wording(folder, catalog, items, pairs, vocabulary, settings.seed)
     save_model(folder, model, described(facts))
     return (
         f"linear retriever in {folder}: {len(pairs)} pairs, {len(vocabulary)} words, {len(model.bigram_G)} bigrams, "
-        f"penalty {found['penalty']:g}, held-out P {found['held_out_P']:.1f}"
+        f"penalty {found['penalty']:g}, held-out P {found['held_out_P']:.1f}\n{words}"
     )
 
 

@@ -17,6 +17,7 @@ from fashioniq.data.words import SPECIAL, Vocabulary, load_word_vectors
 from fashioniq.features.selection import (
     check_enough_to_show,
     describe_data,
+    pairs_with_features,
     run_folder,
 )
 from fashioniq.features.store import FeatureStore, open_store
@@ -40,6 +41,7 @@ from fashioniq.training.retriever import (
 )
 from fashioniq.training.users import training_users
 from fashioniq.training.verdict import advice, floor_of, of_retriever
+from fashioniq.training.wording import fit_wording
 
 Settings = TrainRetriever | TrainComposer
 Live = Callable[
@@ -103,12 +105,17 @@ def train_retriever(settings: TrainRetriever, live: Live | None = None) -> str:
     }
     helpful = advice(catalog, store)
     begin_run(folder, settings)
+    try:
+        pairs = pairs_with_features(catalog, store, "train")
+    except UserError:  # this category has no captions of people
+        pairs = []
+    words = fit_wording(folder, catalog, items["train"], pairs, users.vocabulary, settings.seed)
     sources: list[SimulatedDialogs | RecordedDialogs | RecordedSessions] = [*users.sources]
     if live:
         recorded = live(items, users.vocabulary, model.max_words)
         sources = [part for source in users.sources for part in (source, recorded)]
     best, verdict = train(settings, folder, model, sources, facts, asker=BestItem(settings.exclude_shown))
-    return f"{best}; users: {', '.join(users.names)}\n{verdict}{helpful}"
+    return f"{best}; users: {', '.join(users.names)}\n{words}\n{verdict}{helpful}"
 
 
 def new_retriever(

@@ -1,0 +1,23 @@
+"""Weights of words in the score of a product, as they are stored in a run."""
+
+import msgspec
+
+
+class Weights(msgspec.Struct, frozen=True):
+    """Weights of BM25, of a wish that a product meets, and of a denied attribute that it has."""
+
+    lexical: float = 0.0
+    wanted: float = 0.0
+    denied: float = 0.0
+
+
+class WordingRun(msgspec.Struct, kw_only=True):
+    """wording.json of a run: the weights, and the labels of the model in labels.safetensors with its checksum.
+
+    `figures` describe the choice of the weights on held-out captions.
+    """
+
+    weights: Weights
+    labels: list[str]
+    checksum: str
+    figures: dict[str, float] = {}

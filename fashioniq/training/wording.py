@@ -1,0 +1,163 @@
+"""What words add to the score of a product: fitted to the labels of the training products and to held-out captions.
+
+The model of labels is logistic regression on the features, for products of which only pictures are known. The weights
+are the strongest ones that cost nothing on held-out captions of people: a wish that is understood should be obeyed,
+and labels that are wrong or incomplete make this costly, which the captions show.
+"""
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fashioniq.data.attributes import label_matrix, label_vocabulary
+from fashioniq.data.catalog import Catalog, Pair
+from fashioniq.data.items import Items
+from fashioniq.data.words import Vocabulary
+from fashioniq.data.wording import Weights
+from fashioniq.loop.wording import Wording
+from fashioniq.models.labels import LabelModel
+from fashioniq.models.linear import LinearRetriever
+from fashioniq.training.linear import (
+    PENALTY,
+    Fitting,
+    embed_by_principal_components,
+    examples_of,
+    new_linear,
+)
+from fashioniq.weights import save_wording
+
+LEAST = 5  # products with a label
+MOST = 20_000  # products and examples that are looked at
+DECAYS = (1e-4, 1e-3, 1e-2)  # weight decay of the model of labels
+STEPS = 40  # of L-BFGS
+HELD_OUT = 5  # one product, or pair, in five
+QUERIES = 600  # held-out captions
+LEXICAL = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16)
+WISHES = (0.0, 0.05, 0.1, 0.2, 0.5, 2.0)  # 2 outweighs any difference of cosines
+
+
+def fit_wording(
+    run: Path,
+    catalog: Catalog,
+    items: Items,
+    pairs: Sequence[Pair],
+    vocabulary: Vocabulary,
+    seed: int,
+) -> str:
+    """Fit the model of labels and the weights to the products `items` of train and their captioned pairs.
+
+    Writes wording.json and labels.safetensors into the run. Returns a line about the weights.
+    """
+    labels = label_vocabulary(catalog.labels, items.ids, LEAST)
+    model = fit_labels(catalog, items, labels, seed)
+    weights, figures = fit_weights(catalog, items, pairs, vocabulary, seed)
+    save_wording(run, model, weights, labels, figures)
+    return (
+        f"words: weight {weights.lexical:g} of BM25 over titles and labels, {weights.wanted:g} of a wish; "
+        f"{len(labels)} labels are known by sight"
+    )
+
+
+def fit_labels(catalog: Catalog, items: Items, labels: Sequence[str], seed: int) -> LabelModel:
+    """Fit the model of labels to products; the weight decay is chosen on a fifth of them."""
+    model = LabelModel(items.features_ND.shape[1], len(labels))
+    step = -(-len(items) // MOST)
+    ids, features_ND = items.ids[::step], items.features_ND[::step].cpu()
+    labelled = [row for row, name in enumerate(ids) if name in catalog.labels]
+    if not labels or len(labelled) < 2:
+        return model
+    features_ND, ids = features_ND[labelled], [ids[row] for row in labelled]
+    model.standardize(features_ND)
+    has_NL = torch.from_numpy(label_matrix(catalog.labels, ids, labels)).float()
+    order = torch.randperm(len(ids), generator=torch.Generator().manual_seed(seed))
+    cut = max(1, len(ids) // HELD_OUT)
+    held_out, rest = order[:cut], order[cut:]
+    losses = {}
+    for decay in DECAYS:
+        _solve(model, features_ND[rest], has_NL[rest], decay)
+        with torch.no_grad():
+            loss = F.binary_cross_entropy_with_logits(model(features_ND[held_out]), has_NL[held_out])
+        losses[decay] = float(loss)
+    _solve(model, features_ND, has_NL, min(losses, key=lambda decay: losses[decay]))
+    return model
+
+
+def _solve(model: LabelModel, features_ND: Tensor, has_NL: Tensor, decay: float) -> None:
+    torch.nn.init.zeros_(model.linear.weight)
+    share_L = has_NL.mean(0).clamp(1e-4, 1 - 1e-4)
+    model.linear.bias.data.copy_(share_L.logit())
+    optimizer = torch.optim.LBFGS(model.linear.parameters(), max_iter=STEPS, line_search_fn="strong_wolfe")
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        loss = F.binary_cross_entropy_with_logits(model(features_ND), has_NL) * has_NL.shape[1]
+        loss = loss + decay * model.linear.weight.square().sum()
+        loss.backward()
+        return loss
+
+    with torch.enable_grad():
+        optimizer.step(closure)  # type: ignore[no-untyped-call]
+
+
+def fit_weights(
+    catalog: Catalog, items: Items, pairs: Sequence[Pair], vocabulary: Vocabulary, seed: int
+) -> tuple[Weights, dict[str, float]]:
+    """Choose the weights on captions of a fifth of the pairs, by a ridge regression that has not seen them.
+
+    Of all weights whose mean log rank of the targets is within a standard error of the best, the strongest wishes are
+    taken, then the least BM25.
+    """
+    here = items.positions
+    usable = [pair for pair in pairs if pair.candidate in here and pair.target in here]
+    shuffled = random.Random(seed).sample(usable, len(usable))
+    cut = max(1, len(usable) // HELD_OUT)
+    held_out, rest = shuffled[:cut], shuffled[cut:][:MOST]
+    if not rest:
+        return Weights(LEXICAL[1], WISHES[-1], WISHES[-1]), {}
+    examples = examples_of(rest)
+    model = new_linear(examples, vocabulary, items.features_ND.shape[1])
+    embed_by_principal_components(model, items.features_ND)
+    Fitting(model, vocabulary, items, examples).solve(PENALTY)
+    wording = Wording.of(catalog, items.ids, vocabulary, Weights(1.0, 1.0, 1.0))
+    asked = [
+        (pair.candidate, caption, str(pair.target)) for pair in held_out for caption in pair.captions
+    ][:QUERIES]
+    log_rank = _log_ranks(model, wording, vocabulary, items, asked)
+    mean = {choice: float(log_E.mean()) for choice, log_E in log_rank.items()}
+    best = min(mean, key=lambda choice: mean[choice])
+
+    def costs_nothing(choice: tuple[float, float]) -> bool:
+        more_E = log_rank[choice] - log_rank[best]
+        return float(more_E.mean()) <= float(more_E.std() / len(more_E) ** 0.5) if len(more_E) > 1 else True
+
+    lexical, wish = max(filter(costs_nothing, mean), key=lambda choice: (choice[1], -mean[choice]))
+    figures = {"captions": float(len(asked)), "log_rank": mean[lexical, wish], "without": mean[0.0, 0.0]}
+    return Weights(lexical, wish, wish), figures
+
+
+@torch.no_grad()
+def _log_ranks(
+    model: LinearRetriever,
+    wording: Wording,
+    vocabulary: Vocabulary,
+    items: Items,
+    asked: Sequence[tuple[str, str, str]],
+) -> dict[tuple[float, float], Tensor]:
+    """Logarithm of the rank of each target, for each pair of weights of BM25 and of wishes."""
+    position_of, vectors_ND = items.positions, items.embedded(model.embed_images).cpu()
+    words_EL = vocabulary.encode([caption for _, caption, _ in asked], 2 * model.max_words)
+    found: dict[tuple[float, float], list[Tensor]] = {(a, b): [] for a in LEXICAL for b in WISHES}
+    for (candidate, caption, target), words_L in zip(asked, words_EL, strict=True):
+        item, own = position_of[candidate], position_of[target]
+        query_1D = model.query_of(vectors_ND[item].unsqueeze(0), model.bag(words_L.unsqueeze(0)))
+        similar_N = (vectors_ND @ query_1D[0]).double()
+        lexical_N, wishes_N = (torch.from_numpy(part_N).double() for part_N in wording.parts(caption, item))
+        for (a, b), ranks in found.items():
+            score_N = similar_N + a * lexical_N + b * wishes_N
+            score_N[item] = -float("inf")  # what is talked about is not shown again
+            ranks.append((score_N > score_N[own]).sum() + 1)
+    return {choice: torch.stack(ranks).double().log() for choice, ranks in found.items()}
