@@ -78,14 +78,16 @@ def write_requests_page(
 def _article(number: int, one: JudgedRequest, kind: str, products: Products) -> FailedRequest:
     judged, request = one.judged[0], one.request
     return FailedRequest(
-        number,
-        {kind},
-        [turn.text for turn in request.turns],
-        products.card(request.about[0]) if request.about else None,
-        needs_of(request.truth),
-        one.obeying,
-        sum(judged.obeys),
-        [(products.card(name), obeys) for name, obeys in zip(judged.results, judged.obeys, strict=True)],
+        number=number,
+        classes={kind},
+        texts=[turn.text for turn in request.turns],
+        about=products.card(request.about[0]) if request.about else None,
+        needs=needs_of(request.truth),
+        obeying=one.obeying,
+        right=sum(judged.obeys),
+        results=[
+            (products.card(name), obeys) for name, obeys in zip(judged.results, judged.obeys, strict=True)
+        ],
     )
 
 

@@ -20,7 +20,7 @@ def judged(
     found = []
     for request in requests:
         right = shelf.obeying(request.truth)
-        results = {name: tuple(one.search(request.turns)[:RESULTS]) for name, one in searchers.items()}
+        results = {name: _first_results(one, request) for name, one in searchers.items()}
         found.append(
             JudgedRequest(
                 request,
@@ -32,6 +32,11 @@ def judged(
             )
         )
     return found
+
+
+def _first_results(searcher: Searcher, request: Request) -> tuple[str, ...]:
+    found = searcher.search(request.turns)
+    return tuple(found[:RESULTS])
 
 
 def rows_of(found: Sequence[JudgedRequest], products: int) -> list[dict[str, Any]]:
