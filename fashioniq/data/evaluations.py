@@ -237,9 +237,9 @@ class ChatSearchMetrics(Metrics, kw_only=True):
 class RequestMetrics(Metrics, kw_only=True):
     """requests.json: percent of the first results that obey a request, by kind.
 
-    A row is a searcher, or a random order, with a value for each kind in `requests`, which has their numbers, for the
-    mean over the kinds, and for the requests about a product that comes back. `families` are kinds with one label, by
-    its family. `labelled` products are judged.
+    A row is a searcher, first that of the run, or a random order. It has a value for each kind in `requests`, which
+    has their numbers, their mean, and `returned`, the percentage of the requests about a product that find it again.
+    `families` are kinds with one label, by its family. `labelled` products are judged.
     """
 
     PROTOCOL: ClassVar[str] = "requests from labels"

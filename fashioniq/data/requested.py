@@ -32,6 +32,11 @@ class Request(msgspec.Struct, frozen=True):
     truth: Truth
 
     @property
+    def text(self) -> str:
+        """Text of the first turn."""
+        return self.turns[0].text
+
+    @property
     def about(self) -> list[str]:
         """Products that the turns are about."""
         return [turn.about for turn in self.turns if turn.about is not None]

@@ -27,7 +27,7 @@ SAME = (
     "fingerprint",
 )  # in a table
 OF_DIALOGS = {"words", "asked", "pictures", "seconds"}  # costs, summed over the rounds of a dialog
-LOWER_IS_BETTER = {"mean_rank", "median_rank", "BRI", "ATR", *OF_DIALOGS}
+LOWER_IS_BETTER = {"mean_rank", "median_rank", "BRI", "ATR", "returned", *OF_DIALOGS}
 STUDY_KEYS = {"title", "question", "commands", "tables", "prose"}
 REPAIR = "copy the metrics.json of an evaluation again"
 TABLE_KEYS = {"name", "title", "reference", "columns", "rows"}

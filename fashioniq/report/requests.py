@@ -17,7 +17,7 @@ PER_KIND = 4  # failures shown of each kind
 
 
 class FailedRequest(NamedTuple):
-    """A request, what its results must have, and the results of the last searcher, each with whether it obeys."""
+    """A request, what its results must have, and the results of the first searcher, each with whether it obeys."""
 
     number: int
     classes: set[str]
@@ -36,7 +36,7 @@ def write_requests_page(
     found: Sequence[JudgedRequest],
     cards: ItemCards,
 ) -> None:
-    """Write the page: for each kind, some requests that the last searcher did not obey entirely.
+    """Write the page: for each kind, some requests that the first searcher did not obey entirely.
 
     Raises UserError if the page cannot be written.
     """
@@ -47,7 +47,7 @@ def write_requests_page(
         failed = [
             (row, one)
             for row, one in enumerate(found)
-            if one.request.kind == kind and sum(one.judged[-1].obeys) < metrics.results
+            if one.request.kind == kind and sum(one.judged[0].obeys) < metrics.results
         ]
         if failed:
             articles = [_article(row, one, f"k{number}", products) for row, one in failed[:PER_KIND]]
@@ -59,7 +59,7 @@ def write_requests_page(
         "requests.html",
         title=f"Requests: {metrics.category}, {metrics.gallery:,} products",
         metrics=metrics,
-        searcher=found[0].judged[-1].method,
+        searcher=found[0].judged[0].method,
         header=header,
         rows=rows,
         families=[
@@ -76,16 +76,18 @@ def write_requests_page(
 
 
 def _article(number: int, one: JudgedRequest, kind: str, products: Products) -> FailedRequest:
-    judged, request = one.judged[-1], one.request
+    judged, request = one.judged[0], one.request
     return FailedRequest(
-        number,
-        {kind},
-        [turn.text for turn in request.turns],
-        products.card(request.about[0]) if request.about else None,
-        needs_of(request.truth),
-        one.obeying,
-        sum(judged.obeys),
-        [(products.card(name), obeys) for name, obeys in zip(judged.results, judged.obeys, strict=True)],
+        number=number,
+        classes={kind},
+        texts=[turn.text for turn in request.turns],
+        about=products.card(request.about[0]) if request.about else None,
+        needs=needs_of(request.truth),
+        obeying=one.obeying,
+        right=sum(judged.obeys),
+        results=[
+            (products.card(name), obeys) for name, obeys in zip(judged.results, judged.obeys, strict=True)
+        ],
     )
 
 

@@ -42,6 +42,7 @@ SCRIPTS = {
     "eval/dialogs.py": "eval-dialogs",
     "eval/captions.py": "eval-captions",
     "eval/single_turn.py": "eval-single-turn",
+    "eval/eval_requests.py": "eval-requests",
     "eval/cross.py": "cross",
     "eval/score.py": "score",
     "eval/write_queries.py": "write-queries",

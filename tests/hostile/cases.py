@@ -122,6 +122,7 @@ def valid(room: Room) -> dict[str, tuple[Options, list[str]]]:
             {"": [world.results["dialogs"], world.results["dialogs2"]], "samples": 100, "out": new},
             ["out"],
         ),
+        "eval-requests": ({**data, "run": runs["retriever"], "per_kind": 3, "out": new}, ["out"]),
     }  # fmt: skip
 
 

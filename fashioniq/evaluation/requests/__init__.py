@@ -14,7 +14,7 @@ from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import RequestMetrics
 from fashioniq.data.languages import language
-from fashioniq.evaluation.requests.judging import CHANCE, COMES_BACK, families_of, judged, rows_of
+from fashioniq.evaluation.requests.judging import CHANCE, RETURNED, families_of, judged, rows_of
 from fashioniq.evaluation.requests.making import make_requests
 from fashioniq.evaluation.requests.searchers import BM25, Searcher, trained
 from fashioniq.evaluation.requests.shelf import RESULTS, Shelf
@@ -25,7 +25,7 @@ from fashioniq.report.requests import write_requests_page
 from fashioniq.report.tables import print_table
 from fashioniq.runs import KINDS, kind_of, read_run
 
-BASELINE, SEARCH, BLIND = "BM25", "search", "search, pictures only"
+SEARCH, BLIND, BASELINE = "search", "pictures alone", "BM25"
 WORD = re.compile(r"[^\W\d_]+")
 ALIKE = 0.74
 FILES = ("requests.json", "requests.jsonl", "report.html")
@@ -50,7 +50,6 @@ def evaluate(settings: EvalRequests) -> None:
         if settings.blind:
             searchers[BLIND] = trained(settings, words=False)
     shelf = Shelf(catalog.labels, ids, speech, catalog.category, getattr(catalog, "offers", {}))
-    searchers = {BASELINE: BM25(texts_of(catalog, ids), speech.code), **searchers}
     by_people = read_misspellings(settings.misspellings) if settings.misspellings else {}
     requests = make_requests(shelf, wording, settings.per_kind, settings.seed, by_people)
     if not requests:
@@ -58,6 +57,7 @@ def evaluate(settings: EvalRequests) -> None:
             f"expected labels that {RESULTS} or more products of {catalog.category} have, found none in "
             f"{settings.data}; label the products with `fashioniq extract-attributes`"
         )
+    searchers[BASELINE] = BM25(texts_of(catalog, ids), speech.code)
     found = judged(shelf, requests, searchers)
     made = read_run(settings.run, KINDS[kind_of(settings.run)]).provenance if settings.run else UNSET
     metrics = RequestMetrics(
@@ -90,7 +90,7 @@ def evaluate(settings: EvalRequests) -> None:
         f"{len(ids):,} products, labels in {speech.code}, seed {settings.seed}"
     )
     print_table(header, rows)
-    print(f"{COMES_BACK}: share of the requests about a product that find it again; {CHANCE}: random order")
+    print(f"{RETURNED}: share of the requests about a product that find it again; {CHANCE}: random order")
     print(f"results in {out}")
 
 
@@ -98,7 +98,7 @@ def table_of(metrics: RequestMetrics) -> list[list[str]]:
     """Header and rows of the table: kinds of requests, their number, and a column for each searcher."""
     header = ["request", "number", *(row["method"] for row in metrics.rows)]
     numbers = {kind: f"{number:,}" for kind, number in metrics.requests.items()}
-    names = [*metrics.requests, "mean", COMES_BACK]
+    names = [*metrics.requests, "mean", RETURNED]
     return [
         header,
         *([name, numbers.get(name, ""), *(_cell(row[name]) for row in metrics.rows)] for name in names),

@@ -10,7 +10,7 @@ from fashioniq.evaluation.requests.shelf import RESULTS, Shelf
 
 CHANCE = "chance"  # row of a random order of the products
 BY_FAMILY = ("one wish", "denial")  # kinds with one label, reported by its family
-COMES_BACK = "comes back"  # column: share of requests about a product that have it among their results
+RETURNED = "returned"  # column: share of requests about a product that have it among their results
 
 
 def judged(
@@ -20,7 +20,7 @@ def judged(
     found = []
     for request in requests:
         right = shelf.obeying(request.truth)
-        results = {name: tuple(one.search(request.turns)[:RESULTS]) for name, one in searchers.items()}
+        results = {name: _first_results(one, request) for name, one in searchers.items()}
         found.append(
             JudgedRequest(
                 request,
@@ -32,6 +32,11 @@ def judged(
             )
         )
     return found
+
+
+def _first_results(searcher: Searcher, request: Request) -> tuple[str, ...]:
+    found = searcher.search(request.turns)
+    return tuple(found[:RESULTS])
 
 
 def rows_of(found: Sequence[JudgedRequest], products: int) -> list[dict[str, Any]]:
@@ -83,4 +88,4 @@ def families_of(found: Sequence[JudgedRequest], shelf: Shelf) -> list[dict[str, 
 def _row(method: str, shares: Mapping[str, float], back: float | None) -> dict[str, Any]:
     percent = {kind: 100 * share for kind, share in shares.items()}
     mean = 100 * fmean(shares.values()) if shares else None
-    return {"method": method, **percent, "mean": mean, COMES_BACK: None if back is None else 100 * back}
+    return {"method": method, **percent, "mean": mean, RETURNED: None if back is None else 100 * back}

@@ -57,7 +57,7 @@ def make_requests(
 ) -> list[Request]:
     """Different requests of all kinds that the catalog allows, at most `per_kind` of each."""
     there = {"", *(["offers"] if shelf.offers else []), *(["misspellings"] if by_people else [])}
-    found = []
+    found: list[Request] = []
     for name, kind in KINDS.items():
         if kind.needs not in there:
             continue

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import bm25s
 import torch
@@ -71,7 +71,7 @@ def trained(settings: EvalRequests, words: bool = True) -> Trained:
 
     Raises UserError if the systems of this version always search without titles and labels.
     """
-    hidden = {} if words else {"words": False}
+    hidden: dict[str, Any] = {} if words else {"words": False}
     if hidden.keys() - inspect.signature(load).parameters.keys():
         raise UserError("--blind hides titles and labels, which this search does not use; leave it out")
     assert settings.run is not None, "the caller has looked"

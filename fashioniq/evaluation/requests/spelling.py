@@ -14,7 +14,7 @@ def misspelled(maker: Maker, words: int = 1, by_people: bool = False) -> Request
     request = labels and maker.of_labels(labels, wanted=labels, base=base, phrased_as=phrased_as)
     if not labels or not request:
         return None
-    text = request.turns[0].text
+    text = request.text
     slots = maker.slots(labels, None)
     of_labels = set(re.findall(r"\w+", " ".join(slots[name] for name in slots if name.startswith("bare"))))
     places = [place for place in re.finditer(r"\w+", text) if place[0] in errors]
