@@ -19,7 +19,7 @@ def begin(folder):
         os.environ[MARK] = f"{os.getpid()}-{time.time_ns()}"
     folder.mkdir(exist_ok=True)
     os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
-    for variable in ("TORCHINDUCTOR_CACHE_DIR", "MPLCONFIGDIR"):
+    for variable in ("TORCHINDUCTOR_CACHE_DIR", "MPLCONFIGDIR", "XDG_CONFIG_HOME"):  # the last one for browsers
         os.environ[variable] = str(folder / variable.lower())
 
 

@@ -34,7 +34,9 @@ def run_java(arguments: Sequence[str], text: str, seconds: float) -> str:
     Text is UTF-8 and numbers have a decimal point in any locale. Raises NotComputed if the program fails
     or takes longer than `seconds`.
     """
-    command = [java_program(), "-Dfile.encoding=UTF-8", "-Duser.language=en", *arguments]
+    # without -UsePerfData, Java makes a folder in /tmp
+    options = ["-XX:-UsePerfData", "-Dfile.encoding=UTF-8", "-Duser.language=en"]
+    command = [java_program(), *options, *arguments]
     try:
         done = subprocess.run(
             command,
