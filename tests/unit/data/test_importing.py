@@ -14,8 +14,8 @@ from fashioniq.files import UserError
 from fashioniq.prepare import staging
 from fashioniq.prepare import write_category as layout
 from fashioniq.prepare.importing import import_catalog
-from fashioniq.prepare.listings import Source
 from fashioniq.prepare.picking import title_of
+from fashioniq.prepare.source import Source
 
 COLOURS = ("Red", "Navy Blue", "White", "Green")
 PATTERNS = ("striped", "checked", "printed", "solid")
