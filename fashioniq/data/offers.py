@@ -39,10 +39,9 @@ class Offer(
     def __post_init__(self) -> None:
         if (self.price_minor is None) != (self.currency is None):
             raise ValueError("price_minor and currency need each other")
-        if self.url is not None and not _are_plain((self.url,)):
+        if self.url is not None and not self.url.isprintable():
             raise ValueError("control characters in url")
-        if not _are_plain(self.sizes):
-            raise ValueError("control characters in sizes")
+        msgspec.structs.force_setattr(self, "sizes", _plain(self.sizes))
 
 
 def offers_file(root: Path, category: str) -> Path:
@@ -101,9 +100,12 @@ def _raw_rows(content: bytes, path: Path) -> dict[str, msgspec.Raw]:
         raise UserError(f"expected offers by product id, found {why(error)} in {path}; {_REPAIR}") from error
 
 
-@lru_cache(maxsize=100_000)  # many products have the same sizes
-def _are_plain(texts: tuple[str, ...]) -> bool:
-    return not any(unicodedata.category(letter) in ("Cc", "Cs") for text in texts for letter in text)
+@lru_cache(maxsize=10_000)
+def _plain(sizes: tuple[str, ...]) -> tuple[str, ...]:
+    """The sizes, as one object for all products with the same. Raises ValueError for control characters."""
+    if any(unicodedata.category(letter) in ("Cc", "Cs") for size in sizes for letter in size):
+        raise ValueError("control characters in sizes")
+    return sizes
 
 
 @cache

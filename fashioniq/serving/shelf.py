@@ -1,4 +1,8 @@
-"""Prices, sizes and stock of the products of a gallery, as columns, and the products that meet a filter."""
+"""Offers of the products of a gallery, as columns, and the products that meet a filter.
+
+A product with a row in the database, which REST calls write, has the facts of its row, even if that is deleted. Any
+other product has its offer in the catalog folder, which an import replaces.
+"""
 
 import threading
 from collections.abc import Iterable, Mapping
@@ -9,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fashioniq.data.offers import Offer, in_order
 from fashioniq.serving.schemas import Filters
 from fashioniq.store.rows import Product
 
@@ -22,18 +27,18 @@ class Facts(msgspec.Struct, gc=False):
     title: str
     price_minor: int | None
     currency: str | None
-    sizes: tuple[str, ...]
-    in_stock: bool
+    sizes: tuple[str, ...]  # in their order
+    in_stock: bool | None
     url: str | None
 
 
 class Shelf:
-    """Columns in the order of the gallery. Products without a row have neither price, sizes nor stock.
+    """Columns in the order of the gallery. What is unknown of a product is UNKNOWN.
 
-    `position` is the place of each product in the gallery, by id.
+    `position` is the place of each product in the gallery, by id; `offers` are those of the catalog folder.
     """
 
-    def __init__(self, position: Mapping[str, int]) -> None:
+    def __init__(self, position: Mapping[str, int], offers: Mapping[str, Offer] | None = None) -> None:
         self._position, count = position, len(position)
         self._price_N = np.full(count, UNKNOWN, np.int64)
         self._currency_N = np.zeros(count, np.int32)
@@ -46,6 +51,11 @@ class Shelf:
         self._alike: dict[tuple[str, ...], tuple[str, ...]] = {}  # sizes that many products have
         self._lock = threading.Lock()
         self.revision = 0
+        for name, offer in (offers or {}).items():
+            if (place := position.get(name)) is not None:
+                self._set(
+                    place, "", offer.price_minor, offer.currency, offer.sizes, offer.in_stock, offer.url
+                )
 
     def put(self, products: Iterable[Product]) -> None:
         """Take over new, changed and deleted products."""
@@ -55,43 +65,59 @@ class Shelf:
                 revision = max(revision, product.revision)
                 if (position := self._position.get(product.id)) is None:
                     continue
-                currency, sizes = intern(product.currency or ""), tuple(map(intern, product.sizes))
-                self._rows[position] = Facts(
-                    title=product.title,
-                    price_minor=product.price_minor,
-                    currency=currency or None,
-                    sizes=self._alike.setdefault(sizes, sizes),
-                    in_stock=product.in_stock,
-                    url=product.url,
-                )
-                there = product.deleted_at is None
-                self._there_N[position] = there
-                self._price_N[position] = UNKNOWN if product.price_minor is None else product.price_minor
-                self._currency_N[position] = self._currencies.setdefault(currency, len(self._currencies))
-                self._stock_N[position] = product.in_stock
                 for column_N in self._sizes.values():
                     column_N[position] = False
-                for size in sizes:
-                    if size not in self._sizes:
-                        self._sizes[size] = np.zeros(len(self._there_N), bool)
-                    self._sizes[size][position] = True
+                self._there_N[position] = product.deleted_at is None
+                self._set(
+                    position,
+                    product.title,
+                    product.price_minor,
+                    product.currency,
+                    tuple(product.sizes),
+                    product.in_stock,
+                    product.url,
+                )
                 self._masks.clear()
             self.revision = revision  # not before all were read
 
+    def _set(
+        self,
+        position: int,
+        title: str,
+        price_minor: int | None,
+        currency: str | None,
+        sizes: tuple[str, ...],
+        in_stock: bool | None,
+        url: str | None,
+    ) -> None:
+        if (ordered := self._alike.get(sizes)) is None:
+            ordered = self._alike[sizes] = tuple(map(intern, in_order(sizes)))
+        currency = intern(currency or "")
+        self._rows[position] = Facts(title, price_minor, currency or None, ordered, in_stock, url)
+        self._price_N[position] = UNKNOWN if price_minor is None else price_minor
+        self._currency_N[position] = self._currencies.setdefault(currency, len(self._currencies))
+        self._stock_N[position] = UNKNOWN if in_stock is None else in_stock
+        for size in ordered:
+            if size not in self._sizes:
+                self._sizes[size] = np.zeros(len(self._there_N), bool)
+            self._sizes[size][position] = True
+
     def row(self, name: str) -> Facts | None:
-        """What is shown of a product, None without a row."""
+        """What is shown of a product, None if nothing is known."""
         position = self._position.get(name)
         return None if position is None else self._rows[position]
 
     @property
     def has_facts(self) -> bool:
         """Whether any product has a price, sizes or stock."""
-        return bool((self._stock_N != UNKNOWN).any())
+        return bool(self._sizes) or any(
+            (column_N != UNKNOWN).any() for column_N in (self._stock_N, self._price_N)
+        )
 
     @property
     def sizes(self) -> list[str]:
-        """All sizes of products."""
-        return sorted(self._sizes)
+        """All sizes of products, in their order."""
+        return in_order(self._sizes)
 
     @property
     def currencies(self) -> list[str]:

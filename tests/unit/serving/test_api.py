@@ -406,7 +406,7 @@ def test_a_model_that_is_registered_again_has_the_products_of_today_in_all_proce
             loads.append(run)
             made = served(run)
             made.system = having(made.system, ids, features_ND, attributes_NA)
-            made.__post_init__()
+            made.__post_init__(None)
             return made
 
         for models in (service.models, elsewhere.models):
