@@ -84,7 +84,7 @@ def _update(source: Source, settings: ImportCatalog) -> None:
 
 def _print_unread(unread: Mapping[str, int], settings: ImportCatalog, more: bool = False) -> None:
     for reason, number in unread.items():
-        print(f"  {reason}: {number} ×")
+        print(f"  not read: {number} × {reason.removesuffix(' not read')}")
     if unread or more:
         print(f"  each is listed in {unread_file(settings.data, settings.category)}")
 

@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fashioniq.data.offers import Offer, in_order
+from fashioniq.data.offers import Offer, decimals, in_order
+from fashioniq.serving.facets import OfferCounts, PriceRange, price_ranges
 from fashioniq.serving.schemas import Filters
 from fashioniq.store.rows import Product
 
@@ -49,6 +50,7 @@ class Shelf:
         self._currencies: dict[str, int] = {"": 0}
         self._masks: dict[str, tuple[Tensor, int]] = {}
         self._alike: dict[tuple[str, ...], tuple[str, ...]] = {}  # sizes that many products have
+        self._ranges: tuple[list[PriceRange], np.ndarray] | None = None  # and the number of its range, N
         self._lock = threading.Lock()
         self.revision = 0
         for name, offer in (offers or {}).items():
@@ -78,6 +80,7 @@ class Shelf:
                     product.url,
                 )
                 self._masks.clear()
+                self._ranges = None
             self.revision = revision  # not before all were read
 
     def _set(
@@ -135,6 +138,42 @@ class Shelf:
                     self._masks.clear()
                 self._masks[name] = found
         return found
+
+    def counts(self, mask_N: np.ndarray) -> OfferCounts:
+        """Sizes, stock and prices of the products of a mask; sizes and ranges without any are left out.
+
+        The ranges are those of the most frequent currency, and the same for every mask.
+        """
+        with self._lock:
+            if self._ranges is None:
+                self._ranges = self._divided()
+            ranges, range_N = self._ranges
+            stock_N = self._stock_N == 1
+            sizes = self.sizes
+            columns = [self._sizes[size] for size in sizes]
+            columns += [stock_N, *(range_N == number for number in range(1, len(ranges) + 1))]
+            both_N = np.empty(len(mask_N), bool)
+            found = [int(np.count_nonzero(np.logical_and(one, mask_N, out=both_N))) for one in columns]
+        of_ranges = found[len(sizes) + 1 :]
+        return OfferCounts(
+            [(size, count) for size, count in zip(sizes, found, strict=False) if count],
+            found[len(sizes)],
+            [(one, count) for one, count in zip(ranges, of_ranges, strict=True) if count],
+        )
+
+    def _divided(self) -> tuple[list[PriceRange], np.ndarray]:
+        """Ranges of prices, and the number of the range of each product, from 1, or 0."""
+        priced_N = self._there_N & (self._price_N != UNKNOWN)
+        if not priced_N.any():
+            return [], np.zeros(len(priced_N), np.uint8)
+        code = int(np.bincount(self._currency_N[priced_N]).argmax())
+        currency = next(name for name, number in self._currencies.items() if number == code)
+        priced_N &= self._currency_N == code
+        ranges = price_ranges(self._price_N[priced_N], currency, 10 ** decimals(currency))
+        range_N = priced_N.astype(np.uint8) if ranges else np.zeros(len(priced_N), np.uint8)
+        for one in ranges[1:]:
+            range_N += priced_N & (self._price_N >= (one.gte or 0))
+        return ranges, range_N
 
     def _meet(self, filters: Filters) -> np.ndarray:
         mask_N = self._there_N.copy()
