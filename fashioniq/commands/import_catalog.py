@@ -10,8 +10,10 @@ from rich.progress import Progress
 from fashioniq.categories import canonical
 from fashioniq.config import ImportCatalog
 from fashioniq.data.languages import LANGUAGES
+from fashioniq.data.offers import unread_file
 from fashioniq.prepare.importing import ImportReport, import_catalog
-from fashioniq.prepare.listings import Source
+from fashioniq.prepare.importing_offers import update_offers
+from fashioniq.prepare.source import Source
 
 _MOST_FOLDERS = 8  # folders printed by name
 
@@ -19,6 +21,9 @@ _MOST_FOLDERS = 8  # folders printed by name
 def run(settings: ImportCatalog) -> None:
     """Create a Fashion IQ folder from a table and pictures, and print what was kept and dropped."""
     source = Source(**{field.name: getattr(settings, field.name) for field in fields(Source)})
+    if source.has_offers_only:
+        _update(source, settings)
+        return
     console = Console(stderr=True)
     # otherwise an empty line remains
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
@@ -44,6 +49,9 @@ def run(settings: ImportCatalog) -> None:
         print(f"  not unpacked: {number} × {reason}")
     if report.dropped or report.skipped:
         print(f"  each is listed in {settings.data / 'dropped.json'}")
+    if any(source.offers):
+        print(f"  {report.offers} products have an offer")
+        _print_unread(report.unread, settings)
     if report.encoded:
         first = report.encoded[0]
         print(
@@ -63,6 +71,22 @@ def run(settings: ImportCatalog) -> None:
     if report.alike:
         print(f"  {report.alike} of {report.kept} pairs have no difference to describe, and no captions")
     print(_closing(settings, report))
+
+
+def _update(source: Source, settings: ImportCatalog) -> None:
+    report = update_offers(source, settings.data, settings.category)
+    print(f"{settings.category}: {report.offers} of {report.products} products have an offer")
+    for reason, number in report.dropped.items():
+        print(f"  dropped: {number} × {reason}")
+    _print_unread(report.unread, settings, bool(report.dropped))
+    print("a running `fashioniq serve` has them once its run is registered again, with POST /v1/models")
+
+
+def _print_unread(unread: Mapping[str, int], settings: ImportCatalog, more: bool = False) -> None:
+    for reason, number in unread.items():
+        print(f"  not read: {number} × {reason.removesuffix(' not read')}")
+    if unread or more:
+        print(f"  each is listed in {unread_file(settings.data, settings.category)}")
 
 
 def _folders(report: ImportReport) -> str:

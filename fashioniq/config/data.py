@@ -20,9 +20,10 @@ class DrawSample:
 
 @dataclass(kw_only=True)
 class ImportCatalog:
-    """Convert a retailer's table and pictures to a Fashion IQ folder.
+    """Convert a retailer's table and pictures to a Fashion IQ folder, or update the offers of one.
 
-    Captions are generated from attributes.
+    Captions are generated from attributes. A table without pictures replaces prices, sizes, stock and links of an
+    imported category.
     """
 
     table: Path | None = option(
@@ -33,7 +34,7 @@ class ImportCatalog:
     images: Path | None = option(
         None,
         "folder (with subfolders) or .zip of pictures named <id>.jpg, <id>_1.jpg, <id>-2.png … (required "
-        "without --url)",
+        "without --url, but for an update of offers)",
     )
     category: str = required(CATEGORY)
     id: str | None = option(None, "column with the product ids (required with --table)")
@@ -56,6 +57,15 @@ class ImportCatalog:
     group: str | None = option(
         None, "column that identifies the variants of a product; variants stay in one split"
     )
+    price: str | None = option(None, "column with prices, such as 59,90 € or 1299.00")
+    currency: str | None = option(
+        None, "currency of prices that do not name theirs: a code such as EUR, or a column"
+    )
+    sizes: str | None = option(None, "column with sizes, separated by commas, slashes, | or spaces")
+    stock: str | None = option(
+        None, 'column with the stock: numbers, true and false, or words such as "in stock" and "ausverkauft"'
+    )
+    link: str | None = option(None, "column with http or https addresses of the products' pages")
     encoding: str | None = option(
         None, "encoding of a .csv table, such as cp1252 or latin-1 (default: utf-8)"
     )

@@ -1,11 +1,13 @@
 """One category of a Fashion IQ folder: splits, captions, attribute labels, titles and pictures.
 
-image_splits/split.dress.train.json     ["B0084Y8XIU", …] captions/cap.dress.train.json
-[{"target": …, "candidate": …, "captions": [first, second]}, …] attributes/asin2attr.dress.train.json
-{id: [garment, texture, fabric, shape, part, style]}, lists of words titles/dress.train.json
-{id: {"title": …}} images/<id>.jpg or images/dress/<id>.jpg catalog.json                            origin
-of pictures and captions, in folders made by this package coverage.json                           pictures
-that could not be downloaded, written by download-images
+image_splits/split.dress.train.json    ["B0084Y8XIU", …]
+captions/cap.dress.train.json          [{"target": …, "candidate": …, "captions": [first, second]}, …]
+attributes/asin2attr.dress.train.json  {id: [garment, texture, fabric, shape, part, style]}, lists of words
+titles/dress.train.json                {id: {"title": …}}
+offers/dress.json                      {id: {"price_minor": 5990, "currency": "EUR", …}}
+images/<id>.jpg                        or images/dress/<id>.jpg
+catalog.json                           origin of pictures and captions, in folders made by this package
+coverage.json                          pictures that could not be downloaded, written by download-images
 """
 
 import hashlib
@@ -17,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from fashioniq.categories import canonical, file_name, from_file_name
+from fashioniq.data.offers import Offer, offers_file, read_offers
 from fashioniq.data.words import tokenize
 from fashioniq.files import UserError, one_line, read_json, refuse_special
 
@@ -194,6 +197,11 @@ class Catalog:
                 found = {name: title_of(row) for name, row in rows.items() if isinstance(row, dict)}
                 titles.update({name: title for name, title in found.items() if title})
         return titles
+
+    @cached_property
+    def offers(self) -> dict[str, Offer]:
+        """Price, sizes, stock and product page of every product that has an offer. The fingerprint leaves them out."""
+        return read_offers(offers_file(self.root, self.category))
 
     @cached_property
     def images(self) -> dict[str, Path]:

@@ -16,6 +16,7 @@ from fashioniq.categories import canonical, file_name, from_file_name
 from fashioniq.data.catalog import IMAGE_SUFFIXES, LABEL_FOLDERS, LONGEST_TITLE, SPLITS, title_of
 from fashioniq.data.differences import is_no_difference
 from fashioniq.data.images import PictureReader, UnreadableImage
+from fashioniq.data.offers import fault_of_offer, offers_file
 from fashioniq.data.words import tokenize
 from fashioniq.files import UserError
 from fashioniq.prepare.downloading import read_addresses
@@ -144,6 +145,8 @@ class _Category:
         paths = self._find(("titles",), f"{self.name}.{{}}.json")
         counts["titles"] = [self._titles(paths[split]) if split in paths else None for split in SPLITS]
         counts["addresses"] = [self._addresses()]
+        if os.path.lexists(path := offers_file(self.root, self.category)):
+            counts["offers"] = [self._offers(path)]
         self.report.released = dict(released)
         for what, expected in released.items():
             for split, count, wanted in zip(SPLITS, counts[what], expected, strict=False):
@@ -269,6 +272,14 @@ class _Category:
             (f"{path.name}: {name}" for name in rows or () if name not in used),
         )
         return None if rows is None else len(used)
+
+    def _offers(self, path: Path) -> int | None:
+        rows = self.report.read(path, dict)
+        self._unknown(f"offers/{path.name}", rows or ())
+        for name, row in (rows or {}).items():
+            if fault := fault_of_offer(row):
+                self.report.found("offers that cannot be read", f"{path.name}: {name}: {fault}")
+        return _count(rows)
 
     def _rows(self, path: Path, fault_of: Callable[[Any], str]) -> dict[str, Any] | None:
         rows = self.report.read(path, dict)

@@ -20,12 +20,14 @@ from fashioniq.categories import canonical, file_name
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.foreign import Foreign, foreign_words
 from fashioniq.data.languages import ENGLISH, language
+from fashioniq.data.offers import Offer
 from fashioniq.files import UserError, read_json, write_json
 from fashioniq.prepare.archives import is_archive, unpack
 from fashioniq.prepare.captions import origin_of
 from fashioniq.prepare.downloading import download
-from fashioniq.prepare.listings import Listing, Source, listings_of_pictures, listings_of_table, select_rows
+from fashioniq.prepare.listings import Listing, listings_of_pictures, listings_of_table, select_rows
 from fashioniq.prepare.picking import Pictures, first_readable
+from fashioniq.prepare.source import Source
 from fashioniq.prepare.staging import move_in, staged
 from fashioniq.prepare.write_category import divide, write_category
 
@@ -43,7 +45,8 @@ class ImportReport:
     counts pairs whose labels differ; only these have captions. `downloads` is the folder with the downloaded
     pictures. `folders` and `other_folders` count the pictures in the folders that were imported, and in those
     that were not. `encoded` are the ids that were percent-encoded because file names cannot have them.
-    `foreign` is why titles or values do not look English, if they are imported as English.
+    `foreign` is why titles or values do not look English, if they are imported as English. `offers` counts the
+    products with an offer, `unread` the parts of offers that could not be read, by reason.
     """
 
     offered: int
@@ -57,6 +60,8 @@ class ImportReport:
     other_folders: dict[str, int] = field(default_factory=dict)
     encoded: list[str] = field(default_factory=list)
     foreign: Foreign | None = None
+    offers: int = 0
+    unread: dict[str, int] = field(default_factory=dict)
 
     @property
     def kept(self) -> int:
@@ -124,6 +129,8 @@ def import_catalog(
             folders=pictures.taken if pictures else {}, other_folders=pictures.not_taken if pictures else {},
             foreign=_foreign(products, source),
             encoded=[product.id for product in products if unquote(product.id) != product.id],
+            offers=sum(product.offer != Offer() for product in products),
+            unread=_counts(reason for product in products for reason in product.unread),
         )  # fmt: skip
         dropped = [
             {**listing.place, "id": listing.id, "reason": listing.reason}
@@ -240,7 +247,8 @@ def _foreign(products: Sequence[Listing], source: Source) -> Foreign | None:
 
 
 def _about(source: Source, seed: int, report: ImportReport) -> dict[str, Any]:
-    columns = {name: getattr(source, name) for name in ("id", "title", "picture", "url", "group")}
+    names = ("id", "title", "picture", "url", "group", *source.offers._fields)
+    columns = {name: getattr(source, name) for name in names}
     return {
         "source": (source.table or source.images or Path()).name, "seed": seed, "where": source.where,
         "folders": list(source.folders), "language": source.language,

@@ -13,70 +13,14 @@ from urllib.parse import urlsplit
 
 from fashioniq.data.attributes import add_word, find_attributes, own_words, place_value, word_of_type
 from fashioniq.data.languages import ENGLISH, Language, language
+from fashioniq.data.offers import Offer
 from fashioniq.data.titles import NO_VALUE, TEXTS, values_of
 from fashioniq.data.words import composed
 from fashioniq.files import UserError
 from fashioniq.prepare.archives import is_safe, safe_id
-from fashioniq.prepare.labelling import parse_column
 from fashioniq.prepare.picking import Pictures, title_of
-from fashioniq.prepare.tables import MissingColumn, Row, column_names, read_rows
-
-
-@dataclass(frozen=True)
-class Source:
-    """Input of an import: a table and its column names, and pictures; see `fashioniq import-catalog --help`.
-
-    Raises UserError for options that cannot be combined.
-    """
-
-    table: Path | None = None
-    images: Path | None = None
-    id: str | None = None
-    title: str | None = None
-    picture: str | None = None
-    url: str | None = None
-    where: str | None = None
-    attributes: Sequence[str] = ()
-    group: str | None = None
-    folders: Sequence[str] = ()
-    encoding: str | None = None
-    sheet: str | None = None
-    language: str = "en"
-
-    def __post_init__(self) -> None:
-        given = [
-            name
-            for name in ("id", "title", "picture", "url", "where", "attributes", "group", "encoding", "sheet")
-            if getattr(self, name) not in (None, (), [])
-        ]
-        if not self.table and given:
-            what = "table" if given[0] in ("encoding", "sheet") else "column"
-            raise UserError(f"--{given[0]} refers to a {what}: give the table with --table")
-        if self.table and not self.id:
-            raise UserError(
-                "--table needs --id, the column with the product ids: "
-                f"the columns of {self.table} are "
-                + ", ".join(column_names(self.table, self.encoding, self.sheet))
-            )
-        if (self.images is None) == (self.url is None):
-            raise UserError(
-                "expected either --images, a folder or archive of pictures, or --url, a column of --table"
-            )
-        if self.folders and self.url:
-            raise UserError("--folders refers to folders in --images: it cannot be combined with --url")
-        if self.picture and self.url:
-            raise UserError("--picture refers to files in --images: it cannot be combined with --url")
-        _ = self.columns, language(self.language)
-
-    @property
-    def columns(self) -> list[tuple[int | None, str]]:
-        """Attribute columns with the number of the type of their values, None to find it for each value.
-
-        Raises UserError if `attributes` has an unknown type.
-        """
-        return [
-            parse_column(text, "--attributes") if "=" in text else (None, text) for text in self.attributes
-        ]
+from fashioniq.prepare.source import Source
+from fashioniq.prepare.tables import MissingColumn, Row, read_rows
 
 
 @dataclass(frozen=True)
@@ -84,7 +28,8 @@ class Listing:
     """A product and its pictures, the preferred one first, as files or addresses.
 
     With a `reason`, the product is left out and the fields after it may be empty. `place` is its position in
-    the input, {"line": 7} or {"file": "red/1.jpg"}. `values` are the columns stored with the title.
+    the input, {"line": 7} or {"file": "red/1.jpg"}. `values` are the columns stored with the title. `unread` are
+    the reasons for parts of the offer that could not be read.
     """
 
     place: dict[str, Any]
@@ -96,6 +41,8 @@ class Listing:
     labels: list[list[str]] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
     addresses: list[str] = field(default_factory=list)
+    offer: Offer = field(default_factory=Offer)
+    unread: list[str] = field(default_factory=list)
 
 
 def listings_of_pictures(pictures: Pictures, speech: Language = ENGLISH) -> list[Listing]:
@@ -160,7 +107,11 @@ def select_rows(source: Source) -> tuple[list[Row], set[str]]:
     column, wanted = _parse_where(source.where)
     options = ("id", "title", "picture", "url", "group")
     needed = [(f"--{option}", getattr(source, option)) for option in options]
-    needed += [("--where", column), *(("--attributes", name) for _, name in source.columns)]
+    needed += [
+        ("--where", column),
+        *source.offers.needed,
+        *(("--attributes", name) for _, name in source.columns),
+    ]
     try:
         names = [name for _, name in needed if name]
         rows = list(read_rows(source.table, names, TEXTS, encoding=source.encoding, sheet=source.sheet))
@@ -257,6 +208,7 @@ def _listing(source: Source, row: Row, name: str, files: list[Path], addresses: 
             place = place_value(value, speech) if kind is None else (kind, word_of_type(value, kind, words))
             add_word(labels, *place)
     group = kept.get(source.group, "") if source.group else ""
+    offer, unread = source.offers.offer(row.values)
     return Listing(
         {"line": row.line},
         name,
@@ -267,4 +219,6 @@ def _listing(source: Source, row: Row, name: str, files: list[Path], addresses: 
         labels=labels,
         files=files,
         addresses=addresses,
+        offer=offer,
+        unread=unread,
     )

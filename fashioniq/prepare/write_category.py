@@ -8,6 +8,7 @@ from pathlib import Path
 from fashioniq.categories import file_name
 from fashioniq.data.catalog import SPLITS
 from fashioniq.data.languages import Language
+from fashioniq.data.offers import Offer, offers_file, unread_file, write_offers
 from fashioniq.files import UserError, write_json
 from fashioniq.prepare.captions import Labelled, captioned_pairs, number_of
 from fashioniq.prepare.listings import Listing
@@ -67,6 +68,22 @@ def write_category(
         write_json(folder / "titles" / f"{name}.{split}.json", titles)
         if differing:
             write_json(folder / "captions" / f"cap.{name}.{split}.json", pairs[split])
+    offers = {
+        product.id: product.offer
+        for products in splits.values()
+        for product in products
+        if product.offer != Offer()
+    }
+    if offers:
+        write_offers(offers_file(folder, category), offers)
+    unread = [
+        {**product.place, "id": product.id, "reason": reason}
+        for products in splits.values()
+        for product in products
+        for reason in product.unread
+    ]
+    if unread:
+        write_json(unread_file(folder, category), unread)
     destination = folder / "images" / name
     destination.mkdir(parents=True)
     for id, picture in pictures.items():

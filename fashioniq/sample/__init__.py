@@ -1,4 +1,4 @@
-"""Drawn sample: a Fashion IQ folder of drawn garments, to try every command without a download."""
+"""Drawn sample: a Fashion IQ folder of drawn garments with offers, to try every command without a download."""
 
 import random
 import shutil
@@ -12,11 +12,13 @@ from fashioniq.categories import FILE_NAMES, canonical, singular
 from fashioniq.data.attributes import GARMENT, Vocabulary, vocabulary_of
 from fashioniq.data.catalog import SPLITS, Catalog
 from fashioniq.data.dialogues import Dialogue, write_dialogues
+from fashioniq.data.offers import Offer, offers_file, write_offers
 from fashioniq.files import UserError, read_json, write_json, writing
 from fashioniq.prepare.pairing import reference_pairs
 from fashioniq.sample.drawing import draw_garment
 from fashioniq.sample.garments import COLOURS, DETAILS, Garment, names_of, random_garment
 from fashioniq.sample.grammar import COLOUR_WORDS, SLEEVE_ORDER, two_captions
+from fashioniq.sample.offers import offer_of
 from fashioniq.sample.questions import question_dialog
 
 LEAST_SIZE = 96  # pixels; buttons and pockets are invisible in smaller pictures
@@ -26,7 +28,17 @@ MADE_BY = "fashioniq draw-sample"
 # 60/20/20; every product has the same split in samples of any size
 _ROUND = ("train", "train", "train", "val", "test")
 # including derived folders
-_FOLDERS = ("image_splits", "captions", "attributes", "titles", "images", "dialogues", "features", "pairs")
+_FOLDERS = (
+    "image_splits",
+    "captions",
+    "attributes",
+    "titles",
+    "offers",
+    "images",
+    "dialogues",
+    "features",
+    "pairs",
+)
 _UNFINISHED = ".draw-sample-unfinished"  # left by a killed run, so that the next one may replace the folder
 
 _LABELS = {  # DeepFashion's words where they differ from the grammar's
@@ -138,6 +150,7 @@ def _write_category(root: Path, category: str, products: int, size: int, seed: i
     splits: dict[str, dict[str, Garment]] = {split: {} for split in SPLITS}
     titles: dict[str, str] = {}
     dialogues: dict[str, Dialogue] = {}
+    offers: dict[str, Offer] = {}
     for number in range(products):
         name, garment, rng = _garment(category, number, seed)
         splits[_ROUND[number % len(_ROUND)]][name] = garment
@@ -145,7 +158,9 @@ def _write_category(root: Path, category: str, products: int, size: int, seed: i
         dialogues[name] = Dialogue(
             name, question_dialog(garment, random.Random(f"{seed} {category} {number} dialog"))
         )
+        offers[name] = offer_of(name, garment, random.Random(f"{seed} {category} {number} offer"))
         draw_garment(garment, size, rng).save(pictures / f"{name}.jpg", quality=90, subsampling=0)
+    write_offers(offers_file(root, category), offers)
     for split, garments in splits.items():
         write_json(root / "image_splits" / f"split.{file}.{split}.json", list(garments))
         labelled = {name: labels_of(garment) for name, garment in garments.items()}

@@ -29,6 +29,7 @@ def result(served: Served, product: Product, rank: int, texts: Iterable[str]) ->
         price=Price.model_construct(minor=row.price_minor, currency=row.currency) if row and priced else None,
         sizes=list(row.sizes) or None if row else None,
         in_stock=row.in_stock if row else None,
+        url=row.url if row else None,
         image=picture,
         why=_why(texts, title, product.attributes),
     )

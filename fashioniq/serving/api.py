@@ -8,7 +8,7 @@ import secrets
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import lru_cache
 from typing import Annotated, Any
@@ -545,11 +545,11 @@ def _add_sessions(router: APIRouter) -> None:
         return BulkAnswer(errors=any(item.status >= 400 for item in items), items=items)
 
 
-def _each(kind: Any, given: list[dict[str, Any]], name: str) -> tuple[list[ItemStatus], dict[int, Any]]:
+def _each(kind: Any, given: Sequence[Any], name: str) -> tuple[list[ItemStatus], dict[int, Any]]:
     """A status for each item, and the valid items by their number."""
     items, good = [], {}
     for number, one in enumerate(given):
-        id = one.get(name)
+        id = one.get(name) if isinstance(one, dict) else None
         try:
             good[number] = kind.model_validate(one)
             items.append(ItemStatus(id=str(id), status=202))
@@ -560,6 +560,23 @@ def _each(kind: Any, given: list[dict[str, Any]], name: str) -> tuple[list[ItemS
             )
             items.append(ItemStatus(id=shown, status=422, reason=f"{first['pointer']}: {first['reason']}"))
     return items, good
+
+
+def _imported(service: Service, served: Served, product_id: str) -> Product | None:
+    """What is shown of a product, as a row; None if nothing is known."""
+    if (shown := served.shelf.row(product_id)) is None:
+        return None
+    return Product(
+        category=served.category,
+        id=product_id,
+        title=shown.title,
+        price_minor=shown.price_minor,
+        currency=shown.currency,
+        sizes=list(shown.sizes),
+        in_stock=shown.in_stock is not False,
+        url=shown.url,
+        updated_at=service.store.now(),
+    )
 
 
 def _add_catalog(router: APIRouter) -> None:
@@ -609,7 +626,8 @@ def _add_catalog(router: APIRouter) -> None:
             price = changes.pop("price")
             changes |= {"price_minor": price and price["minor"], "currency": price and price["currency"]}
         changes = {name: value for name, value in changes.items() if value is not None or "price" in name}
-        if service.store.patch_product(served.category, product_id, **changes) is None:
+        imported = _imported(service, served, product_id)
+        if service.store.patch_product(served.category, product_id, imported, **changes) is None:
             raise wrong("/product_id", "unknown_product", "unknown-product")
         served.shelf.put(service.store.products(served.category, served.shelf.revision))
 
@@ -622,6 +640,7 @@ def _add_catalog(router: APIRouter) -> None:
     def delete(service: Of, category: str, product_id: str) -> None:
         """Remove a product from all searches."""
         served = service.models.active(category)
-        if not service.store.delete_product(served.category, product_id):
+        imported = _imported(service, served, product_id)
+        if not service.store.delete_product(served.category, product_id, imported):
             raise wrong("/product_id", "unknown_product", "unknown-product")
         served.shelf.put(service.store.products(served.category, served.shelf.revision))

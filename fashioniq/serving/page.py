@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from pydantic import BaseModel, Field, ValidationError
 
 from fashioniq.categories import singular
+from fashioniq.data.offers import decimals
 from fashioniq.serving.answers import result
 from fashioniq.serving.problems import TITLES, Problem, wrong
 from fashioniq.serving.schemas import (
@@ -52,18 +53,6 @@ LONGEST = 120  # characters of a title
 DIRECTIONS = dict.fromkeys(
     map(ord, "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 )
-DECIMALS = {
-    "JPY": 0,
-    "KRW": 0,
-    "VND": 0,
-    "CLP": 0,
-    "ISK": 0,
-    "KWD": 3,
-    "BHD": 3,
-    "OMR": 3,
-    "JOD": 3,
-    "TND": 3,
-}
 TEXTS = {  # by code of a problem; the others have their title
     "forbidden": "The request came from another website and was not accepted.",
     "invalid": "This value cannot be used. Correct it and try again.",
@@ -404,7 +393,7 @@ def _minor(text: str, currency: str) -> int | None:
     if not text.strip():
         return None
     try:
-        return int(Decimal(text.strip().replace(",", ".")).scaleb(DECIMALS.get(currency, 2)))
+        return int(Decimal(text.strip().replace(",", ".")).scaleb(decimals(currency)))
     except (InvalidOperation, ValueError, OverflowError):
         raise wrong("/price", "not_a_number") from None
 
@@ -510,7 +499,7 @@ def _bound(price: PriceFilter | None, name: str) -> str:
 
 
 def _major(minor: int, currency: str) -> Decimal:
-    return Decimal(minor).scaleb(-DECIMALS.get(currency, 2))
+    return Decimal(minor).scaleb(-decimals(currency))
 
 
 def _plain(text: str) -> str:

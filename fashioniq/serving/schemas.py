@@ -2,9 +2,11 @@
 
 import unicodedata
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WrapValidator, model_validator
+
+from fashioniq.data.offers import LONGEST_URL, MAX_PRICE, MAX_SIZES, URL
 
 MAX_K = 50  # products per answer
 MAX_TEXT = 200  # characters of a request
@@ -12,7 +14,6 @@ MAX_TURNS = 20  # turns of a dialog
 MAX_VALUES = 50  # sizes in a filter
 MAX_PRODUCTS = 500  # products per call
 MAX_EVENTS = 1000  # events per call
-MAX_PRICE = 10**12  # minor units
 
 Consent = Literal["none", "service", "training"]
 
@@ -36,8 +37,11 @@ Words = Annotated[str, Field(min_length=1, max_length=MAX_TEXT), AfterValidator(
 Title = Annotated[str, Field(max_length=1000), AfterValidator(_plain)]
 Moment = Annotated[datetime, AfterValidator(_utc)]
 Minor = Annotated[int, Field(ge=0, le=MAX_PRICE, strict=True)]
+Sizes = Annotated[list[Identifier], Field(max_length=MAX_SIZES)]
 Currency = Annotated[str, Field(pattern="^[A-Z]{3}$")]
 Many = Annotated[int, Field(ge=1, le=MAX_K, strict=True)]
+# the OpenAPI document has the type of such an item, which is checked on its own after the request
+LATER = WrapValidator(lambda given, _: given)
 
 
 class Wire(BaseModel):
@@ -158,14 +162,30 @@ class ConsentRequest(Wire):
 
 
 class ProductRequest(Wire):
-    """A product of the catalog; absent fields are unknown."""
+    """A product of the catalog; absent fields are unknown, and absent stock is in stock."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "id": "D000000564",
+                    "title": "Navy wrap dress",
+                    "price": {"minor": 5990, "currency": "EUR"},
+                    "sizes": ["S", "M", "L"],
+                    "in_stock": True,
+                    "url": "https://shop.example/products/D000000564",
+                    "group_id": "wrap-dress",
+                }
+            ]
+        }
+    )
 
     id: Identifier
     title: Title = ""
     price: "Price | None" = None
-    sizes: list[Identifier] | None = Field(default=None, max_length=100)
+    sizes: Sizes | None = None
     in_stock: bool | None = None
-    url: Annotated[str, Field(max_length=2000, pattern="^https?://[^\\s<>\"']+$")] | None = None
+    url: Annotated[str, Field(max_length=LONGEST_URL, pattern=URL + "$")] | None = None
     group_id: Identifier | None = None
 
 
@@ -180,14 +200,14 @@ class ProductPatch(Wire):
     """Changed fields of a product."""
 
     price: Price | None = None
-    sizes: list[Identifier] | None = Field(default=None, max_length=100)
+    sizes: Sizes | None = None
     in_stock: bool | None = None
 
 
 class ProductsRequest(Wire):
     """Products to add or replace. Each is checked on its own, so that one wrong product does not stop the others."""
 
-    products: list[dict[str, Any]] = Field(min_length=1, max_length=MAX_PRODUCTS)
+    products: list[Annotated[ProductRequest, LATER]] = Field(min_length=1, max_length=MAX_PRODUCTS)
 
 
 class EventRequest(Wire):
@@ -216,7 +236,7 @@ class EventRequest(Wire):
 class EventsRequest(Wire):
     """Events; each is checked on its own."""
 
-    events: list[dict[str, Any]] = Field(min_length=1, max_length=MAX_EVENTS)
+    events: list[Annotated[EventRequest, LATER]] = Field(min_length=1, max_length=MAX_EVENTS)
 
 
 class ModelRequest(Wire):
@@ -251,6 +271,7 @@ class Result(Wire):
     price: Price | None
     sizes: list[str] | None
     in_stock: bool | None
+    url: str | None  # of the product's page
     image: Picture | None
     why: list[Why]
     effects: dict[str, int] | None = None

@@ -3,8 +3,8 @@
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from sklearn.cluster import MiniBatchKMeans
 from fashioniq.categories import canonical
 from fashioniq.data.cards import Product
 from fashioniq.data.catalog import Catalog
+from fashioniq.data.offers import Offer
 from fashioniq.data.words import tokenize
 from fashioniq.features.store import Identity
 from fashioniq.files import UserError, read_json
@@ -51,11 +52,14 @@ class Served:
     requests: list[str]  # frequent requests
     metrics: dict[str, float]
     uploads: Uploads | None = None
+    offers: InitVar[Mapping[str, Offer] | None] = None  # of the catalog folder, by product id
+    offers_sha256: str = field(init=False)
     shelf: Shelf = field(init=False)
     typical: list[str] = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.shelf = Shelf(self.system.gallery.items.positions)
+    def __post_init__(self, offers: Mapping[str, Offer] | None) -> None:
+        self.offers_sha256 = hashlib.sha256(msgspec.json.encode(offers or {}, order="sorted")).hexdigest()
+        self.shelf = Shelf(self.system.gallery.items.positions, offers)
         self.typical = self._typical()  # ids of products for someone who has not said anything
 
     @classmethod
@@ -76,7 +80,7 @@ class Served:
 
         Pictures can be uploaded if one of `uploads` has the encoder of the features, and the model shows products to
         talk about. With a `generator`, a dialog encoder searches with generated pictures, which that encoder embeds.
-        Raises UserError if the run cannot be loaded, or if its category is unknown.
+        Raises UserError if the run or the offers of its catalog cannot be loaded, or if its category is unknown.
         """
         generated: dict[str, Any] = {}
         if generator is not None and kind_of(run) == DialogEncoderRun.KIND:
@@ -109,6 +113,7 @@ class Served:
             requests=[] if generated else _frequent(settings, category),
             metrics={k: v for k, v in (about.get("metrics") or {}).items() if isinstance(v, (int, float))},
             uploads=next(iter(usable), None),
+            offers=_offers(settings, category),
         )
 
     def point_alias(self) -> None:
@@ -180,6 +185,15 @@ class Served:
 
     def __contains__(self, name: str) -> bool:
         return name in self.system.gallery.items.positions
+
+
+def _offers(settings: dict[str, Any], category: str) -> dict[str, Offer]:
+    """Offers in the catalog folder of a run; none if the folder is gone. Raises UserError for a damaged one."""
+    try:
+        catalog = Catalog(Path(str(settings.get("data"))), category)
+    except UserError:
+        return {}
+    return catalog.offers
 
 
 def _frequent(settings: dict[str, Any], category: str) -> list[str]:

@@ -1,4 +1,8 @@
-"""Prices, sizes and stock of the products of a gallery, as columns, and the products that meet a filter."""
+"""Offers of the products of a gallery, as columns, and the products that meet a filter.
+
+A product with a row in the database, which REST calls write, has the facts of its row, even if that is deleted. Any
+other product has its offer in the catalog folder, which an import replaces.
+"""
 
 import threading
 from collections.abc import Iterable, Mapping
@@ -9,6 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fashioniq.data.offers import Offer, decimals, in_order
+from fashioniq.serving.facets import OfferCounts, PriceRange, price_ranges
 from fashioniq.serving.schemas import Filters
 from fashioniq.store.rows import Product
 
@@ -22,18 +28,18 @@ class Facts(msgspec.Struct, gc=False):
     title: str
     price_minor: int | None
     currency: str | None
-    sizes: tuple[str, ...]
-    in_stock: bool
+    sizes: tuple[str, ...]  # in their order
+    in_stock: bool | None
     url: str | None
 
 
 class Shelf:
-    """Columns in the order of the gallery. Products without a row have neither price, sizes nor stock.
+    """Columns in the order of the gallery. What is unknown of a product is UNKNOWN.
 
-    `position` is the place of each product in the gallery, by id.
+    `position` is the place of each product in the gallery, by id; `offers` are those of the catalog folder.
     """
 
-    def __init__(self, position: Mapping[str, int]) -> None:
+    def __init__(self, position: Mapping[str, int], offers: Mapping[str, Offer] | None = None) -> None:
         self._position, count = position, len(position)
         self._price_N = np.full(count, UNKNOWN, np.int64)
         self._currency_N = np.zeros(count, np.int32)
@@ -44,8 +50,14 @@ class Shelf:
         self._currencies: dict[str, int] = {"": 0}
         self._masks: dict[str, tuple[Tensor, int]] = {}
         self._alike: dict[tuple[str, ...], tuple[str, ...]] = {}  # sizes that many products have
+        self._ranges: tuple[list[PriceRange], np.ndarray] | None = None  # and the number of its range, N
         self._lock = threading.Lock()
         self.revision = 0
+        for name, offer in (offers or {}).items():
+            if (place := position.get(name)) is not None:
+                self._set(
+                    place, "", offer.price_minor, offer.currency, offer.sizes, offer.in_stock, offer.url
+                )
 
     def put(self, products: Iterable[Product]) -> None:
         """Take over new, changed and deleted products."""
@@ -55,43 +67,60 @@ class Shelf:
                 revision = max(revision, product.revision)
                 if (position := self._position.get(product.id)) is None:
                     continue
-                currency, sizes = intern(product.currency or ""), tuple(map(intern, product.sizes))
-                self._rows[position] = Facts(
-                    title=product.title,
-                    price_minor=product.price_minor,
-                    currency=currency or None,
-                    sizes=self._alike.setdefault(sizes, sizes),
-                    in_stock=product.in_stock,
-                    url=product.url,
-                )
-                there = product.deleted_at is None
-                self._there_N[position] = there
-                self._price_N[position] = UNKNOWN if product.price_minor is None else product.price_minor
-                self._currency_N[position] = self._currencies.setdefault(currency, len(self._currencies))
-                self._stock_N[position] = product.in_stock
                 for column_N in self._sizes.values():
                     column_N[position] = False
-                for size in sizes:
-                    if size not in self._sizes:
-                        self._sizes[size] = np.zeros(len(self._there_N), bool)
-                    self._sizes[size][position] = True
+                self._there_N[position] = product.deleted_at is None
+                self._set(
+                    position,
+                    product.title,
+                    product.price_minor,
+                    product.currency,
+                    tuple(product.sizes),
+                    product.in_stock,
+                    product.url,
+                )
                 self._masks.clear()
+                self._ranges = None
             self.revision = revision  # not before all were read
 
+    def _set(
+        self,
+        position: int,
+        title: str,
+        price_minor: int | None,
+        currency: str | None,
+        sizes: tuple[str, ...],
+        in_stock: bool | None,
+        url: str | None,
+    ) -> None:
+        if (ordered := self._alike.get(sizes)) is None:
+            ordered = self._alike[sizes] = tuple(map(intern, in_order(sizes)))
+        currency = intern(currency or "")
+        self._rows[position] = Facts(title, price_minor, currency or None, ordered, in_stock, url)
+        self._price_N[position] = UNKNOWN if price_minor is None else price_minor
+        self._currency_N[position] = self._currencies.setdefault(currency, len(self._currencies))
+        self._stock_N[position] = UNKNOWN if in_stock is None else in_stock
+        for size in ordered:
+            if size not in self._sizes:
+                self._sizes[size] = np.zeros(len(self._there_N), bool)
+            self._sizes[size][position] = True
+
     def row(self, name: str) -> Facts | None:
-        """What is shown of a product, None without a row."""
+        """What is shown of a product, None if nothing is known."""
         position = self._position.get(name)
         return None if position is None else self._rows[position]
 
     @property
     def has_facts(self) -> bool:
         """Whether any product has a price, sizes or stock."""
-        return bool((self._stock_N != UNKNOWN).any())
+        return bool(self._sizes) or any(
+            (column_N != UNKNOWN).any() for column_N in (self._stock_N, self._price_N)
+        )
 
     @property
     def sizes(self) -> list[str]:
-        """All sizes of products."""
-        return sorted(self._sizes)
+        """All sizes of products, in their order."""
+        return in_order(self._sizes)
 
     @property
     def currencies(self) -> list[str]:
@@ -109,6 +138,42 @@ class Shelf:
                     self._masks.clear()
                 self._masks[name] = found
         return found
+
+    def counts(self, mask_N: np.ndarray) -> OfferCounts:
+        """Sizes, stock and prices of the products of a mask; sizes and ranges without any are left out.
+
+        The ranges are those of the most frequent currency, and the same for every mask.
+        """
+        with self._lock:
+            if self._ranges is None:
+                self._ranges = self._divided()
+            ranges, range_N = self._ranges
+            stock_N = self._stock_N == 1
+            sizes = self.sizes
+            columns = [self._sizes[size] for size in sizes]
+            columns += [stock_N, *(range_N == number for number in range(1, len(ranges) + 1))]
+            both_N = np.empty(len(mask_N), bool)
+            found = [int(np.count_nonzero(np.logical_and(one, mask_N, out=both_N))) for one in columns]
+        of_ranges = found[len(sizes) + 1 :]
+        return OfferCounts(
+            [(size, count) for size, count in zip(sizes, found, strict=False) if count],
+            found[len(sizes)],
+            [(one, count) for one, count in zip(ranges, of_ranges, strict=True) if count],
+        )
+
+    def _divided(self) -> tuple[list[PriceRange], np.ndarray]:
+        """Ranges of prices, and the number of the range of each product, from 1, or 0."""
+        priced_N = self._there_N & (self._price_N != UNKNOWN)
+        if not priced_N.any():
+            return [], np.zeros(len(priced_N), np.uint8)
+        code = int(np.bincount(self._currency_N[priced_N]).argmax())
+        currency = next(name for name, number in self._currencies.items() if number == code)
+        priced_N &= self._currency_N == code
+        ranges = price_ranges(self._price_N[priced_N], currency, 10 ** decimals(currency))
+        range_N = priced_N.astype(np.uint8) if ranges else np.zeros(len(priced_N), np.uint8)
+        for one in ranges[1:]:
+            range_N += priced_N & (self._price_N >= (one.gte or 0))
+        return ranges, range_N
 
     def _meet(self, filters: Filters) -> np.ndarray:
         mask_N = self._there_N.copy()

@@ -35,20 +35,27 @@ class Catalog(Database):
 
         return self.write(work)
 
-    def patch_product(self, category: str, id: str, **changes: Any) -> Product | None:
-        """Change columns of a product and return it; None if there is no such product."""
+    def patch_product(
+        self, category: str, id: str, imported: Product | None = None, **changes: Any
+    ) -> Product | None:
+        """Change columns of a product and return it; None if there is no such product.
+
+        A product that was never stored starts as `imported`, which the catalog folder has of it.
+        """
 
         def work(connection: Connection) -> Product | None:
             same = product.c.category == category, product.c.id == id
+            if imported and not find(connection, Product, *same):
+                connection.execute(insert(product).values(asdict(imported)))
             set_too = {"updated_at": self.now(), "revision": _next_revision(connection)}
             changed = update(product).where(*same, product.c.deleted_at.is_(None)).values(changes | set_too)
             return find(connection, Product, *same)[0] if connection.execute(changed).rowcount else None
 
         return self.write(work)
 
-    def delete_product(self, category: str, id: str) -> bool:
-        """Mark a product as deleted; return whether there was such a product."""
-        return self.patch_product(category, id, deleted_at=self.now()) is not None
+    def delete_product(self, category: str, id: str, imported: Product | None = None) -> bool:
+        """Mark a product as deleted; return whether there was such a product. `imported` is as in `patch_product`."""
+        return self.patch_product(category, id, imported, deleted_at=self.now()) is not None
 
     def products(self, category: str, since_revision: int = 0) -> list[Product]:
         """Products changed after a revision, in the order of their ids; deleted ones have `deleted_at`."""

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import shutil
 import signal
 import sqlite3
 import threading
@@ -10,6 +11,8 @@ import threading
 import httpx
 import pytest
 
+from fashioniq.cli import main
+from fashioniq.data.catalog import Catalog
 from tests.waiting import ended, joined
 
 
@@ -36,13 +39,13 @@ def serve(forked_command, wait_until, tmp_path, runs):
     """Start the service on a database of this test."""
     started = []
 
-    def serve(*more):
+    def serve(*more, run=runs.retriever):
         out = tmp_path / f"serve{len(started)}.txt"
         arguments = [
             "--database",
             f"sqlite:///{tmp_path}/log/service.db",
             "--run",
-            str(runs.retriever),
+            str(run),
             *more,
         ]
         started.append(Server(forked_command, wait_until, out, arguments))
@@ -65,7 +68,7 @@ def test_a_person_reaches_products_of_a_real_run_in_words_and_by_a_picture(serve
     assert about["features"] == {
         "questions": False,
         "pictures": True,
-        "filters": False,
+        "filters": True,
         "generated_pictures": False,
     }
     made, token = session(server)
@@ -91,6 +94,63 @@ def test_a_person_reaches_products_of_a_real_run_in_words_and_by_a_picture(serve
     refused = server.http.post("/v1/pictures", params={"category": "dresses"}, **bad)
     assert refused.status_code == 422 and refused.json()["code"] == "unreadable-picture"
     assert "GIF89a" not in refused.text
+
+
+def test_imported_offers_are_served_and_a_later_import_replaces_them(
+    serve, runs, project, tmp_path, wait_until, capsys
+):
+    data, run = tmp_path / "catalog", tmp_path / "models" / "shop"
+    shutil.copytree(runs.catalog, data)
+    shutil.copytree(runs.retriever, run)
+    config = (run / "config.yaml").read_text()
+    (run / "config.yaml").write_text(re.sub("(?m)^data: .*$", f"data: {data}", config))
+    table = tmp_path / "offers.csv"
+
+    def imported(rows):
+        table.write_text("sku;price;sizes;stock;link\n" + "\n".join(rows), encoding="utf-8")
+        options = {"table": table, "id": "sku", "data": data, "category": "dresses"}
+        columns = {"price": "price", "sizes": "sizes", "stock": "stock", "link": "link"}
+        assert main(project.arguments("import-catalog", **options, **columns)) == 0
+        return capsys.readouterr().out
+
+    first, second = Catalog(data, "dresses").ids("test")[:2]
+    told = imported(
+        [f"{first};1.299,00 €;L/S;auf Lager;https://a.b/1", f"{second};?;;ausverkauft;", "x;5 €;;;"]
+    )
+    assert (
+        "2 of 60 products have an offer" in told
+        and "not read: 1 × price" in told
+        and "no such product" in told
+    )
+    servers = [serve("--models", str(run.parent), "--split", "all", run=run) for _ in range(2)]
+    path = "/v1/categories/dresses/products"
+
+    def shown(server, name):
+        one = server.http.get(f"{path}/{name}").json()
+        return [one[field] for field in ("price", "sizes", "in_stock", "url")]
+
+    dear = {
+        "filters": {"price": {"gte": 100_000, "currency": "EUR"}, "sizes": {"any": ["S"]}, "in_stock": True}
+    }
+    for server in servers:
+        assert shown(server, first) == [
+            {"minor": 129_900, "currency": "EUR"},
+            ["S", "L"],
+            True,
+            "https://a.b/1",
+        ]
+        assert shown(server, second) == [None, None, False, None]
+        found = server.http.post("/v1/categories/dresses/search", json=dear).json()
+        assert [one["product_id"] for one in found["results"]] == [first] and found["eligible"] == 1
+    put = {"products": [{"id": second, "price": {"minor": 100, "currency": "EUR"}}]}
+    assert servers[0].http.put(path, json=put).json()["items"][0]["status"] == 201
+    imported([f"{first};19,90 €;M;0;", f"{second};5 €;;;"])
+    assert servers[0].http.post("/v1/models", json={"run": "shop"}).status_code == 201
+    new = [{"minor": 1990, "currency": "EUR"}, ["M"], False, None]
+    wait_until(lambda: shown(servers[1], first) == new, servers[1].process.is_alive)
+    assert shown(servers[0], first) == new
+    for server in (*servers, serve(run=run)):
+        assert shown(server, second)[0] == {"minor": 100, "currency": "EUR"}, "what came by REST stays"
 
 
 def test_killed_under_load_no_acknowledged_turn_is_lost_or_doubled(serve, tmp_path, wait_until):

@@ -97,6 +97,12 @@ def test_a_clean_folder_is_counted_and_has_no_finding(root):
     }
 
 
+def test_offers_are_counted_where_there_are_any(root):
+    put(root, {OFFERS: {"A": {"in_stock": True}, "G": {}}})
+    told = look_through(root)["shoes"]
+    assert told.counts["offers"] == [2] and not told.findings
+
+
 def test_titles_are_counted_as_the_catalog_reads_them(root):
     put(root, {TITLES: {"J": {"title": "Red shoe"}, "K": {"title": "x" * 1001}, "L": {"title": " "}}})
     told = look_through(root)["shoes"]
@@ -118,6 +124,7 @@ def test_pairs_whose_captions_describe_no_difference_are_told(root):
 TRAIN, VAL, TEST = (f"image_splits/split.shoes.{split}.json" for split in IDS)
 CAPTIONS, LABELS = "captions/cap.shoes.train.json", "attributes/asin2attr.shoes.val.json"
 TITLES, ADDRESSES = "titles/shoes.test.json", "image_url/asin2url.shoes.txt"
+OFFERS = "offers/shoes.json"
 
 
 @pytest.mark.parametrize(
@@ -149,6 +156,10 @@ TITLES, ADDRESSES = "titles/shoes.test.json", "image_url/asin2url.shoes.txt"
         (TITLES, {"J": {"title": 7}}, "title rows that cannot be read", "shoes.test.json: J"),
         (TITLES, {"J": "Red shoe"}, "title rows that cannot be read", "shoes.test.json: J"),
         (TITLES, {"X\n": {"title": "Red shoe"}}, "rows of ids in no split", "shoes.test.json: X\\n"),
+        (OFFERS, {"A": {"in_stock": True}, "X": {}}, "rows of ids in no split", "offers/shoes.json: X"),
+        (OFFERS, {"A": {"price_minor": 5}}, "offers that cannot be read", "shoes.json: A: price_minor and currency need each other"),
+        (OFFERS, {"A": {"cost": 5}}, "offers that cannot be read", "shoes.json: A: Object contains unknown field"),
+        (OFFERS, [], "files that cannot be read", "the file shoes.json: expected a dict"),
         (ADDRESSES, "A\thttp://shop/a.jpg\nX\thttp://shop/x.jpg\n", "rows of ids in no split", "asin2url.shoes.txt: X"),
         (ADDRESSES, "A\tshop/a.jpg\nB\thttp://shop/b.jpg\n", "products without an http or https address", "asin2url.shoes.txt: A"),
         (ADDRESSES, "", "files that cannot be read", "asin2url.shoes.txt has no address"),

@@ -10,12 +10,14 @@ import pytest
 from PIL import Image
 
 from fashioniq.data.catalog import SPLITS, Catalog
+from fashioniq.data.offers import Offer
 from fashioniq.files import UserError
 from fashioniq.prepare import staging
 from fashioniq.prepare import write_category as layout
 from fashioniq.prepare.importing import import_catalog
-from fashioniq.prepare.listings import Source
+from fashioniq.prepare.importing_offers import update_offers
 from fashioniq.prepare.picking import title_of
+from fashioniq.prepare.source import Source
 
 COLOURS = ("Red", "Navy Blue", "White", "Green")
 PATTERNS = ("striped", "checked", "printed", "solid")
@@ -451,6 +453,9 @@ def test_names_of_files_that_are_no_text_are_dropped_and_listed(shop):
     ({"table": "x", "id": "sku", "images": "x", "url": "link"}, "expected either --images"),
     ({"table": "x", "id": "sku", "picture": "file", "url": "link"}, "cannot be combined with --url"),
     ({}, "expected either --images"),
+    ({"images": "x", "price": "cost"}, "--price refers to a column"),
+    ({"table": "x", "id": "sku", "images": "x", "currency": "EUR"}, "give their column with --price"),
+    ({"table": "x", "id": "sku", "stock": "left", "title": "name"}, "--title is for a new catalog"),
     ({"table": "x", "id": "sku", "url": "link", "folders": ["dress"]}, "--folders refers to folders in --images"),
 ])  # fmt: skip
 def test_parts_that_do_not_go_together_are_refused(source, told):
@@ -659,6 +664,85 @@ def test_an_interruption_leaves_nothing(shop, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         shop.run()
     assert list(shop.out.parent.iterdir()) == []
+
+
+OFFERED = {"price": "cost", "currency": "EUR", "sizes": "fits", "stock": "left", "link": "page"}
+
+
+def with_offers(shop, count, **wrong):
+    """A table of offers, in which the first row has the wrong values."""
+    right = {"cost": "49,90 €", "fits": "L/S", "left": "2", "page": "https://shop.example/s"}
+    rows = [
+        {"sku": f"s{number:03}", "name": "cotton shirt", **right, **(wrong if number == 0 else {})}
+        for number in range(count)
+    ]
+    shop.csv.write_text("\n".join(json.dumps(row) for row in rows))
+    shop.csv = shop.csv.rename(shop.csv.with_suffix(".jsonl"))
+    return shop
+
+
+READ = Offer(price_minor=4990, currency="EUR", sizes=("S", "L"), in_stock=True, url="https://shop.example/s")
+
+
+def test_offers_are_imported_and_what_cannot_be_read_is_listed(shop):
+    with_offers(shop, 40, cost="49-59", left="maybe")
+    for number in range(40):
+        shop.picture(f"s{number:03}.jpg")
+    report = shop.run(attributes=(), **OFFERED)
+    catalog = Catalog(shop.out, "shirts")
+    assert report.offers == report.kept == 40 and report.unread == {"price not read": 1, "stock not read": 1}
+    assert catalog.offers.pop("s000") == Offer(sizes=("S", "L"), url=READ.url)
+    assert set(catalog.offers.values()) == {READ} and len(catalog.offers) == 39
+    listed = json.loads((shop.out / "offers/shirt.unread.json").read_text())
+    assert [(one["line"], one["id"]) for one in listed] == [(1, "s000")] * 2
+    assert listed[0]["reason"] == "price not read: expected one number, found '49-59'"
+    assert catalog.imported["columns"]["price"] == "cost" and shop.dropped() == {}
+
+
+def test_a_catalog_without_offers_has_no_file_of_them(shop):
+    shop.write([row(number) for number in range(40)]).run()
+    assert not (shop.out / "offers").exists() and Catalog(shop.out, "shirts").offers == {}
+
+
+def test_a_table_without_pictures_replaces_the_offers(shop):
+    with_offers(shop, 40)
+    for number in range(40):
+        shop.picture(f"s{number:03}.jpg")
+    shop.run(attributes=(), **OFFERED)
+    before = {
+        path: path.read_bytes()
+        for path in shop.out.rglob("*")
+        if path.is_file() and path.parent.name != "offers"
+    }
+    lines = [
+        {"sku": "s001", "cost": "5"},
+        {"sku": "s002", "left": "?"},
+        {"sku": "none", "cost": "5"},
+        {"sku": "s001", "cost": "6"},
+    ]
+    shop.csv.write_text(
+        "\n".join(json.dumps({"cost": "", "fits": "", "left": "", "page": "", **one}) for one in lines)
+    )
+    source = Source(table=shop.csv, id="sku", **OFFERED)
+    report = update_offers(source, shop.out, "shirts")
+    assert Catalog(shop.out, "shirts").offers == {"s001": Offer(price_minor=500, currency="EUR")}
+    assert (report.products, report.offers, report.unread) == (40, 1, {"stock not read": 1})
+    assert report.dropped == {"no such product": 1, "repeated id": 1}
+    listed = json.loads((shop.out / "offers/shirt.unread.json").read_text())
+    assert [(one["line"], one["id"]) for one in listed] == [(3, "none"), (4, "s001"), (2, "s002")]
+    assert all(path.read_bytes() == content for path, content in before.items())
+    shop.csv.write_text(json.dumps({"sku": "other", "cost": "5", "fits": "", "left": "", "page": ""}))
+    with pytest.raises(UserError, match=r"no row of .* is a product of shirts"):
+        update_offers(source, shop.out, "shirts")
+    with pytest.raises(UserError, match="has no category 'tops'"):
+        update_offers(source, shop.out, "tops")
+    assert len(Catalog(shop.out, "shirts").offers) == 1
+
+
+def test_a_missing_column_of_offers_is_told(shop):
+    shop.write([row(number) for number in range(40)])
+    shop.refused("--price cost: .* has no column 'cost'", price="cost")
+    shop.refused("--currency money: .* has no column 'money'", price="name", currency="money")
 
 
 def test_a_missing_csv_is_told(shop):

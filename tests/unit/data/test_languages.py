@@ -15,7 +15,7 @@ from fashioniq.data.languages import LANGUAGES, TYPES, language
 from fashioniq.data.words import tokenize
 from fashioniq.files import UserError
 from fashioniq.prepare.importing import import_catalog
-from fashioniq.prepare.listings import Source
+from fashioniq.prepare.source import Source
 from fashioniq.users.differences import LabelSpeaker
 
 GERMAN = language("de")

@@ -15,6 +15,7 @@ from fashioniq.sample import draw_sample, labels_of
 from fashioniq.sample.drawing import draw_garment
 from fashioniq.sample.garments import COLOURS, Garment, random_garment
 from fashioniq.sample.grammar import differences, two_captions
+from fashioniq.sample.offers import offer_of
 
 CATEGORIES = ("dresses", "shirts", "tops")
 COMPARING = re.compile(
@@ -92,6 +93,27 @@ def test_layout_is_read_by_catalog(root: Path, category: str) -> None:
         assert len({pair.target for pair in pairs}) == len(pairs) > len(catalog.ids(split)) / 2
         assert all(pair.target != pair.candidate and len(pair.captions) == 2 for pair in pairs)
     assert (catalog.pictures_origin, catalog.captions_origin) == ("drawn", "drawn sample's grammar")
+
+
+def test_every_garment_has_an_offer_of_its_own_random_numbers(root: Path) -> None:
+    sizes = ("XS", "S", "M", "L", "XL", "XXL")
+    for category in CATEGORIES:
+        catalog = Catalog(root, category)
+        assert set(catalog.offers) == set(catalog.all_ids())
+        for name, offer in catalog.offers.items():
+            first = sizes.index(offer.sizes[0])
+            assert offer.sizes == sizes[first : first + len(offer.sizes)] and len(offer.sizes) >= 2
+            assert offer.url == f"https://shop.example/products/{name}" and offer.currency == "EUR"
+    rng = random.Random(0)
+    garments = [random_garment("dresses", rng) for _ in range(1000)]
+    offers = [offer_of(str(number), garment, rng) for number, garment in enumerate(garments)]
+    prices = sorted(offer.price_minor for offer in offers)
+    assert (
+        all(price % 100 == 90 for price in prices)
+        and prices[0] > 1000
+        and prices[100] * 2 < prices[900] < 20000
+    )
+    assert 0.87 < sum(offer.in_stock for offer in offers) / 1000 < 0.93
 
 
 def test_catalog_json_tells_how_the_sample_was_made(root: Path) -> None:

@@ -147,7 +147,7 @@ def service_of(tmp_path, url):
 
     def open_one(runs=("dresses-0",)):
         store, inference = Store.open(url), Inference()
-        models = Models(store, inference, served, tmp_path / "models")
+        models = Models(store, inference, lambda run: served(run), tmp_path / "models")
         models.open([tmp_path / "models" / run for run in runs])
         opened.append((store, inference))
         return Service(store, models, inference)

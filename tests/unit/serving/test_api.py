@@ -17,6 +17,7 @@ from fastapi.testclient import TestClient
 
 from fashioniq.data.cards import Product
 from fashioniq.data.items import Items
+from fashioniq.data.offers import Offer
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import EngineError, Gallery
 from fashioniq.loop.live import Live
@@ -235,6 +236,86 @@ def test_filters_hold_until_they_are_replaced(client, talking, service_of):
     assert elsewhere.models.active("dresses").shelf.row("p0").in_stock is False
 
 
+@pytest.fixture
+def offers(monkeypatch):
+    """Offers that the catalog folder has of the models that are loaded from now on."""
+    offers = {
+        "p0": Offer(
+            price_minor=100, currency="EUR", sizes=("L", "S"), in_stock=True, url="https://shop.example/0"
+        ),
+        "p1": Offer(price_minor=200, currency="EUR"),
+        "p2": Offer(in_stock=False),
+        "unknown": Offer(in_stock=True),
+    }
+
+    def load(run):
+        made = served(run)
+        made.__post_init__(dict(offers))
+        return made
+
+    monkeypatch.setattr("tests.unit.serving.conftest.served", load)
+    return offers
+
+
+def facts(client, name):
+    one = client.get(f"/v1/categories/dresses/products/{name}").json()
+    return one["price"] and one["price"]["minor"], one["sizes"], one["in_stock"], one["url"]
+
+
+def test_imported_offers_are_shown_and_found(offers, client):
+    assert facts(client, "p0") == (100, ["S", "L"], True, "https://shop.example/0")
+    assert facts(client, "p1") == (200, None, None, None) and facts(client, "p3") == (None, None, None, None)
+    about = client.get("/v1/categories/dresses").json()
+    assert about["features"]["filters"] and about["sizes"] == ["S", "L"]
+    for filters, found in (({"price": {"lte": 150, "currency": "EUR"}}, {"p0"}), ({"in_stock": True}, {"p0"}),
+                           ({"sizes": {"any": ["L", "M"]}}, {"p0"}), ({"price": {"gte": 1, "currency": "EUR"}}, {"p0", "p1"})):  # fmt: skip
+        answer = client.post("/v1/categories/dresses/search", json={"filters": filters, "k": 30}).json()
+        assert set(ids(answer)) == found and answer["eligible"] == len(found)
+
+
+def test_rows_of_rest_calls_win_over_imported_offers_in_all_processes(
+    offers, client, service, service_of, client_of, tmp_path
+):
+    elsewhere = client_of(service_of(()))
+    path = "/v1/categories/dresses/products"
+    assert client.patch(f"{path}/p0", json={"in_stock": False}).status_code == 204
+    assert (
+        client.put(path, json={"products": [{"id": "p1", "sizes": ["M"]}]}).json()["items"][0]["status"]
+        == 201
+    )
+    assert client.delete(f"{path}/p2").status_code == 204 and client.delete(f"{path}/p2").status_code == 404
+    assert client.patch(f"{path}/p3", json={"in_stock": False}).status_code == 404
+    offers.update(
+        dict.fromkeys(("p0", "p1", "p2", "p3"), Offer(price_minor=7, currency="EUR"))
+    )  # the next import
+    (tmp_path / "models/dresses-0").mkdir(parents=True)
+    (tmp_path / "models/dresses-0/model.json").write_text("{}")
+    assert client.post("/v1/models", json={"run": "dresses-0"}).status_code == 201
+    for one in (client, elsewhere, client_of(service_of(("dresses-0",)))):  # the last one is a restart
+        one.app.state.service.models.refresh_all()
+        assert facts(one, "p0") == (100, ["S", "L"], False, "https://shop.example/0")
+        assert facts(one, "p1") == (None, ["M"], True, None)
+        assert facts(one, "p3") == (7, None, None, None)
+        found = one.post("/v1/categories/dresses/search", json={"k": 50}).json()
+        assert len(ids(found)) == COUNT - 1 and "p2" not in ids(found)
+
+
+def test_products_and_events_are_typed_in_the_document_and_checked_one_by_one(client, talking):
+    schemas = client.get("/openapi.json").json()["components"]["schemas"]
+    for request, field, item in (
+        ("ProductsRequest", "products", "ProductRequest"),
+        ("EventsRequest", "events", "EventRequest"),
+    ):
+        assert schemas[request]["properties"][field]["items"] == {"$ref": f"#/components/schemas/{item}"}
+    example = schemas["ProductRequest"]["examples"][0]
+    assert set(example) == set(schemas["ProductRequest"]["properties"])
+    given = [example, 5, None, "x", [], {"id": 5}, {"price": {"minor": 1}}]
+    answer = client.put("/v1/categories/dresses/products", json={"products": given}).json()
+    assert [one["status"] for one in answer["items"]] == [201] + [422] * 6
+    assert answer["items"][1] == {"id": "#1", "status": 422, "reason": "/: model_type", "searchable": None}
+    assert client.post("/v1/events", json={"events": [5]}).json()["items"][0]["status"] == 422
+
+
 def test_five_hundred_products_fit_in_a_request(client):
     products = [{"id": f"new{number}", "title": "x" * 200} for number in range(500)]
     answer = client.put("/v1/categories/dresses/products", json={"products": products})
@@ -407,7 +488,7 @@ def test_a_model_that_is_registered_again_has_the_products_of_today_in_all_proce
             loads.append(run)
             made = served(run)
             made.system = having(made.system, ids, features_ND, attributes_NA)
-            made.__post_init__()
+            made.__post_init__(None)
             return made
 
         for models in (service.models, elsewhere.models):

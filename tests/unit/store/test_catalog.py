@@ -65,6 +65,19 @@ def test_a_deleted_product_is_gone_until_it_is_added_again(store, product):
     assert store.products("dresses")[0].deleted_at is None
 
 
+def test_a_product_that_was_only_imported_is_stored_with_its_first_change(store, open_store, product, clock):
+    imported, other = product("a", price_minor=5990, currency="EUR", sizes=["S"]), product("a", price_minor=1)
+    patched = store.patch_product("dresses", "a", imported, in_stock=False)
+    assert (patched.price_minor, patched.sizes, patched.in_stock, patched.revision) == (5990, ["S"], False, 1)
+    assert open_store().patch_product("dresses", "a", other, sizes=["M"]).price_minor == 5990, (
+        "the row is older"
+    )
+    assert store.delete_product("dresses", "a", other) and not store.delete_product("dresses", "a", other)
+    assert store.delete_product("dresses", "b", product("b"))
+    assert {one.id: one.deleted_at for one in store.products("dresses")} == {"a": clock(), "b": clock()}
+    assert store.patch_product("dresses", "c", None, in_stock=False) is None
+
+
 def test_one_model_of_a_category_is_active_and_the_former_can_return(store, model, clock):
     for id in ("dresses@1", "dresses@2"):
         store.register_model(model(id))

@@ -1,0 +1,68 @@
+"""Update of the offers of a category from a retailer's table. The table replaces all earlier offers."""
+
+import os
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fashioniq.categories import canonical
+from fashioniq.data.catalog import Catalog, categories_in
+from fashioniq.data.offers import Offer, offers_file, unread_file, write_offers
+from fashioniq.files import UserError, write_json
+from fashioniq.prepare.archives import safe_id
+from fashioniq.prepare.listings import select_rows
+from fashioniq.prepare.source import Source
+from fashioniq.prepare.staging import staged
+
+
+@dataclass(frozen=True)
+class OfferReport:
+    """Products of the category, those with an offer, and rows and parts of offers that were not used, by reason."""
+
+    products: int
+    offers: int
+    dropped: dict[str, int]
+    unread: dict[str, int]
+
+
+def update_offers(source: Source, out: Path, category: str) -> OfferReport:
+    """Replace the offers of a category of the folder `out`, and list what was not read beside them.
+
+    Raises UserError if the table cannot be read, `out` has no such category, or another import holds it.
+    """
+    out, category = Path(os.path.realpath(out)), canonical(category)
+    if category not in categories_in(out):
+        raise UserError(
+            f"{out} has no category {category!r} with offers to update: give --images or --url to import it"
+        )
+    rows, _ = select_rows(source)
+    with staged(out):
+        ids = Catalog(out, category).all_ids()
+        known = set(ids)
+        offers: dict[str, Offer] = {}
+        dropped: list[dict[str, Any]] = []
+        unread: list[dict[str, Any]] = []
+        for row in rows:
+            name = safe_id(row.values.get(source.id or "", ""))
+            reason = row.reason or (
+                "no such product" if name not in known else "repeated id" if name in offers else ""
+            )
+            if reason:
+                dropped.append({"line": row.line, "id": name, "reason": reason})
+                continue
+            offers[name], unreadable = source.offers.offer(row.values)
+            unread += [{"line": row.line, "id": name, "reason": one} for one in unreadable]
+        if not offers:
+            raise UserError(
+                f"no row of {source.table} is a product of {category} in {out}, such as {ids[0]}: give the "
+                "column of their ids with --id"
+            )
+        offers = {name: offer for name, offer in offers.items() if offer != Offer()}
+        write_offers(offers_file(out, category), offers)
+        write_json(unread_file(out, category), dropped + unread)
+    return OfferReport(len(ids), len(offers), _counts(dropped), _counts(unread))
+
+
+def _counts(entries: list[dict[str, Any]]) -> dict[str, int]:
+    return dict(Counter(entry["reason"].partition(":")[0] for entry in entries))
