@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from fashioniq.language.lexicon import COLOR, Lexicon, Term
+from fashioniq.language.lexicon import Lexicon
+from fashioniq.language.terms import COLOR, GARMENT, Term
 from fashioniq.language.tokens import Token, tokens_of
 
 LONGEST = 6  # words in a phrase
@@ -60,7 +61,9 @@ class Scanner:
         """Units of these tokens; unknown words are corrected first."""
         units = self._matched(tokens)
         doubtful = [
-            unit for unit in units if unit.unknown or (unit.term is not None and not unit.term.trusted)
+            unit
+            for unit in units
+            if unit.unknown or (unit.term is not None and (not unit.term.trusted or self._compound(unit)))
         ]
         if doubtful:
             meant = {unit.tokens[0]: words for unit in doubtful if (words := self._meant(unit)) is not None}
@@ -74,7 +77,14 @@ class Scanner:
         key = unit.tokens[0].key
         if unit.unknown:
             return self.lexicon.guess(key)
+        if self._compound(unit):
+            return self.lexicon.parts(key)
         return self.lexicon.slip(key)
+
+    def _compound(self, unit: Unit) -> bool:
+        """Whether a unit is a garment in one word, such as "Maxikleid", that may be split."""
+        one = len(unit.tokens) == 1 and unit.term is not None and unit.term.family == GARMENT
+        return one and bool(self.rules.links)
 
     def _matched(self, tokens: Sequence[Token]) -> list[Unit]:
         units: list[Unit] = []
@@ -101,7 +111,7 @@ class Scanner:
         rules = self.rules
         roles, step, noun = rules.roles.get(key, _NONE), rules.steps.get(key), rules.nouns.get(key, "")
         if roles or step or noun:
-            term = self._collective(key) if noun or roles else None
+            term = self.lexicon.find((key,)) if step else self._collective(key)
             return Unit(part, roles, term, step, noun)
         term = self.lexicon.find(tuple(token.key for token in part))
         if term is None or (not term.labels and key in rules.collective):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fashioniq.language.lexicon import COLOR, Lexicon, Term
+from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.scan import Unit
+from fashioniq.language.terms import COLOR, GARMENT, Term
 
 _DENYING = ("instead", "except", "without", "less", "no", "not")
 
@@ -92,7 +93,7 @@ class Sentence:
             self._than(at)
         elif "but" in roles and not (self._denial and self._seen == 0 and "filler" in roles):
             self._border(comma=True)
-        elif "too" in roles and not self._denial and self._next(at) is not None:
+        elif "too" in roles and not self._denial and self._next(at) == at + 1:
             self._deny("less")
         elif "so" in roles and self._denial == "not" and not self._seen:
             self._less = True
@@ -152,7 +153,7 @@ class Sentence:
         if last is not None and last.step and term and term.family == last.step[0] and term.family != COLOR:
             self.items[-1] = last._replace(than=self.units[following])
             self._used.add(following)
-        elif self.items:
+        elif self.items and (self._preferred or (last is not None and last.step)):
             self._deny("than")
 
     def _enough(self) -> None:
@@ -197,7 +198,7 @@ class Sentence:
             self._nouns.append(unit)
             if unit.term is None or self._goes_with(at, unit):
                 return
-        if unit.step:
+        if unit.step and not self._inflected(at, unit):
             if self._denial in ("", "less"):
                 family, sign = self._placed(at, unit.step)
                 self._add(Item(unit, step=(family, -sign if self._denial else sign), joint=self._joint))
@@ -221,6 +222,13 @@ class Sentence:
         if self._denial and not self._common(item.unit):
             self._seen += 1
             self._family = item.unit.term.family if item.unit.term else ""
+
+    def _inflected(self, at: int, unit: Unit) -> bool:
+        """Whether a comparative is none: "ein enger Rock" has the form of "enger"."""
+        if unit.term is None or not at or at + 1 == len(self.units):
+            return False
+        following = self.units[at + 1].term
+        return "article" in self.units[at - 1].roles and following is not None and following.family == GARMENT
 
     def _common(self, unit: Unit) -> bool:
         """Whether most products are so, which says nothing."""

@@ -6,7 +6,7 @@ from itertools import groupby
 from rapidfuzz.distance import OSA
 from rapidfuzz.process import extract
 
-_SHORTEST = 4  # shorter words stay as they are
+_SHORTEST, _LONGEST = 4, 40  # shorter and longer words stay as they are
 
 
 class Speller:
@@ -22,23 +22,20 @@ class Speller:
         for word in self._cost_of:
             self._of_length.setdefault(len(word), []).append(word)
 
-    def correct(self, word: str, most: int | None = None) -> tuple[str, int] | None:
-        """Nearest word and the number of edits, or None if there is none within `most` edits."""
-        if len(word) < _SHORTEST or len(word) > 40 or any(letter.isdigit() for letter in word):
+    def correct(self, word: str, most: int | None = None) -> str | None:
+        """Nearest other word, or None if there is none within `most` edits."""
+        if len(word) < _SHORTEST or len(word) > _LONGEST or any(letter.isdigit() for letter in word):
             return None
         most = min(edits(word), most) if most is not None else edits(word)
         near = [
             other
             for length in range(len(word) - most, len(word) + most + 1)
-            for other, _, _ in extract(
-                word, self._of_length.get(length, ()), scorer=OSA.distance, score_cutoff=most, limit=8
+            for other, distance, _ in extract(
+                word, self._of_length.get(length, ()), scorer=OSA.distance, score_cutoff=most, limit=None
             )
+            if 0 < distance <= edits(other)
         ]
-        near = [other for other in near if OSA.distance(word, other) <= edits(other)]
-        if not near:
-            return None
-        best = min(near, key=lambda other: (self.cost(word, other), other))
-        return best, OSA.distance(word, best)
+        return min(near, key=lambda other: (self.cost(word, other), other), default=None)
 
     def cost(self, word: str, other: str) -> float:
         """Edits weighted by how people misspell: doubled letters often, first letters seldom."""
