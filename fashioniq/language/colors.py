@@ -81,11 +81,15 @@ class Palette:
 
     def nearest(self, lab: Lab | None, heads: Iterable[str]) -> str:
         """The nearest color of the catalog; one of `heads` unless another is much nearer. "" if there is none."""
-        near = {label: self.colors[label] for label in heads if label in self.colors}
         if lab is None or not self.colors:
             return ""
         label, distance = _nearest(lab, self.colors)
-        return _nearest(lab, near)[0] if near and distance > _NEAR else label
+        return (self.among(lab, heads) if distance > _NEAR else "") or label
+
+    def among(self, lab: Lab | None, labels: Iterable[str]) -> str:
+        """The nearest of some colors of the catalog, or ""."""
+        near = {label: self.colors[label] for label in labels if label in self.colors}
+        return _nearest(lab, near)[0] if lab is not None and near else ""
 
     def shaded(self, key: str) -> str:
         """The color word in a compound such as "dunkelrotes", or ""."""

@@ -9,9 +9,9 @@ from itertools import combinations
 
 import snowballstemmer
 
-from fashioniq.data.languages import language
+from fashioniq.data.languages import Language, language
 from fashioniq.data.words import tokenize
-from fashioniq.language.grammar import grammar
+from fashioniq.language.grammar import Grammar, grammar
 from fashioniq.language.spelling import Speller
 from fashioniq.language.terms import COLOR, FREE, GARMENT, HEARD, Term, Terms
 from fashioniq.language.tokens import folded, key_of, keys_of
@@ -53,8 +53,9 @@ class Lexicon:
             self._terms.add(word, HEARD)
         self._stems: dict[str, Term] = {}
         for key, term in self._terms.of.items():
-            if term.trusted:
-                self._stems.setdefault(self._stemmed(keys_of(self._terms.spelled[key])), term)
+            if not term.heard:
+                self._stems.setdefault(self._terms.stemmed(keys_of(self._terms.spelled[key])), term)
+        self._language = _words_of(language(code), self.grammar)
         self._place = {key_of(word): place for place, word in reversed(list(enumerate(words)))}
         self._speller = Speller(self._costs())
         self.find = lru_cache(maxsize=20_000)(self._find)
@@ -147,17 +148,14 @@ class Lexicon:
         """What folded words stand for: as written, then by their stems, as comparatives, and as colors."""
         key = "".join(words)
         term = self._terms.of.get(key)
-        if (term is not None and term.trusted) or (len(words) == 1 and key in self.grammar.roles):
+        if (term is not None and not term.heard) or (len(words) == 1 and key in self.grammar.roles):
             return term
-        found = self._stems.get(self._stemmed(words))
+        found = self._stems.get(self._terms.stemmed(words))
         if found is None and len(words) == 1 and len(key) > 4:
             found = self._base(key)
         if found is None and len(words) == 1 and term is None:
             found = self.color_of(words)
         return found or term
-
-    def _stemmed(self, words: Sequence[str]) -> str:
-        return "".join(map(self.stem, words))
 
     def _base(self, key: str) -> Term | None:
         """Term of the adjective of a comparative such as "lacier"."""
@@ -172,14 +170,12 @@ class Lexicon:
 
     def _guess(self, key: str) -> tuple[str, ...] | None:
         """Words that are meant by an unknown one: corrected, split, or the nearest label. None if none is."""
-        near = self._speller.correct(key, 1)
-        if near is None:
-            parts = self._parts(key)
-            if parts is not None:
-                return parts
-            near = self._speller.correct(key)
-        if near is not None:
-            return tuple(self.spelled(near).split())
+        if key not in self._language:
+            near = self._speller.correct(key, 1)
+            parts = self._parts(key) if near is None else None
+            near = near or self._speller.correct(key)
+            if parts is not None or near is not None:
+                return parts or (self.spelled(near or ""),)
         label = self._nearest(key) if self._nearest is not None else None
         return (label,) if label in self._terms.family_of else None
 
@@ -197,7 +193,7 @@ class Lexicon:
         if len(near) == len(key) < 7 and sorted(near) != sorted(key):
             return None  # "blank" is not black
         often = self._place.get(near, 0) * _SLIPS < self._place[key]
-        return tuple(self.spelled(near).split()) if often else None
+        return (self.spelled(near),) if often else None
 
     def _parts(self, key: str) -> tuple[str, ...] | None:
         """The parts of words that were written together, such as "longand", or of a compound."""
@@ -214,7 +210,7 @@ class Lexicon:
         term = self._terms.of.get(key)
         if term is None and self.grammar.links:
             term = self._stems.get(self.stem(key))
-        return (term is not None and term.trusted and bool(term.labels)) or key in self.grammar.roles
+        return (term is not None and not term.heard and bool(term.labels)) or key in self.grammar.roles
 
     def _costs(self) -> dict[str, float]:
         """Cost of each word for the speller: labels, then words of the language, then titles, then captions."""
@@ -224,3 +220,10 @@ class Lexicon:
         return costs | {
             key: 0.1 if term.instead else 0.0 for key, term in self._terms.of.items() if term.labels
         }
+
+
+def _words_of(speech: Language, rules: Grammar) -> frozenset[str]:
+    """All words of a language's attributes, which are never misspelled."""
+    phrases = [form for forms in speech.forms_of.values() for form in forms]
+    phrases += [term for lines in rules.synonyms.values() for _, terms in lines for term in terms]
+    return frozenset(word for phrase in phrases for word in (*keys_of(phrase), key_of(phrase)))

@@ -63,7 +63,7 @@ class Scanner:
         doubtful = [
             unit
             for unit in units
-            if unit.unknown or (unit.term is not None and (not unit.term.trusted or self._compound(unit)))
+            if unit.unknown or (unit.term is not None and (unit.term.heard or self._compound(unit)))
         ]
         if doubtful:
             meant = {unit.tokens[0]: words for unit in doubtful if (words := self._meant(unit)) is not None}
@@ -97,7 +97,7 @@ class Scanner:
                 continue
             for size in range(min(LONGEST, len(tokens) - at), 0, -1):
                 part = tuple(tokens[at : at + size])
-                if size > 1 and any(one.text in _MARKS for one in part):
+                if size > 1 and not _joinable(part, tokens[at + size : at + size + 1]):
                     continue
                 unit = self._unit(part)
                 if unit is not None or size == 1:
@@ -112,7 +112,7 @@ class Scanner:
         roles, step, noun = rules.roles.get(key, _NONE), rules.steps.get(key), rules.nouns.get(key, "")
         if roles or step or noun:
             term = self.lexicon.find((key,)) if step else self._collective(key)
-            return Unit(part, roles, term, step, noun)
+            return Unit(part, roles, term if term is not None and term.labels else None, step, noun)
         term = self.lexicon.find(tuple(token.key for token in part))
         if term is None or (not term.labels and key in rules.collective):
             term = self._collective(key) or term
@@ -175,11 +175,17 @@ class Scanner:
         return merged
 
 
+def _joinable(part: Sequence[Token], following: Sequence[Token]) -> bool:
+    """Whether tokens can be one phrase: not across punctuation, nor with half of a hyphenated word."""
+    if any(token.text in _MARKS for token in part) or all(token.apart for token in part):
+        return False
+    return not (following and following[0].glued and not part[-1].glued)
+
+
 def _replaced(token: Token, words: Iterable[str]) -> list[Token]:
     """A token with other words in its place."""
-    found = [
-        Token(new.key, token.text, token.start, token.end, token.glued, new.text)
-        for word in words
-        for new in tokens_of(word)
-    ]
-    return found or [token]
+    new = [one for word in words for one in tokens_of(word)]
+    apart = len(new) > 1 and token.key.startswith(new[0].key) and token.key.endswith(new[-1].key)
+    return [
+        Token(one.key, token.text, token.start, token.end, token.glued, one.text, apart) for one in new
+    ] or [token]

@@ -93,6 +93,7 @@ class Sentence:
             self._than(at)
         elif "but" in roles and not (self._denial and self._seen == 0 and "filler" in roles):
             self._border(comma=True)
+            self._preferred = self._preferred or "prefer" in roles
         elif "too" in roles and not self._denial and self._next(at) == at + 1:
             self._deny("less")
         elif "so" in roles and self._denial == "not" and not self._seen:

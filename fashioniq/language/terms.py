@@ -9,7 +9,7 @@ from typing import NamedTuple
 from fashioniq.data.languages import TYPES, Language
 from fashioniq.language.colors import Palette
 from fashioniq.language.grammar import Grammar
-from fashioniq.language.tokens import key_of
+from fashioniq.language.tokens import key_of, keys_of
 
 COLOR, GARMENT = "colour", "garment"
 
@@ -20,10 +20,10 @@ class Term(NamedTuple):
     labels: frozenset[str] = frozenset()
     family: str = ""
     instead: str = ""  # the label searched for instead of the word; "" if the word is a form of the label
-    trusted: bool = True  # False for words of captions, which have misspellings
+    heard: bool = False  # only in captions, which have misspellings
 
 
-FREE, HEARD = Term(), Term(trusted=False)
+FREE, HEARD = Term(), Term(heard=True)
 
 
 class Terms:
@@ -37,7 +37,7 @@ class Terms:
         stem: Callable[[str], str],
     ) -> None:
         """`counts` are the products of each list and label."""
-        self._speech, self._rules = speech, rules
+        self._speech, self._rules, self._stem = speech, rules, stem
         self.count: Counter[str] = Counter()
         kinds: dict[str, tuple[int, int]] = {}
         for (kind, label), count in counts.items():
@@ -104,21 +104,37 @@ class Terms:
                 heads.setdefault(label.split()[-1], set()).add(label)
         for head, found in heads.items():  # blue stands for light blue and navy blue if there is no blue
             self.add(head, Term(frozenset(found), COLOR))
-        for lines in self._rules.synonyms.values():
+        stemmed = {self.stemmed(keys_of(self.spelled[key])) for key in self.of}
+        for family, lines in self._rules.synonyms.items():
             for meant, terms in lines:
-                self._add_line(meant, terms)
+                self._add_line(
+                    family, meant, [term for term in terms if self.stemmed(keys_of(term)) not in stemmed]
+                )
 
-    def _add_line(self, meant: Sequence[str], terms: Sequence[str]) -> None:
+    def stemmed(self, words: Iterable[str]) -> str:
+        """Stems of words, as they are looked up."""
+        return " ".join(map(self._stem, words))
+
+    def _add_line(self, family: str, meant: Sequence[str], terms: Sequence[str]) -> None:
         """Terms of a line stand for its first word that is a label, or else for another term that is one."""
-        found = next((self.of[key_of(word)] for word in (*meant, *terms) if self._is_label(word)), None)
+        found = next((self.of[key_of(word)] for word in meant if self._is_label(word)), None) or next(
+            (self.of[key_of(term)] for term in terms if self._is_label(term, family)), None
+        )
         if found is not None:
-            instead = Term(found.labels, found.family, self.frequent(found.labels))
             for word in (*self._speech.forms_of.get(meant[0], meant[:1]), *terms):
-                self.add(word, instead)
+                self.add(word, self._instead(word, found))
 
-    def _is_label(self, word: str) -> bool:
+    def _instead(self, word: str, found: Term) -> Term:
+        """The term of a synonym; of several colors, the nearest one."""
+        if found.family == COLOR and len(found.labels) > 1:
+            label = self.palette.among(self.palette.named(word.split()), found.labels)
+            if label:
+                return Term(frozenset([label]), COLOR, label)
+        return Term(found.labels, found.family, self.frequent(found.labels))
+
+    def _is_label(self, word: str, family: str = "") -> bool:
         term = self.of.get(key_of(word))
-        return term is not None and not term.instead
+        return term is not None and not term.instead and family in ("", term.family)
 
     def _find_levels(self) -> dict[str, tuple[frozenset[str], ...]]:
         """Labels of the catalog on each scale, increasing; levels without labels are left out."""

@@ -26,6 +26,7 @@ class Token(NamedTuple):
     end: int
     glued: bool = False  # a hyphen is before it
     said: str = ""  # corrected spelling, "" if nothing was corrected
+    apart: bool = False  # a part of a word that was split
 
 
 @lru_cache(maxsize=50_000)
