@@ -32,6 +32,7 @@ class Grammar:
     without: tuple[str, ...]  # suffixes that deny the word before them
     coloured: tuple[str, ...]  # suffixes of color words
     links: tuple[str, ...]  # letters between the parts of a compound, if the language has compounds
+    keyboard: tuple[str, ...]  # rows of letters
     offers: Mapping[str, Any]
     synonyms: Mapping[str, tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]]  # family: (words, terms)
     colors: Mapping[str, str]  # English name of color words
@@ -80,6 +81,7 @@ def grammar(code: str) -> Grammar:
         without=tuple(map(folded, given["suffixes"]["without"])),
         coloured=tuple(map(folded, given["suffixes"]["shade"])),
         links=tuple(given.get("links", ())),
+        keyboard=tuple(given["keyboard"]),
         offers=given["offers"],
         synonyms={
             family: tuple(

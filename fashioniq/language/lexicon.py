@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations
@@ -18,7 +18,11 @@ from fashioniq.language.tokens import folded, key_of, keys_of
 
 _COMMON = 0.5  # share of the products from which on a garment word says nothing
 _TOGETHER = 0.25  # share of a label's products that have another from which on the two are no alternatives
-_SLIPS = 4  # how much earlier in the order of captions the word that is meant must be
+_SLIPS = 4  # how much more frequent the word must be that a rare word is corrected to
+_CAPTIONS, _KNOWN = (
+    10_000,
+    5,
+)  # assumed counts of the most frequent word of captions, and of words of the language
 _STEMMERS = {"en": "english", "de": "german"}
 
 
@@ -30,12 +34,12 @@ class Lexicon:
         counts: Mapping[tuple[int, str], int],
         together: Mapping[tuple[str, str], int],
         products: int,
-        titles: Collection[str],
+        titles: Mapping[str, int],
         words: Sequence[str],
         code: str,
         nearest: Callable[[str], str | None] | None = None,
     ) -> None:
-        """`counts` per list and label, and `together` per pair of labels, of the products; `titles` are words."""
+        """`counts` per list and label, and `together` per pair of labels, of the products; `titles` per word."""
         self.grammar, self._nearest, self._together = grammar(code), nearest, together
         self.stem = lru_cache(maxsize=50_000)(
             snowballstemmer.stemmer(_STEMMERS.get(code, "english")).stemWord
@@ -46,7 +50,9 @@ class Lexicon:
             for label, count in self._terms.count.items()
             if self._terms.family_of[label] == GARMENT and count > _COMMON * products
         )
-        self._titles = {folded(word) for word in titles}
+        self._titles: Counter[str] = Counter()
+        for word, count in titles.items():
+            self._titles[folded(word)] += count
         for word in sorted(self._titles):
             self._terms.add(word, FREE)
         for word in words:
@@ -56,8 +62,7 @@ class Lexicon:
             if not term.heard:
                 self._stems.setdefault(self._terms.stemmed(keys_of(self._terms.spelled[key])), term)
         self._language = _words_of(language(code), self.grammar)
-        self._place = {key_of(word): place for place, word in reversed(list(enumerate(words)))}
-        self._speller = Speller(self._costs())
+        self._speller = Speller(self._frequency(words), self.grammar.keyboard)
         self.find = lru_cache(maxsize=20_000)(self._find)
         self.guess = lru_cache(maxsize=2_000)(self._guess)
         self.slip = lru_cache(maxsize=2_000)(self._slip)
@@ -83,7 +88,7 @@ class Lexicon:
             for kind, words_of_kind in enumerate(lists):
                 counts.update((kind, label) for label in words_of_kind)
                 together.update(combinations(sorted(set(words_of_kind)), 2))
-        title_words = {word for title in titles for word in tokenize(title)}
+        title_words = Counter(word for title in titles for word in tokenize(title))
         return cls(counts, together, len(labels), title_words, list(words), language, nearest)
 
     # labels
@@ -174,26 +179,25 @@ class Lexicon:
             near = self._speller.correct(key, 1)
             parts = self._parts(key) if near is None else None
             near = near or self._speller.correct(key)
-            if parts is not None or near is not None:
-                return parts or (self.spelled(near or ""),)
+            if parts is not None:
+                return parts
+            if near is not None:
+                return self.slip(near) or (self.spelled(near),)
         label = self._nearest(key) if self._nearest is not None else None
         return (label,) if label in self._terms.family_of else None
 
     def _slip(self, key: str) -> tuple[str, ...] | None:
-        """The word that is probably meant by a word of captions, which have misspellings, or None.
+        """The word that is probably meant by a rare word of captions or titles, which have misspellings, or None.
 
-        That is a label or a word of the language one edit away which captions have more often.
+        That is a much more frequent word with the same first letter one edit away, which is not a form of it.
         """
-        near = self._speller.correct(key, 1) if len(key) > 4 else None
-        if near is None or near[0] != key[0] or self.stem(near) == self.stem(key):
+        near = self._speller.correct(key, 1 if len(key) < 8 else 2) if len(key) > 3 else None
+        if near is None or key in self._language or near[0] != key[0] or self.stem(near) == self.stem(key):
             return None
-        term = self._terms.of.get(near)
-        if near not in self.grammar.roles and not (term is not None and term.labels):
-            return None
-        if len(near) == len(key) < 7 and sorted(near) != sorted(key):
+        often = self._speller.frequency
+        if len(near) == len(key) < 6 and sorted(near) != sorted(key):
             return None  # "blank" is not black
-        often = self._place.get(near, 0) * _SLIPS < self._place[key]
-        return (self.spelled(near),) if often else None
+        return (self.spelled(near),) if often[near] > _SLIPS * often.get(key, 0) else None
 
     def _parts(self, key: str) -> tuple[str, ...] | None:
         """The parts of words that were written together, such as "longand", or of a compound."""
@@ -210,16 +214,24 @@ class Lexicon:
         term = self._terms.of.get(key)
         if term is None and self.grammar.links:
             term = self._stems.get(self.stem(key))
-        return (term is not None and not term.heard and bool(term.labels)) or key in self.grammar.roles
+        rules = self.grammar
+        return bool(term is not None and term.labels) or any(
+            key in words for words in (rules.roles, rules.nouns, rules.steps)
+        )
 
-    def _costs(self) -> dict[str, float]:
-        """Cost of each word for the speller: labels, then words of the language, then titles, then captions."""
-        costs = {key: 0.35 + 0.3 * place / len(self._place) for key, place in self._place.items()}
-        costs |= dict.fromkeys(self._titles, 0.4)
-        costs |= dict.fromkeys((*self.grammar.roles, *self.grammar.steps, *self.grammar.nouns), 0.25)
-        return costs | {
-            key: 0.1 if term.instead else 0.0 for key, term in self._terms.of.items() if term.labels
-        }
+    def _frequency(self, words: Sequence[str]) -> dict[str, float]:
+        """About how often each word occurs: counts of labels and titles, and the order of the words of captions."""
+        often: dict[str, float] = defaultdict(float)
+        for place, word in enumerate(words):
+            often[key_of(word)] = max(often[key_of(word)], _CAPTIONS / (place + 1))
+        for key, term in self._terms.of.items():
+            count = sum(self._terms.count[label] for label in term.labels)
+            often[key] = max(
+                often[key], self._titles[key], _KNOWN * (2 if count else 0), 0 if term.instead else count
+            )
+        for key in (*self.grammar.roles, *self.grammar.steps, *self.grammar.nouns):
+            often[key] = max(often[key], _KNOWN)
+        return often
 
 
 def _words_of(speech: Language, rules: Grammar) -> frozenset[str]:

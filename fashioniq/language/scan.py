@@ -63,7 +63,7 @@ class Scanner:
         doubtful = [
             unit
             for unit in units
-            if unit.unknown or (unit.term is not None and (unit.term.heard or self._compound(unit)))
+            if unit.unknown or (unit.term is not None and (not unit.term.labels or self._compound(unit)))
         ]
         if doubtful:
             meant = {unit.tokens[0]: words for unit in doubtful if (words := self._meant(unit)) is not None}

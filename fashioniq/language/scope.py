@@ -200,9 +200,9 @@ class Sentence:
             if unit.term is None or self._goes_with(at, unit):
                 return
         if unit.step and not self._inflected(at, unit):
-            if self._denial in ("", "less"):
-                family, sign = self._placed(at, unit.step)
-                self._add(Item(unit, step=(family, -sign if self._denial else sign), joint=self._joint))
+            family, sign = self._placed(at, unit.step)
+            denied = self._denial not in ("", "less")
+            self._add(Item(unit, denied, (family, -sign if self._denial else sign), joint=self._joint))
             return
         direction = self._direction(unit)
         if direction and (self._less or (unit.term is None and self._denial)):

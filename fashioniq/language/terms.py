@@ -23,7 +23,7 @@ class Term(NamedTuple):
     heard: bool = False  # only in captions, which have misspellings
 
 
-FREE, HEARD = Term(), Term(heard=True)
+FREE, HEARD = Term(), Term(heard=True)  # words of titles, and of captions
 
 
 class Terms:
