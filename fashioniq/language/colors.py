@@ -9,6 +9,7 @@ from fashioniq.language.grammar import Grammar
 from fashioniq.language.tokens import key_of
 
 _NEAR = 14.0  # difference up to which another color is nearer to "dark red" than red is
+_FAR = 28.0  # difference from which on a color of the catalog is none for a name: navy is not pink
 
 
 class Lab(NamedTuple):
@@ -65,6 +66,10 @@ class Palette:
         found = ((label, self.named(label.split())) for label in labels)
         self.colors |= {label: lab for label, lab in found if lab is not None}
 
+    def is_name(self, key: str) -> bool:
+        """Whether a key is the name of a color."""
+        return key in named_colors() or key in self._english
+
     def named(self, words: Sequence[str]) -> Lab | None:
         """The color of a name such as "dusty rose" or "dunkelrotes"."""
         key = key_of(" ".join(words))
@@ -84,7 +89,8 @@ class Palette:
         if lab is None or not self.colors:
             return ""
         label, distance = _nearest(lab, self.colors)
-        return (self.among(lab, heads) if distance > _NEAR else "") or label
+        head = self.among(lab, heads) if distance > _NEAR else ""
+        return head or (label if distance < _FAR else "")
 
     def among(self, lab: Lab | None, labels: Iterable[str]) -> str:
         """The nearest of some colors of the catalog, or ""."""

@@ -134,6 +134,10 @@ class Lexicon:
         """How a key is written, such as "polka dot" for "polkadot"."""
         return self._terms.spelled.get(key, key)
 
+    def is_color(self, key: str) -> bool:
+        """Whether a key is the name of a color, in the catalog or not."""
+        return self._terms.palette.is_name(key)
+
     def color_of(self, words: Sequence[str]) -> Term | None:
         """The nearest color of the catalog for a color name such as "dusty rose", or None if it is no color.
 
@@ -142,6 +146,8 @@ class Lexicon:
         palette = self._terms.palette
         last = words[-1] if len(words) > 1 else palette.shaded(words[-1])
         head = self._terms.of.get(last) or self._stems.get(self.stem(last)) if last else None
+        if head == FREE and palette.is_name(last):
+            return None  # a color that only titles have
         if head is not None and (head.family != COLOR or not head.labels):
             head = None
         label = palette.nearest(palette.named(words), head.labels if head is not None else ())
@@ -176,15 +182,22 @@ class Lexicon:
     def _guess(self, key: str) -> tuple[str, ...] | None:
         """Words that are meant by an unknown one: corrected, split, or the nearest label. None if none is."""
         if key not in self._language:
-            near = self._speller.correct(key, 1)
+            near = self._meant(key, 1)
             parts = self._parts(key) if near is None else None
-            near = near or self._speller.correct(key)
+            near = near or self._meant(key, None)
             if parts is not None:
                 return parts
             if near is not None:
                 return self.slip(near) or (self.spelled(near),)
         label = self._nearest(key) if self._nearest is not None else None
         return (label,) if label in self._terms.family_of else None
+
+    def _meant(self, key: str, most: int | None) -> str | None:
+        """A correction: other words than labels and those of the language only with the same first letter."""
+        near = self._speller.correct(key, most)
+        if near is None or self._whole(near):
+            return near
+        return near if near[0] == key[0] and self._speller.correct(key, 1) == near else None
 
     def _slip(self, key: str) -> tuple[str, ...] | None:
         """The word that is probably meant by a rare word of captions or titles, which have misspellings, or None.

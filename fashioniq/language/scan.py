@@ -118,10 +118,9 @@ class Scanner:
             term = self._collective(key) or term
         if term is not None or (len(part) == 1 and key in rules.adjectives):
             return Unit(part, term=term)
-        if len(part) > 1 and (part[-1].key in rules.nouns or len(part) <= 3):
+        if len(part) > 1 and self.lexicon.is_color(key):
             color = self.lexicon.color_of([token.key for token in part])
-            if color is not None and not any(token.key in rules.roles for token in part):
-                return Unit(part, term=color)
+            return Unit(part, term=color) if color is not None else None
         return None
 
     def _collective(self, key: str) -> Term | None:

@@ -49,6 +49,7 @@ class Speller:
             )
             if 0 < distance <= edits(other)
         ]
+        near = [other for other in near if _plausible(word, other)]
         return min(near, key=lambda other: (self._cost(word, other), other), default=None)
 
     def _cost(self, word: str, other: str) -> float:
@@ -69,6 +70,13 @@ class Speller:
 def edits(word: str) -> int:
     """Edits that a word of this length may have."""
     return 1 if len(word) < 6 else 2 if len(word) < 10 else 3
+
+
+def _plausible(word: str, other: str) -> bool:
+    """Whether two edits of a short word, or of its first letter, keep its letters at least."""
+    if OSA.distance(word, other) == 1 or sorted(word) == sorted(other) or _single(word) == _single(other):
+        return True
+    return word[0] == other[0] and min(len(word), len(other)) > 6
 
 
 def _single(word: str) -> str:
