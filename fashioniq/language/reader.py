@@ -35,7 +35,11 @@ class Reader:
         ]
         units = self._scanner.units(tokens)
         sentence = Sentence(units, self.lexicon)
-        items = [item for item in sentence.items if item.step or item.unit.term]
+        items = [
+            item
+            for item in sentence.items
+            if (item.step and (item.than or not item.denied)) or (not item.step and item.unit.term)
+        ]
         wishes = self._wishes(text, items)
         return ParsedRequest(
             text,
@@ -77,8 +81,6 @@ class Reader:
         unit = item.unit
         place = (unit.start, unit.end)
         said = text[slice(*place)]
-        if item.step and item.denied and not item.than:
-            return None
         if item.step:
             family, direction = item.step
             labels = self._beyond(item) if item.than else frozenset[str]()

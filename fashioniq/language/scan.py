@@ -23,6 +23,7 @@ class Unit(NamedTuple):
     step: tuple[str, int] | None = None
     noun: str = ""  # family that the word stands for, such as "colour" for "shade"
     mark: str = ""  # punctuation
+    scaled: tuple[str, int] | None = None  # scale of an adjective, and whether it is in the upper half
 
     @property
     def key(self) -> str:
@@ -45,9 +46,14 @@ class Unit(NamedTuple):
         return " ".join(token.said or token.text for token in self.tokens)
 
     @property
+    def says(self) -> bool:
+        """Whether it says something about a product."""
+        return bool(self.term or self.step or self.noun or self.scaled)
+
+    @property
     def unknown(self) -> bool:
         """Whether nothing is known about the word, and it is a word."""
-        return not (self.roles or self.term or self.step or self.noun or self.mark) and not self.key.isdigit()
+        return not (self.roles or self.says or self.mark) and not self.key.isdigit()
 
 
 class Scanner:
@@ -112,12 +118,13 @@ class Scanner:
         roles, step, noun = rules.roles.get(key, _NONE), rules.steps.get(key), rules.nouns.get(key, "")
         if roles or step or noun:
             term = self.lexicon.find((key,)) if step else self._collective(key)
-            return Unit(part, roles, term if term is not None and term.labels else None, step, noun)
+            labelled = term if term is not None and term.labels else None
+            return Unit(part, roles, labelled, step, noun, scaled=rules.adjectives.get(key))
         term = self.lexicon.find(tuple(token.key for token in part))
         if term is None or (not term.labels and key in rules.collective):
             term = self._collective(key) or term
-        if term is not None or (len(part) == 1 and key in rules.adjectives):
-            return Unit(part, term=term)
+        if term is not None or key in rules.adjectives:
+            return Unit(part, term=term, scaled=rules.adjectives.get(key))
         if len(part) > 1 and self.lexicon.is_color(key):
             color = self.lexicon.color_of([token.key for token in part])
             return Unit(part, term=color) if color is not None else None
