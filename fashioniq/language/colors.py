@@ -1,9 +1,15 @@
 """Colors by their names: the nearest of a catalog's colors in Lab."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import hypot
 from typing import NamedTuple
+
+from fashioniq.language.grammar import Grammar
+from fashioniq.language.tokens import key_of
+
+_NEAR = 14.0  # difference up to which another color is nearer to "dark red" than red is
+_FAR = 28.0  # difference from which on a color of the catalog is none for a name: navy is not pink
 
 
 class Lab(NamedTuple):
@@ -21,7 +27,7 @@ def named_colors() -> Mapping[str, Lab]:
 
     named = {name.replace(" ", ""): value for name, value in CSS4_COLORS.items()}
     named |= {name.removeprefix("xkcd:").replace(" ", ""): value for name, value in XKCD_COLORS.items()}
-    return {name.replace("'", "").replace("/", ""): lab_of(str(value)) for name, value in named.items()}
+    return {key_of(name.replace("/", " ")): lab_of(str(value)) for name, value in named.items()}
 
 
 def lab_of(hexadecimal: str) -> Lab:
@@ -47,22 +53,68 @@ def difference(one: Lab, other: Lab) -> float:
     )
 
 
-def nearest_color(color: Lab, candidates: Mapping[str, Lab]) -> tuple[str, float]:
+class Palette:
+    """The colors of a catalog, and the color names of a language."""
+
+    def __init__(self, rules: Grammar, stem: Callable[[str], str]) -> None:
+        self._shades, self._stem = rules.shades, stem
+        self._english = {stem(word): name for word, name in rules.colors.items()} | dict(rules.colors)
+        self.colors: dict[str, Lab] = {}
+
+    def fill(self, labels: Iterable[str]) -> None:
+        """Add those labels whose names are known."""
+        found = ((label, self.named(label.split())) for label in labels)
+        self.colors |= {label: lab for label, lab in found if lab is not None}
+
+    def is_name(self, key: str) -> bool:
+        """Whether a key is the name of a color."""
+        return key in named_colors() or key in self._english
+
+    def named(self, words: Sequence[str]) -> Lab | None:
+        """The color of a name such as "dusty rose" or "dunkelrotes"."""
+        key = key_of(" ".join(words))
+        names = named_colors()
+        for name in (
+            self._english.get(key),
+            self._english.get(self._stem(key)),
+            *self._split(key),
+            " ".join(self._translated(key_of(word)) for word in words),
+        ):
+            if name and (found := names.get(key_of(name)) or names.get(key_of(name.replace("gray", "grey")))):
+                return found
+        return None
+
+    def nearest(self, lab: Lab | None, heads: Iterable[str]) -> str:
+        """The nearest color of the catalog; one of `heads` unless another is much nearer. "" if there is none."""
+        if lab is None or not self.colors:
+            return ""
+        label, distance = _nearest(lab, self.colors)
+        head = self.among(lab, heads) if distance > _NEAR else ""
+        return head or (label if distance < _FAR else "")
+
+    def among(self, lab: Lab | None, labels: Iterable[str]) -> str:
+        """The nearest of some colors of the catalog, or ""."""
+        near = {label: self.colors[label] for label in labels if label in self.colors}
+        return _nearest(lab, near)[0] if lab is not None and near else ""
+
+    def shaded(self, key: str) -> str:
+        """The color word in a compound such as "dunkelrotes", or ""."""
+        return next((rest for _, rest in self._shade_and_rest(key)), "")
+
+    def _split(self, key: str) -> Iterable[str]:
+        return (f"{shade} {self._translated(rest)}" for shade, rest in self._shade_and_rest(key))
+
+    def _shade_and_rest(self, key: str) -> Iterable[tuple[str, str]]:
+        for word, shade in self._shades.items():
+            rest = key.removeprefix(word)
+            if rest != key and (rest in self._english or self._stem(rest) in self._english):
+                yield shade, rest
+
+    def _translated(self, key: str) -> str:
+        return self._english.get(key) or self._english.get(self._stem(key)) or self._shades.get(key) or key
+
+
+def _nearest(color: Lab, candidates: Mapping[str, Lab]) -> tuple[str, float]:
     """Name and distance of the nearest candidate, the first by name among equals."""
-    return min(
-        ((name, difference(color, lab)) for name, lab in sorted(candidates.items())), key=lambda x: x[1]
-    )
-
-
-def with_colors(words: Iterable[str], english: Mapping[str, str]) -> dict[str, Lab]:
-    """Lab values of those words whose names, translated to English by their keys, are colors."""
-    from fashioniq.language.tokens import key_of
-
-    named = named_colors()
-    found = {}
-    for word in words:
-        name = english.get(key_of(word), word).replace(" ", "").replace("-", "")
-        lab = named.get(name) or named.get(name.replace("gray", "grey"))
-        if lab is not None:
-            found[word] = lab
-    return found
+    distance, label = min((difference(color, lab), name) for name, lab in candidates.items())
+    return label, distance

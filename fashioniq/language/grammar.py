@@ -1,6 +1,6 @@
 """Words of a language's requests that are no attributes, from words/."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -20,6 +20,7 @@ class Grammar:
 
     code: str
     roles: Mapping[str, frozenset[str]]  # roles of each key
+    shades: Mapping[str, str]  # English names of words such as "dark"
     steps: Mapping[str, tuple[str, int]]  # family and direction of comparatives
     adjectives: Mapping[str, tuple[str, int]]  # and of adjectives
     nouns: Mapping[str, str]  # family that a noun stands for
@@ -31,6 +32,7 @@ class Grammar:
     without: tuple[str, ...]  # suffixes that deny the word before them
     coloured: tuple[str, ...]  # suffixes of color words
     links: tuple[str, ...]  # letters between the parts of a compound, if the language has compounds
+    keyboard: tuple[str, ...]  # rows of letters
     offers: Mapping[str, Any]
     synonyms: Mapping[str, tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]]  # family: (words, terms)
     colors: Mapping[str, str]  # English name of color words
@@ -50,12 +52,22 @@ def grammar(code: str) -> Grammar:
     for role, phrases in given["roles"].items():
         for phrase in split(phrases):
             roles.setdefault(key_of(phrase), set()).add(role)
+    endings = given.get("endings", [""])
+    shades = {
+        key_of(word + ending): name
+        for name, words in given["shades"].items()
+        for word in split(words)
+        for ending in endings
+    }
+    for key in shades:
+        roles.setdefault(key, set()).add("shade")
     synonyms = read_yaml(_FOLDER / "synonyms" / f"{code}.yaml")
     return Grammar(
         code,
         roles={key: frozenset(found) for key, found in roles.items()},
-        steps=_directions(given["steps"]),
-        adjectives=_directions(given["adjectives"]),
+        shades=shades,
+        steps=_directions(given["steps"], endings),
+        adjectives=_directions(given["adjectives"], endings),
         nouns={key_of(noun): family for family, nouns in given["nouns"].items() for noun in split(nouns)},
         lowest={family: _keys(words) for family, words in given["lowest"].items()},
         collective={
@@ -69,6 +81,7 @@ def grammar(code: str) -> Grammar:
         without=tuple(map(folded, given["suffixes"]["without"])),
         coloured=tuple(map(folded, given["suffixes"]["shade"])),
         links=tuple(given.get("links", ())),
+        keyboard=tuple(given["keyboard"]),
         offers=given["offers"],
         synonyms={
             family: tuple(
@@ -87,10 +100,11 @@ def _keys(words: str) -> frozenset[str]:
     return frozenset(map(key_of, split(words)))
 
 
-def _directions(given: Mapping[str, Mapping[str, str]]) -> dict[str, tuple[str, int]]:
+def _directions(given: Mapping[str, Mapping[str, str]], endings: Sequence[str]) -> dict[str, tuple[str, int]]:
     return {
-        key_of(phrase): (family, direction)
+        key_of(phrase + ending): (family, direction)
         for family, lists in given.items()
         for direction, phrases in ((-1, lists["less"]), (1, lists["more"]))
         for phrase in split(phrases)
+        for ending in endings
     }

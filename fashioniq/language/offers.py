@@ -49,8 +49,10 @@ class OfferReader:
         end = rf"(?=\s*(?:$|[.,;:!?)]|(?:{_any(split(given['size_end']))})))"
         self._size = _compile(rf"(?:{_any(split(given['size']))})\s*:?\s*{sizes}")
         self._size_in = _compile(rf"(?:{_any(split(given['size_in']))})\s+{sizes}{end}")
-        self._size_alone = _compile(r"(?<![\w'’-])(?P<sizes>X{1,4}[SL]|[2-5]XL)(?![\w'’-])")
-        self._size_one = re.compile(r"(?<![\w'’-])(?P<sizes>X{1,4}[SL]|[2-5]XL)(?![\w'’-])", re.IGNORECASE)
+        self._size_one = re.compile(
+            r"(?<![\w'’-])(?P<sizes>(?i:X{1,4}[SL]|[2-5]XL))(?![\w'’-])"
+            r"|(?:^|(?<=[,;]))\s*(?P<letter>[SML])\s*(?=$|[,;.])"  # alone, in capitals
+        )
         self._stock = _compile(_any(split(given["stock"])))
         self._back = {
             what: _compile(_any(split(given[name])))
@@ -126,7 +128,7 @@ class OfferReader:
         found: list[str] = []
         for pattern in (self._size, self._size_in, self._size_one):
             for match in self._take(pattern, text, spans):
-                found += self._named(match["sizes"])
+                found += self._named(match["sizes"] or match["letter"])
         return limits._replace(sizes=tuple(dict.fromkeys(found)))
 
     def _named(self, sizes: str) -> list[str]:

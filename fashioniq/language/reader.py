@@ -35,7 +35,11 @@ class Reader:
         ]
         units = self._scanner.units(tokens)
         sentence = Sentence(units, self.lexicon)
-        items = [item for item in sentence.items if item.step or item.unit.term]
+        items = [
+            item
+            for item in sentence.items
+            if (item.step and (item.than or not item.denied)) or (not item.step and item.unit.term)
+        ]
         wishes = self._wishes(text, items)
         return ParsedRequest(
             text,
@@ -44,7 +48,7 @@ class Reader:
             frozenset(sentence.taken_back | back),
             tuple(item.unit.written for item in items),
             tuple(unit.written for unit in units if unit.unknown and not _said(unit, items)),
-            tuple(dict.fromkeys(self._changed(text, units))),
+            tuple(dict.fromkeys(self._changed(units, items))),
             " ".join(dict.fromkeys(word for item in items for word in self._asserted(item))),
             _corrected(text, units),
             sentence.like_shown,
@@ -93,7 +97,10 @@ class Reader:
         at = [number for number, level in enumerate(levels) if level & item.than.term.labels]
         if not at:
             return frozenset()
-        return frozenset().union(*(levels[max(at) + 1 :] if item.step[1] > 0 else levels[: min(at)]))
+        kept = int(item.denied)  # "not shorter than midi" keeps midi
+        return frozenset[str]().union(
+            *(levels[max(at) + 1 - kept :] if item.step[1] > 0 else levels[: min(at) + kept])
+        )
 
     def _asserted(self, item: Item) -> Iterable[str]:
         """Words for lexical search: the label, and the words as written if titles may have them."""
@@ -109,14 +116,15 @@ class Reader:
         elif term.labels:
             yield item.unit.written.lower()
 
-    def _changed(self, text: str, units: Iterable[Unit]) -> Iterable[tuple[str, str]]:
+    def _changed(self, units: Iterable[Unit], items: Iterable[Item]) -> Iterable[tuple[str, str]]:
         for unit in units:
-            corrected = [token for token in unit.tokens if token.said]
-            if corrected:
-                start, end = corrected[0].start, corrected[-1].end
-                yield text[start:end], " ".join(token.said for token in corrected)
-            if unit.term is not None and unit.term.instead and not self._form(unit):
-                yield unit.written, unit.term.instead
+            for token in unit.tokens:
+                if token.said and not token.apart and token is unit.tokens[0]:
+                    yield token.text, " ".join(one.said for one in unit.tokens if one.start == token.start)
+        for item in items:
+            term = item.unit.term
+            if term is not None and term.instead and not item.step and not self._form(item.unit):
+                yield item.unit.written, term.instead
 
     def _form(self, unit: Unit) -> bool:
         """Whether a word is a form of the label it stands for."""

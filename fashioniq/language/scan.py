@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from fashioniq.language.lexicon import COLOR, Lexicon, Term
+from fashioniq.language.lexicon import Lexicon
+from fashioniq.language.terms import COLOR, GARMENT, Term
 from fashioniq.language.tokens import Token, tokens_of
 
 LONGEST = 6  # words in a phrase
@@ -22,6 +23,7 @@ class Unit(NamedTuple):
     step: tuple[str, int] | None = None
     noun: str = ""  # family that the word stands for, such as "colour" for "shade"
     mark: str = ""  # punctuation
+    scaled: tuple[str, int] | None = None  # scale of an adjective, and whether it is in the upper half
 
     @property
     def key(self) -> str:
@@ -44,9 +46,14 @@ class Unit(NamedTuple):
         return " ".join(token.said or token.text for token in self.tokens)
 
     @property
+    def says(self) -> bool:
+        """Whether it says something about a product."""
+        return bool(self.term or self.step or self.noun or self.scaled)
+
+    @property
     def unknown(self) -> bool:
         """Whether nothing is known about the word, and it is a word."""
-        return not (self.roles or self.term or self.step or self.noun or self.mark) and not self.key.isdigit()
+        return not (self.roles or self.says or self.mark) and not self.key.isdigit()
 
 
 class Scanner:
@@ -60,7 +67,9 @@ class Scanner:
         """Units of these tokens; unknown words are corrected first."""
         units = self._matched(tokens)
         doubtful = [
-            unit for unit in units if unit.unknown or (unit.term is not None and not unit.term.trusted)
+            unit
+            for unit in units
+            if unit.unknown or (unit.term is not None and (not unit.term.labels or self._compound(unit)))
         ]
         if doubtful:
             meant = {unit.tokens[0]: words for unit in doubtful if (words := self._meant(unit)) is not None}
@@ -74,7 +83,14 @@ class Scanner:
         key = unit.tokens[0].key
         if unit.unknown:
             return self.lexicon.guess(key)
+        if self._compound(unit):
+            return self.lexicon.parts(key)
         return self.lexicon.slip(key)
+
+    def _compound(self, unit: Unit) -> bool:
+        """Whether a unit is a garment in one word, such as "Maxikleid", that may be split."""
+        one = len(unit.tokens) == 1 and unit.term is not None and unit.term.family == GARMENT
+        return one and bool(self.rules.links)
 
     def _matched(self, tokens: Sequence[Token]) -> list[Unit]:
         units: list[Unit] = []
@@ -87,7 +103,7 @@ class Scanner:
                 continue
             for size in range(min(LONGEST, len(tokens) - at), 0, -1):
                 part = tuple(tokens[at : at + size])
-                if size > 1 and any(one.text in _MARKS for one in part):
+                if size > 1 and not _joinable(part, tokens[at + size : at + size + 1]):
                     continue
                 unit = self._unit(part)
                 if unit is not None or size == 1:
@@ -101,17 +117,17 @@ class Scanner:
         rules = self.rules
         roles, step, noun = rules.roles.get(key, _NONE), rules.steps.get(key), rules.nouns.get(key, "")
         if roles or step or noun:
-            term = self._collective(key) if noun or roles else None
-            return Unit(part, roles, term, step, noun)
+            term = self.lexicon.find((key,)) if step else self._collective(key)
+            labelled = term if term is not None and term.labels else None
+            return Unit(part, roles, labelled, step, noun, scaled=rules.adjectives.get(key))
         term = self.lexicon.find(tuple(token.key for token in part))
         if term is None or (not term.labels and key in rules.collective):
             term = self._collective(key) or term
-        if term is not None or (len(part) == 1 and key in rules.adjectives):
-            return Unit(part, term=term)
-        if len(part) > 1 and (part[-1].key in rules.nouns or len(part) <= 3):
+        if term is not None or key in rules.adjectives:
+            return Unit(part, term=term, scaled=rules.adjectives.get(key))
+        if len(part) > 1 and self.lexicon.is_color(key):
             color = self.lexicon.color_of([token.key for token in part])
-            if color is not None and not any(token.key in rules.roles for token in part):
-                return Unit(part, term=color)
+            return Unit(part, term=color) if color is not None else None
         return None
 
     def _collective(self, key: str) -> Term | None:
@@ -165,11 +181,17 @@ class Scanner:
         return merged
 
 
+def _joinable(part: Sequence[Token], following: Sequence[Token]) -> bool:
+    """Whether tokens can be one phrase: not across punctuation, nor with half of a hyphenated word."""
+    if any(token.text in _MARKS for token in part) or all(token.apart for token in part):
+        return False
+    return not (following and following[0].glued and not part[-1].glued)
+
+
 def _replaced(token: Token, words: Iterable[str]) -> list[Token]:
     """A token with other words in its place."""
-    found = [
-        Token(new.key, token.text, token.start, token.end, token.glued, new.text)
-        for word in words
-        for new in tokens_of(word)
-    ]
-    return found or [token]
+    new = [one for word in words for one in tokens_of(word)]
+    apart = len(new) > 1 and token.key.startswith(new[0].key) and token.key.endswith(new[-1].key)
+    return [
+        Token(one.key, token.text, token.start, token.end, token.glued, one.text, apart) for one in new
+    ] or [token]

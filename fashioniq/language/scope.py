@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fashioniq.language.lexicon import COLOR, Lexicon, Term
+from fashioniq.language.ahead import continues, listed, moves, names, next_said, noun_beside, swaps
+from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.scan import Unit
+from fashioniq.language.terms import COLOR, GARMENT, Term
 
 _DENYING = ("instead", "except", "without", "less", "no", "not")
 
@@ -44,13 +46,13 @@ class Sentence:
         if unit.mark:
             if unit.mark == ",":
                 self._joint = ","
-                if not (self._denial and self._listed(at)):
+                if not (self._denial and listed(self.units, at)):
                     self._border(comma=True)
             else:
                 self._border()
         elif unit.roles and self._role(at, unit):
             return
-        elif unit.step or unit.term or unit.noun or unit.key in self.rules.adjectives:
+        elif unit.says:
             self._item(at, unit)
 
     # roles
@@ -72,16 +74,16 @@ class Sentence:
         elif "arrow" in roles:
             self._deny_back(self._clause)
             self._denial = ""
-        elif "swap" in roles and self._swaps(at):
+        elif ("swap" in roles and swaps(self.units, at)) or ("away" in roles and moves(self.units, at)):
             self._deny("swap")
-        elif self._denial == "swap" and "becomes" in roles and self._seen:
+        elif self._denial == "swap" and roles & {"becomes", "toward"} and self._seen:
             self._denial = ""
         elif any(kind in roles for kind in _DENYING):
             self._denying(at, next(kind for kind in _DENYING if kind in roles))
         elif "free" in roles and at and self.items and self.items[-1].unit is self.units[at - 1]:
             self.items[-1] = self.items[-1]._replace(denied=True)
         elif "enough" in roles and self.items and self.items[-1].unit is self.units[at - 1]:
-            self._enough()
+            self._enough(at)
         else:
             return self._joining(at, unit)
         return True
@@ -92,7 +94,8 @@ class Sentence:
             self._than(at)
         elif "but" in roles and not (self._denial and self._seen == 0 and "filler" in roles):
             self._border(comma=True)
-        elif "too" in roles and not self._denial and self._next(at) is not None:
+            self._preferred = self._preferred or "prefer" in roles
+        elif "too" in roles and not self._denial and next_said(self.units, at) == at + 1:
             self._deny("less")
         elif "so" in roles and self._denial == "not" and not self._seen:
             self._less = True
@@ -103,7 +106,7 @@ class Sentence:
         elif "and" in roles:
             self._joint = "and"
             self._nouns.clear()
-            if self._denial and self._seen and not self._continues(at):
+            if self._denial and self._seen and not continues(self.units, at, self._family):
                 self._denial = ""
                 self._part = len(self.items)
         elif "or" in roles:
@@ -144,7 +147,7 @@ class Sentence:
             self._clause, self._joint = len(self.items), ""
 
     def _than(self, at: int) -> None:
-        following = self._next(at)
+        following = next_said(self.units, at)
         if following is None:
             return
         last = self.items[-1] if self.items else None
@@ -152,43 +155,17 @@ class Sentence:
         if last is not None and last.step and term and term.family == last.step[0] and term.family != COLOR:
             self.items[-1] = last._replace(than=self.units[following])
             self._used.add(following)
-        elif self.items:
+        elif self.items and (self._preferred or (last is not None and last.step)):
             self._deny("than")
 
-    def _enough(self) -> None:
+    def _enough(self, at: int) -> None:
         """Turn "not long enough" into a step, "not red enough" into a wish."""
         last = self.items[-1]
         if self._denial or last.denied:
             direction = self._direction(last.unit)
-            self.items[-1] = last._replace(denied=False, step=direction)
-
-    def _swaps(self, at: int) -> bool:
-        """Whether something is given, and then something in exchange for it."""
-        found = False
-        for unit in self.units[at + 1 :]:
-            if unit.mark and unit.mark != ",":
-                return False
-            if found and unit.roles & {"becomes"}:
-                return True
-            found = found or bool(unit.term)
-        return False
-
-    def _listed(self, at: int) -> bool:
-        """Whether a list goes on after a comma until "or"."""
-        for unit in self.units[at + 1 :]:
-            if "or" in unit.roles:
-                return True
-            if not (unit.term or unit.mark == "," or "article" in unit.roles):
-                return False
-        return False
-
-    def _continues(self, at: int) -> bool:
-        """Whether what is denied goes on after "and": by a word of the same family, without a verb."""
-        for unit in self.units[at + 1 :]:
-            if "article" in unit.roles:
-                continue
-            return unit.term is not None and unit.step is None and unit.term.family == self._family
-        return False
+            self.items[-1] = last._replace(
+                denied=False, step=self._placed(at, direction) if direction else None
+            )
 
     # items
 
@@ -197,10 +174,10 @@ class Sentence:
             self._nouns.append(unit)
             if unit.term is None or self._goes_with(at, unit):
                 return
-        if unit.step:
-            if self._denial in ("", "less"):
-                family, sign = self._placed(at, unit.step)
-                self._add(Item(unit, step=(family, -sign if self._denial else sign), joint=self._joint))
+        if unit.step and not self._inflected(at, unit):
+            family, sign = self._placed(at, unit.step)
+            denied = self._denial not in ("", "less")
+            self._add(Item(unit, denied, (family, -sign if self._denial else sign), joint=self._joint))
             return
         direction = self._direction(unit)
         if direction and (self._less or (unit.term is None and self._denial)):
@@ -221,6 +198,13 @@ class Sentence:
         if self._denial and not self._common(item.unit):
             self._seen += 1
             self._family = item.unit.term.family if item.unit.term else ""
+
+    def _inflected(self, at: int, unit: Unit) -> bool:
+        """Whether a comparative is none: "ein enger Rock" has the form of "enger"."""
+        if unit.term is None or not at or at + 1 == len(self.units):
+            return False
+        following = self.units[at + 1].term
+        return "article" in self.units[at - 1].roles and following is not None and following.family == GARMENT
 
     def _common(self, unit: Unit) -> bool:
         """Whether most products are so, which says nothing."""
@@ -255,19 +239,15 @@ class Sentence:
 
     def _placed(self, at: int, step: tuple[str, int]) -> tuple[str, int]:
         """A step on the scale of the noun beside it: "longer" sleeves, or sleeves that are "longer"."""
-        for unit in self.units[at + 1 : at + 4]:
-            if unit.noun:
-                return unit.noun, step[1]
-            if unit.mark or unit.term or unit.step or unit.roles & {"and", "or", "but"}:
-                break
-        return (self._nouns[-1].noun, step[1]) if self._nouns else step
+        noun = noun_beside(self.units, at) or (self._nouns[-1].noun if self._nouns else "")
+        part = [item for item in self.items[self._part :] if not noun or item.unit.noun != noun]
+        self.items[self._part :] = part  # "sleeves" says nothing else then
+        return (noun, step[1]) if noun else step
 
     def _direction(self, unit: Unit) -> tuple[str, int] | None:
         """The scale that an adjective or label is on, and whether it is in the upper half."""
-        if unit.key in self.rules.adjectives:
-            return self.rules.adjectives[unit.key]
-        if unit.term is None or unit.term.family == COLOR:
-            return None
+        if unit.scaled or unit.term is None or unit.term.family == COLOR:
+            return unit.scaled
         levels = self.lexicon.levels(unit.term.family)
         at = [number for number, level in enumerate(levels) if level & unit.term.labels]
         if not at or 2 * at[0] == len(levels) - 1:
@@ -275,21 +255,6 @@ class Sentence:
         return unit.term.family, 1 if 2 * at[0] > len(levels) - 1 else -1
 
     # what is taken back
-
-    def _next(self, at: int) -> int | None:
-        """The next unit that says something, in the same part of the clause."""
-        for number in range(at + 1, len(self.units)):
-            unit = self.units[number]
-            if unit.mark or unit.roles & {"and", "or", "but"}:
-                return None
-            if unit.term or unit.step or unit.noun or unit.key in self.rules.adjectives:
-                return number
-        return None
-
-    def _names(self, unit: Unit) -> set[str]:
-        if unit.noun:
-            return {unit.noun}
-        return set(unit.term.labels) if unit.term else set()
 
     def _takes_back(self, at: int, roles: frozenset[str]) -> bool:
         return (
@@ -299,19 +264,19 @@ class Sentence:
         )
 
     def _forget(self, at: int) -> bool:
-        number = self._next(at)
+        number = next_said(self.units, at)
         found = False
-        while number is not None and self._names(self.units[number]):
-            self.taken_back |= self._names(self.units[number])
+        while number is not None and names(self.units[number]):
+            self.taken_back |= names(self.units[number])
             self._used.add(number)
             found = True
             joint = number + 1
             goes_on = joint < len(self.units) and self.units[joint].roles & {"and", "or"}
-            number = self._next(joint) if goes_on else None
+            number = next_said(self.units, joint) if goes_on else None
         return found
 
     def _any(self, at: int) -> bool:
-        number = self._next(at)
+        number = next_said(self.units, at)
         if number is None or not self.units[number].noun:
             return False
         self.taken_back.add(self.units[number].noun)
@@ -328,7 +293,7 @@ class Sentence:
         if not named:
             return False
         for unit in named:
-            self.taken_back |= self._names(unit)
+            self.taken_back |= names(unit)
         del self.items[self._part :]
         self._nouns.clear()
         return True

@@ -14,6 +14,7 @@ _TOKEN = re.compile(
     r"|[,.;:!?()\[\]&+/\n\r…–—|\"“”„]"
     r"|(?<!\S)-+(?!\S)"
 )
+_POSSESSIVE = re.compile(r"(?<=[^\W\d_]{4})['’]s$", re.IGNORECASE)
 _LIGATURES = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "æ": "ae", "ø": "oe", "œ": "oe"})
 
 
@@ -26,6 +27,7 @@ class Token(NamedTuple):
     end: int
     glued: bool = False  # a hyphen is before it
     said: str = ""  # corrected spelling, "" if nothing was corrected
+    apart: bool = False  # a part of a word that was split
 
 
 @lru_cache(maxsize=50_000)
@@ -44,7 +46,7 @@ def tokens_of(text: str) -> list[Token]:
     """Words and punctuation marks of a text in order."""
     return [
         Token(
-            folded(found[0]),
+            folded(_POSSESSIVE.sub("", found[0])),
             found[0],
             found.start(),
             found.end(),

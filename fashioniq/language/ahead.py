@@ -1,0 +1,74 @@
+"""What follows in a text: pure functions of its units and a place among them."""
+
+from collections.abc import Sequence
+
+from fashioniq.language.scan import Unit
+
+
+def next_said(units: Sequence[Unit], at: int) -> int | None:
+    """The next unit that says something about a product, in the same part of the clause."""
+    for number in range(at + 1, len(units)):
+        unit = units[number]
+        if unit.mark or unit.roles & {"and", "or", "but"}:
+            return None
+        if unit.says:
+            return number
+    return None
+
+
+def swaps(units: Sequence[Unit], at: int) -> bool:
+    """Whether something is given, and then something in exchange for it."""
+    found = False
+    for unit in units[at + 1 :]:
+        if unit.mark and unit.mark != ",":
+            return False
+        if found and unit.roles & {"becomes"}:
+            return True
+        found = found or unit.term is not None
+    return False
+
+
+def moves(units: Sequence[Unit], at: int) -> bool:
+    """Whether "from" is followed by a label, and that by "to" and another label of the family."""
+    one = next_said(units, at)
+    toward = one + 1 if one is not None else len(units)
+    if one is None or toward >= len(units) or "toward" not in units[toward].roles:
+        return False
+    other = next_said(units, toward)
+    before, after = units[one].term, units[other].term if other is not None else None
+    return bool(before and after and before.labels and before.family == after.family)
+
+
+def listed(units: Sequence[Unit], at: int) -> bool:
+    """Whether a list goes on after a comma until "or"."""
+    for unit in units[at + 1 :]:
+        if "or" in unit.roles:
+            return True
+        if not (unit.term or unit.mark == "," or "article" in unit.roles):
+            return False
+    return False
+
+
+def continues(units: Sequence[Unit], at: int, family: str) -> bool:
+    """Whether a word of the same family follows after "and", without a verb."""
+    for unit in units[at + 1 :]:
+        if "article" not in unit.roles:
+            return unit.term is not None and unit.step is None and unit.term.family == family
+    return False
+
+
+def noun_beside(units: Sequence[Unit], at: int) -> str:
+    """Family of a noun that follows closely, such as "sleeves" after "longer", or ""."""
+    for unit in units[at + 1 : at + 4]:
+        if unit.noun:
+            return unit.noun
+        if unit.mark or unit.term or unit.step or unit.roles & {"and", "or", "but"}:
+            break
+    return ""
+
+
+def names(unit: Unit) -> set[str]:
+    """Family or labels that a unit names."""
+    if unit.noun:
+        return {unit.noun}
+    return set(unit.term.labels) if unit.term else set()
