@@ -16,8 +16,8 @@ from torch import Tensor
 from fashioniq.data.attributes import label_matrix, label_vocabulary
 from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.data.items import Items
-from fashioniq.data.words import Vocabulary
 from fashioniq.data.wording import Weights
+from fashioniq.data.words import Vocabulary
 from fashioniq.loop.wording import Wording
 from fashioniq.models.labels import LabelModel
 from fashioniq.models.linear import LinearRetriever
