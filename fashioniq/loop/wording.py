@@ -8,6 +8,7 @@ given its vector counts, if the run has a model of it.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from functools import lru_cache
+from typing import Protocol
 
 import bm25s
 import numpy as np
@@ -19,15 +20,26 @@ from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.reader import Reader
 from fashioniq.language.wishes import ParsedRequest, Wish, Wishes
 
-LIKELY = 0.5  # probability from which on a product without labels counts as having one
 _REMEMBERED = 256  # sets of labels
+
+
+class Seen(Protocol):
+    """Labels of the products of a gallery by their vectors."""
+
+    def probability(self, label: str) -> np.ndarray | None:
+        """Probability of a label for each product, N; None for a label that is not known by sight."""
+        ...
+
+    def likely(self, item: int) -> list[str]:
+        """Labels that a product probably has."""
+        ...
 
 
 class Wording:
     """Reads requests about the products of one gallery, and scores its products by their words.
 
     `labels` are those of each product in the order of the gallery, None for a product without; `texts` are its title
-    and other words. `probabilities` returns the probability of a label for all products, None if it is unknown.
+    and other words. `seen` are the labels of products by their vectors, for those without labels.
     """
 
     def __init__(
@@ -36,11 +48,11 @@ class Wording:
         weights: Weights,
         labels: Sequence[Collection[str] | None],
         texts: Sequence[str],
-        probabilities: Callable[[str], np.ndarray | None] | None = None,
+        seen: Seen | None = None,
     ) -> None:
         self.lexicon, self.weights = lexicon, weights
         self._reader = Reader(lexicon)
-        self._labels, self._probabilities = labels, probabilities
+        self._labels, self._seen = labels, seen
         self._unlabelled_N = np.array([one is None for one in labels], bool)
         self._size = len(labels)
         self._positions = _positions(labels)
@@ -54,7 +66,7 @@ class Wording:
         ids: Sequence[str],
         vocabulary: Vocabulary,
         weights: Weights,
-        probabilities: Callable[[str], np.ndarray | None] | None = None,
+        seen: Seen | None = None,
         words: bool = True,
     ) -> "Wording":
         """Wording of the products `ids` of a catalog, whose retriever has learned a vocabulary.
@@ -66,10 +78,10 @@ class Wording:
             labels, titles = {name: labels[name] for name in catalog.ids("train") if name in labels}, {}
         lexicon = Lexicon.of(labels, titles.values(), vocabulary.words, catalog.language)
         if not words:
-            return cls(lexicon, weights, [None] * len(ids), [""] * len(ids), probabilities)
+            return cls(lexicon, weights, [None] * len(ids), [""] * len(ids), seen)
         own = [[word for some in labels.get(name, ()) for word in some] for name in ids]
         texts = [" ".join([titles.get(name, ""), *some]) for name, some in zip(ids, own, strict=True)]
-        return cls(lexicon, weights, [frozenset(some) or None for some in own], texts, probabilities)
+        return cls(lexicon, weights, [frozenset(some) or None for some in own], texts, seen)
 
     def read(self, text: str) -> ParsedRequest:
         """What a text says."""
@@ -83,14 +95,7 @@ class Wording:
     def labels_of(self, item: int) -> Collection[str]:
         """Labels of a product; for one without, those that are likely."""
         found = self._labels[item]
-        if found is not None or self._probabilities is None:
-            return found or ()
-        likely = []
-        for label in self.lexicon.family_of:
-            chance_N = self._probabilities(label)
-            if chance_N is not None and chance_N[item] >= LIKELY:
-                likely.append(label)
-        return likely
+        return self._seen.likely(item) if found is None and self._seen is not None else found or ()
 
     def bonus(self, wishes: Wishes) -> np.ndarray:
         """What words add to the similarity of each product, N in float32."""
@@ -121,11 +126,12 @@ class Wording:
         """How far each product has one of these labels, N from 0 to 1."""
         met_N = np.zeros(self._size, np.float32)
         for label in labels:
-            if self._probabilities is not None and self._unlabelled_N.any():
-                chance_N = self._probabilities(label)
+            if self._seen is not None and self._unlabelled_N.any():
+                chance_N = self._seen.probability(label)
                 if chance_N is not None:
-                    np.maximum(met_N, np.where(self._unlabelled_N, chance_N, 0), out=met_N)
-            met_N[self._positions.get(label, ())] = 1
+                    np.maximum(met_N, np.where(self._unlabelled_N, _evidence(chance_N), 0), out=met_N)
+            if label in self._positions:
+                met_N[self._positions[label]] = 1
         met_N.flags.writeable = False
         return met_N
 
@@ -134,6 +140,12 @@ def _with_weights(wording: Wording, weights: Weights) -> Wording:
     found = copy(wording)
     found.weights = weights
     return found
+
+
+def _evidence(chance_N: np.ndarray) -> np.ndarray:
+    """How far a probability makes a product meet a wish, from 0 to 1: linear in its log odds between 0.12 and 0.88."""
+    chance_N = chance_N.clip(1e-4, 1 - 1e-4)
+    return (0.5 + np.log(chance_N / (1 - chance_N)) / 4).clip(0, 1)
 
 
 class _Documents:

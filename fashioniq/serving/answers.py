@@ -24,7 +24,7 @@ def result(served: Served, product: Product, rank: int, texts: Iterable[str]) ->
     return Result(
         product_id=product.id,
         rank=rank,
-        score=round(1 / (1 + product.distance), 2),
+        score=round(_score(product.distance), 2),
         title=title,
         price=Price.model_construct(minor=row.price_minor, currency=row.currency) if row and priced else None,
         sizes=list(row.sizes) or None if row else None,
@@ -70,6 +70,11 @@ def generated_picture(session_id: str, n: int, width: int | None, texts: Sequenc
         return None
     words = next((text for text in reversed(texts) if text), "words that are no longer stored")
     return Picture(url=f"/v1/sessions/{session_id}/turns/{n}/picture", width=width, alt=words)
+
+
+def _score(distance: float) -> float:
+    """Score that falls with the distance: between 0 and 1, above 1 where the words outweigh the distance."""
+    return 1 / (1 + distance) if distance >= 0 else 1 - distance
 
 
 def _why(texts: Iterable[str], title: str, attributes: Sequence[str]) -> list[Why]:
