@@ -1,4 +1,4 @@
-"""Vectors of a gallery: exact costs, ranks and nearest items, tile by tile, by FAISS or torch."""
+"""Exact search in the vectors of a gallery: costs, ranks and nearest items, tile by tile, by FAISS or torch."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class NotFiniteError(ValueError):
     """A query or a gallery vector, or its squared length, is not finite, because the retriever has diverged."""
 
 
-class Vectors:
-    """Vectors N×D with exact costs for queries.
+class ExactSearch:
+    """Exact search in vectors N×D.
 
     The *cost* of an item is its squared Euclidean distance, minus twice its bonus if bonuses N are given. Costs are
     compared in float32; those within its rounding error are compared again in float64, and ties are broken by item
@@ -153,7 +153,7 @@ class Vectors:
         """The same among the items A, which are in ascending order."""
         found = []
         for item_P in item_A.split(SEARCHED * self.times):
-            among = Vectors(self.vectors_ND[item_P], self.search)
+            among = ExactSearch(self.vectors_ND[item_P], self.search)
             bonus_BP = None if bonus_BN is None else bonus_BN[:, item_P]
             cost_BK, place_BK = among.best(query_BD, bonus_BP, min(len(item_P), wanted))
             found.append((cost_BK, item_P[place_BK]))
