@@ -179,7 +179,11 @@ class Gallery:
     def _with_bonus(self, query: Query) -> tuple[Tensor, Tensor | None]:
         """Vectors B×D and bonuses B×N; None where no query has words that count."""
         query_BD = self._plain(query.vector_BD)
-        if self.scorer is None or query.wishes is None or not any(one.held or any(one.asserted) for one in query.wishes):
+        if (
+            self.scorer is None
+            or query.wishes is None
+            or not any(one.held or any(one.asserted) for one in query.wishes)
+        ):
             return query_BD, None
         bonus_BN = torch.stack([torch.from_numpy(self.scorer.bonus(wishes)) for wishes in query.wishes])
         return query_BD, bonus_BN.to(query_BD.device)
@@ -199,7 +203,9 @@ class Gallery:
         if bonus_BN is not None:
             score_B1 = score_B1 + bonus_BN.gather(1, target_B.unsqueeze(1))
         low_B1, high_B1 = score_B1 - slack_B1, score_B1 + slack_B1
-        exact_B = self._exact(query_BD, torch.arange(len(target_B), device=target_B.device), target_B, bonus_BN)
+        exact_B = self._exact(
+            query_BD, torch.arange(len(target_B), device=target_B.device), target_B, bonus_BN
+        )
         rank_B = torch.zeros_like(target_B)
         for start, vectors_TD in self.tiles(TILE):
             score_BT = self._scores(query_BD, start, vectors_TD, bonus_BN)
@@ -390,9 +396,7 @@ class Gallery:
         if self._mapped is not None:
             release(self._mapped)
 
-    def _scores(
-        self, query_BD: Tensor, start: int, vectors_TD: Tensor, bonus_BN: Tensor | None
-    ) -> Tensor:
+    def _scores(self, query_BD: Tensor, start: int, vectors_TD: Tensor, bonus_BN: Tensor | None) -> Tensor:
         """Scores q·v − ‖v‖²/2, plus the bonus, of a tile, B×T, which order items like negative costs."""
         with _full_float32(query_BD.device.type):
             score_BT = torch.addmm(

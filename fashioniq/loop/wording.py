@@ -14,8 +14,8 @@ import bm25s
 import numpy as np
 
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.words import Vocabulary, tokenize
 from fashioniq.data.wording import Weights
+from fashioniq.data.words import Vocabulary, tokenize
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.reader import Reader
 from fashioniq.language.wishes import ParsedRequest, Wish, Wishes

@@ -16,8 +16,8 @@ from torch import Tensor
 from fashioniq.data.attributes import label_matrix, label_vocabulary
 from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.data.items import Items
-from fashioniq.data.words import Vocabulary
 from fashioniq.data.wording import Weights
+from fashioniq.data.words import Vocabulary
 from fashioniq.loop.wording import Wording
 from fashioniq.models.labels import LabelModel
 from fashioniq.models.linear import LinearRetriever
@@ -123,9 +123,9 @@ def fit_weights(
     embed_by_principal_components(model, items.features_ND)
     Fitting(model, vocabulary, items, examples).solve(PENALTY)
     wording = Wording.of(catalog, items.ids, vocabulary, Weights(1.0, 1.0, 1.0))
-    asked = [
-        (pair.candidate, caption, str(pair.target)) for pair in held_out for caption in pair.captions
-    ][:QUERIES]
+    asked = [(pair.candidate, caption, str(pair.target)) for pair in held_out for caption in pair.captions][
+        :QUERIES
+    ]
     log_rank = _log_ranks(model, wording, vocabulary, items, asked)
     mean = {choice: float(log_E.mean()) for choice, log_E in log_rank.items()}
     best = min(mean, key=lambda choice: mean[choice])
