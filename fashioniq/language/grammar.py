@@ -32,6 +32,8 @@ class Grammar:
     without: tuple[str, ...]  # suffixes that deny the word before them
     coloured: tuple[str, ...]  # suffixes of color words
     links: tuple[str, ...]  # letters between the parts of a compound, if the language has compounds
+    inflections: tuple[str, ...]  # endings of attribute words
+    plain: frozenset[str]  # words that are never corrected
     keyboard: tuple[str, ...]  # rows of letters
     offers: Mapping[str, Any]
     synonyms: Mapping[str, tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]]  # family: (words, terms)
@@ -81,6 +83,8 @@ def grammar(code: str) -> Grammar:
         without=tuple(map(folded, given["suffixes"]["without"])),
         coloured=tuple(map(folded, given["suffixes"]["shade"])),
         links=tuple(given.get("links", ())),
+        inflections=tuple(given["inflections"]),
+        plain=_keys(given["plain"]),
         keyboard=tuple(given["keyboard"]),
         offers=given["offers"],
         synonyms={

@@ -12,13 +12,13 @@ import snowballstemmer
 from fashioniq.data.languages import Language, language
 from fashioniq.data.words import tokenize
 from fashioniq.language.grammar import Grammar, grammar
-from fashioniq.language.spelling import Speller
+from fashioniq.language.spelling import Speller, single
 from fashioniq.language.terms import COLOR, FREE, GARMENT, HEARD, Term, Terms
 from fashioniq.language.tokens import folded, key_of, keys_of
 
 _COMMON = 0.5  # share of the products from which on a garment word says nothing
 _TOGETHER = 0.25  # share of a label's products that have another from which on the two are no alternatives
-_SLIPS = 4  # how much more frequent the word must be that a rare word is corrected to
+_SLIPS = 3  # how much more frequent the word must be that a rare word is corrected to
 _CAPTIONS, _KNOWN = (
     10_000,
     5,
@@ -61,7 +61,7 @@ class Lexicon:
         for key, term in self._terms.of.items():
             if not term.heard:
                 self._stems.setdefault(self._terms.stemmed(keys_of(self._terms.spelled[key])), term)
-        self._language = _words_of(language(code), self.grammar)
+        self._language = _words_of(language(code), self.grammar) | self.grammar.plain
         self._speller = Speller(self._frequency(words), self.grammar.keyboard)
         self.find = lru_cache(maxsize=20_000)(self._find)
         self.guess = lru_cache(maxsize=2_000)(self._guess)
@@ -164,9 +164,14 @@ class Lexicon:
         found = self._stems.get(self._terms.stemmed(words))
         if found is None and len(words) == 1 and len(key) > 4:
             found = self._base(key)
-        if found is None and len(words) == 1 and term is None:
+        if found is None and len(words) == 1 and term is None and self._may_be_color(key):
             found = self.color_of(words)
         return found or term
+
+    def _may_be_color(self, key: str) -> bool:
+        """Whether a color name is not better known for something else, such as denim."""
+        family = self._terms.known_family(key)
+        return family == COLOR or (not family and len(key) > 3 and key not in self.grammar.plain)
 
     def _base(self, key: str) -> Term | None:
         """Term of the adjective of a comparative such as "lacier"."""
@@ -195,7 +200,8 @@ class Lexicon:
     def _meant(self, key: str, most: int | None) -> str | None:
         """A correction: other words than labels and those of the language only with the same first letter."""
         near = self._speller.correct(key, most)
-        if near is None or self._whole(near):
+        term = self._stems.get(self.stem(near)) if near is not None else None
+        if near is None or self._whole(near) or (term is not None and term.labels):
             return near
         return near if near[0] == key[0] and self._speller.correct(key, 1) == near else None
 
@@ -210,7 +216,8 @@ class Lexicon:
         often = self._speller.frequency
         if len(near) == len(key) < 6 and sorted(near) != sorted(key):
             return None  # "blank" is not black
-        return (self.spelled(near),) if often[near] > _SLIPS * often.get(key, 0) else None
+        slips = 1 if single(near) == single(key) else _SLIPS
+        return (self.spelled(near),) if often[near] > slips * often.get(key, 0) else None
 
     def _parts(self, key: str) -> tuple[str, ...] | None:
         """The parts of words that were written together, such as "longand", or of a compound."""
@@ -242,6 +249,9 @@ class Lexicon:
             often[key] = max(
                 often[key], self._titles[key], _KNOWN * (2 if count else 0), 0 if term.instead else count
             )
+            if count and key.isalpha() and self._terms.spelled[key].isalpha():
+                for ending in (end for end in self.grammar.inflections if not key.endswith(end)):
+                    often.setdefault(key + ending, often[key])
         for key in (*self.grammar.roles, *self.grammar.steps, *self.grammar.nouns):
             often[key] = max(often[key], _KNOWN)
         return often

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.terms import COLOR, GARMENT, Term
-from fashioniq.language.tokens import Token, tokens_of
+from fashioniq.language.tokens import Token, key_of, tokens_of
 
 LONGEST = 6  # words in a phrase
 _NONE: frozenset[str] = frozenset()
@@ -138,11 +138,7 @@ class Scanner:
         if direct is not None and direct.labels:
             return direct
         family, but = self.rules.collective[key]
-        labels = frozenset(
-            label
-            for label in self.lexicon.of_family(family)
-            if "".join(label.split()).replace("-", "") not in but
-        )
+        labels = frozenset(label for label in self.lexicon.of_family(family) if key_of(label) not in but)
         return Term(labels, family) if labels else None
 
     def _suffixed(self, part: tuple[Token, ...]) -> Unit | None:
