@@ -84,14 +84,21 @@ class Lexicon:
         """
         counts: Counter[tuple[int, str]] = Counter()
         together: Counter[tuple[str, str]] = Counter()
-        for lists in labels.values():
-            for kind, words_of_kind in enumerate(lists):
-                counts.update((kind, label) for label in words_of_kind)
-                together.update(combinations(sorted(set(words_of_kind)), 2))
+        rows = Counter((kind, tuple(row)) for lists in labels.values() for kind, row in enumerate(lists))
+        for (kind, row), count in rows.items():
+            for label in row:
+                counts[kind, label] += count
+            for pair in combinations(sorted(set(row)), 2):
+                together[pair] += count
         title_words = Counter(word for title in titles for word in tokenize(title))
         return cls(counts, together, len(labels), title_words, list(words), language, nearest)
 
     # labels
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """All labels."""
+        return frozenset(self._terms.count)
 
     def levels(self, family: str) -> tuple[frozenset[str], ...]:
         """Labels of the catalog on a family's scale, increasing; levels without labels are left out."""
@@ -104,10 +111,10 @@ class Lexicon:
         return frozenset(label for label in self._terms.count if key_of(label) in keys) - on_scale
 
     def half(self, family: str, direction: int) -> frozenset[str]:
-        """Labels of the lower (-1) or upper (1) half of a scale, without the middle level unless it is all."""
+        """Labels of the lower (-1) or upper (1) half of a scale, without a middle level."""
         levels = self.levels(family)
         chosen = levels[(len(levels) + 1) // 2 :] if direction > 0 else levels[: len(levels) // 2]
-        return frozenset[str]().union(*(chosen or levels))
+        return frozenset[str]().union(*chosen)
 
     def alternatives(self, one: Collection[str], other: Collection[str], family: str) -> bool:
         """Whether a wish for labels of a family replaces an earlier one for others of it.
@@ -155,11 +162,16 @@ class Lexicon:
             return Term(frozenset([label]), COLOR, label)
         return head if head is not None and words[0] in self.grammar.shades else None
 
-    def _find(self, words: tuple[str, ...]) -> Term | None:
-        """What folded words stand for: as written, then by their stems, as comparatives, and as colors."""
+    def _find(self, words: tuple[str, ...], anyway: bool = False) -> Term | None:
+        """What folded words stand for: as written, then by their stems, as comparatives, and as colors.
+
+        A word of the grammar stands for a label only with `anyway`.
+        """
         key = "".join(words)
         term = self._terms.of.get(key)
-        if (term is not None and not term.heard) or (len(words) == 1 and key in self.grammar.roles):
+        if term is not None and not term.labels and len(words) > 1 and len(keys_of(self.spelled(key))) == 1:
+            term = None  # "a wake" is not "awake"
+        if (term is not None and not term.heard) or anyway or " ".join(words) in self.grammar.roles:
             return term
         found = self._stems.get(self._terms.stemmed(words))
         if found is None and len(words) == 1 and len(key) > 4:

@@ -81,9 +81,10 @@ class Terms:
         return self._speech.group_of[word].family if word is not None else self._named.get(key, "")
 
     def _word(self, label: str) -> str:
-        """The word of phrases/ that a label is a form of, or the label."""
+        """The word of phrases/ that a label is a form of, or else its key."""
+        key = key_of(label)
         return self._speech.word_of.get("".join(label.replace("-", " ").split())) or self._speech.word_of.get(
-            key_of(label), label
+            key, key
         )
 
     def _family(self, label: str, kind: int) -> str:

@@ -12,7 +12,7 @@ from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.reader import Reader
 from fashioniq.language.spelling import Speller
 
-from .conftest import ENGLISH, lexicon_of
+from .conftest import ENGLISH, GERMAN, lexicon_of
 
 WORDS = """not no without or and , . ; ? ! - -> / ( ) instead of rather than less more too enough so long red
 long sleeves belt swap for from to any color never mind doesn't matter a free 50 € under size M ä é İ ß ﬁ than isn't
@@ -41,6 +41,26 @@ def test_any_text_is_read(english, german, text):
 )
 def test_fillers_and_unknown_words_are_not_understood(text, english):
     assert not english.read(text).understood
+
+
+@pytest.mark.parametrize(
+    ("language", "pattern", "denied"),
+    [
+        ("english", "is {}", False),
+        ("english", "a {} one", False),
+        ("english", "not {}", True),
+        ("english", "instead of {}", True),
+        ("german", "ist {}", False),
+        ("german", "nicht {}", True),
+        ("german", "statt {}", True),
+    ],
+)
+def test_every_label_of_a_catalog_is_read(language, pattern, denied, request):
+    reader = request.getfixturevalue(language)
+    for label in {label for words in (ENGLISH, GERMAN) for family in words.values() for label in family}:
+        if label in reader.lexicon.labels - reader.lexicon.common:
+            (wish,) = reader.read(pattern.format(label)).wishes
+            assert (wish.labels, wish.denied) == ({label}, denied)
 
 
 def test_unknown_words_are_named(english):
