@@ -18,6 +18,7 @@ from fashioniq.language.tokens import folded, key_of, keys_of
 
 _COMMON = 0.5  # share of the products from which on a garment word says nothing
 _TOGETHER = 0.25  # share of a label's products that have another from which on the two are no alternatives
+_FEW = 8  # products, which fill a first page
 _SLIPS = 3  # how much more frequent the word must be that a rare word is corrected to
 _CAPTIONS, _KNOWN = (
     10_000,
@@ -63,7 +64,7 @@ class Lexicon:
                 self._stems.setdefault(self._terms.stemmed(keys_of(self._terms.spelled[key])), term)
         self._language = _words_of(language(code), self.grammar) | self.grammar.plain
         self._speller = Speller(self._frequency(words), self.grammar.keyboard)
-        self.find = lru_cache(maxsize=20_000)(self._find)
+        self.find = lru_cache(maxsize=20_000)(self._found)
         self.guess = lru_cache(maxsize=2_000)(self._guess)
         self.slip = lru_cache(maxsize=2_000)(self._slip)
         self.parts = lru_cache(maxsize=2_000)(self._parts)
@@ -161,6 +162,19 @@ class Lexicon:
         if label:
             return Term(frozenset([label]), COLOR, label)
         return head if head is not None and words[0] in self.grammar.shades else None
+
+    def _found(self, words: tuple[str, ...], anyway: bool = False) -> Term | None:
+        """What `_find` finds; another name of a color that few products have also stands for similar colors."""
+        term = self._find(words, anyway)
+        if term is None or term.family != COLOR or not term.instead:
+            return term
+        count, palette = self._terms.count, self._terms.palette
+        labels = term.labels | {label.split()[-1] for label in term.labels if label.split()[-1] in palette.colors}
+        for label in palette.similar(term.instead):
+            if sum(count[one] for one in labels) >= _FEW:
+                break
+            labels |= {label}
+        return term._replace(labels=labels)
 
     def _find(self, words: tuple[str, ...], anyway: bool = False) -> Term | None:
         """What folded words stand for: as written, then by their stems, as comparatives, and as colors.
