@@ -31,7 +31,10 @@ def run(settings: TrainComposer) -> None:
     helpful = advice(catalog, store)
     words = ""
     if begin_run(folder, settings):
-        words = fit_wording(folder, catalog, items["train"], pairs["train"], vocabulary, seed=settings.seed) + "\n"
+        words = (
+            fit_wording(folder, catalog, items["train"], pairs["train"], vocabulary, seed=settings.seed)
+            + "\n"
+        )
     data = describe_data(catalog, Splits(catalog, items, pairs).coverage())
     facts = model_facts("retriever", settings, store, vocabulary, sizes, data=data) | {
         "user": None,

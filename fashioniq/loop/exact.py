@@ -102,7 +102,9 @@ class ExactSearch:
         if bonus_BN is not None:
             score_B1 = score_B1 + bonus_BN.gather(1, target_B.unsqueeze(1))
         low_B1, high_B1 = score_B1 - slack_B1, score_B1 + slack_B1
-        exact_B = self.costs(query_BD, bonus_BN, torch.arange(len(target_B), device=target_B.device), target_B)
+        exact_B = self.costs(
+            query_BD, bonus_BN, torch.arange(len(target_B), device=target_B.device), target_B
+        )
         rank_B = torch.zeros_like(target_B)
         for start, vectors_TD in self.tiles(TILE):
             score_BT = self._scores(query_BD, bonus_BN, start, vectors_TD)
@@ -167,9 +169,7 @@ class ExactSearch:
         row_P = row_B.repeat_interleave(item_BK.shape[1])
         return self.costs(query_BD, bonus_BN, row_P, item_BK.flatten()).view(item_BK.shape)
 
-    def costs(
-        self, query_BD: Tensor, bonus_BN: Tensor | None, row_P: Tensor, item_P: Tensor
-    ) -> Tensor:
+    def costs(self, query_BD: Tensor, bonus_BN: Tensor | None, row_P: Tensor, item_P: Tensor) -> Tensor:
         """Costs of P pairs of a query and an item, in float64."""
         at_a_time = max(1, NUMBERS * self.times // query_BD.shape[1])
         pairs = zip(row_P.split(at_a_time), item_P.split(at_a_time), strict=True)
@@ -198,9 +198,7 @@ class ExactSearch:
             item_BK = item_BK.gather(1, kept_BK)
         return item_BK
 
-    def _scores(
-        self, query_BD: Tensor, bonus_BN: Tensor | None, start: int, vectors_TD: Tensor
-    ) -> Tensor:
+    def _scores(self, query_BD: Tensor, bonus_BN: Tensor | None, start: int, vectors_TD: Tensor) -> Tensor:
         """Scores q·v − ‖v‖²/2, plus the bonus, of a tile, B×T, which order items like negative costs."""
         tile = slice(start, start + len(vectors_TD))
         with _full_float32(query_BD.device.type):

@@ -20,7 +20,9 @@ QUERIES = 1024  # rows of a tile of the distance matrix
 BONUSES = 2**25  # bonuses of a tile of queries
 NEARLY = 0.25  # bonus below the greatest up to which items are searched for near ones first
 ROUNDING = 1e-4  # of a bonus in float32, and more
-EXACT_MOST = 50_000  # items up to which a part of the gallery is searched exactly, without an approximate index
+EXACT_MOST = (
+    50_000  # items up to which a part of the gallery is searched exactly, without an approximate index
+)
 WIDER = 4  # candidates of an index per item, and factor by which a filtered search is widened
 
 

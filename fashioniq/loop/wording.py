@@ -56,6 +56,7 @@ class Wording:
         self._unlabelled_N = np.array([one is None for one in labels], bool)
         self._size = len(labels)
         self._positions = _positions(labels)
+        self._kinds = _kinds(self._positions)
         self._documents = _Documents(texts, lexicon.stem)
         self.meets = lru_cache(_REMEMBERED)(self._meets)
 
@@ -109,6 +110,8 @@ class Wording:
                 bonus_N -= weights.denied * self._met(wish)
             elif wish.labels:
                 bonus_N += weights.wanted * self._met(wish)
+            if wish.against:
+                bonus_N -= weights.denied * self.meets(wish.against)
         return bonus_N
 
     def parts(self, text: str, item: int | None) -> tuple[np.ndarray, np.ndarray]:
@@ -119,9 +122,12 @@ class Wording:
         )
 
     def _met(self, wish: Wish) -> np.ndarray:
-        if wish.labels:
+        if not wish.labels:
+            return self._documents.containing(wish.text)
+        if not wish.denied:
             return self.meets(wish.labels)
-        return self._documents.containing(wish.text)
+        kinds = (self._kinds.get(label, frozenset()) for label in wish.labels)
+        return self.meets(wish.labels.union(*kinds))
 
     def _meets(self, labels: frozenset[str]) -> np.ndarray:
         """How far each product has one of these labels, N from 0 to 1."""
@@ -135,6 +141,16 @@ class Wording:
                 met_N[self._positions[label]] = 1
         met_N.flags.writeable = False
         return met_N
+
+
+def _kinds(labels: Collection[str]) -> Mapping[str, frozenset[str]]:
+    """Labels that are kinds of another one, because they end with it: smart casual is casual."""
+    found: dict[str, set[str]] = {}
+    for label in labels:
+        words = label.split()
+        for start in range(1, len(words)):
+            found.setdefault(" ".join(words[start:]), set()).add(label)
+    return {general: frozenset(special) for general, special in found.items() if general in labels}
 
 
 def _with_weights(wording: Wording, weights: Weights) -> Wording:

@@ -53,4 +53,4 @@ class _SeenLabels:
 
     def likely(self, item: int) -> list[str]:
         """Labels whose probability for a product is at least LIKELY."""
-        return [self._labels[column] for column in np.flatnonzero(self._chance_NL[item] >= LIKELY)]
+        return [self._labels[int(column)] for column in np.flatnonzero(self._chance_NL[item] >= LIKELY)]

@@ -119,9 +119,9 @@ def fit_weights(
     shuffled = random.Random(seed).sample(usable, len(usable))
     cut = max(1, len(usable) // HELD_OUT)
     held_out, rest = shuffled[:cut], shuffled[cut:][:MOST]
-    asked = [
-        (pair.candidate, caption, str(pair.target)) for pair in held_out for caption in pair.captions
-    ][:QUERIES]
+    asked = [(pair.candidate, caption, str(pair.target)) for pair in held_out for caption in pair.captions][
+        :QUERIES
+    ]
     if not rest or not asked:
         return Weights(LEXICAL[1], WISHES[-1], WISHES[-1]), {}
     examples = examples_of(rest)
