@@ -5,7 +5,7 @@ import sys
 
 from fashioniq.config import Search
 from fashioniq.files import UserError
-from fashioniq.loop.gallery import NotFiniteError
+from fashioniq.loop.exact import NotFiniteError
 from fashioniq.loop.live import Live
 from fashioniq.systems import load
 from fashioniq.terminal.view import print_products

@@ -18,7 +18,8 @@ from fashioniq.data.rankings import Scores, Vectors, read_npz, read_rankings
 from fashioniq.data.trec import depth_of
 from fashioniq.data.words import Vocabulary
 from fashioniq.files import UserError
-from fashioniq.loop.gallery import Gallery, NotFiniteError
+from fashioniq.loop.exact import NotFiniteError
+from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.models.retriever import BaseRetriever

@@ -24,7 +24,7 @@ from fashioniq.data.cards import Product
 from fashioniq.data.clauses import shortened
 from fashioniq.data.items import ItemInputs
 from fashioniq.data.words import tokenize
-from fashioniq.loop.gallery import NotFiniteError
+from fashioniq.loop.exact import NotFiniteError
 from fashioniq.loop.live import Live, Step
 from fashioniq.serving.answers import WIDTH, distant, generated_picture, notices, result, undrawn
 from fashioniq.serving.effects import MOST, effects
