@@ -22,6 +22,7 @@ class Wish(NamedTuple):
     family: str = ""  # family of the labels, such as "colour"; "" if there is none
     denied: bool = False
     step: int = 0  # -1 or 1: less or more on the family's scale than the product talked about
+    against: frozenset[str] = frozenset()  # of a resolved step: labels on the wrong side, which count as denied
 
 
 class OfferLimits(NamedTuple):
@@ -193,4 +194,5 @@ def _resolved(wish: Wish, product: frozenset[str], lexicon: Lexicon, held: Itera
         chosen = levels[-1:] if wish.step > 0 else (zero,) if zero else levels[:1]
     labels = frozenset().union(*chosen) if chosen else frozenset[str]()
     denied = frozenset().union(*(old.labels for old in held if old.denied))
-    return wish._replace(labels=(labels - denied) or labels)
+    against = zero.union(*levels) - labels
+    return wish._replace(labels=(labels - denied) or labels, against=against)

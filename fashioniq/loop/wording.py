@@ -69,6 +69,7 @@ class Wording:
         self._unlabelled_N = np.array([one is None for one in labels], bool)
         self._size = len(labels)
         self._positions = _positions(labels)
+        self._kinds = _kinds(self._positions)
         self._documents = _Documents(texts, lexicon.stem)
         self.meets = lru_cache(_REMEMBERED)(self._meets)
 
@@ -80,6 +81,7 @@ class Wording:
         vocabulary: Vocabulary,
         weights: Weights,
         seen: Seen | None = None,
+        *,
         words: bool = True,
     ) -> "Wording":
         """Wording of the products `ids` of a catalog, whose retriever has learned a vocabulary.
@@ -142,6 +144,8 @@ class Wording:
                 bonus_N -= weights.denied * self._met(wish)
             elif wish.labels:
                 bonus_N += weights.wanted * self._met(wish)
+            if wish.against:
+                bonus_N -= weights.denied * self.meets(wish.against)
         return bonus_N
 
     def parts(self, text: str, item: int | None) -> tuple[np.ndarray, np.ndarray]:
@@ -178,9 +182,12 @@ class Wording:
 
     def _met(self, wish: Wish) -> np.ndarray:
         """How far each product has what a wish names, N from 0 to 1."""
-        if wish.labels:
+        if not wish.labels:
+            return self._documents.containing(wish.text)
+        if not wish.denied:
             return self.meets(wish.labels)
-        return self._documents.containing(wish.text)
+        kinds = (self._kinds.get(label, frozenset()) for label in wish.labels)
+        return self.meets(wish.labels.union(*kinds))
 
     def _meets(self, labels: frozenset[str]) -> np.ndarray:
         """How far each product has one of these labels, N from 0 to 1."""
@@ -200,6 +207,16 @@ def key_of(wish: Wish) -> str:
     """Short name of a wish, the same for equal wishes."""
     named = "|".join([str(wish.denied), *(sorted(wish.labels) or [wish.text.lower()])])
     return hashlib.sha256(named.encode()).hexdigest()[:8].translate(_LETTERS)
+
+
+def _kinds(labels: Collection[str]) -> Mapping[str, frozenset[str]]:
+    """Labels that are kinds of another one, because they end with it: smart casual is casual."""
+    found: dict[str, set[str]] = {}
+    for label in labels:
+        words = label.split()
+        for start in range(1, len(words)):
+            found.setdefault(" ".join(words[start:]), set()).add(label)
+    return {general: frozenset(special) for general, special in found.items() if general in labels}
 
 
 def _with_weights(wording: Wording, weights: Weights) -> Wording:

@@ -4,7 +4,8 @@
   const SLOW = 150, STILL = 2000, PATIENCE = 10000; // milliseconds
   const find = (selector) => document.querySelector(selector);
   const field = () => find("#says");
-  const radios = () => [...document.querySelectorAll("#shop [name=about]")];
+  const picks = () => [...document.querySelectorAll("#shop a.pick")];
+  const texts = JSON.parse(document.body.dataset.texts);
   const say = (text) => { find("#status").textContent = text; };
   const random = () => [...crypto.getRandomValues(new Uint8Array(16))].map((one) => one.toString(16).padStart(2, "0")).join("");
   let busy = false;
@@ -27,7 +28,7 @@
     const aborting = new AbortController();
     const timers = [
       setTimeout(() => find("#shop").classList.add("slow"), SLOW),
-      setTimeout(() => say("Still searching"), STILL),
+      setTimeout(() => say(texts.still), STILL),
       setTimeout(() => aborting.abort(), PATIENCE),
     ];
     busy = true;
@@ -53,9 +54,9 @@
   }
 
   function show(part, keep) {
-    const open = find(".filters")?.open;
+    const filters = find(".filters")?.open;
     find("#shop").replaceWith(part);
-    if (open) find(".filters")?.setAttribute("open", "");
+    if (filters !== undefined && find(".filters")) find(".filters").open = filters;
     if (field() && keep) field().value = keep;
     recalled = 0;
     const message = find("#message").textContent.trim();
@@ -73,8 +74,8 @@
     if (!part) {
       part = find("#unreachable").content.firstElementChild.cloneNode(true);
       part.querySelector("p").textContent = navigator.onLine
-        ? "The service does not answer. Your words are not lost."
-        : "You are offline. Your words are not lost.";
+        ? texts.silent
+        : texts.offline;
       part.querySelector("button").addEventListener("click", again);
     }
     find("#message").replaceWith(part);
@@ -88,7 +89,7 @@
   function count(button, seconds) {
     if (!button) return;
     button.setAttribute("aria-disabled", String(seconds > 0));
-    button.textContent = seconds > 0 ? `Try again in ${seconds} s` : "Try again";
+    button.textContent = seconds > 0 ? texts.wait.replace("{n}", seconds) : texts.again;
     if (seconds > 0) setTimeout(count, 1000, button, seconds - 1);
   }
 
@@ -101,7 +102,7 @@
     const said = document.createElement("q");
     const line = document.createElement("p");
     said.textContent = text;
-    line.append("You said ", said);
+    line.append(texts.said, " ", said);
     turn.append(line);
     turn.className = "turn pending";
     find("#log ol")?.append(turn);
@@ -114,15 +115,30 @@
     if (log) log.scrollTop = log.scrollHeight;
   }
 
-  function talkAbout(radio, focus) {
-    radio.checked = true;
-    radio.dispatchEvent(new Event("change", { bubbles: true }));
-    focus.focus();
+  // Links that change a part of the page, such as to talk about a product.
+  addEventListener("click", async (event) => {
+    const link = event.target.closest("a[data-part]");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+    event.preventDefault();
+    if (!await open(link.href)) location.assign(link.href);
+  });
+
+  async function open(address) {
+    try {
+      const response = await fetch(address, { headers: { "X-Fragment": "1" }, signal: AbortSignal.timeout(PATIENCE) });
+      const part = new DOMParser().parseFromString(await response.text(), "text/html").querySelector("#shop");
+      if (!response.ok || !part) return false;
+      history.replaceState(null, "", address);
+      show(part, field()?.value === field()?.defaultValue ? "" : field().value);
+      field().focus({ preventScroll: true });
+      return true;
+    } catch { return false; }
   }
 
-  addEventListener("change", (event) => {
-    if (event.target.name === "about") say("You are talking about " + event.target.closest(".card").querySelector("h3").textContent);
-  });
+  // A menu closes when something else is used.
+  const close = (menu) => { for (const one of document.querySelectorAll(".menu[open]")) if (one !== menu) one.open = false; };
+  addEventListener("pointerdown", (event) => close(event.target.closest(".menu")));
+  addEventListener("focusin", (event) => close(event.target.closest(".menu")));
 
   addEventListener("keydown", (event) => {
     const at = event.target, text = field();
@@ -135,25 +151,28 @@
       }
     } else if (at === text && event.key === "Escape") {
       if (text.value) text.value = "";
-      else (radios().find((one) => one.checked) || find("#found")).focus();
+      else (picks()[0] || find("#found")).focus();
     } else if (at === text && (event.key === "ArrowUp" || event.key === "ArrowDown")) {
       const said = [...document.querySelectorAll("[data-said]")].map((one) => one.textContent);
       recalled = Math.max(0, Math.min(said.length, recalled + (event.key === "ArrowUp" ? 1 : -1)));
       text.value = recalled ? said[said.length - recalled] : "";
       event.preventDefault();
-    } else if (at.name === "about" && event.key.startsWith("Arrow")) {
-      const all = radios(), row = all.filter((one) => one.closest(".card").offsetTop === all[0].closest(".card").offsetTop);
-      const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -row.length, ArrowDown: row.length }[event.key];
-      const next = all[all.indexOf(at) + step];
-      event.preventDefault();
-      if (next) talkAbout(next, next);
-    } else if (at.name === "about" && event.key === "Escape") {
+    } else if (event.key === "Escape" && at.closest(".menu[open]")) {
+      at.closest(".menu").open = false;
+      at.closest(".menu").querySelector("summary").focus();
+    } else if (event.key === "Escape" && !typing) {
       text.focus();
+    } else if (at.matches(".pick") && event.key.startsWith("Arrow")) {
+      const all = picks(), row = all.filter((one) => one.closest(".card").offsetTop === all[0].closest(".card").offsetTop);
+      const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -row.length, ArrowDown: row.length }[event.key];
+      event.preventDefault();
+      all[all.indexOf(at) + step]?.focus();
     } else if (!typing && /^[1-8]$/.test(event.key)) {
-      const picked = radios()[event.key - 1];
-      if (picked) { event.preventDefault(); talkAbout(picked, text); }
+      const picked = document.querySelectorAll("#shop [data-about]")[event.key - 1];
+      if (picked) { event.preventDefault(); picked.click(); }
     }
   });
 
+  if (matchMedia("(min-width: 60rem)").matches) find(".filters")?.setAttribute("open", "");
   toEnd();
 })();
