@@ -6,6 +6,7 @@ given its vector counts, if the run has a model of it.
 """
 
 import hashlib
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from functools import lru_cache
@@ -23,6 +24,7 @@ from fashioniq.language.reader import Reader
 from fashioniq.language.tokens import keys_of
 from fashioniq.language.wishes import ParsedRequest, Wish, Wishes
 
+logging.getLogger("bm25s").setLevel(logging.WARNING)  # it reports each index
 LIKELY = 0.5  # from here on, a product counts as having what a wish names
 _LETTERS = str.maketrans("0123456789", "ghijklmnop")  # digits of a key could be taken for a telephone number
 _REMEMBERED = 256  # sets of labels
