@@ -7,8 +7,8 @@ import torch
 
 from fashioniq.askers.best_item import BestItem
 from fashioniq.data.items import Items
-from fashioniq.data.words import Vocabulary
 from fashioniq.data.wording import Weights
+from fashioniq.data.words import Vocabulary
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.live import Live, Step
