@@ -29,7 +29,7 @@ VOCABULARY = Vocabulary(["is", "red", "black", "with", "sleeves", "longer", "str
 OWN = [frozenset(label for some in LABELS[name] for label in some) for name in IDS]
 
 
-def system(weights=Weights(0.1, 5, 5)):
+def system():
     """A system that shows products, at random places, with words that outweigh them."""
     torch.manual_seed(0)
     config = RetrieverConfig(width=16, heads=2, hidden=32, layers=1)
@@ -40,7 +40,7 @@ def system(weights=Weights(0.1, 5, 5)):
     gallery = Gallery(items, retriever.embed_images(items.features_ND))
     lexicon = Lexicon.of(LABELS, TITLES.values(), VOCABULARY.words, "en")
     texts = [f"{TITLES[name]} {' '.join(OWN[number])}" for number, name in enumerate(IDS)]
-    wording = Wording(lexicon, weights, OWN, texts)
+    wording = Wording(lexicon, Weights(0.1, 5, 5), OWN, texts)
     return System(retriever, BestItem(), gallery.with_scorer(wording), VOCABULARY, wording=wording)
 
 
