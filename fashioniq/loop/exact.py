@@ -1,4 +1,4 @@
-"""Vectors of a gallery: exact costs, ranks and nearest items, tile by tile, by FAISS or torch."""
+"""Exact search in the vectors of a gallery: costs, ranks and nearest items, tile by tile, by FAISS or torch."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class NotFiniteError(ValueError):
     """A query or a gallery vector, or its squared length, is not finite, because the retriever has diverged."""
 
 
-class Vectors:
-    """Vectors N×D with exact costs for queries.
+class ExactSearch:
+    """Exact search in vectors N×D.
 
     The *cost* of an item is its squared Euclidean distance, minus twice its bonus if bonuses N are given. Costs are
     compared in float32; those within its rounding error are compared again in float64, and ties are broken by item
@@ -102,7 +102,9 @@ class Vectors:
         if bonus_BN is not None:
             score_B1 = score_B1 + bonus_BN.gather(1, target_B.unsqueeze(1))
         low_B1, high_B1 = score_B1 - slack_B1, score_B1 + slack_B1
-        exact_B = self.costs(query_BD, bonus_BN, torch.arange(len(target_B), device=target_B.device), target_B)
+        exact_B = self.costs(
+            query_BD, bonus_BN, torch.arange(len(target_B), device=target_B.device), target_B
+        )
         rank_B = torch.zeros_like(target_B)
         for start, vectors_TD in self.tiles(TILE):
             score_BT = self._scores(query_BD, bonus_BN, start, vectors_TD)
@@ -153,7 +155,7 @@ class Vectors:
         """The same among the items A, which are in ascending order."""
         found = []
         for item_P in item_A.split(SEARCHED * self.times):
-            among = Vectors(self.vectors_ND[item_P], self.search)
+            among = ExactSearch(self.vectors_ND[item_P], self.search)
             bonus_BP = None if bonus_BN is None else bonus_BN[:, item_P]
             cost_BK, place_BK = among.best(query_BD, bonus_BP, min(len(item_P), wanted))
             found.append((cost_BK, item_P[place_BK]))
@@ -167,9 +169,7 @@ class Vectors:
         row_P = row_B.repeat_interleave(item_BK.shape[1])
         return self.costs(query_BD, bonus_BN, row_P, item_BK.flatten()).view(item_BK.shape)
 
-    def costs(
-        self, query_BD: Tensor, bonus_BN: Tensor | None, row_P: Tensor, item_P: Tensor
-    ) -> Tensor:
+    def costs(self, query_BD: Tensor, bonus_BN: Tensor | None, row_P: Tensor, item_P: Tensor) -> Tensor:
         """Costs of P pairs of a query and an item, in float64."""
         at_a_time = max(1, NUMBERS * self.times // query_BD.shape[1])
         pairs = zip(row_P.split(at_a_time), item_P.split(at_a_time), strict=True)
@@ -198,9 +198,7 @@ class Vectors:
             item_BK = item_BK.gather(1, kept_BK)
         return item_BK
 
-    def _scores(
-        self, query_BD: Tensor, bonus_BN: Tensor | None, start: int, vectors_TD: Tensor
-    ) -> Tensor:
+    def _scores(self, query_BD: Tensor, bonus_BN: Tensor | None, start: int, vectors_TD: Tensor) -> Tensor:
         """Scores q·v − ‖v‖²/2, plus the bonus, of a tile, B×T, which order items like negative costs."""
         tile = slice(start, start + len(vectors_TD))
         with _full_float32(query_BD.device.type):

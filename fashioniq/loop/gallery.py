@@ -13,14 +13,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fashioniq.data.items import Items
-from fashioniq.loop.exact import SEARCHED, SPARE, Vectors
+from fashioniq.loop.exact import SEARCHED, SPARE, ExactSearch
 from fashioniq.loop.query import Query, Scorer
 
 QUERIES = 1024  # rows of a tile of the distance matrix
 BONUSES = 2**25  # bonuses of a tile of queries
 NEARLY = 0.25  # bonus below the greatest up to which items are searched for near ones first
 ROUNDING = 1e-4  # of a bonus in float32, and more
-EXACT_MOST = 50_000  # items up to which a part of the gallery is searched exactly, without an approximate index
+EXACT_MOST = (
+    50_000  # items up to which a part of the gallery is searched exactly, without an approximate index
+)
 WIDER = 4  # candidates of an index per item, and factor by which a filtered search is widened
 
 
@@ -50,10 +52,10 @@ class EngineError(Exception):
 class Gallery:
     """Searchable gallery: the candidate `items`, and their embeddings `vectors_ND`.
 
-    Items are ordered by their *cost*, the squared Euclidean distance to the vector of a query; see `Vectors`. With a
-    `scorer`, the words and wishes of a `Query` count, too: twice the scorer's bonus is subtracted. For vectors of unit
-    length, this is the order of the sum of cosine and bonus. A query without words is ordered by the distance alone,
-    bit for bit.
+    Items are ordered by their *cost*, the squared Euclidean distance to the vector of a query, see `ExactSearch`. With
+    a `scorer`, the words and wishes of a `Query` count, too: twice the scorer's bonus is subtracted. For vectors of
+    unit length, this is the order of the sum of cosine and bonus. A query without words is ordered by the distance
+    alone, bit for bit.
 
     An approximate `index` replaces the search in `top`; ranks stay exact.
     """
@@ -67,25 +69,25 @@ class Gallery:
         scorer: Scorer | None = None,
     ) -> None:
         self.items, self.index, self.scorer = items, index, scorer
-        self._vectors = Vectors(vectors_ND, search)
+        self._exact = ExactSearch(vectors_ND, search)
 
     @property
     def vectors_ND(self) -> Tensor:
         """Vectors in float16 or float32."""
-        return self._vectors.vectors_ND
+        return self._exact.vectors_ND
 
     @property
     def search(self) -> str:
         """Search library: "faiss" or "torch"."""
-        return self._vectors.search
+        return self._exact.search
 
     def __len__(self) -> int:
-        return len(self._vectors)
+        return len(self._exact)
 
     @cached_property
     def typical(self) -> int:
         """Position of the item nearest to the mean, by exact search."""
-        cost_1K, item_1K = self._vectors.best(_plain(self.mean_1D), None, 1)
+        cost_1K, item_1K = self._exact.best(_plain(self.mean_1D), None, 1)
         return int(_best_first(cost_1K, item_1K, item_1K[:, :0], 1)[1])
 
     @cached_property
@@ -101,10 +103,10 @@ class Gallery:
         Raises NotFiniteError.
         """
         query = Query.of(query)
-        self._vectors.finite(_plain(query.vector_BD))
+        self._exact.finite(_plain(query.vector_BD))
         size = self._together(query)
         parts = zip(query.split(size), target_B.split(size), strict=True)
-        return torch.cat([self._vectors.rank(*self._with_bonus(part), targets) for part, targets in parts])
+        return torch.cat([self._exact.rank(*self._with_bonus(part), targets) for part, targets in parts])
 
     def top(
         self,
@@ -121,7 +123,7 @@ class Gallery:
         """
         query = Query.of(query)
         if self.index is not None or allowed_N is not None:
-            self._vectors.finite(_plain(query.vector_BD))
+            self._exact.finite(_plain(query.vector_BD))
         if exclude_BK is None:
             exclude_BK = torch.empty(query.batch(), 0, dtype=torch.long, device=query.vector_BD.device)
         item_A = None if allowed_N is None else allowed_N.nonzero()[:, 0]
@@ -152,7 +154,7 @@ class Gallery:
 
     def tiles(self, width: int) -> Iterator[tuple[int, Tensor]]:
         """Yield tiles of the vectors in float32, with the position of their first item."""
-        return self._vectors.tiles(width)
+        return self._exact.tiles(width)
 
     def _together(self, query: Query) -> int:
         """Queries of a tile: with bonuses, fewer in a large gallery."""
@@ -174,7 +176,7 @@ class Gallery:
     ) -> tuple[Tensor, Tensor]:
         wanted = min(len(self), k + exclude_BK.shape[1])
         cost_BK, item_BK = (
-            self._vectors.best(query_BD, bonus_BN, wanted)
+            self._exact.best(query_BD, bonus_BN, wanted)
             if self.index is None
             else self._near(self.index, query_BD, bonus_BN, wanted)
         )
@@ -196,7 +198,7 @@ class Gallery:
                 if bonus_BN is None
                 else self._near(self.index, query_BD, bonus_BN, wanted, allowed_N)
             )
-        cost_BK, item_BK = found or self._vectors.best_among(query_BD, bonus_BN, item_A, wanted)
+        cost_BK, item_BK = found or self._exact.best_among(query_BD, bonus_BN, item_A, wanted)
         return _best_first(cost_BK, item_BK, exclude_BK, k)
 
     def _near_allowed(
@@ -208,7 +210,7 @@ class Gallery:
             item_BK = index(query_BD, count, allowed_N, wider)
             item_BK = item_BK.masked_fill(~allowed_N[item_BK], -1)
             if ((item_BK >= 0).sum(1) >= wanted).all():
-                cost_BK = self._vectors.costs_of_rows(query_BD, None, item_BK)
+                cost_BK = self._exact.costs_of_rows(query_BD, None, item_BK)
                 return cost_BK.masked_fill(item_BK < 0, float("inf")), item_BK
             if item_BK.shape[1] < count:
                 break  # the engine has no more
@@ -235,10 +237,10 @@ class Gallery:
                 torch.cat([_widened(item_1K, width, -1) for _, item_1K in rows]),
             )
         item_BK = index(query_BD, min(len(self), candidates(wanted)))
-        cost_BK = self._vectors.costs_of_rows(query_BD, None, item_BK).masked_fill(item_BK < 0, float("inf"))
+        cost_BK = self._exact.costs_of_rows(query_BD, None, item_BK).masked_fill(item_BK < 0, float("inf"))
         few_B = (item_BK >= 0).sum(1) < wanted
         if few_B.any():
-            exact_BK, best_BK = self._vectors.best(query_BD[few_B], None, wanted)
+            exact_BK, best_BK = self._exact.best(query_BD[few_B], None, wanted)
             width = max(item_BK.shape[1], best_BK.shape[1])
             cost_BK, exact_BK = _widened(cost_BK, width), _widened(exact_BK, width)
             item_BK, best_BK = _widened(item_BK, width, -1), _widened(best_BK, width, -1)
@@ -260,20 +262,20 @@ class Gallery:
         found_K = self._found(index, query_1D, count, allowed_N)
         found_K = torch.cat([open_N.topk(count).indices, found_K]).unique()
         found_K = found_K[open_N[found_K] > -float("inf")]
-        cost_1K = self._vectors.costs_of_rows(query_1D, bonus_1N, found_K.unsqueeze(0))
+        cost_1K = self._exact.costs_of_rows(query_1D, bonus_1N, found_K.unsqueeze(0))
         least = (cost_1K + 2 * bonus_1N[:, found_K]).min()  # squared distance
         bound = cost_1K.topk(min(wanted, len(found_K)), largest=False).values.max()
         item_P = (open_N >= float(least - bound) / 2 - ROUNDING).nonzero()[:, 0]
         if len(item_P) <= EXACT_MOST:
-            return self._vectors.best_among(query_1D, bonus_1N, item_P, wanted)
+            return self._exact.best_among(query_1D, bonus_1N, item_P, wanted)
         nearly_N = open_N >= open_N.max() - NEARLY
         item_P = nearly_N.nonzero()[:, 0]
         if len(item_P) <= EXACT_MOST:
-            near_K = self._vectors.best_among(query_1D, bonus_1N, item_P, wanted)[1][0]
+            near_K = self._exact.best_among(query_1D, bonus_1N, item_P, wanted)[1][0]
         else:
             near_K = self._found(index, query_1D, count, nearly_N)
         found_K = torch.cat([found_K, near_K[open_N[near_K] > -float("inf")]]).unique()
-        return self._vectors.costs_of_rows(query_1D, bonus_1N, found_K.unsqueeze(0)), found_K.unsqueeze(0)
+        return self._exact.costs_of_rows(query_1D, bonus_1N, found_K.unsqueeze(0)), found_K.unsqueeze(0)
 
     def _found(self, index: Search, query_1D: Tensor, count: int, allowed_N: Tensor | None) -> Tensor:
         """Positions that an index finds for one query, K."""

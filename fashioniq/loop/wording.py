@@ -68,6 +68,7 @@ class Wording:
         vocabulary: Vocabulary,
         weights: Weights,
         seen: Seen | None = None,
+        *,
         words: bool = True,
     ) -> "Wording":
         """Wording of the products `ids` of a catalog, whose retriever has learned a vocabulary.

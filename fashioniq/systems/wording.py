@@ -31,7 +31,7 @@ def with_words_of(
         return system
     about, model = found
     seen = _SeenLabels(model, about.labels, items)
-    wording = Wording.of(catalog, items.ids, vocabulary, about.weights, seen, words)
+    wording = Wording.of(catalog, items.ids, vocabulary, about.weights, seen, words=words)
     return replace(system, wording=wording, gallery=system.gallery.with_scorer(wording))
 
 

@@ -46,15 +46,18 @@ def fit_wording(
     items: Items,
     pairs: Sequence[Pair],
     vocabulary: Vocabulary,
+    *,
     seed: int,
 ) -> str:
     """Fit the model of labels and the weights to the products `items` of train and their captioned pairs.
 
-    Writes wording.json and labels.safetensors into the run. Returns a line about the weights.
+    Writes wording.json and labels.safetensors into the run. Returns a line about the weights. The random numbers of
+    the training that follows stay the same.
     """
     labels = label_vocabulary(catalog.labels, items.ids, LEAST)
-    model = fit_labels(catalog, items, labels, seed)
-    weights, figures = fit_weights(catalog, items, pairs, vocabulary, seed)
+    with torch.random.fork_rng(devices=[]):  # new modules draw weights
+        model = fit_labels(catalog, items, labels, seed)
+        weights, figures = fit_weights(catalog, items, pairs, vocabulary, seed)
     save_wording(run, model, weights, labels, figures)
     return (
         f"words: weight {weights.lexical:g} of BM25 over titles and labels, {weights.wanted:g} of a wish; "
@@ -117,16 +120,16 @@ def fit_weights(
     shuffled = random.Random(seed).sample(usable, len(usable))
     cut = max(1, len(usable) // HELD_OUT)
     held_out, rest = shuffled[:cut], shuffled[cut:][:MOST]
-    if not rest:
+    asked = [(pair.candidate, caption, str(pair.target)) for pair in held_out for caption in pair.captions][
+        :QUERIES
+    ]
+    if not rest or not asked:
         return Weights(LEXICAL[1], WISHES[-1], WISHES[-1]), {}
     examples = examples_of(rest)
     model = new_linear(examples, vocabulary, items.features_ND.shape[1])
     embed_by_principal_components(model, items.features_ND)
     Fitting(model, vocabulary, items, examples).solve(PENALTY)
     wording = Wording.of(catalog, items.ids, vocabulary, Weights(1.0, 1.0, 1.0))
-    asked = [(pair.candidate, caption, str(pair.target)) for pair in held_out for caption in pair.captions][
-        :QUERIES
-    ]
     log_rank = _log_ranks(model, wording, vocabulary, items, asked)
     mean = {choice: float(log_E.mean()) for choice, log_E in log_rank.items()}
     best = min(mean, key=lambda choice: mean[choice])
