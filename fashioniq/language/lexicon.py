@@ -169,7 +169,9 @@ class Lexicon:
         if term is None or term.family != COLOR or not term.instead:
             return term
         count, palette = self._terms.count, self._terms.palette
-        labels = term.labels | {label.split()[-1] for label in term.labels if label.split()[-1] in palette.colors}
+        labels = term.labels | {
+            label.split()[-1] for label in term.labels if label.split()[-1] in palette.colors
+        }
         for label in palette.similar(term.instead):
             if sum(count[one] for one in labels) >= _FEW:
                 break

@@ -22,7 +22,9 @@ class Wish(NamedTuple):
     family: str = ""  # family of the labels, such as "colour"; "" if there is none
     denied: bool = False
     step: int = 0  # -1 or 1: less or more on the family's scale than the product talked about
-    against: frozenset[str] = frozenset()  # of a resolved step: labels on the wrong side, which count as denied
+    against: frozenset[str] = (
+        frozenset()
+    )  # of a resolved step: labels on the wrong side, which count as denied
 
 
 class OfferLimits(NamedTuple):

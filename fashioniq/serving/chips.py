@@ -24,7 +24,18 @@ SUGGESTED = 8  # words
 COMMON = 0.5  # share of the products from which on a label says nothing
 FEW = 2  # products; fewer are not divided
 NAMED = 3  # labels of a wish that are named one by one
-FAMILIES = ("colour", "pattern", "sleeves", "length", "neck", "fit", "silhouette", "fabric", "detail", "style")
+FAMILIES = (
+    "colour",
+    "pattern",
+    "sleeves",
+    "length",
+    "neck",
+    "fit",
+    "silhouette",
+    "fabric",
+    "detail",
+    "style",
+)
 PARTS = {"detail", "neck", "trim", "print", "sleeves"}  # "without a belt", but "not red"
 
 
@@ -65,13 +76,17 @@ def common_labels(served: Served) -> frozenset[str]:
     return _words(served).common
 
 
-def families(served: Served, filters: Filters, wishes: Wishes | None) -> list[tuple[str, list[tuple[str, int]]]]:
+def families(
+    served: Served, filters: Filters, wishes: Wishes | None
+) -> list[tuple[str, list[tuple[str, int]]]]:
     """Words that some of the products found have, with their number, by family."""
     counts = _words(served).facets.counts(found(served, filters, wishes))
     return [(family, counts[family]) for family in FAMILIES if family in counts]
 
 
-def suggestions(divided: Sequence[tuple[str, list[tuple[str, int]]]], wishes: Wishes | None) -> list[tuple[str, int]]:
+def suggestions(
+    divided: Sequence[tuple[str, list[tuple[str, int]]]], wishes: Wishes | None
+) -> list[tuple[str, int]]:
     """The most frequent words of families of which nothing is wanted, in turn."""
     held = {wish.family for wish in wishes.held if not wish.denied} if wishes else set()
     columns = [words[:3] for family, words in divided if family not in held]
@@ -119,7 +134,9 @@ def _held(wish: Wish, code: str) -> Held:
     labels = sorted(wish.labels)
     forget = {"en": "forget", "de": "vergiss"}[code]
     if wish.step:
-        noun = next((noun for noun, family in grammar(code).nouns.items() if family == wish.family), wish.text)
+        noun = next(
+            (noun for noun, family in grammar(code).nouns.items() if family == wish.family), wish.text
+        )
         return Held(wish.text, wish.denied, False, f"{forget} {noun}")
     if not 0 < len(labels) <= NAMED:
         return Held(wish.text, wish.denied, wish.family in PARTS, f"{forget} {wish.text}")
@@ -146,6 +163,8 @@ def _read(served: Served) -> _Words:
     except (UserError, OSError, msgspec.ValidationError):
         pass
     code = code if code in LANGUAGES else "en"
-    counts = Counter(word for name in ids for word in {one for words in labels.get(name, ()) for one in words})
+    counts = Counter(
+        word for name in ids for word in {one for words in labels.get(name, ()) for one in words}
+    )
     common = frozenset(word for word, count in counts.items() if count > COMMON * len(ids))
     return _Words(code, Facets(ids, labels, language(code)), common)
