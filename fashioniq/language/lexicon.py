@@ -92,7 +92,15 @@ class Lexicon:
             for pair in combinations(sorted(set(row)), 2):
                 together[pair] += count
         title_words = Counter(word for title in titles for word in tokenize(title))
-        return cls(counts, together, len(labels), title_words, list(words), language, nearest)
+        return cls(
+            counts,
+            together,
+            products=len(labels),
+            titles=title_words,
+            words=list(words),
+            code=language,
+            nearest=nearest,
+        )
 
     # labels
 

@@ -53,9 +53,9 @@ class OfferLimits(NamedTuple):
             least,
             most,
             new.currency or self.currency,
-            new.sizes or self.sizes,
-            new.in_stock or self.in_stock,
-            new.cheaper if price_minor is None else 0,
+            sizes=new.sizes or self.sizes,
+            in_stock=new.in_stock or self.in_stock,
+            cheaper=new.cheaper if price_minor is None else 0,
         )
 
     def without(self, taken_back: Collection[str]) -> OfferLimits:
