@@ -98,7 +98,7 @@ class Live(Generic[S]):
         if self.named is not None:
             return self.named
         if self.system.shows_items and self.talk.queries:
-            cost_11, item_11 = self.system.gallery.top(self.talk.queries[-1], 1, self.exclude_1K)
+            cost_11, item_11 = self.system.gallery.top(self.query, 1, self.exclude_1K)
             if cost_11.isfinite().all():  # not all products were talked about
                 return Message(item_B=item_11[:, 0])
         return self.system.offer(self.talk)

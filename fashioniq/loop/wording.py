@@ -6,6 +6,7 @@ given its vector counts, if the run has a model of it.
 """
 
 import hashlib
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from functools import lru_cache
@@ -23,6 +24,7 @@ from fashioniq.language.reader import Reader
 from fashioniq.language.tokens import keys_of
 from fashioniq.language.wishes import ParsedRequest, Wish, Wishes
 
+logging.getLogger("bm25s").setLevel(logging.WARNING)  # it reports each index
 LIKELY = 0.5  # from here on, a product counts as having what a wish names
 _LETTERS = str.maketrans("0123456789", "ghijklmnop")  # digits of a key could be taken for a telephone number
 _REMEMBERED = 256  # sets of labels
@@ -212,6 +214,12 @@ class Wording:
         return met_N
 
 
+def key_of(wish: Wish) -> str:
+    """Short name of a wish, the same for equal wishes."""
+    named = "|".join([str(wish.denied), *(sorted(wish.labels) or [wish.text.lower()])])
+    return hashlib.sha256(named.encode()).hexdigest()[:8].translate(_LETTERS)
+
+
 def _kinds(labels: Collection[str]) -> Mapping[str, frozenset[str]]:
     """Labels that are kinds of another one, because they end with it: smart casual is casual."""
     found: dict[str, set[str]] = {}
@@ -220,12 +228,6 @@ def _kinds(labels: Collection[str]) -> Mapping[str, frozenset[str]]:
         for start in range(1, len(words)):
             found.setdefault(" ".join(words[start:]), set()).add(label)
     return {general: frozenset(special) for general, special in found.items() if general in labels}
-
-
-def key_of(wish: Wish) -> str:
-    """Short name of a wish, the same for equal wishes."""
-    named = "|".join([str(wish.denied), *(sorted(wish.labels) or [wish.text.lower()])])
-    return hashlib.sha256(named.encode()).hexdigest()[:8].translate(_LETTERS)
 
 
 def _with_weights(wording: Wording, weights: Weights) -> Wording:
