@@ -22,9 +22,21 @@ from fashioniq.systems.run_data import settings_of
 
 SUGGESTED = 8  # words
 COMMON = 0.5  # share of the products from which on a label says nothing
+LIKELY = 0.5  # probability from which on a product counts as having a label
 FEW = 2  # products; fewer are not divided
 NAMED = 3  # labels of a wish that are named one by one
-FAMILIES = ("colour", "pattern", "sleeves", "length", "neck", "fit", "silhouette", "fabric", "detail", "style")
+FAMILIES = (
+    "colour",
+    "pattern",
+    "sleeves",
+    "length",
+    "neck",
+    "fit",
+    "silhouette",
+    "fabric",
+    "detail",
+    "style",
+)
 PARTS = {"detail", "neck", "trim", "print", "sleeves"}  # "without a belt", but "not red"
 
 
@@ -65,13 +77,17 @@ def common_labels(served: Served) -> frozenset[str]:
     return _words(served).common
 
 
-def families(served: Served, filters: Filters, wishes: Wishes | None) -> list[tuple[str, list[tuple[str, int]]]]:
+def families(
+    served: Served, filters: Filters, wishes: Wishes | None
+) -> list[tuple[str, list[tuple[str, int]]]]:
     """Words that some of the products found have, with their number, by family."""
     counts = _words(served).facets.counts(found(served, filters, wishes))
     return [(family, counts[family]) for family in FAMILIES if family in counts]
 
 
-def suggestions(divided: Sequence[tuple[str, list[tuple[str, int]]]], wishes: Wishes | None) -> list[tuple[str, int]]:
+def suggestions(
+    divided: Sequence[tuple[str, list[tuple[str, int]]]], wishes: Wishes | None
+) -> list[tuple[str, int]]:
     """The most frequent words of families of which nothing is wanted, in turn."""
     held = {wish.family for wish in wishes.held if not wish.denied} if wishes else set()
     columns = [words[:3] for family, words in divided if family not in held]
@@ -80,7 +96,19 @@ def suggestions(divided: Sequence[tuple[str, list[tuple[str, int]]]], wishes: Wi
 
 
 def found(served: Served, filters: Filters, wishes: Wishes | None) -> np.ndarray:
-    """Mask of the products that meet the filters and, if more than FEW do, all wishes; N."""
+    """Mask of the products that meet the filters and, if at least FEW do, all wishes; N."""
+    obey_N = _obeying(served, filters, wishes)
+    return obey_N if np.count_nonzero(obey_N) >= FEW else served.shelf.allowed(filters)[0].numpy()
+
+
+def matching(served: Served, filters: Filters, wishes: Wishes | None) -> int | None:
+    """Number of the products that meet the filters and all wishes; None if nothing is wished for."""
+    if wishes is None or not any(wish.labels for wish in wishes.held):
+        return None
+    return int(np.count_nonzero(_obeying(served, filters, wishes)))
+
+
+def _obeying(served: Served, filters: Filters, wishes: Wishes | None) -> np.ndarray:
     allowed_N = served.shelf.allowed(filters)[0].numpy()
     wording = served.system.wording
     if wording is None or wishes is None:
@@ -88,8 +116,8 @@ def found(served: Served, filters: Filters, wishes: Wishes | None) -> np.ndarray
     obey_N = allowed_N.copy()
     for wish in wishes.held:
         if wish.labels:
-            obey_N &= (wording.meets(wish.labels) >= COMMON) != wish.denied
-    return obey_N if np.count_nonzero(obey_N) >= FEW else allowed_N
+            obey_N &= (wording.meets(wish.labels) >= LIKELY) != wish.denied
+    return obey_N
 
 
 def wishes_of(served: Served, turns: Sequence[TurnShown]) -> Wishes | None:
@@ -107,19 +135,23 @@ def wishes_of(served: Served, turns: Sequence[TurnShown]) -> Wishes | None:
 def understood(served: Served, turns: Sequence[TurnShown], wishes: Wishes | None) -> Understood:
     """What was understood of the turns of a conversation."""
     says = turns[-1].says if turns else None
-    changed = served.system.read(says).changed if says else ()
+    replaced = dict(served.system.read(says).changed) if says else {}
+    between = {meant for meant in replaced.values() if meant in replaced}  # of "burgndy" → "burgundy" → "red"
+    changed = [(said, replaced.get(meant, meant)) for said, meant in replaced.items() if said not in between]
     if wishes is None:
-        return Understood([], list(changed))
+        return Understood([], changed)
     code = language_of(served)
     held = [_held(wish, code) for wish in wishes.held if not wish.step or wish.labels]
-    return Understood(list({one.words: one for one in held}.values()), list(changed))
+    return Understood(list({one.words: one for one in held}.values()), changed)
 
 
 def _held(wish: Wish, code: str) -> Held:
     labels = sorted(wish.labels)
     forget = {"en": "forget", "de": "vergiss"}[code]
     if wish.step:
-        noun = next((noun for noun, family in grammar(code).nouns.items() if family == wish.family), wish.text)
+        noun = next(
+            (noun for noun, family in grammar(code).nouns.items() if family == wish.family), wish.text
+        )
         return Held(wish.text, wish.denied, False, f"{forget} {noun}")
     if not 0 < len(labels) <= NAMED:
         return Held(wish.text, wish.denied, wish.family in PARTS, f"{forget} {wish.text}")
@@ -146,6 +178,8 @@ def _read(served: Served) -> _Words:
     except (UserError, OSError, msgspec.ValidationError):
         pass
     code = code if code in LANGUAGES else "en"
-    counts = Counter(word for name in ids for word in {one for words in labels.get(name, ()) for one in words})
+    counts = Counter(
+        word for name in ids for word in {one for words in labels.get(name, ()) for one in words}
+    )
     common = frozenset(word for word, count in counts.items() if count > COMMON * len(ids))
     return _Words(code, Facets(ids, labels, language(code)), common)

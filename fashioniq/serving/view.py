@@ -52,14 +52,18 @@ TEXTS = {  # by code of a problem
     "new": N_("Your earlier conversation has ended. This is a new one."),
     "no-picture-encoder": N_("Pictures cannot be searched here."),
     "not-shown": N_("This product was not shown in this conversation. Choose one of those below."),
-    "nothing-understood": N_("None of these words is known here. Try other words, such as a color, a pattern or a length."),
+    "nothing-understood": N_(
+        "None of these words is known here. Try other words, such as a color, a pattern or a length."
+    ),
     "model-retired": N_("This conversation cannot go on, since the search has changed. Start again."),
     "questions-only": N_("This search needs words and cannot start from a product."),
     "session-expired": N_("The conversation has ended."),
     "too-large": N_("This picture is too large. Choose one of at most 10 MB."),
     "unreadable-picture": N_("This picture cannot be read. Choose a JPEG, PNG or WebP of at most 10 MB."),
     "too-many-requests": N_("That was faster than this service allows."),
-    "too-many-turns": N_("A conversation has at most %(turns)s turns. Go back to an earlier one, or start again."),
+    "too-many-turns": N_(
+        "A conversation has at most %(turns)s turns. Go back to an earlier one, or start again."
+    ),
     "turn-conflict": N_("The conversation has gone on in another window. This is where it is now."),
     "internal": N_("Something went wrong. Try again."),
     "busy": N_("The service is busy at the moment."),
@@ -69,7 +73,9 @@ TEXTS = {  # by code of a problem
 MISSING = N_("There is nothing at this address.")  # of a problem with status 404
 FAULTY = N_("The request could not be read.")  # of any other problem
 NOTICES = {  # by code of a notice
-    "more-turns-than-trained": N_("This conversation is longer than those the search has learned from; more turns may not help."),
+    "more-turns-than-trained": N_(
+        "This conversation is longer than those the search has learned from; more turns may not help."
+    ),
     "text-cut": N_("The end of your request was too long and was not read."),
     "nothing-near": N_("Nothing here fits well; these are the nearest products."),
     "no-picture": N_("No picture could be drawn from these words, so they were searched for as a text."),
@@ -135,7 +141,8 @@ def state(request: Request, service: Service, served: Served, session: Session |
         served = service.models.version(session.model)
         last, turns, filters, about = stored.last, stored.turns, stored.filters, stored.about
     query = request.query_params
-    picked = query.get("about") if not served.asks and query.get("about") in served else None
+    wanted = query.get("about", "")
+    picked = wanted if not served.asks and wanted in served else None
     about = picked or about
     chosen = query.get("chosen")
     if not any(chosen in turn.shown for turn in turns):
@@ -162,6 +169,7 @@ def state(request: Request, service: Service, served: Served, session: Session |
         "facets": divided,
         "counts": _counts(served, filters, wishes),
         "suggested": chips.suggestions(divided, wishes) or [(text, 0) for text in served.requests],
+        "matching": chips.matching(served, filters, wishes),
         "understood": chips.understood(served, turns, wishes),
         "without": served.shelf.without_each(filters) if not last.results else {},
         "chosen": _product(served, chosen) if chosen else None,
