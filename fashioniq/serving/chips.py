@@ -90,7 +90,9 @@ def suggestions(
 ) -> list[tuple[str, int]]:
     """The most frequent words of families of which nothing is wanted, in turn."""
     held = {wish.family for wish in wishes.held if not wish.denied} if wishes else set()
-    columns = [words[:3] for family, words in divided if family not in held]
+    columns = [
+        [one for one in words[:3] if one[1] >= FEW] for family, words in divided if family not in held
+    ]
     in_turn = [one for row in zip_longest(*columns) for one in row if one is not None]
     return in_turn[:SUGGESTED]
 
