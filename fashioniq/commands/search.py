@@ -26,7 +26,7 @@ def run(settings: Search) -> None:
     request = system.read(settings.text)
     if not request.understood:
         raise UserError(
-            f"--text {settings.text!r} has no word in the vocabulary of {settings.run}; give other words"
+            f"no word of --text {settings.text!r} is known to {settings.run} or its catalog; give other words"
         )
     try:
         live = Live.begin(system)
@@ -45,4 +45,4 @@ def run(settings: Search) -> None:
         print(f"unknown words: {', '.join(request.unknown)}", file=sys.stderr)
     for said, meant in request.changed:
         print(f"{said} → {meant}", file=sys.stderr)
-    print_products(products, distances=True)
+    print_products(products, scores=True)

@@ -242,6 +242,9 @@ class Chat(Asking):
         "generator: the dialog encoder of --run searches with the picture that it makes of your words (GenIR), which "
         "the run of --predictor embeds; the values are those of eval-dialogs --system genir",
     )
+    split: Searched = option(  # type: ignore[assignment]
+        "all", "products that are searched: those of a split, or all of the catalog"
+    )
     show: int = option(5, "products shown after each turn", least=1)
     log: Path | None = option(
         None, "log file; the dialog is appended as a line of JSON (default: RUN/chats/dialogs.jsonl)"
@@ -256,14 +259,14 @@ class Search:
     text: str = required("request, such as “is navy with longer sleeves”")
     like: str | None = option(
         None,
-        "id of the product that the request refers to (default: the product nearest to the mean of the gallery)",
+        "id of the product that the request refers to (default: none, the request is about the whole catalog)",
     )
     count: int = option(10, "number of products to print", least=1, alias="-n")
     json: bool = option(False, "print JSON instead of a table")
     data: Path | None = option(None, DATA + " (default: that of the run)", reads="catalog")
     category: str | None = option(None, CATEGORY + " (default: that of the run)")
     features: Path | None = option(None, "feature store (default: that of the run)")
-    split: Searched = option("test", "products that are searched: those of a split, or all of the catalog")
+    split: Searched = option("all", "products that are searched: those of a split, or all of the catalog")
     index: str | None = option(None, STORED_INDEX)
     gallery: str | None = option(None, GALLERY)
     device: str = option("auto", DEVICE)

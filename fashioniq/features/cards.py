@@ -1,5 +1,6 @@
 """Item cards for the products of a catalog, with attribute words from a feature store."""
 
+from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 
 from fashioniq.data.cards import ItemCards
@@ -28,9 +29,13 @@ class AttributeWords(Mapping[str, list[str]]):
 def cards_of(catalog: Catalog, store: FeatureStore | None, ids: Sequence[str]) -> ItemCards:
     """Cards of these products.
 
-    Attributes come from the store, or from the catalog's labels if the store has none.
+    Attributes are the catalog's labels; those of a product without labels come from the store, if it has any.
     """
-    if store and store.attribute_words:
-        return ItemCards(catalog.images, catalog.titles, AttributeWords(store))
-    labels = {name: [word for words in catalog.labels.get(name, ()) for word in words] for name in ids}
-    return ItemCards(catalog.images, catalog.titles, labels)
+    labels = {
+        name: [word for words in catalog.labels[name] for word in words]
+        for name in ids
+        if name in catalog.labels
+    }
+    if not store or not store.attribute_words:
+        return ItemCards(catalog.images, catalog.titles, labels)
+    return ItemCards(catalog.images, catalog.titles, ChainMap(labels, AttributeWords(store)))  # type: ignore[arg-type]

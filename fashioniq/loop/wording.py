@@ -5,29 +5,53 @@ titles and labels, and a weight for each wish that a product meets. Where a prod
 given its vector counts, if the run has a model of it.
 """
 
+import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from functools import lru_cache
+from typing import NamedTuple, Protocol
 
 import bm25s
 import numpy as np
 
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.words import Vocabulary, tokenize
 from fashioniq.data.wording import Weights
+from fashioniq.data.words import Vocabulary, tokenize
 from fashioniq.language.lexicon import Lexicon
+from fashioniq.language.offers import OfferReader
 from fashioniq.language.reader import Reader
+from fashioniq.language.tokens import keys_of
 from fashioniq.language.wishes import ParsedRequest, Wish, Wishes
 
-LIKELY = 0.5  # probability from which on a product without labels counts as having one
+LIKELY = 0.5  # from here on, a product counts as having what a wish names
+_LETTERS = str.maketrans("0123456789", "ghijklmnop")  # digits of a key could be taken for a telephone number
 _REMEMBERED = 256  # sets of labels
+
+
+class Seen(Protocol):
+    """Labels of the products of a gallery by their vectors."""
+
+    def probability(self, label: str) -> np.ndarray | None:
+        """Probability of a label for each product, N; None for a label that is not known by sight."""
+        ...
+
+    def likely(self, item: int) -> list[str]:
+        """Labels that a product probably has."""
+        ...
+
+
+class Score(NamedTuple):
+    """Parts of the bonus of a product: of its words, and of each wish with how far the product has what it names."""
+
+    lexical: float
+    wishes: list[tuple[Wish, float, float]]
 
 
 class Wording:
     """Reads requests about the products of one gallery, and scores its products by their words.
 
     `labels` are those of each product in the order of the gallery, None for a product without; `texts` are its title
-    and other words. `probabilities` returns the probability of a label for all products, None if it is unknown.
+    and other words. `seen` are the labels of products by their vectors, for those without labels.
     """
 
     def __init__(
@@ -36,11 +60,12 @@ class Wording:
         weights: Weights,
         labels: Sequence[Collection[str] | None],
         texts: Sequence[str],
-        probabilities: Callable[[str], np.ndarray | None] | None = None,
+        seen: Seen | None = None,
     ) -> None:
         self.lexicon, self.weights = lexicon, weights
         self._reader = Reader(lexicon)
-        self._labels, self._probabilities = labels, probabilities
+        self.size_name = OfferReader(lexicon.grammar).size_name  # of a size as it is written
+        self._labels, self._seen = labels, seen
         self._unlabelled_N = np.array([one is None for one in labels], bool)
         self._size = len(labels)
         self._positions = _positions(labels)
@@ -54,7 +79,7 @@ class Wording:
         ids: Sequence[str],
         vocabulary: Vocabulary,
         weights: Weights,
-        probabilities: Callable[[str], np.ndarray | None] | None = None,
+        seen: Seen | None = None,
         words: bool = True,
     ) -> "Wording":
         """Wording of the products `ids` of a catalog, whose retriever has learned a vocabulary.
@@ -66,10 +91,10 @@ class Wording:
             labels, titles = {name: labels[name] for name in catalog.ids("train") if name in labels}, {}
         lexicon = Lexicon.of(labels, titles.values(), vocabulary.words, catalog.language)
         if not words:
-            return cls(lexicon, weights, [None] * len(ids), [""] * len(ids), probabilities)
+            return cls(lexicon, weights, [None] * len(ids), [""] * len(ids), seen)
         own = [[word for some in labels.get(name, ()) for word in some] for name in ids]
         texts = [" ".join([titles.get(name, ""), *some]) for name, some in zip(ids, own, strict=True)]
-        return cls(lexicon, weights, [frozenset(some) or None for some in own], texts, probabilities)
+        return cls(lexicon, weights, [frozenset(some) or None for some in own], texts, seen)
 
     def read(self, text: str) -> ParsedRequest:
         """What a text says."""
@@ -80,17 +105,31 @@ class Wording:
         labels = None if item is None else self.labels_of(item)
         return wishes.after(self.read(text), labels, self.lexicon)
 
+    def wished(self, wishes: Wishes, label: str, denied: bool = False) -> Wishes:
+        """Wishes after one for a label, or against it, that was chosen instead of said."""
+        wish = Wish(frozenset([label]), label, (0, len(label)), self.family_of(label) or "", denied)
+        request = ParsedRequest(label, (wish,), asserted="" if denied else label)
+        return wishes.after(request, None, self.lexicon)
+
+    def without(self, wishes: Wishes, key: str) -> Wishes:
+        """Wishes without the one of this key; the same if there is none."""
+        texts = frozenset(wish.text.lower() for wish in wishes.held if key_of(wish) == key)
+        return wishes.after(ParsedRequest("", taken_back=texts), None, self.lexicon) if texts else wishes
+
+    @property
+    def labels(self) -> Collection[str]:
+        """Labels of the products."""
+        return self._positions.keys()
+
+    def family_of(self, label: str) -> str | None:
+        """Family of a label, None if it is not one of the catalog."""
+        term = self.lexicon.find(keys_of(label))
+        return term.family if term is not None and label in term.labels else None
+
     def labels_of(self, item: int) -> Collection[str]:
         """Labels of a product; for one without, those that are likely."""
         found = self._labels[item]
-        if found is not None or self._probabilities is None:
-            return found or ()
-        likely = []
-        for label in self.lexicon.family_of:
-            chance_N = self._probabilities(label)
-            if chance_N is not None and chance_N[item] >= LIKELY:
-                likely.append(label)
-        return likely
+        return self._seen.likely(item) if found is None and self._seen is not None else found or ()
 
     def bonus(self, wishes: Wishes) -> np.ndarray:
         """What words add to the similarity of each product, N in float32."""
@@ -112,7 +151,33 @@ class Wording:
             _with_weights(self, weights).bonus(wishes) for weights in (Weights(1, 0, 0), Weights(0, 1, 1))
         )
 
+    def obeying(self, wishes: Wishes) -> np.ndarray:
+        """Mask of the products that meet all wishes for labels, and nothing that is denied, N."""
+        obeys_N = np.ones(self._size, bool)
+        for wish in wishes.held:
+            if wish.labels or wish.denied:
+                obeys_N &= (self._met(wish) >= LIKELY) != wish.denied
+        return obeys_N
+
+    def obeys(self, wishes: Wishes, item: int) -> bool:
+        """Whether a product meets all wishes for labels, and nothing that is denied."""
+        wishes_of_labels = [wish for wish in wishes.held if wish.labels or wish.denied]
+        return all((self._met(wish)[item] >= LIKELY) != wish.denied for wish in wishes_of_labels)
+
+    def score_of(self, wishes: Wishes, item: int) -> Score:
+        """What the bonus of a product consists of."""
+        weights, lexical = self.weights, 0.0
+        if weights.lexical and any(wishes.asserted):
+            lexical = weights.lexical * float(self._documents.scores(" ".join(wishes.asserted))[item])
+        of_wishes = []
+        for wish in wishes.held:
+            if wish.labels or wish.denied:
+                met = float(self._met(wish)[item])
+                of_wishes.append((wish, met, met * (-weights.denied if wish.denied else weights.wanted)))
+        return Score(lexical, of_wishes)
+
     def _met(self, wish: Wish) -> np.ndarray:
+        """How far each product has what a wish names, N from 0 to 1."""
         if wish.labels:
             return self.meets(wish.labels)
         return self._documents.containing(wish.text)
@@ -121,19 +186,32 @@ class Wording:
         """How far each product has one of these labels, N from 0 to 1."""
         met_N = np.zeros(self._size, np.float32)
         for label in labels:
-            if self._probabilities is not None and self._unlabelled_N.any():
-                chance_N = self._probabilities(label)
+            if self._seen is not None and self._unlabelled_N.any():
+                chance_N = self._seen.probability(label)
                 if chance_N is not None:
-                    np.maximum(met_N, np.where(self._unlabelled_N, chance_N, 0), out=met_N)
-            met_N[self._positions.get(label, ())] = 1
+                    np.maximum(met_N, np.where(self._unlabelled_N, _evidence(chance_N), 0), out=met_N)
+            if label in self._positions:
+                met_N[self._positions[label]] = 1
         met_N.flags.writeable = False
         return met_N
+
+
+def key_of(wish: Wish) -> str:
+    """Short name of a wish, the same for equal wishes."""
+    named = "|".join([str(wish.denied), *(sorted(wish.labels) or [wish.text.lower()])])
+    return hashlib.sha256(named.encode()).hexdigest()[:8].translate(_LETTERS)
 
 
 def _with_weights(wording: Wording, weights: Weights) -> Wording:
     found = copy(wording)
     found.weights = weights
     return found
+
+
+def _evidence(chance_N: np.ndarray) -> np.ndarray:
+    """How far a probability makes a product meet a wish, from 0 to 1: linear in its log odds between 0.12 and 0.88."""
+    chance_N = chance_N.clip(1e-4, 1 - 1e-4)
+    return (0.5 + np.log(chance_N / (1 - chance_N)) / 4).clip(0, 1)
 
 
 class _Documents:

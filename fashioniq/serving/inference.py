@@ -154,4 +154,6 @@ def _padded(left_out: Sequence[Tensor | None]) -> Tensor | None:
     width = max(one_1K.shape[1] for one_1K in left_out if one_1K is not None)
     none_11 = next(one_1K[:, :1] for one_1K in left_out if one_1K is not None).new_full((1, 1), -1)
     rows = [none_11.expand(1, width) if one_1K is None else one_1K for one_1K in left_out]
-    return torch.cat([torch.nn.functional.pad(row_1K, (0, width - row_1K.shape[1]), value=-1) for row_1K in rows])
+    return torch.cat(
+        [torch.nn.functional.pad(row_1K, (0, width - row_1K.shape[1]), value=-1) for row_1K in rows]
+    )

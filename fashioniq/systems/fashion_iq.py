@@ -99,7 +99,7 @@ def build(options: EvalDialogs, wrap: Wrap | None = None) -> list[Task]:
     retriever, further = wrap(parts, gallery) if wrap else (parts.retriever, {})
     system = System(retriever, BestItem(parts.exclude_shown), gallery, parts.vocabulary, cards)
     advice = f"{options.run} has diverged; train it again with a lower --learning-rate"
-    if options.run is not None and wrap is None:
+    if wrap is None:
         system = with_words_of(system, options.run, parts.catalog, parts.vocabulary)
     index = None
     if options.index:

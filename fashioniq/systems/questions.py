@@ -55,7 +55,7 @@ def searched_by_text(settings: Asking, catalog: Catalog) -> tuple[Retriever, Gal
         )
     features = settings.features or features_of_encoder(catalog, settings.encoder)
     source = EncoderSource(settings.encoder, pick_device(settings.device), features=features)
-    found = encode_search_space(source, catalog.ids(settings.split), catalog.images)
+    found = encode_search_space(source, catalog.gallery_ids(settings.split), catalog.images)
     assert found.encoder is not None, "only search_space_of_vectors returns no encoder"
     return TextRetriever(found.encoder, each(found.joined.join)), found.gallery()
 

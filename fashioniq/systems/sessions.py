@@ -17,6 +17,7 @@ from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.rollout import System
 from fashioniq.systems.parts import Parts, facts_of
 from fashioniq.systems.task import Batch, Task
+from fashioniq.systems.wording import with_words_of
 from fashioniq.users.noisy import chances, corrupt, negation
 from fashioniq.users.recorded import Recorded
 
@@ -67,6 +68,8 @@ def session_tasks(options: EvalDialogs, parts: Parts) -> list[Task]:
         gallery = Gallery(parts.items, parts.items.embedded(parts.retriever.embed_images))
     cards = ItemCards(parts.catalog.images, parts.catalog.titles, AttributeWords(parts.store))
     system = System(parts.retriever, RecordedItems(torch.empty(0, 0)), gallery, parts.vocabulary, cards)
+    assert options.run is not None, "the folder of the results depends on it"
+    system = with_words_of(system, options.run, parts.catalog, parts.vocabulary)
     tasks = []
     for turns in sorted({len(session.steps) for session in usable.sessions}):
         rows = [row for row, session in enumerate(usable.sessions) if len(session.steps) == turns]

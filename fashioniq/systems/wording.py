@@ -11,7 +11,7 @@ from fashioniq.data.catalog import Catalog
 from fashioniq.data.items import Items
 from fashioniq.data.words import Vocabulary
 from fashioniq.loop.rollout import System
-from fashioniq.loop.wording import Wording
+from fashioniq.loop.wording import LIKELY, Wording
 from fashioniq.models.labels import LabelModel
 from fashioniq.weights import load_wording
 
@@ -28,16 +28,16 @@ def with_words_of(
     if found is None:
         return system
     about, model = found
-    seen = _Seen(model, about.labels, items)
-    wording = Wording.of(catalog, items.ids, vocabulary, about.weights, seen.probability, words)
+    seen = _SeenLabels(model, about.labels, items)
+    wording = Wording.of(catalog, items.ids, vocabulary, about.weights, seen, words)
     return replace(system, wording=wording, gallery=system.gallery.with_scorer(wording))
 
 
-class _Seen:
+class _SeenLabels:
     """Probabilities of labels by the features of products, computed when the first one is needed."""
 
     def __init__(self, model: LabelModel, labels: Sequence[str], items: Items) -> None:
-        self._model, self._items = model, items
+        self._model, self._labels, self._items = model, labels, items
         self._column = {label: column for column, label in enumerate(labels)}
 
     @cached_property
@@ -48,3 +48,7 @@ class _Seen:
         """Probability of a label for each product, N; None for one that was not learned."""
         column = self._column.get(label)
         return None if column is None else self._chance_NL[:, column].astype(np.float32)
+
+    def likely(self, item: int) -> list[str]:
+        """Labels whose probability for a product is at least LIKELY."""
+        return [self._labels[column] for column in np.flatnonzero(self._chance_NL[item] >= LIKELY)]

@@ -17,16 +17,19 @@ ATTRIBUTES = 4  # attribute words shown per product
 TITLE = 60  # characters of a title
 
 
-def print_products(products: Sequence[Product], marked: str | None = None, distances: bool = False) -> None:
-    """Print a table of products: number, id, title, attributes, with an arrow at the product `marked`."""
-    header = ["", "id", "title", "attributes", *(["distance"] if distances else [])]
+def print_products(products: Sequence[Product], marked: str | None = None, scores: bool = False) -> None:
+    """Print a table of products: number, id, title, attributes, with an arrow at the product `marked`.
+
+    Scores are cosines, plus what words add.
+    """
+    header = ["", "id", "title", "attributes", *(["score"] if scores else [])]
     rows = [
         [
             f"{'→' if product.id == marked else ' '}{number:2}",
             clean(product.id),
             shorten(clean(product.title, LONGEST_TITLE), TITLE, placeholder=" …"),
             clean(", ".join(product.attributes[:ATTRIBUTES])),
-            *([f"{product.distance:.4f}"] if distances else []),
+            *([f"{1 - product.distance * abs(product.distance) / 2:.3f}"] if scores else []),
         ]
         for number, product in enumerate(products, start=1)
     ]
