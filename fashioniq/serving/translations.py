@@ -54,7 +54,8 @@ class Interface:
 
     def price(self, minor: int, currency: str) -> str:
         """A price such as €59.90, from minor units."""
-        return format_currency(Decimal(minor).scaleb(-decimals(currency)), currency, locale=self.locale)
+        shown = format_currency(Decimal(minor).scaleb(-decimals(currency)), currency, locale=self.locale)
+        return re.sub(r"(?<=[A-Z])(?=\d)", "\u00a0", shown)  # of a currency without a symbol, such as KWD
 
     def things(self, category: str, count: int) -> str:
         """What `count` products of a category are called; other categories by their name."""

@@ -131,7 +131,9 @@ def test_the_order_of_the_gallery_changes_no_rank_but_that_of_ties():
     order_N = torch.randperm(N, generator=generator)
     assert torch.equal(
         scored(vectors_ND, bonus_BN).rank(queries(query_BD), target_B),
-        scored(vectors_ND[order_N], bonus_BN[:, order_N]).rank(queries(query_BD), order_N.argsort()[target_B]),
+        scored(vectors_ND[order_N], bonus_BN[:, order_N]).rank(
+            queries(query_BD), order_N.argsort()[target_B]
+        ),
     )
 
 
@@ -230,7 +232,9 @@ def test_an_index_that_finds_nothing_leaves_the_items_that_words_lift(case, monk
 
 
 def test_an_empty_gallery_and_no_queries_are_no_error():
-    empty = Gallery(Items.without_attributes([], torch.zeros(0, 2)), torch.zeros(0, 2), scorer=Rows(torch.zeros(1, 0)))
+    empty = Gallery(
+        Items.without_attributes([], torch.zeros(0, 2)), torch.zeros(0, 2), scorer=Rows(torch.zeros(1, 0))
+    )
     assert empty.top(Query(torch.zeros(1, 2), [wishing(0)]), 3)[1].shape == (1, 0)
     some = scored(torch.randn(5, 2), torch.zeros(1, 5))
     assert some.rank(Query(torch.zeros(0, 2), []), torch.zeros(0, dtype=torch.long)).shape == (0,)

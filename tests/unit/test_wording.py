@@ -35,9 +35,7 @@ IDS = list(LABELS)
 WORDS = ["is", "and", "with", "has", "longer", "red", "not"]
 LEXICON = Lexicon.of(LABELS, TITLES.values(), WORDS, "en")
 OWN = [frozenset(label for some in LABELS[name] for label in some) for name in IDS]
-TEXTS = [
-    " ".join([TITLES[name], *(label for some in LABELS[name] for label in some)]) for name in IDS
-]
+TEXTS = [" ".join([TITLES[name], *(label for some in LABELS[name] for label in some)]) for name in IDS]
 
 
 class Seen:
@@ -119,7 +117,8 @@ def test_wishes_of_earlier_turns_hold_until_they_are_contradicted():
 
 
 @pytest.mark.parametrize(
-    ("chance", "met"), [(0.0, 0), (0.05, 0), (0.5, 0.5), (0.7, 0.5 + math.log(7 / 3) / 4), (0.95, 1), (1.0, 1)]
+    ("chance", "met"),
+    [(0.0, 0), (0.05, 0), (0.5, 0.5), (0.7, 0.5 + math.log(7 / 3) / 4), (0.95, 1), (1.0, 1)],
 )
 def test_a_product_without_labels_meets_a_wish_by_the_log_odds_of_its_probability(chance, met):
     found = wording(wanted=2, denied=4, labels=[None] * 36, seen=Seen(red=(chance, 0.5)))
@@ -223,9 +222,11 @@ def test_the_wording_of_a_catalog_has_the_labels_and_titles_of_its_gallery():
     found = Wording.of(catalog, gallery, Vocabulary(WORDS), Weights(0, 1, 1), Seen(black=(1.0, 1.0)))
     assert [set(found.labels_of(item)) for item in (0, 2)] == [OWN[30], OWN[2]]
     assert list(found.labels_of(1)) == ["black"]  # six empty lists are no labels
-    assert not Wording.of(catalog, gallery, Vocabulary(WORDS), Weights(1, 0, 0)).bonus(
-        Wishes(asserted=("zorgle",))
-    ).any()
+    assert (
+        not Wording.of(catalog, gallery, Vocabulary(WORDS), Weights(1, 0, 0))
+        .bonus(Wishes(asserted=("zorgle",)))
+        .any()
+    )
 
 
 def test_without_words_neither_labels_nor_titles_of_the_gallery_count():

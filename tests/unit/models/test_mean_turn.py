@@ -21,9 +21,7 @@ def transformer(**options):
 
 
 def linear():
-    model = LinearRetriever(
-        RetrieverConfig(kind="linear", width=FEATURES), bigrams=0, max_words=8, **SIZES
-    )
+    model = LinearRetriever(RetrieverConfig(kind="linear", width=FEATURES), bigrams=0, max_words=8, **SIZES)
     for tensor in (model.bag_GD, model.image_DD):
         torch.nn.init.normal_(tensor)
     return model
