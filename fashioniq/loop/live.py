@@ -13,24 +13,53 @@ from fashioniq.data.evaluations import LoggedDialog, LoggedTurn
 from fashioniq.data.items import ItemInputs
 from fashioniq.data.sanitize import clean
 from fashioniq.files import UserError
+from fashioniq.language.wishes import Wishes
 from fashioniq.loop.messages import Message, S, Talk
 from fashioniq.loop.query import Query
 from fashioniq.loop.rollout import System
 
 LOGGED = 10  # products of a finished dialog that are logged
 LONGEST = 600  # maximum characters of a reply
+AWAY = 0.3  # how far the query moves away from a product that the person does not like, of its place from the mean
+
+
+class Chosen(NamedTuple):
+    """A label that the person wants, or does not want, without having said so."""
+
+    label: str
+    denied: bool = False
 
 
 class Step(NamedTuple):
-    """Step of a dialog as it was recorded: replies to one offer, or a product that the person likes.
+    """Step of a dialog as it was recorded: replies to one offer, or what the person chose instead of words.
 
-    The offer is a question, or a product or picture, or a question and a product.
+    The offer is a question, or a product or picture, or a question and a product. `says` are replies, or the parts of
+    the reply `text` that the retriever reads one by one; the wishes of a text are read from the whole of it.
     """
 
     says: tuple[str, ...] = ()
     about: str | ItemInputs | None = None
     question: str = ""
     like: str | None = None
+    text: str = ""
+    less_like: str | None = None
+    wish: Chosen | None = None
+    dropped: str | None = None  # key of a wish that no longer holds
+
+
+def wishes_after(system: System, wishes: Wishes, step: Step) -> Wishes:
+    """What holds after a step; the same if the system does not read wishes."""
+    wording = system.wording
+    if wording is None:
+        return wishes
+    if step.wish is not None:
+        return wording.wished(wishes, *step.wish)
+    if step.dropped is not None:
+        return wording.without(wishes, step.dropped)
+    item = system.gallery.items.positions.get(step.about) if isinstance(step.about, str) else None
+    for text in (step.text,) if step.text else step.says:
+        wishes = wording.after(wishes, clean(text, LONGEST), item)
+    return wishes
 
 
 @dataclass(frozen=True)
@@ -38,8 +67,9 @@ class Live(Generic[S]):
     """Immutable state of a dialog with one person; every step returns a new one.
 
     Products are shown in the order of `query`, without those that were talked about, unless the last request asks for
-    products `like` them. `named` is an offer in place of the asker's: a product that the person named, or what was
-    offered when the dialog was recorded.
+    products `like` them, and without those that the person wants `less` of. `aside` are products talked about in
+    replies that the retriever does not read, such as "cheaper". `named` is an offer in place of the asker's: a product
+    that the person named, or what was offered when the dialog was recorded.
     """
 
     system: System[S]
@@ -48,11 +78,19 @@ class Live(Generic[S]):
     named: Message | None = None
     before: "Live[S] | None" = None
     like: bool = False
+    less: tuple[Tensor, ...] = ()
+    aside: tuple[Tensor, ...] = ()
 
     @classmethod
     def begin(cls, system: System[S]) -> "Live[S]":
         """Start a dialog with the first offer of the system."""
-        return cls(system, system.begin(1), Query(system.gallery.mean_1D))
+        wishes = None if system.wording is None else [Wishes()]
+        return cls(system, system.begin(1), Query(system.gallery.mean_1D, wishes))
+
+    @property
+    def wishes(self) -> Wishes:
+        """What was said or chosen and still holds."""
+        return self.query.wishes[0] if self.query.wishes else Wishes()
 
     @cached_property
     def offer(self) -> Message:
@@ -60,7 +98,7 @@ class Live(Generic[S]):
         if self.named is not None:
             return self.named
         if self.system.shows_items and self.talk.queries:
-            cost_11, item_11 = self.system.gallery.top(self.talk.queries[-1], 1, self.exclude_1K)
+            cost_11, item_11 = self.system.gallery.top(self.query, 1, self.exclude_1K)
             if cost_11.isfinite().all():  # not all products were talked about
                 return Message(item_B=item_11[:, 0])
         return self.system.offer(self.talk)
@@ -86,9 +124,10 @@ class Live(Generic[S]):
 
     @property
     def exclude_1K(self) -> Tensor | None:
-        """Positions of the products that are not shown, 1×K, because they were talked about; None if all are."""
-        shown = () if self.like or not self.system.shows_items else self.talk.shown
-        return torch.stack(shown, 1) if shown else None
+        """Positions of the products that are not shown, 1×K; None if all are."""
+        talked_about = () if self.like or not self.system.shows_items else (*self.talk.shown, *self.aside)
+        left_out = (*talked_about, *self.less)
+        return torch.stack(left_out, 1) if left_out else None
 
     def products(self, count: int = 10) -> list[Product]:
         """Return the nearest products in order; the product offered replaces the last one if missing."""
@@ -99,18 +138,28 @@ class Live(Generic[S]):
             found[-1:] = [self.system.cards.product(self.offered or "", distance)]
         return found
 
-    def say(self, text: str) -> "Live[S]":
+    def say(self, text: str, parts: Sequence[str] | None = None) -> "Live[S]":
         """Return the dialog after a reply, from which markup and control characters are removed.
 
-        A reply of which nothing is understood changes nothing.
+        A reply of which nothing is understood changes nothing. The retriever reads `parts` of it, if they are given,
+        one by one, and only those that have more than limits such as a price.
         """
         # "?" would end the question of a round
         reply = clean(text.replace("?", " ") if self.question else text, LONGEST)
-        request = self.system.read(reply)
+        request, talk, offer = self.system.read(reply), self.talk, self.offer
         if not request.understood:
             return self
-        talk = self.system.hear(self.talk, self.offer, Message(texts=[reply]))
-        return Live(self.system, talk, talk.queries[-1], before=self, like=request.like_shown)
+        about = None if offer.item_B is None else self.system.gallery.items.ids[int(offer.item_B)]
+        wishes = self.query.wishes and [wishes_after(self.system, self.wishes, Step((reply,), about))]
+        for part in [reply] if parts is None else parts:
+            if self.system.read(part).known:
+                talk = self.system.hear(talk, offer, Message(texts=[part]), wishes)
+        if talk is self.talk:
+            aside = self.aside if offer.item_B is None else (*self.aside, offer.item_B)
+            query = Query(self.query.vector_BD, wishes)
+            return replace(self, query=query, before=self, like=request.like_shown, aside=aside)
+        query = Query(self._away(talk.queries[-1].vector_BD), wishes)
+        return replace(self, talk=talk, query=query, named=None, before=self, like=request.like_shown)
 
     def about(self, item: str | ItemInputs | None = None, question: str = "") -> "Live[S]":
         """Return the dialog whose next reply refers to this product, picture or question, with the same products.
@@ -126,9 +175,18 @@ class Live(Generic[S]):
     def after(self, step: Step) -> "Live[S]":
         """Return the dialog after a recorded step. Raises UserError for a product that is not in the gallery."""
         live = self
+        if step.like is not None:
+            return live.about(step.like).more_like(step.like)
+        if step.less_like is not None:
+            return live.less_like(step.less_like)
+        if step.wish is not None or step.dropped is not None:
+            wishes = wishes_after(self.system, self.wishes, step)
+            return replace(self, query=Query(self.query.vector_BD, [wishes]), before=self)
+        if step.text:
+            return live.about(step.about, step.question).say(step.text, step.says)
         for text in step.says:
             live = live.about(step.about, step.question).say(text)
-        return live if step.like is None else live.about(step.like).more_like(step.like)
+        return live
 
     def replay(self, steps: Sequence[Step]) -> "Live[S]":
         """Return the dialog after these steps."""
@@ -154,7 +212,25 @@ class Live(Generic[S]):
             vector_1D = self.system.retriever.embed_images(item.features_BD)  # type: ignore[attr-defined]
         else:
             vector_1D = self.system.gallery.vectors_ND[self._position(item)].float()
-        return replace(self, query=Query(vector_1D), like=True)
+        return replace(self, query=Query(self._away(vector_1D), self.query.wishes), like=True)
+
+    def less_like(self, item: str) -> "Live[S]":
+        """Return the dialog whose products are less like the product `item`, which is not shown again.
+
+        Raises UserError for an id that is not in the gallery, and for a system that does not offer products.
+        """
+        if not self.system.shows_items:
+            raise UserError("this system is searched with words; say what should be different")
+        moved = replace(self, less=(self._position(item),))
+        query = Query(moved._away(self.query.vector_BD), self.query.wishes)
+        return replace(self, query=query, named=None, before=self, less=(*self.less, *moved.less))
+
+    def _away(self, vector_1D: Tensor) -> Tensor:
+        """A query moved away from the products that the person wants less of, as by Rocchio (1971)."""
+        gallery = self.system.gallery
+        for item_1 in self.less:
+            vector_1D = vector_1D - AWAY * (gallery.vectors_ND[item_1].float() - gallery.mean_1D)
+        return vector_1D
 
     def _position(self, item: str) -> Tensor:
         gallery = self.system.gallery

@@ -55,10 +55,13 @@ class System(Generic[S]):
         """Return the next offer to the user."""
         return self.asker.offer(talk, self.gallery)
 
-    def hear(self, talk: Talk[S], offer: Message, reply: Message) -> Talk[S]:
+    def hear(
+        self, talk: Talk[S], offer: Message, reply: Message, wishes: Sequence[Wishes] | None = None
+    ) -> Talk[S]:
         """Return the talk with one more turn; its query is the last of `talk.queries`.
 
-        An offer without a product, of a system that shows products, is about the mean of the gallery.
+        An offer without a product, of a system that shows products, is about the mean of the gallery. `wishes` are
+        what holds after the reply, if that is not to be read from the reply, such as for a part of a longer one.
         """
         if self.vocabulary and reply.words_BL is None and reply.texts is not None:
             texts = [self.corrected(text) for text in reply.texts]
@@ -70,7 +73,7 @@ class System(Generic[S]):
             inputs = self._mean(talk.batch)
         turn = Turn(offer, reply, inputs)
         vector_BD, state = self.retriever.step(talk.state, turn)
-        query = Query(vector_BD, self._wishes(talk, offer, reply))
+        query = Query(vector_BD, self._wishes(talk, offer, reply) if wishes is None else wishes)
         return Talk(talk.batch, state, (*talk.turns, turn), (*talk.queries, query))
 
     def read(self, text: str) -> ParsedRequest:

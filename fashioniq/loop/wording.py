@@ -5,10 +5,12 @@ titles and labels, and a weight for each wish that a product meets. Where a prod
 given its vector counts, if the run has a model of it.
 """
 
+import hashlib
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from functools import lru_cache
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import bm25s
 import numpy as np
@@ -17,9 +19,14 @@ from fashioniq.data.catalog import Catalog
 from fashioniq.data.wording import Weights
 from fashioniq.data.words import Vocabulary, tokenize
 from fashioniq.language.lexicon import Lexicon
+from fashioniq.language.offers import OfferReader
 from fashioniq.language.reader import Reader
+from fashioniq.language.tokens import keys_of
 from fashioniq.language.wishes import ParsedRequest, Wish, Wishes
 
+logging.getLogger("bm25s").setLevel(logging.WARNING)  # it reports each index
+LIKELY = 0.5  # from here on, a product counts as having what a wish names
+_LETTERS = str.maketrans("0123456789", "ghijklmnop")  # digits of a key could be taken for a telephone number
 _REMEMBERED = 256  # sets of labels
 
 
@@ -33,6 +40,13 @@ class Seen(Protocol):
     def likely(self, item: int) -> list[str]:
         """Labels that a product probably has."""
         ...
+
+
+class Score(NamedTuple):
+    """Parts of the bonus of a product: of its words, and of each wish with how far the product has what it names."""
+
+    lexical: float
+    wishes: list[tuple[Wish, float, float]]
 
 
 class Wording:
@@ -52,6 +66,7 @@ class Wording:
     ) -> None:
         self.lexicon, self.weights = lexicon, weights
         self._reader = Reader(lexicon)
+        self.size_name = OfferReader(lexicon.grammar).size_name  # of a size as it is written
         self._labels, self._seen = labels, seen
         self._unlabelled_N = np.array([one is None for one in labels], bool)
         self._size = len(labels)
@@ -94,6 +109,27 @@ class Wording:
         labels = None if item is None else self.labels_of(item)
         return wishes.after(self.read(text), labels, self.lexicon)
 
+    def wished(self, wishes: Wishes, label: str, denied: bool = False) -> Wishes:
+        """Wishes after one for a label, or against it, that was chosen instead of said."""
+        wish = Wish(frozenset([label]), label, (0, len(label)), self.family_of(label) or "", denied)
+        request = ParsedRequest(label, (wish,), asserted="" if denied else label)
+        return wishes.after(request, None, self.lexicon)
+
+    def without(self, wishes: Wishes, key: str) -> Wishes:
+        """Wishes without the one of this key; the same if there is none."""
+        texts = frozenset(wish.text.lower() for wish in wishes.held if key_of(wish) == key)
+        return wishes.after(ParsedRequest("", taken_back=texts), None, self.lexicon) if texts else wishes
+
+    @property
+    def labels(self) -> Collection[str]:
+        """Labels of the products."""
+        return self._positions.keys()
+
+    def family_of(self, label: str) -> str | None:
+        """Family of a label, None if it is not one of the catalog."""
+        term = self.lexicon.find(keys_of(label))
+        return term.family if term is not None and label in term.labels else None
+
     def labels_of(self, item: int) -> Collection[str]:
         """Labels of a product; for one without, those that are likely."""
         found = self._labels[item]
@@ -121,7 +157,42 @@ class Wording:
             _with_weights(self, weights).bonus(wishes) for weights in (Weights(1, 0, 0), Weights(0, 1, 1))
         )
 
+    def obeying(self, wishes: Wishes) -> np.ndarray:
+        """Mask of the products that meet all wishes for labels, and nothing that is denied, N."""
+        obeys_N = np.ones(self._size, bool)
+        for wish in wishes.held:
+            if wish.labels or wish.denied:
+                obeys_N &= (self._met(wish) >= LIKELY) != wish.denied
+            if wish.against:
+                obeys_N &= self.meets(wish.against) < LIKELY
+        return obeys_N
+
+    def obeys(self, wishes: Wishes, item: int) -> bool:
+        """Whether a product meets all wishes for labels, and nothing that is denied."""
+        return all(
+            (self._met(wish)[item] >= LIKELY) != wish.denied
+            and not (wish.against and self.meets(wish.against)[item] >= LIKELY)
+            for wish in wishes.held
+            if wish.labels or wish.denied
+        )
+
+    def score_of(self, wishes: Wishes, item: int) -> Score:
+        """What the bonus of a product consists of."""
+        weights, lexical = self.weights, 0.0
+        if weights.lexical and any(wishes.asserted):
+            lexical = weights.lexical * float(self._documents.scores(" ".join(wishes.asserted))[item])
+        of_wishes = []
+        for wish in wishes.held:
+            if wish.labels or wish.denied:
+                met = float(self._met(wish)[item])
+                part = met * (-weights.denied if wish.denied else weights.wanted)
+                if wish.against:
+                    part -= weights.denied * float(self.meets(wish.against)[item])
+                of_wishes.append((wish, met, part))
+        return Score(lexical, of_wishes)
+
     def _met(self, wish: Wish) -> np.ndarray:
+        """How far each product has what a wish names, N from 0 to 1."""
         if not wish.labels:
             return self._documents.containing(wish.text)
         if not wish.denied:
@@ -141,6 +212,12 @@ class Wording:
                 met_N[self._positions[label]] = 1
         met_N.flags.writeable = False
         return met_N
+
+
+def key_of(wish: Wish) -> str:
+    """Short name of a wish, the same for equal wishes."""
+    named = "|".join([str(wish.denied), *(sorted(wish.labels) or [wish.text.lower()])])
+    return hashlib.sha256(named.encode()).hexdigest()[:8].translate(_LETTERS)
 
 
 def _kinds(labels: Collection[str]) -> Mapping[str, frozenset[str]]:

@@ -3,17 +3,48 @@
 from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
+import numpy as np
+
 from fashioniq.data.cards import Product
 from fashioniq.data.clauses import clauses_of
 from fashioniq.data.statements import stated_attributes
-from fashioniq.serving.schemas import Filters, Heard, Notice, Picture, Price, Result, Why
+from fashioniq.language.wishes import Wishes
+from fashioniq.loop.live import Live
+from fashioniq.serving.schemas import (
+    FacetCounts,
+    FamilyCounts,
+    Filters,
+    Heard,
+    LabelCount,
+    Notice,
+    Parts,
+    Picture,
+    Price,
+    PriceCount,
+    Result,
+    SizeCount,
+    Why,
+    WishScore,
+)
 from fashioniq.serving.served import Served
 
 WIDTH = 320  # pixels of a picture on the page
+MOST_REASONS = 4  # why a product was found
+NOTES = {  # texts of notices by their codes
+    "no-price": "The price to compare with is not known; say what it should cost.",
+    "no-prices": "The prices of these products are not known.",
+    "no-sizes": "The sizes of these products are not known.",
+    "no-stock": "It is not known which of these products are in stock.",
+}
 
 
-def result(served: Served, product: Product, rank: int, texts: Iterable[str]) -> Result:
-    """A product as the API shows it; scores are rounded, so that they do not give the vectors away."""
+def result(
+    served: Served, product: Product, rank: int, texts: Iterable[str] = (), wishes: Wishes | None = None
+) -> Result:
+    """A product as the API shows it, after these texts of a dialog, or with the wishes that were read of them.
+
+    Scores are rounded, so that they do not give the vectors away.
+    """
     row = served.shelf.row(product.id)
     title = (row.title if row and row.title else product.title) or product.id
     picture = None
@@ -31,13 +62,17 @@ def result(served: Served, product: Product, rank: int, texts: Iterable[str]) ->
         in_stock=row.in_stock if row else None,
         url=row.url if row else None,
         image=picture,
-        why=_why(texts, title, product.attributes),
+        why=_why(texts, title, product.attributes)
+        if wishes is None
+        else _met(served, product.id, wishes, title),
     )
 
 
-def notices(served: Served, turns: int, heard: Heard, unmet: Filters | None) -> list[Notice]:
-    """What the person should know of an answer; `unmet` are filters that no product meets."""
-    found = []
+def notices(
+    served: Served, turns: int, heard: Heard, notes: Iterable[str], unmet: Filters | None
+) -> list[Notice]:
+    """What the person should know of an answer; `notes` are codes, `unmet` are filters that no product meets."""
+    found = [Notice(code=code, text=NOTES[code]) for code in notes]
     if served.max_turns and turns > served.max_turns:
         text = f"The model was trained on conversations of {served.max_turns} turns; more may not help."
         found.append(Notice(code="more-turns-than-trained", text=text))
@@ -72,6 +107,63 @@ def generated_picture(session_id: str, n: int, width: int | None, texts: Sequenc
     return Picture(url=f"/v1/sessions/{session_id}/turns/{n}/picture", width=width, alt=words)
 
 
+def disobedient(served: Served, wishes: Wishes, products: Sequence[Product]) -> list[Notice]:
+    """A notice if not even the first product meets all wishes."""
+    wording = served.system.wording
+    if wording is None or not products:
+        return []
+    item = served.system.gallery.items.positions[products[0].id]
+    if wording.obeys(wishes, item):
+        return []
+    return [Notice(code="not-all", text="No product has all of it; these come closest.")]
+
+
+def parts(live: Live, name: str) -> Parts:
+    """Parts of the score of a product in a dialog."""
+    gallery, wording = live.system.gallery, live.system.wording
+    item = gallery.items.positions[name]
+    square = (gallery.vectors_ND[item].float() - live.query.vector_BD[0]).square().sum().item()
+    lexical, met = (0.0, []) if wording is None else wording.score_of(live.wishes, item)
+    return Parts(
+        vector=round(1 - square / 2, 2),
+        lexical=round(lexical, 2),
+        wishes=[
+            WishScore(
+                text=wish.text,
+                labels=sorted(wish.labels),
+                denied=wish.denied,
+                has=round(has, 2),
+                adds=round(adds, 2),
+            )
+            for wish, has, adds in met
+        ],
+    )
+
+
+def facets(served: Served, wishes: Wishes, filters: Filters) -> FacetCounts:
+    """Counts among the products that meet filters and wishes."""
+    allowed_N, wording = served.shelf.allowed(filters)[0].numpy(), served.system.wording
+    obeying_N = allowed_N if wording is None or not wishes.held else allowed_N & wording.obeying(wishes)
+    found = int(np.count_nonzero(obeying_N))
+    counted_N = obeying_N if found else allowed_N
+    offers = served.shelf.counts(counted_N)
+    return FacetCounts(
+        products=found,
+        families=[
+            FamilyCounts(
+                family=family, labels=[LabelCount(label=label, count=count) for label, count in some]
+            )
+            for family, some in served.facets.counts(counted_N).items()
+        ],
+        sizes=[SizeCount(size=size, count=count) for size, count in offers.sizes],
+        in_stock=offers.in_stock,
+        prices=[
+            PriceCount(gte=one.gte, lte=one.lte, currency=one.currency, count=count)
+            for one, count in offers.prices
+        ],
+    )
+
+
 def _score(distance: float) -> float:
     """Score that falls with the distance: between 0 and 1, above 1 where the words outweigh the distance."""
     return 1 / (1 + distance) if distance >= 0 else 1 - distance
@@ -88,7 +180,21 @@ def _why(texts: Iterable[str], title: str, attributes: Sequence[str]) -> list[Wh
             found.setdefault(word, Why(word=in_attributes[word], by="attribute"))
         elif word in in_title:
             found.setdefault(word, Why(word=word, by="title"))
-    return list(found.values())[:4]
+    return list(found.values())[:MOST_REASONS]
+
+
+def _met(served: Served, name: str, wishes: Wishes, title: str) -> list[Why]:
+    """What a product has of what is wanted, the newest wishes first."""
+    wording = served.system.wording
+    assert wording is not None, "there are wishes"
+    labels = frozenset(wording.labels_of(served.system.gallery.items.positions[name]))
+    found = dict[str, Why]()
+    for wish in reversed([wish for wish in wishes.held if not wish.denied]):
+        for label in sorted(wish.labels & labels):
+            found.setdefault(label, Why(word=label, by="attribute"))
+        if not wish.labels and wish.text.lower() in title.lower():
+            found.setdefault(wish.text, Why(word=wish.text, by="title"))
+    return list(found.values())[:MOST_REASONS]
 
 
 def _words(text: str) -> list[str]:

@@ -1,5 +1,6 @@
 """What each word of a request did: how many places it moved a product up or down."""
 
+import re
 from collections.abc import Sequence
 
 import torch
@@ -25,7 +26,13 @@ def effects(before: Live, step: Step, words: Sequence[str], ids: Sequence[str]) 
 
     rank_with_K, moved = rank_K(before.after(step)), []
     for word in words:
-        rest = [" ".join(one for one in tokenize(clause) if one != word) for clause in step.says]
-        says = tuple(clause for clause in rest if before.system.read(clause).understood)
-        moved.append((rank_K(before.after(step._replace(says=says))) - rank_with_K).tolist())
+        moved.append((rank_K(before.after(_without(before, step, word))) - rank_with_K).tolist())
     return [dict(zip(words, places, strict=True)) for places in zip(*moved, strict=True)] or [{} for _ in ids]
+
+
+def _without(before: Live, step: Step, word: str) -> Step:
+    """A step without a word or phrase, and without the parts of which nothing else is known."""
+    pattern = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)", re.IGNORECASE)
+    says = [" ".join(tokenize(pattern.sub(" ", part))) for part in step.says]
+    says = [part for part in says if before.system.read(part).known]
+    return step._replace(says=tuple(says), text=pattern.sub(" ", step.text))

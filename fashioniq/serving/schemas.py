@@ -78,31 +78,42 @@ class Filters(Wire):
     in_stock: Literal[True] | None = None
 
 
+class LabelWish(Wire):
+    """A label of the catalog, such as one of the facets, that products shall have, or shall not have."""
+
+    label: Identifier
+    denied: bool = False
+
+
 class Said(Wire):
-    """One turn of a dialog for the stateless search."""
+    """One turn of a dialog for the stateless search: words, about a product or none, or what was chosen instead."""
 
     says: Words | None = None
     like: Identifier | None = None
+    less_like: Identifier | None = None
+    wish: LabelWish | None = None
     about: Identifier | None = None
     question: Title = ""
 
     @model_validator(mode="after")
     def _one(self) -> "Said":
-        if (self.says is None) == (self.like is None):
-            raise ValueError("give either says or like")
+        if sum(one is not None for one in (self.says, self.like, self.less_like, self.wish)) != 1:
+            raise ValueError("give one of says, like, less_like and wish")
         return self
 
 
 class SearchRequest(Wire):
-    """A whole dialog, oldest turn first. Without turns, typical products are found.
+    """A whole dialog, oldest turn first. Without turns, products that differ from each other are found.
 
-    With `explain`, the results have the effects of the words of the last turn.
+    Limits that are said, such as a price, hold unless `filters` has others. With `explain`, the results have the
+    parts of their scores, and the effects of the words of the last turn; with `facets`, the answer has facets.
     """
 
     said: list[Said] = Field(default=[], max_length=MAX_TURNS, alias="turns")
     filters: Filters = Filters()
     k: Many = 8
     explain: bool = False
+    facets: bool = False
 
 
 class Start(Wire):
@@ -128,30 +139,41 @@ class SessionRequest(Wire):
     consent: Consent = "none"
     client_id: Identifier | None = None
     k: Many = 8
+    facets: bool = False
     origin: Literal["api", "test", "bot"] = "api"
 
 
 class TurnRequest(Wire):
-    """A turn: words about a product that was shown (by default the first), or a product that the person likes.
+    """A turn: words, or what was chosen instead of words.
 
-    Filters replace those of before, and stay until they are replaced. With `explain`, the results have the effects
-    of the words; a repeated request gets its answer without them.
+    Words are about a product that was shown: by default the first one of the last answer, or none as long as nothing
+    was said; with "" as `about`, they are about none. Products can be more or less like one that was shown; `wish` adds
+    a label, and `drop` takes something back by its `id` in `holding`.
+
+    Filters replace those of before, and stay until they are replaced, or until something else is said about them.
+    With `explain`, the results have the parts of their scores and the effects of the words; a repeated request gets
+    its answer without them. With `facets`, the answer has facets.
     """
 
     says: Words | None = None
     like: Identifier | None = None
-    about: Identifier | None = None
+    less_like: Identifier | None = None
+    wish: LabelWish | None = None
+    drop: Identifier | None = None
+    about: Identifier | Literal[""] | None = None
     after_turn: Annotated[int, Field(ge=0, le=MAX_TURNS, strict=True)] | None = None
     filters: Filters | None = None
     k: Many = 8
     explain: bool = False
+    facets: bool = False
 
     @model_validator(mode="after")
     def _one(self) -> "TurnRequest":
-        if self.says is not None and self.like is not None:
-            raise ValueError("give either says or like")
-        if self.says is None and self.like is None and self.filters is None:
-            raise ValueError("give says, like or filters")
+        given = [self.says, self.like, self.less_like, self.wish, self.drop]
+        if sum(one is not None for one in given) > 1:
+            raise ValueError("give one of says, like, less_like, wish and drop")
+        if all(one is None for one in (*given, self.filters)):
+            raise ValueError("give says, like, less_like, wish, drop or filters")
         return self
 
 
@@ -261,6 +283,26 @@ class Why(Wire):
     by: Literal["attribute", "title"]
 
 
+class WishScore(Wire):
+    """A wish, how far a product has what it names (0 to 1), and what that adds to its score."""
+
+    text: str
+    labels: list[str]
+    denied: bool
+    has: float
+    adds: float
+
+
+class Parts(Wire):
+    """Parts of a score, whose sum orders the products: `vector` is the cosine with the query for vectors of unit
+    length, `lexical` counts the words in titles and labels.
+    """
+
+    vector: float
+    lexical: float
+    wishes: list[WishScore]
+
+
 class Result(Wire):
     """A product found. `effects` are the places among all products that a word moved it up, below 0 for down."""
 
@@ -275,17 +317,95 @@ class Result(Wire):
     image: Picture | None
     why: list[Why]
     effects: dict[str, int] | None = None
+    parts: Parts | None = None
+
+
+class Changed(Wire):
+    """A word that was corrected or replaced by one of the catalog."""
+
+    said: str
+    meant: str
+
+
+class WishHeard(Wire):
+    """A wish of a text: any of these labels, or other words, or a step on the scale of a family, such as longer.
+
+    `start` and `end` are its place in the text, in characters.
+    """
+
+    text: str
+    labels: list[str]
+    family: str
+    denied: bool
+    step: int  # -1 for less, 1 for more, 0 for labels
+    start: int
+    end: int
 
 
 class Heard(Wire):
-    """What the model read of a text: words that it knows and does not know, and known ones that are spelled like the
+    """What was understood of a text: words that are known and unknown, and known ones that are spelled like the
     latter. Words after `cut_after` were not read.
     """
 
     known: list[str] = []
     unknown: list[str] = []
     near: list[str] = []
+    changed: list[Changed] = []
+    wishes: list[WishHeard] = []
     cut_after: str | None = None
+
+
+class Held(Wire):
+    """Something that holds now: a wish, or a filter on price, sizes or stock. `drop` takes it back by its id."""
+
+    id: str
+    kind: Literal["wish", "price", "sizes", "in_stock"]
+    text: str
+    labels: list[str] = []
+    family: str = ""
+    denied: bool = False
+
+
+class LabelCount(Wire):
+    """Products with a label."""
+
+    label: str
+    count: int
+
+
+class FamilyCounts(Wire):
+    """Labels of a family, such as colors, the most frequent ones first."""
+
+    family: str
+    labels: list[LabelCount]
+
+
+class SizeCount(Wire):
+    """Products in a size."""
+
+    size: str
+    count: int
+
+
+class PriceCount(Wire):
+    """Products in a range of prices, both bounds included; a bound is null where it is open."""
+
+    gte: int | None
+    lte: int | None
+    currency: str
+    count: int
+
+
+class FacetCounts(Wire):
+    """Counts among the products that meet the filters and all wishes for labels; if none does, among those that meet
+    the filters. Labels that none or all of them have are left out.
+    """
+
+    products: int
+    families: list[FamilyCounts]
+    sizes: list[SizeCount]
+    in_stock: int
+    prices: list[PriceCount]
 
 
 class Notice(Wire):
@@ -296,9 +416,10 @@ class Notice(Wire):
 
 
 class Ranking(Wire):
-    """Products found, nearest first. `eligible` products meet the filters; `exact` tells whether the search is.
+    """Products found, best first. `eligible` products meet the filters; `exact` tells whether the search is.
 
-    `picture` was generated from the last words, which the next ones replace.
+    `filters` and `holding` are in effect, said or given. `picture` was generated from the last words, which the next
+    ones replace.
     """
 
     query_id: str | None = None
@@ -310,7 +431,10 @@ class Ranking(Wire):
     eligible: int
     exact: bool
     heard: Heard
+    filters: Filters
+    holding: list[Held]
     results: list[Result]
+    facets: FacetCounts | None = None
     notices: list[Notice] = []
 
 
@@ -323,6 +447,7 @@ class TurnShown(Wire):
     about: str | None
     question: str
     says: str | None
+    wish: LabelWish | None
     shown: list[str]
     created_at: datetime
 

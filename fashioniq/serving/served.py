@@ -5,7 +5,6 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,12 @@ import msgspec
 import numpy as np
 import torch
 from sklearn.cluster import MiniBatchKMeans
+from torch import Tensor
 
 from fashioniq.categories import canonical
 from fashioniq.data.cards import Product
 from fashioniq.data.catalog import Catalog
+from fashioniq.data.languages import language
 from fashioniq.data.offers import Offer
 from fashioniq.data.words import tokenize
 from fashioniq.features.store import Identity
@@ -25,6 +26,8 @@ from fashioniq.loop.live import Live
 from fashioniq.loop.milvus import MilvusSearch, alias_of
 from fashioniq.loop.rollout import MAX_WORDS, System
 from fashioniq.runs import DialogEncoderRun, kind_of, read_run
+from fashioniq.serving.diverse import diverse
+from fashioniq.serving.facets import Facets
 from fashioniq.serving.shelf import Shelf
 from fashioniq.serving.uploads import Uploads
 from fashioniq.systems import load
@@ -34,6 +37,7 @@ from fashioniq.systems.run_data import settings_of, sha256_of, version_of
 TYPICAL = 8  # products shown to someone who has not said anything
 COMMON = 4  # frequent requests that the page offers
 MANY = 20_000  # captions that are counted for them, and products among which typical ones are chosen
+CANDIDATES = 2000  # products among which others are chosen, if those are not allowed
 
 
 @dataclass(eq=False)
@@ -53,13 +57,26 @@ class Served:
     metrics: dict[str, float]
     uploads: Uploads | None = None
     offers: InitVar[Mapping[str, Offer] | None] = None  # of the catalog folder, by product id
+    labels: InitVar[Mapping[str, Sequence[Sequence[str]]] | None] = (
+        None  # of the catalog folder, six lists each
+    )
+    speech: str = "en"  # language of the labels
     offers_sha256: str = field(init=False)
     shelf: Shelf = field(init=False)
+    facets: Facets = field(init=False)
     typical: list[str] = field(init=False)
 
-    def __post_init__(self, offers: Mapping[str, Offer] | None) -> None:
+    def __post_init__(
+        self,
+        offers: Mapping[str, Offer] | None,
+        labels: Mapping[str, Sequence[Sequence[str]]] | None,
+    ) -> None:
         self.offers_sha256 = hashlib.sha256(msgspec.json.encode(offers or {}, order="sorted")).hexdigest()
-        self.shelf = Shelf(self.system.gallery.items.positions, offers)
+        items = self.system.gallery.items
+        self.shelf = Shelf(items.positions, offers)
+        self.facets = Facets(items.ids, labels or {}, language(self.speech))
+        if self.system.wording is not None:  # what is computed when it is first needed
+            self.system.wording.labels_of(0)
         self.typical = self._typical()  # ids of products for someone who has not said anything
 
     @classmethod
@@ -113,7 +130,7 @@ class Served:
             requests=[] if generated else _frequent(settings, category),
             metrics={k: v for k, v in (about.get("metrics") or {}).items() if isinstance(v, (int, float))},
             uploads=next(iter(usable), None),
-            offers=_offers(settings, category),
+            **_catalog(settings, category),
         )
 
     def point_alias(self) -> None:
@@ -152,30 +169,15 @@ class Served:
         ids = gallery.items.ids
         return list(dict.fromkeys(ids[item] for item in item_K1.flatten().tolist()))
 
-    @cached_property
-    def index(self) -> dict[str, np.ndarray]:
-        """Positions of the products whose title or attributes have a word, by word."""
-        positions: dict[str, list[int]] = {}
-        for position, name in enumerate(self.system.gallery.items.ids):
-            for word in set(self.words_of(name)):
-                positions.setdefault(word, []).append(position)
-        return {word: np.array(found) for word, found in positions.items()}
-
-    def words_of(self, name: str) -> list[str]:
-        """Words of the title and the attributes of a product."""
-        cards = self.system.cards
-        return tokenize(" ".join([cards.titles.get(name, ""), *cards.attributes.get(name, ())]))
-
-    def matching(self, text: str, count: int, allowed: np.ndarray) -> list[str]:
-        """Ids of allowed products with words of a text, those with the rarest and most words first."""
-        ids = self.system.gallery.items.ids
-        score_N = np.zeros(len(ids))
-        for word in set(tokenize(text)):
-            if (found := self.index.get(word)) is not None:
-                score_N[found] += np.log1p(len(ids) / len(found))
-        score_N[~allowed] = 0
-        best = np.argsort(-score_N, kind="stable")[:count]
-        return [ids[position] for position in best if score_N[position] > 0]
+    def first(self, allowed_N: Tensor, count: int) -> list[str]:
+        """Ids of products for someone who has not said anything, of those in a mask."""
+        gallery = self.system.gallery
+        if count <= len(self.typical) and bool(allowed_N.all()):
+            return self.typical[:count]
+        item_M = allowed_N.nonzero()[:, 0]
+        item_M = item_M[:: max(1, -(-len(item_M) // CANDIDATES))].to(gallery.vectors_ND.device)
+        chosen = diverse(gallery.vectors_ND[item_M], gallery.mean_1D[0], count)
+        return [gallery.items.ids[item] for item in item_M[chosen].tolist()]
 
     def product(self, name: str, live: Live) -> Product:
         """A product at its distance from the query of a dialog."""
@@ -187,13 +189,16 @@ class Served:
         return name in self.system.gallery.items.positions
 
 
-def _offers(settings: dict[str, Any], category: str) -> dict[str, Offer]:
-    """Offers in the catalog folder of a run; none if the folder is gone. Raises UserError for a damaged one."""
+def _catalog(settings: dict[str, Any], category: str) -> dict[str, Any]:
+    """Offers, labels and language in the catalog folder of a run; none if the folder is gone.
+
+    Raises UserError for damaged ones.
+    """
     try:
         catalog = Catalog(Path(str(settings.get("data"))), category)
     except UserError:
         return {}
-    return catalog.offers
+    return {"offers": catalog.offers, "labels": catalog.labels, "speech": catalog.language}
 
 
 def _frequent(settings: dict[str, Any], category: str) -> list[str]:

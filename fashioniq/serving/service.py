@@ -13,23 +13,34 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
-from difflib import get_close_matches
 from pathlib import Path
 
 from msgspec.structs import replace
 from PIL.Image import Image
 
 from fashioniq.data.cards import Product
-from fashioniq.data.clauses import shortened
 from fashioniq.data.items import ItemInputs
 from fashioniq.data.words import tokenize
 from fashioniq.loop.exact import NotFiniteError
 from fashioniq.loop.live import Live, Step
-from fashioniq.serving.answers import WIDTH, distant, generated_picture, notices, result, undrawn
+from fashioniq.serving.answers import (
+    WIDTH,
+    disobedient,
+    distant,
+    facets,
+    generated_picture,
+    notices,
+    parts,
+    result,
+    undrawn,
+)
 from fashioniq.serving.effects import MOST, effects
 from fashioniq.serving.exploring import DEEPEST, explored, propensities
+from fashioniq.serving.hearing import Understood, holding, said, understood, without
 from fashioniq.serving.inference import Inference
+from fashioniq.serving.limits import over
 from fashioniq.serving.models import Models
 from fashioniq.serving.pictures import encoded
 from fashioniq.serving.problems import Problem, wrong
@@ -42,11 +53,10 @@ from fashioniq.serving.schemas import (
     SearchRequest,
     SessionAnswer,
     SessionRequest,
-    Start,
     TurnRequest,
-    TurnShown,
 )
 from fashioniq.serving.served import Served
+from fashioniq.serving.turns import kind_of, shown, steps_of, stored_step, subject, wishes_of
 from fashioniq.serving.uploads import restored, stored
 from fashioniq.store import (
     Event,
@@ -65,7 +75,6 @@ from fashioniq.systems.illustrated import State as Illustrations
 KEPT = timedelta(hours=24)  # of the vector of an uploaded picture
 REMEMBERED = 2000  # dialogs whose state is kept
 WITH_PICTURE = 200  # of them, as soon as they have generated pictures, which are larger
-NEAR_WORDS = 5  # suggestions for unknown words
 DRAWING = 4  # requests in work that may generate a picture; more are refused
 POLICY = "1"  # version of the terms of consent
 
@@ -94,33 +103,39 @@ class Service:
     def search(self, category: str, request: SearchRequest) -> Ranking:
         """Products for a whole dialog, of which nothing is stored."""
         watch, served = _Watch(), self.models.active(category)
-        heard, steps = Heard(), list[Step]()
+        heard, filters, notes, steps = Heard(), Filters(), tuple[str, ...](), list[Step]()
         for number, turn in enumerate(request.said):
-            _check(served, {f"/turns/{number}/about": turn.about, f"/turns/{number}/like": turn.like})
-            step, heard = _step(served, turn.says, turn.like, turn.about or served.typical[0], turn.question)
+            at = f"/turns/{number}"
+            named = {"about": turn.about, "like": turn.like, "less_like": turn.less_like}
+            _check(served, {f"{at}/{field}": name for field, name in named.items()})
+            step, heard, filters, notes = understood(served, turn, turn.about, turn.question, filters, at)
             steps.append(step)
         texts = [turn.says or "" for turn in request.said]
-        wanted = _Wanted(request.filters, request.k, heard, texts)
+        filters = over(filters, request.filters)
+        wanted = _Wanted(filters, request.k, heard, texts, notes, facets=request.facets)
+        if not steps:
+            return self._diverse(served, wanted, watch)[1]
         steps = _counting(served, steps)
-        ranking = self._ranking(served, lambda: Live.begin(served.system).replay(steps), wanted, watch)[1]
-        if request.explain and steps and not served.draws:
-            self._explain(ranking, lambda: Live.begin(served.system).replay(steps[:-1]), steps[-1])
+        live, ranking = self._ranking(served, lambda: Live.begin(served.system).replay(steps), wanted, watch)
+        if request.explain and not served.draws:
+            self._explain(ranking, lambda: Live.begin(served.system).replay(steps[:-1]), steps[-1], live)
         return ranking
 
     def similar(self, category: str, name: str, k: int) -> Ranking:
         """Products like one product, without itself."""
         watch, served = _Watch(), self.models.active(category)
         _check(served, {"/product_id": name})
-        wanted = _Wanted(Filters(), k + 1, Heard(), [])
-        ranking = self._ranking(served, lambda: _near(served, name), wanted, watch)[1]
+        ranking = self._ranking(
+            served, lambda: _near(served, name), _Wanted(Filters(), k + 1, Heard()), watch
+        )[1]
         others = [one for one in ranking.results if one.product_id != name][:k]
         ranking.results = [one.model_copy(update={"rank": rank}) for rank, one in enumerate(others, 1)]
         return ranking
 
     def first(self, category: str) -> Ranking:
         """The products that a session without a start begins with; nothing is stored."""
-        served, request = self.models.active(category), SessionRequest(category=category)
-        return self._first(served, request.start, request, _Watch())[1]
+        wanted = _Wanted(Filters(), SessionRequest(category=category).k, Heard(), facets=True)
+        return self._diverse(self.models.active(category), wanted, _Watch())[1]
 
     def start(
         self, request: SessionRequest, origin: str, key: str | None = None, secret: str = ""
@@ -146,11 +161,32 @@ class Service:
             last_at=now,
             arm="explore" if request.consent == "training" and random.random() < self.explore else None,
         )
-        about = start.product_id or start.picture_id
-        live, ranking = self._first(served, start, request, watch)
-        asked = _Wanted(request.filters, request.k, Heard(), [])
-        first = self._row(session.id, 0, live, ranking, asked)
-        first = replace(first, kind="start", about=about, says=start.text and scrub(start.text))
+        about, filters = start.product_id or start.picture_id, request.filters
+        found = Understood(Step(), Heard(), filters)
+        if start.text:
+            found = said(served, start.text, None, "", filters, "/start/text")
+            filters = over(found.filters, filters)
+        wanted = _Wanted(
+            filters, request.k, found.heard, [start.text or ""], found.notes, facets=request.facets
+        )
+        if about is None and not start.text:
+            live, ranking = self._diverse(served, wanted, watch)
+        else:
+            near = about and self._item(served, about)
+            live, ranking = self._ranking(
+                served,
+                lambda: _near(served, near) if near else Live.begin(served.system).after(found.step),
+                wanted,
+                watch,
+            )
+        first = self._row(session.id, 0, live, ranking, wanted)
+        first = replace(
+            first,
+            kind="start",
+            about=about,
+            says=start.text and scrub(start.text),
+            heard=first.heard | stored_step(found),
+        )
         stored_key = f"{_sha256(secret)[:16]}:{key}" if key else None
         with _store_errors():
             session, stored = self.store.add_session(
@@ -158,7 +194,8 @@ class Service:
             )
         if stored.query_id == first.query_id:
             self._remember(stored.query_id, live)
-        return self.read(session).model_copy(update={"session_token": token})
+        answer = self.read(session, facets=request.facets)
+        return answer.model_copy(update={"session_token": token})
 
     def open(self, session_id: str, token: str | None) -> Session:
         """The session with this id and token."""
@@ -170,7 +207,7 @@ class Service:
             raise Problem("session-expired")
         return session
 
-    def read(self, session: Session) -> SessionAnswer:
+    def read(self, session: Session, facets: bool = False) -> SessionAnswer:
         """All turns of a session, and the products of the last one as they were shown."""
         with _store_errors():
             turns = self.store.turns(session.id)
@@ -183,21 +220,9 @@ class Service:
             model=session.model,
             consent=session.consent,
             filters=Filters.model_validate(turns[-1].filters),
-            about=None if served.asks else _subject(turns),
-            turns=[
-                TurnShown(
-                    turn=turn.n,
-                    query_id=turn.query_id,
-                    kind=turn.kind,
-                    about=turn.about,
-                    question=turn.question or "",
-                    says=turn.says,
-                    shown=[one["id"] for one in turn.shown],
-                    created_at=turn.created_at,
-                )
-                for turn in turns
-            ],
-            last=self._stored(served, turns),
+            about=None if served.asks else subject(turns),
+            turns=[shown(turn) for turn in turns],
+            last=self._stored(served, turns, facets),
         )
 
     def add_turn(self, session: Session, request: TurnRequest, key: str | None = None) -> Ranking:
@@ -222,28 +247,32 @@ class Service:
             raise Problem("turn-conflict", more={"turn": last.n})
         if last.n >= MAX_TURNS:
             raise Problem("too-many-turns")
-        shown = {one["id"] for turn in turns for one in turn.shown} | {turn.about for turn in turns}
-        for pointer, name in (("/about", request.about), ("/like", request.like)):
-            uploaded = pointer == "/about" and _is_picture(name)
-            if name is not None and name not in shown and not uploaded:
-                raise wrong(pointer, "not_shown", "not-shown")
-        filters = Filters.model_validate(last.filters) if request.filters is None else request.filters
-        question, offered = last.heard.get("asks", ""), last.heard.get("offers")
-        about = offered if served.asks else request.about or _subject(turns) or served.typical[0]
-        step, heard = _step(served, request.says, request.like, about, question)
-        whole = served.draws and bool(step.says)  # words that replace all others
-        before, step = self._before(served, turns[:1] if whole else turns), self._resolved(served, step)
+        mentioned = {one["id"] for turn in turns for one in turn.shown} | {turn.about for turn in turns}
+        for field in ("about", "like", "less_like"):
+            name = getattr(request, field)
+            uploaded = field == "about" and _is_picture(name)
+            if name and name not in mentioned and not uploaded:
+                raise wrong(f"/{field}", "not_shown", "not-shown")
+        question = last.heard.get("asks", "")
+        chosen = subject(turns) if request.about is None else request.about or None
+        about = last.heard.get("offers") if served.asks else chosen
+        found = self._understood(served, turns, request, about, question)
+        step = self._resolved(served, found.step)
+        before = self._before(served, turns)
+        if served.draws and step.says:  # words that replace all others
+            before = lambda: Live.begin(served.system)  # noqa: E731
         texts = [*(turn.says or "" for turn in turns), request.says or ""]
-        wanted = _Wanted(filters, request.k, heard, texts, explores=session.arm == "explore")
+        explores = session.arm == "explore"
+        wanted = _Wanted(found.filters, request.k, found.heard, texts, found.notes, request.facets, explores)
         live, ranking = self._ranking(served, lambda: before().after(step), wanted, watch)
         row = self._row(session.id, last.n + 1, live, ranking, wanted)
         row = replace(
             row,
-            kind="like" if request.like else "says",
-            about=request.like or (about if step.says else None),
+            kind="drop" if request.drop else kind_of(step),
+            about=request.like or request.less_like or (about if request.says else None),
             question=question if request.says else None,
             says=request.says and scrub(request.says),
-            heard=row.heard | {"clauses": list(step.says)},
+            heard=row.heard | stored_step(found),
         )
         with _store_errors():
             stored = self.store.add_turn(row, last.n, key, sha256)
@@ -251,8 +280,20 @@ class Service:
             return self._stored(served, [*turns, stored])
         self._remember(stored.query_id, live)
         if request.explain and not served.draws:  # it would generate a picture for each word
-            self._explain(ranking, before, step)
+            self._explain(ranking, before, step, live)
         return ranking
+
+    def _understood(
+        self, served: Served, turns: Sequence[Turn], request: TurnRequest, about: str | None, question: str
+    ) -> Understood:
+        """A turn after stored ones; filters of the request replace those of before, also what is said of them."""
+        present = Filters.model_validate(turns[-1].filters)
+        filters = present if request.filters is None else request.filters
+        if request.drop is not None:
+            filters, step = without(filters, wishes_of(served, turns), request.drop)
+            return Understood(step, Heard(), filters)
+        found = understood(served, request, about, question, filters)
+        return found if request.filters is None else found._replace(filters=over(found.filters, filters))
 
     def picture(self, session: Session, n: int) -> bytes:
         """The picture that turn `n` showed, as WebP: generated from the last words up to it."""
@@ -296,33 +337,15 @@ class Service:
                     return
         raise wrong("/product", "not_shown", "not-shown")
 
-    def _first(
-        self, served: Served, start: Start, request: SessionRequest, watch: "_Watch"
-    ) -> tuple[Live, Ranking]:
-        """The first products: like a product, with words of a text, or ones that differ from each other."""
-        if name := start.product_id or start.picture_id:
-            wanted = _Wanted(request.filters, request.k, Heard(), [])
-            near = self._item(served, name)
-            return self._ranking(served, lambda: _near(served, near), wanted, watch)
-        mask_N, eligible = served.shelf.allowed(request.filters)
-        positions, text = served.system.gallery.items.positions, scrub(start.text or "")
-        names = served.matching(text, request.k, mask_N.numpy()) if text else served.typical
-        if text and not names:
-            raise wrong("/start/text", "no_known_word", "nothing-understood", near=[])
-        heard = Heard(
-            known=[word for word in tokenize(text) if word in served.index],
-            unknown=[word for word in tokenize(text) if word not in served.index],
-        )
-        wanted = _Wanted(request.filters, request.k, heard, [text])
-        names = [name for name in names if mask_N[positions[name]]][: request.k]
-        if not names:  # of the typical products; others may meet the filters
-            return self._ranking(served, lambda: Live.begin(served.system), wanted, watch)
+    def _diverse(self, served: Served, wanted: "_Wanted", watch: "_Watch") -> tuple[Live, Ranking]:
+        """The first products for someone who has not said anything: some that differ from each other."""
+        mask_N, eligible = served.shelf.allowed(wanted.filters)
 
         def begin() -> tuple[Live, list[Product]]:
             live = Live.begin(served.system)
             if served.asks:
                 _ = live.offer
-            return live, [served.product(name, live) for name in names]
+            return live, [served.product(name, live) for name in served.first(mask_N, wanted.k)]
 
         live, products = self.inference.call(begin)
         return live, self._answer(served, live, products, wanted=wanted, eligible=eligible, watch=watch)
@@ -360,7 +383,8 @@ class Service:
         eligible: int,
         watch: "_Watch",
     ) -> Ranking:
-        turns = len(live.talk.turns)
+        turns, wishes = len(live.talk.turns), live.wishes
+        read = wishes if served.system.wording else None
         return Ranking(
             query_id=f"q_{secrets.token_hex(16)}",
             turn=turns,
@@ -370,23 +394,27 @@ class Service:
             eligible=eligible,
             exact=served.system.gallery.index is None,
             heard=wanted.heard,
-            results=[result(served, one, rank, wanted.texts) for rank, one in enumerate(products, 1)],
+            filters=wanted.filters,
+            holding=holding(wishes, wanted.filters),
+            results=[result(served, one, rank, wanted.texts, read) for rank, one in enumerate(products, 1)],
+            facets=facets(served, wishes, wanted.filters) if wanted.facets else None,
             notices=[
-                *notices(served, turns, wanted.heard, None if products else wanted.filters),
+                *notices(served, turns, wanted.heard, wanted.notes, None if products else wanted.filters),
                 *undrawn(_width(live)),
                 *distant(served, turns, products),
+                *disobedient(served, wishes, products),
             ],
         )
 
-    def _explain(self, ranking: Ranking, before: Callable[[], Live], step: Step) -> None:
-        """Add the effects of the words of a step to the results."""
-        words, ids = (
-            list(dict.fromkeys(ranking.heard.known))[:MOST],
-            [one.product_id for one in ranking.results],
+    def _explain(self, ranking: Ranking, before: Callable[[], Live], step: Step, live: Live) -> None:
+        """Add the parts of the scores after a step, and the effects of its words, to the results."""
+        words = list(dict.fromkeys(ranking.heard.known))[:MOST]
+        ids = [one.product_id for one in ranking.results]
+        found, scores = self.inference.call(
+            lambda: (effects(before(), step, words, ids), [parts(live, name) for name in ids])
         )
-        found = self.inference.call(lambda: effects(before(), step, words, ids))
-        for one, places in zip(ranking.results, found, strict=True):
-            one.effects = places
+        for one, places, of_score in zip(ranking.results, found, scores, strict=True):
+            one.effects, one.parts = places, of_score
 
     def _row(self, session_id: str, n: int, live: Live, ranking: Ranking, wanted: "_Wanted") -> Turn:
         """Row of a turn; `heard` also has what the system offers next, of a picture its width."""
@@ -420,19 +448,21 @@ class Service:
             created_at=self.store.now(),
         )
 
-    def _stored(self, served: Served, turns: Sequence[Turn]) -> Ranking:
+    def _stored(self, served: Served, turns: Sequence[Turn], with_facets: bool = False) -> Ranking:
         """The answer to the last of the turns as it was given, with the facts of the products of today."""
         last, texts = turns[-1], [turn.says or "" for turn in turns]
-        cards = served.system.cards
+        cards, filters = served.system.cards, Filters.model_validate(last.filters)
+        wishes = wishes_of(served, turns)
+        read = wishes if served.system.wording else None
         results = [
-            result(served, cards.product(one["id"], 0.0), rank, texts).model_copy(
+            result(served, cards.product(one["id"], 0.0), rank, texts, read).model_copy(
                 update={"score": one["score"]}
             )
             for rank, one in enumerate(last.shown, 1)
         ]
         heard = Heard(**{name: last.heard[name] for name in Heard.model_fields if name in last.heard})
-        said = sum(len(turn.heard.get("clauses", ())) for turn in turns)
-        unmet = None if results else Filters.model_validate(last.filters)
+        heard_turns = sum(len(turn.heard.get("clauses", ())) for turn in turns)
+        unmet, notes = None if results else filters, last.heard.get("notes", ())
         return Ranking(
             query_id=last.query_id,
             turn=last.n,
@@ -443,19 +473,16 @@ class Service:
             eligible=last.eligible,
             exact=served.system.gallery.index is None,
             heard=heard,
+            filters=filters,
+            holding=holding(wishes, filters),
             results=results,
-            notices=[*notices(served, said, heard, unmet), *undrawn(last.heard.get("picture"))],
+            facets=facets(served, wishes, filters) if with_facets else None,
+            notices=[*notices(served, heard_turns, heard, notes, unmet), *undrawn(last.heard.get("picture"))],
         )
 
     def _before(self, served: Served, turns: Sequence[Turn]) -> Callable[[], Live]:
         """Function for the thread of the models that returns the dialog after these turns."""
-        steps = [
-            Step(tuple(turn.heard.get("clauses", ())), turn.about, turn.question or "")
-            if turn.kind == "says"
-            else Step(like=turn.about)
-            for turn in turns
-            if turn.kind in ("says", "like")
-        ]
+        steps = steps_of(turns)
         steps = [self._resolved(served, step) for step in steps]
         steps = _counting(served, steps)
         start = turns[0].about and self._item(served, turns[0].about)
@@ -534,13 +561,17 @@ class Service:
             self._dialogs.clear()
 
 
+@dataclass(frozen=True)
 class _Wanted:
-    """What a search is for: filters, number of products, words heard, all texts of the dialog, whether it explores."""
+    """What a search is for: filters, number of products, what was heard of the last text, and all texts."""
 
-    def __init__(
-        self, filters: Filters, k: int, heard: Heard, texts: Sequence[str], explores: bool = False
-    ) -> None:
-        self.filters, self.k, self.heard, self.texts, self.explores = filters, k, heard, texts, explores
+    filters: Filters
+    k: int
+    heard: Heard
+    texts: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    facets: bool = False
+    explores: bool = False
 
 
 class _Watch:
@@ -552,34 +583,6 @@ class _Watch:
     @property
     def milliseconds(self) -> int:
         return round(1000 * (time.perf_counter() - self._began))
-
-
-def _step(
-    served: Served, says: str | None, like: str | None, about: str | None, question: str
-) -> tuple[Step, Heard]:
-    """What the model hears of a turn, and what the person is told about it."""
-    if like is not None:
-        if served.asks:
-            raise wrong("/like", "questions_only", "questions-only")
-        return Step(like=like), Heard()
-    if says is None:
-        return Step(), Heard()
-    system, text = served.system, scrub(says)
-    clauses, cut = shortened(text, served.max_words)
-    known = [clause for clause in clauses if system.has_known_word(clause)]
-    unknown = system.unknown(text)
-    vocabulary = system.vocabulary.words if system.vocabulary else []
-    near = [word for one in unknown[:5] for word in get_close_matches(one, vocabulary, 2)][:NEAR_WORDS]
-    if not known:
-        raise wrong("/says", "no_known_word", "nothing-understood", near=near)
-    heard_words = tokenize(" ".join(clauses))
-    heard = Heard(
-        known=[word for word in heard_words if word not in unknown],
-        unknown=unknown,
-        near=near,
-        cut_after=heard_words[-1] if cut else None,
-    )
-    return Step(tuple(known), about, question), heard
 
 
 def _generated(live: Live) -> Image | None:
@@ -598,16 +601,6 @@ def _width(live: Live) -> int | None:
 def _counting(served: Served, steps: list[Step]) -> list[Step]:
     """Steps that the query depends on: of a model that generates pictures, the last words. Others cost a picture."""
     return [step for step in steps if step.says][-1:] if served.draws else steps
-
-
-def _subject(turns: Sequence[Turn]) -> str | None:
-    """Product that the next request is about: the one liked or started from last, or the first one shown last."""
-    for turn in reversed(turns):
-        if turn.kind in ("like", "start") and turn.about:
-            return turn.about
-        if turn.shown:
-            return str(turn.shown[0]["id"])
-    return None
 
 
 def _near(served: Served, item: str | ItemInputs) -> Live:

@@ -50,7 +50,8 @@ class Shelf:
         self._currencies: dict[str, int] = {"": 0}
         self._masks: dict[str, tuple[Tensor, int]] = {}
         self._alike: dict[tuple[str, ...], tuple[str, ...]] = {}  # sizes that many products have
-        self._ranges: tuple[list[PriceRange], np.ndarray] | None = None  # and the number of its range, N
+        # the most frequent currency, ranges of its prices, and the number of the range of each product, N
+        self._ranges: tuple[str, list[PriceRange], np.ndarray] | None = None
         self._lock = threading.Lock()
         self.revision = 0
         for name, offer in (offers or {}).items():
@@ -96,7 +97,9 @@ class Shelf:
         if (ordered := self._alike.get(sizes)) is None:
             ordered = self._alike[sizes] = tuple(map(intern, in_order(sizes)))
         currency = intern(currency or "")
-        self._rows[position] = Facts(title, price_minor, currency or None, ordered, in_stock, url)
+        self._rows[position] = Facts(
+            title, price_minor, currency or None, sizes=ordered, in_stock=in_stock, url=url
+        )
         self._price_N[position] = UNKNOWN if price_minor is None else price_minor
         self._currency_N[position] = self._currencies.setdefault(currency, len(self._currencies))
         self._stock_N[position] = UNKNOWN if in_stock is None else in_stock
@@ -113,9 +116,20 @@ class Shelf:
     @property
     def has_facts(self) -> bool:
         """Whether any product has a price, sizes or stock."""
-        return bool(self._sizes) or any(
-            (column_N != UNKNOWN).any() for column_N in (self._stock_N, self._price_N)
-        )
+        return bool(self.known)
+
+    @property
+    def known(self) -> set[str]:
+        """What is known of any product: "price", "sizes", "in_stock"."""
+        columns: dict[str, np.ndarray] = {"price": self._price_N, "in_stock": self._stock_N}
+        found = {name for name, column_N in columns.items() if np.any(column_N != UNKNOWN)}
+        return found | ({"sizes"} if self._sizes else set())
+
+    @property
+    def currency(self) -> str:
+        """The most frequent currency of prices, EUR if there is none."""
+        with self._lock:
+            return self._divisions[0] or "EUR"
 
     @property
     def sizes(self) -> list[str]:
@@ -145,9 +159,7 @@ class Shelf:
         The ranges are those of the most frequent currency, and the same for every mask.
         """
         with self._lock:
-            if self._ranges is None:
-                self._ranges = self._divided()
-            ranges, range_N = self._ranges
+            _, ranges, range_N = self._divisions
             stock_N = self._stock_N == 1
             sizes = self.sizes
             columns = [self._sizes[size] for size in sizes]
@@ -161,11 +173,17 @@ class Shelf:
             [(one, count) for one, count in zip(ranges, of_ranges, strict=True) if count],
         )
 
-    def _divided(self) -> tuple[list[PriceRange], np.ndarray]:
-        """Ranges of prices, and the number of the range of each product, from 1, or 0."""
+    @property
+    def _divisions(self) -> tuple[str, list[PriceRange], np.ndarray]:
+        if self._ranges is None:
+            self._ranges = self._divided()
+        return self._ranges
+
+    def _divided(self) -> tuple[str, list[PriceRange], np.ndarray]:
+        """The most frequent currency, ranges of its prices, and the number of each product's range from 1, or 0."""
         priced_N = self._there_N & (self._price_N != UNKNOWN)
         if not priced_N.any():
-            return [], np.zeros(len(priced_N), np.uint8)
+            return "", [], np.zeros(len(priced_N), np.uint8)
         code = int(np.bincount(self._currency_N[priced_N]).argmax())
         currency = next(name for name, number in self._currencies.items() if number == code)
         priced_N &= self._currency_N == code
@@ -173,7 +191,7 @@ class Shelf:
         range_N = priced_N.astype(np.uint8) if ranges else np.zeros(len(priced_N), np.uint8)
         for one in ranges[1:]:
             range_N += priced_N & (self._price_N >= (one.gte or 0))
-        return ranges, range_N
+        return currency, ranges, range_N
 
     def _meet(self, filters: Filters) -> np.ndarray:
         mask_N = self._there_N.copy()

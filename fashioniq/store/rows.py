@@ -62,7 +62,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     query_id: str
     session_id: str
     n: int
-    kind: Literal["start", "says", "like", "picture"]
+    kind: Literal["start", "says", "like", "less_like", "wish", "drop", "picture"]
     about: str | None = None
     question: str | None = None
     says: str | None = None

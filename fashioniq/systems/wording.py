@@ -11,11 +11,9 @@ from fashioniq.data.catalog import Catalog
 from fashioniq.data.items import Items
 from fashioniq.data.words import Vocabulary
 from fashioniq.loop.rollout import System
-from fashioniq.loop.wording import Wording
+from fashioniq.loop.wording import LIKELY, Wording
 from fashioniq.models.labels import LabelModel
 from fashioniq.weights import load_wording
-
-LIKELY = 0.5
 
 
 def with_words_of(

@@ -15,7 +15,7 @@ from fashioniq.data.words import UNKNOWN, Vocabulary
 from fashioniq.features.cards import ItemCards
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
-from fashioniq.loop.live import Live, Step
+from fashioniq.loop.live import AWAY, Live, Step
 from fashioniq.loop.messages import Message, Turn
 from fashioniq.loop.rollout import System
 from fashioniq.models.configs import RetrieverConfig
@@ -304,3 +304,28 @@ def test_products_are_those_of_the_mask():
     allowed_N[[2, 5]] = True
     assert {product.id for product in live.nearest(8, allowed_N)} == {"p2", "p5"}
     assert live.nearest(8, torch.zeros(N, dtype=torch.bool)) == []
+
+
+def test_products_are_less_like_one_that_is_not_shown_again():
+    start = Live.begin(showing_system()).say("navy")
+    disliked = start.nearest(1)[0].id
+    live = start.less_like(disliked)
+    vectors_ND, at = live.system.gallery.vectors_ND, IDS.index(disliked)
+    away_1D = vectors_ND[at] - vectors_ND.mean(0)
+    assert ((live.query.vector_BD - start.query.vector_BD) @ away_1D).item() < 0
+    torch.testing.assert_close(live.query.vector_BD, start.query.vector_BD - AWAY * away_1D)
+    for later in (live, live.say("longer"), live.more_like("p3"), live.say("longer").less_like("p2")):
+        assert disliked not in [product.id for product in later.nearest(N)]
+    said, other = live.say("longer"), start.about(live.offered).say("longer")
+    torch.testing.assert_close(said.query.vector_BD, other.query.vector_BD - AWAY * away_1D)
+    assert live.undo() is start
+    with pytest.raises(UserError, match="say what should be different"):
+        Live.begin(asking_system()).less_like("p3")
+
+
+def test_a_text_that_is_read_in_parts_is_one_step():
+    live = Live.begin(showing_system())
+    step = Step(("navy and a", "longer"), "p7", text="navy and a, longer")
+    said = live.about("p7").say("navy and a").about("p7").say("longer")
+    assert torch.equal(live.after(step).query.vector_BD, said.query.vector_BD)
+    assert live.after(step).undo() is not said.undo() and live.after(step).undo().offered == "p7"

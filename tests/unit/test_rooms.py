@@ -14,7 +14,7 @@ MAY_KNOW = {  # room: the rooms that its files may import, besides itself and th
     "data": "",
     "metrics": "data config",
     "store": "data",
-    "serving": "data features loop models report runs store systems trained",
+    "serving": "data features language loop models report runs store systems trained",
     "learning": "config data evaluation features loop metrics models prepare report runs serving store systems trained "
     "training weights",
     "prepare": "data",

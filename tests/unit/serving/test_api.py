@@ -48,6 +48,8 @@ def test_a_turn_shows_what_a_live_dialog_shows(talking):
         "known": ["is", "navy", "with", "longer", "sleeves"],
         "unknown": [],
         "near": [],
+        "changed": [],
+        "wishes": [],
         "cut_after": None,
     }
 
@@ -56,8 +58,7 @@ def test_a_later_turn_continues_the_dialog_in_another_process_too(talking, servi
     second = ids(talking.turn(says="is navy").json())[1]
     answer = talking.turn(says="more formal", about=second, k=4).json()
     system = showing_system()
-    first = talking.started["last"]["results"][0]["product_id"]
-    live = Live.begin(system).about(first).say("is navy").about(second).say("more formal")
+    live = Live.begin(system).about().say("is navy").about(second).say("more formal")
     assert ids(answer) == [product.id for product in live.nearest(4)] and answer["turn"] == 2
     elsewhere = service_of(())
     other = TestClient(create_app(elsewhere, Access(elsewhere.store, local=True)), client=("127.0.0.1", 1))
@@ -135,7 +136,7 @@ def test_nothing_understood_changes_nothing_and_offers_near_words(talking):
 def test_a_long_text_is_heard_in_clauses_and_what_is_not_heard_is_said(talking):
     text = "is navy with longer sleeves and more formal, less floral and red"
     first = ids(talking.started["last"])[0]
-    answer = talking.turn(says=text, k=5).json()
+    answer = talking.turn(says=text, about=first, k=5).json()
     clauses = ["is navy with longer sleeves and more formal", "less floral and red"]
     live = Live.begin(showing_system()).about(first).say(clauses[0]).about(first).say(clauses[1])
     assert ids(answer) == [product.id for product in live.nearest(5)] and answer["turn"] == 1
@@ -164,7 +165,7 @@ def test_effects_are_the_places_lost_without_a_word(client, talking, service):
     ]
     assert set(found[0]["effects"]) == set(says.split())
     assert any(places for one in found for places in one["effects"].values())
-    turn = talking.turn(says=says, explain=True, k=5).json()["results"]
+    turn = talking.turn(says=says, about=about, explain=True, k=5).json()["results"]
     assert [one["effects"] for one in turn] == [one["effects"] for one in found]
     assert client.post("/v1/categories/dresses/search", json={**body, "turns": []}).status_code == 200
 
@@ -250,7 +251,7 @@ def offers(monkeypatch):
 
     def load(run):
         made = served(run)
-        made.__post_init__(dict(offers))
+        made.__post_init__(dict(offers), None)
         return made
 
     monkeypatch.setattr("tests.unit.serving.conftest.served", load)
@@ -422,13 +423,24 @@ def test_consent_is_stored(talking):
     assert talking.request("GET").json()["consent"] == "training"
 
 
-def test_words_of_the_title_find_the_first_products(client):
-    found = Talking(client, start={"text": "a red thing"}, k=4).started
-    assert all("Red" in one["title"] for one in found["last"]["results"])
+def test_a_session_begins_with_words_as_its_first_turn_or_with_a_product(client):
+    found = Talking(client, start={"text": "is navy"}, k=4)
+    said = Talking(client).turn(says="is navy", k=4).json()
+    assert ids(found.started["last"]) == ids(said) and found.started["last"]["heard"]["known"] == [
+        "is",
+        "navy",
+    ]
+    assert found.started["about"] == ids(said)[0]
+    later = found.turn(says="more formal", k=4).json()
+    live = Live.begin(showing_system()).about().say("is navy").about(ids(said)[0]).say("more formal")
+    assert ids(later) == [product.id for product in live.nearest(4)]
+    found.client.app.state.service.forget()
+    assert ids(found.turn(filters={}, k=4).json()) == ids(later)
     refused = client.post("/v1/sessions", json={"category": "dresses", "start": {"text": "xyzzy"}})
     assert refused.json()["code"] == "nothing-understood"
+    assert refused.json()["errors"] == [{"pointer": "/start/text", "reason": "no_known_word"}]
     liked = Talking(client, start={"product_id": "p7"}).started
-    assert ids(liked["last"])[0] == "p7"
+    assert ids(liked["last"])[0] == "p7" and liked["about"] == "p7"
 
 
 def test_a_system_that_asks_is_answered(service_of):
@@ -488,7 +500,7 @@ def test_a_model_that_is_registered_again_has_the_products_of_today_in_all_proce
             loads.append(run)
             made = served(run)
             made.system = having(made.system, ids, features_ND, attributes_NA)
-            made.__post_init__(None)
+            made.__post_init__(None, None)
             return made
 
         for models in (service.models, elsewhere.models):
