@@ -25,7 +25,11 @@ def messages():
 @pytest.mark.parametrize("language", TRANSLATED)
 def test_every_text_is_translated(language, messages):
     catalog = read_po(ROOT.joinpath("locale", f"{language}.po").open("rb"), language)
-    missing = [one for one in messages if not (found := catalog.get(one[1], one[0])) or not found.string or found.fuzzy]
+    missing = [
+        one
+        for one in messages
+        if not (found := catalog.get(one[1], one[0])) or not found.string or found.fuzzy
+    ]
     assert missing == []
     stale = [one.id for one in catalog if one.id and (one.context, one.id) not in messages]
     assert stale == []
@@ -45,7 +49,9 @@ def test_translations_have_the_values_of_their_texts(language):
 
 def test_templates_have_no_text_of_their_own():
     for file in ROOT.joinpath("templates").iterdir():
-        text = re.sub(r"{% trans.*?{% endtrans %}|{[{%].*?[%}]}", "", file.read_text(encoding="utf-8"), flags=re.DOTALL)
+        text = re.sub(
+            r"{% trans.*?{% endtrans %}|{[{%].*?[%}]}", "", file.read_text(encoding="utf-8"), flags=re.DOTALL
+        )
         spoken = re.findall(r'(?:aria-label|alt|placeholder|title)="([^"]*[A-Za-z][^"]*)"', text)
         assert spoken + re.findall(r"[A-Za-z]{2,}", re.sub(r"<[^>]*>", "", text)) == [], file.name
 
