@@ -6,7 +6,9 @@ from urllib.parse import urlencode
 
 import pytest
 
+from fashioniq.data.languages import language
 from fashioniq.serving.access import LIMITS
+from fashioniq.serving.facets import Facets
 from fashioniq.store import Product, Unavailable
 
 ORIGIN = {"Origin": "http://testserver"}
@@ -296,7 +298,11 @@ def test_a_range_of_prices_is_a_click(priced):
     value, _, count = ranges[1]
     shopper.send("filters", range=value)
     assert f"{count} dresses" in shopper.text and len(shopper.shown) == int(count)
-    assert "From To" not in shopper.text or 'name="without" value="price"' in shopper.response.text
+    assert (
+        'name="drop" value="price"' in shopper.response.text and 'name="range"' not in shopper.response.text
+    )
+    assert len(shopper.send("drop", drop="price").shown) == 8
+    assert shopper.send("drop", drop="price").status == 422 and "no longer holds" in shopper.text
     for wrong in ("EUR:9:1:2", "EUR::", "eur:1:2", f"EUR:{'9' * 13}:"):
         assert shopper.send("filters", range=wrong).status == 422
 
@@ -357,24 +363,22 @@ def test_what_most_products_have_is_not_on_their_cards(client, service):
 
 def test_suggestions_divide_the_products(client, service):
     served = service.models.active("dresses")
-    words = [["navy", "long sleeve"], ["red", "long sleeve"], ["red", "floral"]]
-    served.system.cards.attributes.update({f"p{n}": words[n % 3] for n in range(30)})
+    words = [["navy blue", "long sleeve"], ["red", "long sleeve"], ["red", "floral"]]
+    labels = {f"p{n}": [words[n % 3]] for n in range(30)}
+    served.facets = Facets(served.system.gallery.items.ids, labels, language("en"))
     shopper = Shopper(client)
     found = re.findall(
         'form="say" name="chip"[^>]*><span lang="en">([^<]*)</span> <small>([0-9]+)<', shopper.response.text
     )
-    assert found[:4] == [("red", "20"), ("floral", "10"), ("long sleeve", "20"), ("navy", "10")]
-    assert shopper.send("say", chip="long sleeve").status in (200, 422)
+    assert found[:4] == [("red", "20"), ("floral", "10"), ("long sleeve", "20"), ("navy blue", "10")]
+    shopper.send("say", chip="navy")
+    assert shopper.said == ["navy"]
+    assert shopper.send("say", wish="navy blue").status == 404 and "does not have this label" in shopper.text
 
 
-def test_a_german_catalog_has_a_german_page(client, service, tmp_path):
+def test_a_german_catalog_has_a_german_page(client, service):
     served = service.models.active("dresses")
-    splits = tmp_path / "catalog" / "image_splits"
-    splits.mkdir(parents=True)
-    (splits / "split.dress.train.json").write_text('["p0"]')
-    (tmp_path / "catalog" / "catalog.json").write_text('{"categories": {"dresses": {"language": "de"}}}')
-    served.folder.mkdir(parents=True)
-    (served.folder / "config.yaml").write_text(f"data: {tmp_path}/catalog")
+    served.speech = "de"
     shopper = page = Shopper(client)
     assert '<html lang="de">' in page.response.text and "Kleider finden" in page.text
     assert "8 von 30 Kleidern" in page.text and page.response.headers["Content-Language"] == "de"
