@@ -100,7 +100,7 @@ def asked(
         torch.tensor([number for number, _ in rows]),
         vocabulary.encode([text for _, text in rows], max_words),
     )
-    found = []
+    found: list[loop_query.Query] = []
     for batch_B, words_BL in zip(row_R.split(batch_size), words_RL.split(batch_size), strict=True):
         user = Recorded.of_words(words_BL.unsqueeze(1).to(device))
         first = Message(item_B=first_Q[batch_B].to(device))
@@ -111,8 +111,10 @@ def asked(
         return query
     query_RD = F.normalize(query.vector_BD, dim=1)
     query_QD = query_RD.new_zeros(len(queries), query_RD.shape[1]).index_add_(0, row_R.to(device), query_RD)
-    first = {number: row for row, number in reversed(list(enumerate(row_R.tolist())))}
-    wishes = None if query.wishes is None else [query.wishes[first[number]] for number in range(len(queries))]
+    row_of = {number: row for row, number in reversed(list(enumerate(row_R.tolist())))}
+    wishes = (
+        None if query.wishes is None else [query.wishes[row_of[number]] for number in range(len(queries))]
+    )
     return loop_query.Query(query_QD, wishes)
 
 

@@ -92,7 +92,15 @@ class Lexicon:
             for pair in combinations(sorted(set(row)), 2):
                 together[pair] += count
         title_words = Counter(word for title in titles for word in tokenize(title))
-        return cls(counts, together, len(labels), title_words, list(words), language, nearest)
+        return cls(
+            counts,
+            together,
+            products=len(labels),
+            titles=title_words,
+            words=list(words),
+            code=language,
+            nearest=nearest,
+        )
 
     # labels
 
@@ -169,7 +177,9 @@ class Lexicon:
         if term is None or term.family != COLOR or not term.instead:
             return term
         count, palette = self._terms.count, self._terms.palette
-        labels = term.labels | {label.split()[-1] for label in term.labels if label.split()[-1] in palette.colors}
+        labels = term.labels | {
+            label.split()[-1] for label in term.labels if label.split()[-1] in palette.colors
+        }
         for label in palette.similar(term.instead):
             if sum(count[one] for one in labels) >= _FEW:
                 break

@@ -45,13 +45,13 @@ class Reader:
             text,
             wishes,
             limits,
-            frozenset(sentence.taken_back | back),
-            tuple(item.unit.written for item in items),
-            tuple(unit.written for unit in units if unit.unknown and not _said(unit, items)),
-            tuple(dict.fromkeys(self._changed(units, items))),
-            " ".join(dict.fromkeys(word for item in items for word in self._asserted(item))),
-            _corrected(text, units),
-            sentence.like_shown,
+            taken_back=frozenset(sentence.taken_back | back),
+            known=tuple(item.unit.written for item in items),
+            unknown=tuple(unit.written for unit in units if unit.unknown and not _said(unit, items)),
+            changed=tuple(dict.fromkeys(self._changed(units, items))),
+            asserted=" ".join(dict.fromkeys(word for item in items for word in self._asserted(item))),
+            corrected=_corrected(text, units),
+            like_shown=sentence.like_shown,
         )
 
     def _wishes(self, text: str, items: Sequence[Item]) -> tuple[Wish, ...]:

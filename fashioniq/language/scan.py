@@ -198,6 +198,4 @@ def _replaced(token: Token, words: Iterable[str]) -> list[Token]:
     """A token with other words in its place."""
     new = [one for word in words for one in tokens_of(word)]
     apart = len(new) > 1 and token.key.startswith(new[0].key) and token.key.endswith(new[-1].key)
-    return [
-        Token(one.key, token.text, token.start, token.end, token.glued, one.text, apart) for one in new
-    ] or [token]
+    return [token._replace(key=one.key, said=one.text, apart=apart) for one in new] or [token]

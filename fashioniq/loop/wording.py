@@ -163,12 +163,18 @@ class Wording:
         for wish in wishes.held:
             if wish.labels or wish.denied:
                 obeys_N &= (self._met(wish) >= LIKELY) != wish.denied
+            if wish.against:
+                obeys_N &= self.meets(wish.against) < LIKELY
         return obeys_N
 
     def obeys(self, wishes: Wishes, item: int) -> bool:
         """Whether a product meets all wishes for labels, and nothing that is denied."""
-        wishes_of_labels = [wish for wish in wishes.held if wish.labels or wish.denied]
-        return all((self._met(wish)[item] >= LIKELY) != wish.denied for wish in wishes_of_labels)
+        return all(
+            (self._met(wish)[item] >= LIKELY) != wish.denied
+            and not (wish.against and self.meets(wish.against)[item] >= LIKELY)
+            for wish in wishes.held
+            if wish.labels or wish.denied
+        )
 
     def score_of(self, wishes: Wishes, item: int) -> Score:
         """What the bonus of a product consists of."""
@@ -179,7 +185,10 @@ class Wording:
         for wish in wishes.held:
             if wish.labels or wish.denied:
                 met = float(self._met(wish)[item])
-                of_wishes.append((wish, met, met * (-weights.denied if wish.denied else weights.wanted)))
+                part = met * (-weights.denied if wish.denied else weights.wanted)
+                if wish.against:
+                    part -= weights.denied * float(self.meets(wish.against)[item])
+                of_wishes.append((wish, met, part))
         return Score(lexical, of_wishes)
 
     def _met(self, wish: Wish) -> np.ndarray:

@@ -32,6 +32,8 @@ class Sent(BaseModel):
     after_turn: Annotated[int, Field(ge=0, le=MAX_TURNS)] = 0
     says: Annotated[str, Field(max_length=MAX_TEXT)] = ""
     chip: Annotated[str, Field(max_length=MAX_TEXT)] = ""
+    wish: Identifier | None = None
+    drop: Identifier | None = None
     about: Identifier | None = None
     product: Identifier | None = None
     to: Annotated[int, Field(ge=0, le=MAX_TURNS)] = 0

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from fashioniq.serving.forms import Key, Sent
 from fashioniq.serving.problems import Problem, wrong
-from fashioniq.serving.schemas import Filters, SessionRequest, Start, TurnRequest
+from fashioniq.serving.schemas import Filters, LabelWish, SessionRequest, Start, TurnRequest
 from fashioniq.serving.served import Served
 from fashioniq.serving.service import Service
 from fashioniq.serving.uploads import MAX_BYTES
@@ -29,10 +29,12 @@ WITH_PRODUCTS = {  # problems that are shown above the products
     "invalid",
     "key-reused",
     "not-shown",
+    "not-held",
     "nothing-understood",
     "questions-only",
     "too-many-turns",
     "turn-conflict",
+    "unknown-label",
     "unreadable-picture",
 }
 
@@ -231,11 +233,22 @@ def _answering(action: Action) -> Callable[..., Response]:
 def _say(visit: Visit, sent: Sent) -> None:
     if visit.session is None and sent.about and sent.about not in visit.served.typical:
         visit.started(sent, Start(product_id=sent.about))
-    visit.turn(sent, says=(sent.chip or sent.says).strip(), about=sent.about)
+    if sent.wish:
+        visit.turn(sent, wish=LabelWish(label=sent.wish))
+    else:  # about no product, unless one was chosen
+        visit.turn(sent, says=(sent.chip or sent.says).strip(), about=sent.about or "")
 
 
 def _like(visit: Visit, sent: Sent) -> None:
     visit.turn(sent, like=sent.product)
+
+
+def _less_like(visit: Visit, sent: Sent) -> None:
+    visit.turn(sent, less_like=sent.product)
+
+
+def _drop(visit: Visit, sent: Sent) -> None:
+    visit.turn(sent, drop=sent.drop)
 
 
 def _filter(visit: Visit, sent: Sent) -> None:
@@ -280,6 +293,8 @@ def _restart(visit: Visit, sent: Sent) -> None:
 ACTIONS: dict[str, Action] = {
     "say": _say,
     "like": _like,
+    "less-like": _less_like,
+    "drop": _drop,
     "filters": _filter,
     "undo": _undo,
     "choose": _choose,

@@ -147,8 +147,8 @@ class TurnRequest(Wire):
     """A turn: words, or what was chosen instead of words.
 
     Words are about a product that was shown: by default the first one of the last answer, or none as long as nothing
-    was said. Products can be more or less like one that was shown; `wish` adds a label, and `drop` takes something
-    back by its `id` in `holding`.
+    was said; with "" as `about`, they are about none. Products can be more or less like one that was shown; `wish` adds
+    a label, and `drop` takes something back by its `id` in `holding`.
 
     Filters replace those of before, and stay until they are replaced, or until something else is said about them.
     With `explain`, the results have the parts of their scores and the effects of the words; a repeated request gets
@@ -160,7 +160,7 @@ class TurnRequest(Wire):
     less_like: Identifier | None = None
     wish: LabelWish | None = None
     drop: Identifier | None = None
-    about: Identifier | None = None
+    about: Identifier | Literal[""] | None = None
     after_turn: Annotated[int, Field(ge=0, le=MAX_TURNS, strict=True)] | None = None
     filters: Filters | None = None
     k: Many = 8

@@ -251,10 +251,11 @@ class Service:
         for field in ("about", "like", "less_like"):
             name = getattr(request, field)
             uploaded = field == "about" and _is_picture(name)
-            if name is not None and name not in mentioned and not uploaded:
+            if name and name not in mentioned and not uploaded:
                 raise wrong(f"/{field}", "not_shown", "not-shown")
         question = last.heard.get("asks", "")
-        about = last.heard.get("offers") if served.asks else request.about or subject(turns)
+        chosen = subject(turns) if request.about is None else request.about or None
+        about = last.heard.get("offers") if served.asks else chosen
         found = self._understood(served, turns, request, about, question)
         step = self._resolved(served, found.step)
         before = self._before(served, turns)

@@ -19,7 +19,10 @@ from fashioniq.data.offers import decimals
 SOURCE = "en"  # language of the texts in the code and the templates
 MOST = 10  # languages of a browser that are looked at
 _FOLDER = files("fashioniq.serving").joinpath("locale")
-LANGUAGES = (SOURCE, *sorted(file.name.removesuffix(".po") for file in _FOLDER.iterdir() if file.name.endswith(".po")))
+LANGUAGES = (
+    SOURCE,
+    *sorted(file.name.removesuffix(".po") for file in _FOLDER.iterdir() if file.name.endswith(".po")),
+)
 _CATEGORIES = {  # names of known categories
     "dresses": "dresses",
     "kleider": "dresses",
@@ -51,7 +54,8 @@ class Interface:
 
     def price(self, minor: int, currency: str) -> str:
         """A price such as €59.90, from minor units."""
-        return format_currency(Decimal(minor).scaleb(-decimals(currency)), currency, locale=self.locale)
+        shown = format_currency(Decimal(minor).scaleb(-decimals(currency)), currency, locale=self.locale)
+        return re.sub(r"(?<=[A-Z])(?=\d)", "\u00a0", shown)  # of a currency without a symbol, such as KWD
 
     def things(self, category: str, count: int) -> str:
         """What `count` products of a category are called; other categories by their name."""
@@ -97,7 +101,9 @@ def interface(accepted: str, own: str) -> Interface:
 def _by_preference(accepted: str) -> Iterable[str]:
     weighed = []
     for part in accepted.split(",")[:MOST]:
-        found = re.fullmatch(r"\s*([A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,8})*)\s*(?:;\s*q=([01](?:\.\d{1,3})?)\s*)?", part)
+        found = re.fullmatch(
+            r"\s*([A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,8})*)\s*(?:;\s*q=([01](?:\.\d{1,3})?)\s*)?", part
+        )
         if found and (weight := float(found[2] or 1)) > 0:
             weighed.append((weight, found[1]))
     return [tag for _, tag in sorted(weighed, key=lambda one: -one[0])]

@@ -13,6 +13,7 @@ from fastapi import Request, Response
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from fashioniq.categories import singular
 from fashioniq.data.offers import decimals
 from fashioniq.serving import chips
 from fashioniq.serving.answers import result
@@ -22,7 +23,6 @@ from fashioniq.serving.schemas import (
     MAX_TEXT,
     MAX_TURNS,
     MAX_VALUES,
-    Filters,
     PriceFilter,
     Result,
     TurnShown,
@@ -51,15 +51,21 @@ TEXTS = {  # by code of a problem
     "key-reused": N_("The conversation has gone on since. This is where it is now."),
     "new": N_("Your earlier conversation has ended. This is a new one."),
     "no-picture-encoder": N_("Pictures cannot be searched here."),
+    "not-held": N_("This no longer holds."),
+    "unknown-label": N_("This search does not have this label."),
     "not-shown": N_("This product was not shown in this conversation. Choose one of those below."),
-    "nothing-understood": N_("None of these words is known here. Try other words, such as a color, a pattern or a length."),
+    "nothing-understood": N_(
+        "None of these words is known here. Try other words, such as a color, a pattern or a length."
+    ),
     "model-retired": N_("This conversation cannot go on, since the search has changed. Start again."),
     "questions-only": N_("This search needs words and cannot start from a product."),
     "session-expired": N_("The conversation has ended."),
     "too-large": N_("This picture is too large. Choose one of at most 10 MB."),
     "unreadable-picture": N_("This picture cannot be read. Choose a JPEG, PNG or WebP of at most 10 MB."),
     "too-many-requests": N_("That was faster than this service allows."),
-    "too-many-turns": N_("A conversation has at most %(turns)s turns. Go back to an earlier one, or start again."),
+    "too-many-turns": N_(
+        "A conversation has at most %(turns)s turns. Go back to an earlier one, or start again."
+    ),
     "turn-conflict": N_("The conversation has gone on in another window. This is where it is now."),
     "internal": N_("Something went wrong. Try again."),
     "busy": N_("The service is busy at the moment."),
@@ -69,8 +75,14 @@ TEXTS = {  # by code of a problem
 MISSING = N_("There is nothing at this address.")  # of a problem with status 404
 FAULTY = N_("The request could not be read.")  # of any other problem
 NOTICES = {  # by code of a notice
-    "more-turns-than-trained": N_("This conversation is longer than those the search has learned from; more turns may not help."),
+    "more-turns-than-trained": N_(
+        "This conversation is longer than those the search has learned from; more turns may not help."
+    ),
     "text-cut": N_("The end of your request was too long and was not read."),
+    "no-price": N_("The price to compare with is not known. Say what it should cost."),
+    "no-prices": N_("The prices of these products are not known."),
+    "no-sizes": N_("The sizes of these products are not known."),
+    "no-stock": N_("It is not known which of these products are in stock."),
     "nothing-near": N_("Nothing here fits well; these are the nearest products."),
     "no-picture": N_("No picture could be drawn from these words, so they were searched for as a text."),
 }
@@ -129,27 +141,28 @@ def state(request: Request, service: Service, served: Served, session: Session |
     """Values of the template for the present state of a conversation."""
     turns: list[TurnShown] = []
     if session is None:
-        last, filters, about = service.first(served.category), Filters(), None
+        last = service.first(served.category)
     else:
-        stored = service.read(session)
+        stored = service.read(session, facets=True)
         served = service.models.version(session.model)
-        last, turns, filters, about = stored.last, stored.turns, stored.filters, stored.about
+        last, turns = stored.last, stored.turns
     query = request.query_params
-    picked = query.get("about") if not served.asks and query.get("about") in served else None
-    about = picked or about
+    wanted = query.get("about", "")
+    picked = wanted if not served.asks and wanted in served else None
+    about = picked or _subject(turns)
     chosen = query.get("chosen")
     if not any(chosen in turn.shown for turn in turns):
         chosen = None
     mentioned = {about, *(one for turn in turns for one in (turn.about, *turn.shown[:1]))}
     named = {one: _product(served, one) for one in mentioned if one and one in served}
-    wishes = chips.wishes_of(served, turns)
-    divided = [] if served.draws else chips.families(served, filters, wishes)
+    divided = chips.families(last.facets)
+    wishes = chips.chips_of(last.holding)
     return {
         "served": served,
         "path": f"{PREFIX}/{served.category}",
         "last": last,
         "results": sorted(last.results, key=lambda one: one.in_stock is False),
-        "common": chips.common_labels(served),
+        "common": {singular(served.category), served.category, *chips.common_labels(served)},
         "after": turns[-1].turn if turns else 0,
         "turns": turns,
         "previous": turns[-2].turn if len(turns) > 1 else None,  # to which the last turn can be taken back
@@ -158,12 +171,15 @@ def state(request: Request, service: Service, served: Served, session: Session |
         "named": named,
         "about": about,
         "picked": picked,
-        "filters": filters,
-        "facets": divided,
-        "counts": _counts(served, filters, wishes),
-        "suggested": chips.suggestions(divided, wishes) or [(text, 0) for text in served.requests],
-        "understood": chips.understood(served, turns, wishes),
-        "without": served.shelf.without_each(filters) if not last.results else {},
+        "filters": last.filters,
+        "families": divided,
+        "suggested": chips.suggestions(divided, last.holding),
+        "labels": "chip" if served.system.wording is None else "wish",  # field of the form for a label
+        "sized": {one.size: one.count for one in last.facets.sizes} if last.facets else {},
+        "changed": chips.replaced(last.heard.changed),
+        "wishes": wishes,
+        "matching": last.facets.products if wishes and last.facets else None,
+        "without": served.shelf.without_each(last.filters) if not last.results else {},
         "chosen": _product(served, chosen) if chosen else None,
         "deleted": "deleted" in query and session is None,
         "consent": session.consent if session else "none",
@@ -171,19 +187,14 @@ def state(request: Request, service: Service, served: Served, session: Session |
     }
 
 
-def _counts(served: Served, filters: Filters, wishes: Any) -> dict[str, Any]:
-    """Products in each size and price range, each without the filter on itself, and those in stock."""
-    if not served.features["filters"]:
-        return {}
-
-    def without(name: str) -> Any:
-        return served.shelf.counts(chips.found(served, filters.model_copy(update={name: None}), wishes))
-
-    return {
-        "sizes": dict(without("sizes").sizes),
-        "prices": without("price").prices,
-        "in_stock": without("in_stock").in_stock,
-    }
+def _subject(turns: list[TurnShown]) -> str | None:
+    """Product that the shopper chose to talk about last, if nothing was said of it since."""
+    for turn in reversed(turns):
+        if turn.kind in ("like", "start"):
+            return turn.about
+        if turn.says or turn.wish or turn.about:
+            return None
+    return None
 
 
 def _product(served: Served, name: str) -> Result:
@@ -223,7 +234,7 @@ def _language(request: Request) -> str:
     models = request.app.state.service.models
     try:
         category = request.path_params.get("category") or next(iter(models.categories), "")
-        return chips.language_of(models.active(category))
+        return models.active(category).speech
     except Problem:
         return SOURCE
 

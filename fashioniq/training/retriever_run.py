@@ -110,7 +110,9 @@ def train_retriever(settings: TrainRetriever, live: Live | None = None) -> str:
             pairs = pairs_with_features(catalog, store, "train")
         except UserError:  # this category has no captions of people
             pairs = []
-        words = fit_wording(folder, catalog, items["train"], pairs, users.vocabulary, seed=settings.seed) + "\n"
+        words = (
+            fit_wording(folder, catalog, items["train"], pairs, users.vocabulary, seed=settings.seed) + "\n"
+        )
     sources: list[SimulatedDialogs | RecordedDialogs | RecordedSessions] = [*users.sources]
     if live:
         recorded = live(items, users.vocabulary, model.max_words)

@@ -18,9 +18,11 @@ from fashioniq.askers.best_item import BestItem
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.items import Items
+from fashioniq.data.wording import Weights
 from fashioniq.data.words import Vocabulary, tokenize
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.rollout import System
+from fashioniq.loop.wording import Wording
 from fashioniq.models.text import TextRetriever
 from fashioniq.store import Product, Store
 from tests.waiting import LIMIT
@@ -53,12 +55,15 @@ def system(folder, category):
     words = sorted({word for title in titles.values() for word in tokenize(title)})
     encoder = WordCounts(words)
     vectors_ND = encoder.encode(list(titles.values()))
+    vocabulary = Vocabulary(["is", *words])
+    wording = Wording.of(catalog, ids, vocabulary, Weights(0.1, 2.0, 2.0))
     return System(
         TextRetriever(encoder),
         BestItem(),
-        Gallery(Items.without_attributes(ids, vectors_ND), vectors_ND),
-        Vocabulary(["is", *words]),
+        Gallery(Items.without_attributes(ids, vectors_ND), vectors_ND).with_scorer(wording),
+        vocabulary,
         ItemCards(catalog.images, titles),
+        wording=wording,
     )
 
 
@@ -75,7 +80,8 @@ def serve(folder, url, listening, categories):
 
     def load(run):
         about = {"asks": False, "max_words": 8, "max_turns": None, "requests": ["is red"], "metrics": {}}
-        return Served(f"{run}@1", run.name, run, "1", system(folder, run.name), **about)
+        labels = Catalog(folder, run.name).labels
+        return Served(f"{run}@1", run.name, run, "1", system(folder, run.name), labels=labels, **about)
 
     store, inference = Store.open(url), Inference()
     models = Models(store, inference, load, None)
@@ -88,7 +94,7 @@ class Shop:
     """A service in a process of its own. Requests wait until it is ready."""
 
     def __init__(self, forked, folder, url):
-        self._forked, self._folder, self._url, self._port = forked, folder, url, 0
+        self._forked, self.folder, self._url, self._port = forked, folder, url, 0
         catalog = Catalog(folder, "dresses")
         self.ids, self.titles = catalog.ids("train"), catalog.titles
 
@@ -103,7 +109,7 @@ class Shop:
         store.close()
         with socket.create_server(("127.0.0.1", self._port)) as listening:
             self._port = listening.getsockname()[1]
-            self.process = self._forked(serve, self._folder, self._url, listening, categories)
+            self.process = self._forked(serve, self.folder, self._url, listening, categories)
         return f"http://127.0.0.1:{self._port}/shop/dresses"
 
     def stored(self, page):
@@ -184,6 +190,19 @@ def shown(page):
     return page.eval_on_selector_all("[form=choose]", "all => all.map(one => one.value)")
 
 
+def choose(page, number, name):
+    """Open the menu of a product, counted from 0, and press what it offers."""
+    card = page.locator(".card").nth(number)
+    card.locator(".menu summary").click()
+    card.get_by_text(name, exact=True).click()
+
+
+def filters(page):
+    """Open the filters, which page.js opens where there is room for them."""
+    if page.locator(".filters[open]").count() == 0:
+        page.get_by_text("Filters", exact=True).click()
+
+
 def say(page, text):
     """Type into the field, which has the focus, and send it."""
     before = page.locator(SAID).count()
@@ -203,20 +222,27 @@ def test_a_shopper_reaches_a_product_with_the_keyboard_on_a_phone(shop, visit):
     for number, word in enumerate(words[:5]):
         page.keyboard.press("Escape")
         page.keyboard.press(str(number + 2))  # talk about another product than the first
+        expect(page.locator("#status")).to_contain_text("You are talking about")
         say(page, f"is {word}")
         if target in shown(page):
             break
     assert [turn["about"] for turn in shop.stored(page)["turns"]][1] == first[1]
     place = shown(page).index(target)
-    page.keyboard.press("Escape")  # from the field to the product talked about
+    page.keyboard.press("Escape")  # from the field to the first product
     for _ in range(place % 2):
         page.keyboard.press("ArrowRight")
     for _ in range(place // 2):
         page.keyboard.press("ArrowDown")  # two products in a row
-    expect(page.locator(f"[name=about][value={target}]")).to_be_focused()
-    expect(page.locator("#status")).to_contain_text("You are talking about" if place else "dresses")
+    expect(page.locator(".pick").nth(place)).to_be_focused()
     page.keyboard.press("Tab")
-    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator(".menu[open]")).to_have_count(1)
+    assert violations(page) == []
+    page.keyboard.press("Escape")
+    expect(page.locator(".menu[open]")).to_have_count(0)
+    page.keyboard.press("Enter")
+    for _ in range(4):
+        page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     expect(page.locator("#found")).to_have_text("You chose this dress")
     expect(page.locator("#found")).to_be_focused()
@@ -231,17 +257,24 @@ def test_without_scripts_everything_works(shop, visit):
         for n, name in enumerate(shop.ids)
     ]
     page = visit(shop.open(facts), java_script_enabled=False)
-    page.get_by_label("Talk about this").nth(1).check()
     about = shown(page)[1]
+    choose(page, 1, "Talk about this")
+    expect(page.locator("label", has_text="What should be different from")).to_be_visible()
     page.locator("#says").fill("is red")
     page.keyboard.press("Enter")
     expect(page.locator(SAID)).to_have_text("is red")
     assert shop.stored(page)["turns"][1]["about"] == about
-    page.get_by_role("button", name="More like this").nth(3).click()
+    choose(page, 3, "More like this")
     expect(page.locator(".turn")).to_have_count(3)
+    choose(page, 0, "Less like this")
+    expect(page.locator(".turn")).to_have_count(4)
+    page.locator(".suggested button").first.click()
+    expect(page.locator(".turn")).to_have_count(5)
+    page.locator(".held .chip").last.click()
+    expect(page.locator(".turn").last).to_contain_text("You took a wish back")
     page.get_by_role("button", name="Go back here").first.click()
     expect(page.locator(".turn")).to_have_count(1)
-    page.get_by_text("Filters", exact=True).click()
+    filters(page)
     page.get_by_label("From", exact=True).fill("5")
     page.get_by_label("To", exact=True).fill("9.99")
     page.get_by_role("button", name="Show").click()
@@ -365,18 +398,18 @@ def test_prices_are_found_in_the_currency_that_was_chosen(shop, visit):
         for name, currency in zip(shop.ids, cycle(("EUR", "JPY", "KWD")), strict=False)
     ]
     page = visit(shop.open(facts))
-    page.get_by_text("Filters", exact=True).click()
+    filters(page)
     for currency, price, shown in (
-        ("JPY", "1999", "1,999 JPY"),
-        ("KWD", "1,999", "1.999 KWD"),
-        ("EUR", "19.99", "19.99 EUR"),
+        ("JPY", "1999", "¥1,999"),
+        ("KWD", "1,999", "KWD\u00a01.999"),
+        ("EUR", "19.99", "€19.99"),
     ):
         page.get_by_label("Currency").select_option(currency)
         page.get_by_label("From", exact=True).fill(price)
         page.get_by_label("To", exact=True).fill(price)
         page.get_by_role("button", name="Show").click()
         of_currency = sum(one["currency"] == currency for one in facts)
-        expect(page.locator(".card b")).to_have_text([shown] * min(8, of_currency))
+        expect(page.locator(".card .facts b")).to_have_text([shown] * min(8, of_currency))
         expect(page.get_by_label("Currency")).to_have_value(currency)
 
 
@@ -411,14 +444,14 @@ def test_foreign_titles_do_nothing_and_everyone_can_use_the_page(shop, visit):
     ]  # fmt: skip
     page = visit(shop.open(facts), width=390)
     say(page, "is redd <b>longer</b>")
-    page.get_by_text("Filters", exact=True).click()
+    filters(page)
     assert page.locator("h3 *:not(bdi), script:not([src]), [onerror]").count() == 0
     assert page.locator(".notice", has_text="Not understood").count() == 1
     assert page.evaluate("document.documentElement.scrollWidth") == 390, (
         "a long title does not widen the page"
     )
     small = page.eval_on_selector_all(
-        "button, .button, summary, select, .actions label, .filters label, input:not([type=hidden], [type=radio], [type=checkbox])",
+        "button, .button, summary, select, .filters label, input:not([type=hidden], [type=radio], [type=checkbox])",
         "all => all.map(one => one.getBoundingClientRect()).filter(({width, height}) => width && (width < 44 || height < 44)).length",
     )
     assert small == 0, "each target has at least 44 px"
@@ -435,3 +468,93 @@ def test_foreign_titles_do_nothing_and_everyone_can_use_the_page(shop, visit):
     assert violations(page) == []
     page.set_viewport_size({"width": 320, "height": 256})  # 1280 × 1024 at 400 %
     assert page.evaluate("document.documentElement.scrollWidth") == 320
+
+
+def held(page):
+    """What the page shows as holding."""
+    return [
+        text.removeprefix("Remove ").removesuffix(" ✕")
+        for text in page.locator(".held .chip").all_inner_texts()
+    ]
+
+
+def positions(page, selector):
+    """Top and bottom of elements in the window, in pixels."""
+    script = "all => all.map(one => one.getBoundingClientRect()).map(({top, bottom}) => [top, bottom])"
+    return page.eval_on_selector_all(selector, script)
+
+
+@pytest.mark.parametrize(("width", "height", "columns"), [(1280, 900, 4), (390, 844, 2)])
+def test_a_conversation_with_a_denial_a_misspelling_an_unknown_word_a_price_and_an_undo(
+    shop, visit, width, height, columns
+):
+    labels = Catalog(shop.folder, "dresses").labels
+    facts = [
+        {"id": name, "price_minor": 2500 * (1 + n % 4), "currency": "EUR", "sizes": ["M", "S", "L"], "in_stock": n % 5 > 0}
+        for n, name in enumerate(shop.ids)
+    ]  # fmt: skip
+
+    def obeying(*wanted, denied=()):
+        words = [[label for some in labels[name] for label in some] for name in shown(page)]
+        return sum(
+            all(one in some for one in wanted) and not any(one in some for one in denied) for some in words
+        )
+
+    def visible():
+        """The field covers no product, and two rows of products are in the window: their pictures, and titles."""
+        ((_, end),) = positions(page, ".composer")
+        assert all(top >= end for top, _ in positions(page, ".card"))
+        pictures = positions(page, ".card img")
+        assert pictures[columns - 1][1] < height
+        assert pictures[columns][0] < height - 150
+
+    page = visit(shop.open(facts), width=width, height=height)
+    visible()
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert (
+        page.locator(".filters").bounding_box()["y"] < page.locator(".card").first.bounding_box()["y"]
+        or width > 390
+    )
+    say(page, "a red dress")
+    visible()
+    assert held(page) == ["red"] and obeying("red") > 0
+    reds = sum("red" in sum(labels[name], []) for name in shop.ids)
+    assert obeying("red") == min(8, reds)
+    say(page, "not striped")
+    assert held(page) == ["red", "not striped"] and obeying(denied=["striped"]) == 8
+    say(page, "wiht long slevees")
+    assert held(page) == ["red", "not striped", "long sleeve"]
+    expect(page.locator(".understood")).to_contain_text("slevees → sleeves")
+    say(page, "xyzzy, under 80 euros")
+    expect(page.locator(".understood")).to_contain_text("Not understood: xyzzy")
+    assert held(page) == ["red", "not striped", "long sleeve", "up to €80.00"]
+    prices = page.locator(".card .facts b").all_inner_texts()
+    assert len(prices) == 8 and set(prices) <= {"€25.00", "€50.00", "€75.00"}
+    assert page.locator(".card .sizes").first.inner_text().endswith("S M L")
+    out = [card.locator(".out").count() for card in page.locator(".card").all()]
+    assert out == sorted(out)
+    assert violations(page) == []
+    page.set_viewport_size({"width": width, "height": height})
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator(".held .chip")).to_have_count(3)
+    page.locator(".held .chip", has_text="not striped").click()
+    expect(page.locator(".held .chip")).to_have_count(2)
+    assert held(page) == ["red", "long sleeve"]
+    before = page.locator("#found").inner_text()
+    say_refused = page.locator("#says")
+    say_refused.fill("xyzzy plugh")
+    page.keyboard.press("Enter")
+    expect(page.locator("#message")).to_contain_text("None of these words is known")
+    assert held(page) == ["red", "long sleeve"] and page.locator("#found").inner_text() == before
+
+
+def test_a_german_browser_gets_a_german_page(shop, visit):
+    facts = [{"id": name, "price_minor": 13390, "currency": "EUR"} for name in shop.ids]
+    page = visit(shop.open(facts), locale="de-DE")
+    expect(page.locator("h1")).to_have_text("Kleider finden")
+    expect(page.locator("#found")).to_contain_text("Kleidern")
+    expect(page.locator(".card .facts b").first).to_have_text("133,90\u00a0€")
+    say(page, "is red")
+    expect(page.locator("#status")).to_contain_text("8 Kleider. Zuerst: ")
+    expect(page.get_by_role("button", name="Rückgängig")).to_be_visible()
+    assert violations(page) == []

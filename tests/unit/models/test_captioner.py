@@ -98,7 +98,8 @@ def test_enough_beams_find_the_best_of_all_captions(captioner, seed):
     model = captioner(vocabulary=len(SPECIAL) + 3, seed=seed, end=2.0, max_words=3, layers=1)
     reference, target = looks(3, seed), looks(3, seed + 10)
     rows = [
-        [ItemInputs(*(x[row : row + 1] for x in items[:2])) for items in (reference, target)] for row in range(3)
+        [ItemInputs(*(x[row : row + 1] for x in items[:2])) for items in (reference, target)]
+        for row in range(3)
     ]
     expected = [exhaustive(model, *pair) for pair in rows]
     assert model.beam(reference, target, 400).tolist() == expected

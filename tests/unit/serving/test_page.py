@@ -6,7 +6,9 @@ from urllib.parse import urlencode
 
 import pytest
 
+from fashioniq.data.languages import language
 from fashioniq.serving.access import LIMITS
+from fashioniq.serving.facets import Facets
 from fashioniq.store import Product, Unavailable
 
 ORIGIN = {"Origin": "http://testserver"}
@@ -146,10 +148,10 @@ def test_a_form_of_an_older_page_shows_the_present_conversation(shopper, same_ke
 def test_unknown_words_are_reported_with_near_ones(shopper):
     shopper.send("say", says="longr nawy")
     assert shopper.status == 422 and "None of these words is known" in shopper.text
-    assert set(re.findall('name="chip" value="([^"]*)">', shopper.response.text)) >= {"longer", "navy"}
+    assert set(re.findall('name="chip" value="([^"]*)" lang', shopper.response.text)) >= {"longer", "navy"}
     assert 'id="says" name="says" value="longr nawy"' in shopper.response.text
     shopper.send("say", says="is nawy")
-    assert "Not understood: nawy." in shopper.text and 'value="navy">' in shopper.response.text
+    assert "Not understood: nawy" in shopper.text and 'value="navy" lang="en">navy' in shopper.response.text
 
 
 def test_this_is_it_stores_an_event_once(shopper):
@@ -245,16 +247,14 @@ def priced(service, shopper):
 
 
 def test_filters_are_offered_only_with_facts(shopper, priced):
-    assert "Filters" not in shopper.text
+    assert "Price in" not in shopper.text and "In stock only" not in shopper.text
     assert {"Filters", "Price in EUR", "In stock only"} <= set(re.split(r"(Price in EUR|In stock only|Filters)", priced().text))  # fmt: skip
 
 
 def test_filters_hold_until_they_are_removed(priced):
     shopper = priced()
     shopper.send("filters", price_from="20", price_to="20,00", currency="EUR")
-    assert (
-        shopper.shown == ["p10"] and "20.00 EUR" in shopper.text and "You changed the filters" in shopper.text
-    )
+    assert shopper.shown == ["p10"] and "€20.00" in shopper.text and "You changed the filters" in shopper.text
     assert (
         'name="price_from" inputmode="decimal" size="6" maxlength="20" value="20.00"' in shopper.response.text
     )
@@ -280,15 +280,112 @@ def test_a_price_that_is_no_price_is_refused(priced):
 
 
 @pytest.mark.parametrize(
-    "currency, shown", [("JPY", "1,000 JPY"), ("KWD", "1.000 KWD"), ("USD", "10.00 USD")]
+    "currency, shown, typed",
+    [("JPY", "¥1,000", "1000"), ("KWD", "KWD 1.000", "1,000"), ("USD", "$10.00", "10.00")],
 )
-def test_prices_have_the_decimals_of_their_currency(service, shopper, currency, shown):
+def test_prices_have_the_decimals_of_their_currency(service, shopper, currency, shown, typed):
     row = Product(category="dresses", id=shopper.shown[0], price_minor=1000, currency=currency, updated_at=service.store.now())  # fmt: skip
     service.store.add_products("dresses", [row])
     service.models.refresh_all()
     assert shown in shopper.open().text
-    typed = shown.split()[0].replace(",", "")
     assert shopper.send("filters", price_from=typed, price_to=typed, currency=currency).shown == [row.id]
+
+
+def test_a_range_of_prices_is_a_click(priced):
+    shopper = priced()
+    ranges = re.findall('name="range" value="([^"]*)">([^<]*) <small>([0-9]+)<', shopper.response.text)
+    assert len(ranges) > 2 and sum(int(count) for *_, count in ranges) == 30
+    value, _, count = ranges[1]
+    shopper.send("filters", range=value)
+    assert f"{count} dresses" in shopper.text and len(shopper.shown) == int(count)
+    assert (
+        'name="drop" value="price"' in shopper.response.text and 'name="range"' not in shopper.response.text
+    )
+    assert len(shopper.send("drop", drop="price").shown) == 8
+    assert shopper.send("drop", drop="price").status == 422 and "no longer holds" in shopper.text
+    for wrong in ("EUR:9:1:2", "EUR::", "eur:1:2", f"EUR:{'9' * 13}:"):
+        assert shopper.send("filters", range=wrong).status == 422
+
+
+def test_products_out_of_stock_come_last_and_are_marked(priced):
+    shopper = priced()
+    out = [int(name[1:]) % 2 for name in shopper.shown]
+    assert out == sorted(out) and 0 < sum(out) < 8
+    assert shopper.text.count("Out of stock") == sum(out)
+
+
+def test_a_picture_leads_to_the_product_or_starts_to_talk_about_it(shopper, priced):
+    def pictures():
+        return [unescape(one) for one in re.findall('class="pick" href="([^"]*)"', shopper.response.text)]
+
+    assert pictures() == [f"/shop/dresses?about={name}" for name in shopper.shown]
+    priced(url="https://shop.example/p?a=1&b=2")
+    assert pictures() == ["https://shop.example/p?a=1&b=2"] * 8
+
+
+def test_a_product_is_talked_about_and_left_again(shopper):
+    name = shopper.shown[3]
+    shopper.open(f"?about={name}")
+    assert shopper.hidden("about") == name and "You are talking about this" in shopper.text
+    assert f"What should be different from {'Navy' if int(name[1:]) % 2 else 'Red'} dress" in shopper.text
+    assert shopper.open().hidden("about") is None
+    assert shopper.open("?about=nothing").hidden("about") is None
+
+
+def test_a_conversation_begins_with_words_or_with_any_product(shopper):
+    shopper.send("say", says="is navy")
+    assert [turn["kind"] for turn in shopper.stored()["turns"]] == ["start", "says"]
+    assert shopper.send("undo", to=0).said == []
+    shopper.send("restart")
+    hidden = next(f"p{n}" for n in range(30) if f"p{n}" not in shopper.shown)
+    shopper.open(f"?about={hidden}").send("say", says="is navy", about=hidden)
+    assert [turn["about"] for turn in shopper.stored()["turns"]] == [hidden, hidden]
+
+
+def test_the_end_goes_on(shopper, priced):
+    priced(url="https://shop.example/p")
+    shopper.send("say", says="is navy")
+    product = shopper.shown[1]
+    shopper.send("choose", product=product)
+    assert 'href="https://shop.example/p"' in shopper.response.text and "Go to the product" in shopper.text
+    shopper.send("like", product=product, after_turn=1)
+    assert "You asked for more like" in shopper.text
+    shopper.send("choose", product=product).send("restart")
+    assert shopper.said == [] and "Conversation" in shopper.text
+
+
+def test_what_most_products_have_is_not_on_their_cards(client, service):
+    served = service.models.active("dresses")
+    served.system.cards.attributes.update({f"p{n}": ["dress", "navy"][: 1 + n % 2] for n in range(30)})
+    shopper = Shopper(client).send("say", says="a navy dress")
+    assert set(re.findall('class="why"[^>]*><span>(.*?)</span></p>', shopper.response.text)) == {"navy"}
+
+
+def test_suggestions_divide_the_products(client, service):
+    served = service.models.active("dresses")
+    words = [["navy blue", "long sleeve"], ["red", "long sleeve"], ["red", "floral"]]
+    labels = {f"p{n}": [words[n % 3]] for n in range(30)}
+    served.facets = Facets(served.system.gallery.items.ids, labels, language("en"))
+    shopper = Shopper(client)
+    found = re.findall(
+        'form="say" name="chip"[^>]*><span lang="en">([^<]*)</span> <small>([0-9]+)<', shopper.response.text
+    )
+    assert found[:4] == [("red", "20"), ("floral", "10"), ("long sleeve", "20"), ("navy blue", "10")]
+    shopper.send("say", chip="navy")
+    assert shopper.said == ["navy"]
+    assert shopper.send("say", wish="navy blue").status == 404 and "does not have this label" in shopper.text
+
+
+def test_a_german_catalog_has_a_german_page(client, service):
+    served = service.models.active("dresses")
+    served.speech = "de"
+    shopper = page = Shopper(client)
+    assert '<html lang="de">' in page.response.text and "Kleider finden" in page.text
+    assert "8 von 30 Kleidern" in page.text and page.response.headers["Content-Language"] == "de"
+    assert "Keines dieser Wörter" in shopper.send("say", says="?").text
+    shopper.client.headers["Accept-Language"] = "en-GB,de;q=0.5"
+    assert "8 of 30 dresses" in shopper.open().text
+    assert '<bdi lang="de">' in shopper.response.text, "the titles are still German"
 
 
 def test_foreign_texts_are_shown_as_texts(service, shopper):
