@@ -120,10 +120,15 @@ def test_undo_and_replay_give_the_wishes_of_before():
     assert replayed.said == ["is red", "with long sleeves"]
 
 
-def test_more_like_a_product_shows_what_is_near_to_it_and_wishes_hold_afterwards():
-    live = Live.begin(system()).say("is red").more_like("p1")
-    far_N = (live.system.gallery.vectors_ND - live.system.gallery.vectors_ND[1]).norm(dim=1)
-    assert shown(live, 24) == [IDS[place] for place in far_N.argsort()]
+def test_more_like_a_product_shows_what_is_near_to_it_while_wishes_hold():
+    start = Live.begin(system())
+    far_N = (start.system.gallery.vectors_ND - start.system.gallery.vectors_ND[1]).norm(dim=1)
+    nearest = [IDS[place] for place in far_N.argsort()]
+    assert shown(start.more_like("p1"), 24) == nearest
+    live = start.say("is red").more_like("p1")
+    red = with_labels("red")
+    assert [name for name in shown(live, 24) if name in red] == shown(live, len(red))
+    assert live.wishes == start.say("is red").wishes
     said = live.say("with long sleeves")
     assert set(shown(said, 3)) <= with_labels("red", "long sleeve") and "p1" not in shown(said, 24)
 
