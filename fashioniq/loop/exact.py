@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -155,7 +156,9 @@ class ExactSearch:
         """The same among the items A, which are in ascending order."""
         found = []
         for item_P in item_A.split(SEARCHED * self.times):
-            among = ExactSearch(self.vectors_ND[item_P], self.search)
+            among = copy(self)
+            among.vectors_ND, among._half_square_N = self.vectors_ND[item_P], self._half_square_N[item_P]
+            among._mapped = None
             bonus_BP = None if bonus_BN is None else bonus_BN[:, item_P]
             cost_BK, place_BK = among.best(query_BD, bonus_BP, min(len(item_P), wanted))
             found.append((cost_BK, item_P[place_BK]))

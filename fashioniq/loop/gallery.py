@@ -20,6 +20,7 @@ QUERIES = 1024  # rows of a tile of the distance matrix
 BONUSES = 2**25  # bonuses of a tile of queries
 NEARLY = 0.25  # bonus below the greatest up to which items are searched for near ones first
 ROUNDING = 1e-4  # of a bonus in float32, and more
+LOOKED_AT = 2048  # items with nearly the greatest bonus that are looked at first
 EXACT_MOST = (
     50_000  # items up to which a part of the gallery is searched exactly, without an approximate index
 )
@@ -126,16 +127,15 @@ class Gallery:
             self._exact.finite(_plain(query.vector_BD))
         if exclude_BK is None:
             exclude_BK = torch.empty(query.batch(), 0, dtype=torch.long, device=query.vector_BD.device)
-        item_A = None if allowed_N is None else allowed_N.nonzero()[:, 0]
-        if item_A is not None and len(item_A) == len(self):
-            item_A = None
+        if allowed_N is not None and int(allowed_N.count_nonzero()) == len(self):
+            allowed_N = None
         size, found = self._together(query), []
         for part, exclude_PK in zip(query.split(size), exclude_BK.split(size), strict=True):
             query_PD, bonus_PN = self._with_bonus(part)
             found.append(
                 self._top(query_PD, bonus_PN, exclude_PK, k)
-                if item_A is None
-                else self._top_allowed(query_PD, bonus_PN, exclude_PK, k, item_A)
+                if allowed_N is None
+                else self._top_allowed(query_PD, bonus_PN, exclude_PK, k, allowed_N)
             )
         cost_BK, item_BK = (torch.cat(part) for part in zip(*found, strict=True))
         return cost_BK, item_BK
@@ -183,22 +183,23 @@ class Gallery:
         return _best_first(cost_BK, item_BK, exclude_BK, k)
 
     def _top_allowed(
-        self, query_BD: Tensor, bonus_BN: Tensor | None, exclude_BK: Tensor, k: int, item_A: Tensor
+        self, query_BD: Tensor, bonus_BN: Tensor | None, exclude_BK: Tensor, k: int, allowed_N: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """The k best of the items A, which are in ascending order."""
-        k = min(k, len(item_A))
+        """The k best of the allowed items."""
+        allowed = int(allowed_N.count_nonzero())
+        k = min(k, allowed)
         if not k:
             return query_BD.new_empty(len(query_BD), 0, dtype=torch.double), exclude_BK[:, :0]
         wanted, found = k + exclude_BK.shape[1], None
-        if self.index is not None and len(item_A) > EXACT_MOST:
-            allowed_N = torch.zeros(len(self), dtype=torch.bool, device=item_A.device)
-            allowed_N[item_A] = True
+        if self.index is not None and allowed > EXACT_MOST:
             found = (
                 self._near_allowed(self.index, query_BD, wanted, allowed_N)
                 if bonus_BN is None
                 else self._near(self.index, query_BD, bonus_BN, wanted, allowed_N)
             )
-        cost_BK, item_BK = found or self._exact.best_among(query_BD, bonus_BN, item_A, wanted)
+        cost_BK, item_BK = found or self._exact.best_among(
+            query_BD, bonus_BN, allowed_N.nonzero()[:, 0], wanted
+        )
         return _best_first(cost_BK, item_BK, exclude_BK, k)
 
     def _near_allowed(
@@ -252,29 +253,33 @@ class Gallery:
     ) -> tuple[Tensor, Tensor]:
         """Costs and positions 1×K of candidates for one query; they include the `wanted` best items if few can be.
 
-        The nearest items of the index and those with the greatest bonus bound the cost of the best. An item whose cost
-        would be higher even at the least distance, because of its bonus, need not be looked at; the others are
+        The nearest items of the index and some with nearly the greatest bonus bound the cost of the best. An item whose
+        cost would be higher even at the least distance, because of its bonus, need not be looked at; the others are
         searched exactly if they are few. Of many, those with nearly the greatest bonus are searched, by the index if
         they are many, too.
         """
         open_N = bonus_N if allowed_N is None else bonus_N.masked_fill(~allowed_N, -float("inf"))
         bonus_1N, count = bonus_N.unsqueeze(0), min(len(self), candidates(wanted))
-        found_K = self._found(index, query_1D, count, allowed_N)
-        found_K = torch.cat([open_N.topk(count).indices, found_K]).unique()
-        found_K = found_K[open_N[found_K] > -float("inf")]
+        nearly_P = (open_N >= open_N.max() - NEARLY).nonzero()[:, 0]
+        few = len(nearly_P) < count
+        some_K = open_N.topk(count).indices if few else nearly_P[:: -(-len(nearly_P) // LOOKED_AT)]
+        found_K = torch.cat([some_K, self._found(index, query_1D, count, None)]).unique()
         cost_1K = self._exact.costs_of_rows(query_1D, bonus_1N, found_K.unsqueeze(0))
         least = (cost_1K + 2 * bonus_1N[:, found_K]).min()  # squared distance
+        is_open_K = open_N[found_K] > -float("inf")
+        found_K, cost_1K = found_K[is_open_K], cost_1K[:, is_open_K]
         bound = cost_1K.topk(min(wanted, len(found_K)), largest=False).values.max()
         item_P = (open_N >= float(least - bound) / 2 - ROUNDING).nonzero()[:, 0]
         if len(item_P) <= EXACT_MOST:
             return self._exact.best_among(query_1D, bonus_1N, item_P, wanted)
-        nearly_N = open_N >= open_N.max() - NEARLY
-        item_P = nearly_N.nonzero()[:, 0]
-        if len(item_P) <= EXACT_MOST:
-            near_K = self._exact.best_among(query_1D, bonus_1N, item_P, wanted)[1][0]
+        if len(nearly_P) <= EXACT_MOST:
+            near_K = self._exact.best_among(query_1D, bonus_1N, nearly_P, wanted)[1][0]
         else:
-            near_K = self._found(index, query_1D, count, nearly_N)
-        found_K = torch.cat([found_K, near_K[open_N[near_K] > -float("inf")]]).unique()
+            near_K = self._found(index, query_1D, count, open_N >= open_N.max() - NEARLY)
+        if allowed_N is not None:
+            found_K = torch.cat([found_K, self._found(index, query_1D, count, allowed_N)])
+        found_K = torch.cat([found_K, near_K]).unique()
+        found_K = found_K[open_N[found_K] > -float("inf")]
         return self._exact.costs_of_rows(query_1D, bonus_1N, found_K.unsqueeze(0)), found_K.unsqueeze(0)
 
     def _found(self, index: Search, query_1D: Tensor, count: int, allowed_N: Tensor | None) -> Tensor:
