@@ -14,6 +14,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import counts
+import obeying
 import plain
 import speed
 import stages
@@ -129,3 +130,13 @@ def test_convolutions_are_counted_by_what_comes_out():
     needs = counts.convolutions(network, images=2, pixels=5, bytes_of_number=2)
     assert needs.flops == 2 * (2 * 4 * 5 * 5) * 3 * 3 * 3
     assert needs.bytes == 2 * (2 * 3 * 25 + 2 * 4 * 25 + 4 * 3 * 9)
+
+
+def test_turns_of_every_kind_are_measured(tmp_path, capsys):
+    out = tmp_path / "obeying.json"
+    obeying.main(["--count", "300", "--repeats", "2", "--out", str(out)])
+    (row,) = json.loads(out.read_text())
+    assert row["count"] == 300 and set(row["turns"]) == set(obeying.KINDS)
+    capsys.readouterr()
+    obeying.main(["--table", "--out", str(out)])
+    assert "| one wish | " in capsys.readouterr().out

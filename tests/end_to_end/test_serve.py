@@ -1,12 +1,15 @@
 """The service as a process: a real run, real requests, kills and restarts."""
 
 import contextlib
+import json
 import os
 import re
 import shutil
 import signal
 import sqlite3
+import subprocess
 import threading
+from pathlib import Path
 
 import httpx
 import pytest
@@ -259,3 +262,21 @@ def test_a_picture_begins_a_conversation_on_the_page(serve, attribute_runs, runs
         "/shop/dresses/picture", data={"key": key}, files=files, headers={"Origin": "http://evil"}
     )
     assert other.status_code == 403
+
+
+def test_the_examples_of_the_documentation_work_word_for_word(serve, runs, tmp_path):
+    text = (Path(__file__).parents[2] / "docs/service.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    assert len(blocks) >= 4 and shutil.which("curl") and shutil.which("jq")
+    script = "\n".join(blocks).replace("curl -s ", "curl -sS --fail-with-body ")
+    name = Catalog(runs.catalog, "dresses").ids("test")[0]
+    script = script.replace("http://127.0.0.1:8000", serve().address).replace("D000000564", name)
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stdout[-500:] + done.stderr
+    first, later = (json.loads((tmp_path / name).read_text()) for name in ("session.json", "turn.json"))
+    assert first["last"]["holding"][0]["text"] == "red or navy"
+    assert [one["said"] for one in later["heard"]["changed"]] == ["wiht", "slevees"]
+    assert later["facets"]["families"] and len(later["holding"]) == 2
+    assert done.stdout.count('"results"') == 6 and '"parts"' in done.stdout
