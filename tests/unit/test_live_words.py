@@ -121,9 +121,11 @@ def test_undo_and_replay_give_the_wishes_of_before():
 
 
 def test_more_like_a_product_shows_what_is_near_to_it_and_wishes_hold_afterwards():
-    live = Live.begin(system()).say("is red").more_like("p1")
+    live = Live.begin(system()).more_like("p1")
     far_N = (live.system.gallery.vectors_ND - live.system.gallery.vectors_ND[1]).norm(dim=1)
     assert shown(live, 24) == [IDS[place] for place in far_N.argsort()]
+    live = Live.begin(system()).say("is red").more_like("p1")
+    assert set(shown(live, 3)) <= with_labels("red")
     said = live.say("with long sleeves")
     assert set(shown(said, 3)) <= with_labels("red", "long sleeve") and "p1" not in shown(said, 24)
 
