@@ -139,7 +139,7 @@ class Hypothesis(NamedTuple):
 def beam(captioner: Captioner, reference: ItemInputs, target: ItemInputs, beams: int) -> Tensor:
     """Beam search, dialog by dialog."""
     pairs = (
-        [ItemInputs(*(part[row : row + 1] for part in item)) for item in (reference, target)]
+        [ItemInputs(*(part[row : row + 1] for part in item[:2])) for item in (reference, target)]
         for row in range(len(reference.features_BD))
     )
     return torch.cat([_beam_of_one(captioner, *pair, beams) for pair in pairs])

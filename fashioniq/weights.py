@@ -39,7 +39,9 @@ def save_wording(
 ) -> None:
     """Write the model of labels, and wording.json."""
     with atomic_write(run / LABELS) as temporary:
-        temporary.write_bytes(save({name: tensor.contiguous() for name, tensor in model.state_dict().items()}))
+        temporary.write_bytes(
+            save({name: tensor.contiguous() for name, tensor in model.state_dict().items()})
+        )
     found = WordingRun(
         weights=weights, labels=list(labels), checksum=checksum(run / LABELS), figures=dict(figures)
     )

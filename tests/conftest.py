@@ -193,6 +193,14 @@ def project():
     return Project()
 
 
+@pytest.fixture
+def by_vectors(tmp_path):
+    """Function that copies a run without its wording: the copy ranks by vectors alone."""
+    return lambda run: shutil.copytree(
+        run, tmp_path / f"{run.name}-by-vectors", ignore=shutil.ignore_patterns("wording.json")
+    )
+
+
 @pytest.fixture(scope="session")
 def script_commands():
     """The command of each script of the top level, by the script's path."""

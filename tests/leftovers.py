@@ -19,7 +19,11 @@ def begin(folder):
         os.environ[MARK] = f"{os.getpid()}-{time.time_ns()}"
     folder.mkdir(exist_ok=True)
     os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
-    for variable in ("TORCHINDUCTOR_CACHE_DIR", "MPLCONFIGDIR", "XDG_CONFIG_HOME"):  # the last one for browsers
+    for variable in (
+        "TORCHINDUCTOR_CACHE_DIR",
+        "MPLCONFIGDIR",
+        "XDG_CONFIG_HOME",
+    ):  # the last one for browsers
         os.environ[variable] = str(folder / variable.lower())
 
 
@@ -68,7 +72,9 @@ def _is_used(path):
         return True
     for maps in Path("/proc").glob("[0-9]*/maps"):
         try:  # a semaphore is mapped before it has its name, so that the names differ
-            if any(line.split()[4] == inode and str(MEMORY) in line for line in maps.read_text().splitlines()):
+            if any(
+                line.split()[4] == inode and str(MEMORY) in line for line in maps.read_text().splitlines()
+            ):
                 return True
         except OSError:
             continue

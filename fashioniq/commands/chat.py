@@ -10,7 +10,7 @@ from fashioniq.config import Chat
 from fashioniq.data.catalog import Catalog
 from fashioniq.features.cards import cards_of
 from fashioniq.files import BRIEF, UserError, append_line, json_line, locked, one_line
-from fashioniq.loop.gallery import NotFiniteError
+from fashioniq.loop.exact import NotFiniteError
 from fashioniq.loop.live import Live
 from fashioniq.loop.rollout import System
 from fashioniq.systems import chatir, load

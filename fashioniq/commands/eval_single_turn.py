@@ -6,15 +6,18 @@ from pathlib import Path
 
 import torch
 
+from fashioniq.askers.best_item import BestItem
 from fashioniq.config import EvalSingleTurn
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.queries import Query
 from fashioniq.evaluation.single_turn import Searcher, check_categories, evaluate
-from fashioniq.evaluation.single_turn_search import Answers, query_vectors, search
+from fashioniq.evaluation.single_turn_search import Answers, asked, search
 from fashioniq.features.store import open_store
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
+from fashioniq.loop.rollout import System
 from fashioniq.runs import RetrieverRun, read_run
+from fashioniq.systems.wording import with_words_of
 from fashioniq.trained import load_retriever, pick_device
 
 
@@ -50,10 +53,10 @@ def _of_run(settings: EvalSingleTurn, number: int, catalog: Catalog) -> Searcher
     def search_queries(ids: Sequence[str], queries: Sequence[Query]) -> Answers:
         items = store.items(ids, read=False).to(device)
         gallery = Gallery(items, items.embedded(retriever.embed_images))
-        query_QD = query_vectors(
-            retriever, gallery, queries, vocabulary, max_words, batch_size=settings.batch_size
-        )
-        return search(gallery, query_QD, queries, settings.exclude_candidate, settings.batch_size)
+        system = System(retriever, BestItem(), gallery, vocabulary)
+        system = with_words_of(system, folder, catalog, vocabulary)
+        query = asked(system, queries, vocabulary, max_words, settings.batch_size)
+        return search(system.gallery, query, queries, settings.exclude_candidate, settings.batch_size)
 
     composition = f" {facts.sizes['composition']}" if facts.model == "composer" else ""
     depends_on = {

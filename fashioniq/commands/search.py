@@ -5,7 +5,7 @@ import sys
 
 from fashioniq.config import Search
 from fashioniq.files import UserError
-from fashioniq.loop.gallery import NotFiniteError
+from fashioniq.loop.exact import NotFiniteError
 from fashioniq.loop.live import Live
 from fashioniq.systems import load
 from fashioniq.terminal.view import print_products
@@ -38,7 +38,13 @@ def run(settings: Search) -> None:
         ) from error
     if settings.json:
         found = [{**one._asdict(), "picture": str(one.picture) if one.picture else None} for one in products]
-        answer = {"text": settings.text, "like": settings.like, "unknown_words": request.unknown, "changed": dict(request.changed), "products": found}
+        answer = {
+            "text": settings.text,
+            "like": settings.like,
+            "unknown_words": request.unknown,
+            "changed": dict(request.changed),
+            "products": found,
+        }
         print(json.dumps(answer, ensure_ascii=False, indent=2))
         return
     if request.unknown:

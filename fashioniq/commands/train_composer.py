@@ -11,6 +11,7 @@ from fashioniq.training.retriever import RecordedDialogs, RecordedTurns
 from fashioniq.training.retriever_run import Splits, new_retriever, train
 from fashioniq.training.users import MAX_WORDS
 from fashioniq.training.verdict import advice
+from fashioniq.training.wording import fit_wording
 
 
 def run(settings: TrainComposer) -> None:
@@ -28,7 +29,12 @@ def run(settings: TrainComposer) -> None:
     source = RecordedDialogs(recorded, items)
     model, sizes = new_retriever(settings, store, vocabulary, max_words=MAX_WORDS, max_turns=1)
     helpful = advice(catalog, store)
-    begin_run(folder, settings)
+    words = ""
+    if begin_run(folder, settings):
+        words = (
+            fit_wording(folder, catalog, items["train"], pairs["train"], vocabulary, seed=settings.seed)
+            + "\n"
+        )
     data = describe_data(catalog, Splits(catalog, items, pairs).coverage())
     facts = model_facts("retriever", settings, store, vocabulary, sizes, data=data) | {
         "user": None,
@@ -41,4 +47,4 @@ def run(settings: TrainComposer) -> None:
     }
     best, verdict = train(settings, folder, model, [source], facts, asker=BestItem())
     print(f"{best}, {len(recorded['val'])} recorded captions")
-    print(f"{verdict}{helpful}")
+    print(f"{words}{verdict}{helpful}")

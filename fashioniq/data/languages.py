@@ -89,7 +89,10 @@ class Language:
     def forms_of(self) -> dict[str, list[str]]:
         """Forms of each word as they are written, the word itself first."""
         return {
-            word: [word, *(form + ending for form in forms for ending in group.endings if form + ending != word)]
+            word: [
+                word,
+                *(form + ending for form in forms for ending in group.endings if form + ending != word),
+            ]
             for group in self.groups
             for word, forms in _entries(group)
         }

@@ -1,14 +1,18 @@
 """Weights of words in the score of a product, as they are stored in a run."""
 
+from typing import Annotated
+
 import msgspec
+
+Weight = Annotated[float, msgspec.Meta(ge=0, le=100)]
 
 
 class Weights(msgspec.Struct, frozen=True):
     """Weights of BM25, of a wish that a product meets, and of a denied attribute that it has."""
 
-    lexical: float = 0.0
-    wanted: float = 0.0
-    denied: float = 0.0
+    lexical: Weight = 0.0
+    wanted: Weight = 0.0
+    denied: Weight = 0.0
 
 
 class WordingRun(msgspec.Struct, kw_only=True):

@@ -20,7 +20,7 @@ from fashioniq.data.dialogues import Dialogue, read_dialogues, split_round, writ
 from fashioniq.data.sanitize import UNKNOWN
 from fashioniq.files import UserError, checksum, locked, read_json, remove_leftovers, write_json
 from fashioniq.llm.local import VisualQuestionAnswerer
-from fashioniq.loop.gallery import NotFiniteError
+from fashioniq.loop.exact import NotFiniteError
 from fashioniq.loop.messages import Message, User
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.systems.questions import (

@@ -31,7 +31,7 @@ from fashioniq.files import (
     write_jsonl,
     write_text,
 )
-from fashioniq.loop.gallery import NotFiniteError
+from fashioniq.loop.exact import NotFiniteError
 from fashioniq.loop.rollout import Dialogs, System, rollout
 from fashioniq.metrics.chat import early_stop
 from fashioniq.metrics.speech import true_by_labels

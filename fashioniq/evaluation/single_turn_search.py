@@ -11,17 +11,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fashioniq.askers.best_item import BestItem
 from fashioniq.data.items import Items
 from fashioniq.data.queries import Query
 from fashioniq.data.rankings import Scores, Vectors, read_npz, read_rankings
 from fashioniq.data.trec import depth_of
 from fashioniq.data.words import Vocabulary
 from fashioniq.files import UserError
-from fashioniq.loop.gallery import Gallery, NotFiniteError
+from fashioniq.loop import query as loop_query
+from fashioniq.loop.exact import NotFiniteError
+from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message
 from fashioniq.loop.rollout import System, rollout
-from fashioniq.models.retriever import BaseRetriever
 from fashioniq.users.recorded import Recorded
 
 
@@ -82,20 +82,16 @@ def read_predictions(path: Path, exclude_candidate: bool, batch_size: int) -> Pr
     return Predictions("vectors", given.queries, set(given.ids), search)
 
 
-def query_vectors(
-    retriever: BaseRetriever,
-    gallery: Gallery,
-    queries: Sequence[Query],
-    vocabulary: Vocabulary,
-    max_words: int,
-    batch_size: int,
-) -> Tensor:
-    """The retriever's query vectors Q×D, after dialogs of one turn.
+def asked(
+    system: System, queries: Sequence[Query], vocabulary: Vocabulary, max_words: int, batch_size: int
+) -> loop_query.Query:
+    """The system's queries, after dialogs of one turn.
 
-    For a query with several texts, it is the mean of their vectors, each scaled to unit length.
+    The vector of a query with several texts is the mean of their vectors, each scaled to unit length; the wishes are
+    those of its first text, as the others have the same words in another order.
     """
     rows = [(number, text) for number, query in enumerate(queries) for text in query.texts]
-    position_of, device = gallery.items.positions, gallery.vectors_ND.device
+    position_of, device = system.gallery.items.positions, system.gallery.vectors_ND.device
     target_Q, first_Q = (
         torch.tensor([position_of[name] for name in names])
         for names in zip(*((q.target, q.candidate) for q in queries), strict=True)
@@ -104,25 +100,33 @@ def query_vectors(
         torch.tensor([number for number, _ in rows]),
         vocabulary.encode([text for _, text in rows], max_words),
     )
-    system, found = System(retriever, BestItem(), gallery), []
+    found: list[loop_query.Query] = []
     for batch_B, words_BL in zip(row_R.split(batch_size), words_RL.split(batch_size), strict=True):
         user = Recorded.of_words(words_BL.unsqueeze(1).to(device))
         first = Message(item_B=first_Q[batch_B].to(device))
         dialogs = rollout(system, user, target_Q[batch_B].to(device), first, turns=1, rank=False)
-        found.append(dialogs.query_BTD[:, 0])
-    query_RD = torch.cat(found)
+        found += dialogs.talk.queries
+    query = loop_query.Query.joined(found)
     if len(rows) == len(queries):
-        return query_RD
-    return query_RD.new_zeros(len(queries), query_RD.shape[1]).index_add_(
-        0, row_R.to(device), F.normalize(query_RD, dim=1)
+        return query
+    query_RD = F.normalize(query.vector_BD, dim=1)
+    query_QD = query_RD.new_zeros(len(queries), query_RD.shape[1]).index_add_(0, row_R.to(device), query_RD)
+    row_of = {number: row for row, number in reversed(list(enumerate(row_R.tolist())))}
+    wishes = (
+        None if query.wishes is None else [query.wishes[row_of[number]] for number in range(len(queries))]
     )
+    return loop_query.Query(query_QD, wishes)
 
 
 def search(
-    gallery: Gallery, query_QD: Tensor, queries: Sequence[Query], exclude_candidate: bool, batch_size: int
+    gallery: Gallery,
+    query: loop_query.Query,
+    queries: Sequence[Query],
+    exclude_candidate: bool,
+    batch_size: int,
 ) -> Answers:
     """Exact ranks in the gallery, and the first products; `exclude_candidate` removes the query's candidate."""
-    ids, device = gallery.items.ids, query_QD.device
+    ids, device = gallery.items.ids, query.vector_BD.device
     position_of = gallery.items.positions
     target_Q, candidate_Q = (
         torch.tensor([position_of[getattr(q, side)] for q in queries], device=device)
@@ -130,15 +134,15 @@ def search(
     )
     ranks: list[Tensor] = []
     top: list[list[tuple[str, float]]] = []
-    for query_BD, target_B, candidate_B in zip(
-        *(part.split(batch_size) for part in (query_QD, target_Q, candidate_Q)), strict=True
+    for part, target_B, candidate_B in zip(
+        query.split(batch_size), target_Q.split(batch_size), candidate_Q.split(batch_size), strict=True
     ):
-        rank_B = gallery.rank(query_BD, target_B)
+        rank_B = gallery.rank(part, target_B)
         if exclude_candidate:
-            rank_B = rank_B - (gallery.rank(query_BD, candidate_B) < rank_B).long()
+            rank_B = rank_B - (gallery.rank(part, candidate_B) < rank_B).long()
         ranks.append(rank_B)
         distance_BK, item_BK = gallery.top(
-            query_BD, depth_of(len(ids)), candidate_B.unsqueeze(1) if exclude_candidate else None
+            part, depth_of(len(ids)), candidate_B.unsqueeze(1) if exclude_candidate else None
         )
         for distances, items in zip(distance_BK.tolist(), item_BK.tolist(), strict=True):
             top.append(
@@ -171,7 +175,7 @@ def search_vectors(
     vectors_ND = torch.from_numpy(given.vectors_ND[[row_of_id[name] for name in ids]])
     gallery = Gallery(Items.without_attributes(ids, vectors_ND), vectors_ND)
     query_QD = torch.from_numpy(given.query_vectors_QD[[row_of_query[query.name] for query in queries]])
-    return search(gallery, query_QD, queries, exclude_candidate, batch_size)
+    return search(gallery, loop_query.Query(query_QD), queries, exclude_candidate, batch_size)
 
 
 def search_scores(

@@ -1,6 +1,6 @@
 """Layout of the Hugging Face hub: weights, description and a model card made from the files of a run.
 
-The folder is a run that all commands accept. Nothing is uploaded.
+The folder is a run that all commands accept, with its wording. Nothing is uploaded.
 """
 
 from pathlib import Path
@@ -11,7 +11,8 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
 from fashioniq.data.evaluations import Metrics, TurnMetrics, read_metrics
 from fashioniq.files import atomic_write, check_writable, discard, write_json, write_text
-from fashioniq.runs import ON_HUB, RetrieverRun, read_run, verify_run, weights_file
+from fashioniq.runs import LABELS, ON_HUB, WORDING, RetrieverRun, read_run, verify_run, weights_file
+from fashioniq.weights import load_wording
 
 CARD = Path(__file__).parent / "card.md"  # template
 MEASURES = ("P", "R@1", "R@10", "MRR")
@@ -20,16 +21,21 @@ MEASURES = ("P", "R@1", "R@10", "MRR")
 def export_huggingface(run: Path, out: Path) -> int:
     """Write the folder; return the number of evaluations in its model card.
 
-    Raises UserError if the weights or an evaluation are damaged.
+    Raises UserError if the weights, the wording or an evaluation are damaged.
     """
     about = read_run(run, RetrieverRun)
     verify_run(run, about)
     found = evaluations(run, about)
     text = str(_card(run.resolve().name, about, found))
+    load_wording(run, about.sizes["features"])
     check_writable(out)
-    discard(out, "model.json")
+    discard(out, "model.json", WORDING, LABELS)
     with atomic_write(out / ON_HUB) as temporary:
         temporary.write_bytes(weights_file(run).read_bytes())
+    for name in (LABELS, WORDING):
+        if (run / name).exists():
+            with atomic_write(out / name) as temporary:
+                temporary.write_bytes((run / name).read_bytes())
     write_json(out / "config.json", {"library_name": "fashioniq", "model_type": about.model, **about.sizes})
     write_text(out / "README.md", text + "\n")
     write_json(out / "model.json", msgspec.to_builtins(about))

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from fashioniq.language.scan import Unit
+from fashioniq.language.terms import GARMENT
 
 
 def next_said(units: Sequence[Unit], at: int) -> int | None:
@@ -72,3 +73,11 @@ def names(unit: Unit) -> set[str]:
     if unit.noun:
         return {unit.noun}
     return set(unit.term.labels) if unit.term else set()
+
+
+def inflected(units: Sequence[Unit], at: int) -> bool:
+    """Whether a comparative is none: "ein enger Rock" has the form of "enger"."""
+    if units[at].term is None or not at or at + 1 == len(units):
+        return False
+    following = units[at + 1].term
+    return "article" in units[at - 1].roles and following is not None and following.family == GARMENT

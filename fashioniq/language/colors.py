@@ -92,6 +92,13 @@ class Palette:
         head = self.among(lab, heads) if distance > _NEAR else ""
         return head or (label if distance < _FAR else "")
 
+    def similar(self, label: str) -> list[str]:
+        """Colors of the catalog that are similar to one of them, the nearest first."""
+        if (own := self.colors.get(label)) is None:
+            return []
+        near = sorted((difference(own, lab), name) for name, lab in self.colors.items() if name != label)
+        return [name for distance, name in near if distance < _FAR]
+
     def among(self, lab: Lab | None, labels: Iterable[str]) -> str:
         """The nearest of some colors of the catalog, or ""."""
         near = {label: self.colors[label] for label in labels if label in self.colors}

@@ -8,7 +8,7 @@ from typing import Any
 
 from fashioniq.data.languages import language
 from fashioniq.files import read_yaml
-from fashioniq.language.tokens import folded, key_of
+from fashioniq.language.tokens import folded, key_of, phrase_of
 
 _FOLDER = Path(__file__).parent
 FILLER = "filler"
@@ -16,10 +16,10 @@ FILLER = "filler"
 
 @dataclass(frozen=True, eq=False)
 class Grammar:
-    """Keys of functional words; words/en.yaml explains them."""
+    """Functional words, folded; words/en.yaml explains them."""
 
     code: str
-    roles: Mapping[str, frozenset[str]]  # roles of each key
+    roles: Mapping[str, frozenset[str]]  # roles of each phrase
     shades: Mapping[str, str]  # English names of words such as "dark"
     steps: Mapping[str, tuple[str, int]]  # family and direction of comparatives
     adjectives: Mapping[str, tuple[str, int]]  # and of adjectives
@@ -32,6 +32,8 @@ class Grammar:
     without: tuple[str, ...]  # suffixes that deny the word before them
     coloured: tuple[str, ...]  # suffixes of color words
     links: tuple[str, ...]  # letters between the parts of a compound, if the language has compounds
+    inflections: tuple[str, ...]  # endings of attribute words
+    plain: frozenset[str]  # words that are never corrected
     keyboard: tuple[str, ...]  # rows of letters
     offers: Mapping[str, Any]
     synonyms: Mapping[str, tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]]  # family: (words, terms)
@@ -51,10 +53,10 @@ def grammar(code: str) -> Grammar:
     roles: dict[str, set[str]] = {}
     for role, phrases in given["roles"].items():
         for phrase in split(phrases):
-            roles.setdefault(key_of(phrase), set()).add(role)
+            roles.setdefault(phrase_of(phrase), set()).add(role)
     endings = given.get("endings", [""])
     shades = {
-        key_of(word + ending): name
+        phrase_of(word + ending): name
         for name, words in given["shades"].items()
         for word in split(words)
         for ending in endings
@@ -68,10 +70,10 @@ def grammar(code: str) -> Grammar:
         shades=shades,
         steps=_directions(given["steps"], endings),
         adjectives=_directions(given["adjectives"], endings),
-        nouns={key_of(noun): family for family, nouns in given["nouns"].items() for noun in split(nouns)},
+        nouns={phrase_of(noun): family for family, nouns in given["nouns"].items() for noun in split(nouns)},
         lowest={family: _keys(words) for family, words in given["lowest"].items()},
         collective={
-            key_of(term): (family, _keys(entry["but"]))
+            phrase_of(term): (family, _keys(entry["but"]))
             for family, entry in given["collective"].items()
             for term in split(entry["terms"])
         },
@@ -81,6 +83,8 @@ def grammar(code: str) -> Grammar:
         without=tuple(map(folded, given["suffixes"]["without"])),
         coloured=tuple(map(folded, given["suffixes"]["shade"])),
         links=tuple(given.get("links", ())),
+        inflections=tuple(given["inflections"]),
+        plain=_keys(given["plain"]),
         keyboard=tuple(given["keyboard"]),
         offers=given["offers"],
         synonyms={
@@ -102,7 +106,7 @@ def _keys(words: str) -> frozenset[str]:
 
 def _directions(given: Mapping[str, Mapping[str, str]], endings: Sequence[str]) -> dict[str, tuple[str, int]]:
     return {
-        key_of(phrase + ending): (family, direction)
+        phrase_of(phrase + ending): (family, direction)
         for family, lists in given.items()
         for direction, phrases in ((-1, lists["less"]), (1, lists["more"]))
         for phrase in split(phrases)

@@ -12,13 +12,14 @@ import snowballstemmer
 from fashioniq.data.languages import Language, language
 from fashioniq.data.words import tokenize
 from fashioniq.language.grammar import Grammar, grammar
-from fashioniq.language.spelling import Speller
+from fashioniq.language.spelling import Speller, single
 from fashioniq.language.terms import COLOR, FREE, GARMENT, HEARD, Term, Terms
 from fashioniq.language.tokens import folded, key_of, keys_of
 
 _COMMON = 0.5  # share of the products from which on a garment word says nothing
 _TOGETHER = 0.25  # share of a label's products that have another from which on the two are no alternatives
-_SLIPS = 4  # how much more frequent the word must be that a rare word is corrected to
+_FEW = 8  # products, which fill a first page
+_SLIPS = 3  # how much more frequent the word must be that a rare word is corrected to
 _CAPTIONS, _KNOWN = (
     10_000,
     5,
@@ -61,9 +62,9 @@ class Lexicon:
         for key, term in self._terms.of.items():
             if not term.heard:
                 self._stems.setdefault(self._terms.stemmed(keys_of(self._terms.spelled[key])), term)
-        self._language = _words_of(language(code), self.grammar)
+        self._language = _words_of(language(code), self.grammar) | self.grammar.plain
         self._speller = Speller(self._frequency(words), self.grammar.keyboard)
-        self.find = lru_cache(maxsize=20_000)(self._find)
+        self.find = lru_cache(maxsize=20_000)(self._found)
         self.guess = lru_cache(maxsize=2_000)(self._guess)
         self.slip = lru_cache(maxsize=2_000)(self._slip)
         self.parts = lru_cache(maxsize=2_000)(self._parts)
@@ -84,14 +85,29 @@ class Lexicon:
         """
         counts: Counter[tuple[int, str]] = Counter()
         together: Counter[tuple[str, str]] = Counter()
-        for lists in labels.values():
-            for kind, words_of_kind in enumerate(lists):
-                counts.update((kind, label) for label in words_of_kind)
-                together.update(combinations(sorted(set(words_of_kind)), 2))
+        rows = Counter((kind, tuple(row)) for lists in labels.values() for kind, row in enumerate(lists))
+        for (kind, row), count in rows.items():
+            for label in row:
+                counts[kind, label] += count
+            for pair in combinations(sorted(set(row)), 2):
+                together[pair] += count
         title_words = Counter(word for title in titles for word in tokenize(title))
-        return cls(counts, together, len(labels), title_words, list(words), language, nearest)
+        return cls(
+            counts,
+            together,
+            products=len(labels),
+            titles=title_words,
+            words=list(words),
+            code=language,
+            nearest=nearest,
+        )
 
     # labels
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """All labels."""
+        return frozenset(self._terms.count)
 
     def levels(self, family: str) -> tuple[frozenset[str], ...]:
         """Labels of the catalog on a family's scale, increasing; levels without labels are left out."""
@@ -104,10 +120,10 @@ class Lexicon:
         return frozenset(label for label in self._terms.count if key_of(label) in keys) - on_scale
 
     def half(self, family: str, direction: int) -> frozenset[str]:
-        """Labels of the lower (-1) or upper (1) half of a scale, without the middle level unless it is all."""
+        """Labels of the lower (-1) or upper (1) half of a scale, without a middle level."""
         levels = self.levels(family)
         chosen = levels[(len(levels) + 1) // 2 :] if direction > 0 else levels[: len(levels) // 2]
-        return frozenset[str]().union(*(chosen or levels))
+        return frozenset[str]().union(*chosen)
 
     def alternatives(self, one: Collection[str], other: Collection[str], family: str) -> bool:
         """Whether a wish for labels of a family replaces an earlier one for others of it.
@@ -155,18 +171,43 @@ class Lexicon:
             return Term(frozenset([label]), COLOR, label)
         return head if head is not None and words[0] in self.grammar.shades else None
 
-    def _find(self, words: tuple[str, ...]) -> Term | None:
-        """What folded words stand for: as written, then by their stems, as comparatives, and as colors."""
+    def _found(self, words: tuple[str, ...], anyway: bool = False) -> Term | None:
+        """What `_find` finds; another name of a color that few products have also stands for similar colors."""
+        term = self._find(words, anyway)
+        if term is None or term.family != COLOR or not term.instead:
+            return term
+        count, palette = self._terms.count, self._terms.palette
+        labels = term.labels | {
+            label.split()[-1] for label in term.labels if label.split()[-1] in palette.colors
+        }
+        for label in palette.similar(term.instead):
+            if sum(count[one] for one in labels) >= _FEW:
+                break
+            labels |= {label}
+        return term._replace(labels=labels)
+
+    def _find(self, words: tuple[str, ...], anyway: bool = False) -> Term | None:
+        """What folded words stand for: as written, then by their stems, as comparatives, and as colors.
+
+        A word of the grammar stands for a label only with `anyway`.
+        """
         key = "".join(words)
         term = self._terms.of.get(key)
-        if (term is not None and not term.heard) or (len(words) == 1 and key in self.grammar.roles):
+        if term is not None and not term.labels and len(words) > 1 and len(keys_of(self.spelled(key))) == 1:
+            term = None  # "a wake" is not "awake"
+        if (term is not None and not term.heard) or anyway or " ".join(words) in self.grammar.roles:
             return term
         found = self._stems.get(self._terms.stemmed(words))
         if found is None and len(words) == 1 and len(key) > 4:
             found = self._base(key)
-        if found is None and len(words) == 1 and term is None:
+        if found is None and len(words) == 1 and term is None and self._may_be_color(key):
             found = self.color_of(words)
         return found or term
+
+    def _may_be_color(self, key: str) -> bool:
+        """Whether a color name is not better known for something else, such as denim."""
+        family = self._terms.known_family(key)
+        return family == COLOR or (not family and len(key) > 3 and key not in self.grammar.plain)
 
     def _base(self, key: str) -> Term | None:
         """Term of the adjective of a comparative such as "lacier"."""
@@ -195,7 +236,8 @@ class Lexicon:
     def _meant(self, key: str, most: int | None) -> str | None:
         """A correction: other words than labels and those of the language only with the same first letter."""
         near = self._speller.correct(key, most)
-        if near is None or self._whole(near):
+        term = self._stems.get(self.stem(near)) if near is not None else None
+        if near is None or self._whole(near) or (term is not None and term.labels):
             return near
         return near if near[0] == key[0] and self._speller.correct(key, 1) == near else None
 
@@ -210,7 +252,8 @@ class Lexicon:
         often = self._speller.frequency
         if len(near) == len(key) < 6 and sorted(near) != sorted(key):
             return None  # "blank" is not black
-        return (self.spelled(near),) if often[near] > _SLIPS * often.get(key, 0) else None
+        slips = 1 if single(near) == single(key) else _SLIPS
+        return (self.spelled(near),) if often[near] > slips * often.get(key, 0) else None
 
     def _parts(self, key: str) -> tuple[str, ...] | None:
         """The parts of words that were written together, such as "longand", or of a compound."""
@@ -242,6 +285,9 @@ class Lexicon:
             often[key] = max(
                 often[key], self._titles[key], _KNOWN * (2 if count else 0), 0 if term.instead else count
             )
+            if count and key.isalpha() and self._terms.spelled[key].isalpha():
+                for ending in (end for end in self.grammar.inflections if not key.endswith(end)):
+                    often.setdefault(key + ending, often[key])
         for key in (*self.grammar.roles, *self.grammar.steps, *self.grammar.nouns):
             often[key] = max(often[key], _KNOWN)
         return often

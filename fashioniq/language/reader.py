@@ -7,7 +7,7 @@ from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.offers import OfferReader
 from fashioniq.language.scan import Scanner, Unit
 from fashioniq.language.scope import Item, Sentence
-from fashioniq.language.tokens import tokens_of
+from fashioniq.language.tokens import Token, tokens_of
 from fashioniq.language.wishes import ParsedRequest, Wish
 
 _FORMS = 3  # more labels than this are named by the word as written
@@ -45,13 +45,13 @@ class Reader:
             text,
             wishes,
             limits,
-            frozenset(sentence.taken_back | back),
-            tuple(item.unit.written for item in items),
-            tuple(unit.written for unit in units if unit.unknown and not _said(unit, items)),
-            tuple(dict.fromkeys(self._changed(units, items))),
-            " ".join(dict.fromkeys(word for item in items for word in self._asserted(item))),
-            _corrected(text, units),
-            sentence.like_shown,
+            taken_back=frozenset(sentence.taken_back | back),
+            known=tuple(item.unit.written for item in items),
+            unknown=tuple(unit.written for unit in units if unit.unknown and not _said(unit, items)),
+            changed=tuple(dict.fromkeys(self._changed(units, items))),
+            asserted=" ".join(dict.fromkeys(word for item in items for word in self._asserted(item))),
+            corrected=_corrected(text, units),
+            like_shown=sentence.like_shown,
         )
 
     def _wishes(self, text: str, items: Sequence[Item]) -> tuple[Wish, ...]:
@@ -118,9 +118,12 @@ class Reader:
 
     def _changed(self, units: Iterable[Unit], items: Iterable[Item]) -> Iterable[tuple[str, str]]:
         for unit in units:
+            said: dict[Token, list[str]] = {}  # of the words of a corrected one
             for token in unit.tokens:
-                if token.said and not token.apart and token is unit.tokens[0]:
-                    yield token.text, " ".join(one.said for one in unit.tokens if one.start == token.start)
+                if token.said and not token.apart:
+                    said.setdefault(token._replace(key="", said=""), []).append(token.said)
+            for token, words in said.items():
+                yield token.text, " ".join(words)
         for item in items:
             term = item.unit.term
             if term is not None and term.instead and not item.step and not self._form(item.unit):

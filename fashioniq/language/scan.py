@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.terms import COLOR, GARMENT, Term
-from fashioniq.language.tokens import Token, tokens_of
+from fashioniq.language.tokens import Token, key_of, tokens_of
 
 LONGEST = 6  # words in a phrase
 _NONE: frozenset[str] = frozenset()
@@ -106,6 +106,8 @@ class Scanner:
                 if size > 1 and not _joinable(part, tokens[at + size : at + size + 1]):
                     continue
                 unit = self._unit(part)
+                if size > 1 and unit is not None and not unit.roles and all(token.apart for token in part):
+                    continue  # what was split stays so
                 if unit is not None or size == 1:
                     units.append(unit or self._suffixed(part) or Unit(part))
                     at += size
@@ -113,36 +115,40 @@ class Scanner:
         return units
 
     def _unit(self, part: tuple[Token, ...]) -> Unit | None:
-        key = "".join(token.key for token in part)
+        key, phrase = ("".join(token.key for token in part), " ".join(token.key for token in part))
         rules = self.rules
-        roles, step, noun = rules.roles.get(key, _NONE), rules.steps.get(key), rules.nouns.get(key, "")
+        roles, step, noun = (
+            rules.roles.get(phrase, _NONE),
+            rules.steps.get(phrase),
+            rules.nouns.get(phrase, ""),
+        )
+        scaled = rules.adjectives.get(phrase)
         if roles or step or noun:
-            term = self.lexicon.find((key,)) if step else self._collective(key)
-            labelled = term if term is not None and term.labels else None
-            return Unit(part, roles, labelled, step, noun, scaled=rules.adjectives.get(key))
+            term = self._collective(phrase)
+            if term is None and (step or ("shade" in roles and not scaled)):
+                term = self.lexicon.find((key,), True)
+            return Unit(
+                part, roles, term if term is not None and term.labels else None, step, noun, scaled=scaled
+            )
         term = self.lexicon.find(tuple(token.key for token in part))
-        if term is None or (not term.labels and key in rules.collective):
-            term = self._collective(key) or term
-        if term is not None or key in rules.adjectives:
-            return Unit(part, term=term, scaled=rules.adjectives.get(key))
+        if term is None or not term.labels:
+            term = self._collective(phrase) or term
+        if term is not None or scaled:
+            return Unit(part, term=term, scaled=scaled)
         if len(part) > 1 and self.lexicon.is_color(key):
             color = self.lexicon.color_of([token.key for token in part])
             return Unit(part, term=color) if color is not None else None
         return None
 
-    def _collective(self, key: str) -> Term | None:
+    def _collective(self, phrase: str) -> Term | None:
         """Any label of a family but some, such as "patterned"."""
-        if key not in self.rules.collective:
+        if phrase not in self.rules.collective:
             return None
-        direct = self.lexicon.find((key,))
+        direct = self.lexicon.find(tuple(phrase.split()), True)
         if direct is not None and direct.labels:
             return direct
-        family, but = self.rules.collective[key]
-        labels = frozenset(
-            label
-            for label in self.lexicon.of_family(family)
-            if "".join(label.split()).replace("-", "") not in but
-        )
+        family, but = self.rules.collective[phrase]
+        labels = frozenset(label for label in self.lexicon.of_family(family) if key_of(label) not in but)
         return Term(labels, family) if labels else None
 
     def _suffixed(self, part: tuple[Token, ...]) -> Unit | None:
@@ -183,7 +189,7 @@ class Scanner:
 
 def _joinable(part: Sequence[Token], following: Sequence[Token]) -> bool:
     """Whether tokens can be one phrase: not across punctuation, nor with half of a hyphenated word."""
-    if any(token.text in _MARKS for token in part) or all(token.apart for token in part):
+    if any(token.text in _MARKS for token in part):
         return False
     return not (following and following[0].glued and not part[-1].glued)
 
@@ -192,6 +198,4 @@ def _replaced(token: Token, words: Iterable[str]) -> list[Token]:
     """A token with other words in its place."""
     new = [one for word in words for one in tokens_of(word)]
     apart = len(new) > 1 and token.key.startswith(new[0].key) and token.key.endswith(new[-1].key)
-    return [
-        Token(one.key, token.text, token.start, token.end, token.glued, one.text, apart) for one in new
-    ] or [token]
+    return [token._replace(key=one.key, said=one.text, apart=apart) for one in new] or [token]

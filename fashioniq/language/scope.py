@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fashioniq.language.ahead import continues, listed, moves, names, next_said, noun_beside, swaps
+from fashioniq.language.ahead import continues, inflected, listed, moves, names, next_said, noun_beside, swaps
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.scan import Unit
-from fashioniq.language.terms import COLOR, GARMENT, Term
+from fashioniq.language.terms import COLOR, Term
 
 _DENYING = ("instead", "except", "without", "less", "no", "not")
 
@@ -33,7 +33,8 @@ class Sentence:
         self.like_shown = False
         self._denial, self._seen, self._family = "", 0, ""  # kind, items in its scope, family of the last one
         self._less = False  # "not so", "too"
-        self._clause, self._part, self._preferred = 0, 0, False  # first item of the clause, and of its part
+        self._clause, self._part, self._last_part = 0, 0, 0  # first items of the clause and its parts
+        self._preferred = False
         self._joint = ""
         self._nouns: list[Unit] = []  # of the part
         self._used: set[int] = set()  # units that belong to another one
@@ -78,6 +79,8 @@ class Sentence:
             self._deny("swap")
         elif self._denial == "swap" and roles & {"becomes", "toward"} and self._seen:
             self._denial = ""
+        elif "refused" in roles:
+            self._deny_back(self._part if len(self.items) > self._part else self._last_part)
         elif any(kind in roles for kind in _DENYING):
             self._denying(at, next(kind for kind in _DENYING if kind in roles))
         elif "free" in roles and at and self.items and self.items[-1].unit is self.units[at - 1]:
@@ -141,6 +144,7 @@ class Sentence:
         if self._denial == "not" and not self._seen:
             self._deny_back(self._part)  # "stripes are not for me"
         self._denial, self._seen, self._less, self._preferred = "", 0, False, self._preferred and comma
+        self._last_part = self._part
         self._part = len(self.items)
         self._nouns.clear()
         if not comma:
@@ -174,7 +178,7 @@ class Sentence:
             self._nouns.append(unit)
             if unit.term is None or self._goes_with(at, unit):
                 return
-        if unit.step and not self._inflected(at, unit):
+        if unit.step and not inflected(self.units, at):
             family, sign = self._placed(at, unit.step)
             denied = self._denial not in ("", "less")
             self._add(Item(unit, denied, (family, -sign if self._denial else sign), joint=self._joint))
@@ -198,13 +202,6 @@ class Sentence:
         if self._denial and not self._common(item.unit):
             self._seen += 1
             self._family = item.unit.term.family if item.unit.term else ""
-
-    def _inflected(self, at: int, unit: Unit) -> bool:
-        """Whether a comparative is none: "ein enger Rock" has the form of "enger"."""
-        if unit.term is None or not at or at + 1 == len(self.units):
-            return False
-        following = self.units[at + 1].term
-        return "article" in self.units[at - 1].roles and following is not None and following.family == GARMENT
 
     def _common(self, unit: Unit) -> bool:
         """Whether most products are so, which says nothing."""

@@ -49,13 +49,24 @@ class Speller:
             )
             if 0 < distance <= edits(other)
         ]
-        near = [other for other in near if _plausible(word, other)]
+        near = [other for other in near if self._plausible(word, other)]
         return min(near, key=lambda other: (self._cost(word, other), other), default=None)
+
+    def _plausible(self, word: str, other: str) -> bool:
+        """Whether one is a misspelling of the other: short words are too often just other words."""
+        if sorted(word) == sorted(other) or single(word) == single(other):
+            return True
+        shorter = min(len(word), len(other))
+        if OSA.distance(word, other) > 1:
+            return word[0] == other[0] and shorter > 6
+        if len(word) == len(other) < 6:
+            return all((a, b) in self._beside for a, b in zip(word, other, strict=True) if a != b)
+        return len(word) == len(other) or shorter > 4 or word[0] == other[0]
 
     def _cost(self, word: str, other: str) -> float:
         """Edits weighted by how people misspell and type, and by the frequency of the word."""
         cost = float(OSA.distance(word, other))
-        if _single(word) == _single(other):
+        if single(word) == single(other):
             cost = min(cost, 0.5)  # a letter doubled, or not
         elif sorted(word) == sorted(other):
             cost -= 0.3
@@ -63,7 +74,7 @@ class Speller:
             slips = sum((a, b) in self._beside for a, b in zip(word, other, strict=True) if a != b)
             cost -= 0.4 * slips
         if word[0] != other[0]:
-            cost += 0.3
+            cost += 0.5
         return cost + _DECADE * log10(self._most / self.frequency[other])
 
 
@@ -72,13 +83,6 @@ def edits(word: str) -> int:
     return 1 if len(word) < 6 else 2 if len(word) < 10 else 3
 
 
-def _plausible(word: str, other: str) -> bool:
-    """Whether two edits of a short word, or of its first letter, keep its letters at least."""
-    if OSA.distance(word, other) == 1 or sorted(word) == sorted(other) or _single(word) == _single(other):
-        return True
-    return word[0] == other[0] and min(len(word), len(other)) > 6
-
-
-def _single(word: str) -> str:
+def single(word: str) -> str:
     """A word with doubled letters written once."""
     return "".join(letter for letter, _ in groupby(word))

@@ -51,6 +51,11 @@ class Terms:
                 for word in (*words[:1], *terms):
                     self._named.setdefault(key_of(word), family)
                     self._head_of.setdefault(key_of(word), words[0])
+        for family, lines in rules.synonyms.items():  # words that are no terms of any line, such as "regular"
+            for words, _ in lines:
+                for word in words[1:]:
+                    self._named.setdefault(key_of(word), family)
+                    self._head_of.setdefault(key_of(word), words[0])
         self.family_of = {label: self._family(label, kind) for label, (_, kind) in kinds.items()}
         self.palette.fill(label for label, family in self.family_of.items() if family == COLOR)
         self.of: dict[str, Term] = {}
@@ -70,10 +75,16 @@ class Terms:
             self.of[key] = term
             self.spelled[key] = phrase
 
+    def known_family(self, key: str) -> str:
+        """Family of a word of the language, in the catalog or not, or ""."""
+        word = self._speech.word_of.get(key)
+        return self._speech.group_of[word].family if word is not None else self._named.get(key, "")
+
     def _word(self, label: str) -> str:
-        """The word of phrases/ that a label is a form of, or the label."""
+        """The word of phrases/ that a label is a form of, or else its key."""
+        key = key_of(label)
         return self._speech.word_of.get("".join(label.replace("-", " ").split())) or self._speech.word_of.get(
-            key_of(label), label
+            key, key
         )
 
     def _family(self, label: str, kind: int) -> str:

@@ -61,6 +61,11 @@ def key_of(phrase: str) -> str:
     return "".join(token.key for token in tokens_of(phrase))
 
 
+def phrase_of(phrase: str) -> str:
+    """Folded words of a phrase separated by spaces: "a long" is not "along" then."""
+    return " ".join(keys_of(phrase))
+
+
 def keys_of(phrase: str) -> tuple[str, ...]:
     """Folded words of a phrase."""
     return tuple(token.key for token in tokens_of(phrase))

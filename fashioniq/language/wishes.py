@@ -22,6 +22,9 @@ class Wish(NamedTuple):
     family: str = ""  # family of the labels, such as "colour"; "" if there is none
     denied: bool = False
     step: int = 0  # -1 or 1: less or more on the family's scale than the product talked about
+    against: frozenset[str] = (
+        frozenset()
+    )  # of a resolved step: labels on the wrong side, which count as denied
 
 
 class OfferLimits(NamedTuple):
@@ -50,9 +53,9 @@ class OfferLimits(NamedTuple):
             least,
             most,
             new.currency or self.currency,
-            new.sizes or self.sizes,
-            new.in_stock or self.in_stock,
-            new.cheaper if price_minor is None else 0,
+            sizes=new.sizes or self.sizes,
+            in_stock=new.in_stock or self.in_stock,
+            cheaper=new.cheaper if price_minor is None else 0,
         )
 
     def without(self, taken_back: Collection[str]) -> OfferLimits:
@@ -193,4 +196,5 @@ def _resolved(wish: Wish, product: frozenset[str], lexicon: Lexicon, held: Itera
         chosen = levels[-1:] if wish.step > 0 else (zero,) if zero else levels[:1]
     labels = frozenset().union(*chosen) if chosen else frozenset[str]()
     denied = frozenset().union(*(old.labels for old in held if old.denied))
-    return wish._replace(labels=(labels - denied) or labels)
+    against = zero.union(*levels) - labels
+    return wish._replace(labels=(labels - denied) or labels, against=against)

@@ -14,7 +14,7 @@ from fashioniq.models.linear import LinearRetriever
 from fashioniq.runs import RetrieverRun, read_run
 from fashioniq.trained import RETRIEVERS, create, load_retriever
 from fashioniq.training.linear import bigrams_of
-from fashioniq.weights import save_model
+from fashioniq.weights import load_wording, save_model, save_wording
 
 CLIENTS = 2  # that must have said a word
 
@@ -62,3 +62,6 @@ def grow(
         else:  # a word embedding
             weights[name][: len(tensor)] = tensor
     save_model(out, grown, replace(about, sizes=sizes, words=after.words))
+    if (found := load_wording(run, sizes["features"])) is not None:
+        wording, of_labels = found
+        save_wording(out, of_labels, wording.weights, wording.labels, wording.figures)

@@ -174,8 +174,12 @@ def _steps(
     seen = False
     for turn in turns:
         text = (turn.says or "").replace(REMOVED, " ")
-        if turn.kind == "says" and turn.about is not None and tokenize(text):
-            if seen:
+        if turn.kind == "says" and tokenize(text):
+            if turn.about is None:
+                counts["turns about no product"] += 1
+            elif turn.heard.get("clauses") == []:
+                counts["turns that name limits only, such as a price"] += 1
+            elif seen:
                 counts["turns after the target was shown"] += 1
             elif turn.about == target:
                 counts["turns about the target itself"] += 1

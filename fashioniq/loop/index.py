@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from fashioniq.files import UserError, atomic_write, locked, read_json, refuse_special, typed, write_json
-from fashioniq.loop.gallery import Gallery, Search, candidates, faiss
+from fashioniq.loop.exact import faiss
+from fashioniq.loop.gallery import Gallery, Search, candidates
 
 NEIGHBOURS = 10  # recall@10: share of the 10 nearest items that the index finds
 TRAINED = 64  # training vectors per list of an IVF index

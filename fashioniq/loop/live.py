@@ -94,8 +94,14 @@ class Live(Generic[S]):
 
     @cached_property
     def offer(self) -> Message:
-        """Offer that the next reply refers to."""
-        return self.named or self.system.offer(self.talk)
+        """Offer that the next reply refers to; of products, the first of those that are shown."""
+        if self.named is not None:
+            return self.named
+        if self.system.shows_items and self.talk.queries:
+            cost_11, item_11 = self.system.gallery.top(self.query, 1, self.exclude_1K)
+            if cost_11.isfinite().all():  # not all products were talked about
+                return Message(item_B=item_11[:, 0])
+        return self.system.offer(self.talk)
 
     @property
     def question(self) -> str:
@@ -129,7 +135,7 @@ class Live(Generic[S]):
         if self.offer.item_B is not None and self.offered not in [product.id for product in found]:
             vector_1D = self.system.gallery.vectors_ND[self.offer.item_B].float()
             distance = (vector_1D - self.query.vector_BD).norm().item()
-            found[-1] = self.system.cards.product(self.offered or "", distance)
+            found[-1:] = [self.system.cards.product(self.offered or "", distance)]
         return found
 
     def say(self, text: str, parts: Sequence[str] | None = None) -> "Live[S]":

@@ -4,6 +4,7 @@
 the same System turn by turn.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic
@@ -91,7 +92,7 @@ class System(Generic[S]):
         found = request.corrected
         for said, meant in request.changed:
             if any(word not in self.vocabulary for word in tokenize(said)):
-                found = found.replace(said, meant)
+                found = _with_other_words(found, said, meant)
         return found
 
     def _mean(self, batch: int) -> ItemInputs:
@@ -147,6 +148,10 @@ class System(Generic[S]):
         known = [[word for word in tokenize(text) if word in vocabulary][:MAX_WORDS] for text in texts]
         words_BL = vocabulary.encode([" ".join(words) for words in known], max(1, *map(len, known)))
         return words_BL.to(self.gallery.vectors_ND.device)
+
+
+def _with_other_words(text: str, said: str, meant: str) -> str:
+    return re.sub(rf"(?<!\w){re.escape(said)}(?!\w)", lambda _: meant, text)
 
 
 @dataclass(frozen=True)

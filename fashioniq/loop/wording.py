@@ -6,6 +6,7 @@ given its vector counts, if the run has a model of it.
 """
 
 import hashlib
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from functools import lru_cache
@@ -23,6 +24,7 @@ from fashioniq.language.reader import Reader
 from fashioniq.language.tokens import keys_of
 from fashioniq.language.wishes import ParsedRequest, Wish, Wishes
 
+logging.getLogger("bm25s").setLevel(logging.WARNING)  # it reports each index
 LIKELY = 0.5  # from here on, a product counts as having what a wish names
 _LETTERS = str.maketrans("0123456789", "ghijklmnop")  # digits of a key could be taken for a telephone number
 _REMEMBERED = 256  # sets of labels
@@ -69,6 +71,7 @@ class Wording:
         self._unlabelled_N = np.array([one is None for one in labels], bool)
         self._size = len(labels)
         self._positions = _positions(labels)
+        self._kinds = _kinds(self._positions)
         self._documents = _Documents(texts, lexicon.stem)
         self.meets = lru_cache(_REMEMBERED)(self._meets)
 
@@ -80,6 +83,7 @@ class Wording:
         vocabulary: Vocabulary,
         weights: Weights,
         seen: Seen | None = None,
+        *,
         words: bool = True,
     ) -> "Wording":
         """Wording of the products `ids` of a catalog, whose retriever has learned a vocabulary.
@@ -142,6 +146,8 @@ class Wording:
                 bonus_N -= weights.denied * self._met(wish)
             elif wish.labels:
                 bonus_N += weights.wanted * self._met(wish)
+            if wish.against:
+                bonus_N -= weights.denied * self.meets(wish.against)
         return bonus_N
 
     def parts(self, text: str, item: int | None) -> tuple[np.ndarray, np.ndarray]:
@@ -157,12 +163,18 @@ class Wording:
         for wish in wishes.held:
             if wish.labels or wish.denied:
                 obeys_N &= (self._met(wish) >= LIKELY) != wish.denied
+            if wish.against:
+                obeys_N &= self.meets(wish.against) < LIKELY
         return obeys_N
 
     def obeys(self, wishes: Wishes, item: int) -> bool:
         """Whether a product meets all wishes for labels, and nothing that is denied."""
-        wishes_of_labels = [wish for wish in wishes.held if wish.labels or wish.denied]
-        return all((self._met(wish)[item] >= LIKELY) != wish.denied for wish in wishes_of_labels)
+        return all(
+            (self._met(wish)[item] >= LIKELY) != wish.denied
+            and not (wish.against and self.meets(wish.against)[item] >= LIKELY)
+            for wish in wishes.held
+            if wish.labels or wish.denied
+        )
 
     def score_of(self, wishes: Wishes, item: int) -> Score:
         """What the bonus of a product consists of."""
@@ -173,14 +185,20 @@ class Wording:
         for wish in wishes.held:
             if wish.labels or wish.denied:
                 met = float(self._met(wish)[item])
-                of_wishes.append((wish, met, met * (-weights.denied if wish.denied else weights.wanted)))
+                part = met * (-weights.denied if wish.denied else weights.wanted)
+                if wish.against:
+                    part -= weights.denied * float(self.meets(wish.against)[item])
+                of_wishes.append((wish, met, part))
         return Score(lexical, of_wishes)
 
     def _met(self, wish: Wish) -> np.ndarray:
         """How far each product has what a wish names, N from 0 to 1."""
-        if wish.labels:
+        if not wish.labels:
+            return self._documents.containing(wish.text)
+        if not wish.denied:
             return self.meets(wish.labels)
-        return self._documents.containing(wish.text)
+        kinds = (self._kinds.get(label, frozenset()) for label in wish.labels)
+        return self.meets(wish.labels.union(*kinds))
 
     def _meets(self, labels: frozenset[str]) -> np.ndarray:
         """How far each product has one of these labels, N from 0 to 1."""
@@ -200,6 +218,16 @@ def key_of(wish: Wish) -> str:
     """Short name of a wish, the same for equal wishes."""
     named = "|".join([str(wish.denied), *(sorted(wish.labels) or [wish.text.lower()])])
     return hashlib.sha256(named.encode()).hexdigest()[:8].translate(_LETTERS)
+
+
+def _kinds(labels: Collection[str]) -> Mapping[str, frozenset[str]]:
+    """Labels that are kinds of another one, because they end with it: smart casual is casual."""
+    found: dict[str, set[str]] = {}
+    for label in labels:
+        words = label.split()
+        for start in range(1, len(words)):
+            found.setdefault(" ".join(words[start:]), set()).add(label)
+    return {general: frozenset(special) for general, special in found.items() if general in labels}
 
 
 def _with_weights(wording: Wording, weights: Weights) -> Wording:

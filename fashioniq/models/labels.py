@@ -1,5 +1,7 @@
 """Labels of a picture by its features: logistic regression, one for each label."""
 
+import warnings
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -18,7 +20,9 @@ class LabelModel(nn.Module):
         super().__init__()
         self.register_buffer("mean_D", torch.zeros(features))
         self.register_buffer("spread_D", torch.ones(features))
-        self.linear = nn.Linear(features, labels)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about a model of no labels
+            self.linear = nn.Linear(features, labels)
         nn.init.zeros_(self.linear.weight)
         nn.init.zeros_(self.linear.bias)
 

@@ -51,7 +51,7 @@ def update_offers(source: Source, out: Path, category: str) -> OfferReport:
             if reason:
                 dropped.append({"line": row.line, "id": name, "reason": reason})
                 continue
-            offers[name], unreadable = source.offers.offer(row.values)
+            offers[name], unreadable = source.offers.offer_of(row.values)
             unread += [{"line": row.line, "id": name, "reason": one} for one in unreadable]
         if not offers:
             raise UserError(

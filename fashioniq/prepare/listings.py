@@ -208,7 +208,7 @@ def _listing(source: Source, row: Row, name: str, files: list[Path], addresses: 
             place = place_value(value, speech) if kind is None else (kind, word_of_type(value, kind, words))
             add_word(labels, *place)
     group = kept.get(source.group, "") if source.group else ""
-    offer, unread = source.offers.offer(row.values)
+    offer, unread = source.offers.offer_of(row.values)
     return Listing(
         {"line": row.line},
         name,

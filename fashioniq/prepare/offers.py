@@ -76,7 +76,7 @@ class Columns(NamedTuple):
             ("--link", self.link),
         ]
 
-    def offer(self, values: Mapping[str, str]) -> tuple[Offer, list[str]]:
+    def offer_of(self, values: Mapping[str, str]) -> tuple[Offer, list[str]]:
         """Offer of a row, and why values in it could not be read; an empty value is unknown."""
         found: dict[str, Any] = {}
         unread: list[str] = []

@@ -23,7 +23,7 @@ from PIL.Image import Image
 from fashioniq.data.cards import Product
 from fashioniq.data.items import ItemInputs
 from fashioniq.data.words import tokenize
-from fashioniq.loop.gallery import NotFiniteError
+from fashioniq.loop.exact import NotFiniteError
 from fashioniq.loop.live import Live, Step
 from fashioniq.serving.answers import (
     WIDTH,

@@ -97,7 +97,9 @@ class Shelf:
         if (ordered := self._alike.get(sizes)) is None:
             ordered = self._alike[sizes] = tuple(map(intern, in_order(sizes)))
         currency = intern(currency or "")
-        self._rows[position] = Facts(title, price_minor, currency or None, ordered, in_stock, url)
+        self._rows[position] = Facts(
+            title, price_minor, currency or None, sizes=ordered, in_stock=in_stock, url=url
+        )
         self._price_N[position] = UNKNOWN if price_minor is None else price_minor
         self._currency_N[position] = self._currencies.setdefault(currency, len(self._currencies))
         self._stock_N[position] = UNKNOWN if in_stock is None else in_stock

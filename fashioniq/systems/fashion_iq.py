@@ -17,7 +17,8 @@ from fashioniq.data.items import Items
 from fashioniq.features.cards import AttributeWords, cards_of
 from fashioniq.features.selection import pairs_with_features
 from fashioniq.files import UserError, read_json
-from fashioniq.loop.gallery import Gallery, NotFiniteError
+from fashioniq.loop.exact import NotFiniteError
+from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.index import approximate
 from fashioniq.loop.messages import Message, Retriever, User
 from fashioniq.loop.rollout import System, rollout

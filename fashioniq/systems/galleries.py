@@ -14,7 +14,8 @@ from torch import Tensor
 from fashioniq.data.arrays import UNREADABLE, open_array
 from fashioniq.data.items import Items
 from fashioniq.files import UserError, atomic_write, checksum, locked, read_json, typed, why, write_json
-from fashioniq.loop.gallery import Gallery, NotFiniteError
+from fashioniq.loop.exact import NotFiniteError
+from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.index import BUILDING, approximate
 from fashioniq.loop.messages import Message
 from fashioniq.loop.milvus import in_milvus

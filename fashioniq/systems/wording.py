@@ -29,7 +29,7 @@ def with_words_of(
         return system
     about, model = found
     seen = _SeenLabels(model, about.labels, items)
-    wording = Wording.of(catalog, items.ids, vocabulary, about.weights, seen, words)
+    wording = Wording.of(catalog, items.ids, vocabulary, about.weights, seen, words=words)
     return replace(system, wording=wording, gallery=system.gallery.with_scorer(wording))
 
 
@@ -51,4 +51,4 @@ class _SeenLabels:
 
     def likely(self, item: int) -> list[str]:
         """Labels whose probability for a product is at least LIKELY."""
-        return [self._labels[column] for column in np.flatnonzero(self._chance_NL[item] >= LIKELY)]
+        return [self._labels[int(column)] for column in np.flatnonzero(self._chance_NL[item] >= LIKELY)]

@@ -83,7 +83,9 @@ class Conversation:
         """Dialog after these words; unchanged if nothing of them is understood."""
         request = live.system.read(words)
         if request.unknown:
-            ignored = ", ignored" if live.system.shows_items else ""  # a text encoder replaces each by a token
+            ignored = (
+                ", ignored" if live.system.shows_items else ""
+            )  # a text encoder replaces each by a token
             print(f"unknown words{ignored}: {', '.join(request.unknown)}")
         for said, meant in request.changed:
             print(f"{said} → {meant}")

@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader, Dataset
 from fashioniq.data.images import PictureReader, UnreadableImage
 from fashioniq.data.labelled import NO, YES
 from fashioniq.data.photos import Photo, box_is_possible, square_of_photo
-from fashioniq.loop.gallery import NotFiniteError
+from fashioniq.loop.exact import NotFiniteError
 from fashioniq.metrics.attributes import TOP, average_precision, mean_by_type, recall_at
 from fashioniq.models.attributes import AttributePredictor
 from fashioniq.models.encoder import normalise

@@ -41,7 +41,7 @@ from fashioniq.files import (
     why,
     write_text,
 )
-from fashioniq.loop.gallery import NotFiniteError
+from fashioniq.loop.exact import NotFiniteError
 from fashioniq.provenance import Provenance, provenance, seconds
 from fashioniq.runs import (
     ChatSearcherRun,

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fashioniq.loop.gallery import NotFiniteError
+from fashioniq.loop.exact import NotFiniteError
 from fashioniq.models.denoiser import NOISE_STEPS, Denoiser, denoising_loss, noise_schedule
 from fashioniq.training.processes import FusedTraining
 

@@ -104,18 +104,21 @@ def train_retriever(settings: TrainRetriever, live: Live | None = None) -> str:
         "exclude_shown": settings.exclude_shown,
     }
     helpful = advice(catalog, store)
-    begin_run(folder, settings)
-    try:
-        pairs = pairs_with_features(catalog, store, "train")
-    except UserError:  # this category has no captions of people
-        pairs = []
-    words = fit_wording(folder, catalog, items["train"], pairs, users.vocabulary, settings.seed)
+    words = ""
+    if begin_run(folder, settings):
+        try:
+            pairs = pairs_with_features(catalog, store, "train")
+        except UserError:  # this category has no captions of people
+            pairs = []
+        words = (
+            fit_wording(folder, catalog, items["train"], pairs, users.vocabulary, seed=settings.seed) + "\n"
+        )
     sources: list[SimulatedDialogs | RecordedDialogs | RecordedSessions] = [*users.sources]
     if live:
         recorded = live(items, users.vocabulary, model.max_words)
         sources = [part for source in users.sources for part in (source, recorded)]
     best, verdict = train(settings, folder, model, sources, facts, asker=BestItem(settings.exclude_shown))
-    return f"{best}; users: {', '.join(users.names)}\n{words}\n{verdict}{helpful}"
+    return f"{best}; users: {', '.join(users.names)}\n{words}{verdict}{helpful}"
 
 
 def new_retriever(

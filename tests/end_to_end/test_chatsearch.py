@@ -398,8 +398,10 @@ def test_a_chatsearcher_answers_in_words_or_shows_a_product(system):
 def test_what_is_said_and_shown_is_in_the_next_query(system):
     talk = system.hear(system.begin(1), Message(), Message(texts=["dress number 3"]))
     for offers in [Message(texts=["sure"])], [Message(item_B=torch.tensor([n])) for n in (0, 1)]:
-        queries = [system.hear(talk, one, Message(texts=["the next please"])).queries[-1] for one in offers]
-        assert all(query.shape == talk.queries[0].shape for query in queries)
+        queries = [
+            system.hear(talk, one, Message(texts=["the next please"])).queries[-1].vector_BD for one in offers
+        ]
+        assert all(query.shape == talk.queries[0].vector_BD.shape for query in queries)
     assert not torch.allclose(*queries)
     (said,) = system.hear(talk, Message(texts=["sure"]), Message(texts=["please"])).state.said
     assert [turn.role for turn in said] == ["user", "assistant", "user"]

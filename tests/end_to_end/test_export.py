@@ -116,6 +116,8 @@ def test_a_run_in_the_layout_of_the_hub_is_the_same_run(on_hub, runs):
         "config.json",
         "model.json",
         "model.safetensors",
+        "wording.json",
+        "labels.safetensors",
     }
 
 

@@ -337,9 +337,12 @@ def test_a_model_on_a_server_sees_the_pictures_and_corrects_its_description(
     assert again == dialogs and len(asked) == 36
 
 
-def test_a_retriever_of_fashion_iq_searches_with_pictures_of_what_is_wanted(project, world, runs, tmp_path):
+def test_a_retriever_of_fashion_iq_searches_with_pictures_of_what_is_wanted(
+    project, world, runs, by_vectors, tmp_path
+):
     options = {key: world[key] for key in ("data", "category", "features", "device", "predictor")}
-    options |= {"run": runs.retriever, "user": ["grammar"], "turns": 2}
+    # pictures are fused with the vectors, without words
+    options |= {"run": by_vectors(runs.retriever), "user": ["grammar"], "turns": 2}
 
     def metrics(system, **further):
         out = tmp_path / f"{system}{len(list(tmp_path.iterdir()))}"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fashioniq.cli import main
-from fashioniq.loop.gallery import faiss
+from fashioniq.loop.exact import faiss
 
 pytestmark = pytest.mark.skipif(faiss is None, reason="FAISS is not installed")
 

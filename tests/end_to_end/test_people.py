@@ -63,17 +63,18 @@ def test_users_that_describe_any_pair_speak_in_every_turn(project, vector_runs, 
 
 
 def test_a_retriever_finds_in_conversations_what_it_finds_in_sessions(
-    project, vector_runs, common, sessions, tmp_path
+    project, vector_runs, common, sessions, by_vectors, tmp_path
 ):
     train = json.loads((vector_runs.catalog / "image_splits/split.dress.train.json").read_text())
     (sessions / "dress.train.json").write_text(json.dumps([session(*train[:3])]))
+    run = by_vectors(vector_runs.retriever)  # conversations are searched with vectors
     given = {"data": vector_runs.catalog, "category": "dresses", "sessions": sessions}
     project.run("make-conversations", **given, out=tmp_path / "talks")
     project.run(
         "eval-chatsearch",
         data=tmp_path / "talks",
         features=vector_runs.store,
-        retriever=vector_runs.retriever,
+        retriever=run,
         method="retriever",
         samples=100,
         out=tmp_path / "found",
@@ -83,7 +84,7 @@ def test_a_retriever_finds_in_conversations_what_it_finds_in_sessions(
         **common,
         user="sessions",
         sessions=sessions,
-        run=vector_runs.retriever,
+        run=run,
         out=tmp_path / "out",
     )
     dialogs = [
@@ -159,12 +160,12 @@ def captioner_of_strangers(vector_runs, tmp_path):
 
 
 def test_all_users_for_which_there_is_data_share_one_table(
-    project, vector_runs, common, captioner_of_strangers, tmp_path, capsys
+    project, vector_runs, common, captioner_of_strangers, by_vectors, tmp_path, capsys
 ):
     training = {name: value for name, value in common.items() if name != "split"}
     project.run("train-linear", **training, run=tmp_path / "linear")
     capsys.readouterr()
-    out, given = tmp_path / "out", {**common, "run": vector_runs.retriever, "beam": 1, "turns": 2}
+    out, given = tmp_path / "out", {**common, "run": by_vectors(vector_runs.retriever), "beam": 1, "turns": 2}
     project.run("eval-dialogs", **given, out=out, linear=tmp_path / "linear")
     printed, table = capsys.readouterr().out, read_users(out)
     own = str(vector_runs.captioner)

@@ -114,7 +114,7 @@ def test_attributes_that_contradict_the_composition_are_refused(
 
 @pytest.mark.parametrize("model", ["transformer", "rnn"])
 def test_the_retrievers_of_dialogs_learn_from_recorded_captions_too(
-    model, project, vector_runs, evaluate, tmp_path
+    model, project, vector_runs, evaluate, by_vectors, tmp_path
 ):
     options = {**project.retriever, "epochs": 1, "model.kind": model, "users": "recorded"}
     project.run(
@@ -125,7 +125,7 @@ def test_the_retrievers_of_dialogs_learn_from_recorded_captions_too(
         run=tmp_path / "run",
         **options,
     )
-    out = evaluate(run=tmp_path / "run", features=vector_runs.store)
+    out = evaluate(run=by_vectors(tmp_path / "run"), features=vector_runs.store)
     row = read(out / "metrics.json")["rows"][0]
     assert row["model"] == model and row["R@10"] == pytest.approx(
         read(tmp_path / "run/model.json")["metrics"]["val_R@10_1"], abs=1e-4

@@ -11,7 +11,8 @@ from fashioniq.askers.best_item import BestItem
 from fashioniq.data.items import Items
 from fashioniq.data.words import END, Vocabulary
 from fashioniq.features.pictures import Encoding
-from fashioniq.loop.gallery import GPU_MOST, Gallery
+from fashioniq.loop.exact import GPU_MOST
+from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.models.captioner import Captioner

@@ -505,6 +505,8 @@ def test_labels_are_read_before_a_run_is_begun(vector_runs, world, project, refu
         ("catalog", "captions/cap.dress.train.json"),
         ("store", "features.npy"),
         ("retriever", "weights.safetensors"),
+        ("retriever", "wording.json"),
+        ("retriever", "labels.safetensors"),
     ],
 )
 def test_a_pipe_inside_of_a_folder_is_not_waited_for(vector_runs, world, refused, tmp_path, part, file):

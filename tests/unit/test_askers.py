@@ -26,6 +26,7 @@ from fashioniq.data.topics import Topic, topics_of
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message, Talk, Turn
+from fashioniq.loop.query import Query
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.models.text import NoSearch, TextRetriever
 from fashioniq.users.labels import Labels
@@ -40,7 +41,7 @@ def talk_of(*rounds):
         Turn(Message(texts=[question] if question else None), Message(texts=[answer]))
         for question, answer in map(split_round, rounds)
     ]
-    return Talk(1, None, tuple(turns), (torch.zeros(1, 1),) * len(turns))
+    return Talk(1, None, tuple(turns), (Query(torch.zeros(1, 1)),) * len(turns))
 
 
 def converse(asker, user, begun, rounds, retriever=None, gallery=EMPTY):

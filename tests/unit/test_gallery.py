@@ -6,12 +6,13 @@ import torch
 import torch.nn.functional as F
 
 from fashioniq.data.items import Items
-from fashioniq.loop import gallery
-from fashioniq.loop.gallery import Gallery, NotFiniteError
+from fashioniq.loop import exact, gallery
+from fashioniq.loop.exact import NotFiniteError
+from fashioniq.loop.gallery import Gallery
 
 SEARCHES = [
     pytest.param("torch"),
-    pytest.param("auto", marks=pytest.mark.skipif(gallery.faiss is None, reason="FAISS is not installed")),
+    pytest.param("auto", marks=pytest.mark.skipif(exact.faiss is None, reason="FAISS is not installed")),
 ]
 
 
@@ -74,8 +75,8 @@ def case(request):
 def test_ranks_by_tiles_are_the_naive_ranks(case, queries, tile, monkeypatch):
     vectors_ND, query_BD, target_B = case
     monkeypatch.setattr(gallery, "QUERIES", queries)
-    monkeypatch.setattr(gallery, "TILE", tile)
-    monkeypatch.setattr(gallery, "NUMBERS", 1200)
+    monkeypatch.setattr(exact, "TILE", tile)
+    monkeypatch.setattr(exact, "NUMBERS", 1200)
     assert torch.equal(
         gallery_of(vectors_ND).rank(query_BD, target_B), naive_rank(vectors_ND, query_BD, target_B)
     )
@@ -158,7 +159,7 @@ def test_top_k_is_the_naive_order(case, search):
 def test_top_k_by_tiles_is_the_naive_order(case, searched, search, monkeypatch):
     vectors_ND, query_BD, _ = case
     monkeypatch.setattr(gallery, "QUERIES", 15)
-    monkeypatch.setattr(gallery, "SEARCHED", searched)
+    monkeypatch.setattr(exact, "SEARCHED", searched)
     _, item_BK = gallery_of(vectors_ND, search).top(query_BD, 5, torch.zeros(40, 1, dtype=torch.long))
     order_BN = distances(vectors_ND, query_BD).sort(dim=1, stable=True).indices
     assert torch.equal(item_BK, order_BN[order_BN != 0].view(40, 299)[:, :5])
@@ -227,8 +228,8 @@ def test_products_are_of_full_float32_whatever_training_allows(monkeypatch):
 def test_float16_of_a_memory_map_ranks_and_is_searched_as_the_same_vectors_in_memory(
     search, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(gallery, "TILE", 500)
-    monkeypatch.setattr(gallery, "SEARCHED", 900)
+    monkeypatch.setattr(exact, "TILE", 500)
+    monkeypatch.setattr(exact, "SEARCHED", 900)
     torch.manual_seed(0)
     np.save(tmp_path / "vectors.npy", torch.randn(1000, 32).repeat(2, 1).half().numpy())
     mapped_ND = torch.from_numpy(np.load(tmp_path / "vectors.npy", mmap_mode="c"))
@@ -256,14 +257,14 @@ def test_ranks_and_top_k_of_all_items_hold_no_matrix_of_all_distances(apart):
     assert apart(rank_and_search_all, 8000, 16) < 120  # the matrix alone has 244
 
 
-@pytest.mark.skipif(gallery.faiss is None, reason="FAISS is not installed")
+@pytest.mark.skipif(exact.faiss is None, reason="FAISS is not installed")
 def test_the_search_library_can_be_chosen():
     assert gallery_of(torch.zeros(3, 2), "torch").search == "torch"
     assert gallery_of(torch.zeros(3, 2), "auto").search == "faiss"
 
 
 def test_without_faiss_torch_searches(monkeypatch):
-    monkeypatch.setattr(gallery, "faiss", None)
+    monkeypatch.setattr(exact, "faiss", None)
     assert gallery_of(torch.zeros(3, 2), "auto").search == "torch"
 
 

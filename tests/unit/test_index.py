@@ -5,8 +5,10 @@ import torch
 from fashioniq.data.arrays import open_array
 from fashioniq.data.items import Items
 from fashioniq.files import UserError
+from fashioniq.loop import exact as exact_search
 from fashioniq.loop import gallery, index
-from fashioniq.loop.gallery import Gallery, faiss
+from fashioniq.loop.exact import faiss
+from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.index import approximate
 
 needs_faiss = pytest.mark.skipif(faiss is None, reason="FAISS is not installed")
@@ -203,9 +205,9 @@ def test_an_index_whose_writing_was_interrupted_is_built_again(exact, query_QD, 
 def test_a_memory_map_is_searched_like_vectors_in_memory(exact, query_QD, tmp_path, monkeypatch):
     half_ND = exact.vectors_ND.half()
     np.save(tmp_path / "vectors.npy", half_ND.numpy())
-    monkeypatch.setattr(gallery, "MAPPED_MOST", 0)
+    monkeypatch.setattr(exact_search, "MAPPED_MOST", 0)
     released = []
-    monkeypatch.setattr(gallery, "release", released.append)
+    monkeypatch.setattr(exact_search, "release", released.append)
     mapped = Gallery(exact.items, open_array(tmp_path / "vectors.npy", mode="c"))
     loaded = Gallery(exact.items, half_ND)
     assert torch.equal(mapped.top(query_QD, 10)[1], loaded.top(query_QD, 10)[1]) and released
@@ -213,7 +215,7 @@ def test_a_memory_map_is_searched_like_vectors_in_memory(exact, query_QD, tmp_pa
 
 
 def test_a_filter_that_leaves_several_tiles_is_exact(exact, query_QD, monkeypatch):
-    monkeypatch.setattr(gallery, "SEARCHED", 300)
+    monkeypatch.setattr(exact_search, "SEARCHED", 300)
     allowed_N = torch.rand(COUNT, generator=torch.Generator().manual_seed(3)) < 0.6
     exclude_QK = torch.arange(200).view(100, 2)
     distance_QK, item_QK = exact.top(query_QD, 10, exclude_QK, allowed_N=allowed_N)

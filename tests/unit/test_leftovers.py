@@ -18,7 +18,9 @@ def soon(monkeypatch):
 
 
 def test_a_process_is_found_also_if_its_parent_has_ended():
-    start = "import subprocess; print(subprocess.Popen(['sleep', '600'], start_new_session=True, stdout=-3).pid)"
+    start = (
+        "import subprocess; print(subprocess.Popen(['sleep', '600'], start_new_session=True, stdout=-3).pid)"
+    )
     done = subprocess.run([sys.executable, "-c", start], stdout=subprocess.PIPE, timeout=60)
     number = int(done.stdout)
     try:

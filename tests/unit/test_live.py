@@ -10,13 +10,13 @@ import torch
 from fashioniq.askers.attribute_questions import CandidateAware, Known
 from fashioniq.askers.best_item import BestItem
 from fashioniq.askers.limited import Limited
-from fashioniq.data.items import Items
+from fashioniq.data.items import ItemInputs, Items
 from fashioniq.data.words import UNKNOWN, Vocabulary
 from fashioniq.features.cards import ItemCards
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
-from fashioniq.loop.live import Live, Step
-from fashioniq.loop.messages import Message
+from fashioniq.loop.live import AWAY, Live, Step
+from fashioniq.loop.messages import Message, Turn
 from fashioniq.loop.rollout import System
 from fashioniq.models.configs import RetrieverConfig
 from fashioniq.models.retriever import DialogRetriever
@@ -78,7 +78,7 @@ def test_plain_words_give_the_query_of_their_ids():
     offer = system.offer(talk)
     of_text = system.hear(talk, offer, Message(texts=["navy, LONGER b"]))
     of_ids = system.hear(talk, offer, Message(words_BL=VOCABULARY.encode(["navy longer b"], 8)))
-    torch.testing.assert_close(of_text.queries[-1], of_ids.queries[-1])
+    torch.testing.assert_close(of_text.queries[-1].vector_BD, of_ids.queries[-1].vector_BD)
 
 
 def test_a_text_is_read_beyond_eight_words_and_up_to_a_bound():
@@ -86,7 +86,7 @@ def test_a_text_is_read_beyond_eight_words_and_up_to_a_bound():
     talk = system.begin(1)
 
     def query(text):
-        return system.hear(talk, system.offer(talk), Message(texts=[text])).queries[-1]
+        return system.hear(talk, system.offer(talk), Message(texts=[text])).queries[-1].vector_BD
 
     assert not torch.equal(query(words), query("a b c d e f g h"))
     assert torch.equal(query(f"{'a ' * 64}"), query(f"{'a ' * 64} navy longer"))
@@ -98,21 +98,24 @@ def test_unknown_words_are_reported_once_each_and_change_nothing():
     talk = system.hear(
         talk, system.offer(talk), Message(texts=["navy zorgle longer Florp zorgle", "navy longer"])
     )
-    assert system.unknown("navy zorgle longer Florp zorgle") == ["zorgle", "florp"]
+    request = system.read("navy zorgle longer Florp zorgle")
+    assert (request.known, request.unknown) == (("navy", "longer"), ("zorgle", "florp"))
     assert not (talk.turns[0].words_BL == UNKNOWN).any()
-    torch.testing.assert_close(*talk.queries[0])  # rows of a product can differ in the last bit
-    assert (
-        system.has_known_word("zorgle navy")
-        and not system.has_known_word("zorgle")
-        and not system.has_known_word("?!")
-    )
+    torch.testing.assert_close(*talk.queries[0].vector_BD)  # rows of a product can differ in the last bit
+    assert system.read("zorgle navy").understood
+    assert not system.read("zorgle").understood and not system.read("?!").understood
+
+
+@pytest.mark.parametrize("said", ["zorgle", "?!", ""])
+def test_a_reply_of_which_nothing_is_understood_changes_nothing(said):
+    for live in (Live.begin(showing_system()), Live.begin(showing_system()).say("navy").about("p3")):
+        assert live.say(said) is live
 
 
 def test_a_system_with_an_open_vocabulary_has_no_unknown_words():
     system = asking_system()
-    assert (
-        system.unknown("zorgle") == [] and system.has_known_word("zorgle") and not system.has_known_word("?!")
-    )
+    assert system.read("zorgle").unknown == () and system.read("zorgle").known == ("zorgle",)
+    assert system.read("zorgle").understood and not system.read("?!").understood
 
 
 def test_the_top_products_of_each_dialog_are_the_nearest_with_their_cards():
@@ -121,7 +124,7 @@ def test_the_top_products_of_each_dialog_are_the_nearest_with_their_cards():
     talk = system.hear(talk, system.offer(talk), Message(texts=["navy", "longer", "a"]))
     top = system.top(talk, N)
     for row, products in enumerate(top):
-        far_N = (system.gallery.vectors_ND - talk.queries[-1][row]).norm(dim=1)
+        far_N = (system.gallery.vectors_ND - talk.queries[-1].vector_BD[row]).norm(dim=1)
         assert [product.id for product in products] == [IDS[place] for place in far_N.argsort()]
         assert [product.distance for product in products] == pytest.approx(
             far_N.sort().values.tolist(), abs=1e-5
@@ -133,10 +136,22 @@ def test_the_top_products_of_each_dialog_are_the_nearest_with_their_cards():
     assert len(system.top(talk, 2 * N)[0]) == N
 
 
-def test_before_the_first_turn_typical_products_are_shown_and_the_first_is_offered():
+def test_before_the_first_turn_typical_products_are_shown_and_none_is_offered():
     live = Live.begin(showing_system())
     far_N = (live.system.gallery.vectors_ND - live.system.gallery.vectors_ND.mean(0)).norm(dim=1)
-    assert live.offered == live.products(3)[0].id == IDS[far_N.argmin()] and live.said == []
+    assert [product.id for product in live.products(3)] == [IDS[place] for place in far_N.argsort()[:3]]
+    assert live.offered is None and live.said == []
+
+
+def test_a_first_request_is_about_the_mean_of_the_gallery():
+    system = showing_system()
+    live = Live.begin(system).say("navy and longer")
+    words_BL = VOCABULARY.encode(["navy longer"], 2)
+    no_features = ItemInputs(torch.zeros(1, 6), torch.zeros(1, 8, dtype=torch.long), system.gallery.mean_1D)
+    turn = Turn(Message(), Message(words_BL=words_BL), no_features)
+    by_hand_BD, _ = system.retriever.step(system.retriever.start(1), turn)
+    assert torch.equal(live.query.vector_BD, by_hand_BD)
+    assert live.exclude_1K is None and msgspec.to_builtins(live.chosen(None))["turns"][0]["offer"] == {}
 
 
 def test_saying_something_shows_what_the_retriever_finds():
@@ -180,15 +195,39 @@ def test_more_like_an_unknown_product_or_in_a_dialog_of_questions_is_refused():
         Live.begin(asking_system()).more_like("p3")
 
 
-def test_the_product_offered_is_always_among_those_shown():
-    """With exclude_shown the offer is further away than products that were shown before."""
-    live = Live.begin(showing_system(exclude_shown=True))
+@pytest.mark.parametrize("exclude_shown", [False, True])
+def test_products_that_were_talked_about_do_not_come_back(exclude_shown):
+    """The offer is the first of the products shown, also where the asker would repeat one."""
+    live, talked_about = Live.begin(showing_system(exclude_shown)), []
     for _ in range(6):
         live = live.say("navy")
-        assert live.offered in [product.id for product in live.products(2)]
-        assert [product.id for product in live.products(N)] == [
-            product.id for product in live.system.top(live.talk, N)[0]
-        ]
+        every = [product.id for product in live.system.top(live.talk, N)[0]]
+        left = [name for name in every if name not in talked_about]
+        assert [product.id for product in live.products(N)] == left and live.offered == left[0]
+        assert [product.id for product in live.nearest(2)] == left[:2]
+        talked_about.append(live.offered)
+    named = live.about("p7").say("longer")
+    assert "p7" not in [product.id for product in named.products(N)]
+    assert named.undo().undo().products(N) == live.undo().products(N)
+
+
+def test_a_product_that_is_asked_for_may_come_back():
+    live = Live.begin(showing_system()).say("navy")
+    talked_about = live.offered
+    said = live.say("longer")
+    assert talked_about not in [product.id for product in said.nearest(N)]
+    again = said.more_like(talked_about)
+    assert again.nearest(N)[0].id == talked_about
+    assert talked_about not in [product.id for product in again.say("navy").nearest(N)]
+
+
+def test_when_all_products_were_talked_about_none_is_left_and_the_dialog_goes_on():
+    live = Live.begin(showing_system())
+    for name in IDS:
+        live = live.about(name).say("navy")
+    assert live.nearest(N) == [] and live.offered in IDS
+    assert [product.id for product in live.products(3)] == [live.offered]
+    assert live.say("longer").said[-1] == "longer" and live.chosen(None).top == []
 
 
 def test_a_system_asks_takes_answers_and_goes_on_without_questions():
@@ -226,10 +265,10 @@ def test_a_dialog_is_logged_with_what_was_offered_and_said():
 def test_a_reply_can_be_about_any_product_and_keeps_the_products():
     live = Live.begin(showing_system())
     about = live.about("p7")
-    assert about.offered == "p7" and about.query_1D is live.query_1D
+    assert about.offered == "p7" and about.query is live.query
     said = about.say("navy")
     other = live.about("p8").say("navy")
-    assert not torch.equal(said.query_1D, other.query_1D)
+    assert not torch.equal(said.query.vector_BD, other.query.vector_BD)
     with pytest.raises(UserError, match="no product 'none'"):
         live.about("none")
 
@@ -240,7 +279,7 @@ def test_a_recorded_question_is_asked_again():
     other, asked = described.about(question="is it odd?").say("no"), described.say("no")
     assert other.talk.questions == [["is it odd?"]] and asked.talk.questions == [[described.question]]
     steps = [Step(("a red dress",)), Step(("no",), question=described.question)]
-    assert torch.equal(live.replay(steps).query_1D, asked.query_1D)
+    assert torch.equal(live.replay(steps).query.vector_BD, asked.query.vector_BD)
 
 
 def test_a_recorded_dialog_about_products_is_replayed():
@@ -265,3 +304,28 @@ def test_products_are_those_of_the_mask():
     allowed_N[[2, 5]] = True
     assert {product.id for product in live.nearest(8, allowed_N)} == {"p2", "p5"}
     assert live.nearest(8, torch.zeros(N, dtype=torch.bool)) == []
+
+
+def test_products_are_less_like_one_that_is_not_shown_again():
+    start = Live.begin(showing_system()).say("navy")
+    disliked = start.nearest(1)[0].id
+    live = start.less_like(disliked)
+    vectors_ND, at = live.system.gallery.vectors_ND, IDS.index(disliked)
+    away_1D = vectors_ND[at] - vectors_ND.mean(0)
+    assert ((live.query.vector_BD - start.query.vector_BD) @ away_1D).item() < 0
+    torch.testing.assert_close(live.query.vector_BD, start.query.vector_BD - AWAY * away_1D)
+    for later in (live, live.say("longer"), live.more_like("p3"), live.say("longer").less_like("p2")):
+        assert disliked not in [product.id for product in later.nearest(N)]
+    said, other = live.say("longer"), start.about(live.offered).say("longer")
+    torch.testing.assert_close(said.query.vector_BD, other.query.vector_BD - AWAY * away_1D)
+    assert live.undo() is start
+    with pytest.raises(UserError, match="say what should be different"):
+        Live.begin(asking_system()).less_like("p3")
+
+
+def test_a_text_that_is_read_in_parts_is_one_step():
+    live = Live.begin(showing_system())
+    step = Step(("navy and a", "longer"), "p7", text="navy and a, longer")
+    said = live.about("p7").say("navy and a").about("p7").say("longer")
+    assert torch.equal(live.after(step).query.vector_BD, said.query.vector_BD)
+    assert live.after(step).undo() is not said.undo() and live.after(step).undo().offered == "p7"

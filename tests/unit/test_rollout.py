@@ -6,6 +6,7 @@ from fashioniq.data.items import Items
 from fashioniq.data.words import Vocabulary
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message, Talk, Turn
+from fashioniq.loop.query import Query
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.configs import CaptionerConfig, RetrieverConfig
@@ -167,14 +168,15 @@ def test_the_best_item_is_offered_and_with_exclusion_the_best_one_not_yet_shown(
     items = Items(list("abcd"), torch.zeros(4, 1), torch.zeros(4, 8, dtype=torch.long))
     gallery = Gallery(items, torch.tensor([[0.0], [1.0], [2.0], [2.5]]))
     turn = Turn(Message(item_B=torch.tensor([0, 2])), Message())
-    talk = Talk(2, None, (turn,), (torch.tensor([[0.0], [2.0]]),))
+    talk = Talk(2, None, (turn,), (Query(torch.tensor([[0.0], [2.0]])),))
     assert BestItem(exclude_shown).offer(talk, gallery).item_B.tolist() == expected
 
 
-def test_a_dialog_begins_with_the_item_nearest_to_the_mean_of_the_gallery():
+def test_before_the_first_reply_no_product_is_offered():
     items = Items(list("abc"), torch.zeros(3, 1), torch.zeros(3, 8, dtype=torch.long))
     gallery = Gallery(items, torch.tensor([[0.0], [2.5], [4.0]]))
-    assert BestItem().offer(Talk(2, None), gallery).item_B.tolist() == [1, 1]
+    assert BestItem().offer(Talk(2, None), gallery) == Message()
+    assert gallery.typical == 1
 
 
 def test_a_rollout_continues_an_earlier_talk():

@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from fashioniq.askers.best_item import BestItem
 from fashioniq.data.items import Items
 from fashioniq.data.words import Vocabulary
-from fashioniq.loop import gallery
+from fashioniq.loop import exact, gallery
 from fashioniq.loop.messages import Message
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.models.captioner import Captioner
@@ -62,7 +62,7 @@ def test_no_word_of_a_caption_waits_for_the_device(kind):
 
 @pytest.mark.parametrize("attention", ["both-ways", "turn-causal"])
 def test_a_greedy_turn_waits_once_and_the_checks_wait_for_the_end(attention, monkeypatch):
-    monkeypatch.setattr(gallery, "_full_float32", nullcontext)  # there is no autocast for meta
+    monkeypatch.setattr(exact, "_full_float32", nullcontext)  # there is no autocast for meta
 
     def waited(turns):
         items = Items([str(n) for n in range(N)], *looks())

@@ -187,9 +187,9 @@ def test_a_row_is_an_offer_and_what_cannot_be_read_is_empty_with_a_reason():
     columns = Columns("preis", "währung", "größen", "lager", "link")
     row = {"preis": "49", "währung": "CHF", "größen": "M S", "lager": "0", "link": "https://a.b"}
     read = Offer(price_minor=4900, currency="CHF", sizes=("S", "M"), in_stock=False, url="https://a.b")
-    assert columns.offer(row) == (read, [])
-    assert columns.offer(dict.fromkeys(row, "n/a")) == (Offer(), [])
-    offer, unread = columns.offer(row | {"währung": "-", "lager": "?", "link": "x"})
+    assert columns.offer_of(row) == (read, [])
+    assert columns.offer_of(dict.fromkeys(row, "n/a")) == (Offer(), [])
+    offer, unread = columns.offer_of(row | {"währung": "-", "lager": "?", "link": "x"})
     assert offer == Offer(sizes=("S", "M"))
     assert [reason.partition(":")[0] for reason in unread] == [
         "price not read",
@@ -197,7 +197,7 @@ def test_a_row_is_an_offer_and_what_cannot_be_read_is_empty_with_a_reason():
         "link not read",
     ]
     assert ("--currency", "währung") in columns.needed and ("--currency", None) in Columns("p", "EUR").needed
-    assert Columns("preis", "USD").offer({"preis": "5"})[0] == Offer(price_minor=500, currency="USD")
+    assert Columns("preis", "USD").offer_of({"preis": "5"})[0] == Offer(price_minor=500, currency="USD")
 
 
 def test_sizes_have_a_natural_order():

@@ -147,6 +147,18 @@ def test_likes_and_filters_are_no_captions(rows, shop):
     assert "train-1" not in {one.target for one in found.sessions[:1]}
 
 
+def test_words_about_no_product_and_limits_alone_are_no_captions(rows, shop):
+    session, turns, events = rows.session("train-1", "a red dress", "under 50 euros", "is shorter")
+    turns[1] = msgspec.structs.replace(turns[1], about=None)
+    turns[2] = msgspec.structs.replace(turns[2], heard={"clauses": [], "whole": True})
+    found = chosen([(session, turns, events), *fill(rows)], shop)
+    assert [step.text for step in found.sessions[0].steps] == ["is shorter"]
+    assert found.counts == {
+        "turns about no product": 1,
+        "turns that name limits only, such as a price": 1,
+    }
+
+
 def test_long_texts_are_read_in_clauses_as_by_the_service(rows, shop):
     text = "is much longer in the skirt, has a deep v-neck and is red"
     found = chosen([rows.session("train-1", text), *fill(rows)], shop)

@@ -98,7 +98,8 @@ def test_enough_beams_find_the_best_of_all_captions(captioner, seed):
     model = captioner(vocabulary=len(SPECIAL) + 3, seed=seed, end=2.0, max_words=3, layers=1)
     reference, target = looks(3, seed), looks(3, seed + 10)
     rows = [
-        [ItemInputs(*(x[row : row + 1] for x in items)) for items in (reference, target)] for row in range(3)
+        [ItemInputs(*(x[row : row + 1] for x in items[:2])) for items in (reference, target)]
+        for row in range(3)
     ]
     expected = [exhaustive(model, *pair) for pair in rows]
     assert model.beam(reference, target, 400).tolist() == expected
@@ -117,8 +118,8 @@ def test_a_row_alone_says_what_it_says_in_a_batch(captioner, decode):
     alone = [
         decode(
             model,
-            ItemInputs(*(x[row : row + 1] for x in reference)),
-            ItemInputs(*(x[row : row + 1] for x in target)),
+            ItemInputs(*(x[row : row + 1] for x in reference[:2])),
+            ItemInputs(*(x[row : row + 1] for x in target[:2])),
         )
         for row in range(12)
     ]
@@ -146,7 +147,7 @@ def test_samples_depend_on_their_own_numbers_only(captioner):
     model, (reference, target), chance_BKL = captioner(), pairs(12), torch.rand(12, 4, 8)
     together_BKL = model.sample(reference, target, chance_BKL)
     for row in range(12):
-        alone = [ItemInputs(*(x[row : row + 1] for x in items)) for items in (reference, target)]
+        alone = [ItemInputs(*(x[row : row + 1] for x in items[:2])) for items in (reference, target)]
         assert torch.equal(model.sample(*alone, chance_BKL[row : row + 1])[0], together_BKL[row])
 
 
@@ -221,7 +222,7 @@ def test_captions_that_end_leave_and_the_others_say_what_they_say_alone(captione
     assert rows[0] == 40 and rows[1] > 40 and rows[-1] < max(rows)
     for row in range(0, 40, 8):
         alone_BL = model.beam(
-            *(ItemInputs(*(x[row : row + 1] for x in looks)) for looks in (reference, target)), 4
+            *(ItemInputs(*(x[row : row + 1] for x in looks[:2])) for looks in (reference, target)), 4
         )
         assert torch.equal(alone_BL[0], words_BL[row])
     rows.clear()
@@ -248,7 +249,7 @@ def test_captions_that_stay_after_their_end_say_the_same(captioner, monkeypatch)
 def test_two_captions_of_a_pair_score_as_each_of_them_alone(captioner):
     model, (reference, target) = captioner(), pairs(6)
     words_RL = torch.randint(4, 20, (12, 5))
-    twice = [ItemInputs(*(x.repeat_interleave(2, 0) for x in looks)) for looks in (reference, target)]
+    twice = [ItemInputs(*(x.repeat_interleave(2, 0) for x in looks[:2])) for looks in (reference, target)]
     torch.testing.assert_close(
         model(reference, target, words_RL), model(*twice, words_RL), atol=1e-5, rtol=1e-4
     )

@@ -17,6 +17,7 @@ class Turn(NamedTuple):
     words_BL: torch.Tensor
     attributes_BA: torch.Tensor
     image_BD: torch.Tensor
+    item = None  # no point of the search space in place of the features
 
 
 def make(composition, features=6, **sizes):

@@ -15,6 +15,7 @@ class Turn(NamedTuple):
     words_BL: torch.Tensor
     attributes_BA: torch.Tensor
     image_BD: torch.Tensor
+    item = None  # no point of the search space in place of the features
 
 
 def make(kind, attributes=12, image_mlp_width=0, **sizes):

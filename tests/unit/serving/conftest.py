@@ -15,10 +15,14 @@ from fashioniq.askers.limited import Limited
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.dialogues import each, last_round
 from fashioniq.data.items import Items
+from fashioniq.data.offers import Offer
+from fashioniq.data.wording import Weights
 from fashioniq.data.words import Vocabulary
 from fashioniq.generators.pictures import Generated
+from fashioniq.language.lexicon import Lexicon
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.rollout import System
+from fashioniq.loop.wording import Wording
 from fashioniq.models.configs import RetrieverConfig
 from fashioniq.models.retriever import DialogRetriever
 from fashioniq.models.text import TextRetriever
@@ -29,7 +33,8 @@ from fashioniq.serving.models import Models
 from fashioniq.serving.served import Served
 from fashioniq.serving.service import Service
 from fashioniq.store import Store
-from fashioniq.systems.illustrated import Illustrated, Weights
+from fashioniq.systems.illustrated import Illustrated
+from fashioniq.systems.illustrated import Weights as OfPictures
 from fashioniq.systems.rewriting import prompts
 
 COUNT = 30
@@ -114,16 +119,55 @@ def drawing_system(seed=0):
         Painted(),
         colors,
         gallery=system.gallery,
-        weights=Weights((0.0,)),
+        weights=OfPictures((0.0,)),
     )
     return replace(system, retriever=retriever, asker=GeneratedPicture())
 
 
-SYSTEMS = {"dresses": showing_system, "tops": asking_system, "shirts": drawing_system}
+COLORS, PATTERNS = ["red", "navy", "green"], ["floral", "striped"]
+SLEEVES = ["sleeveless", "short sleeve", "long sleeve"]
+LABELS = {
+    name: [[], [COLORS[at % 3], PATTERNS[at % 2]], [], [], [SLEEVES[at // 6 % 3]], []]
+    for at, name in enumerate(IDS)
+}
+OFFERS = {
+    name: Offer(
+        price_minor=1000 * (at + 1), currency="EUR", sizes=("S", "M") if at % 2 else ("L",), in_stock=at != 4
+    )
+    for at, name in enumerate(IDS)
+}
+
+
+def labels_of(name):
+    return [label for labels in LABELS[name] for label in labels]
+
+
+def reading_system(seed=0):
+    """A system that reads wishes for labels, and counts them."""
+    system = showing_system(seed)
+    titles = {name: f"Dress with pockets {name}" if name in IDS[:6] else f"Dress {name}" for name in IDS}
+    texts = [" ".join([titles[name], *labels_of(name)]) for name in IDS]
+    lexicon = Lexicon.of(LABELS, titles.values(), WORDS, "en")
+    of_products = [frozenset(labels_of(name)) for name in IDS]
+    wording = Wording(lexicon, Weights(0.1, 50.0, 50.0), of_products, texts)
+    return replace(
+        system, wording=wording, gallery=system.gallery.with_scorer(wording), cards=ItemCards({}, titles)
+    )
+
+
+SYSTEMS = {
+    "dresses": showing_system,
+    "tops": asking_system,
+    "shirts": drawing_system,
+    "skirts": reading_system,
+}
 
 
 def served(folder):
-    """A model for a folder's name: CATEGORY-SEED, such as dresses-0; tops ask questions, shirts are drawn."""
+    """A model for a folder's name: CATEGORY-SEED, such as dresses-0.
+
+    Tops ask questions, shirts are drawn, of skirts wishes are read.
+    """
     category, _, seed = folder.name.partition("-")
     system = SYSTEMS[category](int(seed))
     return Served(
@@ -132,11 +176,13 @@ def served(folder):
         folder=folder,
         sha256=folder.name,
         system=system,
-        asks=category != "dresses",
+        asks=not system.shows_items,
         max_words=8,
         max_turns=2,
         requests=["is navy"],
         metrics={},
+        offers=OFFERS if category == "skirts" else None,
+        labels=LABELS if category == "skirts" else None,
     )
 
 

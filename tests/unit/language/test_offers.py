@@ -1,0 +1,115 @@
+"""Prices, sizes and stock."""
+
+import pytest
+
+from fashioniq.language.wishes import OfferLimits
+
+ENGLISH = {
+    "under 50 euros": OfferLimits(most_minor=5000, currency="EUR"),
+    "less than $40": OfferLimits(most_minor=4000, currency="USD"),
+    "max 80": OfferLimits(most_minor=8000),
+    "50 euros or less": OfferLimits(most_minor=5000, currency="EUR"),
+    "up to 1,299.50 USD": OfferLimits(most_minor=129950, currency="USD"),
+    "my budget is 100 pounds": OfferLimits(most_minor=10000, currency="GBP"),
+    "a red dress for 30€": OfferLimits(most_minor=3000, currency="EUR"),
+    "not more than 50 euros": OfferLimits(most_minor=5000, currency="EUR"),
+    "nothing over 50 dollars": OfferLimits(most_minor=5000, currency="USD"),
+    "over 100": OfferLimits(least_minor=10000),
+    "not under 20 euros": OfferLimits(least_minor=2000, currency="EUR"),
+    "between 30 and 60 dollars": OfferLimits(3000, 6000, "USD"),
+    "20-40 euros": OfferLimits(2000, 4000, "EUR"),
+    "from 60 to 30": OfferLimits(3000, 6000),
+    "about 50 euros": OfferLimits(4000, 6000, "EUR"),
+    "at least 20 euros and at most 40 euros": OfferLimits(2000, 4000, "EUR"),
+    "cheaper": OfferLimits(cheaper=-1),
+    "not so expensive": OfferLimits(cheaper=-1),
+    "more expensive": OfferLimits(cheaper=1),
+    "in M": OfferLimits(sizes=("M",)),
+    "in a medium": OfferLimits(sizes=("M",)),
+    "in size small": OfferLimits(sizes=("S",)),
+    "size 38 or 40": OfferLimits(sizes=("38", "40")),
+    "2xl": OfferLimits(sizes=("XXL",)),
+    "red, L": OfferLimits(sizes=("L",)),
+    "in stock": OfferLimits(in_stock=True),
+    "available now": OfferLimits(in_stock=True),
+    "red dress under 50 euros in size M, in stock": OfferLimits(None, 5000, "EUR", ("M",), True),
+}
+GERMAN = {
+    "unter 50 €": OfferLimits(most_minor=5000, currency="EUR"),
+    "max 80": OfferLimits(most_minor=8000),
+    "bis 50": OfferLimits(most_minor=5000),
+    "höchstens 49,99 €": OfferLimits(most_minor=4999, currency="EUR"),
+    "nicht teurer als 60 Euro": OfferLimits(most_minor=6000, currency="EUR"),
+    "ab 20 Euro": OfferLimits(least_minor=2000, currency="EUR"),
+    "mindestens 1.299,50 €": OfferLimits(least_minor=129950, currency="EUR"),
+    "zwischen 30 und 60 Euro": OfferLimits(3000, 6000, "EUR"),
+    "günstiger": OfferLimits(cheaper=-1),
+    "teurer": OfferLimits(cheaper=1),
+    "Größe XL": OfferLimits(sizes=("XL",)),
+    "Gr. 40": OfferLimits(sizes=("40",)),
+    "in 38": OfferLimits(sizes=("38",)),
+    "in Groesse M oder L unter 80 Euro auf Lager": OfferLimits(None, 8000, "EUR", ("M", "L"), True),
+    "sofort lieferbar": OfferLimits(in_stock=True),
+}
+NONE = [
+    "in red",
+    "with 3 buttons",
+    "less than 3 buttons",
+    "over the knee",
+    "medium length",
+    "small dots",
+    "in a large print",
+    "3/4 sleeves",
+    "in a small floral print",
+    "short sleeves",
+    "a red dress",
+]
+
+
+@pytest.mark.parametrize(("phrase", "expected"), ENGLISH.items())
+def test_limits_in_english(phrase, expected, english):
+    assert english.read(phrase).limits == expected
+
+
+@pytest.mark.parametrize(("phrase", "expected"), GERMAN.items())
+def test_limits_in_german(phrase, expected, german):
+    assert german.read(phrase).limits == expected
+
+
+@pytest.mark.parametrize("phrase", NONE)
+def test_what_is_no_limit(phrase, english):
+    assert english.read(phrase).limits == OfferLimits()
+
+
+def test_a_limit_does_not_deny_what_follows(english):
+    request = english.read("less than 50 euros, red and floral")
+    assert [(wish.text, wish.denied) for wish in request.wishes] == [("red", False), ("floral", False)]
+
+
+@pytest.mark.parametrize(
+    ("phrase", "what"),
+    [("any price", "price"), ("size doesn't matter", "size"), ("even if it's out of stock", "stock")],
+)
+def test_limits_are_taken_back(phrase, what, english):
+    request = english.read(phrase)
+    assert request.taken_back == {what}
+    assert request.limits == OfferLimits()
+    held = OfferLimits(1000, 2000, "EUR", ("M",), True).without(request.taken_back)
+    assert {"price": held.most_minor, "size": held.sizes or None, "stock": held.in_stock or None}[
+        what
+    ] is None
+
+
+def test_cheaper_and_dearer_are_about_the_price_of_the_product():
+    assert OfferLimits().after(OfferLimits(cheaper=-1), 4999) == OfferLimits(most_minor=4998)
+    assert OfferLimits(most_minor=9000).after(OfferLimits(cheaper=1), 4999) == OfferLimits(5000, 9000)
+    assert OfferLimits(most_minor=4000).after(OfferLimits(cheaper=1), 4999) == OfferLimits(least_minor=5000)
+    assert OfferLimits().after(OfferLimits(cheaper=-1), None) == OfferLimits(cheaper=-1)
+
+
+def test_a_later_price_replaces_an_earlier_one():
+    held = OfferLimits(2000, 5000, "EUR", ("M",))
+    assert held.after(OfferLimits(most_minor=8000), None) == OfferLimits(2000, 8000, "EUR", ("M",))
+    assert held.after(OfferLimits(most_minor=1000), None) == OfferLimits(None, 1000, "EUR", ("M",))
+    assert held.after(OfferLimits(least_minor=6000), None) == OfferLimits(6000, None, "EUR", ("M",))
+    assert held.after(OfferLimits(sizes=("L",)), None).sizes == ("L",)

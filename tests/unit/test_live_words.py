@@ -1,0 +1,179 @@
+"""A live dialog whose words count beside the vectors: wishes hold, corrections reach the retriever, undo and replay."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from fashioniq.askers.best_item import BestItem
+from fashioniq.data.items import Items
+from fashioniq.data.wording import Weights
+from fashioniq.data.words import Vocabulary
+from fashioniq.language.lexicon import Lexicon
+from fashioniq.loop.gallery import Gallery
+from fashioniq.loop.live import Live, Step
+from fashioniq.loop.messages import Message
+from fashioniq.loop.rollout import System, rollout
+from fashioniq.loop.wording import Wording
+from fashioniq.models.configs import RetrieverConfig
+from fashioniq.models.retriever import DialogRetriever
+from fashioniq.users.recorded import Recorded
+
+COLORS, SLEEVES = ("red", "black", "light blue"), ("sleeveless", "long sleeve")
+LABELS = {
+    f"p{number}": [["dress"], [COLORS[number % 3]], [], [], [SLEEVES[number % 2]], []] for number in range(24)
+}
+IDS = list(LABELS)
+TITLES = {name: "Odette dress" if number < 5 else "Linnea dress" for number, name in enumerate(IDS)}
+VOCABULARY = Vocabulary(["is", "red", "black", "with", "sleeves", "longer", "striped"])
+OWN = [frozenset(label for some in LABELS[name] for label in some) for name in IDS]
+
+
+def system():
+    """A system that shows products, at random places, with words that outweigh them."""
+    torch.manual_seed(0)
+    config = RetrieverConfig(width=16, heads=2, hidden=32, layers=1)
+    retriever = DialogRetriever(config, vocabulary=len(VOCABULARY), features=6, attributes=0)
+    retriever.eval().requires_grad_(False)
+    torch.nn.init.normal_(retriever.query.weight)
+    items = Items.without_attributes(IDS, torch.randn(24, 6))
+    gallery = Gallery(items, retriever.embed_images(items.features_ND))
+    lexicon = Lexicon.of(LABELS, TITLES.values(), VOCABULARY.words, "en")
+    texts = [f"{TITLES[name]} {' '.join(OWN[number])}" for number, name in enumerate(IDS)]
+    wording = Wording(lexicon, Weights(0.1, 5, 5), OWN, texts)
+    return System(retriever, BestItem(), gallery.with_scorer(wording), VOCABULARY, wording=wording)
+
+
+def shown(live, count=4):
+    return [product.id for product in live.nearest(count)]
+
+
+def with_labels(*labels, without=()):
+    return {
+        name
+        for name, own in zip(IDS, OWN, strict=True)
+        if own.issuperset(labels) and not own.intersection(without)
+    }
+
+
+def test_wishes_hold_through_the_dialog_until_they_are_contradicted():
+    live = Live.begin(system()).say("is red")
+    assert set(shown(live, 8)) == with_labels("red")
+    live = live.say("with long sleeves")
+    assert set(shown(live, 3)) <= with_labels("red", "long sleeve")
+    live = live.say("is black")
+    assert set(shown(live, 3)) <= with_labels("black", "long sleeve")
+    live = live.say("not sleeveless, and not black")
+    assert set(shown(live, 3)) <= with_labels("long sleeve", without=["black"])
+
+
+def test_a_denial_about_a_product_leaves_it_and_its_like_behind():
+    live = Live.begin(system()).about("p3").say("anything but red")
+    assert set(shown(live, 16)) == with_labels(without=["red"])
+    assert "p3" not in shown(live, 24)
+
+
+def test_a_product_talked_about_comes_back_if_it_is_asked_for():
+    start = Live.begin(system())
+    assert "p3" not in shown(start.about("p3").say("is red"), 24)
+    assert "p3" in shown(start.about("p3").say("like this but with sleeves"), 24)
+    again = start.about("p3").say("like this but black").about("p4").say("is red")
+    assert not {"p3", "p4"} & set(shown(again, 24))
+
+
+@pytest.mark.parametrize("said", ["zorgle", "is with in than", "?!", "", "   "])
+def test_a_request_of_which_nothing_is_understood_changes_nothing(said):
+    start = Live.begin(system())
+    for live in (start, start.say("red"), start.say("red").about("p7")):
+        assert live.say(said) is live
+
+
+def test_a_first_request_starts_from_the_mean_and_words_decide():
+    own = system()
+    live = Live.begin(own).say("is red")
+    plain = Live.begin(replace(own, wording=None, gallery=own.gallery.with_scorer(None))).say("is red")
+    assert torch.equal(live.query.vector_BD, plain.query.vector_BD) and plain.query.wishes is None
+    ordered = [name for name in shown(plain, 24) if name in with_labels("red")]
+    assert shown(live, 8) == ordered  # among those that obey, the vectors decide
+
+
+def test_a_correction_reaches_the_retriever_and_only_whole_words_are_replaced():
+    own = system()
+    assert own.corrected("is strpied") == "is striped"
+    assert own.corrected("is crimson") == "is red"
+    assert own.corrected("red dres") == "red dress"  # "dres" is a part of the word that it stands for
+    said, meant = (Live.begin(own).say(text) for text in ("is blakc", "is black"))
+    assert torch.equal(said.query.vector_BD, meant.query.vector_BD)
+    assert said.said == ["is blakc"] and shown(said, 8) == shown(meant, 8)
+    assert own.read("is blakc").changed == (("blakc", "black"),)
+
+
+def test_undo_and_replay_give_the_wishes_of_before():
+    first = Live.begin(system()).say("is red")
+    second = first.about("p3").say("with long sleeves")
+    assert second.undo().undo() is first or second.undo().query is first.query
+    assert shown(second.undo(), 24) == shown(first, 24)
+    steps = [Step(("is red",)), Step(("zorgle",)), Step(("with long sleeves",), "p3")]
+    replayed = Live.begin(first.system).replay(steps)
+    assert replayed.query.wishes == second.query.wishes and shown(replayed, 24) == shown(second, 24)
+    assert torch.equal(replayed.query.vector_BD, second.query.vector_BD)
+    assert replayed.said == ["is red", "with long sleeves"]
+
+
+def test_more_like_a_product_shows_what_is_near_to_it_and_wishes_hold_afterwards():
+    live = Live.begin(system()).say("is red").more_like("p1")
+    far_N = (live.system.gallery.vectors_ND - live.system.gallery.vectors_ND[1]).norm(dim=1)
+    assert shown(live, 24) == [IDS[place] for place in far_N.argsort()]
+    said = live.say("with long sleeves")
+    assert set(shown(said, 3)) <= with_labels("red", "long sleeve") and "p1" not in shown(said, 24)
+
+
+def test_the_product_offered_is_the_first_one_shown():
+    live = Live.begin(system())
+    for text in ("is red", "with long sleeves", "is black", "not sleeveless"):
+        live = live.say(text)
+        assert live.offered == shown(live, 1)[0] == live.products(3)[0].id
+
+
+def test_a_rollout_ranks_as_the_dialogs_with_persons_one_by_one():
+    own = system()
+    texts = [["is red", "with long sleeves"], ["not black", "striped"], ["zorgle", "is red"]]
+    user = Recorded([Message(texts=[said[turn] for said in texts]) for turn in range(2)])
+    first_B, target_B = torch.tensor([0, 1, 2]), torch.tensor([9, 10, 11])
+    dialogs = rollout(own, user, target_B, Message(item_B=first_B), 2)
+    for row, said in enumerate(texts):
+        live = Live.begin(own).about(IDS[row]).say(said[0])
+        if row < 2:  # a rollout goes on where a live dialog stands still
+            live = live.about(IDS[int(dialogs.talk.turns[1].offer.item_B[row])]).say(said[1])
+            assert live.query.wishes == [dialogs.talk.queries[1].wishes[row]]
+            assert int(own.gallery.rank(live.query, target_B[row : row + 1])) == int(dialogs.ranks[row, 1])
+
+
+def test_words_of_a_user_that_speaks_in_ids_count_as_its_texts():
+    own, target_B, first = system(), torch.tensor([9, 10]), Message(item_B=torch.tensor([0, 1]))
+    texts = ["is red with sleeves", "is black"]
+    words_BTL = VOCABULARY.encode(texts, 5).unsqueeze(1)
+    by_ids = rollout(own, Recorded.of_words(words_BTL), target_B, first, 1)
+    by_texts = rollout(own, Recorded([Message(texts=texts)]), target_B, first, 1)
+    assert by_ids.talk.queries[0].wishes == by_texts.talk.queries[0].wishes
+    assert torch.equal(by_ids.ranks, by_texts.ranks)
+
+
+def test_without_wording_only_words_that_the_retriever_has_learned_are_understood():
+    own = replace(system(), wording=None)
+    request = own.read("crimson and red")
+    assert request.known == ("red",) and request.unknown == ("crimson", "and")
+    assert own.corrected("is blakc") == "is blakc"
+
+
+def test_each_product_is_scored_once_for_a_list_of_any_length():
+    """The cost of a product is its squared distance minus twice its bonus; the distance shown has the sign of the cost."""
+    live = Live.begin(system()).say("is red")
+    products = live.nearest(24)
+    bonus_N = live.system.wording.bonus(live.query.wishes[0])
+    for product in products:
+        item = IDS.index(product.id)
+        far = (live.system.gallery.vectors_ND[item] - live.query.vector_BD[0]).double().norm().item()
+        cost = far**2 - 2 * float(bonus_N[item])
+        assert product.distance == pytest.approx(abs(cost) ** 0.5 * (1 if cost >= 0 else -1), abs=1e-4)
+    assert [product.distance for product in products] == sorted(product.distance for product in products)

@@ -1,0 +1,243 @@
+"""What words add to the score of each product: wishes by labels or their probabilities, and BM25."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from fashioniq.data.wording import Weights
+from fashioniq.data.words import Vocabulary, tokenize
+from fashioniq.language.lexicon import Lexicon
+from fashioniq.language.wishes import Wish, Wishes
+from fashioniq.loop.wording import Wording
+
+COLORS, PATTERNS = ("red", "light blue", "black"), ("floral", "striped")
+LENGTHS, SLEEVES = ("mini", "knee length", "maxi"), ("sleeveless", "long sleeve")
+
+
+def products():
+    """36 products with every combination of labels, by id."""
+    found = {}
+    for color in COLORS:
+        for pattern in PATTERNS:
+            for length in LENGTHS:
+                for sleeves in SLEEVES:
+                    style = "smart casual" if length == "maxi" else "casual" if color == "red" else "party"
+                    found[f"P{len(found)}"] = [["dress"], [color, pattern], [], [length], [sleeves], [style]]
+    return found
+
+
+LABELS = products()
+NAMES = ["Odette", "Odette Marie", "Linnea"]
+TITLES = {name: f"{NAMES[number % 3]} dress" for number, name in enumerate(LABELS)}
+IDS = list(LABELS)
+WORDS = ["is", "and", "with", "has", "longer", "red", "not"]
+LEXICON = Lexicon.of(LABELS, TITLES.values(), WORDS, "en")
+OWN = [frozenset(label for some in LABELS[name] for label in some) for name in IDS]
+TEXTS = [" ".join([TITLES[name], *(label for some in LABELS[name] for label in some)]) for name in IDS]
+
+
+class Seen:
+    """Probabilities of labels, the same for all products of the first half, and of the second."""
+
+    def __init__(self, **chances):
+        self.chances = {name.replace("_", " "): pair for name, pair in chances.items()}
+
+    def probability(self, label):
+        if label not in self.chances:
+            return None
+        return np.repeat(np.float32(self.chances[label]), len(IDS) // 2)
+
+    def likely(self, item):
+        return [label for label in self.chances if self.probability(label)[item] >= 0.5]
+
+
+def wording(lexical=0.0, wanted=0.0, denied=0.0, labels=OWN, texts=TEXTS, seen=None):
+    return Wording(LEXICON, Weights(lexical, wanted, denied), labels, texts, seen)
+
+
+def bonus_of(text, found, item=None):
+    return found.bonus(found.after(Wishes(), text, item))
+
+
+def having(*labels, every=True):
+    """1 for each product that has all of the labels, or any."""
+    return np.float32([(all if every else any)(label in own for label in labels) for own in OWN])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("red", 2 * having("red")),
+        ("is red and floral", 2 * having("red") + 2 * having("floral")),
+        ("a striped dress with long sleeves", 2 * having("striped") + 2 * having("long sleeve")),
+        ("red or black", 2 * having("red", "black", every=False)),
+        ("blue", 2 * having("light blue")),
+        ("not red", -5 * having("red")),
+        ("is not floral, and red", -5 * having("floral") + 2 * having("red")),
+        ("red instead of black", 2 * having("red") - 5 * having("black")),
+        ("zorgle", np.zeros(36)),
+        ("", np.zeros(36)),
+    ],
+)
+def test_wishes_lift_the_products_that_meet_them_and_denials_lower_those_that_do_not(text, expected):
+    assert bonus_of(text, wording(wanted=2, denied=5)).tolist() == expected.tolist()
+
+
+def test_a_wish_for_any_of_several_labels_counts_once():
+    any_of = Wishes((Wish(frozenset({"red", "floral"}), "red floral", (0, 1)),))
+    assert wording(wanted=1).bonus(any_of).tolist() == having("red", "floral", every=False).tolist()
+
+
+def test_a_denied_label_is_denied_with_its_kinds_and_a_wanted_one_is_wanted_as_it_is():
+    kinds = having("casual", "smart casual", every=False)
+    assert bonus_of("not casual", wording(denied=1)).tolist() == (-kinds).tolist()
+    assert bonus_of("casual", wording(wanted=1)).tolist()[IDS.index("P0")] == 1
+    assert bonus_of("not smart casual", wording(denied=1)).tolist() == (-having("smart casual")).tolist()
+
+
+def test_a_step_is_taken_from_the_labels_of_the_product_talked_about():
+    knee = next(item for item, own in enumerate(OWN) if "knee length" in own)
+    longer = bonus_of("longer", wording(wanted=1, denied=3), knee)
+    assert longer.tolist() == (having("maxi") - 3 * having("mini", "knee length", every=False)).tolist()
+    shorter = bonus_of("shorter", wording(wanted=1), knee)
+    assert shorter.tolist() == having("mini").tolist()
+
+
+def test_wishes_of_earlier_turns_hold_until_they_are_contradicted():
+    found = wording(wanted=1, denied=1)
+    wishes = Wishes()
+    for text in ("red", "not floral", "long sleeves"):
+        wishes = found.after(wishes, text, None)
+    expected = having("red") - having("floral") + having("long sleeve")
+    assert found.bonus(wishes).tolist() == expected.tolist()
+    changed = found.after(wishes, "is black", None)
+    assert found.bonus(changed).tolist() == (expected - having("red") + having("black")).tolist()
+
+
+@pytest.mark.parametrize(
+    ("chance", "met"),
+    [(0.0, 0), (0.05, 0), (0.5, 0.5), (0.7, 0.5 + math.log(7 / 3) / 4), (0.95, 1), (1.0, 1)],
+)
+def test_a_product_without_labels_meets_a_wish_by_the_log_odds_of_its_probability(chance, met):
+    found = wording(wanted=2, denied=4, labels=[None] * 36, seen=Seen(red=(chance, 0.5)))
+    assert bonus_of("red", found) == pytest.approx(np.repeat([2 * met, 1.0], 18), abs=1e-5)
+    assert bonus_of("not red", found) == pytest.approx(np.repeat([-4 * met, -2.0], 18), abs=1e-5)
+
+
+def test_probabilities_count_only_for_products_without_labels():
+    labels = [None if item % 2 else own for item, own in enumerate(OWN)]
+    found = wording(wanted=1, labels=labels, seen=Seen(red=(1.0, 0.0)))
+    expected = [float(item < 18) if item % 2 else having("red")[item] for item in range(36)]
+    assert bonus_of("red", found).tolist() == expected
+    assert not bonus_of("striped", found)[1::2].any()  # not known by sight
+
+
+def test_of_several_labels_the_most_probable_counts():
+    found = wording(wanted=1, labels=[None] * 36, seen=Seen(red=(0.5, 0.0), black=(0.0, 1.0)))
+    assert bonus_of("red or black", found) == pytest.approx(np.repeat([0.5, 1.0], 18))
+
+
+def test_the_labels_of_a_product_are_its_own_or_else_likely_ones():
+    labels = [None, *OWN[1:]]
+    found = wording(labels=labels, seen=Seen(red=(0.9, 0.0), maxi=(0.2, 0.0)))
+    assert found.labels_of(0) == ["red"] and found.labels_of(1) == OWN[1]
+    assert set(wording(labels=labels).labels_of(0)) == set()
+
+
+def bm25(words, texts, k1=1.5, b=0.75):
+    """Robertson's formula with Lucene's IDF, of stemmed words each of which counts once."""
+    documents = [[LEXICON.stem(word) for word in tokenize(text)] for text in texts]
+    mean = sum(map(len, documents)) / len(documents)
+    scores = np.zeros(len(texts))
+    for word in dict.fromkeys(LEXICON.stem(word) for word in words):
+        having_it = sum(word in document for document in documents)
+        idf = math.log(1 + (len(texts) - having_it + 0.5) / (having_it + 0.5))
+        for number, document in enumerate(documents):
+            often = document.count(word)
+            scores[number] += idf * often / (often + k1 * (1 - b + b * len(document) / mean)) if often else 0
+    return scores
+
+
+@pytest.mark.parametrize(
+    ("asserted", "words"),
+    [
+        (("red",), ["red"]),
+        (("odette striped", "maxi"), ["odette", "striped", "maxi"]),
+        (("red", "red red"), ["red"]),
+        (("zorgle red",), ["red"]),
+    ],
+)
+def test_asserted_words_of_all_turns_add_their_bm25(asserted, words):
+    found = wording(lexical=0.3)
+    assert found.bonus(Wishes(asserted=asserted)) == pytest.approx(0.3 * bm25(words, TEXTS), abs=1e-5)
+
+
+def test_forms_of_a_word_are_found_by_their_stem():
+    found = wording(lexical=1.0)
+    stripes, striped = (found.bonus(Wishes(asserted=(word,))) for word in ("stripes", "striped"))
+    assert stripes.any() and np.array_equal(stripes, striped)
+
+
+@pytest.mark.parametrize("texts", [[""] * 36, ["?!"] * 36])
+def test_products_without_texts_have_no_bm25(texts):
+    assert not wording(lexical=1.0, denied=1.0, texts=texts).bonus(Wishes(asserted=("red",))).any()
+    assert not bonus_of("not odette", wording(denied=1.0, texts=texts)).any()
+
+
+def test_denied_words_of_titles_lower_the_products_that_have_all_of_them():
+    odette = np.float32(["odette" in title.lower() for title in TITLES.values()])
+    assert bonus_of("not odette", wording(denied=2)).tolist() == (-2 * odette).tolist()
+    both = Wishes((Wish(frozenset(), "Odette Marie", (0, 1), denied=True),))
+    marie = np.float32(["marie" in title.lower() for title in TITLES.values()])
+    assert wording(denied=2).bonus(both).tolist() == (-2 * marie).tolist()
+    other = Wishes((Wish(frozenset(), "odette zorgle", (0, 1), denied=True),))
+    assert not wording(denied=2).bonus(other).any()
+
+
+def test_weights_scale_the_parts_and_zeros_leave_nothing():
+    text = "a red dress with long sleeves, not floral"
+    lexical, wishes = wording(1, 1, 1).parts(text, None)
+    assert bonus_of(text, wording(0.5, 3, 3)) == pytest.approx(0.5 * lexical + 3 * wishes, abs=1e-5)
+    assert not bonus_of(text, wording()).any()
+
+
+def test_bonuses_are_float32_and_those_of_earlier_calls_stay():
+    found = wording(wanted=1)
+    first = bonus_of("red", found)
+    kept = first.copy()
+    first += 1  # a caller may do with it what it wants
+    assert bonus_of("red", found).tolist() == kept.tolist() and kept.dtype == np.float32
+
+
+CATALOG = SimpleNamespace(
+    labels=LABELS, titles=TITLES, language="en", ids=lambda split: IDS[:24] if split == "train" else IDS[24:]
+)
+
+
+def test_the_wording_of_a_catalog_has_the_labels_and_titles_of_its_gallery():
+    gallery = ["P30", "unlabelled", "P2"]
+    catalog = SimpleNamespace(**vars(CATALOG) | {"labels": LABELS | {"unlabelled": [[]] * 6}})
+    found = Wording.of(catalog, gallery, Vocabulary(WORDS), Weights(0, 1, 1), Seen(black=(1.0, 1.0)))
+    assert [set(found.labels_of(item)) for item in (0, 2)] == [OWN[30], OWN[2]]
+    assert list(found.labels_of(1)) == ["black"]  # six empty lists are no labels
+    assert (
+        not Wording.of(catalog, gallery, Vocabulary(WORDS), Weights(1, 0, 0))
+        .bonus(Wishes(asserted=("zorgle",)))
+        .any()
+    )
+
+
+def test_without_words_neither_labels_nor_titles_of_the_gallery_count():
+    def of(catalog):
+        found = Wording.of(catalog, IDS[24:], Vocabulary(WORDS), Weights(1, 1, 1), words=False)
+        texts = ("red", "not odette", "a linnea dress with long sleeves", "longer", "casual")
+        return [(found.read(text), bonus_of(text, found, 3).tolist()) for text in texts]
+
+    other = {name: [["zorgle"]] * 6 for name in IDS[24:]}
+    replaced = SimpleNamespace(
+        **vars(CATALOG) | {"labels": LABELS | other, "titles": dict.fromkeys(IDS, "a zorgle")}
+    )
+    assert of(CATALOG) == of(replaced)
+    assert not any(any(bonus) for _, bonus in of(CATALOG))  # nothing is known by sight
