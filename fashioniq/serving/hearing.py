@@ -40,7 +40,7 @@ class Understood(NamedTuple):
 
 
 def understood(
-    served: Served, given: Given, about: str | None, question: str, filters: Filters, at: str = ""
+    served: Served, given: Given, about: str | None, question: str, filters: Filters, *, at: str = ""
 ) -> Understood:
     """What is understood of a turn about a product, or none, in which these filters held.
 

@@ -108,7 +108,7 @@ class Service:
             at = f"/turns/{number}"
             named = {"about": turn.about, "like": turn.like, "less_like": turn.less_like}
             _check(served, {f"{at}/{field}": name for field, name in named.items()})
-            step, heard, filters, notes = understood(served, turn, turn.about, turn.question, filters, at)
+            step, heard, filters, notes = understood(served, turn, turn.about, turn.question, filters, at=at)
             steps.append(step)
         texts = [turn.says or "" for turn in request.said]
         filters = over(filters, request.filters)
