@@ -7,14 +7,14 @@ the part of the page that changes, rendered from the same templates.
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Form, Request, Response, UploadFile
 from fastapi.responses import RedirectResponse
 from msgspec.structs import replace
 from pydantic import ValidationError
 
-from fashioniq.serving.forms import Key, Sent
+from fashioniq.serving.forms import Key, Sent, same_origin
 from fashioniq.serving.problems import Problem, wrong
 from fashioniq.serving.schemas import Filters, LabelWish, SessionRequest, Start, TurnRequest
 from fashioniq.serving.served import Served
@@ -25,18 +25,10 @@ from fashioniq.store import Session
 
 LIFE = 24 * 3600  # seconds of a cookie
 FORM = 64 * 1024  # bytes of a form besides its picture
-WITH_PRODUCTS = {  # problems that are shown above the products
-    "invalid",
-    "key-reused",
-    "not-shown",
-    "not-held",
-    "nothing-understood",
-    "questions-only",
-    "too-many-turns",
-    "turn-conflict",
-    "unknown-label",
-    "unreadable-picture",
-}
+WITH_PRODUCTS = frozenset(  # problems that are shown above the products
+    "invalid key-reused not-shown not-held nothing-understood "
+    "questions-only too-many-turns turn-conflict unknown-label unreadable-picture".split()
+)
 
 
 @dataclass
@@ -140,7 +132,7 @@ def add_routes(router: APIRouter) -> None:
     @router.post(
         PREFIX + "/{category}/picture",
         include_in_schema=False,
-        dependencies=[Depends(_same_origin)],
+        dependencies=[Depends(same_origin)],
         max_body_size=MAX_BYTES + FORM,
     )
     def picture(request: Request, visit: Here, picture: UploadFile, key: Annotated[Key, Form()]) -> Response:
@@ -166,7 +158,7 @@ def add_routes(router: APIRouter) -> None:
 
     for name, action in ACTIONS.items():
         router.post(
-            f"{PREFIX}/{{category}}/{name}", include_in_schema=False, dependencies=[Depends(_same_origin)]
+            f"{PREFIX}/{{category}}/{name}", include_in_schema=False, dependencies=[Depends(same_origin)]
         )(_answering(action))
 
 
@@ -183,12 +175,6 @@ def problem_page(request: Request, problem: Problem, headers: dict[str, str]) ->
             for one in (value if isinstance(value, list) else [value])
         ]
     return render(request, "problem.html", {"message": message}, problem.status, headers)
-
-
-def _same_origin(request: Request) -> None:
-    """Raise Problem for a form of another website."""
-    if urlsplit(request.headers.get("origin", "")).netloc != request.headers.get("host", "-"):
-        raise Problem("forbidden")
 
 
 def _here(request: Request, category: str) -> Visit:
