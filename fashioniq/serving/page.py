@@ -25,9 +25,18 @@ from fashioniq.store import Session
 
 LIFE = 24 * 3600  # seconds of a cookie
 FORM = 64 * 1024  # bytes of a form besides its picture
-WITH_PRODUCTS = frozenset(  # problems that are shown above the products
-    ["invalid", "key-reused", "not-shown", "not-held", "nothing-understood", "questions-only", "too-many-turns", "turn-conflict", "unknown-label", "unreadable-picture"]
-)
+WITH_PRODUCTS = {  # problems that are shown above the products
+    "invalid",
+    "key-reused",
+    "not-shown",
+    "not-held",
+    "nothing-understood",
+    "questions-only",
+    "too-many-turns",
+    "turn-conflict",
+    "unknown-label",
+    "unreadable-picture",
+}
 
 
 @dataclass
