@@ -91,3 +91,8 @@ def same_origin(request: Request) -> None:
     """Raise Problem for a form of another website."""
     if urlsplit(request.headers.get("origin", "")).netloc != request.headers.get("host", "-"):
         raise Problem("forbidden")
+
+
+def cookie_name(category: str) -> str:
+    """Name of the cookie with the session of a category."""
+    return f"fashioniq-{category}"

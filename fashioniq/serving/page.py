@@ -14,7 +14,7 @@ from fastapi.responses import RedirectResponse
 from msgspec.structs import replace
 from pydantic import ValidationError
 
-from fashioniq.serving.forms import Key, Sent, same_origin
+from fashioniq.serving.forms import Key, Sent, cookie_name, same_origin
 from fashioniq.serving.problems import Problem, wrong
 from fashioniq.serving.schemas import Filters, LabelWish, SessionRequest, Start, TurnRequest
 from fashioniq.serving.served import Served
@@ -98,7 +98,7 @@ class Visit:
     def _with_cookie(self, response: Response) -> Response:
         if self.cookie is not None:
             response.set_cookie(
-                _cookie_name(self.served.category),
+                cookie_name(self.served.category),
                 self.cookie,
                 max_age=LIFE if self.cookie else 0,
                 path=PREFIX,
@@ -188,7 +188,7 @@ def problem_page(request: Request, problem: Problem, headers: dict[str, str]) ->
 def _here(request: Request, category: str) -> Visit:
     service: Service = request.app.state.service
     visit = Visit(request, service, service.models.active(category))
-    id, _, token = request.cookies.get(_cookie_name(visit.served.category), "").partition(".")
+    id, _, token = request.cookies.get(cookie_name(visit.served.category), "").partition(".")
     if id:
         try:
             visit.session = service.open(id, token)
@@ -296,7 +296,3 @@ ACTIONS: dict[str, Action] = {
     "delete": _delete,
     "restart": _restart,
 }
-
-
-def _cookie_name(category: str) -> str:
-    return f"fashioniq-{category}"
