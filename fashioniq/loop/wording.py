@@ -6,28 +6,28 @@ given its vector counts, if the run has a model of it.
 """
 
 import hashlib
-import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
-import bm25s
 import numpy as np
 
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.wording import Weights
-from fashioniq.data.words import Vocabulary, tokenize
+from fashioniq.data.words import Vocabulary
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.offers import OfferReader
 from fashioniq.language.reader import Reader
 from fashioniq.language.tokens import keys_of
 from fashioniq.language.wishes import ParsedRequest, Wish, Wishes
+from fashioniq.loop.labels import Having, Labels
+from fashioniq.loop.lexical import LexicalIndex
 
-logging.getLogger("bm25s").setLevel(logging.WARNING)  # it reports each index
 LIKELY = 0.5  # from here on, a product counts as having what a wish names
 _LETTERS = str.maketrans("0123456789", "ghijklmnop")  # digits of a key could be taken for a telephone number
-_REMEMBERED = 256  # sets of labels
+_REMEMBERED = 2**28  # bytes of sets of products that are remembered by their labels
+_MOST_SETS = 256
 
 
 class Seen(Protocol):
@@ -60,20 +60,20 @@ class Wording:
         self,
         lexicon: Lexicon,
         weights: Weights,
-        labels: Sequence[Collection[str] | None],
-        texts: Sequence[str],
+        labels: Iterable[Collection[str] | None],
+        texts: Iterable[str],
         seen: Seen | None = None,
     ) -> None:
         self.lexicon, self.weights = lexicon, weights
         self._reader = Reader(lexicon)
         self.size_name = OfferReader(lexicon.grammar).size_name  # of a size as it is written
-        self._labels, self._seen = labels, seen
-        self._unlabelled_N = np.array([one is None for one in labels], bool)
-        self._size = len(labels)
-        self._positions = _positions(labels)
-        self._kinds = _kinds(self._positions)
-        self._documents = _Documents(texts, lexicon.stem)
-        self.meets = lru_cache(_REMEMBERED)(self._meets)
+        self._labels, self._seen = Labels(labels), seen
+        self._size = len(self._labels)
+        self._some_unknown = bool(self._labels.unknown_N.any())
+        self._kinds = _kinds(self._labels.names)
+        self._documents = LexicalIndex(texts, lexicon.stem)
+        sets = _REMEMBERED // max(1, self._size * (4 if self._some_unknown else 1))
+        self._having = lru_cache(max(8, min(_MOST_SETS, sets)))(self._products)
 
     @classmethod
     def of(
@@ -96,9 +96,12 @@ class Wording:
         lexicon = Lexicon.of(labels, titles.values(), vocabulary.words, catalog.language)
         if not words:
             return cls(lexicon, weights, [None] * len(ids), [""] * len(ids), seen)
-        own = [[word for some in labels.get(name, ()) for word in some] for name in ids]
-        texts = [" ".join([titles.get(name, ""), *some]) for name, some in zip(ids, own, strict=True)]
-        return cls(lexicon, weights, [frozenset(some) or None for some in own], texts, seen)
+
+        def own(name: str) -> list[str]:
+            return [word for some in labels.get(name, ()) for word in some]
+
+        texts = (" ".join([titles.get(name, ""), *own(name)]) for name in ids)
+        return cls(lexicon, weights, (frozenset(own(name)) or None for name in ids), texts, seen)
 
     def read(self, text: str) -> ParsedRequest:
         """What a text says."""
@@ -123,7 +126,7 @@ class Wording:
     @property
     def labels(self) -> Collection[str]:
         """Labels of the products."""
-        return self._positions.keys()
+        return self._labels.names
 
     def family_of(self, label: str) -> str | None:
         """Family of a label, None if it is not one of the catalog."""
@@ -132,22 +135,22 @@ class Wording:
 
     def labels_of(self, item: int) -> Collection[str]:
         """Labels of a product; for one without, those that are likely."""
-        found = self._labels[item]
+        found = self._labels.of(item)
         return self._seen.likely(item) if found is None and self._seen is not None else found or ()
 
     def bonus(self, wishes: Wishes) -> np.ndarray:
         """What words add to the similarity of each product, N in float32."""
         weights = self.weights
         bonus_N = np.zeros(self._size, np.float32)
-        if weights.lexical and any(wishes.asserted):
-            bonus_N += weights.lexical * self._documents.scores(" ".join(wishes.asserted))
+        if weights.lexical:
+            self._documents.add(bonus_N, " ".join(wishes.asserted), weights.lexical)
         for wish in wishes.held:
             if wish.denied:
-                bonus_N -= weights.denied * self._met(wish)
+                self._met(wish).add(bonus_N, -weights.denied)
             elif wish.labels:
-                bonus_N += weights.wanted * self._met(wish)
+                self._met(wish).add(bonus_N, weights.wanted)
             if wish.against:
-                bonus_N -= weights.denied * self.meets(wish.against)
+                self._having(wish.against).add(bonus_N, -weights.denied)
         return bonus_N
 
     def parts(self, text: str, item: int | None) -> tuple[np.ndarray, np.ndarray]:
@@ -162,56 +165,59 @@ class Wording:
         obeys_N = np.ones(self._size, bool)
         for wish in wishes.held:
             if wish.labels or wish.denied:
-                obeys_N &= (self._met(wish) >= LIKELY) != wish.denied
+                self._met(wish).keep(obeys_N, LIKELY, wish.denied)
             if wish.against:
-                obeys_N &= self.meets(wish.against) < LIKELY
+                self._having(wish.against).keep(obeys_N, LIKELY, True)
         return obeys_N
 
     def obeys(self, wishes: Wishes, item: int) -> bool:
         """Whether a product meets all wishes for labels, and nothing that is denied."""
         return all(
-            (self._met(wish)[item] >= LIKELY) != wish.denied
-            and not (wish.against and self.meets(wish.against)[item] >= LIKELY)
+            (self._met(wish).at(item) >= LIKELY) != wish.denied
+            and not (wish.against and self._having(wish.against).at(item) >= LIKELY)
             for wish in wishes.held
             if wish.labels or wish.denied
         )
 
     def score_of(self, wishes: Wishes, item: int) -> Score:
         """What the bonus of a product consists of."""
-        weights, lexical = self.weights, 0.0
-        if weights.lexical and any(wishes.asserted):
-            lexical = weights.lexical * float(self._documents.scores(" ".join(wishes.asserted))[item])
-        of_wishes = []
+        weights, of_wishes = self.weights, []
         for wish in wishes.held:
             if wish.labels or wish.denied:
-                met = float(self._met(wish)[item])
+                met = self._met(wish).at(item)
                 part = met * (-weights.denied if wish.denied else weights.wanted)
                 if wish.against:
-                    part -= weights.denied * float(self.meets(wish.against)[item])
+                    part -= weights.denied * self._having(wish.against).at(item)
                 of_wishes.append((wish, met, part))
-        return Score(lexical, of_wishes)
+        return Score(weights.lexical * self._documents.score(" ".join(wishes.asserted), item), of_wishes)
 
-    def _met(self, wish: Wish) -> np.ndarray:
-        """How far each product has what a wish names, N from 0 to 1."""
+    def meets(self, labels: frozenset[str]) -> np.ndarray:
+        """How far each product has one of these labels, N from 0 to 1 in float32."""
+        met_N = np.zeros(self._size, np.float32)
+        self._having(labels).add(met_N, 1)
+        return met_N
+
+    def _met(self, wish: Wish) -> Having:
+        """How far each product has what a wish names."""
         if not wish.labels:
-            return self._documents.containing(wish.text)
+            return Having.of(self._documents.containing(wish.text), self._size)
         if not wish.denied:
-            return self.meets(wish.labels)
+            return self._having(wish.labels)
         kinds = (self._kinds.get(label, frozenset()) for label in wish.labels)
-        return self.meets(wish.labels.union(*kinds))
+        return self._having(wish.labels.union(*kinds))
 
-    def _meets(self, labels: frozenset[str]) -> np.ndarray:
-        """How far each product has one of these labels, N from 0 to 1."""
+    def _products(self, labels: frozenset[str]) -> Having:
+        """How far each product has one of these labels."""
+        item_K = self._labels.having(labels)
+        if self._seen is None or not self._some_unknown:
+            return Having.of(item_K, self._size)
         met_N = np.zeros(self._size, np.float32)
         for label in labels:
-            if self._seen is not None and self._unlabelled_N.any():
-                chance_N = self._seen.probability(label)
-                if chance_N is not None:
-                    np.maximum(met_N, np.where(self._unlabelled_N, _evidence(chance_N), 0), out=met_N)
-            if label in self._positions:
-                met_N[self._positions[label]] = 1
-        met_N.flags.writeable = False
-        return met_N
+            chance_N = self._seen.probability(label)
+            if chance_N is not None:
+                np.maximum(met_N, np.where(self._labels.unknown_N, _evidence(chance_N), 0), out=met_N)
+        met_N[item_K] = 1
+        return Having(None, met_N)
 
 
 def key_of(wish: Wish) -> str:
@@ -240,44 +246,3 @@ def _evidence(chance_N: np.ndarray) -> np.ndarray:
     """How far a probability makes a product meet a wish, from 0 to 1: linear in its log odds between 0.12 and 0.88."""
     chance_N = chance_N.clip(1e-4, 1 - 1e-4)
     return (0.5 + np.log(chance_N / (1 - chance_N)) / 4).clip(0, 1)
-
-
-class _Documents:
-    """BM25 index of the stemmed words of products."""
-
-    def __init__(self, texts: Sequence[str], stem: Callable[[str], str]) -> None:
-        self._stem, self._size = stem, len(texts)
-        tokens = [self._tokens(text) for text in texts]
-        self._index: bm25s.BM25 | None = None
-        if any(tokens):
-            self._index = bm25s.BM25()
-            self._index.index(tokens, show_progress=False)
-
-    def _tokens(self, text: str) -> list[str]:
-        return [self._stem(word) for word in tokenize(text)]
-
-    def scores(self, text: str) -> np.ndarray:
-        """BM25 of each product for the words of a text, each of which counts once."""
-        tokens = [token for token in dict.fromkeys(self._tokens(text)) if self._known(token)]
-        if self._index is None or not tokens:
-            return np.zeros(self._size, np.float32)
-        return self._index.get_scores(tokens)
-
-    def containing(self, text: str) -> np.ndarray:
-        """Whether each product has all words of a text, N."""
-        tokens = dict.fromkeys(self._tokens(text))
-        if self._index is None or not tokens or not all(map(self._known, tokens)):
-            return np.zeros(self._size, np.float32)
-        return np.minimum.reduce([self._index.get_scores([token]) > 0 for token in tokens]).astype(np.float32)
-
-    def _known(self, token: str) -> bool:
-        return self._index is not None and token in self._index.vocab_dict
-
-
-def _positions(labels: Sequence[Collection[str] | None]) -> Mapping[str, np.ndarray]:
-    """Positions of the products with each label."""
-    found: dict[str, list[int]] = {}
-    for position, some in enumerate(labels):
-        for label in some or ():
-            found.setdefault(label, []).append(position)
-    return {label: np.array(positions, np.int64) for label, positions in found.items()}
