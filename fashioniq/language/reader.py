@@ -84,7 +84,7 @@ class Reader:
         if item.step:
             family, direction = item.step
             labels = self._beyond(item) if item.than else frozenset[str]()
-            return Wish(labels, said, place, family, False, 0 if labels else direction)
+            return Wish(labels, said, place, family, step=0 if labels else direction)
         assert unit.term is not None
         if unit.term.labels and unit.term.labels <= self.lexicon.common:
             return None

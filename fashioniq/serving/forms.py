@@ -3,11 +3,13 @@
 import hashlib
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
+from fastapi import Request
 from pydantic import BaseModel, Field, ValidationError
 
 from fashioniq.data.offers import decimals
-from fashioniq.serving.problems import wrong
+from fashioniq.serving.problems import Problem, wrong
 from fashioniq.serving.schemas import (
     MAX_TEXT,
     MAX_TURNS,
@@ -83,3 +85,14 @@ def _minor(text: str, currency: str) -> int | None:
         return int(Decimal(text.strip().replace(",", ".")).scaleb(decimals(currency)))
     except (InvalidOperation, ValueError, OverflowError):
         raise wrong("/price", "not_a_number") from None
+
+
+def same_origin(request: Request) -> None:
+    """Raise Problem for a form of another website."""
+    if urlsplit(request.headers.get("origin", "")).netloc != request.headers.get("host", "-"):
+        raise Problem("forbidden")
+
+
+def cookie_name(category: str) -> str:
+    """Name of the cookie with the session of a category."""
+    return f"fashioniq-{category}"

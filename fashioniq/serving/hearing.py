@@ -40,7 +40,7 @@ class Understood(NamedTuple):
 
 
 def understood(
-    served: Served, given: Given, about: str | None, question: str, filters: Filters, at: str = ""
+    served: Served, given: Given, about: str | None, question: str, filters: Filters, *, at: str = ""
 ) -> Understood:
     """What is understood of a turn about a product, or none, in which these filters held.
 
@@ -61,11 +61,11 @@ def understood(
         return Understood(Step(wish=Chosen(given.wish.label, given.wish.denied)), Heard(), filters)
     if given.says is None:
         return Understood(Step(), Heard(), filters)
-    return said(served, given.says, about, question, filters, f"{at}/says")
+    return said(served, given.says, about, question, filters, at=f"{at}/says")
 
 
 def said(
-    served: Served, text: str, about: str | None, question: str, filters: Filters, at: str
+    served: Served, text: str, about: str | None, question: str, filters: Filters, *, at: str
 ) -> Understood:
     """What is understood of words; `at` is their place in the request. Raises Problem if it is nothing."""
     text = scrub(text)

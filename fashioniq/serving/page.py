@@ -7,14 +7,14 @@ the part of the page that changes, rendered from the same templates.
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Form, Request, Response, UploadFile
 from fastapi.responses import RedirectResponse
 from msgspec.structs import replace
 from pydantic import ValidationError
 
-from fashioniq.serving.forms import Key, Sent
+from fashioniq.serving.forms import Key, Sent, cookie_name, same_origin
 from fashioniq.serving.problems import Problem, wrong
 from fashioniq.serving.schemas import Filters, LabelWish, SessionRequest, Start, TurnRequest
 from fashioniq.serving.served import Served
@@ -98,7 +98,7 @@ class Visit:
     def _with_cookie(self, response: Response) -> Response:
         if self.cookie is not None:
             response.set_cookie(
-                _cookie_name(self.served.category),
+                cookie_name(self.served.category),
                 self.cookie,
                 max_age=LIFE if self.cookie else 0,
                 path=PREFIX,
@@ -140,7 +140,7 @@ def add_routes(router: APIRouter) -> None:
     @router.post(
         PREFIX + "/{category}/picture",
         include_in_schema=False,
-        dependencies=[Depends(_same_origin)],
+        dependencies=[Depends(same_origin)],
         max_body_size=MAX_BYTES + FORM,
     )
     def picture(request: Request, visit: Here, picture: UploadFile, key: Annotated[Key, Form()]) -> Response:
@@ -166,7 +166,7 @@ def add_routes(router: APIRouter) -> None:
 
     for name, action in ACTIONS.items():
         router.post(
-            f"{PREFIX}/{{category}}/{name}", include_in_schema=False, dependencies=[Depends(_same_origin)]
+            f"{PREFIX}/{{category}}/{name}", include_in_schema=False, dependencies=[Depends(same_origin)]
         )(_answering(action))
 
 
@@ -185,16 +185,10 @@ def problem_page(request: Request, problem: Problem, headers: dict[str, str]) ->
     return render(request, "problem.html", {"message": message}, problem.status, headers)
 
 
-def _same_origin(request: Request) -> None:
-    """Raise Problem for a form of another website."""
-    if urlsplit(request.headers.get("origin", "")).netloc != request.headers.get("host", "-"):
-        raise Problem("forbidden")
-
-
 def _here(request: Request, category: str) -> Visit:
     service: Service = request.app.state.service
     visit = Visit(request, service, service.models.active(category))
-    id, _, token = request.cookies.get(_cookie_name(visit.served.category), "").partition(".")
+    id, _, token = request.cookies.get(cookie_name(visit.served.category), "").partition(".")
     if id:
         try:
             visit.session = service.open(id, token)
@@ -302,7 +296,3 @@ ACTIONS: dict[str, Action] = {
     "delete": _delete,
     "restart": _restart,
 }
-
-
-def _cookie_name(category: str) -> str:
-    return f"fashioniq-{category}"

@@ -108,7 +108,7 @@ class Service:
             at = f"/turns/{number}"
             named = {"about": turn.about, "like": turn.like, "less_like": turn.less_like}
             _check(served, {f"{at}/{field}": name for field, name in named.items()})
-            step, heard, filters, notes = understood(served, turn, turn.about, turn.question, filters, at)
+            step, heard, filters, notes = understood(served, turn, turn.about, turn.question, filters, at=at)
             steps.append(step)
         texts = [turn.says or "" for turn in request.said]
         filters = over(filters, request.filters)
@@ -164,7 +164,7 @@ class Service:
         about, filters = start.product_id or start.picture_id, request.filters
         found = Understood(Step(), Heard(), filters)
         if start.text:
-            found = said(served, start.text, None, "", filters, "/start/text")
+            found = said(served, start.text, None, "", filters, at="/start/text")
             filters = over(found.filters, filters)
         wanted = _Wanted(
             filters, request.k, found.heard, [start.text or ""], found.notes, facets=request.facets
@@ -263,7 +263,15 @@ class Service:
             before = lambda: Live.begin(served.system)  # noqa: E731
         texts = [*(turn.says or "" for turn in turns), request.says or ""]
         explores = session.arm == "explore"
-        wanted = _Wanted(found.filters, request.k, found.heard, texts, found.notes, request.facets, explores)
+        wanted = _Wanted(
+            found.filters,
+            request.k,
+            found.heard,
+            texts,
+            found.notes,
+            facets=request.facets,
+            explores=explores,
+        )
         live, ranking = self._ranking(served, lambda: before().after(step), wanted, watch)
         row = self._row(session.id, last.n + 1, live, ranking, wanted)
         row = replace(

@@ -57,7 +57,13 @@ class Shelf:
         for name, offer in (offers or {}).items():
             if (place := position.get(name)) is not None:
                 self._set(
-                    place, "", offer.price_minor, offer.currency, offer.sizes, offer.in_stock, offer.url
+                    place,
+                    title="",
+                    price_minor=offer.price_minor,
+                    currency=offer.currency,
+                    sizes=offer.sizes,
+                    in_stock=offer.in_stock,
+                    url=offer.url,
                 )
 
     def put(self, products: Iterable[Product]) -> None:
@@ -73,12 +79,12 @@ class Shelf:
                 self._there_N[position] = product.deleted_at is None
                 self._set(
                     position,
-                    product.title,
-                    product.price_minor,
-                    product.currency,
-                    tuple(product.sizes),
-                    product.in_stock,
-                    product.url,
+                    title=product.title,
+                    price_minor=product.price_minor,
+                    currency=product.currency,
+                    sizes=tuple(product.sizes),
+                    in_stock=product.in_stock,
+                    url=product.url,
                 )
                 self._masks.clear()
                 self._ranges = None
@@ -87,6 +93,7 @@ class Shelf:
     def _set(
         self,
         position: int,
+        *,
         title: str,
         price_minor: int | None,
         currency: str | None,

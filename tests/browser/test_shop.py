@@ -462,7 +462,7 @@ def test_foreign_titles_do_nothing_and_everyone_can_use_the_page(shop, visit):
     expect(page.locator("#message")).to_contain_text("None of these words is known")
     expect(page.locator("#says")).to_have_value("xyzzy")
     page.get_by_label("To", exact=True).fill("0.00")
-    page.get_by_label("M", exact=True).check()
+    page.locator("[name=sizes][value=M]").check()
     page.get_by_role("button", name="Show").click()
     expect(page.locator(".empty")).to_be_visible()
     assert violations(page) == []
@@ -472,10 +472,8 @@ def test_foreign_titles_do_nothing_and_everyone_can_use_the_page(shop, visit):
 
 def held(page):
     """What the page shows as holding."""
-    return [
-        text.removeprefix("Remove ").removesuffix(" ✕")
-        for text in page.locator(".held .chip").all_inner_texts()
-    ]
+    texts = [" ".join(text.split()) for text in page.locator(".held .chip").all_inner_texts()]
+    return [text.removeprefix("Remove ").removesuffix(" ✕") for text in texts]
 
 
 def positions(page, selector):
@@ -518,13 +516,13 @@ def test_a_conversation_with_a_denial_a_misspelling_an_unknown_word_a_price_and_
     say(page, "a red dress")
     visible()
     assert held(page) == ["red"] and obeying("red") > 0
-    reds = sum("red" in sum(labels[name], []) for name in shop.ids)
+    reds = sum(any("red" in some for some in labels[name]) for name in shop.ids)
     assert obeying("red") == min(8, reds)
     say(page, "not striped")
     assert held(page) == ["red", "not striped"] and obeying(denied=["striped"]) == 8
     say(page, "wiht long slevees")
     assert held(page) == ["red", "not striped", "long sleeve"]
-    expect(page.locator(".understood")).to_contain_text("slevees → sleeves")
+    expect(page.locator(".understood")).to_contain_text("wiht → with")
     say(page, "xyzzy, under 80 euros")
     expect(page.locator(".understood")).to_contain_text("Not understood: xyzzy")
     assert held(page) == ["red", "not striped", "long sleeve", "up to €80.00"]

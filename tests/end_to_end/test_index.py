@@ -68,7 +68,7 @@ def test_a_search_stores_vectors_and_index_in_the_run_and_uses_them_again(
     request = {"run": run, "text": "is red", "json": True}
     project.run("search", **request)
     found = [json.loads(capsys.readouterr().out)["products"]]
-    folder = run / "gallery" / "test"
+    folder = run / "gallery" / "all"
     dates = []
     for _ in range(2):
         project.run("search", **request, index="IVF2,Flat")
@@ -88,7 +88,7 @@ def test_a_search_stores_vectors_and_index_in_the_run_and_uses_them_again(
 
 def test_vectors_of_other_weights_are_computed_again(vector_runs, project, tmp_path, capsys):
     run = shutil.copytree(vector_runs.retriever, tmp_path / "retriever")
-    path, manifest = (run / "gallery" / "test" / name for name in ("vectors.npy", "vectors.json"))
+    path, manifest = (run / "gallery" / "all" / name for name in ("vectors.npy", "vectors.json"))
     project.run("search", run=run, text="is red", index="Flat")
     before = path.read_bytes()
     about = json.loads(manifest.read_text())

@@ -252,7 +252,8 @@ def test_a_picture_begins_a_conversation_on_the_page(serve, attribute_runs, runs
     begun = browser.get("/shop/dresses").text
     assert "You began with a picture of yours" in begun and "mine.png" not in begun
     key = re.search(r'name="key" value="([^"]+)"', begun)[1]
-    said = {"key": key, "says": "is red", "after_turn": "0"}
+    about = re.search(r'name="about" value="([^"]+)"', begun)[1]
+    said = {"key": key, "says": "is red", "after_turn": "0", "about": about}
     assert browser.post("/shop/dresses/say", data=said, headers=origin).status_code == 303
     assert "about your picture" in browser.get("/shop/dresses").text
     files = {"picture": ("mine.png", b"<script>alert(1)</script>", "image/png")}

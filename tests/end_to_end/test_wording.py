@@ -104,7 +104,12 @@ def test_damaged_words_are_refused_in_one_line(damage, vector_runs, refused, tmp
 
 
 def test_an_evaluation_ranks_with_the_words_of_the_run(project, vector_runs, by_vectors, tmp_path):
-    common = {"data": vector_runs.catalog, "category": "dresses", "features": vector_runs.store, "user": "human"}
+    common = {
+        "data": vector_runs.catalog,
+        "category": "dresses",
+        "features": vector_runs.store,
+        "user": "human",
+    }
     P = {}
     for name, run in (("words", vector_runs.retriever), ("vectors", by_vectors(vector_runs.retriever))):
         project.run("eval-dialogs", **common, run=run, split="val", out=tmp_path / name)

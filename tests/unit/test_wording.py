@@ -241,3 +241,20 @@ def test_without_words_neither_labels_nor_titles_of_the_gallery_count():
     )
     assert of(CATALOG) == of(replaced)
     assert not any(any(bonus) for _, bonus in of(CATALOG))  # nothing is known by sight
+
+
+@pytest.mark.parametrize(
+    "text", ["a red dress with long sleeves, not floral", "not casual", "longer", "odette", ""]
+)
+def test_the_parts_of_a_score_add_up_and_those_who_obey_are_the_same_one_by_one(text):
+    found = wording(0.3, 2, 5)
+    wishes = found.after(Wishes(), text, next(item for item, own in enumerate(OWN) if "knee length" in own))
+    bonus_N, obeys_N = found.bonus(wishes), found.obeying(wishes)
+    for item in range(36):
+        score = found.score_of(wishes, item)
+        assert score.lexical + sum(part for *_, part in score.wishes) == pytest.approx(
+            bonus_N[item], abs=1e-5
+        )
+        assert found.obeys(wishes, item) == obeys_N[item]
+    if text.startswith("a red"):
+        assert obeys_N.tolist() == [{"red", "long sleeve"} <= own and "floral" not in own for own in OWN]
