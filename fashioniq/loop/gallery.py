@@ -21,9 +21,7 @@ BONUSES = 2**25  # bonuses of a tile of queries
 NEARLY = 0.25  # bonus below the greatest up to which items are searched for near ones first
 ROUNDING = 1e-4  # of a bonus in float32, and more
 LOOKED_AT = 2048  # items with nearly the greatest bonus that are looked at first
-EXACT_MOST = (
-    50_000  # items up to which a part of the gallery is searched exactly, without an approximate index
-)
+EXACT_MOST = 50_000  # items up to which a part of the gallery is searched exactly, without an index
 WIDER = 4  # candidates of an index per item, and factor by which a filtered search is widened
 
 
@@ -261,8 +259,8 @@ class Gallery:
         open_N = bonus_N if allowed_N is None else bonus_N.masked_fill(~allowed_N, -float("inf"))
         bonus_1N, count = bonus_N.unsqueeze(0), min(len(self), candidates(wanted))
         nearly_P = (open_N >= open_N.max() - NEARLY).nonzero()[:, 0]
-        few = len(nearly_P) < count
-        some_K = open_N.topk(count).indices if few else nearly_P[:: -(-len(nearly_P) // LOOKED_AT)]
+        some_K = nearly_P[:: -(-len(nearly_P) // LOOKED_AT)]
+        some_K = open_N.topk(count).indices if len(nearly_P) < count else some_K
         found_K = torch.cat([some_K, self._found(index, query_1D, count, None)]).unique()
         cost_1K = self._exact.costs_of_rows(query_1D, bonus_1N, found_K.unsqueeze(0))
         least = (cost_1K + 2 * bonus_1N[:, found_K]).min()  # squared distance
@@ -276,8 +274,11 @@ class Gallery:
             near_K = self._exact.best_among(query_1D, bonus_1N, nearly_P, wanted)[1][0]
         else:
             near_K = self._found(index, query_1D, count, open_N >= open_N.max() - NEARLY)
-        if allowed_N is not None:
-            found_K = torch.cat([found_K, self._found(index, query_1D, count, allowed_N)])
+        near_K = (
+            near_K
+            if allowed_N is None
+            else torch.cat([near_K, self._found(index, query_1D, count, allowed_N)])
+        )
         found_K = torch.cat([found_K, near_K]).unique()
         found_K = found_K[open_N[found_K] > -float("inf")]
         return self._exact.costs_of_rows(query_1D, bonus_1N, found_K.unsqueeze(0)), found_K.unsqueeze(0)
