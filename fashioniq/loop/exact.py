@@ -216,6 +216,14 @@ class ExactSearch:
         return 2 * EPSILON * max(16.0, query_BD.shape[1] ** 0.5) * scale_B
 
 
+def best_first(cost_BK: Tensor, item_BK: Tensor, exclude_BK: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k best candidates in order; items of equal cost are ordered by position, excluded ones last."""
+    cost_BK = cost_BK.masked_fill((item_BK.unsqueeze(2) == exclude_BK.unsqueeze(1)).any(2), float("inf"))
+    item_BK, by_item = item_BK.sort(dim=1)
+    cost_BK, by_cost = cost_BK.gather(1, by_item).sort(dim=1, stable=True)
+    return cost_BK[:, :k], item_BK.gather(1, by_cost)[:, :k]
+
+
 @contextmanager
 def _full_float32(device: str) -> Iterator[None]:
     """Disable autocast and TF32, whose rounding would change ranks."""

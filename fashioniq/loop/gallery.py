@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fashioniq.data.items import Items
-from fashioniq.loop.exact import SEARCHED, SPARE, ExactSearch
+from fashioniq.loop.exact import SEARCHED, SPARE, ExactSearch, best_first
 from fashioniq.loop.query import Query, Scorer
 
 QUERIES = 1024  # rows of a tile of the distance matrix
@@ -87,7 +87,7 @@ class Gallery:
     def typical(self) -> int:
         """Position of the item nearest to the mean, by exact search."""
         cost_1K, item_1K = self._exact.best(_plain(self.mean_1D), None, 1)
-        return int(_best_first(cost_1K, item_1K, item_1K[:, :0], 1)[1])
+        return int(best_first(cost_1K, item_1K, item_1K[:, :0], 1)[1])
 
     @cached_property
     def mean_1D(self) -> Tensor:
@@ -178,7 +178,7 @@ class Gallery:
             if self.index is None
             else self._near(self.index, query_BD, bonus_BN, wanted)
         )
-        return _best_first(cost_BK, item_BK, exclude_BK, k)
+        return best_first(cost_BK, item_BK, exclude_BK, k)
 
     def _top_allowed(
         self, query_BD: Tensor, bonus_BN: Tensor | None, exclude_BK: Tensor, k: int, allowed_N: Tensor
@@ -198,7 +198,7 @@ class Gallery:
         cost_BK, item_BK = found or self._exact.best_among(
             query_BD, bonus_BN, allowed_N.nonzero()[:, 0], wanted
         )
-        return _best_first(cost_BK, item_BK, exclude_BK, k)
+        return best_first(cost_BK, item_BK, exclude_BK, k)
 
     def _near_allowed(
         self, index: Search, query_BD: Tensor, wanted: int, allowed_N: Tensor
@@ -296,11 +296,3 @@ def _plain(query_BD: Tensor) -> Tensor:
 
 def _widened(x_BK: Tensor, width: int, value: float = float("inf")) -> Tensor:
     return F.pad(x_BK, (0, width - x_BK.shape[1]), value=value)
-
-
-def _best_first(cost_BK: Tensor, item_BK: Tensor, exclude_BK: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k best candidates in order; items of equal cost are ordered by position, excluded ones last."""
-    cost_BK = cost_BK.masked_fill((item_BK.unsqueeze(2) == exclude_BK.unsqueeze(1)).any(2), float("inf"))
-    item_BK, by_item = item_BK.sort(dim=1)
-    cost_BK, by_cost = cost_BK.gather(1, by_item).sort(dim=1, stable=True)
-    return cost_BK[:, :k], item_BK.gather(1, by_cost)[:, :k]
