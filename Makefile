@@ -21,11 +21,12 @@ test: export PYTHONDONTWRITEBYTECODE =
 .PHONY: demo serve test check hostile bench bench-test clean
 
 # pip asks rustc for its version, whose launcher would otherwise make ~/.rustup
+$(VENV)/ready: export RUSTUP_HOME = $(CURDIR)/$(VENV)/rustup
 $(VENV)/ready: setup.cfg pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: Python 3.11 or newer is needed: make PYTHON=python3.11"; exit 2; }
 	@echo 'Installing torch, faiss-$(FAISS), transformers, diffusers and about 100 other packages into $(VENV) (about 4 min)'
 	$(PYTHON) -m venv $(VENV)
-	RUSTUP_HOME=$(CURDIR)/$(VENV)/rustup $(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt --editable '.[$(FAISS:cpu=milvus-lite),chat,generate,dev]'
+	$(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt --editable '.[$(FAISS:cpu=milvus-lite),chat,generate,dev]'
 	touch $@
 
 demo: $(VENV)/ready
