@@ -37,6 +37,7 @@ STEPS = 40  # of L-BFGS
 HELD_OUT = 5  # one product, or pair, in five
 QUERIES = 600  # held-out captions
 LEXICAL = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16)
+KEPT = 0.75  # share of the best gain
 WISHES = (0.0, 0.05, 0.1, 0.2, 0.5, 2.0)  # 2 outweighs any difference of cosines
 
 
@@ -111,9 +112,9 @@ def fit_weights(
 ) -> tuple[Weights, dict[str, float]]:
     """Choose the weights on captions of a fifth of the pairs, by a ridge regression that has not seen them.
 
-    Where wishes that outweigh any similarity cost nothing, up to a standard error of the mean log rank of the targets,
-    they are taken: the labels are right, and a search should obey. Otherwise the best weights are halved, since words
-    help the final model less than one that has seen fewer pairs and no dialogs.
+    Where wishes that outweigh any similarity keep most of what the best weights gain in the mean log rank of the
+    targets, they are taken: the labels are right, and a search should obey. Otherwise the best weights are halved,
+    since words help the final model less than one that has seen fewer pairs and no dialogs.
     """
     here = items.positions
     usable = [pair for pair in pairs if pair.candidate in here and pair.target in here]
@@ -134,13 +135,11 @@ def fit_weights(
     mean = {choice: float(log_E.mean()) for choice, log_E in log_rank.items()}
     best = min(mean, key=lambda choice: mean[choice])
 
-    def costs_nothing(choice: tuple[float, float]) -> bool:
-        more_E = log_rank[choice] - log_rank[best]
-        return float(more_E.mean()) <= float(more_E.std() / len(more_E) ** 0.5) if len(more_E) > 1 else True
-
     obeying = min(((a, WISHES[-1]) for a in LEXICAL), key=lambda choice: mean[choice])
-    lexical, wish = obeying if costs_nothing(obeying) else (best[0] / 2, best[1] / 2)
-    figures = {"captions": float(len(asked)), "log_rank": mean[best], "without": mean[0.0, 0.0]}
+    without = mean[0.0, 0.0]
+    obeys = without - mean[obeying] >= KEPT * (without - mean[best])
+    lexical, wish = obeying if obeys else (best[0] / 2, best[1] / 2)
+    figures = {"captions": float(len(asked)), "log_rank": mean[best], "without": without}
     return Weights(lexical, wish, wish), figures
 
 
