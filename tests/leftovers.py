@@ -28,10 +28,10 @@ def begin(folder):
 
 
 def places():
-    """Folders that programs like to write to, and what is in them now."""
+    """What is in the folders that programs like to write to; caches do not count."""
     home = Path.home()
     watched = [Path("/tmp"), Path("/var/tmp"), MEMORY, home, home / ".config"]
-    return {path for folder in watched if folder.is_dir() for path in folder.iterdir()}
+    return {path for folder in watched if folder.is_dir() for path in folder.iterdir() if path.name != ".cache"}
 
 
 def processes():
