@@ -35,7 +35,9 @@ from tests import leftovers
 from tests.databases import stop_server
 from tests.waiting import LIMIT, attempts, ended, joined, received
 
-compat.prepare_torchmetrics()  # as the commands do, before a test imports Lightning
+# as the commands do, before the conftest of a subfolder imports torch or Lightning
+compat.keep_caches_together()
+compat.prepare_torchmetrics()
 
 signal.signal(
     signal.SIGINT, signal.default_int_handler

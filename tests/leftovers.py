@@ -31,7 +31,9 @@ def places():
     """What is in the folders that programs like to write to; caches do not count."""
     home = Path.home()
     watched = [Path("/tmp"), Path("/var/tmp"), MEMORY, home, home / ".config"]
-    return {path for folder in watched if folder.is_dir() for path in folder.iterdir() if path.name != ".cache"}
+    return {
+        path for folder in watched if folder.is_dir() for path in folder.iterdir() if path.name != ".cache"
+    }
 
 
 def processes():
