@@ -15,6 +15,7 @@ from tests import leftovers
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):
     monkeypatch.setattr(leftovers, "PATIENCE", 0.1)
+    monkeypatch.delenv("CI", raising=False)
 
 
 def test_a_process_is_found_also_if_its_parent_has_ended():
