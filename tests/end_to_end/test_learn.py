@@ -13,6 +13,7 @@ from sqlalchemy import insert
 
 from fashioniq.cli import main
 from fashioniq.data.catalog import Catalog
+from fashioniq.data.wording import Weights
 from fashioniq.features.store import open_store
 from fashioniq.learning.export import read_sessions
 from fashioniq.learning.gate import replay
@@ -22,6 +23,7 @@ from fashioniq.sample import draw_sample, garments_of
 from fashioniq.sample.dialect import in_dialect
 from fashioniq.store import Event, Session, Store, Turn, tables
 from fashioniq.systems import load
+from fashioniq.training import wording
 from fashioniq.users.grammar import GarmentSpeaker
 
 SESSIONS, TESTED, TURNS = 500, 100, 3
@@ -104,7 +106,15 @@ def make_world(folder, project):
 
 @pytest.fixture(scope="module")
 def world(once, project):
-    return once("learning", make_world, project)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wording, "fit_weights", lambda *arguments: (Weights(), {}))
+        return once("learning", make_world, project)
+
+
+@pytest.fixture(autouse=True)
+def vectors_alone(monkeypatch):
+    """Words have no weight: their synonyms would know the dialect that is to be learned."""
+    monkeypatch.setattr(wording, "fit_weights", lambda *arguments: (Weights(), {}))
 
 
 @pytest.fixture
