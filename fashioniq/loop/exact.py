@@ -91,10 +91,10 @@ class ExactSearch:
     def rank(self, query_BD: Tensor, bonus_BN: Tensor | None, target_B: Tensor) -> Tensor:
         """Ranks of one block of queries: items with a smaller cost, or with the same and listed earlier.
 
-        A score grows as the cost falls. Items whose score exceeds the target's by more than the
-        rounding error have a smaller cost. Those within the error are *close*; their costs are compared
-        in float64. Most queries have no close items but the target itself. The target is always one of its
-        own near ties, so a row needs the exact comparison only if it has others.
+        A score grows as the cost falls. Items whose score exceeds the target's by more than the rounding
+        error have a smaller cost. Scores within the error are near ties: these pairs (suffix P) are compared by
+        their float64 costs, and exact ties by position. The target is always one of its own near ties, so a row
+        needs the exact comparison only if it has others.
         """
         slack_B1 = self._slack(query_BD, bonus_BN).unsqueeze(1)
         score_B1 = ((query_BD * self.vectors_ND[target_B]).sum(1) - self._half_square_N[target_B]).unsqueeze(

@@ -84,12 +84,6 @@ class Gallery:
         return len(self._exact)
 
     @cached_property
-    def typical(self) -> int:
-        """Position of the item nearest to the mean, by exact search."""
-        cost_1K, item_1K = self._exact.best(_plain(self.mean_1D), None, 1)
-        return int(best_first(cost_1K, item_1K, item_1K[:, :0], 1)[1])
-
-    @cached_property
     def mean_1D(self) -> Tensor:
         """Mean of all vectors, 1×D, used as a query for typical products."""
         sums = [vectors_TD.double().sum(0, keepdim=True) for _, vectors_TD in self.tiles(SEARCHED)]

@@ -6,7 +6,7 @@ given its vector counts, if the run has a model of it.
 """
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import lru_cache
 from typing import NamedTuple, Protocol
@@ -47,6 +47,13 @@ class Score(NamedTuple):
 
     lexical: float
     wishes: list[tuple[Wish, float, float]]
+
+
+class _Condition(NamedTuple):
+    """What products should have, or, if it is denied, should not have."""
+
+    having: Having
+    denied: bool
 
 
 class Wording:
@@ -144,13 +151,8 @@ class Wording:
         bonus_N = np.zeros(self._size, np.float32)
         if weights.lexical:
             self._documents.add(bonus_N, " ".join(wishes.asserted), weights.lexical)
-        for wish in wishes.held:
-            if wish.denied:
-                self._met(wish).add(bonus_N, -weights.denied)
-            elif wish.labels:
-                self._met(wish).add(bonus_N, weights.wanted)
-            if wish.against:
-                self._having(wish.against).add(bonus_N, -weights.denied)
+        for condition in self._conditions(wishes.held):
+            condition.having.add(bonus_N, self._weight(condition))
         return bonus_N
 
     def parts(self, text: str, item: int | None) -> tuple[np.ndarray, np.ndarray]:
@@ -163,39 +165,47 @@ class Wording:
     def obeying(self, wishes: Wishes) -> np.ndarray:
         """Mask of the products that meet all wishes for labels, and nothing that is denied, N."""
         obeys_N = np.ones(self._size, bool)
-        for wish in wishes.held:
-            if wish.labels or wish.denied:
-                self._met(wish).keep(obeys_N, LIKELY, wish.denied)
-            if wish.against:
-                self._having(wish.against).keep(obeys_N, LIKELY, True)
+        for condition in self._conditions(wishes.held):
+            condition.having.keep(obeys_N, LIKELY, condition.denied)
         return obeys_N
 
     def obeys(self, wishes: Wishes, item: int) -> bool:
         """Whether a product meets all wishes for labels, and nothing that is denied."""
         return all(
-            (self._met(wish).at(item) >= LIKELY) != wish.denied
-            and not (wish.against and self._having(wish.against).at(item) >= LIKELY)
-            for wish in wishes.held
-            if wish.labels or wish.denied
+            (condition.having.at(item) >= LIKELY) != condition.denied
+            for condition in self._conditions(wishes.held)
         )
 
     def score_of(self, wishes: Wishes, item: int) -> Score:
         """What the bonus of a product consists of."""
-        weights, of_wishes = self.weights, []
+        of_wishes = []
         for wish in wishes.held:
-            if wish.labels or wish.denied:
-                met = self._met(wish).at(item)
-                part = met * (-weights.denied if wish.denied else weights.wanted)
-                if wish.against:
-                    part -= weights.denied * self._having(wish.against).at(item)
-                of_wishes.append((wish, met, part))
-        return Score(weights.lexical * self._documents.score(" ".join(wishes.asserted), item), of_wishes)
+            if found := list(self._conditions([wish])):
+                met = [condition.having.at(item) for condition in found]
+                part = sum(
+                    value * self._weight(condition) for value, condition in zip(met, found, strict=True)
+                )
+                of_wishes.append((wish, met[0], part))
+        lexical = self.weights.lexical * self._documents.score(" ".join(wishes.asserted), item)
+        return Score(lexical, of_wishes)
 
     def meets(self, labels: frozenset[str]) -> np.ndarray:
         """How far each product has one of these labels, N from 0 to 1 in float32."""
         met_N = np.zeros(self._size, np.float32)
         self._having(labels).add(met_N, 1)
         return met_N
+
+    def _conditions(self, held: Iterable[Wish]) -> Iterator[_Condition]:
+        """What wishes name, and the wrong side of a step, which counts as denied. Free words that are wanted count in
+        BM25 alone."""
+        for wish in held:
+            if wish.labels or wish.denied:
+                yield _Condition(self._met(wish), wish.denied)
+            if wish.against:
+                yield _Condition(self._having(wish.against), True)
+
+    def _weight(self, condition: _Condition) -> float:
+        return -self.weights.denied if condition.denied else self.weights.wanted
 
     def _met(self, wish: Wish) -> Having:
         """How far each product has what a wish names."""

@@ -72,8 +72,9 @@ def load(
     FAISS's `index_factory` such as "HNSW32", the search is approximate: the vectors and the index are stored in
     the run, in `gallery/`, and are used again. A `gallery` such as "milvus://127.0.0.1:19530" is searched in
     Milvus. With a `generator` (the values of --generator), a dialog encoder searches with the picture generated
-    from each reply (GenIR); `predictor` is the run of train-attributes that computed the features. Raises
-    UserError if a file is missing or does not match the run.
+    from each reply (GenIR); `predictor` is the run of train-attributes that computed the features. Without `words`,
+    titles and labels of the products are not used in the search. Raises UserError if a file is missing or does not
+    match the run.
     """
     run = Path(run)
     kind = kind_of(run)

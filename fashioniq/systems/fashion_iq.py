@@ -106,11 +106,11 @@ def build(options: EvalDialogs, wrap: Wrap | None = None) -> list[Task]:
     if options.index:
         try:
             found, index = approximate(
-                gallery, options.index, _sample_queries(system, plan, options.batch_size)
+                system.gallery, options.index, _sample_queries(system, plan, options.batch_size)
             )
         except NotFiniteError as error:
             raise UserError(f"the queries are not finite numbers ({error}); {advice}") from error
-        system = replace(system, gallery=found.with_scorer(system.wording))
+        system = replace(system, gallery=found)
     return [
         Task(
             name=f"dialogs of {options.split}",

@@ -1,8 +1,8 @@
 """What words add to the score of a product: fitted to the labels of the training products and to held-out captions.
 
-The model of labels is logistic regression on the features, for products of which only pictures are known. The weights
-are the strongest ones that cost nothing on held-out captions of people: a wish that is understood should be obeyed,
-and labels that are wrong or incomplete make this costly, which the captions show.
+The model of labels is logistic regression on the features, for products of which only pictures are known. A wish that
+is understood should be obeyed, unless held-out captions of people show that the labels are wrong or incomplete: then
+words have smaller weights.
 """
 
 import random
@@ -37,8 +37,8 @@ STEPS = 40  # of L-BFGS
 HELD_OUT = 5  # one product, or pair, in five
 QUERIES = 600  # held-out captions
 LEXICAL = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16)
-KEPT = 0.75  # share of the best gain
 WISHES = (0.0, 0.05, 0.1, 0.2, 0.5, 2.0)  # 2 outweighs any difference of cosines
+KEPT = 0.75  # share of the best gain in log rank from which on wishes outweigh any similarity
 
 
 def fit_wording(

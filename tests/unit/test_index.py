@@ -211,7 +211,8 @@ def test_a_memory_map_is_searched_like_vectors_in_memory(exact, query_QD, tmp_pa
     mapped = Gallery(exact.items, open_array(tmp_path / "vectors.npy", mode="c"))
     loaded = Gallery(exact.items, half_ND)
     assert torch.equal(mapped.top(query_QD, 10)[1], loaded.top(query_QD, 10)[1]) and released
-    assert mapped.typical == loaded.typical and mapped.mean_1D.equal(loaded.mean_1D)
+    assert mapped.top(mapped.mean_1D, 1)[1].equal(loaded.top(loaded.mean_1D, 1)[1])
+    assert mapped.mean_1D.equal(loaded.mean_1D)
 
 
 def test_a_filter_that_leaves_several_tiles_is_exact(exact, query_QD, monkeypatch):

@@ -49,7 +49,7 @@ def evaluate(settings: EvalRequests) -> None:
         searchers[SEARCH] = search
         if settings.blind:
             searchers[BLIND] = trained(settings, words=False)
-    shelf = Shelf(catalog.labels, ids, speech, catalog.category, getattr(catalog, "offers", {}))
+    shelf = Shelf(catalog.labels, ids, speech, catalog.category, catalog.offers)
     by_people = read_misspellings(settings.misspellings) if settings.misspellings else {}
     requests = make_requests(shelf, wording, settings.per_kind, settings.seed, by_people)
     if not requests:

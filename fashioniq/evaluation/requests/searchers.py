@@ -1,9 +1,8 @@
 """Searches that are judged: plain BM25, and a trained system along the path of a shopper."""
 
-import inspect
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 import bm25s
 import torch
@@ -11,7 +10,6 @@ import torch
 from fashioniq.config import EvalRequests
 from fashioniq.data.requested import RequestTurn
 from fashioniq.evaluation.requests.shelf import RESULTS
-from fashioniq.files import UserError
 from fashioniq.loop.live import Live
 from fashioniq.loop.rollout import System
 from fashioniq.systems import load
@@ -67,13 +65,7 @@ class Trained:
 
 
 def trained(settings: EvalRequests, words: bool = True) -> Trained:
-    """The system of the run, with all products of the catalog; without `words`, from pictures alone.
-
-    Raises UserError if the systems of this version always search without titles and labels.
-    """
-    hidden: dict[str, Any] = {} if words else {"words": False}
-    if hidden.keys() - inspect.signature(load).parameters.keys():
-        raise UserError("--blind hides titles and labels, which this search does not use; leave it out")
+    """The system of the run, with all products of the catalog; without `words`, from pictures alone."""
     assert settings.run is not None, "the caller has looked"
     return Trained(
         load(
@@ -83,6 +75,6 @@ def trained(settings: EvalRequests, words: bool = True) -> Trained:
             device=settings.device,
             data=settings.data,
             category=settings.category,
-            **hidden,
+            words=words,
         )
     )
