@@ -8,7 +8,7 @@ from fashioniq.files import UserError
 from fashioniq.loop.exact import NotFiniteError
 from fashioniq.loop.live import Live
 from fashioniq.systems import load
-from fashioniq.terminal.view import print_products
+from fashioniq.terminal.view import NONE_LEFT, print_products, unknown_of_all
 
 
 def run(settings: Search) -> None:
@@ -43,6 +43,7 @@ def run(settings: Search) -> None:
             "like": settings.like,
             "unknown_words": request.unknown,
             "changed": dict(request.changed),
+            "not_limited": live.unlimited,
             "products": found,
         }
         print(json.dumps(answer, ensure_ascii=False, indent=2))
@@ -51,4 +52,9 @@ def run(settings: Search) -> None:
         print(f"unknown words: {', '.join(request.unknown)}", file=sys.stderr)
     for said, meant in request.changed:
         print(f"{said} → {meant}", file=sys.stderr)
-    print_products(products, scores=True)
+    for name in live.unlimited:
+        print(unknown_of_all(name), file=sys.stderr)
+    if products:
+        print_products(products, scores=True)
+    else:
+        print(NONE_LEFT)

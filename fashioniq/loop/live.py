@@ -13,7 +13,7 @@ from fashioniq.data.evaluations import LoggedDialog, LoggedTurn
 from fashioniq.data.items import ItemInputs
 from fashioniq.data.sanitize import clean
 from fashioniq.files import UserError
-from fashioniq.language.wishes import Wishes
+from fashioniq.language.wishes import OfferLimits, Wishes
 from fashioniq.loop.messages import Message, S, Talk
 from fashioniq.loop.query import Query
 from fashioniq.loop.rollout import System
@@ -58,7 +58,7 @@ def wishes_after(system: System, wishes: Wishes, step: Step) -> Wishes:
         return wording.without(wishes, step.dropped)
     item = system.gallery.items.positions.get(step.about) if isinstance(step.about, str) else None
     for text in (step.text,) if step.text else step.says:
-        wishes = wording.after(wishes, clean(text, LONGEST), item)
+        wishes = wording.after(wishes, clean(text, LONGEST), item, system.offers)
     return wishes
 
 
@@ -98,8 +98,8 @@ class Live(Generic[S]):
         if self.named is not None:
             return self.named
         if self.system.shows_items and self.talk.queries:
-            cost_11, item_11 = self.system.gallery.top(self.query, 1, self.exclude_1K)
-            if cost_11.isfinite().all():  # not all products were talked about
+            cost_11, item_11 = self.system.gallery.top(self.query, 1, self.exclude_1K, self.allowed_N)
+            if cost_11.isfinite().all():  # some product is within the limits and was not talked about
                 return Message(item_B=item_11[:, 0])
         return self.system.offer(self.talk)
 
@@ -118,9 +118,22 @@ class Live(Generic[S]):
         """All replies so far."""
         return [text for turn in self.talk.turns for text in turn.reply.texts or ()]
 
-    def nearest(self, count: int, allowed_N: Tensor | None = None) -> list[Product]:
-        """Return the best products in order, of those in the mask `allowed_N`."""
-        return self.system.nearest(self.query, count, allowed_N, self.exclude_1K)[0]
+    def nearest(self, count: int) -> list[Product]:
+        """Return the best products in order, of those within the limits of price, size and stock that were said."""
+        return self.system.nearest(self.query, count, self.allowed_N, self.exclude_1K)[0]
+
+    @property
+    def allowed_N(self) -> Tensor | None:
+        """Mask of the products within the limits that were said, N; None if there are none."""
+        return None if self.system.offers is None else self.system.offers.allowed(self.wishes.limits)
+
+    @property
+    def unlimited(self) -> tuple[str, ...]:
+        """What was limited, but is not known of any product: "price", "size", "stock"."""
+        limits = self.wishes.limits
+        if self.system.offers is None or limits == OfferLimits():
+            return ()
+        return self.system.offers.known(limits)[1]
 
     @property
     def exclude_1K(self) -> Tensor | None:

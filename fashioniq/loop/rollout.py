@@ -19,6 +19,7 @@ from fashioniq.data.words import Vocabulary, tokenize
 from fashioniq.language.wishes import ParsedRequest, Wishes
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Asker, Message, Retriever, S, Talk, Turn, User
+from fashioniq.loop.offers import Offers
 from fashioniq.loop.query import Query
 from fashioniq.loop.wording import Wording
 
@@ -32,6 +33,7 @@ class System(Generic[S]):
     With the retriever's `vocabulary`, replies may be plain texts. `cards` are titles, attributes and
     pictures of the products. `index` describes the approximate index of the gallery, None for exact search. With
     `wording`, what replies ask for in words counts beside the retriever's vectors; it is also the gallery's scorer.
+    `offers` are what limits of price, size and stock that a person says apply to.
     """
 
     retriever: Retriever[S]
@@ -41,6 +43,7 @@ class System(Generic[S]):
     cards: ItemCards = field(default_factory=ItemCards)
     index: dict[str, Any] | None = None
     wording: Wording | None = None
+    offers: Offers | None = None
 
     @property
     def shows_items(self) -> bool:

@@ -23,6 +23,7 @@ from fashioniq.language.tokens import keys_of
 from fashioniq.language.wishes import ParsedRequest, Wish, Wishes
 from fashioniq.loop.labels import Having, Labels
 from fashioniq.loop.lexical import LexicalIndex
+from fashioniq.loop.offers import Offers
 
 LIKELY = 0.5  # from here on, a product counts as having what a wish names
 _LETTERS = str.maketrans("0123456789", "ghijklmnop")  # digits of a key could be taken for a telephone number
@@ -114,10 +115,16 @@ class Wording:
         """What a text says."""
         return self._reader.read(text)
 
-    def after(self, wishes: Wishes, text: str, item: int | None) -> Wishes:
-        """Wishes after one more request about a product, None if it names none."""
+    def after(self, wishes: Wishes, text: str, item: int | None, offers: Offers | None = None) -> Wishes:
+        """Wishes after one more request about a product, None if it names none; "cheaper" needs `offers`."""
         labels = None if item is None else self.labels_of(item)
-        return wishes.after(self.read(text), labels, self.lexicon)
+        request = self.read(text)
+        limits = request.limits
+        price = offers.price(item) if offers and limits.cheaper and item is not None else None
+        if price is None:
+            return wishes.after(request, labels, self.lexicon)
+        limits = limits._replace(currency=limits.currency or price.currency)
+        return wishes.after(request._replace(limits=limits), labels, self.lexicon, price.hundredths)
 
     def wished(self, wishes: Wishes, label: str, denied: bool = False) -> Wishes:
         """Wishes after one for a label, or against it, that was chosen instead of said."""

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +105,7 @@ class Served:
             predictor = next((one.folder for one in uploads if one.fits(of_store)), None)
             generated = {"generator": generator, "predictor": predictor}
         system = load(run, split=split, device=device, index=index, gallery=gallery, **generated)
+        system = replace(system, offers=None)  # the shelf has today's, and limits that were said are filters
         about, settings = read_json(run / "model.json", "the model", dict), settings_of(run)
         category = about.get("category") or settings.get("category")
         if not category:

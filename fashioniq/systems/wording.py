@@ -10,6 +10,7 @@ import numpy as np
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.items import Items
 from fashioniq.data.words import Vocabulary
+from fashioniq.loop.offers import Offers
 from fashioniq.loop.rollout import System
 from fashioniq.loop.wording import LIKELY, Wording
 from fashioniq.models.labels import LabelModel
@@ -30,7 +31,8 @@ def with_words_of(
     about, model = found
     seen = _SeenLabels(model, about.labels, items)
     wording = Wording.of(catalog, items.ids, vocabulary, about.weights, seen, words=words)
-    return replace(system, wording=wording, gallery=system.gallery.with_scorer(wording))
+    offers = Offers(items.ids, lambda: catalog.offers, wording.size_name)
+    return replace(system, wording=wording, gallery=system.gallery.with_scorer(wording), offers=offers)
 
 
 class _SeenLabels:

@@ -4,8 +4,9 @@ import re
 
 from fashioniq.data.sanitize import clean
 from fashioniq.files import UserError
+from fashioniq.language.wishes import OfferLimits
 from fashioniq.loop.live import LONGEST, Live
-from fashioniq.terminal.view import View
+from fashioniq.terminal.view import NONE_LEFT, View, unknown_of_all
 
 HELP = """\
 your own words      the next request, such as “is navy with longer sleeves”, or an answer to the question
@@ -89,7 +90,14 @@ class Conversation:
             print(f"unknown words{ignored}: {', '.join(request.unknown)}")
         for said, meant in request.changed:
             print(f"{said} → {meant}")
-        return live.say(words)
+        later = live.say(words)
+        if request.limits != OfferLimits():
+            for name in later.unlimited:
+                print(unknown_of_all(name))
+        if later.allowed_N is not None and not later.nearest(1):
+            print(NONE_LEFT)
+            return live
+        return later
 
     def _show(self, live: Live, unchanged: str = "Nothing has changed.") -> None:
         if live is self.live:

@@ -17,6 +17,14 @@ ATTRIBUTES = 4  # attribute words shown per product
 TITLE = 60  # characters of a title
 
 
+NONE_LEFT = "No product is within these limits."
+
+
+def unknown_of_all(name: str) -> str:
+    """Note on a limit of "price", "size" or "stock" that is not known of any product, so that it limits nothing."""
+    return f"not limited by {name}, which is not known"
+
+
 def print_products(products: Sequence[Product], marked: str | None = None, scores: bool = False) -> None:
     """Print a table of products: number, id, title, attributes, with an arrow at the product `marked`.
 

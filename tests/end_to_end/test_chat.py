@@ -287,6 +287,13 @@ def test_questions_stop_after_the_rounds_that_are_asked_for(encoder, chat):
     assert prompts[1].endswith("? > ") and prompts[2:] == ["What else? > "] * 3
 
 
+def test_limits_that_no_product_meets_change_nothing(retriever, chat):
+    _, _, told = chat(retriever, "under 1 euro", "in stock", "quit", show=3)
+    tables = [shown(block) for block in told.out.split("attributes")[1:]]
+    assert "No product is within these limits.\nNothing has changed.\n" in told.out
+    assert len(tables) == 2 and len(tables[1][0]) == 3
+
+
 def test_more_like_takes_words_in_the_same_line_and_this_is_it_takes_the_product_offered(retriever, chat):
     (word,) = known_words(retriever, 1)
     code, _, told = chat(retriever, f"More like 2, but {word}", "THIS IS IT!", show=3)
@@ -367,6 +374,21 @@ def test_search_prints_a_table_and_the_same_as_json(retriever, project, capsys):
     other = products[1].id
     project.run("search", run=retriever, text=word, like=other, json=True)
     assert json.loads(capsys.readouterr().out)["products"] != found["products"]
+
+
+def test_limits_of_price_size_and_stock_that_are_said_are_kept(retriever, vector_runs, project, capsys):
+    offers = Catalog(vector_runs.catalog, "dresses").offers
+    prices = sorted(offer.price_minor for offer in offers.values())
+    limit = prices[len(prices) // 4] // 100 + 1
+    project.run("search", run=retriever, text=f"under {limit} euros in stock", count=8, json=True)
+    answer = json.loads(capsys.readouterr().out)
+    found = [offers[one["id"]] for one in answer["products"]]
+    assert len(found) == 8 and answer["not_limited"] == []
+    assert all(offer.price_minor <= 100 * limit and offer.in_stock for offer in found)
+    project.run("search", run=retriever, text=f"under {prices[0] // 100 - 1} euros")
+    assert capsys.readouterr().out == "No product is within these limits.\n"
+    assert main(["search", "--run", str(retriever), "--text", "cheaper", "-n", "1"]) == 0
+    assert capsys.readouterr().err == "not limited by price, which is not known\n"
 
 
 @pytest.mark.parametrize(

@@ -298,14 +298,6 @@ def test_a_recorded_dialog_about_products_is_replayed():
     assert state_of(live.replay(steps)) == state_of(said)
 
 
-def test_products_are_those_of_the_mask():
-    live = Live.begin(showing_system())
-    allowed_N = torch.zeros(N, dtype=torch.bool)
-    allowed_N[[2, 5]] = True
-    assert {product.id for product in live.nearest(8, allowed_N)} == {"p2", "p5"}
-    assert live.nearest(8, torch.zeros(N, dtype=torch.bool)) == []
-
-
 def test_products_are_less_like_one_that_is_not_shown_again():
     start = Live.begin(showing_system()).say("navy")
     disliked = start.nearest(1)[0].id

@@ -7,12 +7,14 @@ import torch
 
 from fashioniq.askers.best_item import BestItem
 from fashioniq.data.items import Items
+from fashioniq.data.offers import Offer
 from fashioniq.data.wording import Weights
 from fashioniq.data.words import Vocabulary
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.live import Live, Step
 from fashioniq.loop.messages import Message
+from fashioniq.loop.offers import Offers
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.loop.wording import Wording
 from fashioniq.models.configs import RetrieverConfig
@@ -182,3 +184,48 @@ def test_each_product_is_scored_once_for_a_list_of_any_length():
         cost = far**2 - 2 * float(bonus_N[item])
         assert product.distance == pytest.approx(abs(cost) ** 0.5 * (1 if cost >= 0 else -1), abs=1e-4)
     assert [product.distance for product in products] == sorted(product.distance for product in products)
+
+
+def priced(offers):
+    """The system with offers by id."""
+    found = system()
+    return replace(found, offers=Offers(IDS, lambda: offers, found.wording.size_name))
+
+
+def test_limits_that_are_said_hold_until_they_are_taken_back():
+    offers = {
+        name: Offer(price_minor=1000 * (number + 1), currency="EUR", sizes=("S", "Medium")[number % 2 :], in_stock=number != 2)
+        for number, name in enumerate(IDS)
+    }  # fmt: skip
+    live = Live.begin(priced(offers)).say("is red under 100 euros")
+    assert set(shown(live, 24)) == set(IDS[:10]) and set(shown(live)) == with_labels("red") & set(IDS[:10])
+    assert live.offered in with_labels("red") & set(IDS[:10])
+    small = live.say("in size S")
+    assert set(shown(small, 24)) == set(IDS[:10:2]) - {live.offered}
+    assert "p2" not in shown(small.say("in stock"), 24) and set(shown(small.undo(), 24)) == set(IDS[:10])
+    assert len(shown(small.say("any price").say("any size"), 24)) > 20
+    cheaper = live.about("p5").say("cheaper")
+    assert set(shown(cheaper, 24)) == set(IDS[:5])
+    assert shown(cheaper.say("under 1 euro"), 24) == [] and cheaper.say("under 1 euro").offered in IDS
+
+
+def test_other_currencies_and_unknown_offers_are_not_within_a_limit():
+    offers = {
+        "p0": Offer(price_minor=20, currency="JPY"),
+        "p1": Offer(price_minor=4000, currency="EUR"),
+        "p2": Offer(price_minor=7000, currency="EUR"),
+        "p3": Offer(in_stock=True),
+    }
+    live = Live.begin(priced(offers))
+    assert shown(live.say("under 50"), 24) == ["p1"]  # euros, as most products
+    assert shown(live.say("under 30 yen"), 24) == ["p0"] and shown(live.say("in stock"), 24) == ["p3"]
+    assert live.say("under 50").unlimited == ()
+    in_m = live.say("in size M")
+    assert len(shown(in_m, 24)) == 24 and in_m.unlimited == ("size",)
+    assert live.about("p3").say("cheaper").unlimited == ("price",)  # the price of p3 is not known
+
+
+def test_nothing_is_limited_in_a_catalog_without_offers():
+    live = Live.begin(priced({})).say("red under 50 euros in size M in stock")
+    assert set(shown(live)) <= with_labels("red") and live.unlimited == ("price", "size", "stock")
+    assert live.about("p3").say("cheaper").unlimited == ("price", "size", "stock")

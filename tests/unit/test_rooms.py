@@ -35,7 +35,7 @@ MAY_KNOW = {  # room: the rooms that its files may import, besides itself and th
     "training": "config data features generators loop models metrics users askers runs trained weights",
     "report": "data features metrics",
     "exports": "data loop models runs trained weights",
-    "terminal": "data loop report",
+    "terminal": "data language loop report",
     "evaluation": "config data features llm loop models metrics users askers runs trained systems report",
 }
 
