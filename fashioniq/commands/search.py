@@ -24,7 +24,7 @@ def run(settings: Search) -> None:
         gallery=settings.gallery,
     )
     request = system.read(settings.text)
-    if not request.understood:
+    if not request.understood and not (settings.like and request.like_shown):
         raise UserError(
             f"no word of --text {settings.text!r} is known to {settings.run} or its catalog; give other words"
         )

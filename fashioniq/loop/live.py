@@ -154,14 +154,16 @@ class Live(Generic[S]):
     def say(self, text: str, parts: Sequence[str] | None = None) -> "Live[S]":
         """Return the dialog after a reply, from which markup and control characters are removed.
 
-        A reply of which nothing is understood changes nothing. The retriever reads `parts` of it, if they are given,
+        A reply of which nothing is understood changes nothing, and "like this" alone asks for products like the one
+        talked about. The retriever reads `parts` of it, if they are given,
         one by one, and only those that have more than limits such as a price.
         """
         # "?" would end the question of a round
         reply = clean(text.replace("?", " ") if self.question else text, LONGEST)
         request, talk, offer = self.system.read(reply), self.talk, self.offer
         if not request.understood:
-            return self
+            alike = request.like_shown and self.system.shows_items and self.offered
+            return self.more_like(alike) if alike else self
         about = None if offer.item_B is None else self.system.gallery.items.ids[int(offer.item_B)]
         wishes = self.query.wishes and [wishes_after(self.system, self.wishes, Step((reply,), about))]
         for part in [reply] if parts is None else parts:

@@ -71,6 +71,8 @@ def said(
     text = scrub(text)
     system = served.system
     request = system.read(text)
+    if not request.understood and request.like_shown and about in system.gallery.items.positions:
+        return Understood(Step(like=about), Heard(), filters)
     if not request.understood:
         raise wrong(at, "no_known_word", "nothing-understood", near=_near(served, request.unknown))
     clauses, cut = shortened(text, served.max_words)

@@ -229,3 +229,11 @@ def test_nothing_is_limited_in_a_catalog_without_offers():
     live = Live.begin(priced({})).say("red under 50 euros in size M in stock")
     assert set(shown(live)) <= with_labels("red") and live.unlimited == ("price", "size", "stock")
     assert live.about("p3").say("cheaper").unlimited == ("price", "size", "stock")
+
+
+def test_like_this_alone_asks_for_products_like_the_one_talked_about():
+    start = Live.begin(system())
+    assert start.say("like this") is start  # nothing was talked about
+    about = start.say("is red").about("p7")
+    assert shown(about.say("something like this"), 8) == shown(about.more_like("p7"), 8)
+    assert about.say("not like this") is about

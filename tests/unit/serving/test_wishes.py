@@ -289,3 +289,12 @@ def test_without_labels_wishes_are_refused_and_words_are_read_as_before(client, 
         assert answer.json()["code"] == code
     two = {"turns": [{"says": "red", "wish": {"label": "red"}}]}
     assert plain.post("/v1/categories/dresses/search", json=two).status_code == 422
+
+
+def test_like_this_alone_shows_products_like_the_one_talked_about(talking):
+    shown = talking.turn(says="is red").json()["results"][1]["product_id"]
+    said = talking.turn(says="more like this one", about=shown).json()
+    session = talking.request("GET").json()["turns"][-1]
+    assert (session["kind"], session["about"], session["says"]) == ("like", shown, "more like this one")
+    talking.request("DELETE", "/turns/2")
+    assert ids(talking.turn(like=shown).json()) == ids(said)
