@@ -99,6 +99,22 @@ def test_a_person_reaches_products_of_a_real_run_in_words_and_by_a_picture(serve
     assert "GIF89a" not in refused.text
 
 
+def children(process):
+    return [int(one) for one in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+
+
+def test_uploads_go_on_when_their_decoder_is_killed(serve, attribute_runs, runs, wait_until):
+    server = serve("--predictor", str(attribute_runs[1]))
+    content = next(path for path in runs.catalog.glob("images/**/*") if path.is_file()).read_bytes()
+    sent = {"content": content, "headers": {"Content-Type": "image/png"}, "params": {"category": "dresses"}}
+    decoders = lambda: [one for child in children(server.process.pid) for one in children(child)]  # noqa: E731
+    for _ in range(3):
+        assert server.http.post("/v1/pictures", **sent).status_code == 201
+        wait_until(decoders, server.process.is_alive)
+        for one in decoders():
+            os.kill(one, signal.SIGKILL)
+
+
 def test_imported_offers_are_served_and_a_later_import_replaces_them(
     serve, runs, project, tmp_path, wait_until, capsys
 ):
