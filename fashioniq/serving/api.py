@@ -48,7 +48,7 @@ from fashioniq.serving.schemas import (
 )
 from fashioniq.serving.served import Served
 from fashioniq.serving.service import Service
-from fashioniq.store import Event, Product, Session, Unavailable
+from fashioniq.store import Event, Product, Replaced, Session, Unavailable
 
 JSON = 64 * 1024  # bytes of a request
 BULK = 2 * 1024 * 1024  # bytes of products or events
@@ -208,7 +208,8 @@ def _background(service: Service, measures: Measures) -> Callable[[FastAPI], Any
                     try:
                         task()
                     except Exception as error:
-                        log.warning("%s failed: %s", task.__name__, type(error).__name__)
+                        reason = str(error) if isinstance(error, Unavailable) else type(error).__name__
+                        log.warning("%s failed: %s", task.__name__, reason)
 
         thread = threading.Thread(target=run, name="refresh", daemon=True)
         thread.start()
@@ -331,7 +332,10 @@ def _add_operations(router: APIRouter) -> None:
     @router.get("/readyz", tags=["operations"])
     def ready(service: Of) -> dict[str, Any]:
         """Whether models are loaded and the database can be written."""
-        service.store.check()
+        try:
+            service.store.check()
+        except Replaced:
+            raise Problem("database-replaced", retry_after=5) from None
         if not service.models.categories:
             raise Problem("busy", retry_after=5)
         return {"status": "ok", "categories": service.models.categories}
