@@ -18,6 +18,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute
 
 from fashioniq import __version__
@@ -158,6 +159,7 @@ def create_app(service: Service, access: Access) -> FastAPI:
     app.exception_handler(RequestValidationError)(_invalid)
     app.exception_handler(HTTPException)(_http)
     app.exception_handler(Unavailable)(_unavailable)
+    app.exception_handler(ClientDisconnect)(_incomplete)
     app.exception_handler(Exception)(_unexpected)
     app.middleware("http")(_observed(measures, service))
     return app
@@ -269,6 +271,11 @@ async def _problem(request: Request, error: Any) -> Response:
 
 async def _unavailable(request: Request, error: Any) -> Response:
     return _answer(request, Problem("database", retry_after=5))
+
+
+async def _incomplete(request: Request, error: Any) -> Response:
+    """For a client that went away before its request was complete, or sent it too slowly."""
+    return _answer(request, Problem("malformed"))
 
 
 async def _invalid(request: Request, error: Any) -> Response:
