@@ -5,9 +5,10 @@ connection would open or create another file, or mix two logs.
 """
 
 import os
+import re
 import threading
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from sqlalchemy import Connection, Engine, event
 
@@ -24,7 +25,7 @@ class SqliteFile:
     """
 
     def __init__(self, name: str, is_uri: bool) -> None:
-        self._path = os.path.abspath(unquote(urlsplit(name).path) if is_uri else name)
+        self._path = os.path.abspath(_path_of(name) if is_uri else name)
         self._log_path = ""
         self._file: Identity | None = None
         self._log: Identity | None = None
@@ -72,6 +73,10 @@ def check_written(connection: Connection) -> None:
     """Raise Replaced if what was just committed is not in the files that others would open."""
     if (file := connection.info.get(_FACT)) is not None:
         file.check(written=True)
+
+
+def _path_of(uri: str) -> str:
+    return unquote(re.sub("^file:(//[^/]*)?|[?#].*", "", uri))
 
 
 def _identity(path: str) -> Identity | None:
