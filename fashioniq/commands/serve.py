@@ -14,7 +14,6 @@ from fashioniq.files import UserError, check_writable, why, writing
 CONNECTIONS = 5000  # open at a time; requests on more get 503
 HEADERS = 16 * 1024  # bytes
 KEEP_ALIVE = 5  # seconds that an idle connection is kept
-LAST = 300  # seconds for requests in work after Ctrl-C; slow clients would prolong them without end
 
 
 def run(settings: Serve) -> None:
@@ -24,6 +23,7 @@ def run(settings: Serve) -> None:
 
         from fashioniq.serving.access import Access
         from fashioniq.serving.api import create_app
+        from fashioniq.serving.server import WORK, Server
     except ImportError as error:
         raise UserError(f"serve needs FastAPI ({why(error)}); pip install 'fashioniq[serve]'") from error
     from fashioniq.serving.inference import Inference
@@ -73,7 +73,7 @@ def run(settings: Serve) -> None:
     local = _is_loopback(settings.host) and not settings.proxy
     service = Service(store, models, inference, settings.explore, settings.spool)
     app = create_app(service, Access(store, local))
-    server = uvicorn.Server(
+    server = Server(
         uvicorn.Config(
             app,
             log_config=None,
@@ -81,7 +81,7 @@ def run(settings: Serve) -> None:
             server_header=False,
             limit_concurrency=CONNECTIONS,
             timeout_keep_alive=KEEP_ALIVE,
-            timeout_graceful_shutdown=LAST,
+            timeout_graceful_shutdown=WORK,
             h11_max_incomplete_event_size=HEADERS,
         )
     )

@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from fashioniq.categories import canonical, file_name, from_file_name
+from fashioniq.data.ids import repeated
 from fashioniq.data.offers import Offer, offers_file, read_offers
-from fashioniq.data.words import tokenize
+from fashioniq.data.words import composed, tokenize
 from fashioniq.files import UserError, one_line, read_json, refuse_special
 
 SPLITS = ("train", "val", "test")
@@ -112,7 +113,7 @@ class Catalog:
             if not ids:
                 raise UserError(f"the {split} split of {self.category} is empty: {path} lists no product")
             printable = all(isinstance(name, str) and name and name.isprintable() for name in ids)
-            if not printable or len(set(ids)) != len(ids):
+            if not printable or repeated(ids):
                 raise UserError(
                     f"{path}: expected a list of product ids as strings without control characters or duplicates"
                 )
@@ -128,9 +129,18 @@ class Catalog:
         return self.all_ids() if split == ALL else self.ids(split)
 
     def all_ids(self) -> list[str]:
-        """Ids of all splits in the folder: train, then val, then test."""
+        """Ids of all splits in the folder: train, then val, then test.
+
+        Raises UserError if two ids differ only in how accents are written.
+        """
         present = [split for split in SPLITS if self._split_file(split).exists()]
-        return list(dict.fromkeys(name for split in present for name in self.ids(split)))
+        ids = list(dict.fromkeys(name for split in present for name in self.ids(split)))
+        if name := repeated(ids):
+            raise UserError(
+                f"expected each product of {self.category} in {self.root} to have one id, found {name!r} with its "
+                "accents written in two ways; rename one of them"
+            )
+        return ids
 
     def pairs(self, split: str) -> list[Pair]:
         """Captioned pairs of a split.
@@ -216,11 +226,11 @@ class Catalog:
             self.root / "images",
         ):
             if folder.is_dir():
-                files = {path.name: path for path in folder.iterdir()}
+                files = {composed(path.name): path for path in folder.iterdir()}
                 for name in self.all_ids():
                     for suffix in IMAGE_SUFFIXES:
-                        if name not in found and name + suffix in files:
-                            found[name] = files[name + suffix]
+                        if name not in found and (file := composed(name) + suffix) in files:
+                            found[name] = files[file]
         return found
 
     @cached_property

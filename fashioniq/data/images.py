@@ -6,17 +6,19 @@ This module does not import torch, so that worker processes start quickly.
 import multiprocessing
 import os
 import signal
+import threading
+import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, wait
 from concurrent.futures import TimeoutError as TookTooLong
-from concurrent.futures import wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BytesIO
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from pebble import ProcessExpired, ProcessPool
@@ -34,6 +36,7 @@ MIN_SIDE = 8
 MAX_BYTES = 200_000_000  # some decoders read the whole file at once
 AHEAD = 64  # pictures decoded in advance by default
 SECONDS = 30.0  # time limit per picture; a small crafted file can take hours to decode
+LOOK = 1.0  # seconds between looks at the processes
 STALLED = 600.0  # seconds that the processes may need besides, such as for their start on a busy machine
 
 
@@ -116,23 +119,31 @@ def to_square(image: Image.Image, size: int) -> np.ndarray:
     return np.ascontiguousarray(np.asarray(square).transpose(2, 0, 1))
 
 
+class _Waiting(NamedTuple, Generic[S]):
+    """A picture that one of the processes reads."""
+
+    picture: S
+    pool: ProcessPool
+    done: Future[Any]
+
+
 class PictureReader(Generic[S, T]):
     """Apply `read` to pictures in `workers` processes.
 
-    A picture that takes longer than `seconds`, or crashes its process, counts as unreadable. Up to `ahead`
-    pictures are read in advance. With 0 workers, each picture is read on demand in this process, without a
-    time limit. `read` must be picklable, for example a functools.partial of a module-level function. Use the
-    reader in a with statement. Raises UserError if the processes stop working.
+    A picture that takes longer than `seconds`, or crashes its process twice, counts as unreadable. Processes that were
+    killed are replaced. Up to `ahead` pictures are read in advance. With 0 workers, each picture is read on demand in
+    this process, without a time limit. `read` must be picklable, for example a functools.partial of a module-level
+    function. Use the reader in a with statement; several threads may call it. Raises UserError if no process can be
+    started or the processes stop working.
     """
 
     def __init__(
         self, read: Callable[[S], T], workers: int, seconds: float = SECONDS, ahead: int = AHEAD
     ) -> None:
         self._read, self._workers, self._seconds, self._ahead = read, workers, seconds, ahead
-        self._pool: ProcessPool | None = None
         self._ended = 0  # pictures
-        if workers:
-            self._pool = ProcessPool(workers, context=_processes())
+        self._lock = threading.Lock()  # for the pool
+        self._pool = self._new_pool() if workers else None
 
     def __enter__(self) -> "PictureReader[S, T]":
         return self
@@ -140,51 +151,91 @@ class PictureReader(Generic[S, T]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._pool:
-            self._pool.stop()
-            late = f"the processes that decode pictures did not stop within {STALLED:g} seconds; end them"
-            within(STALLED, self._pool.join, late)
+        with self._lock:
+            pool, self._pool = self._pool, None
+        if pool:
+            _end(pool)
 
     def __call__(self, pictures: Iterable[S]) -> Iterator[T | UnreadableImage]:
         """Result for each picture, in the order of `pictures`: the value of `read`, or an UnreadableImage."""
-        ahead: deque[Any] = deque()
+        if not self._workers:
+            yield from (_attempt(self._read, picture) for picture in pictures)
+            return
+        ahead: deque[_Waiting[S]] = deque()
         for picture in pictures:
-            ahead.append(self._scheduled(self._pool, picture) if self._pool else picture)
-            if len(ahead) > (self._ahead if self._workers else 0):
+            ahead.append(self._scheduled(picture))
+            if len(ahead) > self._ahead:
                 yield self._result(ahead.popleft())
         while ahead:
             yield self._result(ahead.popleft())
 
-    def _scheduled(self, pool: ProcessPool, picture: S) -> Any:
+    def _new_pool(self) -> ProcessPool:
+        return ProcessPool(self._workers, context=_processes())
+
+    def _scheduled(self, picture: S) -> _Waiting[S]:
         def count(_: Any) -> None:
             self._ended += 1
 
-        made = pool.schedule(_attempt, args=[self._read, picture], timeout=self._seconds)
-        made.add_done_callback(count)
-        return made
+        pool = self._running()
+        while True:
+            with suppress(RuntimeError):
+                done = pool.schedule(_attempt, args=[self._read, picture], timeout=self._seconds)
+                done.add_done_callback(count)
+                return _Waiting(picture, pool, done)
+            pool = self._running(pool)
 
-    def _result(self, waiting: Any) -> T | UnreadableImage:
-        if not self._pool:
-            return _attempt(self._read, waiting)
-        limit, ended = self._seconds + STALLED, self._ended
-        while not wait([waiting], limit).done:
-            if self._ended == ended:  # else pictures of other threads came first
+    def _running(self, broken: ProcessPool | None = None) -> ProcessPool:
+        """The pool, made anew if it gave up, as it does when a process is killed that has nothing to read.
+
+        Raises UserError if its processes cannot be started, and after the end of the reader.
+        """
+        with self._lock:
+            if self._pool is None:
+                raise UserError("the processes that decode pictures have ended")
+            if self._pool is broken:
+                _end(broken)
+                self._pool = self._new_pool()
+                try:
+                    self._pool.schedule(os.getpid).result(STALLED)
+                except (BrokenProcessPool, ProcessExpired, TookTooLong) as error:
+                    raise UserError(
+                        "no process for decoding pictures could be started: run the command as a program, "
+                        "or use --workers 0"
+                    ) from error
+            return self._pool
+
+    def _result(self, waiting: _Waiting[S], again: bool = True) -> T | UnreadableImage:
+        try:
+            return self._done(waiting)
+        except TookTooLong:
+            return UnreadableImage(f"not decoded within {self._seconds:g} seconds")
+        except (BrokenProcessPool, ProcessExpired) as error:
+            if again:  # the process may have been killed for what others did
+                return self._result(self._scheduled(waiting.picture), again=False)
+            code = f" (exit code {error.exitcode})" if isinstance(error, ProcessExpired) else ""
+            return UnreadableImage(f"its decoder died twice{code}")
+
+    def _done(self, waiting: _Waiting[S]) -> T | UnreadableImage:
+        limit, ended, began = self._seconds + STALLED, self._ended, time.monotonic()
+        while not wait([waiting.done], min(limit, LOOK)).done:
+            if not waiting.pool.active:  # what is scheduled while it gives up never ends
+                raise BrokenProcessPool
+            if self._ended != ended:  # pictures of other threads came first
+                ended, began = self._ended, time.monotonic()
+            elif time.monotonic() - began >= limit:
                 raise UserError(
                     f"the processes that decode pictures have read none for {limit:g} seconds; run the same "
                     "command again, or use --workers 0"
                 )
-            ended = self._ended
-        try:
-            return waiting.result(0)
-        except TookTooLong:
-            return UnreadableImage(f"not decoded within {self._seconds:g} seconds")
-        except BrokenProcessPool as error:
-            raise UserError(
-                "no process for decoding pictures could be started: run the command as a program, "
-                "or use --workers 0"
-            ) from error
-        except ProcessExpired as error:
-            return UnreadableImage(f"its decoder died (exit code {error.exitcode})")
+        read: T | UnreadableImage = waiting.done.result(0)
+        return read
+
+
+def _end(pool: ProcessPool) -> None:
+    """End the processes of a pool."""
+    pool.stop()
+    late = f"the processes that decode pictures did not stop within {STALLED:g} seconds; end them"
+    within(STALLED, pool.join, late)
 
 
 def _processes() -> Any:

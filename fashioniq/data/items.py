@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from fashioniq.data.arrays import release
+from fashioniq.data.ids import Spellings
 
 BLOCK = 8192  # rows that are read from disk at a time
 
@@ -78,6 +79,11 @@ class Items:
     def positions(self) -> dict[str, int]:
         """Position of each product by id."""
         return {name: position for position, name in enumerate(self.ids)}
+
+    @cached_property
+    def spellings(self) -> Spellings:
+        """The ids, in any way of writing them."""
+        return Spellings(self.ids)
 
     def inputs(self, item_B: Tensor) -> ItemInputs:
         """Model inputs for the products at these positions."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from fashioniq.categories import canonical
 from fashioniq.data.catalog import Catalog, categories_in
+from fashioniq.data.ids import Spellings
 from fashioniq.data.offers import Offer, offers_file, unread_file, write_offers
 from fashioniq.files import UserError, write_json
 from fashioniq.prepare.archives import safe_id
@@ -39,12 +40,12 @@ def update_offers(source: Source, out: Path, category: str) -> OfferReport:
     rows, _ = select_rows(source)
     with staged(out):
         ids = Catalog(out, category).all_ids()
-        known = set(ids)
+        known, spellings = set(ids), Spellings(ids)
         offers: dict[str, Offer] = {}
         dropped: list[dict[str, Any]] = []
         unread: list[dict[str, Any]] = []
         for row in rows:
-            name = safe_id(row.values.get(source.id or "", ""))
+            name = spellings.own(safe_id(row.values.get(source.id or "", "")))
             reason = row.reason or (
                 "no such product" if name not in known else "repeated id" if name in offers else ""
             )

@@ -65,7 +65,7 @@ def listings_of_pictures(pictures: Pictures, speech: Language = ENGLISH) -> list
                 files=[path],
             )
         )
-        seen.add(name)
+        seen.add(composed(name))
     return listings
 
 
@@ -81,7 +81,7 @@ def listings_of_table(
         files: list[Path] = []
         addresses: list[str] = []
         reason = row.reason or _unfit(name, seen)
-        seen.add(name)
+        seen.add(composed(name))
         if not reason and pictures:
             files, reason = _files(
                 given, row.values[source.picture] if source.picture else None, pictures, ids
@@ -143,12 +143,12 @@ def _why_none(rows: list[Row], column: str, wanted: str) -> str:
 
 
 def _unfit(name: str, seen: Collection[str]) -> str:
-    """Reason why an id is not usable; "" if it is."""
+    """Reason why an id is not usable; "" if it is. `seen` are composed ids."""
     if not name:
         return "empty id"
     if not is_safe(name):
         return "unsafe id: too long, or not valid text"
-    return "repeated id" if name in seen else ""
+    return "repeated id" if composed(name) in seen else ""
 
 
 def _files(name: str, named: str | None, pictures: Pictures, ids: Collection[str]) -> tuple[list[Path], str]:

@@ -18,10 +18,12 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute
 
 from fashioniq import __version__
 from fashioniq.data.images import UnreadableImage
+from fashioniq.data.words import composed
 from fashioniq.serving import page, uploads
 from fashioniq.serving.access import Access, bearer
 from fashioniq.serving.answers import result
@@ -34,8 +36,10 @@ from fashioniq.serving.schemas import (
     ConsentRequest,
     EventRequest,
     EventsRequest,
+    Identifier,
     ItemStatus,
     ModelRequest,
+    Number,
     PictureAnswer,
     ProductPatch,
     ProductRequest,
@@ -48,7 +52,7 @@ from fashioniq.serving.schemas import (
 )
 from fashioniq.serving.served import Served
 from fashioniq.serving.service import Service
-from fashioniq.store import Event, Product, Session, Unavailable
+from fashioniq.store import Event, Product, Replaced, Session, Unavailable
 
 JSON = 64 * 1024  # bytes of a request
 BULK = 2 * 1024 * 1024  # bytes of products or events
@@ -90,10 +94,10 @@ class App(FastAPI):
         if scope["type"] != "http":
             await super().__call__(scope, receive, send)
             return
-        if self.admitted >= ADMITTED and scope["path"].startswith("/v1/"):  # before any work for them
+        if (problem := self._refused(scope)) is not None:  # before any work for them
             request = Request(scope | {"app": self})
             request.state.id = secrets.token_hex(8)
-            await _answer(request, Problem("busy", retry_after=1))(scope, receive, send)
+            await _answer(request, problem)(scope, receive, send)
             return
         counted, parts, until = False, list[Any](), asyncio.get_running_loop().time() + SENT
 
@@ -117,6 +121,13 @@ class App(FastAPI):
             await self._with_problems(scope, received, send)
         finally:
             self.admitted -= counted
+
+    def _refused(self, scope: Any) -> Problem | None:
+        if self.admitted >= ADMITTED and scope["path"].startswith("/v1/"):
+            return Problem("busy", retry_after=1)
+        if "\0" in scope["path"]:  # PostgreSQL has no such texts
+            return Problem("not-found")
+        return Problem("malformed") if b"%00" in scope["query_string"] else None
 
     async def _with_problems(self, scope: Any, receive: Any, send: Any) -> None:
         body = b""  # in place of the library's
@@ -158,6 +169,7 @@ def create_app(service: Service, access: Access) -> FastAPI:
     app.exception_handler(RequestValidationError)(_invalid)
     app.exception_handler(HTTPException)(_http)
     app.exception_handler(Unavailable)(_unavailable)
+    app.exception_handler(ClientDisconnect)(_incomplete)
     app.exception_handler(Exception)(_unexpected)
     app.middleware("http")(_observed(measures, service))
     return app
@@ -208,7 +220,8 @@ def _background(service: Service, measures: Measures) -> Callable[[FastAPI], Any
                     try:
                         task()
                     except Exception as error:
-                        log.warning("%s failed: %s", task.__name__, type(error).__name__)
+                        reason = str(error) if isinstance(error, Unavailable) else type(error).__name__
+                        log.warning("%s failed: %s", task.__name__, reason)
 
         thread = threading.Thread(target=run, name="refresh", daemon=True)
         thread.start()
@@ -268,6 +281,11 @@ async def _problem(request: Request, error: Any) -> Response:
 
 async def _unavailable(request: Request, error: Any) -> Response:
     return _answer(request, Problem("database", retry_after=5))
+
+
+async def _incomplete(request: Request, error: Any) -> Response:
+    """For a client that went away before its request was complete, or sent it too slowly."""
+    return _answer(request, Problem("malformed"))
 
 
 async def _invalid(request: Request, error: Any) -> Response:
@@ -331,7 +349,10 @@ def _add_operations(router: APIRouter) -> None:
     @router.get("/readyz", tags=["operations"])
     def ready(service: Of) -> dict[str, Any]:
         """Whether models are loaded and the database can be written."""
-        service.store.check()
+        try:
+            service.store.check()
+        except Replaced:
+            raise Problem("database-replaced", retry_after=5) from None
         if not service.models.categories:
             raise Problem("busy", retry_after=5)
         return {"status": "ok", "categories": service.models.categories}
@@ -407,6 +428,7 @@ def _add_search(router: APIRouter) -> None:
     def product(service: Of, category: str, product_id: str) -> dict[str, Any]:
         """A product."""
         served = service.models.having(category, product_id)
+        product_id = served.own(product_id)
         found = result(served, served.system.cards.product(product_id, 0.0), 1, [])
         shown = found.model_dump(exclude={"rank", "score", "why"})
         return shown | {"attributes": served.system.cards.attributes.get(product_id, [])}
@@ -426,7 +448,7 @@ def _add_search(router: APIRouter) -> None:
     ) -> Response:
         """The picture of a product as WebP, in the smallest offered width that is wide enough."""
         served = service.models.having(category, product_id)
-        path = served.system.cards.images.get(product_id)
+        path = served.system.cards.images.get(served.own(product_id))
         if path is None:
             raise Problem("unknown-picture")
         try:
@@ -476,12 +498,12 @@ def _add_sessions(router: APIRouter) -> None:
         return answer
 
     @router.delete("/v1/sessions/{session_id}/turns/{n}", tags=["sessions"])
-    def undo(service: Of, session: Open, n: int) -> SessionAnswer:
+    def undo(service: Of, session: Open, n: Number) -> SessionAnswer:
         """Take turn n and all later ones back."""
         return service.undo(session, n)
 
     @router.get("/v1/sessions/{session_id}/turns/{n}/picture", tags=["sessions"], response_class=Response)
-    def generated(request: Request, service: Of, session: Open, n: int) -> Response:
+    def generated(request: Request, service: Of, session: Open, n: Number) -> Response:
         """The picture generated from the words of turn n, as WebP."""
         request.app.state.access.limit(request, "turns")
         return Response(service.picture(session, n), media_type="image/webp")
@@ -505,7 +527,7 @@ def _add_sessions(router: APIRouter) -> None:
     @router.delete(
         "/v1/clients/{client_id}", status_code=204, tags=["sessions"], dependencies=[_allowed("admin")]
     )
-    def erase_client(service: Of, client_id: str) -> None:
+    def erase_client(service: Of, client_id: Identifier) -> None:
         """Erase all sessions of a client."""
         service.store.erase_client(client_id)
 
@@ -529,7 +551,7 @@ def _add_sessions(router: APIRouter) -> None:
                 query_id=one.query_id,
                 session_id=one.session_id,
                 action=one.action_name,
-                product_id=one.event_attributes.object.object_id,
+                product_id=service.models.own(one.event_attributes.object.object_id),
                 position=one.event_attributes.position.ordinal if one.event_attributes.position else None,
                 value_minor=one.event_attributes.value_minor,
                 client_at=one.timestamp,
@@ -564,7 +586,7 @@ def _each(kind: Any, given: Sequence[Any], name: str) -> tuple[list[ItemStatus],
 
 def _imported(service: Service, served: Served, product_id: str) -> Product | None:
     """What is shown of a product, as a row; None if nothing is known."""
-    if (shown := served.shelf.row(product_id)) is None:
+    if (shown := served.shelf.row(served.own(product_id))) is None:
         return None
     return Product(
         category=served.category,
@@ -609,7 +631,7 @@ def _add_catalog(router: APIRouter) -> None:
         ]
         for number, outcome in zip(good, service.store.add_products(served.category, rows), strict=True):
             items[number].status = 201 if outcome == "created" else 200
-            items[number].searchable = good[number].id in served
+            items[number].searchable = served.own(good[number].id) in served
         served.shelf.put(service.store.products(served.category, served.shelf.revision))
         return BulkAnswer(errors=any(item.status >= 400 for item in items), items=items)
 
@@ -622,6 +644,7 @@ def _add_catalog(router: APIRouter) -> None:
     def patch(service: Of, category: str, product_id: str, body: ProductPatch) -> None:
         """Change price, sizes or stock of a product."""
         served, changes = service.models.active(category), body.model_dump(exclude_unset=True)
+        product_id = composed(product_id)  # as rows have it, whatever the catalog writes
         if "price" in changes:
             price = changes.pop("price")
             changes |= {"price_minor": price and price["minor"], "currency": price and price["currency"]}
@@ -639,7 +662,7 @@ def _add_catalog(router: APIRouter) -> None:
     )
     def delete(service: Of, category: str, product_id: str) -> None:
         """Remove a product from all searches."""
-        served = service.models.active(category)
+        served, product_id = service.models.active(category), composed(product_id)
         imported = _imported(service, served, product_id)
         if not service.store.delete_product(served.category, product_id, imported):
             raise wrong("/product_id", "unknown_product", "unknown-product")

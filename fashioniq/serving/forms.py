@@ -1,9 +1,8 @@
 """Forms of the shoppers' page, and the filters that they describe."""
 
 import hashlib
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Annotated, Literal
-from urllib.parse import urlsplit
 
 from fastapi import Request
 from pydantic import BaseModel, Field, ValidationError
@@ -21,6 +20,7 @@ from fashioniq.serving.schemas import (
     SizesFilter,
 )
 
+LONGEST = 20  # digits of an amount; to convert one such as 1e999999 takes minutes
 Key = Annotated[Identifier, Field(min_length=16)]
 
 
@@ -82,14 +82,18 @@ def _minor(text: str, currency: str) -> int | None:
     if not text.strip():
         return None
     try:
-        return int(Decimal(text.strip().replace(",", ".")).scaleb(decimals(currency)))
-    except (InvalidOperation, ValueError, OverflowError):
+        amount = Decimal(text.strip().replace(",", "."))
+        if not amount.is_finite() or amount.adjusted() > LONGEST:
+            raise ValueError(text)
+        return int(amount.scaleb(decimals(currency)))
+    except (ArithmeticError, ValueError):
         raise wrong("/price", "not_a_number") from None
 
 
 def same_origin(request: Request) -> None:
     """Raise Problem for a form of another website."""
-    if urlsplit(request.headers.get("origin", "")).netloc != request.headers.get("host", "-"):
+    host = request.headers.get("host")
+    if not host or request.headers.get("origin") not in (f"http://{host}", f"https://{host}"):
         raise Problem("forbidden")
 
 

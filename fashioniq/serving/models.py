@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fashioniq.categories import canonical
+from fashioniq.data.words import composed
 from fashioniq.files import UserError
 from fashioniq.serving.inference import Inference
 from fashioniq.serving.problems import Problem, wrong
@@ -90,9 +91,14 @@ class Models:
         active = self.active(category)
         others = [one for one in list(self._versions.values()) if one.category == active.category]
         for served in (active, *others):
-            if product_id in served:
+            if served.own(product_id) in served:
                 return served
         raise wrong("/product_id", "unknown_product", "unknown-product")
+
+    def own(self, product_id: str) -> str:
+        """The id of a product of any category as its catalog writes it; of an unknown one the composed form."""
+        found = (served.own(product_id) for served in list(self._versions.values()))
+        return next((name for name in found if name != product_id), composed(product_id))
 
     def register(self, run: Path) -> Served:
         """Load a run and store it as a model. Raises UserError if it cannot be served.

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from fashioniq.serving.forms import Key, Sent, cookie_name, same_origin
 from fashioniq.serving.problems import Problem, wrong
-from fashioniq.serving.schemas import Filters, LabelWish, SessionRequest, Start, TurnRequest
+from fashioniq.serving.schemas import Filters, LabelWish, Number, SessionRequest, Start, TurnRequest
 from fashioniq.serving.served import Served
 from fashioniq.serving.service import Service
 from fashioniq.serving.uploads import MAX_BYTES
@@ -157,7 +157,7 @@ def add_routes(router: APIRouter) -> None:
         return visit.redirect("")
 
     @router.get(PREFIX + "/{category}/turns/{n}/picture", include_in_schema=False)
-    def generated(request: Request, visit: Here, n: int) -> Response:
+    def generated(request: Request, visit: Here, n: Number) -> Response:
         """The picture generated from the words of a turn."""
         request.app.state.access.limit(request, "turns")
         if visit.session is None:
@@ -211,7 +211,7 @@ def _answering(action: Action) -> Callable[..., Response]:
     """Route of a form: a redirect, or the page with what is wrong."""
 
     def answer(request: Request, visit: Here, sent: Annotated[Sent, Form()]) -> Response:
-        request.state.sent = sent
+        request.state.sent = sent = visit.served.spelled(sent)
         request.app.state.access.limit(request, "turns")
         try:
             query = action(visit, sent)

@@ -37,6 +37,10 @@ TITLES = {  # code: status and title
     "busy": (503, "The service is busy"),
     "engine": (503, "The search engine is not available"),
     "database": (503, "The database is not available"),
+    "database-replaced": (
+        503,
+        "The file of the database was deleted or replaced since the service opened it",
+    ),
 }
 
 

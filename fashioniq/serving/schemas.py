@@ -4,6 +4,7 @@ import unicodedata
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
+from fastapi import Path
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WrapValidator, model_validator
 
 from fashioniq.data.offers import LONGEST_URL, MAX_PRICE, MAX_SIZES, URL
@@ -40,6 +41,7 @@ Minor = Annotated[int, Field(ge=0, le=MAX_PRICE, strict=True)]
 Sizes = Annotated[list[Identifier], Field(max_length=MAX_SIZES)]
 Currency = Annotated[str, Field(pattern="^[A-Z]{3}$")]
 Many = Annotated[int, Field(ge=1, le=MAX_K, strict=True)]
+Number = Annotated[int, Path(ge=0, le=MAX_TURNS)]  # of a turn, in an address
 # the OpenAPI document has the type of such an item, which is checked on its own after the request
 LATER = WrapValidator(lambda given, _: given)
 

@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
 import torch
+from pydantic import BaseModel
 from sklearn.cluster import MiniBatchKMeans
 from torch import Tensor
 
@@ -34,6 +35,9 @@ from fashioniq.systems import load
 from fashioniq.systems.illustrated import Illustrated
 from fashioniq.systems.run_data import settings_of, sha256_of, version_of
 
+Request = TypeVar("Request", bound=BaseModel)
+
+NAMING = ("about", "like", "less_like", "product_id", "product")  # fields of requests
 TYPICAL = 8  # products shown to someone who has not said anything
 COMMON = 4  # frequent requests that the page offers
 MANY = 20_000  # captions that are counted for them, and products among which typical ones are chosen
@@ -185,6 +189,18 @@ class Served:
         gallery = self.system.gallery
         vector_D = gallery.vectors_ND[gallery.items.positions[name]].float()
         return self.system.cards.product(name, (vector_D - live.query.vector_BD[0]).norm().item())
+
+    def own(self, name: str) -> str:
+        """The id of a product as the catalog writes it; of an unknown one the composed form."""
+        return self.system.gallery.items.spellings.own(name)
+
+    def spelled(self, given: Request) -> Request:
+        """A request that names products as the catalog writes them."""
+        names = {
+            field: getattr(given, field, None)
+            for field in ("about", "like", "less_like", "product_id", "product")
+        }
+        return given.model_copy(update={field: self.own(name) for field, name in names.items() if name})
 
     def __contains__(self, name: str) -> bool:
         return name in self.system.gallery.items.positions

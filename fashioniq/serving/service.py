@@ -22,7 +22,7 @@ from PIL.Image import Image
 
 from fashioniq.data.cards import Product
 from fashioniq.data.items import ItemInputs
-from fashioniq.data.words import tokenize
+from fashioniq.data.words import composed, tokenize
 from fashioniq.loop.exact import NotFiniteError
 from fashioniq.loop.live import Live, Step
 from fashioniq.serving.answers import (
@@ -104,7 +104,7 @@ class Service:
         """Products for a whole dialog, of which nothing is stored."""
         watch, served = _Watch(), self.models.active(category)
         heard, filters, notes, steps = Heard(), Filters(), tuple[str, ...](), list[Step]()
-        for number, turn in enumerate(request.said):
+        for number, turn in enumerate(map(served.spelled, request.said)):
             at = f"/turns/{number}"
             named = {"about": turn.about, "like": turn.like, "less_like": turn.less_like}
             _check(served, {f"{at}/{field}": name for field, name in named.items()})
@@ -124,6 +124,7 @@ class Service:
     def similar(self, category: str, name: str, k: int) -> Ranking:
         """Products like one product, without itself."""
         watch, served = _Watch(), self.models.active(category)
+        name = served.own(name)
         _check(served, {"/product_id": name})
         ranking = self._ranking(
             served, lambda: _near(served, name), _Wanted(Filters(), k + 1, Heard()), watch
@@ -141,7 +142,8 @@ class Service:
         self, request: SessionRequest, origin: str, key: str | None = None, secret: str = ""
     ) -> SessionAnswer:
         """Begin a session. `key` is an idempotency key of the client with the API key `secret`."""
-        watch, served, start = _Watch(), self.models.active(request.category), request.start
+        watch, served = _Watch(), self.models.active(request.category)
+        start = served.spelled(request.start)
         _check(served, {"/start/product_id": start.product_id})
         # the token cannot be read from the database; from a key and a secret, it is the same for a repeated request
         token = _token(secret, key) if key else secrets.token_urlsafe(24)
@@ -235,6 +237,7 @@ class Service:
             self.models.version(session.model),
             _sha256(request.model_dump_json()),
         )
+        request = served.spelled(request)
         with _store_errors():
             turns = self.store.turns(session.id)
             repeated = self.store.repeated(session.id, key, sha256) if key else None
@@ -330,15 +333,16 @@ class Service:
         """Store that a product shown is what the person looked for. Repeated calls with an `event_id` count once."""
         with _store_errors():
             for turn in reversed(self.store.turns(session.id)):
-                ids = [one["id"] for one in turn.shown]
-                if name in ids:
+                ids = [composed(one["id"]) for one in turn.shown]
+                if composed(name) in ids:
+                    place = ids.index(composed(name))
                     event = Event(
                         event_id=event_id,
                         query_id=turn.query_id,
                         session_id=session.id,
                         action="this_is_it",
-                        product_id=name,
-                        position=ids.index(name) + 1,
+                        product_id=turn.shown[place]["id"],
+                        position=place + 1,
                         server_at=self.store.now(),
                     )
                     self.store.add_events([event])

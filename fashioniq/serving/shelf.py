@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fashioniq.data.ids import Spellings
 from fashioniq.data.offers import Offer, decimals, in_order
 from fashioniq.serving.facets import OfferCounts, PriceRange, price_ranges
 from fashioniq.serving.schemas import Filters
@@ -36,11 +37,12 @@ class Facts(msgspec.Struct, gc=False):
 class Shelf:
     """Columns in the order of the gallery. What is unknown of a product is UNKNOWN.
 
-    `position` is the place of each product in the gallery, by id; `offers` are those of the catalog folder.
+    `position` is the place of each product in the gallery, by id as the catalog writes it; `offers` are those of
+    the catalog folder.
     """
 
     def __init__(self, position: Mapping[str, int], offers: Mapping[str, Offer] | None = None) -> None:
-        self._position, count = position, len(position)
+        self._position, self._spellings, count = position, Spellings(position), len(position)
         self._price_N = np.full(count, UNKNOWN, np.int64)
         self._currency_N = np.zeros(count, np.int32)
         self._stock_N = np.full(count, UNKNOWN, np.int8)
@@ -72,7 +74,7 @@ class Shelf:
             revision = self.revision
             for product in products:
                 revision = max(revision, product.revision)
-                if (position := self._position.get(product.id)) is None:
+                if (position := self._position.get(self._spellings.own(product.id))) is None:
                     continue
                 for column_N in self._sizes.values():
                     column_N[position] = False

@@ -147,12 +147,12 @@ def state(request: Request, service: Service, served: Served, session: Session |
         served = service.models.version(session.model)
         last, turns = stored.last, stored.turns
     query = request.query_params
-    wanted = query.get("about", "")
+    wanted = served.own(query.get("about", ""))
     picked = wanted if not served.asks and wanted in served else None
     about = picked or _subject(turns)
-    chosen = query.get("chosen")
+    chosen = served.own(query.get("chosen", ""))
     if not any(chosen in turn.shown for turn in turns):
-        chosen = None
+        chosen = ""
     mentioned = {about, *(one for turn in turns for one in (turn.about, *turn.shown[:1]))}
     named = {one: _product(served, one) for one in mentioned if one and one in served}
     divided = chips.families(last.facets)

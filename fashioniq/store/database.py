@@ -15,6 +15,7 @@ from fashioniq.store import tables
 from fashioniq.store.engine import PAUSE, available, concerns_all, converted, engine_of
 from fashioniq.store.rows import Event, Export, Model, Picture, Product, Session, Turn, Unavailable
 from fashioniq.store.schema import update_schema
+from fashioniq.store.sqlite_file import check_written
 
 T = TypeVar("T")
 R = TypeVar("R", bound=msgspec.Struct)
@@ -134,19 +135,21 @@ class Database:
         """
         outcomes: list[tuple[Any, BaseException | None]] = []
         try:
-            with available(), self._writing.begin() as connection:
-                until = monotonic() + LONGEST
-                for work, _ in group:
-                    try:
-                        with connection.begin_nested():
-                            result = work(connection)
-                        outcomes.append((result, None))
-                    except Exception as error:
-                        if concerns_all(error):
-                            raise
-                        outcomes.append((None, converted(error)))
-                    if monotonic() > until:
-                        break
+            with available(), self._writing.connect() as connection:
+                with connection.begin():
+                    until = monotonic() + LONGEST
+                    for work, _ in group:
+                        try:
+                            with connection.begin_nested():
+                                result = work(connection)
+                            outcomes.append((result, None))
+                        except Exception as error:
+                            if concerns_all(error):
+                                raise
+                            outcomes.append((None, converted(error)))
+                        if monotonic() > until:
+                            break
+                check_written(connection)
         except Exception as error:
             outcomes = [(None, error)] * len(group)
         for (_, done), (result, failure) in zip(group, outcomes, strict=False):

@@ -26,6 +26,7 @@ from sqlalchemy.exc import (
 
 from fashioniq.files import UserError, one_line, why
 from fashioniq.store.rows import Unavailable
+from fashioniq.store.sqlite_file import SqliteFile
 
 WAIT = 5  # seconds for a lock, or for a connection
 PAUSE = 0.002  # seconds between attempts to write
@@ -67,10 +68,14 @@ def engine_of(url: str) -> Engine:
         raise UserError(
             f"PostgreSQL needs psycopg ({why(error)}); pip install 'fashioniq[postgres]'"
         ) from error
-    event.listen(engine, "begin", _begin_sqlite if sqlite else _begin_postgresql)
     if sqlite:
+        (name,), options = engine.dialect.create_connect_args(parsed)
         event.listen(engine, "connect", _set_up_sqlite)
+        SqliteFile(name, is_uri=bool(options.get("uri"))).watch(engine)
+        event.listen(engine, "begin", _begin_sqlite)
         event.listen(engine, "handle_error", _replace_read_only)
+    else:
+        event.listen(engine, "begin", _begin_postgresql)
     return engine
 
 

@@ -14,6 +14,10 @@ class Unavailable(UserError):
     """The database cannot be reached, read or written at the moment; nothing was changed."""
 
 
+class Replaced(Unavailable):
+    """The file of the database was deleted or replaced; what was written since it was opened may be lost."""
+
+
 class Gone(Exception):
     """The session does not exist, was erased, or has ended."""
 

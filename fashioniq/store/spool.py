@@ -82,6 +82,8 @@ class Spool:
             if self._end + len(lines) > MOST:
                 raise Unavailable(f"the database is not available, and {path} has its maximum size")
             with open(path, "ab") as file:
+                self._end = min(self._end, file.seek(0, os.SEEK_END))  # less if someone deleted the file
+                self._begin = min(self._begin, self._end)
                 file.truncate(self._end)  # what a failure left
                 file.write(lines)
                 file.flush()

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import sqlite3
 import subprocess
 import threading
@@ -16,7 +17,7 @@ import pytest
 
 from fashioniq.cli import main
 from fashioniq.data.catalog import Catalog
-from tests.waiting import ended, joined
+from tests.waiting import LIMIT, ended, joined
 
 
 class Server:
@@ -97,6 +98,67 @@ def test_a_person_reaches_products_of_a_real_run_in_words_and_by_a_picture(serve
     refused = server.http.post("/v1/pictures", params={"category": "dresses"}, **bad)
     assert refused.status_code == 422 and refused.json()["code"] == "unreadable-picture"
     assert "GIF89a" not in refused.text
+
+
+def children(process):
+    return [int(one) for one in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+
+
+def test_uploads_go_on_when_their_decoder_is_killed(serve, attribute_runs, runs, wait_until):
+    server = serve("--predictor", str(attribute_runs[1]))
+    content = next(path for path in runs.catalog.glob("images/**/*") if path.is_file()).read_bytes()
+    sent = {"content": content, "headers": {"Content-Type": "image/png"}, "params": {"category": "dresses"}}
+    decoders = lambda: [one for child in children(server.process.pid) for one in children(child)]  # noqa: E731
+    for _ in range(3):
+        assert server.http.post("/v1/pictures", **sent).status_code == 201
+        wait_until(decoders, server.process.is_alive)
+        for one in decoders():
+            os.kill(one, signal.SIGKILL)
+
+
+UPLOAD = "POST /v1/pictures?category=dresses HTTP/1.1\r\nHost: {host}\r\nContent-Type: image/png\r\n"
+FORM = (
+    "POST /shop/dresses/say HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\n"
+    "Content-Type: application/x-www-form-urlencoded\r\n"
+)
+LENGTH = "Content-Length: 9000\r\n\r\nkey="
+
+
+def begun(server, request):
+    """A connection on which the beginning of a request was sent."""
+    host = server.address.removeprefix("http://")
+    connection = socket.create_connection(tuple(host.split(":")), LIMIT)
+    connection.sendall(request.format(host=host).encode())
+    return connection
+
+
+def test_the_service_ends_while_clients_send_slowly(serve, monkeypatch, attribute_runs):
+    monkeypatch.setattr("fashioniq.serving.server.LAST", 0.5)  # of the server, too, which is forked
+    server = serve("--predictor", str(attribute_runs[1]), "--log")
+    made, token = session(server)
+    sent = [begun(server, request) for request in (UPLOAD + LENGTH, FORM + LENGTH, UPLOAD, "")]
+    said = {"json": {"says": "is red"}, "headers": token}
+    assert server.http.post(f"/v1/sessions/{made['session_id']}/turns", **said).status_code == 201
+    server.process.terminate()
+    assert ended(server.process) == -signal.SIGTERM
+    assert "failed" not in server.out.read_text()
+    for one in sent:
+        with contextlib.suppress(ConnectionResetError):
+            assert one.recv(1) == b"", "no answer to half a request"
+        one.close()
+    again = serve()
+    assert (
+        again.http.get(f"/v1/sessions/{made['session_id']}", headers=token).json()["turns"][1]["says"]
+        == "is red"
+    )
+
+
+def test_requests_that_are_broken_off_are_no_failures(serve, attribute_runs, wait_until):
+    server = serve("--predictor", str(attribute_runs[1]), "--log")
+    for number, request in enumerate((UPLOAD, FORM), 1):
+        begun(server, request + LENGTH).close()
+        wait_until(lambda: server.out.read_text().count(" 400 ") == number, server.process.is_alive)  # noqa: B023
+    assert "failed" not in server.out.read_text()
 
 
 def test_imported_offers_are_served_and_a_later_import_replaces_them(

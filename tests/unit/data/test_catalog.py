@@ -97,6 +97,7 @@ def test_malformed_captions_are_told_with_file_and_entry(root, captions, message
     [
         ([], "empty"),
         (["A", "A"], "duplicates"),
+        (["\u00e9", "e\u0301"], "duplicates"),
         (["A", 7], "as strings"),
         (["A", ""], "as strings"),
         ([["A"]], "as strings"),
@@ -227,3 +228,24 @@ def test_coverage_json_tells_why_a_product_has_no_picture(root):
 def test_a_coverage_json_that_tells_nothing_of_the_category_is_passed_over(root, content):
     put(root, {"coverage.json": content})
     assert Catalog(root, "tops").picture_failures == {}
+
+
+def test_ids_in_two_splits_whose_accents_are_written_in_two_ways_are_refused(root):
+    put(
+        root,
+        {
+            "image_splits/split.toptee.val.json": ["\u00e9"],
+            "image_splits/split.toptee.test.json": ["\ufb01", "fi"],
+        },
+    )
+    assert {"\u00e9", "\ufb01", "fi"} <= {*Catalog(root, "tops").all_ids()}
+    put(root, {"image_splits/split.toptee.test.json": ["e\u0301"]})
+    with pytest.raises(UserError, match="found 'é' with its accents written in two ways; rename one of them"):
+        Catalog(root, "tops").all_ids()
+
+
+@pytest.mark.parametrize("forms", [("\u00e9", "e\u0301"), ("e\u0301", "\u00e9")])
+def test_pictures_are_found_whichever_way_accents_are_written(root, forms):
+    name, file = forms
+    put(root, {"image_splits/split.toptee.val.json": [name], f"images/{file}.jpg": ""})
+    assert Catalog(root, "tops").images[name].name == f"{file}.jpg"

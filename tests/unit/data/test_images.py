@@ -1,11 +1,13 @@
 import io
 import os
 import re
+import signal
 import struct
 import time
 import zlib
 from concurrent.futures import Future
 from functools import partial
+from multiprocessing import forkserver
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,6 +17,7 @@ from PIL import Image, ImageFile
 from fashioniq.data import images
 from fashioniq.data.images import PictureReader, UnreadableImage, load_image, load_square, to_square
 from fashioniq.files import UserError
+from tests.waiting import attempts
 
 BLUE = (20, 40, 200)
 
@@ -242,7 +245,38 @@ def test_a_picture_that_hangs_or_kills_its_process_costs_that_picture_alone():
         ],
         seconds=2.0,
     )
-    assert read == ["1", "not decoded within 2 seconds", "2", "its decoder died (exit code -9)", "3"]
+    assert read == ["1", "not decoded within 2 seconds", "2", "its decoder died twice (exit code -9)", "3"]
+
+
+OWN_ID = "__import__('os').getpid()"
+
+
+@pytest.mark.parametrize("noticed", [False, True])
+@pytest.mark.parametrize("victim", ["decoder", "its server"])
+def test_processes_that_are_killed_between_pictures_are_replaced(victim, noticed):
+    with PictureReader(eval, 1) as reader:
+        for number in range(3):
+            (decoder,) = reader([OWN_ID])
+            os.kill(
+                decoder if victim == "decoder" else forkserver._forkserver._forkserver_pid, signal.SIGKILL
+            )
+            for _ in attempts("the pool gives up") if noticed else ():
+                if not reader._pool.active:
+                    break
+                time.sleep(0.01)
+            assert list(reader([str(number)])) == [number]
+    with pytest.raises(ProcessLookupError):
+        for _ in attempts("a decoder without a server ends"):
+            os.kill(decoder, 0)
+            time.sleep(0.01)
+
+
+def test_a_picture_whose_process_is_killed_once_is_read(tmp_path):
+    die_once = (
+        "(lambda path: __import__('os').kill(__import__('os').getpid(), 0 if path.exists() else path.touch() or 9))"
+        f"(__import__('pathlib').Path({str(tmp_path / 'died')!r}))"
+    )
+    assert told(["1", die_once, "2"]) == ["1", "None", "2"]
 
 
 def test_no_process_is_left_when_reading_is_broken_off():
@@ -286,7 +320,7 @@ def stalled(monkeypatch):
         futures.append(Future())
         return futures[-1]
 
-    reader._workers, reader._pool = 1, SimpleNamespace(schedule=schedule)
+    reader._workers, reader._pool = 1, SimpleNamespace(schedule=schedule, active=True)
     monkeypatch.setattr(reader, "_seconds", 0.0)
     return reader, futures
 

@@ -501,6 +501,20 @@ def test_pictures_are_linked_or_copied_where_they_cannot_be(shop, monkeypatch):
     )
 
 
+@pytest.mark.parametrize("forms", [("\u00e9", "e\u0301"), ("e\u0301", "\u00e9")])
+def test_an_id_is_the_same_whichever_way_its_accents_are_written(shop, forms):
+    own, other = forms
+    shop.write([row(number) for number in range(20)])
+    shop.write([*(row(number) for number in range(20)), row(1, sku=own), row(2, sku=other)], pictures=False)
+    shop.picture(f"{other}.jpg")
+    report = shop.run()
+    assert report.dropped == {"repeated id": 1} and report.kept == 21
+    assert own in Catalog(shop.out, "shirts").all_ids() and own in Catalog(shop.out, "shirts").images
+    shop.write([row(1, sku=other, use="5")], pictures=False)
+    update_offers(Source(table=shop.csv, id="sku", price="use", currency="EUR"), shop.out, "shirts")
+    assert [*Catalog(shop.out, "shirts").offers] == [own]
+
+
 def test_dropped_rows_are_listed_with_their_reason(shop):
     rows = [row(number) for number in range(40)]
     shop.write(rows)

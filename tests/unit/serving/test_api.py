@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import gc
 import json
+import shutil
 import threading
 from collections import Counter
 from functools import partial
@@ -677,6 +678,21 @@ def test_a_full_queue_and_a_broken_database_are_503(client, service, talking, mo
     assert talking.turn(says="is navy").json()["code"] == "database"
     assert client.get("/readyz").status_code == 503 and client.get("/livez").status_code == 200
     assert client.post("/v1/categories/dresses/search", json={}).status_code == 200
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_a_database_file_that_was_replaced_is_told_and_stores_nothing(client, talking, service, tmp_path):
+    path, sent = tmp_path / "service.db", {"events": [event(talking)]}
+    path.rename(tmp_path / "away")
+    shutil.copy(tmp_path / "away", path)
+    assert [client.get("/readyz").json()[name] for name in ("status", "code")] == [503, "database-replaced"]
+    for answer in (talking.turn(says="is navy"), talking.request("GET"), talking.request("DELETE")):
+        assert answer.status_code == 503 and answer.json()["code"] == "database"
+    assert client.post("/v1/events", json=sent).json()["items"][0]["status"] == 202
+    assert client.post("/v1/categories/dresses/search", json={}).status_code == 200
+    (tmp_path / "away").replace(path)
+    assert client.get("/readyz").status_code == 200 and talking.turn(says="is navy").json()["turn"] == 1
+    assert set(service.events.replay()) == {"created"}
 
 
 def test_more_requests_than_can_be_answered_in_time_are_refused_at_once(client, service, monkeypatch):

@@ -1,15 +1,17 @@
 import resource
+import shutil
 import sqlite3
 import threading
 from contextlib import contextmanager
 from multiprocessing import Pipe
+from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, event, text
 from sqlalchemy.exc import IntegrityError
 
-from fashioniq.store import Store, Unavailable
-from fashioniq.store.engine import _ADVISORY_LOCK
+from fashioniq.store import Replaced, Store, Unavailable
+from fashioniq.store.engine import _ADVISORY_LOCK, clear_files
 from tests.waiting import ended, happened, joined, received
 
 
@@ -200,6 +202,63 @@ def test_a_file_that_cannot_be_written_is_unavailable(store, log, open_store, tm
         with pytest.raises(Unavailable, match="readonly"):
             write()
     assert log.say(after=1).n == 2
+
+
+def replaced(path, how):
+    """Do to a database file what careless people do; return how to take it back."""
+    away = path.with_name("away")
+    if how == "deleted":
+        path.rename(away)
+    elif how == "copied":
+        path.rename(away)
+        shutil.copy(away, path)
+    elif how == "log deleted":
+        path, away = path.with_name(f"{path.name}-wal"), path.with_name("log-away")
+        path.rename(away)
+    elif how == "folder moved":
+        path, away = path.parent, path.parent.with_name("away")
+        path.rename(away)
+    return lambda: away.replace(path)
+
+
+@pytest.mark.parametrize("how", ["deleted", "copied", "log deleted", "folder moved"])
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_nothing_is_acknowledged_without_the_file_that_was_opened(url, open_store, new_log, tmp_path, how):
+    folder = tmp_path / "log"
+    folder.mkdir()
+    path = Path(shutil.copy(tmp_path / "service.db", folder))
+    store, other = (open_store(f"sqlite:///{path}") for _ in range(2))
+    log = new_log(store)
+    log.start()
+    take_back = replaced(path, how)
+    for _ in range(2):
+        for write in (lambda: log.say(after=1), store.check, new_log(other).start):
+            with pytest.raises(
+                Replaced, match=r"expected the file that was opened, found (none|another one) in"
+            ):
+                write()
+        if how != "log deleted":
+            store.engine.dispose()  # new connections, too, which would create a file
+    assert not path.exists() or how in ("copied", "log deleted")
+    take_back()
+    store.check()
+    assert log.stored() in ([None], [None, "is navy"])  # a write without an answer may have succeeded
+    assert new_log(other).stored() == log.stored()
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_the_log_of_sqlite_may_be_truncated_and_begun_again(store, log, open_store):
+    log.start()
+    assert clear_files(store.engine)
+    log.say(after=1)
+    store.engine.dispose()  # the last connection removes the log
+    store.engine.connect().close()
+    log.say(after=2)
+    other = open_store()
+    store.engine.dispose()
+    other.check()
+    log.say(after=3)
+    assert len(log.stored()) == 4
 
 
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)

@@ -91,6 +91,14 @@ def test_what_is_known_already_or_unknown_is_not_stored(events, event, store):
     assert stored(store) == ["a", "b"] and stored(store, "t") == ["d"]
 
 
+def test_a_file_that_was_deleted_takes_no_later_events_with_it(events, event, store, folder):
+    with away(store):
+        events.add([event("a"), event("b")])
+        next(folder.glob("*.jsonl")).unlink()
+        assert events.add([event("c")]) == ["waiting"]
+    assert replayed(events) == ["created"] and stored(store) == ["c"]
+
+
 def test_waiting_events_of_an_erased_session_do_not_come_back(events, event, store, log):
     with away(store):
         events.add([event("a"), event("b", "t")])
