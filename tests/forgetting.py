@@ -32,14 +32,15 @@ from fashioniq.learning import run as learning
 from fashioniq.learning.forget import carry_out
 from fashioniq.learning.rules import Shop
 from fashioniq.learning.verdict import Measured, Verdict
-from fashioniq.store import Event, Session, Store, Turn, tables
+from fashioniq.store import Event, Session, Store, Turn, engine, tables
 from tests.waiting import LIMIT
 
 BEGAN = datetime(2026, 11, 22, 12, tzinfo=UTC)
 TRAINING, TESTING = 6, 2  # conversations about products of train and of test
 SPLITS = {"train": ["a1", "a2"], "val": ["b1", "b2"], "test": ["c1", "c2"]}
 KILLED = 137
-CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "shutil.copyfile"}
+REMOVALS = {"os.remove", "os.rmdir"}  # do not fail, as a full disk permits them
+CHANGES = {"os.rename", "os.mkdir", "os.truncate", "shutil.copyfile"}
 
 
 class Spoken(NamedTuple):
@@ -67,10 +68,10 @@ def make_database(folder):
         session = Session(
             id=one.id, category="dresses", model="m", client=client, consent="training", **times
         )
-        says = f"is {one.word} and crimson " * (1 + 40 * (number % 2))  # some are longer than a page
+        heard = {"unknown": [one.word] * (1 + 600 * (number % 2))}  # some are longer than a page of SQLite
         turns = [
             Turn(query_id=f"{one.id}-{n}", session_id=one.id, n=n, kind="says" if n else "start", about=about if n else None,
-                 says=says if n else None, heard={"unknown": [one.word]} if n else {}, created_at=at)
+                 says=f"is {one.word} and crimson" if n else None, heard=heard if n else {}, created_at=at)
             for n in range(3)
         ]  # fmt: skip
         bought = {"query_id": turns[-1].query_id, "action": "this_is_it", "product_id": target}
@@ -109,7 +110,11 @@ def do_not_train(monkeypatch, catalog):
     }  # fmt: skip
     for name, value in changed.items():
         monkeypatch.setattr(learning, name, value)
-    monkeypatch.setattr("fashioniq.store.engine.WAIT", 0.05)
+    monkeypatch.setattr(engine, "WAIT", 0.05)
+    # the page cache survives a killed process
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+    fast = tuple(one.replace("synchronous=FULL", "synchronous=OFF") for one in engine._SQLITE)
+    monkeypatch.setattr(engine, "_SQLITE", fast)
 
 
 @dataclass(frozen=True)
@@ -146,8 +151,8 @@ def install(fault, root):
             change = isinstance(path, str | os.PathLike) and flags & (os.O_WRONLY | os.O_RDWR)
             change = change and Path(path).is_relative_to(root)
         else:
-            change = name in CHANGES
-        if change and fails():
+            change = name in CHANGES | REMOVALS
+        if change and fails() and name not in REMOVALS:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def executed(*arguments):
@@ -159,13 +164,18 @@ def install(fault, root):
     event.listen(Engine, "commit", executed)
 
 
-def command(module, settings):
-    """Exit code of a command, as `fashioniq` returns it."""
-    try:
-        return module.run(settings) or 0
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+def captured(function):
+    """How a function ends that prints and may return an exit code, as a command of `fashioniq` does."""
+    out, err, code = io.StringIO(), io.StringIO(), -1
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            code = int(function() or 0)
+        except UserError as error:
+            code = 2
+            print(f"error: {error}", file=sys.stderr)
+        except Exception:
+            traceback.print_exc()
+    return Ended(code, out.getvalue(), err.getvalue())
 
 
 class ShopWorld:
@@ -175,39 +185,39 @@ class ShopWorld:
 
     def __init__(self, root, template):
         self.root, self.path, self.url = root, root / "service.db", f"sqlite:///{root}/service.db"
-        root.mkdir()
-        shutil.copy(template / "service.db", self.path)
-        self._reader = None
+        self._template, self._reader = template, None
+        self.begin_again()
+
+    def begin_again(self):
+        """Remove everything, and take a new database."""
+        shutil.rmtree(self.root, ignore_errors=True)
+        self.root.mkdir()
+        shutil.copy(self._template / "service.db", self.path)
 
     def process(self, function, fault=None):
-        """Call a function in a forked process, and return how it ended; an exception is code -1."""
+        """Call a function, in a forked process if there is a fault, and return how it ended; an exception is code -1."""
+        if fault is None:
+            return captured(function)
         result = self.root.with_suffix(".result")
         result.unlink(missing_ok=True)
         if not (child := os.fork()):
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.alarm(LIMIT)
-            out, err, code = io.StringIO(), io.StringIO(), -1
+            install(fault, self.root)
             try:
-                with redirect_stdout(out), redirect_stderr(err):
-                    if fault:
-                        install(fault, self.root)
-                    code = function()
-            except BaseException:
-                traceback.print_exc(file=err)
+                result.write_bytes(pickle.dumps(captured(function)))
             finally:
-                ended = Ended(code, out.getvalue(), err.getvalue())
-                result.write_bytes(pickle.dumps(ended))
                 os._exit(0)
         os.waitpid(child, 0)
         return pickle.loads(result.read_bytes()) if result.exists() else Ended(KILLED)
 
     def learn(self, out, fault=None):
         settings = Learn(database=self.url, run=self.root / self.start, out=out, min_targets=2)
-        return self.process(lambda: command(learn_command, settings), fault)
+        return self.process(lambda: learn_command.run(settings), fault)
 
     def forget(self, fault=None, **options):
         settings = Forget(database=self.url, **options)
-        return self.process(lambda: command(forget_command, settings), fault)
+        return self.process(lambda: forget_command.run(settings), fault)
 
     def with_store(self, function, fault=None):
         """Call a function with the open database in a process, as the service does."""
@@ -223,7 +233,7 @@ class ShopWorld:
 
     def serve(self, fault=None):
         """What the start of the service does."""
-        return self.with_store(lambda store: 0 if carry_out(store) else 1, fault)
+        return self.with_store(lambda store: not carry_out(store), fault)
 
     def read(self):
         """Let a process read the database until `end_reading`."""

@@ -72,10 +72,9 @@ def write_sessions(folder: Path, category: str, sessions: Sequence[LiveSession])
     """
     write_jsonl(folder / SESSIONS, sessions)
     _write_trec(folder, sessions)
-    catalog = Catalog(folder / CAPTIONS, category)
     for split in SPLITS:
         chosen = [one for one in sessions if one.split == split]
-        of_split = set(catalog.ids(split)) if chosen else set()
+        of_split = set(Catalog(folder / CAPTIONS, category).ids(split)) if chosen else set()
         rows = [
             {"target": one.target, "candidate": step.item, "captions": [step.text]}
             for one in chosen
