@@ -108,6 +108,15 @@ def test_what_a_killed_learn_left_is_forgotten(world):
     assert ended.code == 0 and at > 40
 
 
+def test_copies_that_a_killed_process_left_are_removed(world):
+    learned = world.root / "learned"
+    assert world.learn(learned).code == 0
+    for name in ("sessions.jsonl", "topics.tsv", "catalog/captions/cap.dress.train.json"):
+        path = learned / name
+        shutil.copy(path, path.with_name(f".{path.stem}-ab12cd34{path.suffix}"))
+    assert world.forget(session=FIRST.id).code == 0 and world.left() == {}
+
+
 def test_damaged_training_data_are_named_and_the_others_are_cleared(world):
     damaged, other = world.root / "a", world.root / "b"
     assert world.learn(damaged).code == world.learn(other).code == 0
