@@ -11,8 +11,11 @@ from pathlib import Path
 import pytest
 
 from fashioniq.cli import COMMANDS
+from fashioniq.commands import serve
 from fashioniq.config import Serve
-from fashioniq.files import read_json
+from fashioniq.files import UserError, read_json
+from fashioniq.learning import rules
+from fashioniq.learning import run as learning
 from fashioniq.learning.export import read_sessions
 from tests.forgetting import KILLED, SPOKEN, Fault, ShopWorld, do_not_train, make_database
 
@@ -20,7 +23,8 @@ ORDERS = int(os.environ.get("FASHIONIQ_ORDERS", "36"))  # of the property test, 
 AT_ONCE = 12
 STEPS = 10
 EVERY = 8 if ORDERS < 1000 else 1  # change at which `learn` is killed
-FIRST, SECOND = SPOKEN[:2]
+FIRST = SPOKEN[0]
+NEVER = Fault(10**9, kills=True)  # of a process that does not clean up after itself
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +110,49 @@ def test_what_a_killed_learn_left_is_forgotten(world):
         assert world.left() == {}, at
         world.begin_again()
     assert ended.code == 0 and at > 40
+
+
+def test_the_start_of_the_service_removes_what_was_erased(world):
+    learned = world.root / "learned"
+    assert world.learn(learned).code == 0
+    world.with_store(lambda store: store.erase_session(FIRST.id))
+    assert world.left()
+    settings = Serve(run=["missing"], database=world.url, port=0)
+    ended = world.process(lambda: serve.run(settings), NEVER)
+    assert ended.code == 2 and f"{learned}: removed 1 of 8" in ended.out and world.left() == {}
+
+
+def test_what_is_erased_while_the_log_is_read_is_not_written(world, monkeypatch):
+    def choose(*arguments):
+        chosen = rules.choose(*arguments)
+        world.with_store(lambda store: store.erase_session(FIRST.id))
+        return chosen
+
+    monkeypatch.setattr(learning, "choose", choose)
+    assert world.learn(world.root / "learned").code == 0
+    assert world.left() == {} and len(read_sessions(world.root / "learned")) == 7
+
+
+def test_what_is_erased_while_a_model_is_trained_is_removed_at_the_end(world, monkeypatch):
+    learned, forgotten = world.root / "learned", []
+
+    def train(*arguments):
+        forgotten.append(world.forget(session=FIRST.id))
+        return "trained"
+
+    monkeypatch.setattr(learning, "train_retriever", train)
+    monkeypatch.setattr("fashioniq.learning.export.WAIT", 0.01)
+    assert world.learn(learned).code == 0 and world.left() == {}
+    assert forgotten[0].code == 1 and f"another process is writing to {learned}" in forgotten[0].err
+
+
+def test_a_failed_learn_removes_what_was_erased_meanwhile(world, monkeypatch):
+    def train(*arguments):
+        world.with_store(lambda store: store.erase_session(FIRST.id))
+        raise UserError("no features")
+
+    monkeypatch.setattr(learning, "train_retriever", train)
+    assert world.learn(world.root / "learned").code == 2 and world.left() == {}
 
 
 def test_copies_that_a_killed_process_left_are_removed(world):
