@@ -152,7 +152,8 @@ def remove_erased(store: Store, export: Export) -> int:
     check_here(export)
     folder = Path(export.folder)
     with locked(folder, WAIT):
-        hashes = store.to_remove(export.id)
+        if not (hashes := store.to_remove(export.id)):
+            return 0  # another process has removed them
         sessions = read_sessions(folder)
         erased = store.erased([one.session for one in sessions])
         kept = [one for one in sessions if one.session not in erased]

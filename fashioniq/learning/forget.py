@@ -43,8 +43,8 @@ def carry_out(store: Store) -> bool:
         _complain("another process reads the database, whose files still have erased conversations")
     for export in store.stale_exports():
         try:
-            erased = remove_erased(store, export)
-            print(f"{export.folder}: removed {erased} of {export.sessions} conversations")
+            if erased := remove_erased(store, export):
+                print(f"{export.folder}: removed {erased} of {export.sessions} conversations")
         except UserError as error:
             _complain(f"{export.folder} may still have erased conversations: {error}")
             complete = False
