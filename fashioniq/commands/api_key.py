@@ -8,7 +8,7 @@ def run(settings: ApiKey) -> None:
     """Create an API key and print its secret, or revoke one."""
     from fashioniq.store import Store
 
-    store = Store.open(settings.database)
+    store = Store.open(settings.database, create=False)
     try:
         if settings.revoke:
             if not store.revoke_key(settings.revoke):

@@ -26,6 +26,7 @@ def run(settings: Serve) -> None:
         from fashioniq.serving.server import WORK, Server
     except ImportError as error:
         raise UserError(f"serve needs FastAPI ({why(error)}); pip install 'fashioniq[serve]'") from error
+    from fashioniq.learning.forget import carry_out
     from fashioniq.serving.inference import Inference
     from fashioniq.serving.models import Models
     from fashioniq.serving.problems import TITLES, Problem
@@ -39,7 +40,7 @@ def run(settings: Serve) -> None:
     )
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # it has a line for each refused connection
     torch.set_num_threads(1)  # requests come one by one; the other cores serve the other workers
-    if settings.database.startswith("sqlite:///"):
+    if settings.run and settings.database.startswith("sqlite:///"):
         path = Path(settings.database.removeprefix("sqlite:///"))
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -48,7 +49,8 @@ def run(settings: Serve) -> None:
         settings.spool.mkdir(parents=True, exist_ok=True)
     _allow_open_files(2 * CONNECTIONS)
     listening = _listen(settings.host, settings.port)
-    store = Store.open(settings.database)
+    store = Store.open(settings.database, create=bool(settings.run))
+    carry_out(store)
     inference = Inference()
     uploads = [Uploads(Path(run), settings.device) for run in settings.predictor]
     load = partial(

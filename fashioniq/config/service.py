@@ -97,12 +97,16 @@ class Learn:
 class Forget:
     """Erase conversations in the database and in the training data made from it, and name the models that used them.
 
-    Without --session and --client, only the training data are rewritten, without what was erased earlier.
+    Without --session and --client, only the training data are rewritten, without what was erased earlier. The exit
+    code is 1 if some of them could not be reached; what is left is removed by the next forget, learn or serve.
     """
 
     database: str = option(DATABASE, DATABASE_HELP)
     session: str | None = option(None, "id of a conversation")
     client: str | None = option(None, "id of a client, whose conversations are all erased")
+    deleted: list[str] = option(
+        [], "ids of training data whose folders were deleted for good, as the error names them"
+    )
 
     def validate(self) -> None:
         if self.session and self.client:

@@ -16,6 +16,7 @@ import torch
 
 from fashioniq.data.words import tokenize
 from fashioniq.learning.rules import LiveSession
+from fashioniq.learning.verdict import Measured, Verdict
 from fashioniq.loop.live import Live, Step
 from fashioniq.loop.rollout import System
 from fashioniq.metrics.significance import bootstrap_interval, per_target, randomisation_p
@@ -24,35 +25,6 @@ SAMPLES = 10_000  # of the bootstrap and of the randomization test
 RARE = 5  # training sessions below which a word is rare
 MOST_WORSE = 3.0  # points of R@10 that a slice may lose
 MOST_WORSE_SIMULATED = 1.0  # points of R@10 after the last turn of simulated dialogs
-
-
-class Measured(msgspec.Struct, kw_only=True):
-    """A measure of both models over `count` turns.
-
-    Where the new one must be higher, also the 95 % bootstrap interval of the difference and p of a randomization test.
-    """
-
-    name: str
-    running: float
-    new: float
-    low: float | None = None
-    high: float | None = None
-    p: float | None = None
-    count: int = 0
-    passed: bool = False
-
-
-class Verdict(msgspec.Struct, kw_only=True):
-    """Result of the gate; `reasons` are the conditions that were not met."""
-
-    targets: int
-    rows: list[Measured]
-    reasons: list[str]
-
-    @property
-    def passed(self) -> bool:
-        """Whether the new model may replace the running one."""
-        return not self.reasons
 
 
 @torch.inference_mode()

@@ -1,11 +1,12 @@
 """`fashioniq learn`: from the log of the service to a new model."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
+from msgspec.structs import asdict
 
 from fashioniq.config import EvalDialogs, Learn, TrainRetriever, parser
 from fashioniq.data.catalog import ALL, SPLITS, Catalog
@@ -13,14 +14,15 @@ from fashioniq.data.images import UnreadableImage
 from fashioniq.evaluation.protocols import PROTOCOLS
 from fashioniq.evaluation.run import run_dialogs
 from fashioniq.features.store import FeatureStore, open_store
-from fashioniq.files import UserError, check_writable, write_json
+from fashioniq.files import UserError, check_writable, locked
 from fashioniq.learning import export
-from fashioniq.learning.gate import Verdict, judge, replay
+from fashioniq.learning.forget import carry_out, run_of, trained_with_erased
+from fashioniq.learning.gate import judge, replay
 from fashioniq.learning.growth import grow, new_words
 from fashioniq.learning.rules import Chosen, LiveSession, Shop, choose
+from fashioniq.learning.verdict import Gate, Rule, Verdict
 from fashioniq.metrics.ranking import recall_at
 from fashioniq.prepare.similar import copies, look_of
-from fashioniq.report.learning import write_learning_page
 from fashioniq.runs import RetrieverRun, read_run
 from fashioniq.serving.inference import Inference
 from fashioniq.serving.models import Models
@@ -38,7 +40,8 @@ NEEDED = 2  # sessions to train on
 def learn(settings: Learn) -> bool:
     """Export the conversations, train on them, and judge the new model; return whether it passes the gate.
 
-    Raises UserError if OUT exists, or if there is nothing to learn from.
+    Before and after it, what was erased is removed from earlier training data. Raises UserError if OUT exists, if
+    there is no database, or if there is nothing to learn from.
     """
     if settings.out.exists():
         raise UserError(f"{settings.out} exists already; give a new folder with --out, or remove it")
@@ -47,43 +50,72 @@ def learn(settings: Learn) -> bool:
     catalog = Catalog(trained.data, trained.category)
     features = open_store(trained.data, trained.category, trained.features, trained.attrs)
     retriever, vocabulary, _ = load_retriever(settings.run, catalog.category, features)
-    store = Store.open(settings.database)
+    store = Store.open(settings.database, create=False)
     try:
-        log = store.log(catalog.category)
-        chosen = choose(log, shop_of(catalog, features, store), settings.held_out, retriever.max_words)
-        training = chosen.of("train")
-        print(_summary(chosen, len(log), store.count_by_consent(catalog.category)))
-        if len(training) < NEEDED:
-            raise UserError(
-                f"expected conversations to train on in {settings.database}, found {len(training)}; serve "
-                "all products or those of the train split, and ask shoppers for their consent"
+        carry_out(store)
+        if any(settings.run.resolve() == run_of(one) for one, _ in trained_with_erased(store)):
+            print(
+                f"{settings.run} was trained with conversations that were erased; start from an earlier run"
             )
-        export.write_layout(settings.out, catalog)
-        export.write_sessions(settings.out, catalog.category, chosen.sessions)
-        rule = {
-            "category": catalog.category,
-            "run": str(settings.run.resolve()),
-            "cut": chosen.cut and chosen.cut.isoformat(),
-            "left_out": chosen.counts,
-        }
-        export.register(store, settings.out, chosen.sessions, rule)
-        frozen = trained.word_vectors is not None  # new words would keep random vectors
-        words = [] if frozen else new_words(training, chosen.clients, vocabulary)
-        print(f"{len(words)} new words, such as {', '.join(words[:8]) or 'none'}")
-        grow(settings.run, settings.out / "start", features, training, words)
-        print(train_retriever(trained, _source(training, chosen.of("val"))))
-        verdict = _judged(settings, trained, catalog, chosen)
-        write_json(
-            settings.out / "gate.json",
-            {"passed": verdict.passed} | msgspec.to_builtins(verdict) | {"rule": rule, "new_words": words},
+        shop = shop_of(catalog, features, store)  # reads pictures, so before the log
+        log = store.log(catalog.category)
+        chosen = choose(log, shop, settings.held_out, retriever.max_words)
+        consents = store.count_by_consent(catalog.category)
+        print(_summary(chosen, len(log), consents))
+        stored = sum(consents.values())
+        _check_enough(chosen, len(log), stored, settings)
+        rule = Rule(
+            category=catalog.category,
+            run=str(settings.run.resolve()),
+            cut=chosen.cut.isoformat() if chosen.cut else None,
+            left_out=chosen.counts,
         )
-        write_learning_page(settings.out / "report.html", verdict, rule, words, _sizes(chosen))
+        with locked(settings.out):  # `forget` waits until it is complete
+            present = export.begin(store, settings.out, chosen.sessions, rule)
+            chosen = replace(chosen, sessions=[one for one in chosen.sessions if one.session in present])
+            _check_enough(chosen, len(log), stored, settings)
+            training = chosen.of("train")
+            export.write_layout(settings.out, catalog)
+            export.write_sessions(settings.out, catalog.category, chosen.sessions)
+            frozen = trained.word_vectors is not None  # new words would keep random vectors
+            words = [] if frozen else new_words(training, chosen.clients, vocabulary)
+            print(f"{len(words)} new words, such as {', '.join(words[:8]) or 'none'}")
+            grow(settings.run, settings.out / "start", features, training, words)
+            print(train_retriever(trained, _source(training, chosen.of("val"))))
+            verdict = _judged(settings, trained, catalog, chosen)
+            gate = Gate(**asdict(verdict), rule=rule, new_words=words, sizes=_sizes(chosen))
+            export.write_report(settings.out, gate)
         _print_verdict(verdict, settings.out)
         if settings.activate and verdict.passed:
             _activate(store, settings, catalog.category)
         return verdict.passed
     finally:
-        store.close()
+        try:
+            carry_out(store)  # what was erased meanwhile
+        finally:
+            store.close()
+
+
+def _check_enough(chosen: Chosen, logged: int, stored: int, settings: Learn) -> None:
+    """Raise UserError with one reason if there are too few conversations to train on."""
+    if (found := len(chosen.of("train"))) >= NEEDED:
+        return
+    if logged < NEEDED:
+        raise UserError(
+            f"expected {NEEDED} conversations with consent for training in {settings.database}, found {logged} of "
+            f"{stored}; ask shoppers for their consent"
+        )
+    left_out = {rule: count for rule, count in chosen.counts.items() if rule.startswith("sessions")}
+    if not left_out:
+        raise UserError(
+            f"expected {NEEDED} conversations about products of the train split in {settings.database}, found {found} "
+            f"of {logged}; serve these products, too (--split all)"
+        )
+    most = max(left_out, key=left_out.__getitem__)
+    raise UserError(
+        f"expected {NEEDED} conversations to train on in {settings.database}, found {found} of {logged}; most were "
+        f'left out as {most} ({left_out[most]:,}): see "What is learnt from" in docs/service.md'
+    )
 
 
 def _training_of(settings: Learn) -> TrainRetriever:

@@ -55,16 +55,17 @@ class Database:
         self._writer = threading.Thread(target=self._write_waiting, name="store writer", daemon=True)
 
     @classmethod
-    def open(cls, url: str, now: Callable[[], datetime] = utc_now) -> Self:
+    def open(cls, url: str, now: Callable[[], datetime] = utc_now, create: bool = True) -> Self:
         """Open a database, such as sqlite:///service.db, and create or update its tables.
 
-        Several processes may open it at once. Raises UserError for a URL that is not usable and for a schema
-        of a newer version, and Unavailable if the database cannot be reached or written.
+        Several processes may open it at once. Raises UserError for a URL that is not usable, for a schema
+        of a newer version, and without `create` for a database that does not exist or has no tables, and Unavailable
+        if it cannot be reached or written.
         """
         store = cls(engine_of(url), now)
         try:
             with available():
-                update_schema(store.engine)
+                update_schema(store.engine, create)
         except BaseException:
             store.engine.dispose()
             raise

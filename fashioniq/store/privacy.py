@@ -5,12 +5,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
-from msgspec.structs import asdict
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
-from fashioniq.store.database import Database, find, those_in
+from fashioniq.store.database import Database, those_in
 from fashioniq.store.engine import clear_files
-from fashioniq.store.rows import Export
 from fashioniq.store.subjects import (
     DAYS,
     ERASED,
@@ -21,7 +19,7 @@ from fashioniq.store.subjects import (
     secret_of,
     subjects,
 )
-from fashioniq.store.tables import erasure, event, export, export_session, picture, secret, session, turn
+from fashioniq.store.tables import erasure, event, export_session, picture, secret, session, turn
 
 KEPT = timedelta(hours=24)  # sessions without consent after their last turn; idempotency keys
 TEXT_KEPT = timedelta(days=DAYS)
@@ -29,7 +27,7 @@ _AT_ONCE = 500  # sessions swept in one transaction
 
 
 class Privacy(Database):
-    """Erasure, retention, exports and the hashes of clients."""
+    """Erasure, retention and the hashes of clients."""
 
     def client_hmac(self, client_id: str) -> str:
         """Hash of a client's id for `Session.client`; the secret changes every 90 days."""
@@ -42,7 +40,7 @@ class Privacy(Database):
     def erase_session(self, id: str) -> None:
         """Delete a session with its turns, events and pictures, and refuse to store it again."""
         self.write(lambda connection: self._erase(connection, [id], always=True))
-        self._finish_erasures()
+        self.finish_erasures()
 
     def erase_client(self, client_id: str) -> int:
         """Erase all sessions of a client and return their number.
@@ -58,7 +56,7 @@ class Privacy(Database):
             return len(ids)
 
         erased = self.write(work)
-        self._finish_erasures()
+        self.finish_erasures()
         return erased
 
     def erased(self, session_ids: Sequence[str]) -> set[str]:
@@ -103,36 +101,8 @@ class Privacy(Database):
         while deleted := self.write(sessions):
             counts["sessions"] += deleted
         counts |= self.write(lambda connection: _sweep_rows(connection, now))
-        self._finish_erasures()
+        self.finish_erasures(swept=True)
         return counts
-
-    def add_export(self, new: Export, session_ids: Sequence[str]) -> None:
-        """Store which sessions a file of training data holds. An export of the same id is replaced."""
-
-        def work(connection: Connection) -> None:
-            connection.execute(delete(export).where(export.c.id == new.id))
-            connection.execute(insert(export).values(asdict(new)))
-            if held := subjects(connection, session_ids):
-                values = [{"export_id": new.id, "subject_hmac": subject} for subject in held]
-                connection.execute(insert(export_session), values)
-
-        self.write(work)
-
-    def exports_of(self, session_id: str) -> list[Export]:
-        """Exports that hold a session, also if it was erased."""
-
-        def work(connection: Connection) -> list[Export]:
-            held = export_session.c.subject_hmac.in_(subjects(connection, [session_id]))
-            return _exports(connection, select(export_session.c.export_id).where(held))
-
-        return self.read(work)
-
-    def stale_exports(self) -> list[Export]:
-        """Exports that hold an erased session, to be written again without it."""
-        erased = export_session.c.subject_hmac.in_(select(erasure.c.subject_hmac))
-        return self.read(
-            lambda connection: _exports(connection, select(export_session.c.export_id).where(erased))
-        )
 
     def _erase(self, connection: Connection, ids: Sequence[str], always: bool) -> None:
         """Delete sessions, and remember the hash of each, or of those in an export."""
@@ -147,19 +117,25 @@ class Privacy(Database):
             values = [{"subject_hmac": subject, "at": self.now()} for subject in new]
             connection.execute(insert(erasure), values)
 
-    def _finish_erasures(self) -> None:
-        """Remove deleted rows from the files of SQLite; if a reader prevents it, the next sweep does.
+    def finish_erasures(self, swept: bool = False) -> bool:
+        """Remove deleted rows from the files of SQLite, if sessions were erased since it was last done, or `swept`.
 
+        Return whether none of an erased session are left: a reader prevents it, and it is then to be repeated.
         PostgreSQL reuses the space of deleted rows after its own vacuum; its log and its backups are the
         administrator's.
         """
         unfinished = select(erasure.c.subject_hmac).where(erasure.c.done_at.is_(None))
         begun = self.read(lambda connection: connection.scalars(unfinished).all())
-        if clear_files(self.engine) and begun:
+        if not begun and not swept:
+            return True
+        if not clear_files(self.engine):
+            return not begun
+        if begun:
             done = (
                 update(erasure).where(erasure.c.subject_hmac == bindparam("one")).values(done_at=self.now())
             )
             self.write(lambda connection: connection.execute(done, [{"one": subject} for subject in begun]))
+        return True
 
 
 def _sweep_rows(connection: Connection, now: datetime) -> dict[str, int]:
@@ -180,7 +156,3 @@ def _sweep_rows(connection: Connection, now: datetime) -> dict[str, int]:
     needed = epoch_of(min(oldest or now, now) - timedelta(days=1))
     unused = delete(secret).where(secret.c.epoch != ERASED, secret.c.epoch < needed)
     return counts | {"secrets": connection.execute(unused).rowcount}
-
-
-def _exports(connection: Connection, ids: Any) -> list[Export]:
-    return find(connection, Export, export.c.id.in_(ids), order=[export.c.id])

@@ -145,10 +145,13 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Export(msgspec.Struct, frozen=True, kw_only=True):
-    """A file of sessions for training: its hash, the time of the latest session in it, and the rule of choice."""
+    """Training data in a folder: the time of the latest session in them, the rule of choice, and their number.
+
+    Their `id` is also in the folder, which may be moved or replaced.
+    """
 
     id: str
-    sha256: str
+    folder: str
     cut_at: datetime
     rule: dict[str, Any]
     sessions: int

@@ -12,11 +12,19 @@ from sqlalchemy import Connection, Engine
 from fashioniq.files import UserError
 
 
-def update_schema(engine: Engine) -> None:
-    """Create the tables, or update them to the newest version. Raises UserError if they are newer."""
+def update_schema(engine: Engine, create: bool) -> None:
+    """Create the tables, or update them to the newest version.
+
+    Raises UserError if they are newer, and without `create` if there is no file of SQLite or there are no tables.
+    """
     scripts = _scripts()
+    sqlite = engine.dialect.name == "sqlite"
+    if sqlite and not create and not Path(engine.url.database or "").is_file():
+        raise _missing("no such file", engine)
     with engine.connect() as connection:
         found = MigrationContext.configure(connection).get_current_revision()
+    if found is None and not create:
+        raise _missing("none of its tables", engine)
     if found == scripts.get_current_head():
         return
     if found is not None and found not in {script.revision for script in scripts.walk_revisions()}:
@@ -26,6 +34,13 @@ def update_schema(engine: Engine) -> None:
         )
     with engine.execution_options(mode="write").begin() as connection:
         migrate(connection)
+
+
+def _missing(found: str, engine: Engine) -> UserError:
+    return UserError(
+        f"expected a database of the service, found {found} in {engine.url.render_as_string()}; correct --database, "
+        "or create the database by `fashioniq serve --run RUN`"
+    )
 
 
 def migrate(connection: Connection, revision: str = "head") -> None:

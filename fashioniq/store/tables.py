@@ -184,15 +184,16 @@ export = Table(
     "export",
     METADATA,
     Column("id", Text, primary_key=True),
-    _needed("sha256", Text),
+    _needed("folder", Text),
     _needed("cut_at", Time),
     _needed("rule", JSON),
     _needed("sessions", Integer),
 )
-# sessions by their hash, which remains after they are erased
+# sessions by their hash, which remains after they are erased; from `removed_at`, their words are not in the files
 export_session = Table(
     "export_session",
     METADATA,
     Column("export_id", Text, ForeignKey("export.id", ondelete="CASCADE"), primary_key=True),
     Column("subject_hmac", Text, primary_key=True, index=True),
+    Column("removed_at", Time),
 )

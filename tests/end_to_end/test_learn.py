@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import asdict
-from sqlalchemy import insert
+from sqlalchemy import delete, insert
 
 from fashioniq.cli import main
 from fashioniq.data.catalog import Catalog
@@ -150,7 +150,19 @@ def test_a_model_that_learnt_the_dialect_is_activated(learn, tmp_path, world, ca
     assert read_sessions(tmp_path / "learned") == [one for one in held if one != erased]
     pairs = json.loads((tmp_path / "learned/catalog/captions/cap.dress.train.json").read_text())
     assert len(pairs) == sum(len(one.steps) for one in held if one.split == "train") - len(erased.steps)
-    assert main(["forget", "--database", database]) == 0 and not capsys.readouterr().out
+    gate = json.loads((tmp_path / "learned/gate.json").read_text())
+    assert gate["passed"] and "crimson" in gate["new_words"]  # others said it, too
+    assert "crimson" in (tmp_path / "learned/report.html").read_text()
+
+    again = main(["forget", "--database", database]), capsys.readouterr()
+    assert again[0] == 0 and again[1].out.startswith(f"model {active.id} in ") and not again[1].err
+    shutil.rmtree(tmp_path / "learned")
+    held.remove(erased)
+    assert main(["forget", "--database", database, "--session", held[0].session]) == 1
+    line = capsys.readouterr().err
+    assert len(line.splitlines()) == 1 and str(tmp_path / "learned") in line
+    id = line.split("--deleted ")[1].split("`")[0]
+    assert main(["forget", "--database", database, "--deleted", id]) == 0 and not capsys.readouterr().err
 
 
 def test_a_model_trained_on_exchanged_targets_is_refused(learn, tmp_path, world):
@@ -175,7 +187,17 @@ def test_a_log_without_consent_teaches_nothing(learn, tmp_path, world, capsys):
     assert "ask shoppers for their consent" in capsys.readouterr().err and not (tmp_path / "learned").exists()
 
 
+def test_one_reason_is_given_for_too_few_conversations(learn, tmp_path, world, capsys):
+    store = Store.open(f"sqlite:///{shutil.copy(world.log, tmp_path / 'lonely.db')}")
+    store.write(lambda connection: connection.execute(delete(tables.event)))
+    store.close()
+    assert learn(tmp_path / "lonely.db")[0] == 2
+    line = capsys.readouterr().err
+    assert f"most were left out as sessions without a target ({SESSIONS})" in line and "consent" not in line
+
+
 def test_a_conversation_that_never_was_cannot_be_forgotten(tmp_path, refused):
+    Store.open(f"sqlite:///{tmp_path / 'log.db'}").close()
     line = refused("forget", database=f"sqlite:///{tmp_path / 'log.db'}", session="s1")
     assert "no conversation s1" in line
 

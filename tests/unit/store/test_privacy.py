@@ -15,8 +15,8 @@ def found(words, folder):
     return {number for number, said in words.items() if said.encode() in content}
 
 
-def export(id, clock):
-    return Export(id=id, sha256="abc", cut_at=clock(), rule={"consent": "training"}, sessions=1)
+def export(id, clock, sessions):
+    return Export(id=id, folder=f"/{id}", cut_at=clock(), rule={"category": "dresses"}, sessions=sessions)
 
 
 def test_erasure_deletes_everything_of_a_session(store, log, clock):
@@ -149,20 +149,27 @@ def test_many_sessions_without_consent_are_swept(store, log, clock, monkeypatch)
     assert store.sweep()["sessions"] == 10
 
 
-def test_exports_of_an_erased_session_are_found(store, log, clock):
+def test_training_data_stay_stale_until_an_erased_session_was_removed(store, log, clock):
+    first, second = export("first", clock, 2), export("second", clock, 2)
     for session in ("s", "t", "withdrawn"):
         log.start(session, consent="training")
-    store.add_export(export("first", clock), ["s", "t"])
-    store.add_export(export("second", clock), ["t", "withdrawn"])
-    assert store.exports_of("s") == [export("first", clock)] and len(store.exports_of("t")) == 2
-    assert store.exports_of("unknown") == [] == store.stale_exports()
+    log.start("kept for the service", consent="service")
+    assert store.add_export(first, ["s", "t", "kept for the service", "erased before"]) == {"s", "t"}
+    assert store.add_export(second, ["t", "withdrawn"]) == {"t", "withdrawn"}
+    assert store.exports() == [first, second]
+    assert store.stale_exports() == [] and store.to_remove("first") == set()
     store.erase_session("s")
-    assert store.exports_of("s") == store.stale_exports() == [export("first", clock)]
-    store.add_export(export("first", clock), ["t"])  # written again without it
-    assert store.stale_exports() == []
+    assert store.stale_exports() == [first] and store.count_erased() == {"first": 1}
+    hashes = store.to_remove("first")
+    store.set_removed("second", hashes)  # which does not hold it
+    assert store.stale_exports() == [first] and len(hashes) == 1
+    store.set_removed("first", hashes)
+    assert store.stale_exports() == [] and store.count_erased() == {"first": 1}
     store.set_consent("withdrawn", "none")
     clock.move(hours=25)
     store.sweep()
-    assert [one.id for one in store.stale_exports()] == ["second"]
+    assert store.stale_exports() == [second]
     with pytest.raises(Gone):
         log.start("withdrawn")
+    store.drop_export("second")
+    assert store.stale_exports() == [] and store.exports() == [first]

@@ -1,5 +1,6 @@
 import re
 import sys
+from pathlib import Path
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -46,6 +47,36 @@ def test_migrations_go_up_and_down_and_give_the_tables_of_the_code(connected):
         assert set(schema(connection)) == {"alembic_version"}
         migrate(connection)
         assert schema(connection) == made and "one_live_turn" in made["turn"]
+
+
+def test_earlier_training_data_keep_their_folder(connected):
+    with connected.begin() as connection:
+        migrate(connection, "0001")
+        earlier = "INSERT INTO export (id, sha256, cut_at, rule, sessions) VALUES ('/learned', 'a', '2026-11-22', '{}', 1)"
+        connection.execute(text(earlier))
+        connection.execute(
+            text("INSERT INTO export_session (export_id, subject_hmac) VALUES ('/learned', 'h')")
+        )
+        migrate(connection)
+        assert connection.execute(text("SELECT id, folder FROM export")).all() == [("/learned", "/learned")]
+        assert connection.execute(text("SELECT subject_hmac, removed_at FROM export_session")).all() == [
+            ("h", None)
+        ]
+        migrate(connection, "base")
+        assert set(schema(connection)) == {"alembic_version"}
+
+
+def test_a_database_that_does_not_exist_is_not_created_to_be_read(connected, fresh_url):
+    file = Path(connected.url.database) if connected.dialect.name == "sqlite" else None
+    with pytest.raises(UserError, match="expected a database of the service, found n") as refused:
+        Store.open(fresh_url, create=False)
+    assert "\n" not in str(refused.value) and not (file and file.exists())
+    with connected.begin() as connection:
+        assert schema(connection) == {}
+    with pytest.raises(UserError, match="found none of its tables"):
+        Store.open(fresh_url, create=False)
+    Store.open(fresh_url).close()
+    Store.open(fresh_url, create=False).close()
 
 
 def test_several_processes_create_the_tables_at_once(fresh_url, at_once, new_log):

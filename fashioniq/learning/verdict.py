@@ -1,0 +1,58 @@
+"""Result of the gate, as it is written to gate.json."""
+
+from typing import Any
+
+import msgspec
+
+
+class Measured(msgspec.Struct, kw_only=True):
+    """A measure of both models over `count` turns.
+
+    Where the new one must be higher, also the 95 % bootstrap interval of the difference and p of a randomization test.
+    """
+
+    name: str
+    running: float
+    new: float
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    count: int = 0
+    passed: bool = False
+
+
+class Verdict(msgspec.Struct, kw_only=True):
+    """Result of the gate; `reasons` are the conditions that were not met."""
+
+    targets: int
+    rows: list[Measured]
+    reasons: list[str]
+
+    @property
+    def passed(self) -> bool:
+        """Whether the new model may replace the running one."""
+        return not self.reasons
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """How conversations were chosen: for the model of `run`, with those from `cut` on for the test only.
+
+    `left_out` are the numbers that each rule left out.
+    """
+
+    category: str
+    run: str
+    cut: str | None
+    left_out: dict[str, int]
+
+
+class Gate(Verdict, kw_only=True):
+    """gate.json. `sizes` are the conversations used, by split."""
+
+    rule: Rule
+    new_words: list[str]
+    sizes: dict[str, int] = {}
+
+    def to_json(self) -> dict[str, Any]:
+        """Content of the file."""
+        return {"passed": self.passed} | msgspec.to_builtins(self)
