@@ -59,7 +59,6 @@ COMMANDS: dict[str, type] = {
     "learn": config.Learn,
     "forget": config.Forget,
     "api-key": config.ApiKey,
-    "fetch-spice": config.FetchSpice,
     "compare": config.Compare,
     "results": config.Results,
 }
