@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from fashioniq.loop.rollout import System
     from fashioniq.systems import load
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["Message", "System", "__version__", "load"]
 
 _MODULES = {

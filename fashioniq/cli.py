@@ -15,7 +15,7 @@ from typing import Any
 from jsonargparse import ArgumentParser
 
 from fashioniq import __version__, compat, config
-from fashioniq.config import parser, renamed
+from fashioniq.config import parser
 from fashioniq.files import UserError, one_line, why
 from fashioniq.inputs import check_inputs
 from fashioniq.provenance import running
@@ -59,7 +59,6 @@ COMMANDS: dict[str, type] = {
     "learn": config.Learn,
     "forget": config.Forget,
     "api-key": config.ApiKey,
-    "fetch-spice": config.FetchSpice,
     "compare": config.Compare,
     "results": config.Results,
 }
@@ -75,14 +74,13 @@ def parser_of(command: str) -> ArgumentParser:
 
 def parse(command: str, arguments: Sequence[str]) -> Any:
     """Settings of a command. Exits with code 2 on an unknown or malformed argument."""
-    run = renamed.command_of(command, arguments)
-    kind = _options_of_system(arguments) if run == "eval-dialogs" else COMMANDS[run]
-    return parser.parse(run, kind, arguments, given=command)
+    kind = _options_of_system(arguments) if command == "eval-dialogs" else COMMANDS[command]
+    return parser.parse(command, kind, arguments)
 
 
 def _options_of_system(arguments: Sequence[str]) -> type:
     """Options of eval-dialogs: those of the system in --system."""
-    name = str(renamed.mentioned(arguments).get("system") or "fashion-iq")
+    name = parser.last_of("system", arguments) or "fashion-iq"
     if name in config.SYSTEMS:
         return config.SYSTEMS[name]
     try:

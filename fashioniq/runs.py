@@ -2,7 +2,7 @@
 
 The classes below define model.json for reading and writing: their fields are its keys, in this order.
 Keys of later versions are ignored; a key with the default UNSET may be absent. `checksum` is that of
-the weights; it and `provenance` are absent in runs of earlier versions.
+the weights.
 """
 
 from collections.abc import Mapping
@@ -61,7 +61,7 @@ class CaptionerRun(_WithWords, kw_only=True):
     """model.json of a captioner.
 
     `captions_true` is the share of the attributes stated in the captions of train that hold by the labels,
-    unset if none are stated or the run is of an earlier version.
+    unset if none are stated.
     """
 
     KIND: ClassVar[str] = "captioner"
@@ -255,6 +255,11 @@ def read_run(run: Path, kind: type[R]) -> R:
     if content.get("kind") != name:
         found = _a(str(content.get("kind")))
         raise UserError(f"expected {_a(name)}, found {found} in {run}; give a run of {TRAINED_BY[name]}")
+    if str(content.get("version")).startswith("0.1."):
+        raise UserError(
+            f"expected a run of version {__version__}, found one of {content['version']} in {run}; train the {name} "
+            "again"
+        )
     about = typed(content, kind, run / "model.json", f"train the {name} again")
     if isinstance(about, _WithWords | DialogEncoderRun | GeneratorRun | ChatSearcherRun):
         _check_words(run, about, name)
@@ -262,7 +267,7 @@ def read_run(run: Path, kind: type[R]) -> R:
 
 
 def weights_file(run: Path) -> Path:
-    """File of the weights of a run. Generators of earlier versions have both; their checksum is that of WEIGHTS."""
+    """File of the weights of a run."""
     paths = [Path(run) / name for name in (WEIGHTS, DENOISER, ON_HUB)]
     return next((path for path in paths if path.exists()), paths[0])
 

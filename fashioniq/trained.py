@@ -115,29 +115,20 @@ def load_simulator(
 ) -> tuple[Simulator, CaptionerRun]:
     """A captioner as user, and its description.
 
-    By default it is pragmatic, with the `usual` number of samples, unless `beams` are given or the run is of
-    an earlier version, without a listener. It says what is true by the `labels` of the products if those
-    agree with the captions it was trained on. With `bfloat16`, its encoder computes in bfloat16. Raises
-    UserError if files are missing or do not match, if both are given, or if there is nothing to compute in
-    bfloat16 or no hardware for it.
+    By default it is pragmatic, with the `usual` number of samples, unless `beams` are given. It says what is true by
+    the `labels` of the products if those agree with the captions it was trained on. With `bfloat16`, its encoder
+    computes in bfloat16. Raises UserError if files are missing or do not match, if both are given, or if there is
+    nothing to compute in bfloat16 or no hardware for it.
     """
     if beams > 1 and (samples or 1) > 1:
         raise UserError(f"--beam {beams} and --samples {samples} exclude each other; give one of them")
     captioner, words, about = load_captioner(run, category, store)
     if bfloat16:
         _use_bfloat16(captioner, run)
-    has_listener = (run / LISTENER).is_dir()
     if samples is None:
-        samples = usual if has_listener and beams == 1 else 1
-        if beams == 1 and not has_listener:
-            print(f"note: {run} is of an earlier version and has no listener; its captions are greedy")
+        samples = usual if beams == 1 else 1
     if samples == 1:
         return Simulator(captioner, words, beams), about
-    if not has_listener:
-        raise UserError(
-            f"--samples {samples} needs a listener, but {run} is of an earlier version; train it again, or give "
-            "--samples 1"
-        )
     listener = _load_listener(run / LISTENER, category, store)
     agree = about.captions_true is not UNSET and about.captions_true >= RELIABLE
     kept = labels if agree else None
@@ -156,12 +147,16 @@ def _use_bfloat16(captioner: BaseCaptioner, run: Path) -> None:
     captioner.encoder = InBFloat16(captioner.encoder)  # type: ignore[assignment]
 
 
-def load_judge(run: Path, category: str, store: FeatureStore) -> Listener | None:
-    """The listener that judges a captioner's captions, None for a run of an earlier version."""
-    return _load_listener(run / JUDGE, category, store) if (run / JUDGE).is_dir() else None
+def load_judge(run: Path, category: str, store: FeatureStore) -> Listener:
+    """The listener that judges a captioner's captions."""
+    return _load_listener(run / JUDGE, category, store)
 
 
 def _load_listener(run: Path, category: str, store: FeatureStore) -> Listener:
+    if not run.is_dir():
+        raise UserError(
+            f"expected the {run.name} of a captioner in {run}, found none; train the captioner again"
+        )
     model, words, _ = load_retriever(run, category, store)
     assert isinstance(model, LinearRetriever), "train-captioner writes no other models there"
     return Listener(model, words)

@@ -14,10 +14,9 @@ def run(settings: DownloadImages) -> None:
     catalog = Catalog(settings.data, settings.category)
     limits = Limits(
         settings.connections,
-        settings.per_host,
-        settings.retries,
-        settings.timeout,
-        int(1e6 * settings.max_megabytes),
+        retries=settings.retries,
+        timeout=settings.timeout,
+        max_bytes=int(1e6 * settings.max_megabytes),
     )
     found = download_pictures(catalog, settings.urls, limits)
     _print_counts(catalog.category, found, catalog.root / "coverage.json")

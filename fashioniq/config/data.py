@@ -93,7 +93,6 @@ class DownloadImages:
         "DATA)",
     )
     connections: int = option(32, "parallel downloads", least=1)
-    per_host: int = option(16, "parallel downloads from one host", least=1)
     retries: int = option(4, "retries after a time-out, 429 or 5xx, with increasing delays", least=0)
     timeout: float = option(30.0, "time limit of a download in seconds", least=0.1)
     max_megabytes: float = option(
@@ -273,10 +272,3 @@ class ImportFeatures:
     def validate(self) -> None:
         if self.attribute_words and not self.attribute_scores:
             raise UserError("--attribute-words needs --attribute-scores, a .npy file of N×A scores")
-
-
-@dataclass(kw_only=True)
-class FetchSpice:
-    """Download the Stanford jars that SPICE needs to the folder where SPICE expects them."""
-
-    retries: int = option(4, "retries after a failed download", least=0)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import re
-import sys
 import types
 import typing
 from argparse import SUPPRESS, Action
@@ -15,8 +14,7 @@ from typing import Any, NoReturn
 import yaml
 from jsonargparse import ActionConfigFile, ActionYesNo, ArgumentParser, DefaultHelpFormatter
 
-from fashioniq.config.renamed import new_flags, new_keys
-from fashioniq.files import UserError, one_line, read_yaml, why
+from fashioniq.files import one_line, read_yaml, why
 from fashioniq.options import flag
 
 UNSET = dataclasses.MISSING
@@ -42,9 +40,8 @@ class HelpFormatter(DefaultHelpFormatter):
 
 
 class Parser(ArgumentParser):
-    """Parser that reports a mistake in one line with exit code 2, and accepts YAML files of earlier versions."""
+    """Parser that reports a mistake in one line with exit code 2."""
 
-    commands = ("", "")  # the command given, and the one that runs
     kinds: Mapping[str, Any] = {}  # type of each option, such as {"model.width": int}
     flags: frozenset[str] = frozenset({"--config", "--help"})
     source = ""  # YAML file that is being parsed, if any
@@ -65,13 +62,9 @@ class Parser(ArgumentParser):
                 self.error(f"unknown option {name}{did_you_mean(name, self.flags)}")
 
     def parse_path(self, path: Any, *args: Any, **kwargs: Any) -> Any:
-        """Parse a YAML file, whose keys may be those of an earlier version."""
+        """Parse a YAML file of options."""
         self.source = str(path)
         values = self._read(self.source)
-        try:
-            values = new_keys(*self.commands, values)
-        except UserError as error:
-            self.error(str(error))
         self._check_keys(values)
         values = {  # a single value of an option that takes several
             name: [value] if self.kinds.get(name) == list[str] and isinstance(value, str) else value
@@ -171,16 +164,13 @@ class Several(Action):
 
 
 @lru_cache(maxsize=64)
-def parser_of(command: str, kind: type, given: str | None = None) -> Parser:
-    """Parser of a command with the settings `kind`.
-
-    `given` is the name of an earlier version, if different.
-    """
+def parser_of(command: str, kind: type) -> Parser:
+    """Parser of a command with the settings `kind`."""
     description = " ".join((kind.__doc__ or "").split())
     parser = Parser(
         prog=f"fashioniq {command}", description=description, formatter_class=HelpFormatter, print_config=None
     )
-    parser.commands, parser.several = (given or command, command), {}
+    parser.several = {}
     about = "YAML file with any of the options below; later flags take precedence"
     parser.add_argument("--config", action=ActionConfigFile, help=about)
     _add_options(parser, parser, kind, "")
@@ -188,30 +178,44 @@ def parser_of(command: str, kind: type, given: str | None = None) -> Parser:
     return parser
 
 
-def parse(command: str, kind: type, arguments: Sequence[str], given: str | None = None) -> Any:
-    """Settings of a command.
-
-    Exits with code 2 on an unknown or malformed argument; notes old flags on stderr.
-    """
-    parser = parser_of(command, kind, given)
+def parse(command: str, kind: type, arguments: Sequence[str]) -> Any:
+    """Settings of a command. Exits with code 2 on an unknown or malformed argument."""
+    parser = parser_of(command, kind)
     parser.source, parser.several = "", {}
+    parser.check_flags(arguments)
     try:
-        flags, notice = new_flags(given or command, command, arguments)
-    except UserError as error:
-        parser.error(str(error))
-    parser.check_flags(flags)
-    try:
-        values = parser.parse_args(flags).as_dict()
+        values = parser.parse_args(list(arguments)).as_dict()
     except (OverflowError, ValueError, RecursionError) as error:  # such as an integer too large for a float
         parser.error(why(error))
-    if notice:
-        print(notice, file=sys.stderr)
     values.pop("config")
     parser.refuse_null(values)
     for field in dataclasses.fields(kind):
         if isinstance(value := values.get(field.name), dict):
             values[field.name] = _kind_of(kind, field)(**value)
     return kind(**values)
+
+
+def last_of(name: str, arguments: Sequence[str]) -> str:
+    """The last value of an option in arguments and their YAML files, before they are parsed; "" if there is none."""
+    found, before = "", ""
+    for word in arguments:
+        key, equals, value = word.partition("=")
+        if not equals:
+            key, value = before, word
+        if key == flag(name):
+            found = value
+        elif key == "--config":
+            found = str(_keys(Path(value)).get(name) or found)
+        before = word
+    return found
+
+
+def _keys(path: Path) -> dict[str, Any]:
+    try:
+        values = read_yaml(path)
+    except (OSError, ValueError):
+        return {}  # the parser reports the error
+    return values if isinstance(values, dict) else {}
 
 
 def _add_options(parser: Parser, target: Any, kind: type, prefix: str) -> None:

@@ -146,11 +146,6 @@ def _speech(
     if not (settings.run and store):
         return rows
     judge = load_judge(settings.run, settings.category, store)
-    if judge is None:
-        print(
-            f"note: {settings.run} is of an earlier version, without a judge of how informative captions are"
-        )
-        return rows
     items = split_items(catalog, store, settings.split)
     for row, captions in zip(rows, captions_of.values(), strict=True):
         examples = [

@@ -14,7 +14,6 @@ from rich.progress import track
 from fashioniq.askers.language_model import FALLBACK
 from fashioniq.categories import file_name
 from fashioniq.config import MakeDialogues
-from fashioniq.config.renamed import new_keys
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.dialogues import Dialogue, read_dialogues, split_round, write_dialogues
 from fashioniq.data.sanitize import UNKNOWN
@@ -183,7 +182,7 @@ def _check_plan(path: Path, settings: MakeDialogues, read: list[Any]) -> None:
         for leftover in path.parent.glob("*.json"):  # of a run that was killed while removing the folder
             leftover.unlink()
         write_json(path, plan)
-    begun = new_keys("make-dialogues", "make-dialogues", read_json(path, "the plan of the dialogues", dict))
+    begun = read_json(path, "the plan of the dialogues", dict)
     if differing := [name for name in plan if begun.get(name) != plan[name]]:
         what = (
             "dialogs, labels, weights or features"

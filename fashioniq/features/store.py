@@ -58,7 +58,7 @@ class Contents(Identity, kw_only=True):
 class StoreFile(Contents, kw_only=True):
     """Content of store.json: the number of rows, and for each product without a row the reason.
 
-    `checksums` are those of the other files, absent in stores of earlier versions.
+    `checksums` are those of the other files, absent in stores made by hand.
     """
 
     count: int

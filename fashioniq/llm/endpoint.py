@@ -242,7 +242,7 @@ def _name(body: dict[str, Any]) -> str:
 
 def _read(path: Path) -> Answer:
     cached = read_json(path, "a cached answer", dict)
-    tokens = cached.get("tokens", {})  # absent in files of earlier versions
+    tokens = cached.get("tokens", {})  # absent if none were counted
     if not isinstance(cached.get("text"), str) or not isinstance(tokens, dict):
         raise UserError(f"{path} has no answer; remove the file")
     return cached["text"], {name: count for name, count in tokens.items() if isinstance(count, int)}

@@ -114,7 +114,8 @@ def stanford_jars() -> list[Path]:
     for folder in stanford_folders():
         if all((folder / name).is_file() for name in STANFORD_JARS):
             return [folder / name for name in STANFORD_JARS]
-    raise NotComputed("Stanford's jars are not there: `fashioniq fetch-spice` gets them")
+    archive = "https://nlp.stanford.edu/software/stanford-corenlp-full-2015-12-09.zip"
+    raise NotComputed(f"{' and '.join(STANFORD_JARS)} of {archive} are not in {stanford_folders()[-1]}")
 
 
 def stanford_folders() -> list[Path]:

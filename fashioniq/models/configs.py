@@ -29,7 +29,6 @@ class ModelConfig:
     """
 
     KEYS: ClassVar[dict[str, tuple[str, ...]]]  # kind → keys of `sizes` in model.json, in their order
-    EARLIER: ClassVar[dict[str, Any]] = {}  # defaults for keys that runs of earlier versions lack
 
     kind: ClassVar[str]
 
@@ -43,7 +42,7 @@ class ModelConfig:
         """Split `sizes` of model.json into the config and the sizes that follow from the data."""
         names = {one.name for one in fields(cls)}
         known = {_IN_CODE.get(key, key): value for key, value in sizes.items()}
-        own = cls.EARLIER | {name: value for name, value in known.items() if name in names}
+        own = {name: value for name, value in known.items() if name in names}
         own |= {"kind": kind} if "kind" in names else {}
         return cls(**own), {name: value for name, value in known.items() if name not in names}
 
@@ -109,7 +108,6 @@ class RetrieverConfig(ModelConfig):
         "rnn": ("vocabulary", "features", "attributes", "width", "max_words", "word_vector_size", "image_hidden"),
         "linear": ("vocabulary", "features", "attributes", "width", "bigrams", "max_words"),
     }  # fmt: skip
-    EARLIER = {"attention": "both-ways"}
 
     kind: Literal["linear", "transformer", "rnn"] = option(  # type: ignore[misc]
         "linear",
@@ -226,7 +224,6 @@ class DenoiserConfig(ModelConfig):
     """Sizes of the denoiser of a picture generator."""
 
     KEYS = {"dit": ("vocabulary", "image_size", "patch", "width", "heads", "layers", "channels", "palette")}
-    EARLIER = {"channels": 0, "palette": 0}
     kind = "dit"
 
     patch: int = option(8, "pixels per side of a patch; they must divide the picture size", least=1)
@@ -235,18 +232,15 @@ class DenoiserConfig(ModelConfig):
     layers: int = option(6, "transformer layers", least=1, below=1001)
     channels: int = option(
         9,
-        "features of a pixel that the last convolutions read, at least 3 and one per color of the palette; 0 is the "
-        "denoiser of version 0.1.0: no convolutions, and no difference between the first color of a text and others",
-        least=0,
+        "features of a pixel that the last convolutions read, at least 3 and one per color of the palette",
+        least=4,
     )
-    palette: int = option(
-        6, "colors of a picture's palette, of which each pixel is a mixture; 0 is no palette", least=0
-    )
+    palette: int = option(6, "colors of a picture's palette, of which each pixel is a mixture", least=1)
 
     def validate(self) -> None:
         check_heads(self.width, self.heads)
         least = 3 + self.palette
-        if self.channels < least and (self.channels or self.palette):
+        if self.channels < least:
             raise UserError(
                 f"--model.channels is {self.channels}: expected at least {least}, 3 and one per color of the palette"
             )

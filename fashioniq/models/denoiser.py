@@ -47,9 +47,7 @@ class Denoiser(ModelMixin, ConfigMixin):  # type: ignore[misc]
     """Clean picture from a noisy one, its time and the words that it shows.
 
     `vocabulary` is the number of words. The picture size is a multiple of the patch size. `channels` is the number
-    of features of a pixel before the convolutions, at least 3 + `palette`, the number of colors of a palette. Runs of
-    earlier versions have 0 for one or both: without channels there are no convolutions, no vectors of main words and
-    no layers after the sum; without a palette, the vector of a main word is added to that of the word.
+    of features of a pixel before the convolutions, at least 3 + `palette`, the number of colors of a palette.
     """
 
     @register_to_config
@@ -61,8 +59,8 @@ class Denoiser(ModelMixin, ConfigMixin):  # type: ignore[misc]
         width: int = 192,
         heads: int = 4,
         layers: int = 6,
-        channels: int = 0,
-        palette: int = 0,
+        channels: int = 9,
+        palette: int = 6,
     ) -> None:
         super().__init__()
         self.patch, self.width, self.channels, self.palette = patch, width, channels, palette
@@ -73,32 +71,23 @@ class Denoiser(ModelMixin, ConfigMixin):  # type: ignore[misc]
         self.words = nn.Linear(vocabulary, width, bias=False)
         self.blocks = nn.ModuleList(_Layer(width, heads) for _ in range(layers))
         self.norm = _ModulatedNorm(width)
-        self.pixels = nn.Linear(width, (channels or 3) * patch**2)
-        lasts: list[Any] = [self.norm.modulation]
+        self.pixels = nn.Linear(width, channels * patch**2)
         nn.init.normal_(self.words.weight, std=0.5)
-        if channels:
-            self.main = nn.Linear(vocabulary, width, bias=False)
-            nn.init.normal_(self.main.weight, std=0.5)
-            self.condition = nn.Sequential(
-                nn.SiLU(), nn.Linear(width, 2 * width), nn.SiLU(), nn.Linear(2 * width, width)
-            )
-            self.joined = nn.Sequential(
-                nn.Conv2d(channels, 2 * channels, 3, padding=1),
-                nn.SiLU(),
-                nn.Conv2d(2 * channels, 3 + palette, 3, padding=1),
-            )
-            lasts.append(self.joined[-1])
-        if palette:
-            nn.init.normal_(self.pixels.weight, std=0.02)
-            nn.init.zeros_(self.pixels.bias)
-            self.colors = nn.Linear(2 * width, 3 * palette)
-            nn.init.normal_(self.colors.weight, std=0.02)
-            nn.init.normal_(self.colors.bias, std=0.5)
-        else:
-            lasts.append(self.pixels)  # the first prediction is a grey picture
-        for last in lasts:
-            nn.init.zeros_(last.weight)
-            nn.init.zeros_(last.bias)
+        self.main = nn.Linear(vocabulary, width, bias=False)
+        nn.init.normal_(self.main.weight, std=0.5)
+        self.condition = nn.Sequential(
+            nn.SiLU(), nn.Linear(width, 2 * width), nn.SiLU(), nn.Linear(2 * width, width)
+        )
+        first = nn.Conv2d(channels, 2 * channels, 3, padding=1)
+        last = nn.Conv2d(2 * channels, 3 + palette, 3, padding=1)
+        self.joined = nn.Sequential(first, nn.SiLU(), last)
+        nn.init.normal_(self.pixels.weight, std=0.02)
+        nn.init.zeros_(self.pixels.bias)
+        self.colors = nn.Linear(2 * width, 3 * palette)
+        nn.init.normal_(self.colors.weight, std=0.02)
+        nn.init.normal_(self.colors.bias, std=0.5)
+        for weights in (*self.norm.modulation.parameters(), *last.parameters()):
+            nn.init.zeros_(weights)
 
     def forward(self, noisy_BCHW: Tensor, time_B: Tensor, words_BV: Tensor) -> Tensor:
         """Predict the clean pictures, B×3×H×W with values from -1 to 1.
@@ -109,23 +98,16 @@ class Denoiser(ModelMixin, ConfigMixin):  # type: ignore[misc]
             self.patches(F.pixel_unshuffle(noisy_BCHW, self.patch).flatten(2).transpose(1, 2)) + self.places
         )
         main_BV = (words_BV - 1).clamp(min=0)
-        others_BV = words_BV - main_BV * (2 if self.palette else 1)
-        sum_BD = self.time(_waves(time_B, self.width)) + self.words(others_BV)
-        if self.channels:
-            sum_BD = sum_BD + self.main(main_BV)
-            sum_BD = sum_BD + self.condition(sum_BD)
-        condition_BD = F.silu(sum_BD)
+        sum_BD = self.time(_waves(time_B, self.width)) + self.words(words_BV - 2 * main_BV)
+        sum_BD = sum_BD + self.main(main_BV)
+        condition_BD = F.silu(sum_BD + self.condition(sum_BD))
         for layer in self.blocks:
             x_BLD = layer(x_BLD, condition_BD)
         x_BLD = self.norm(x_BLD, condition_BD)
         pixels_BPL = self.pixels(x_BLD).transpose(1, 2)
         side = noisy_BCHW.shape[-1] // self.patch
         pixels_BCHW = F.pixel_shuffle(pixels_BPL.unflatten(2, (side, side)), self.patch)
-        if not self.channels:
-            return pixels_BCHW
         pixels_BCHW = pixels_BCHW[:, : 3 + self.palette] + self.joined(pixels_BCHW)
-        if not self.palette:
-            return pixels_BCHW
         shares_BKHW = (SHARPNESS * pixels_BCHW[:, 3:]).softmax(1)
         colors_BCK = self.colors(torch.cat([condition_BD, x_BLD.mean(1)], 1)).unflatten(1, (3, self.palette))
         mixed_BCHW = (colors_BCK @ shares_BKHW.flatten(2)).unflatten(2, noisy_BCHW.shape[2:])

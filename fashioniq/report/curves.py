@@ -26,7 +26,7 @@ OF_ATTRIBUTES = ("epoch", "train_loss", "val_loss", "val_mAP")
 
 
 def read_epochs(run: Path, needed: Sequence[str] = ("epoch",)) -> list[dict[str, float]]:
-    """Read the lines of a run's metrics.csv, one per epoch; those of earlier versions may lack measures.
+    """Read the lines of a run's metrics.csv, one per epoch; empty fields are left out.
 
     Raises UserError if it is damaged or lacks the columns `needed`.
     """

@@ -29,7 +29,6 @@ from fashioniq.config import (
     TrainLinear,
     TrainRetriever,
 )
-from fashioniq.config.renamed import new_keys
 from fashioniq.data.words import Vocabulary
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import (
@@ -84,10 +83,7 @@ def begin_run(run: Path, settings: Training) -> bool:
                 f"nothing to resume: {run} has no last.ckpt, so no epoch was completed; "
                 f"start again without --resume"
             )
-        now, before = (
-            _flat(values),
-            _flat(_defaults(type(settings))) | _flat(_read_config(path, command_of(settings))),
-        )
+        now, before = _flat(values), _flat(_read_config(path))
         scheduled = (
             isinstance(settings, TrainAttributes | TrainGenerator | TrainChatsearcher)
             or getattr(settings, "schedule", "") == "cosine"
@@ -171,20 +167,6 @@ def _plain(settings: Training | TrainLinear) -> dict[str, Any]:
     return {key: str(value) if isinstance(value, Path) else value for key, value in values.items()}
 
 
-def _defaults(kind: type[Training]) -> dict[str, Any]:
-    """Default values of the options, for config.yaml files of earlier versions that lack some of them."""
-    values = {
-        one.name: one.default if one.default_factory is dataclasses.MISSING else one.default_factory()
-        for one in dataclasses.fields(kind)
-    }
-    return {
-        name: dataclasses.asdict(value)
-        if dataclasses.is_dataclass(value) and not isinstance(value, type)
-        else value
-        for name, value in values.items()
-    }
-
-
 def _flat(values: dict[str, Any]) -> dict[str, Any]:
     """Flatten options to full names, such as model.width."""
     flat: dict[str, Any] = {}
@@ -195,8 +177,8 @@ def _flat(values: dict[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def _read_config(path: Path, command: str) -> dict[str, Any]:
-    """Read config.yaml of a run, with its options under their current names."""
+def _read_config(path: Path) -> dict[str, Any]:
+    """Read config.yaml of a run."""
     try:
         values = read_yaml(path)
     except (OSError, ValueError) as error:
@@ -207,7 +189,7 @@ def _read_config(path: Path, command: str) -> dict[str, Any]:
         raise UserError(
             f"cannot resume: {path} is damaged (it has no settings); start another run with --run"
         )
-    return new_keys("train-retriever" if values.get("model") == "composer" else command, command, values)
+    return values
 
 
 def _check_checkpoint(path: Path) -> None:
@@ -434,7 +416,7 @@ class KeepBest(pl.Callback):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.best = state_dict["best"]
-        self._earlier = state_dict.get("seconds", {})  # checkpoints of earlier versions lack them
+        self._earlier = state_dict["seconds"]
 
     def provenance(self) -> Provenance:
         """The provenance of the run so far, with the seconds of interrupted processes."""

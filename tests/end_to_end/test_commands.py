@@ -62,7 +62,6 @@ WITHOUT_SCRIPT = {
     "check-data",
     "compare",
     "export",
-    "fetch-spice",
     "forget",
     "learn",
     "results",
@@ -396,7 +395,7 @@ def test_the_configs_of_the_project_are_accepted_by_the_command_in_their_first_l
 def test_extracting_a_finished_store_again_changes_nothing(project, vector_runs, tmp_path):
     store, folder = copytree(vector_runs.store, tmp_path / "store"), vector_runs.store.parent
     before = {path: path.stat().st_mtime_ns for path in store.iterdir()}
-    project.run("extract-features", data=vector_runs.catalog, category="dresses", features=store,
+    project.run("import-features", data=vector_runs.catalog, category="dresses", features=store,
                 vectors=folder / "vectors.npy", ids=folder / "ids.json")  # fmt: skip
     assert {path: path.stat().st_mtime_ns for path in store.iterdir()} == before
 

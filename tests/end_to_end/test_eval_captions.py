@@ -1,22 +1,14 @@
-"""`fashioniq eval-captions` on the tiny runs, without Java so that it is quick, and `fashioniq fetch-spice`
-from a server of our own.
-"""
+"""`fashioniq eval-captions` on the tiny runs, without Java so that it is quick."""
 
-import io
 import json
-import zipfile
 from shutil import copytree
 
 import pytest
 
-from fashioniq import http
 from fashioniq.cli import main
 from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.evaluation.captions import _random_captions
-from fashioniq.metrics import java_scorers
-from fashioniq.metrics import spice_jars as fetch_spice
 from fashioniq.metrics.captions import METRICS, caption_scores
-from fashioniq.metrics.java_scorers import STANFORD_JARS
 
 
 def read(path):
@@ -156,90 +148,6 @@ def test_a_random_caption_is_never_of_the_pair_itself(sample):
             for text, pair in zip(_random_captions(few, few, seed), few, strict=True)
         )
     assert len(set(_random_captions(train, train, 0))) > len(train) / 4
-
-
-@pytest.fixture
-def server(http_server, monkeypatch, tmp_path):
-    """The answers, one after the other, of a server in the place of Stanford's: status, body and stated
-    length.
-    """
-    replies = []
-
-    def reply(handler):
-        status, body, length = replies.pop(0)
-        handler.send_response(status)
-        handler.send_header("Content-Length", str(length))
-        handler.end_headers()
-        handler.wfile.write(body)
-        handler.close_connection = True
-
-    monkeypatch.setattr(fetch_spice, "URL", f"{http_server(reply).address}/corenlp.zip")
-    for module in (fetch_spice, java_scorers):
-        monkeypatch.setattr(module, "stanford_folders", lambda: [tmp_path / "jars"])
-    monkeypatch.setattr(http, "PAUSE", 0.0)
-    return replies
-
-
-def archive(names=STANFORD_JARS):
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as file:
-        for name in names:
-            file.writestr(f"corenlp/{name}", f"classes of {name}")
-    return packed.getvalue()
-
-
-def test_the_jars_are_fetched_after_failures_that_pass(server, tmp_path, capsys):
-    whole = archive()
-    server += [(503, b"", 0), (200, whole[:100], len(whole)), (200, whole, len(whole))]
-    assert main(["fetch-spice"]) == 0
-    assert {path.name: path.read_text() for path in (tmp_path / "jars").iterdir()} == {
-        name: f"classes of {name}" for name in STANFORD_JARS
-    }
-    assert main(["fetch-spice"]) == 0 and not server
-    told = capsys.readouterr().out
-    assert "Java: not on the PATH" in told and told.count(f"Stanford's jars are in {tmp_path / 'jars'}") == 2
-
-
-DAMAGED = archive().replace(
-    b"classes of stanford-corenlp-3.6.0-models", b"classes 0f stanford-corenlp-3.6.0-models"
-)
-
-
-@pytest.mark.parametrize(
-    ("replies", "told"),
-    [
-        ([(404, b"", 0)], "status 404"),
-        ([(200, b"part", 100)] * 2, "could not download"),
-        ([(200, b"not a zip archive", 17)], "expected a zip archive"),
-        (
-            [(200, archive(STANFORD_JARS[:1]), len(archive(STANFORD_JARS[:1])))],
-            f"does not contain {STANFORD_JARS[1]}",
-        ),
-        ([(200, DAMAGED, len(DAMAGED))], "expected a zip archive"),
-    ],
-)
-def test_what_is_not_the_archive_is_refused_in_one_line_with_what_to_do(
-    replies, told, server, tmp_path, capsys
-):
-    server += replies
-    assert main(["fetch-spice", "--retries", "1"]) == 2
-    error = capsys.readouterr().err
-    assert (
-        told in error
-        and str(tmp_path / "jars") in error
-        and "download the archive manually" in error
-        and error.count("\n") == 1
-        and not server
-    )
-    with pytest.raises(java_scorers.NotComputed):
-        java_scorers.stanford_jars()
-
-
-def test_where_no_folder_can_be_written_nothing_is_downloaded(server, tmp_path, monkeypatch, capsys):
-    (tmp_path / "file").touch()
-    monkeypatch.setattr(fetch_spice, "stanford_folders", lambda: [tmp_path / "file" / "jars"])
-    assert main(["fetch-spice"]) == 2
-    assert f"{tmp_path / 'file' / 'jars'}; download the archive manually" in capsys.readouterr().err
 
 
 def test_samples_take_the_place_of_the_usual_beams(evaluate):

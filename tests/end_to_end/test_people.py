@@ -285,22 +285,14 @@ def test_figures_with_the_own_simulator_only_say_so_first(
     assert list(read_users(tmp_path / "two").users) == ["own"]
 
 
-def test_captioners_of_earlier_versions_speak_greedily(project, vector_runs, common, tmp_path, capsys):
-    """They have no listener; whoever asks for samples is told."""
-    earlier = tmp_path / "captioner"
-    shutil.copytree(vector_runs.captioner, earlier, ignore=shutil.ignore_patterns("listener"))
-    given = {**common, "run": vector_runs.retriever, "user": earlier, "turns": 2}
-    project.run("eval-dialogs", **given, out=tmp_path / "dialogs")
-    assert "has no listener; its captions are greedy" in capsys.readouterr().out
-    metrics = json.loads((tmp_path / "dialogs" / "metrics.json").read_text())
-    project.run(
-        "eval-dialogs", **{**given, "user": vector_runs.captioner}, samples=1, out=tmp_path / "greedy"
-    )
-    greedy = json.loads((tmp_path / "greedy" / "metrics.json").read_text())
-    assert metrics["decoding"] == "greedy" and metrics["turns"] == greedy["turns"]
-    capsys.readouterr()
-    assert main(project.arguments("eval-dialogs", **given, samples=4)) == 2
-    assert "train it again, or give --samples 1" in capsys.readouterr().err
+def test_a_captioner_without_its_listener_is_refused(project, vector_runs, common, tmp_path, capsys):
+    captioner = tmp_path / "captioner"
+    shutil.copytree(vector_runs.captioner, captioner, ignore=shutil.ignore_patterns("listener"))
+    given = {**common, "run": vector_runs.retriever, "user": captioner, "turns": 2}
+    assert main(project.arguments("eval-dialogs", **given)) == 2
+    assert "found none; train the captioner again" in capsys.readouterr().err
+    project.run("eval-dialogs", **given, samples=1, out=tmp_path / "greedy")  # does not need it
+    assert json.loads((tmp_path / "greedy" / "metrics.json").read_text())["decoding"] == "greedy"
     assert main(project.arguments("eval-dialogs", **given, samples=4, beam=2)) == 2
     assert "--beam 2 and --samples 4 exclude each other" in capsys.readouterr().err
 

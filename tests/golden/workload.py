@@ -17,7 +17,7 @@ import numpy as np
 SETTINGS = Path(__file__).resolve().parent / "settings"
 STEPS = (
     ("draw-sample", "catalog"),
-    ("extract-features", "features"),
+    ("import-features", "features"),
     ("train-captioner", "captioner"),
     ("train-retriever", "transformer"),
     ("train-retriever", "rnn"),
@@ -80,7 +80,7 @@ def _run_steps() -> None:
     if not (package := Path(fashioniq.__file__).resolve()).is_relative_to(wanted := os.environ["PYTHONPATH"]):
         raise SystemExit(f"error: expected to import fashioniq from {wanted}, found {package}")
     for command, name in STEPS:
-        if command == "extract-features":
+        if command == "import-features":
             _write_vectors()
         if code := main([command, "--config", str(SETTINGS / f"{name}.yaml")]):
             raise SystemExit(f"error: {command} with {name}.yaml returned {code}")

@@ -78,7 +78,7 @@ LASTING = {"epochs", "products", "rounds", "candidates", "samples", "beam", "ret
            "micro_batch", "min_count", "warmup", "layers"}  # a large number of these is a request for much work  # fmt: skip
 # valid numbers of these start processes, wait for other machines, or wait longer and longer
 PROCESSES = {"devices", "num_nodes", "workers", "retries"}
-SWITCHED_OFF = {"fetch-spice", "results"}  # one loads from the network, the other reads the project
+SWITCHED_OFF = {"results"}  # it reads the project
 
 
 def _options(kind: type, prefix: str = "") -> dict[str, Any]:

@@ -68,7 +68,7 @@ def test_without_the_jars_spice_says_how_to_get_them(program, monkeypatch, tmp_p
     program("exit 0")
     monkeypatch.setattr(java_scorers, "stanford_folders", lambda: [tmp_path])
     (tmp_path / STANFORD_JARS[0]).touch()
-    with pytest.raises(NotComputed, match="fashioniq fetch-spice"):
+    with pytest.raises(NotComputed, match=f"stanford-corenlp-full-2015-12-09.zip are not in {tmp_path}"):
         spice([SYSTEM])
 
 

@@ -42,4 +42,4 @@ def test_the_lines_of_metrics_are_numbers(tmp_path):
     (tmp_path / "metrics.csv").write_text("epoch,val_BLEU-4,val_P\n0.0,2.5,\n1.0,1.5,80.0\n")
     rows = read_epochs(tmp_path)
     assert rows == [{"epoch": 0.0, "val_BLEU-4": 2.5}, {"epoch": 1.0, "val_BLEU-4": 1.5, "val_P": 80.0}]
-    write_captioner_curves(tmp_path / "curves.png", rows)  # the first epoch is of an earlier version
+    write_captioner_curves(tmp_path / "curves.png", rows)
