@@ -2,6 +2,7 @@
 # make serve: the demo's retriever as a service with a page for shoppers; PORT=8001 for another port
 # make check: ruff, mypy, and whether docs/results is up to date
 # make hostile: about 10,000 damaged and hostile inputs, under 30 minutes; SEED=1 for others, KILLS=200 for more kills
+# make mutants: are small bugs noticed by the tests? hours; SAMPLE=100 for fewer, SEED=1 for others
 # make bench: speed compared with plain implementations, about an hour; STAGE=ranks for one stage, BENCH='--threads 1' for options
 # make bench-test: the tests of the benchmarks, which make test leaves out
 PYTHON ?= python3
@@ -11,6 +12,7 @@ FAISS := $(shell nvidia-smi >/dev/null 2>&1 && echo gpu || echo cpu)
 DEMO := demo
 PORT ?= 8000
 SEED ?= 0
+SAMPLE ?= 400
 KILLS ?= 40
 
 # small models are as fast on one core; on a busy machine two threads are slower
@@ -18,7 +20,7 @@ demo test hostile bench-test: export OMP_NUM_THREADS ?= 1
 # bytecode is cached, so that workers and their subprocesses compile each module once
 test: export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo serve test check hostile bench bench-test clean
+.PHONY: demo serve test check hostile mutants bench bench-test clean
 
 # pip asks rustc for its version, whose launcher would otherwise make ~/.rustup
 $(VENV)/ready: export RUSTUP_HOME = $(CURDIR)/$(VENV)/rustup
@@ -50,6 +52,10 @@ check: $(VENV)/ready
 hostile: $(VENV)/ready
 	$(BIN)/python -W ignore tests/hostile/run.py --seed $(SEED) --kills $(KILLS) --log hostile.jsonl
 
+mutants: $(VENV)/ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt cosmic-ray coverage
+	nice $(BIN)/python tests/mutants/run.py --sample $(SAMPLE) --seed $(SEED)
+
 bench: $(VENV)/ready
 	$(BIN)/python benchmarks/speed.py $(if $(STAGE),--stage $(STAGE)) $(BENCH)
 
@@ -57,4 +63,4 @@ bench-test: $(VENV)/ready
 	$(BIN)/python -m pytest benchmarks
 
 clean:
-	rm -rf $(VENV) $(DEMO) build hostile.jsonl *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(DEMO) build hostile.jsonl mutants *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -1,5 +1,6 @@
 """Training run of a relative captioner, with the listener that it speaks to in dialogs."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from torch.utils.data import TensorDataset
 
 from fashioniq.config import TrainCaptioner
 from fashioniq.data.catalog import Catalog, Pair
+from fashioniq.data.items import Items
 from fashioniq.data.words import PAD, SPECIAL, Vocabulary, tokenize
 from fashioniq.features.selection import describe_data, pairs_with_features, run_folder
 from fashioniq.features.store import open_store
@@ -22,6 +24,7 @@ from fashioniq.training.fitting import begin_run, fit, loaders, model_facts
 from fashioniq.training.linear import fit_listener, two_halves
 from fashioniq.training.linear_run import linear_facts
 from fashioniq.training.verdict import advice, of_captioner
+from fashioniq.users.pragmatic import Listener
 from fashioniq.weights import save_model
 
 
@@ -41,12 +44,10 @@ def train_captioner(settings: TrainCaptioner) -> tuple[Path, str, str]:
         for split, some in pairs.items()
     }
     coverage = {split: len(some) / len(catalog.pairs(split)) for split, some in pairs.items()}
-    vocabulary = Vocabulary.of(
-        (text for pair in pairs["train"] for text in pair.captions), settings.min_count
-    )
+    vocabulary = _vocabulary(pairs, settings.min_count)
     settings = _sized(settings, pairs["train"])
-    halves = two_halves(pairs["train"], settings.seed)
-    listener, judge = (fit_listener(half, items["train"], vocabulary) for half in halves)
+    listeners = fit_listeners(pairs["train"], items["train"], vocabulary, settings.seed)
+    judge, _ = listeners[JUDGE]
     pl.seed_everything(settings.seed, verbose=False)
     _print_unknown(vocabulary, [text for pair in pairs["val"] for text in pair.captions])
     attributes = len(store.attribute_words) if settings.attrs else 0
@@ -74,9 +75,9 @@ def train_captioner(settings: TrainCaptioner) -> tuple[Path, str, str]:
         beam=settings.beam,
     )
     if begin_run(folder, settings):
-        for name, one, half in zip((LISTENER, JUDGE), (listener, judge), halves, strict=True):
-            fitted = linear_facts(one.model, vocabulary, catalog=catalog, store=store, pairs=half)
-            save_model(folder / name, one.model, described(fitted))
+        for name, (listener, half) in listeners.items():
+            fitted = linear_facts(listener.model, vocabulary, catalog=catalog, store=store, pairs=half)
+            save_model(folder / name, listener.model, described(fitted))
     val = TensorDataset(reference_N, target_N, torch.arange(len(reference_N)))
     captions = int((train[2][:, :, 0] != PAD).sum())
     pairs_a_step = max(1, round(settings.batch_size * len(train[2]) / captions))
@@ -92,6 +93,19 @@ def train_captioner(settings: TrainCaptioner) -> tuple[Path, str, str]:
     people_p = percentile(judge.ranks(people, items["val"]), len(items["val"]))
     verdict = of_captioner(best["val_P"], people_p, len(people))
     return folder, summary, f"{verdict}{advice(catalog, store)}"
+
+
+def fit_listeners(
+    pairs: Sequence[Pair], items: Items, vocabulary: Vocabulary, seed: int
+) -> dict[str, tuple[Listener, list[Pair]]]:
+    """Fit the listener that the captioner speaks to and the judge of its captions; each with its half of the pairs."""
+    halves = zip((LISTENER, JUDGE), two_halves(pairs, seed), strict=True)
+    return {name: (fit_listener(half, items, vocabulary), half) for name, half in halves}
+
+
+def _vocabulary(pairs: Mapping[str, Sequence[Pair]], min_count: int) -> Vocabulary:
+    """Words of the captions of train."""
+    return Vocabulary.of((text for pair in pairs["train"] for text in pair.captions), min_count)
 
 
 def _sized(settings: TrainCaptioner, pairs: list[Pair]) -> TrainCaptioner:

@@ -44,7 +44,7 @@ def train_dialog_encoder(settings: TrainDialogEncoder) -> str:
         else Path("runs/dialog-encoder")
     )
     pl.seed_everything(settings.seed, verbose=False)
-    model, facts = _model(settings, store, dialogues["train"])
+    model, facts = _model(settings, store, dialogues)
     begin_run(folder, settings)
     facts |= {
         "kind": "dialog encoder",
@@ -90,15 +90,15 @@ def _read_dialogues(
 
 
 def _model(
-    settings: TrainDialogEncoder, store: FeatureStore, dialogues: list[Dialogue]
+    settings: TrainDialogEncoder, store: FeatureStore, dialogues: dict[str, list[Dialogue]]
 ) -> tuple[TextTower, dict[str, Any]]:
-    """Model to train and its metadata.
+    """Model to train, with the words of the dialogs of train, and its metadata.
 
     Raises UserError if the features are not those of the given CLIP or BLIP.
     """
     if settings.encoder == "transformer":
         vocabulary = Vocabulary.of(
-            (text for dialogue in dialogues for text in dialogue.rounds), settings.min_count
+            (text for dialogue in dialogues["train"] for text in dialogue.rounds), settings.min_count
         )
         sizes = settings.model.sizes(features=store.size)
         model = DialogEncoder(settings.model, vocabulary=vocabulary, features=store.size)

@@ -5,7 +5,7 @@ per training step, keep it to words that mean the same to all of them.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,14 +92,10 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
     examples = examples_of(pairs["train"]) if pairs else described
     if linear and not examples and not settings.init_from:
         raise UserError("--model.kind linear starts from captions; add recorded or differences to --users")
-    texts = [text for pair in pairs.get("train", []) for text in pair.captions]
     vocabulary = (
         Vocabulary(read_run(settings.init_from, RetrieverRun).words[len(SPECIAL) :])
         if settings.init_from
-        else _vocabulary(
-            [simulator.words for simulator in simulators.values()],
-            [*texts, *(text for _, text, _ in described)],
-        )
+        else _vocabulary([simulator.words for simulator in simulators.values()], pairs, described)
     )
     max_words = max([one.captioner.max_words for one in simulators.values()] or [MAX_WORDS])
     longest = MOST_WORDS if linear else max_words
@@ -227,7 +223,11 @@ def _descriptions(speaker: LabelSpeaker, ids: Sequence[str]) -> list[Example]:
     ]
 
 
-def _vocabulary(captioners: list[Vocabulary], texts: list[str]) -> Vocabulary:
-    """Words of the captioners, then those of texts that occur at least twice."""
+def _vocabulary(
+    captioners: list[Vocabulary], pairs: Mapping[str, Sequence[Pair]], described: list[Example]
+) -> Vocabulary:
+    """Words of the captioners, then those of train's captions and of descriptions that occur at least twice."""
+    texts = [text for pair in pairs.get("train", ()) for text in pair.captions]
+    texts += [text for _, text, _ in described]
     words = [word for vocabulary in captioners for word in vocabulary.words[len(SPECIAL) :]]
     return Vocabulary(list(dict.fromkeys([*words, *Vocabulary.of(texts).words[len(SPECIAL) :]])))

@@ -5,6 +5,7 @@ import torch
 
 from fashioniq.data.topics import topics_of
 from fashioniq.loop.messages import Message
+from fashioniq.users import correcting
 from fashioniq.users.correcting import Correcting, Describer, compare, refine
 
 LABELS = {
@@ -92,6 +93,14 @@ def test_a_correct_picture_leaves_the_description_as_it_is(describer):
 def test_without_a_picture_the_description_itself_is_corrected(describer):
     seen, verbal = user(describer, lambda offer: [None] * 3), user(describer)
     assert talk(seen, 4) == talk(verbal, 4)
+
+
+def test_a_picture_in_which_nothing_is_recognized_is_not_taken_for_none(describer, monkeypatch):
+    seen = []
+    monkeypatch.setattr(correcting, "compare", lambda topics, target, saw, said: seen.append(saw) or [])
+    talk(user(describer, lambda offer: [(), None, ("red",)]), 2)
+    described = talk(user(describer), 1)[0]
+    assert seen[0] == () and set(seen[1]) == set(describer.read(described[1])) and seen[2] == ("red",)
 
 
 def test_what_was_said_correctly_is_corrected_last():

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import shutil
 
 import pytest
@@ -70,6 +71,17 @@ def test_a_reply_depends_on_the_pair_and_the_turn_only():
     assert len({texts[1] for texts in together}) > 3
     other = DescribingUser(speaker, WORDS, 8, seed=1)
     assert together != [other.reply(pairs[0], Message(item_B=pairs[1]), turn).texts for turn in range(20)]
+
+
+def test_what_is_said_is_what_the_target_has_and_the_offer_lacks():
+    speaker = LabelSpeaker([RED, BLUE])
+    user = DescribingUser(speaker, WORDS, max_words=8)
+    for turn in range(20):
+        (text,) = user.reply(torch.tensor([1]), Message(item_B=torch.tensor([0])), turn).texts
+        said = re.split(" (?:instead of|rather than) ", text)[0].split()
+        assert {"blue", "maxi", "longer"} & {*said} and not {"red", "mini", "shorter", "pockets"} & {*said}, (
+            text
+        )
 
 
 def test_labels_are_described_as_in_imported_catalogs():

@@ -6,6 +6,7 @@ import torch
 from PIL import Image
 
 from fashioniq.askers.generated_picture import GeneratedPicture
+from fashioniq.config import EvalGenIR
 from fashioniq.data.dialogues import last_round
 from fashioniq.data.items import Items
 from fashioniq.generators.pictures import BETWEEN, Generated
@@ -13,6 +14,7 @@ from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message, Turn
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.models.text import unit
+from fashioniq.systems import genir
 from fashioniq.systems.generation import CODE, PAPER
 from fashioniq.systems.illustrated import Illustrated, Weights, agreeing, fuse
 from fashioniq.systems.learned_weights import learn_weights
@@ -276,6 +278,14 @@ def test_the_pictures_are_the_query_only_if_they_agree(colour, by_text):
     torch.testing.assert_close(query_BD[0], expected_D)
 
 
+def test_each_round_has_its_own_weight_of_the_text():
+    retriever = illustrated(Painter(lambda request: 3), Weights((0.0, 0.5, 1.0)))
+    state, text_D, picture_D = retriever.start(1), vectors(1, D, seed=9)[0], vectors(N, D, seed=2)[3]
+    for weight in (0.0, 0.5, 1.0, 1.0):
+        query_BD, state = retriever.step(state, Turn(Message(), Message(texts=["any"])))
+        torch.testing.assert_close(query_BD[0], weight * text_D + (1 - weight) * picture_D)
+
+
 class TextsOfTargets:
     """Text retriever that finds the target from the second round on."""
 
@@ -297,3 +307,16 @@ def test_learned_weights_take_the_part_that_finds_the_targets_of_each_round():
     task = Task("x", "ChatIR", N, 2, lambda rows: Batch(system, Numbers(), torch.tensor(rows), Message()))
     weights = learn_weights([task], recorded, "mean", 25)
     assert weights.text[0] < 0.5 and weights.text[1] > 0.5 and len(weights.text) == 2
+
+
+@pytest.mark.parametrize(("evaluated", "fitted"), [("test", "val"), ("train", "val"), ("val", "train")])
+def test_genir_learns_its_weights_on_products_that_are_not_evaluated(evaluated, fitted, monkeypatch):
+    made = []
+    monkeypatch.setattr(
+        genir,
+        "_task",
+        lambda options, weights, recorded=None: made.append((options.split, weights)) or made[-1],
+    )
+    monkeypatch.setattr(genir, "learn_weights", lambda tasks, *_: Weights((0.3,)) if tasks == made else None)
+    options = EvalGenIR(category="dresses", encoder="any", split=evaluated, fusion_weights="learned")
+    assert genir.build(options) == [(evaluated, Weights((0.3,)))] and made[0][0] == fitted

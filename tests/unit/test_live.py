@@ -92,6 +92,16 @@ def test_a_text_is_read_beyond_eight_words_and_up_to_a_bound():
     assert torch.equal(query(f"{'a ' * 64}"), query(f"{'a ' * 64} navy longer"))
 
 
+def test_unknown_words_do_not_count_towards_the_bound():
+    system = showing_system()
+    talk = system.begin(1)
+
+    def query(text):
+        return system.hear(talk, system.offer(talk), Message(texts=[text])).queries[-1].vector_BD
+
+    assert torch.equal(query(f"{'zorgle ' * 64} navy longer"), query("navy longer"))
+
+
 def test_unknown_words_are_reported_once_each_and_change_nothing():
     system = showing_system()
     talk = system.begin(2)
@@ -186,6 +196,16 @@ def test_more_like_a_product_makes_it_the_offer_and_shows_what_is_near_to_it():
         "reply": {"text": "longer"},
         "rank": None,
     }
+
+
+@pytest.mark.parametrize("ask", [lambda live: live.more_like("p3"), lambda live: live.about("p3")])
+def test_a_product_that_was_named_is_offered_for_one_reply_only(ask):
+    said = ask(Live.begin(showing_system()).say("navy")).say("longer")
+    assert said.named is None and not said.like and said.offered == said.nearest(1)[0].id != "p3"
+    again = said.say("navy")
+    assert torch.equal(
+        again.talk.turns[-1].image_BD, said.system.gallery.items.inputs(said.offer.item_B).features_BD
+    )
 
 
 def test_more_like_an_unknown_product_or_in_a_dialog_of_questions_is_refused():

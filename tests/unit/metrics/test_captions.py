@@ -46,6 +46,11 @@ def test_the_closest_length_of_several_counts():
     assert bleu(["is red"], [["is red and long", "is bright"]])[0] == pytest.approx(100, rel=1e-4)
 
 
+def test_the_closest_length_is_not_the_shortest():
+    scores = bleu(["is red and long"], [["is red and long too", "is red"]])
+    assert scores[0] == pytest.approx(100 * math.exp(1 - 5 / 4), rel=1e-4)
+
+
 def test_words_are_counted_over_all_captions():
     assert bleu(["red", "is long and wide"], [["blue"], ["is long and wide"]])[0] == pytest.approx(
         80, rel=1e-4

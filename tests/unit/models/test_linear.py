@@ -9,12 +9,15 @@ from torch.nn.functional import normalize
 from fashioniq.data.catalog import Pair
 from fashioniq.data.items import Items
 from fashioniq.data.words import UNKNOWN, Vocabulary
+from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message, Turn
+from fashioniq.metrics.ranking import percentile
 from fashioniq.models.configs import RetrieverConfig
-from fashioniq.models.linear import LastShown, LinearRetriever
+from fashioniq.models.linear import LastShown, LinearRetriever, caption_ranks
 from fashioniq.training import linear
 from fashioniq.training.linear import (
     Fitting,
+    bigrams_of,
     embed_by_principal_components,
     examples_of,
     fit_linear,
@@ -105,6 +108,33 @@ def test_the_embedding_keeps_the_angles_between_centered_features_at_full_width(
     unit_ND = normalize(items.features_ND)
     vectors_ND, centered_ND = model.embed_images(items.features_ND), normalize(unit_ND - unit_ND.mean(0))
     torch.testing.assert_close(vectors_ND @ vectors_ND.T, centered_ND @ centered_ND.T)
+
+
+def test_the_embedding_keeps_the_components_in_which_the_products_differ_most():
+    spread_D = torch.tensor([0.1, 1.0, 0.01, 0.5])
+    vectors_ND = (
+        10 * torch.eye(4)[0] + torch.randn(200, 4, generator=torch.Generator().manual_seed(0)) * spread_D
+    )
+    model = new_linear([], WORDS, 4, width=2)
+    embed_by_principal_components(model, vectors_ND)
+    assert model.image.weight.abs().argmax(1).tolist() == [1, 3]
+
+
+def test_a_bigram_that_a_caption_repeats_is_counted_once():
+    repeated, again = ("0", "red red red blue", "1"), ("0", "red blue", "1")
+    red, blue = (WORDS.words.index(word) for word in ("red", "blue"))
+    assert bigrams_of([repeated, again], WORDS) == [len(WORDS) * red + blue]
+
+
+def test_the_penalty_is_chosen_on_pairs_that_are_not_fitted(items, monkeypatch):
+    """With a word of its own for each pair, a model that has seen a pair finds its target."""
+    monkeypatch.setattr(linear, "PENALTIES", (1e-3,))
+    words = Vocabulary([f"word{n}" for n in range(40)])
+    pairs = [Pair(str((7 * n + 1) % 40), str(n), (f"word{n}",)) for n in range(40)]
+    model, found = fit_linear(pairs, items, words)
+    gallery = Gallery(items, items.embedded(model.embed_images))
+    rank_N = caption_ranks(model, words, gallery, examples_of(pairs))
+    assert found["held_out_P"] < 90 and percentile(rank_N, 40) > 99
 
 
 def test_of_many_products_every_nth_gives_the_embedding(items, monkeypatch):

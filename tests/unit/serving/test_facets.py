@@ -113,6 +113,14 @@ def test_sizes_stock_and_prices_are_counted(shelf):
     ]
 
 
+def test_only_products_known_to_be_in_stock_are_in_stock(shelf):
+    allowed_N, count = shelf.allowed(Filters(in_stock=True))
+    assert count == 2 and allowed_N.nonzero()[:, 0].tolist() == [
+        0,
+        3,
+    ]  # the stock of p2, p4 and p5 is unknown
+
+
 def test_counts_follow_changes(shelf):
     shelf.counts(mask(*range(6)))
     now = datetime.now(UTC)

@@ -163,6 +163,11 @@ def test_unknown_labels_have_no_part_in_the_loss():
     assert ((logits_BA.grad == 0) == (labels_BA == UNKNOWN)).all()
 
 
+def test_the_loss_is_the_mean_over_the_known_labels():
+    labels_BA = torch.tensor([[YES, UNKNOWN, UNKNOWN], [UNKNOWN, UNKNOWN, NO]], dtype=torch.int8)
+    assert attribute_loss(torch.zeros(2, 3), labels_BA).item() == pytest.approx(np.log(2))
+
+
 def test_a_word_that_all_or_none_carry_has_a_finite_start():
     chance_A = chance_logits(np.array([[YES, NO, UNKNOWN]] * 5, np.int8))
     assert chance_A.isfinite().all()

@@ -1,0 +1,91 @@
+"""What is changed in mutation testing, and which tests are run on it (`make mutants`)."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("cosmic_ray", reason="make mutants installs it")
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "mutants"))
+
+from covering import covering, statement
+from population import Mutant, changed_lines, mutated, population, sample
+
+SOURCE = '''\
+"""Sums."""
+
+LEAST = 2
+
+
+@cached
+def total(numbers: list[int] | None, *, least: int = LEAST) -> int | None:
+    if not numbers:
+        return None
+    return sum(
+        one
+        for one in numbers
+        if one >= least
+    )
+'''
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    for room in ("loop", "metrics"):
+        (tmp_path / "fashioniq" / room).mkdir(parents=True)
+        (tmp_path / "fashioniq" / room / "sums.py").write_text(SOURCE)
+    return tmp_path
+
+
+def test_the_changes_of_a_file_are_small_bugs(checkout):
+    made = {
+        line
+        for _, source in sample(checkout, 99, 0)
+        for line in changed_lines(SOURCE, source)
+        if line[0] == "+"
+    }
+    assert {"+ LEAST = 3", "+ LEAST = 1", "+ if  numbers:", "+ if one > least"} <= made
+    assert all(ast.parse(source) for _, source in sample(checkout, 99, 0))
+
+
+def test_types_and_ways_to_call_are_not_changed(checkout):
+    lines = {(mutant.line, mutant.operator) for mutant, _ in sample(checkout, 99, 0)}
+    found = {(mutant.line, mutant.operator) for mutant in population(checkout, ["loop"])}
+    assert {(7, "ReplaceBinaryOperator_BitOr_BitAnd"), (7, "ReplaceBinaryOperator_Mul_Div")} <= found - lines
+
+
+def test_a_sample_depends_on_its_seed_and_is_the_beginning_of_a_larger_one(checkout):
+    assert sample(checkout, 5, 0) == sample(checkout, 9, 0)[:5] != sample(checkout, 5, 1)
+    assert {mutant.path for mutant, _ in sample(checkout, 99, 0)} == {
+        f"fashioniq/{room}/sums.py" for room in ("loop", "metrics")
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "lines", "on_import"),
+    [(3, {3}, True), (6, {6, 7}, True), (7, {6, 7}, True), (8, {8}, False), (9, {9}, False), (12, {*range(10, 15)}, False)],
+)  # fmt: skip
+def test_the_statement_of_a_line_is_found(line, lines, on_import):
+    found, outside = statement(SOURCE, line)
+    assert set(found) == lines and outside == on_import
+
+
+def test_the_tests_that_reach_a_line_are_run_and_all_of_a_file_after_a_fixture():
+    path = "fashioniq/loop/sums.py"
+    reached = {
+        "a": {"seconds": {"a::one": 1.0, "a::two": 2.0}, "lines": {path: {"8": [0, 1], "10": [1]}}},
+        "b": {"seconds": {"b::one": 1.0, "b::two": 1.0}, "lines": {path: {"8": [0], "11": [-1]}}},
+        "c": {"seconds": {"c::one": 1.0}, "lines": {"fashioniq/loop/other.py": {"8": [0]}}},
+    }
+
+    def names(line):
+        return set(covering(Mutant(path, line, "AddNot", 0), SOURCE, reached))
+
+    assert names(9) == set() and names(8) == {"a::one", "a::two", "b::one"}
+    assert names(13) == {"a::two", "b::one", "b::two"}  # any line of the statement counts
+    assert names(3) == {"a::one", "a::two", "b::one", "b::two"}  # run by the import
+
+
+def test_a_mutant_that_cannot_be_parsed_is_none():
+    assert mutated("def f(*, one): ...\n", Mutant("", 1, "ReplaceBinaryOperator_Mul_Div", 0)) is None
