@@ -174,7 +174,7 @@ def git_commit() -> str | None:
             command,
             env={**own, "GIT_OPTIONAL_LOCKS": "0"},
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             timeout=GIT_SECONDS,
         )
     except (OSError, subprocess.SubprocessError):
