@@ -4,7 +4,6 @@ import atexit
 import gc
 import importlib
 import logging
-import os
 import re
 import sys
 import warnings
@@ -14,10 +13,9 @@ from typing import Any
 
 from jsonargparse import ArgumentParser
 
-from fashioniq import __version__, compat, config
+from fashioniq import __version__, compat, config, streams
 from fashioniq.config import parser
 from fashioniq.files import UserError, one_line, why
-from fashioniq.inputs import check_inputs
 from fashioniq.provenance import running
 
 FIRST_PART = r"[:;]|\.(?: |$)"  # a summary in the overview ends here
@@ -101,19 +99,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return the exit code: 0, 1 for findings of check-data, or 2 after a user's mistake."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = _run(arguments)
-        sys.stdout.flush()
+        streams.prepare()
+        streams.check_arguments(arguments)
+        try:
+            return _run(arguments)
+        finally:  # also of --help, which exits
+            sys.stdout.flush()
     except UserError as error:
-        print(f"error: {one_line(str(error))}", file=sys.stderr)
-        return 2
+        code, message = 2, str(error)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader of the output, such as `| head`, closed it
-        os.dup2(
-            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-        )  # avoids an error when the interpreter flushes stdout at exit
-        return 141
+    except Exception as error:
+        if (end := streams.end_of(error)) is None:
+            raise
+        code, message = end
+    if message:
+        print(f"error: {one_line(message)}", file=sys.stderr)
     return code
 
 
@@ -134,7 +136,10 @@ def _run(arguments: list[str]) -> int:
         _quiet()
         compat.keep_caches_together()
         compat.prepare_torchmetrics()
+        compat.check_before_torch()
         config.check(settings)
+        from fashioniq.inputs import check_inputs  # here, as it imports numpy
+
         check_inputs(settings)
     with running(["fashioniq", *arguments]):
         with _loading():

@@ -8,6 +8,8 @@ Declaring the schemas is sufficient for what this package uses: transforms and m
 Lightning needs one class of torchmetrics, whose import takes in scipy.signal, transformers, torchvision and
 matplotlib if they are installed. Without them Lightning is imported in half the time.
 
+With less address space than torch and BLAS take, loading them ends in a crash, or never: `check_before_torch`.
+
 torch and matplotlib make folders in /tmp and in the home folder when they are imported: `keep_caches_together`.
 """
 
@@ -21,11 +23,17 @@ from types import ModuleType
 from typing import Any
 from unittest import mock
 
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
 _SCHEMAS = (
     "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
     "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
 )
 _library: Any = None  # a declaration exists as long as its Library object
+_ADDRESS_SPACE = 1_200_000_000  # bytes that every command with torch takes, and more
 _SLOW = ("matplotlib", "nltk", "scipy", "torchvision", "transformers")  # optional packages of torchmetrics
 
 
@@ -118,6 +126,22 @@ def prepare_torchmetrics() -> None:
         isinstance(finder, _BeforeTorchmetrics) for finder in sys.meta_path
     ):
         sys.meta_path.insert(0, _BeforeTorchmetrics())
+
+
+class _BeforeTorch(MetaPathFinder):
+    """Raise MemoryError if torch is imported under a limit (`ulimit -v`) in which it has no room."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        if name == "torch" and resource:
+            limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+            if 0 <= limit < _ADDRESS_SPACE:
+                raise MemoryError(f"the limit is {limit / 1e9:.1f} GB of address space")
+
+
+def check_before_torch() -> None:
+    """Look at the limit of the address space when torch is first imported."""
+    if not any(isinstance(finder, _BeforeTorch) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _BeforeTorch())
 
 
 def keep_caches_together() -> None:

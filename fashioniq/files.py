@@ -9,7 +9,7 @@ import re
 import stat
 import tempfile
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,6 +17,8 @@ from typing import Any, TypeVar
 import msgspec
 import yaml
 from filelock import FileLock, Timeout
+
+from fashioniq.provenance import command_line
 
 T = TypeVar("T")
 
@@ -115,38 +117,61 @@ def remove_leftovers(folder: Path, of: str = "") -> None:
 
 @contextmanager
 def locked(folder: Path, wait: float = 0.0) -> Iterator[None]:
-    """Create a folder and lock it against other processes.
-
-    The lock ends with the process, even if it is killed. The lock is a file next to the folder; the contents
-    of the folder are not changed. If the file system or its permissions allow no lock file, nothing is
-    locked. Raises UserError if another process has the lock for `wait` seconds, or if the folder cannot be
-    created.
-    """
+    """Create a folder and lock it with `exclusive`. Raises UserError if it cannot be created."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise cannot_write(folder, error) from error
-    resolved = folder.resolve()
+    with exclusive(folder, wait):
+        yield
+
+
+@contextmanager
+def exclusive(path: Path, wait: float = 0.0) -> Iterator[None]:
+    """Lock a path, which need not exist yet, against other processes.
+
+    The lock ends with the process, even if it is killed. The lock is a file next to the path, with the id and
+    the command of the process; folders that are made for it are removed again if nothing else is in them. If
+    the file system or its permissions allow no lock file, nothing is locked. Raises UserError that names the
+    other process if it has the lock for `wait` seconds.
+    """
+    refuse_special(path)
+    resolved = Path(os.path.realpath(path))
     lock = FileLock(resolved.parent / f".{resolved.name}.lock", mode=0o666, fallback_to_soft=False)
+    file, made = Path(lock.lock_file), [one for one in resolved.parents if not os.path.exists(one)]
     with ExitStack() as at_end:
+        for folder in reversed(made):
+            at_end.callback(_tried, folder.rmdir)
         try:
+            resolved.parent.mkdir(parents=True, exist_ok=True)
             lock.acquire(wait)
         except Timeout as error:
             raise UserError(
-                f"another process is writing to {folder}: wait until it has finished, or stop it"
+                f"another process is writing to {path}{_holder(file)}: wait until it has finished, or stop it"
             ) from error
         except OSError:
             pass
         else:
             at_end.callback(lock.release)
             # removed before the release: a waiting process notices this and creates a new lock file
-            at_end.callback(_remove, Path(lock.lock_file))
+            at_end.callback(_tried, file.unlink)
+            with suppress(OSError):
+                file.write_text(f"{os.getpid()} {command_line()}", encoding="utf-8", errors="replace")
         yield
 
 
-def _remove(path: Path) -> None:
-    with suppress(OSError):  # Windows cannot remove open files
-        path.unlink()
+def _holder(lock: Path) -> str:
+    """Process that holds a lock, in words; empty if it cannot be read."""
+    try:
+        process, _, command = lock.read_text(encoding="utf-8", errors="replace").partition(" ")
+    except OSError:
+        return ""
+    return f" (process {process}, {one_line(command, 300)})" if process else ""
+
+
+def _tried(remove: Callable[[], None]) -> None:
+    with suppress(OSError):  # a folder with other files; Windows cannot remove open files
+        remove()
 
 
 def cannot_write(path: Path, error: OSError) -> UserError:

@@ -98,6 +98,11 @@ def restart_clock() -> None:
     _RUNNING.set(Running(_now().words))
 
 
+def command_line() -> str:
+    """The running command as it is typed, without passwords in addresses, such as that of a database."""
+    return re.sub(r"(?<=://)[^@/\s]*@", "", shlex.join(_now().words))
+
+
 def seconds() -> dict[str, float]:
     """Wall-clock and CPU seconds since the clock started."""
     return _now().seconds()
@@ -114,7 +119,7 @@ def provenance(
     """
     spent = seconds()
     return Provenance(
-        command=shlex.join(_now().words),
+        command=command_line(),
         version=__version__,
         commit=git_commit(),
         data=dict(data),
@@ -169,7 +174,7 @@ def git_commit() -> str | None:
             command,
             env={**own, "GIT_OPTIONAL_LOCKS": "0"},
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             timeout=GIT_SECONDS,
         )
     except (OSError, subprocess.SubprocessError):

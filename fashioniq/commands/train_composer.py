@@ -4,9 +4,10 @@ from fashioniq.askers.best_item import BestItem
 from fashioniq.config import TrainComposer
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.words import Vocabulary
-from fashioniq.features.selection import describe_data, pairs_with_features, run_folder, split_items
+from fashioniq.features.selection import describe_data, pairs_with_features, split_items
 from fashioniq.features.store import open_store
 from fashioniq.training.fitting import begin_run, model_facts
+from fashioniq.training.folder import alone, folder_of
 from fashioniq.training.retriever import RecordedDialogs, RecordedTurns
 from fashioniq.training.retriever_run import Splits, new_retriever, train
 from fashioniq.training.users import MAX_WORDS
@@ -14,10 +15,10 @@ from fashioniq.training.verdict import advice
 from fashioniq.training.wording import fit_wording
 
 
+@alone
 def run(settings: TrainComposer) -> None:
     """Train the composer of a category on recorded captions."""
-    kind = f"composer-{settings.model.composition}"
-    folder = run_folder(settings.run, kind, settings.category, settings.attrs)
+    folder = folder_of(settings)
     catalog = Catalog(settings.data, settings.category)
     store = open_store(settings.data, settings.category, settings.features, settings.attrs)
     pairs = {split: pairs_with_features(catalog, store, split) for split in ("train", "val")}

@@ -251,6 +251,14 @@ class TrainRetriever(RetrieverTrainingSettings):
     batch_size: int = option(64, DIALOGS, least=1)
     epochs: int = option(20, "number of epochs; the cosine schedule ends with the last one", least=1)
 
+    def validate(self) -> None:
+        super().validate()
+        if self.word_vectors and self.model.kind == "linear":
+            raise UserError(
+                "--word-vectors needs a model with word embeddings, which --model.kind linear does not have; give "
+                "--model.kind transformer or rnn, or leave --word-vectors out"
+            )
+
 
 @dataclass(kw_only=True)
 class TrainComposer(RetrieverTrainingSettings):
@@ -264,6 +272,11 @@ class TrainComposer(RetrieverTrainingSettings):
         if self.attrs != ("attributes" in COMPOSITIONS[self.model.composition]):
             rule = "uses no attributes; leave --attrs out" if self.attrs else "uses attributes; give --attrs"
             raise UserError(f"composition {self.model.composition} {rule}")
+        if self.word_vectors and "caption" not in COMPOSITIONS[self.model.composition]:
+            raise UserError(
+                f"composition {self.model.composition} reads no captions; leave --word-vectors out, or give another "
+                "--model.composition"
+            )
 
 
 @dataclass(kw_only=True)

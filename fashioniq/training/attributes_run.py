@@ -15,7 +15,6 @@ from fashioniq.data.deepfashion import read_deepfashion
 from fashioniq.data.images import UnreadableImage
 from fashioniq.data.labelled import YES, Labelled, LabelledSplits, labelled_products
 from fashioniq.features.encoders import load_encoder
-from fashioniq.features.selection import run_folder
 from fashioniq.files import UserError, write_json
 from fashioniq.metrics.attributes import summary
 from fashioniq.models.attributes import AttributePredictor
@@ -23,6 +22,7 @@ from fashioniq.models.encoder import create_encoder, encoder_mean_std, encoder_s
 from fashioniq.runs import PredictorRun, read_run
 from fashioniq.training.attributes import AttributeTraining, LabelledImages, chance_logits, score
 from fashioniq.training.fitting import accelerator_of, begin_run, fit, loaders
+from fashioniq.training.folder import alone, folder_of
 from fashioniq.weights import load_weights
 
 
@@ -36,6 +36,7 @@ class TrainedStage(NamedTuple):
     val: LabelledImages
 
 
+@alone
 def train_attributes(settings: TrainAttributes) -> TrainedStage:
     """Train a stage of the attribute predictor, and write it with its measures on val.
 
@@ -46,11 +47,7 @@ def train_attributes(settings: TrainAttributes) -> TrainedStage:
         settings = replace(settings, encoder=first.encoder, image_size=first.image_size, weights="none")
     data, origin, fingerprints = _read_data(settings)
     model = _begin_model(settings, first, data)
-    folder = settings.run or (
-        run_folder(None, "attributes", settings.category, False)
-        if settings.category
-        else Path("runs/attributes")
-    )
+    folder = folder_of(settings)
     begin_run(folder, settings)
     train, val = _open("train", data.train, settings), _open("val", data.val, settings)
     if not (val.labels_NA == YES).any():

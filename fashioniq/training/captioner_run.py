@@ -12,7 +12,7 @@ from fashioniq.config import TrainCaptioner
 from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.data.items import Items
 from fashioniq.data.words import PAD, SPECIAL, Vocabulary, tokenize
-from fashioniq.features.selection import describe_data, pairs_with_features, run_folder
+from fashioniq.features.selection import describe_data, pairs_with_features
 from fashioniq.features.store import open_store
 from fashioniq.metrics.ranking import percentile
 from fashioniq.metrics.speech import true_by_labels
@@ -21,6 +21,7 @@ from fashioniq.runs import described
 from fashioniq.trained import CAPTIONERS, JUDGE, LISTENER, create
 from fashioniq.training.captioner import CaptionerTraining, caption_examples, put_together
 from fashioniq.training.fitting import begin_run, fit, loaders, model_facts
+from fashioniq.training.folder import alone, folder_of
 from fashioniq.training.linear import fit_listener, two_halves
 from fashioniq.training.linear_run import linear_facts
 from fashioniq.training.verdict import advice, of_captioner
@@ -28,12 +29,13 @@ from fashioniq.users.pragmatic import Listener
 from fashioniq.weights import save_model
 
 
+@alone
 def train_captioner(settings: TrainCaptioner) -> tuple[Path, str, str]:
     """Train the captioner of a category; return its folder, a summary of the best epoch, and whether it is good.
 
     Raises UserError if a file is missing or does not match.
     """
-    folder = run_folder(settings.run, "captioner", settings.category, settings.attrs)
+    folder = folder_of(settings)
     catalog = Catalog(settings.data, settings.category)
     store = open_store(settings.data, settings.category, settings.features, settings.attrs)
     pairs = {split: pairs_with_features(catalog, store, split) for split in ("train", "val")}

@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 import pytorch_lightning as pl
 import torch
@@ -19,6 +18,7 @@ from fashioniq.runs import ChatSearcherRun, read_run
 from fashioniq.trained import load_chatsearcher, new_chatsearcher, pick_device
 from fashioniq.training.chatsearcher import ChatSearcherTraining
 from fashioniq.training.fitting import begin_run, fit, loaders
+from fashioniq.training.folder import alone, folder_of
 
 RATES = {  # of our decoder, and of a pretrained language model, as in the paper
     ("captions", False): 1e-3,
@@ -31,6 +31,7 @@ Examples = tuple[
 ]  # of train, and of val with their targets
 
 
+@alone
 def train_chatsearcher(settings: TrainChatsearcher) -> str:
     """Train on the conversations or captions whose items have features; return a one-line summary.
 
@@ -40,7 +41,7 @@ def train_chatsearcher(settings: TrainChatsearcher) -> str:
     subtasks = [name for name in SUBTASKS if name in settings.subtasks or not settings.subtasks]
     samples = [sample for subtask in subtasks for sample in data.samples(subtask, "train")]
     features = frozen_features(data, settings.features, settings.vision, pick_device(settings.device))
-    folder = settings.run or Path(f"runs/chatsearcher-{settings.stage}")
+    folder = folder_of(settings)
     pl.seed_everything(settings.seed, verbose=False)
     half = settings.device != "cpu" and torch.cuda.is_available()
     if settings.init_from:

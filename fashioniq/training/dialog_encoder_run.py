@@ -11,17 +11,18 @@ from fashioniq.categories import file_name
 from fashioniq.config import TrainDialogEncoder
 from fashioniq.data.dialogues import Dialogue, in_search_space, names_in, read_dialogues
 from fashioniq.data.words import Vocabulary
-from fashioniq.features.selection import run_folder
 from fashioniq.features.store import FeatureStore, features_folder
 from fashioniq.files import UserError, checksum
 from fashioniq.models.dialog_encoder import DialogEncoder, TextHalf, TextTower
 from fashioniq.trained import load_pretrained
 from fashioniq.training.dialog_encoder import LOSSES, DialogEncoderTraining
 from fashioniq.training.fitting import begin_run, fit, loaders
+from fashioniq.training.folder import alone, folder_of
 
 LEARNING_RATES = {True: 1e-3, False: 5e-5}  # transformer from scratch; CLIP and BLIP as in ChatIR
 
 
+@alone
 def train_dialog_encoder(settings: TrainDialogEncoder) -> str:
     """Train the text encoder on the dialogs whose images have features; return a one-line summary.
 
@@ -38,11 +39,7 @@ def train_dialog_encoder(settings: TrainDialogEncoder) -> str:
         split: store.items(list(dict.fromkeys(dialogue.image for dialogue in some)))
         for split, some in dialogues.items()
     }
-    folder = settings.run or (
-        run_folder(None, "dialog-encoder", settings.category, False)
-        if settings.category
-        else Path("runs/dialog-encoder")
-    )
+    folder = folder_of(settings)
     pl.seed_everything(settings.seed, verbose=False)
     model, facts = _model(settings, store, dialogues)
     begin_run(folder, settings)

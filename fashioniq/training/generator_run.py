@@ -14,7 +14,6 @@ from fashioniq.data.catalog import Catalog, categories_in
 from fashioniq.data.images import UnreadableImage
 from fashioniq.data.labelled import Labelled
 from fashioniq.data.prompts import PromptWords, described_products
-from fashioniq.features.selection import run_folder
 from fashioniq.files import UserError
 from fashioniq.generators.pictures import Request
 from fashioniq.generators.trained import Trained
@@ -22,6 +21,7 @@ from fashioniq.models.denoiser import Denoiser, noise_schedule
 from fashioniq.runs import DENOISER, GeneratorRun, read_run, write_run
 from fashioniq.training.attributes import LabelledImages
 from fashioniq.training.fitting import accelerator_of, begin_run, fit, loaders
+from fashioniq.training.folder import alone, folder_of
 from fashioniq.training.generator import GeneratorTraining
 from fashioniq.training.generator_evaluation import Judge, Sample, evaluate
 
@@ -37,6 +37,7 @@ class TrainedGenerator(NamedTuple):
     samples: list[Sample]
 
 
+@alone
 def train_generator(settings: TrainGenerator) -> TrainedGenerator:
     """Train a picture generator and evaluate it on test products.
 
@@ -46,11 +47,7 @@ def train_generator(settings: TrainGenerator) -> TrainedGenerator:
     names = [settings.category] if settings.category else categories_in(settings.data)
     catalogs = [Catalog(settings.data, name) for name in names or ["dresses"]]  # raises UserError without any
     words, products = described_products(catalogs, settings.min_count)
-    folder = settings.run or (
-        run_folder(None, "generator", settings.category, False)
-        if settings.category
-        else Path("runs/generator")
-    )
+    folder = folder_of(settings)
     begin_run(folder, settings)
     train, val = (_open(split, products[split], settings) for split in ("train", "val"))
     pl.seed_everything(settings.seed, verbose=False)

@@ -7,7 +7,7 @@ from fashioniq.categories import canonical
 from fashioniq.config import TrainLinear
 from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.data.words import Vocabulary
-from fashioniq.features.selection import describe_data, pairs_with_features, run_folder
+from fashioniq.features.selection import describe_data, pairs_with_features
 from fashioniq.features.store import FeatureStore, open_store
 from fashioniq.files import UserError
 from fashioniq.models.configs import RetrieverConfig
@@ -15,17 +15,19 @@ from fashioniq.models.linear import LinearRetriever
 from fashioniq.provenance import provenance
 from fashioniq.runs import described
 from fashioniq.training.fitting import write_config
+from fashioniq.training.folder import alone, folder_of
 from fashioniq.training.linear import fit_linear
 from fashioniq.training.wording import fit_wording
 from fashioniq.weights import save_model
 
 
+@alone
 def train_linear(settings: TrainLinear) -> str:
     """Fit the linear retriever of a category on recorded captions; return a one-line summary.
 
     Raises UserError if a file is missing, or if the folder already has a run.
     """
-    folder = run_folder(settings.run, "linear", settings.category, attrs=False)
+    folder = folder_of(settings)
     if (folder / "model.json").exists():
         raise UserError(f"{folder} already has a run; choose another --run, or remove the folder")
     catalog = Catalog(settings.data, settings.category)

@@ -18,7 +18,6 @@ from fashioniq.features.selection import (
     check_enough_to_show,
     describe_data,
     pairs_with_features,
-    run_folder,
 )
 from fashioniq.features.store import FeatureStore, open_store
 from fashioniq.files import UserError
@@ -28,6 +27,7 @@ from fashioniq.models.retriever import BaseRetriever
 from fashioniq.runs import RetrieverRun, read_run
 from fashioniq.trained import RETRIEVERS, create, load_retriever
 from fashioniq.training.fitting import begin_run, fit, loaders, model_facts
+from fashioniq.training.folder import alone, folder_of
 from fashioniq.training.linear import bigrams_of, start_linear
 from fashioniq.training.losses import turn_loss
 from fashioniq.training.policy import PolicyTraining
@@ -66,6 +66,7 @@ class Splits:
         return {split: len(some) / len(self.catalog.pairs(split)) for split, some in self.pairs.items()}
 
 
+@alone
 def train_retriever(settings: TrainRetriever, live: Live | None = None) -> str:
     """Train the retriever of a category with the users of --users; return a one-line summary.
 
@@ -73,7 +74,7 @@ def train_retriever(settings: TrainRetriever, live: Live | None = None) -> str:
 
     Raises UserError if a file is missing or does not match, or if options exclude each other.
     """
-    folder = run_folder(settings.run, "retriever", settings.category, settings.attrs)
+    folder = folder_of(settings)
     catalog = Catalog(settings.data, settings.category)
     store = open_store(settings.data, settings.category, settings.features, settings.attrs)
     users = training_users(settings, catalog, store)

@@ -203,6 +203,10 @@ CASES = [
     case("missing_word_vectors_are_named", "retriever", "{tmp}/glove.txt", word_vectors="{tmp}/glove.txt"),
     case("malformed_word_vectors_are_refused", "retriever", "is not a complete word vector file", word_vectors="{tmp}/glove.txt",
          damage=elsewhere("glove.txt", "neither\nof both formats\n")),
+    case("the_default_retriever_has_no_place_for_word_vectors", "retriever", "--word-vectors needs", "--model.kind transformer or rnn",
+         word_vectors="{tmp}/glove.txt", damage=elsewhere("glove.txt", "is 0.1 0.2\nred 0.3 0.4\n"), **{"model.kind": None}),
+    case("a_composer_without_captions_has_no_place_for_word_vectors", "parse train-composer", "composition E reads no captions",
+         category="dresses", word_vectors="{tmp}/glove.txt", **{"model.composition": "E"}),
     # numbers that cannot be
     *each("a_captioner_of_impossible_settings_is_refused", "captioner",
           [{"model.heads": 5}, {"model.heads": -1}, {"batch_size": -1}, {"epochs": 0}, {"beam": 0}, {"warmup": -1},

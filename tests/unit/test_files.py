@@ -15,6 +15,7 @@ from fashioniq.files import (
     atomic_write,
     check_writable,
     checksum,
+    exclusive,
     locked,
     read_json,
     read_text,
@@ -23,6 +24,7 @@ from fashioniq.files import (
     write_jsonl,
     write_text,
 )
+from fashioniq.provenance import running
 from tests.waiting import LIMIT, ended, joined
 
 
@@ -118,6 +120,29 @@ def test_a_lock_that_does_not_become_free_is_given_up(tmp_path):
     folder = tmp_path / "store"
     with locked(folder), pytest.raises(UserError, match="another process"), locked(folder, wait=0.05):
         pass
+
+
+def test_a_refusal_names_the_command_that_writes_without_its_password(tmp_path):
+    with (
+        running(["fashioniq", "learn", "--database", "postgresql://shop:secret@host/shop"]),
+        exclusive(tmp_path / "out"),
+        pytest.raises(UserError) as refusal,
+        exclusive(tmp_path / "out"),
+    ):
+        pass
+    command = "fashioniq learn --database postgresql://host/shop"
+    assert f"(process {os.getpid()}, {command})" in str(refusal.value)
+
+
+def test_a_path_that_was_only_locked_leaves_no_folders(tmp_path):
+    with exclusive(tmp_path / "runs" / "a" / "run"):
+        assert not (tmp_path / "runs" / "a" / "run").exists()
+    assert not os.listdir(tmp_path)
+    with exclusive(tmp_path / "runs" / "run"):
+        (tmp_path / "runs" / "run").mkdir()
+    assert os.listdir(tmp_path / "runs") == ["run"]
+    with pytest.raises(OSError, match="from inside"), exclusive(tmp_path / "other" / "run"):
+        raise OSError("from inside")
 
 
 def test_a_process_that_is_killed_lets_go_of_its_folder(tmp_path):

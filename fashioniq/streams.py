@@ -1,0 +1,122 @@
+"""Standard streams and memory of a command, which a shell or the system may have closed, filled or limited."""
+
+import codecs
+import io
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+from fashioniq.files import UserError, why
+
+_NO_MEMORY = re.compile(
+    "can(no|')t allocate memory|failed to map segment|out of memory|bad.alloc|can't start new thread", re.I
+)
+
+
+_LOCALE = "the encoding of the locale, {}, does not have; set LC_ALL=C.UTF-8"
+
+
+class OutputError(Exception):
+    """Standard output cannot be written. It is no OSError, as those are errors of files for who catches them."""
+
+
+class _Output(io.TextIOWrapper):
+    """Standard output with errors of its own kind."""
+
+    first: io.TextIOWrapper
+
+    def write(self, text: str) -> int:
+        with _own_errors():
+            return super().write(text)
+
+    def flush(self) -> None:
+        with _own_errors():
+            super().flush()
+
+
+@contextmanager
+def _own_errors() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(error.strerror) from error
+
+
+class _Messages(io.TextIOWrapper):
+    """Standard error, which ends no command if it cannot be written."""
+
+    first: io.TextIOWrapper
+
+    def write(self, text: str) -> int:
+        with suppress(OSError):
+            super().write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            super().flush()
+
+
+def prepare() -> None:
+    """Make the standard streams usable: a closed input is empty, and what the locale lacks is escaped.
+
+    Streams that others have put there, such as pytest, stay as they are. Raises UserError if standard output is
+    closed.
+    """
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115
+    if type(sys.stdin) is io.TextIOWrapper and sys.stdin.errors != "replace":
+        is_ascii = codecs.lookup(sys.stdin.encoding).name == "ascii"  # UTF-8 includes it
+        sys.stdin.reconfigure(encoding="utf-8" if is_ascii else None, errors="replace")
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    if type(sys.stderr) is io.TextIOWrapper:
+        sys.stderr = _wrapped(sys.stderr, _Messages)
+    if sys.stdout is None:
+        raise UserError("standard output is closed; redirect it, such as to /dev/null")
+    if type(sys.stdout) is io.TextIOWrapper:
+        sys.stdout = _wrapped(sys.stdout, _Output)
+
+
+def _wrapped(stream: io.TextIOWrapper, kind: type[_Output | _Messages]) -> io.TextIOWrapper:
+    wrapped = kind(
+        stream.buffer,
+        encoding=stream.encoding,
+        errors="backslashreplace",
+        line_buffering=stream.line_buffering,
+        write_through=stream.write_through,
+    )
+    wrapped.first = stream  # it would close the buffer if it were not kept
+    return wrapped
+
+
+def check_arguments(arguments: Sequence[str]) -> None:
+    """Raise UserError if the locale has no characters for the bytes of an argument."""
+    encoding = sys.getfilesystemencoding()
+    if encoding != "utf-8" and any("\udc80" <= one <= "\udcff" for text in arguments for one in text):
+        raise UserError(f"the command line has characters that {_LOCALE.format(encoding)}")
+
+
+def end_of(error: Exception) -> tuple[int, str] | None:
+    """Exit code and message for an error of the streams, of the locale or of the memory; None for any other."""
+    if isinstance(error, OutputError):
+        with suppress(OSError, ValueError):  # the interpreter writes what is left when it ends
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error.__cause__, BrokenPipeError):  # the reader, such as `| head`, has read enough
+            return 141, ""
+        return 2, f"cannot write standard output ({why(error)}); free some space, or redirect it elsewhere"
+    if isinstance(error, UnicodeEncodeError) and sys.getfilesystemencoding() != "utf-8":
+        found = ascii(error.object[error.start : error.end])
+        return 2, f"found characters ({found}) that {_LOCALE.format(error.encoding)}"
+    chain: list[BaseException] = [error]
+    while (before := chain[-1].__cause__ or chain[-1].__context__) is not None:
+        chain.append(before)
+    for one in reversed(chain):  # the first reason is the most exact
+        if isinstance(one, MemoryError) or _NO_MEMORY.search(str(one)):
+            return 2, (
+                f"not enough memory ({why(one)}); end other programs, raise the limit (ulimit -v), or give smaller "
+                "sizes"
+            )
+    return None

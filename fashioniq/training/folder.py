@@ -1,0 +1,62 @@
+"""Folder of the run that a training writes: its default, and its lock against other trainings."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import wraps
+from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
+
+from fashioniq.config import (
+    TrainAttributes,
+    TrainCaptioner,
+    TrainChatsearcher,
+    TrainComposer,
+    TrainDialogEncoder,
+    TrainGenerator,
+    Training,
+    TrainLinear,
+    TrainRetriever,
+)
+from fashioniq.features.selection import run_folder
+from fashioniq.files import exclusive
+from fashioniq.training.nodes import launched_rank
+
+S = TypeVar("S", bound=Training | TrainLinear)
+P = ParamSpec("P")
+R = TypeVar("R")
+NAMES: dict[type, str] = {  # first part of the name of a run
+    TrainAttributes: "attributes",
+    TrainCaptioner: "captioner",
+    TrainDialogEncoder: "dialog-encoder",
+    TrainGenerator: "generator",
+    TrainLinear: "linear",
+    TrainRetriever: "retriever",
+}
+
+
+def folder_of(settings: Training | TrainLinear) -> Path:
+    """Folder of the run: --run, or by default a folder of runs/ that is named after the model and its category."""
+    if isinstance(settings, TrainChatsearcher):
+        return settings.run or Path(f"runs/chatsearcher-{settings.stage}")
+    composition = settings.model.composition if isinstance(settings, TrainComposer) else ""
+    name = f"composer-{composition}" if composition else NAMES[type(settings)]
+    category = getattr(settings, "category", None)
+    if not category:
+        return settings.run or Path("runs") / name
+    return run_folder(settings.run, name, category, getattr(settings, "attrs", False))
+
+
+def alone(train: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+    """Decorator of a training: it locks the folder of its run until it ends, also if it is killed.
+
+    Of processes that train together, the first has the lock, as it alone writes. Raises UserError that names the
+    other process if the folder is locked, or if the variables of the launcher do not match.
+    """
+
+    @wraps(train)
+    def trained(settings: S, *arguments: P.args, **options: P.kwargs) -> R:
+        first = isinstance(settings, TrainLinear) or launched_rank(settings.devices, settings.num_nodes) == 0
+        with exclusive(folder_of(settings)) if first else nullcontext():
+            return train(settings, *arguments, **options)
+
+    return trained

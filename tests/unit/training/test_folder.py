@@ -1,0 +1,84 @@
+"""One training at a time writes the folder of a run; a second one is refused and names the first."""
+
+import importlib
+import os
+from pathlib import Path
+
+import pytest
+
+from fashioniq import config
+from fashioniq.cli import COMMANDS
+from fashioniq.files import UserError, exclusive
+from fashioniq.training.folder import alone, folder_of
+
+TRAININGS = {
+    name: kind for name, kind in COMMANDS.items() if issubclass(kind, config.Training | config.TrainLinear)
+}
+
+
+def settings_of(kind, **options):
+    required = {"category": "dresses"} if "category" in kind.__dataclass_fields__ else {}
+    return kind(**required, **options)
+
+
+@pytest.mark.parametrize("name", TRAININGS)
+def test_every_training_is_refused_while_another_writes_its_run(name, tmp_path):
+    module = importlib.import_module(f"fashioniq.commands.{name.replace('-', '_')}")
+    settings = settings_of(TRAININGS[name], data=tmp_path / "nothing", run=tmp_path / "run")
+    with (
+        exclusive(tmp_path / "run"),
+        pytest.raises(UserError, match=rf"another process is writing to .*run \(process {os.getpid()}, "),
+    ):
+        module.run(settings)
+    assert len(TRAININGS) == 8
+    assert not list(tmp_path.iterdir())
+
+
+def test_learn_is_refused_while_another_writes_its_folder(tmp_path):
+    from fashioniq.commands.learn import run
+
+    settings = config.Learn(run=tmp_path / "run", out=tmp_path / "out", database="sqlite:///none.db")
+    with exclusive(settings.out), pytest.raises(UserError, match=r"another process is writing to .*out"):
+        run(settings)
+
+
+@alone
+def trained(settings):
+    return "trained"
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_of_processes_that_train_together_the_first_has_the_lock(rank, tmp_path, monkeypatch):
+    for name, value in {"NODE_RANK": rank, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 1}.items():
+        monkeypatch.setenv(name, str(value))
+    settings = settings_of(config.TrainCaptioner, run=tmp_path / "run", num_nodes=2)
+    assert trained(settings) == "trained"
+    with exclusive(tmp_path / "run"):
+        if rank:
+            assert trained(settings) == "trained"
+        else:
+            with pytest.raises(UserError, match="another process"):
+                trained(settings)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "folder"),
+    [
+        (config.TrainCaptioner, {"attrs": True}, "captioner-dresses-attrs"),
+        (config.TrainRetriever, {}, "retriever-dresses"),
+        (config.TrainComposer, {"attrs": True}, "composer-A-dresses-attrs"),
+        (config.TrainLinear, {}, "linear-dresses"),
+        (config.TrainAttributes, {}, "attributes-dresses"),
+        (config.TrainAttributes, {"category": None}, "attributes"),
+        (config.TrainGenerator, {"category": None}, "generator"),
+        (config.TrainDialogEncoder, {}, "dialog-encoder-dresses"),
+        (config.TrainChatsearcher, {}, "chatsearcher-conversations"),
+    ],
+)
+def test_the_default_folder_is_named_after_the_model_and_its_category(kind, options, folder):
+    settings = settings_of(kind)
+    for name, value in options.items():
+        setattr(settings, name, value)
+    assert folder_of(settings) == Path("runs") / folder
+    settings.run = Path("mine")
+    assert folder_of(settings) == Path("mine")
