@@ -77,10 +77,12 @@ class Lexicon:
         words: Iterable[str],
         language: str,
         nearest: Callable[[str], str | None] | None = None,
+        said: Mapping[str, int] | None = None,
     ) -> Lexicon:
         """Lexicon of products with these labels (six lists each) and titles, and of the words of captions.
 
-        `words` are ordered, the most frequent first. `nearest` finds the label nearest to a word that nothing
+        `said` are further labels, with their list, of which it is not known which products have them. `words` are
+        ordered, the most frequent first. `nearest` finds the label nearest to a word that nothing
         else explains, such as by a text encoder.
         """
         counts: Counter[tuple[int, str]] = Counter()
@@ -91,6 +93,8 @@ class Lexicon:
                 counts[kind, label] += count
             for pair in combinations(sorted(set(row)), 2):
                 together[pair] += count
+        for label, kind in (said or {}).items():
+            counts[kind, label] += _FEW
         title_words = Counter(word for title in titles for word in tokenize(title))
         return cls(
             counts,
