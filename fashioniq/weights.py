@@ -39,6 +39,7 @@ def save_wording(
     model: LabelModel,
     weights: Weights,
     labels: Sequence[str],
+    *,
     figures: dict[str, float],
     said: Mapping[str, int],
 ) -> None:

@@ -25,6 +25,10 @@ from fashioniq.loop.labels import Having, Labels
 from fashioniq.loop.lexical import LexicalIndex
 
 LIKELY = 0.5  # from here on, a product counts as having what a wish names
+_LABELED, _SAID = (
+    2.0,
+    4.0,
+)  # log odds that are no evidence, or full evidence if positive: 0.12 and 0.88, 0.02 and 0.98
 _LETTERS = str.maketrans("0123456789", "ghijklmnop")  # digits of a key could be taken for a telephone number
 _REMEMBERED = 2**28  # bytes of sets of products that are remembered by their labels
 _MOST_SETS = 256
@@ -92,8 +96,8 @@ class Wording:
         vocabulary: Vocabulary,
         weights: Weights,
         seen: Seen | None = None,
-        said: Mapping[str, int] | None = None,
         *,
+        said: Mapping[str, int] | None = None,
         words: bool = True,
     ) -> "Wording":
         """Wording of the products `ids` of a catalog, whose retriever has learned a vocabulary.
@@ -106,13 +110,15 @@ class Wording:
             labels, titles = {name: labels[name] for name in catalog.ids("train") if name in labels}, {}
         lexicon = Lexicon.of(labels, titles.values(), vocabulary.words, catalog.language, said=said)
         if not words:
-            return cls(lexicon, weights, [None] * len(ids), [""] * len(ids), seen, said or ())
+            return cls(lexicon, weights, [None] * len(ids), [""] * len(ids), seen, said=said or ())
 
         def own(name: str) -> list[str]:
             return [word for some in labels.get(name, ()) for word in some]
 
         texts = (" ".join([titles.get(name, ""), *own(name)]) for name in ids)
-        return cls(lexicon, weights, (frozenset(own(name)) or None for name in ids), texts, seen, said or ())
+        return cls(
+            lexicon, weights, (frozenset(own(name)) or None for name in ids), texts, seen, said=said or ()
+        )
 
     def read(self, text: str) -> ParsedRequest:
         """What a text says."""
@@ -232,8 +238,9 @@ class Wording:
         for label in labels:
             chance_N = self._seen.probability(label)
             if chance_N is not None:
-                seen_N = label in self._said or self._labels.unknown_N
-                np.maximum(met_N, np.where(seen_N, _evidence(chance_N), 0), out=met_N)
+                said = label in self._said
+                evidence_N = _evidence(chance_N, _SAID if said else _LABELED)
+                np.maximum(met_N, np.where(said | self._labels.unknown_N, evidence_N, 0), out=met_N)
         met_N[item_K] = 1
         return Having(None, met_N)
 
@@ -260,7 +267,7 @@ def _with_weights(wording: Wording, weights: Weights) -> Wording:
     return found
 
 
-def _evidence(chance_N: np.ndarray) -> np.ndarray:
-    """How far a probability makes a product meet a wish, from 0 to 1: linear in its log odds between 0.12 and 0.88."""
+def _evidence(chance_N: np.ndarray, bound: float) -> np.ndarray:
+    """How far a probability makes a product meet a wish, from 0 to 1: linear in its log odds between the bounds."""
     chance_N = chance_N.clip(1e-4, 1 - 1e-4)
-    return (0.5 + np.log(chance_N / (1 - chance_N)) / 4).clip(0, 1)
+    return (0.5 + np.log(chance_N / (1 - chance_N)) / (2 * bound)).clip(0, 1)

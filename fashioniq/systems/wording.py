@@ -24,5 +24,5 @@ def with_words_of(
         return system
     about, model = found
     seen = SeenLabels(model, about.labels, items)
-    wording = Wording.of(catalog, items.ids, vocabulary, about.weights, seen, about.said, words=words)
+    wording = Wording.of(catalog, items.ids, vocabulary, about.weights, seen, said=about.said, words=words)
     return replace(system, wording=wording, gallery=system.gallery.with_scorer(wording))

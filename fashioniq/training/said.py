@@ -1,11 +1,11 @@
-"""Labels that captions give to products of a catalog without such labels, as of photos without a table.
+"""Labels of products of a catalog without such labels, as of photos without a table: from captions and pixels.
 
 "Is black with long sleeves" says that its target is black and has long sleeves. It also says that the target is not
-white, as colors are alternatives, and nothing about its pattern.
+white, as colors are alternatives, and nothing about its pattern. The pixels of a picture say its colors.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import torch
@@ -16,20 +16,27 @@ from fashioniq.data.attributes import find_attributes, own_words
 from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.data.items import Items
 from fashioniq.data.languages import language
+from fashioniq.language.grammar import grammar
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.reader import Reader
+from fashioniq.language.terms import COLOR
 from fashioniq.language.tokens import keys_of
 from fashioniq.models.labels import LabelModel
+from fashioniq.training.pixels import color_words, shares_of_colors
 
 FEW = 5  # products with a label of a family from which on the catalog is taken to label the family
-TARGETS = 3  # of which a label is said
-DECAY = 0.01  # weight decay
+PRODUCTS = 3  # that a label is said of, at least
+PICTURES = 500  # whose pixels are looked at
+MOSTLY, HARDLY = 0.5, 0.1  # shares of a color from which on a garment has it, and up to which it does not
+DECAY = 0.1  # weight decay
 STEPS = 40  # of L-BFGS
 MOST = 20_000  # products that are looked at
 
+Says = dict[str, dict[str, bool]]  # of each product: whether it has a label
+
 
 class Said(NamedTuple):
-    """What captions say of S products about L labels; `kinds` has the list of attributes of each label.
+    """What is said of S products about L labels; `kinds` has the list of attributes of each label.
 
     `known_SL` is whether anything is said: that a product has the label, or that it does not.
     """
@@ -41,63 +48,87 @@ class Said(NamedTuple):
 
 
 def said_of(catalog: Catalog, items: Items, pairs: Sequence[Pair]) -> Said:
-    """What the captions of pairs say of their targets, about labels of families that the catalog does not label."""
-    words = own_words(language(catalog.language))
-    here = [pair for pair in pairs if pair.target in items.positions]
-    lists = {
-        str(number): find_attributes("; ".join(pair.captions), words) for number, pair in enumerate(here)
-    }
-    lexicon = Lexicon.of(lists, (), (), catalog.language)
+    """What captions of pairs say of their targets, and pixels of colors, in families that the catalog does not label.
+
+    Where a caption names a color of a product, its pixels do not count.
+    """
     given = _families(catalog, items.ids)
-    reader = Reader(lexicon)
-    says: dict[str, dict[str, bool]] = {}
-    named: dict[str, set[str]] = {}  # families
-    for pair in here:
-        for caption in pair.captions:
-            for wish in reader.read(caption).wishes:
-                if len(wish.labels) == 1 and not wish.step and wish.family not in given:
-                    of_target = says.setdefault(str(pair.target), {})
-                    (label,) = wish.labels
-                    of_target[label] = not wish.denied or of_target.get(label, False)
-                    if not wish.denied:  # light blue is blue
-                        parts = label.split()
-                        of_target |= {" ".join(parts[start:]): True for start in range(1, len(parts))}
-                    named.setdefault(str(pair.target), set()).update(() if wish.denied else (wish.family,))
-    count = Counter(label for of_target in says.values() for label, has in of_target.items() if has)
-    kind_of = {word: kind for found in lists.values() for kind, some in enumerate(found) for word in some}
-    kinds = {label: kind_of[label] for label, targets in count.most_common() if targets >= TARGETS and label in kind_of}
-    family_of = {label: _family(lexicon, label) for label in kinds}
-    alternatives = lexicon.grammar.alternatives
-    has = [[float(of_target.get(label, False)) for label in kinds] for of_target in says.values()]
-    known = [
-        [
-            float(
-                label in of_target
-                or family_of[label] not in alternatives
-                or family_of[label] in named.get(name, ())
-            )
-            for label in kinds
-        ]
-        for name, of_target in says.items()
-    ]
-    shape = len(says), len(kinds)
-    return Said(kinds, list(says), torch.tensor(has).reshape(shape), torch.tensor(known).reshape(shape))
+    says = _by_captions(catalog, [pair for pair in pairs if pair.target in items.positions], given)
+    group_of = language(catalog.language).group_of
+    families = {
+        name: {group_of[label].family for label, has in own.items() if has} for name, own in says.items()
+    }
+    captioned = set(says)
+    if COLOR not in given:
+        for name, colors in _by_pixels(catalog, items.ids).items():
+            if COLOR not in families.get(name, ()):
+                says[name] = says.get(name, {}) | colors
+    count = Counter(label for own in says.values() for label, has in own.items() if has)
+    kinds = {label: group_of[label].kind for label, often in count.most_common() if often >= PRODUCTS}
+    alternatives = grammar(catalog.language).alternatives
+
+    def known(name: str, label: str) -> bool:
+        family = group_of[label].family
+        silent = family in alternatives and family not in families.get(name, ())
+        return label in says[name] or (name in captioned and not silent)
+
+    rows = {
+        "has": [[says[name].get(label, False) for label in kinds] for name in says],
+        "known": [[known(name, label) for label in kinds] for name in says],
+    }
+    has_SL, known_SL = (
+        torch.tensor(row, dtype=torch.float).reshape(len(says), len(kinds)) for row in rows.values()
+    )
+    return Said(kinds, list(says), has_SL, known_SL)
 
 
-def _families(catalog: Catalog, ids: Iterable[str]) -> set[str]:
+def _by_captions(catalog: Catalog, pairs: Sequence[Pair], given: Collection[str]) -> Says:
+    """Attribute words that captions assert of their targets, and that they deny. Light blue is also blue."""
+    speech = language(catalog.language)
+    words = own_words(speech)
+    lists = {
+        str(number): find_attributes("; ".join(pair.captions), words) for number, pair in enumerate(pairs)
+    }
+    reader = Reader(Lexicon.of(lists, (), (), catalog.language))
+    says: Says = {}
+    for pair in pairs:
+        own = says.setdefault(str(pair.target), {})
+        for wish in (wish for caption in pair.captions for wish in reader.read(caption).wishes):
+            if len(wish.labels) != 1 or wish.step or wish.family in given:
+                continue
+            parts = next(iter(wish.labels)).split()
+            for label in (" ".join(parts[start:]) for start in range(1 if wish.denied else len(parts))):
+                if label in speech.group_of:
+                    own[label] = own.get(label, False) or not wish.denied
+    return says
+
+
+def _by_pixels(catalog: Catalog, ids: Sequence[str]) -> Says:
+    """Colors that the pictures of some products mostly have, and those that they hardly have."""
+    words = color_words(catalog.language)
+    pictured = [name for name in ids if name in catalog.images]
+    says: Says = {}
+    for name in pictured[:: -(-len(pictured) // PICTURES) or 1]:
+        shares = shares_of_colors(catalog.images[name])
+        of_color = {word: shares.get(color, 0.0) for color, word in words.items()} if shares else {}
+        says[name] = {
+            word: share >= MOSTLY for word, share in of_color.items() if share >= MOSTLY or share <= HARDLY
+        }
+    return says
+
+
+def _families(catalog: Catalog, ids: Sequence[str]) -> set[str]:
     """Families of which FEW products or more have a label in the catalog."""
     lexicon = Lexicon.of(catalog.labels, (), (), catalog.language)
+    family_of = {
+        label: term.family for label in lexicon.labels if (term := lexicon.find(keys_of(label))) is not None
+    }
     own = (
-        {_family(lexicon, label) for some in catalog.labels.get(name, ()) for label in some} for name in ids
+        {family_of.get(label, "") for some in catalog.labels.get(name, ()) for label in some} for name in ids
     )
     return {
         family for family, products in Counter(one for some in own for one in some).items() if products >= FEW
     }
-
-
-def _family(lexicon: Lexicon, label: str) -> str:
-    term = lexicon.find(keys_of(label))
-    return term.family if term is not None else ""
 
 
 def with_said(model: LabelModel, said: Said, items: Items) -> LabelModel:

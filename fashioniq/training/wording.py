@@ -60,7 +60,7 @@ def fit_wording(
         model = with_said(fit_labels(catalog, items, labels, seed), said, items)
         weights, figures = fit_weights(catalog, items, pairs, vocabulary, seed)
     known = [*labels, *said.kinds]
-    save_wording(run, model, weights, known, figures, said.kinds)
+    save_wording(run, model, weights, known, figures=figures, said=said.kinds)
     return (
         f"words: weight {weights.lexical:g} of BM25 over titles and labels, {weights.wanted:g} of a wish; "
         f"{len(known)} labels are known by sight"
@@ -118,7 +118,7 @@ def fit_weights(
     by_sight = SeenLabels(
         with_said(LabelModel(items.features_ND.shape[1], 0), said, items), list(said.kinds), items
     )
-    wording = Wording.of(catalog, items.ids, vocabulary, Weights(1.0, 1.0, 1.0), by_sight, said.kinds)
+    wording = Wording.of(catalog, items.ids, vocabulary, Weights(1.0, 1.0, 1.0), by_sight, said=said.kinds)
     log_rank = _log_ranks(model, wording, vocabulary, items, asked)
     mean = {choice: float(log_E.mean()) for choice, log_E in log_rank.items()}
     best = min(mean, key=lambda choice: mean[choice])
