@@ -1,6 +1,6 @@
 """Weights of a run: a safetensors file beside its model.json; nothing is unpickled."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -35,7 +35,13 @@ def save_model(run: Path, model: nn.Module, about: Run) -> None:
 
 
 def save_wording(
-    run: Path, model: LabelModel, weights: Weights, labels: Sequence[str], figures: dict[str, float]
+    run: Path,
+    model: LabelModel,
+    weights: Weights,
+    labels: Sequence[str],
+    *,
+    figures: dict[str, float],
+    said: Mapping[str, int],
 ) -> None:
     """Write the model of labels, and wording.json."""
     with atomic_write(run / LABELS) as temporary:
@@ -43,7 +49,11 @@ def save_wording(
             save({name: tensor.contiguous() for name, tensor in model.state_dict().items()})
         )
     found = WordingRun(
-        weights=weights, labels=list(labels), checksum=checksum(run / LABELS), figures=dict(figures)
+        weights=weights,
+        labels=list(labels),
+        checksum=checksum(run / LABELS),
+        figures=dict(figures),
+        said=dict(said),
     )
     write_json(run / WORDING, msgspec.to_builtins(found))
 

@@ -4,7 +4,10 @@ from typing import Annotated
 
 import msgspec
 
+from fashioniq.data.catalog import ATTRIBUTE_LISTS
+
 Weight = Annotated[float, msgspec.Meta(ge=0, le=100)]
+Kind = Annotated[int, msgspec.Meta(ge=0, lt=ATTRIBUTE_LISTS)]
 
 
 class Weights(msgspec.Struct, frozen=True):
@@ -18,10 +21,12 @@ class Weights(msgspec.Struct, frozen=True):
 class WordingRun(msgspec.Struct, kw_only=True):
     """wording.json of a run: the weights, and the labels of the model in labels.safetensors with its checksum.
 
-    `figures` describe the choice of the weights on held-out captions.
+    `figures` describe the choice of the weights on held-out captions. `said` are the labels that captions gave, which
+    no product of the catalog has, with the number of their list of attributes.
     """
 
     weights: Weights
     labels: list[str]
     checksum: str
     figures: dict[str, float] = {}
+    said: dict[str, Kind] = {}

@@ -9,7 +9,7 @@ from itertools import combinations
 
 import snowballstemmer
 
-from fashioniq.data.languages import Language, language
+from fashioniq.data.languages import TYPES, Language, language
 from fashioniq.data.words import tokenize
 from fashioniq.language.grammar import Grammar, grammar
 from fashioniq.language.spelling import Speller, single
@@ -17,6 +17,7 @@ from fashioniq.language.terms import COLOR, FREE, GARMENT, HEARD, Term, Terms
 from fashioniq.language.tokens import folded, key_of, keys_of
 
 _COMMON = 0.5  # share of the products from which on a garment word says nothing
+_OTHERS = 0.25  # share of the products from which on other garments make it say something
 _TOGETHER = 0.25  # share of a label's products that have another from which on the two are no alternatives
 _FEW = 8  # products, which fill a first page
 _SLIPS = 3  # how much more frequent the word must be that a rare word is corrected to
@@ -35,12 +36,14 @@ class Lexicon:
         counts: Mapping[tuple[int, str], int],
         together: Mapping[tuple[str, str], int],
         products: int,
+        garments: int,
         titles: Mapping[str, int],
         words: Sequence[str],
         code: str,
         nearest: Callable[[str], str | None] | None = None,
     ) -> None:
-        """`counts` per list and label, and `together` per pair of labels, of the products; `titles` per word."""
+        """Counts of products per list and label, `together` per pair of labels, with any of the `garments`; of `titles`
+        per word."""
         self.grammar, self._nearest, self._together = grammar(code), nearest, together
         self.stem = lru_cache(maxsize=50_000)(
             snowballstemmer.stemmer(_STEMMERS.get(code, "english")).stemWord
@@ -49,7 +52,9 @@ class Lexicon:
         self.common = frozenset(  # garments that most of the products are
             label
             for label, count in self._terms.count.items()
-            if self._terms.family_of[label] == GARMENT and count > _COMMON * products
+            if self._terms.family_of[label] == GARMENT
+            and count > _COMMON * products
+            and garments - count < _OTHERS * products
         )
         self._titles: Counter[str] = Counter()
         for word, count in titles.items():
@@ -77,10 +82,12 @@ class Lexicon:
         words: Iterable[str],
         language: str,
         nearest: Callable[[str], str | None] | None = None,
+        said: Mapping[str, int] | None = None,
     ) -> Lexicon:
         """Lexicon of products with these labels (six lists each) and titles, and of the words of captions.
 
-        `words` are ordered, the most frequent first. `nearest` finds the label nearest to a word that nothing
+        `said` are further labels, with their list, of which it is not known which products have them. `words` are
+        ordered, the most frequent first. `nearest` finds the label nearest to a word that nothing
         else explains, such as by a text encoder.
         """
         counts: Counter[tuple[int, str]] = Counter()
@@ -91,11 +98,14 @@ class Lexicon:
                 counts[kind, label] += count
             for pair in combinations(sorted(set(row)), 2):
                 together[pair] += count
+        for label, kind in (said or {}).items():
+            counts[kind, label] += _FEW
         title_words = Counter(word for title in titles for word in tokenize(title))
         return cls(
             counts,
             together,
             products=len(labels),
+            garments=sum(count for (kind, row), count in rows.items() if kind == TYPES["garment"] and row),
             titles=title_words,
             words=list(words),
             code=language,

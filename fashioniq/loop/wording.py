@@ -26,6 +26,10 @@ from fashioniq.loop.lexical import LexicalIndex
 from fashioniq.loop.offers import Offers
 
 LIKELY = 0.5  # from here on, a product counts as having what a wish names
+_LABELED, _SAID = (
+    2.0,
+    4.0,
+)  # log odds that are no evidence, or full evidence if positive: 0.12 and 0.88, 0.02 and 0.98
 _LETTERS = str.maketrans("0123456789", "ghijklmnop")  # digits of a key could be taken for a telephone number
 _REMEMBERED = 2**28  # bytes of sets of products that are remembered by their labels
 _MOST_SETS = 256
@@ -61,7 +65,8 @@ class Wording:
     """Reads requests about the products of one gallery, and scores its products by their words.
 
     `labels` are those of each product in the order of the gallery, None for a product without; `texts` are its title
-    and other words. `seen` are the labels of products by their vectors, for those without labels.
+    and other words. `seen` are the labels of products by their vectors, for those without labels. Those that are `said`
+    are in no product's labels, and are taken from `seen` for all products.
     """
 
     def __init__(
@@ -71,14 +76,15 @@ class Wording:
         labels: Iterable[Collection[str] | None],
         texts: Iterable[str],
         seen: Seen | None = None,
+        said: Collection[str] = (),
     ) -> None:
         self.lexicon, self.weights = lexicon, weights
         self._reader = Reader(lexicon)
         self.size_name = OfferReader(lexicon.grammar).size_name  # of a size as it is written
-        self._labels, self._seen = Labels(labels), seen
+        self._labels, self._seen, self._said = Labels(labels), seen, frozenset(said)
         self._size = len(self._labels)
-        self._some_unknown = bool(self._labels.unknown_N.any())
-        self._kinds = _kinds(self._labels.names)
+        self._some_unknown = bool(self._said) or bool(self._labels.unknown_N.any())
+        self._kinds = _kinds(self.labels)
         self._documents = LexicalIndex(texts, lexicon.stem)
         sets = _REMEMBERED // max(1, self._size * (4 if self._some_unknown else 1))
         self._having = lru_cache(max(8, min(_MOST_SETS, sets)))(self._products)
@@ -92,24 +98,28 @@ class Wording:
         weights: Weights,
         seen: Seen | None = None,
         *,
+        said: Mapping[str, int] | None = None,
         words: bool = True,
     ) -> "Wording":
         """Wording of the products `ids` of a catalog, whose retriever has learned a vocabulary.
 
-        Without `words`, their labels and titles are not used, as for products of which only pictures are known.
+        `said` are the labels that captions gave, with their list of attributes. Without `words`, labels and titles of
+        the products are not used, as for products of which only pictures are known.
         """
         labels, titles = catalog.labels, catalog.titles
         if not words:
             labels, titles = {name: labels[name] for name in catalog.ids("train") if name in labels}, {}
-        lexicon = Lexicon.of(labels, titles.values(), vocabulary.words, catalog.language)
+        lexicon = Lexicon.of(labels, titles.values(), vocabulary.words, catalog.language, said=said)
         if not words:
-            return cls(lexicon, weights, [None] * len(ids), [""] * len(ids), seen)
+            return cls(lexicon, weights, [None] * len(ids), [""] * len(ids), seen, said=said or ())
 
         def own(name: str) -> list[str]:
             return [word for some in labels.get(name, ()) for word in some]
 
         texts = (" ".join([titles.get(name, ""), *own(name)]) for name in ids)
-        return cls(lexicon, weights, (frozenset(own(name)) or None for name in ids), texts, seen)
+        return cls(
+            lexicon, weights, (frozenset(own(name)) or None for name in ids), texts, seen, said=said or ()
+        )
 
     def read(self, text: str) -> ParsedRequest:
         """What a text says."""
@@ -139,8 +149,8 @@ class Wording:
 
     @property
     def labels(self) -> Collection[str]:
-        """Labels of the products."""
-        return self._labels.names
+        """Labels of the products, and those that were said."""
+        return self._said.union(self._labels.names)
 
     def family_of(self, label: str) -> str | None:
         """Family of a label, None if it is not one of the catalog."""
@@ -148,9 +158,12 @@ class Wording:
         return term.family if term is not None and label in term.labels else None
 
     def labels_of(self, item: int) -> Collection[str]:
-        """Labels of a product; for one without, those that are likely."""
+        """Labels of a product; for one without, those that are likely. Those that were said count where likely."""
         found = self._labels.of(item)
-        return self._seen.likely(item) if found is None and self._seen is not None else found or ()
+        if self._seen is None or not (found is None or self._said):
+            return found or ()
+        likely = self._seen.likely(item)
+        return likely if found is None else found.union(self._said.intersection(likely))
 
     def bonus(self, wishes: Wishes) -> np.ndarray:
         """What words add to the similarity of each product, N in float32."""
@@ -232,7 +245,9 @@ class Wording:
         for label in labels:
             chance_N = self._seen.probability(label)
             if chance_N is not None:
-                np.maximum(met_N, np.where(self._labels.unknown_N, _evidence(chance_N), 0), out=met_N)
+                said = label in self._said
+                evidence_N = _evidence(chance_N, _SAID if said else _LABELED)
+                np.maximum(met_N, np.where(said | self._labels.unknown_N, evidence_N, 0), out=met_N)
         met_N[item_K] = 1
         return Having(None, met_N)
 
@@ -259,7 +274,7 @@ def _with_weights(wording: Wording, weights: Weights) -> Wording:
     return found
 
 
-def _evidence(chance_N: np.ndarray) -> np.ndarray:
-    """How far a probability makes a product meet a wish, from 0 to 1: linear in its log odds between 0.12 and 0.88."""
+def _evidence(chance_N: np.ndarray, bound: float) -> np.ndarray:
+    """How far a probability makes a product meet a wish, from 0 to 1: linear in its log odds between the bounds."""
     chance_N = chance_N.clip(1e-4, 1 - 1e-4)
-    return (0.5 + np.log(chance_N / (1 - chance_N)) / 4).clip(0, 1)
+    return (0.5 + np.log(chance_N / (1 - chance_N)) / (2 * bound)).clip(0, 1)

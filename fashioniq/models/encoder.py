@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 import timm
 import torch
 import torch.nn.functional as F
-from efficientnet_pytorch import EfficientNet
 from timm.layers import BatchNormAct2d
 from timm.models._efficientnet_blocks import SqueezeExcite
 from torch import Tensor, nn
@@ -15,6 +14,24 @@ from torch.nn.utils.fusion import fuse_conv_bn_weights
 from torchvision.transforms import v2
 
 T = TypeVar("T")
+
+# names of timm's modules in efficientnet_pytorch: outside the blocks, in blocks without and with an expansion
+_RELEASED = {"conv_stem": "_conv_stem", "bn1": "_bn0", "conv_head": "_conv_head", "bn2": "_bn1"}
+_SQUEEZE = {"se.conv_reduce": "_se_reduce", "se.conv_expand": "_se_expand"}
+_SEPARABLE = _SQUEEZE | {
+    "conv_dw": "_depthwise_conv",
+    "bn1": "_bn1",
+    "conv_pw": "_project_conv",
+    "bn2": "_bn2",
+}
+_EXPANDING = _SQUEEZE | {
+    "conv_pw": "_expand_conv",
+    "bn1": "_bn0",
+    "conv_dw": "_depthwise_conv",
+    "bn2": "_bn1",
+    "conv_pwl": "_project_conv",
+    "bn3": "_bn2",
+}
 
 
 def create_encoder(name: str, pretrained: bool = False) -> nn.Module:
@@ -154,20 +171,24 @@ def normalise(mean: Sequence[float], std: Sequence[float]) -> v2.Transform:
 
 def convert_efficientnet_pytorch(weights: Mapping[str, Tensor], encoder: nn.Module) -> dict[str, Tensor]:
     """Convert an efficientnet_pytorch checkpoint to the names of timm's `tf_efficientnet_*`, without the
-    classifier.
+    classifier; also one of efficientnet_lite_pytorch.
 
-    Both networks list the same tensors in the same order, so they are matched by position. Raises
-    ValueError if a tensor is missing or has another shape, for example because the checkpoint is of
+    Raises ValueError if a tensor is missing or has another shape, for example because the checkpoint is of
     another network size.
     """
-    config: Any = encoder.pretrained_cfg
-    size = config["architecture"].removeprefix("tf_efficientnet_")
-    theirs = EfficientNet.from_name(f"efficientnet-{size}", image_size=None).state_dict()
-    names = [name for name in theirs if not name.startswith("_fc.")]
-    converted = {}
-    for name, (own_name, own) in zip(names, encoder.state_dict().items(), strict=True):
-        if name not in weights or weights[name].shape != own.shape:
-            found = "no such tensor" if name not in weights else f"{tuple(weights[name].shape)}"
-            raise ValueError(f"{name}: expected shape {tuple(own.shape)}, found {found}")
-        converted[own_name] = weights[name]
+    own_tensors = encoder.state_dict()
+    converted, prefix_of = {}, dict[str, str]()  # blocks are numbered through all stages
+    for name, own in own_tensors.items():
+        prefix, names, rest = "", _RELEASED, name
+        if name.startswith("blocks."):
+            _, stage, block, rest = name.split(".", 3)
+            prefix = prefix_of.setdefault(f"{stage}.{block}", f"_blocks.{len(prefix_of)}.")
+            expands = f"blocks.{stage}.{block}.conv_pwl.weight" in own_tensors
+            names = _EXPANDING if expands else _SEPARABLE
+        module, tensor = rest.rsplit(".", 1)
+        released = f"{prefix}{names.get(module, module)}.{tensor}"
+        if released not in weights or weights[released].shape != own.shape:
+            found = "no such tensor" if released not in weights else f"{tuple(weights[released].shape)}"
+            raise ValueError(f"{released}: expected shape {tuple(own.shape)}, found {found}")
+        converted[name] = weights[released]
     return converted

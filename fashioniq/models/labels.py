@@ -1,10 +1,16 @@
 """Labels of a picture by its features: logistic regression, one for each label."""
 
 import warnings
+from collections.abc import Sequence
+from functools import cached_property
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from fashioniq.data.items import Items
+from fashioniq.loop.wording import LIKELY
 
 
 class LabelModel(nn.Module):
@@ -39,3 +45,24 @@ class LabelModel(nn.Module):
     def probabilities(self, features_BD: Tensor) -> Tensor:
         """Probabilities of the labels, B×L."""
         return self(features_BD).sigmoid()
+
+
+class SeenLabels:
+    """Probabilities of labels by the features of products, computed when the first one is needed."""
+
+    def __init__(self, model: LabelModel, labels: Sequence[str], items: Items) -> None:
+        self._model, self._labels, self._items = model, labels, items
+        self._column = {label: column for column, label in enumerate(labels)}
+
+    @cached_property
+    def _chance_NL(self) -> np.ndarray:
+        return self._items.embedded(lambda x_BD: self._model.probabilities(x_BD.cpu()).half()).numpy()
+
+    def probability(self, label: str) -> np.ndarray | None:
+        """Probability of a label for each product, N; None for one that was not learned."""
+        column = self._column.get(label)
+        return None if column is None else self._chance_NL[:, column].astype(np.float32)
+
+    def likely(self, item: int) -> list[str]:
+        """Labels whose probability for a product is at least LIKELY."""
+        return [self._labels[int(column)] for column in np.flatnonzero(self._chance_NL[item] >= LIKELY)]

@@ -19,7 +19,7 @@ from fashioniq.data.items import Items
 from fashioniq.data.wording import Weights
 from fashioniq.data.words import Vocabulary
 from fashioniq.loop.wording import Wording
-from fashioniq.models.labels import LabelModel
+from fashioniq.models.labels import LabelModel, SeenLabels
 from fashioniq.models.linear import LinearRetriever
 from fashioniq.training.linear import (
     PENALTY,
@@ -28,12 +28,11 @@ from fashioniq.training.linear import (
     examples_of,
     new_linear,
 )
+from fashioniq.training.said import MOST, said_of, solve, with_said
 from fashioniq.weights import save_wording
 
 LEAST = 5  # products with a label
-MOST = 20_000  # products and examples that are looked at
 DECAYS = (1e-4, 1e-3, 1e-2)  # weight decay of the model of labels
-STEPS = 40  # of L-BFGS
 HELD_OUT = 5  # one product, or pair, in five
 QUERIES = 600  # held-out captions
 LEXICAL = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16)
@@ -57,12 +56,14 @@ def fit_wording(
     """
     labels = label_vocabulary(catalog.labels, items.ids, LEAST)
     with torch.random.fork_rng(devices=[]):  # new modules draw weights
-        model = fit_labels(catalog, items, labels, seed)
+        said = said_of(catalog, items, pairs)
+        model = with_said(fit_labels(catalog, items, labels, seed), said, items)
         weights, figures = fit_weights(catalog, items, pairs, vocabulary, seed)
-    save_wording(run, model, weights, labels, figures)
+    known = [*labels, *said.kinds]
+    save_wording(run, model, weights, known, figures=figures, said=said.kinds)
     return (
         f"words: weight {weights.lexical:g} of BM25 over titles and labels, {weights.wanted:g} of a wish; "
-        f"{len(labels)} labels are known by sight"
+        f"{len(known)} labels are known by sight"
     )
 
 
@@ -82,29 +83,12 @@ def fit_labels(catalog: Catalog, items: Items, labels: Sequence[str], seed: int)
     held_out, rest = order[:cut], order[cut:]
     losses = {}
     for decay in DECAYS:
-        _solve(model, features_ND[rest], has_NL[rest], decay)
+        solve(model, features_ND[rest], has_NL[rest], decay)
         with torch.no_grad():
             loss = F.binary_cross_entropy_with_logits(model(features_ND[held_out]), has_NL[held_out])
         losses[decay] = float(loss)
-    _solve(model, features_ND, has_NL, min(losses, key=lambda decay: losses[decay]))
+    solve(model, features_ND, has_NL, min(losses, key=lambda decay: losses[decay]))
     return model
-
-
-def _solve(model: LabelModel, features_ND: Tensor, has_NL: Tensor, decay: float) -> None:
-    torch.nn.init.zeros_(model.linear.weight)
-    share_L = has_NL.mean(0).clamp(1e-4, 1 - 1e-4)
-    model.linear.bias.data.copy_(share_L.logit())
-    optimizer = torch.optim.LBFGS(model.linear.parameters(), max_iter=STEPS, line_search_fn="strong_wolfe")
-
-    def closure() -> Tensor:
-        optimizer.zero_grad()
-        loss = F.binary_cross_entropy_with_logits(model(features_ND), has_NL) * has_NL.shape[1]
-        loss = loss + decay * model.linear.weight.square().sum()
-        loss.backward()
-        return loss
-
-    with torch.enable_grad():
-        optimizer.step(closure)  # type: ignore[no-untyped-call]
 
 
 def fit_weights(
@@ -130,7 +114,11 @@ def fit_weights(
     model = new_linear(examples, vocabulary, items.features_ND.shape[1])
     embed_by_principal_components(model, items.features_ND)
     Fitting(model, vocabulary, items, examples).solve(PENALTY)
-    wording = Wording.of(catalog, items.ids, vocabulary, Weights(1.0, 1.0, 1.0))
+    said = said_of(catalog, items, rest)
+    by_sight = SeenLabels(
+        with_said(LabelModel(items.features_ND.shape[1], 0), said, items), list(said.kinds), items
+    )
+    wording = Wording.of(catalog, items.ids, vocabulary, Weights(1.0, 1.0, 1.0), by_sight, said=said.kinds)
     log_rank = _log_ranks(model, wording, vocabulary, items, asked)
     mean = {choice: float(log_E.mean()) for choice, log_E in log_rank.items()}
     best = min(mean, key=lambda choice: mean[choice])

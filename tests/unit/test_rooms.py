@@ -32,7 +32,7 @@ MAY_KNOW = {  # room: the rooms that its files may import, besides itself and th
     "features": "config data models prepare runs trained weights",
     "trained": "data features models runs users weights",
     "systems": "config data metrics features generators loop models llm users askers runs trained sample weights",
-    "training": "config data features generators loop models metrics users askers runs trained weights",
+    "training": "config data features generators language loop models metrics users askers runs trained weights",
     "report": "data features metrics",
     "exports": "data loop models runs trained weights",
     "terminal": "data language loop report",

@@ -230,3 +230,13 @@ def test_real_misspellings(shared):
     judged = [right for category in ("dress", "shirt") for right in corrected_right(shared, category)]
     assert len(judged) > 200
     assert sum(judged) >= 0.88 * len(judged), f"{sum(judged)} of {len(judged)}"
+
+
+@pytest.mark.parametrize(("shirts", "common"), [(90, True), (80, True), (70, False), (55, False)])
+def test_a_garment_that_most_products_are_says_something_if_many_are_another(shirts, common):
+    names = ["shirt"] * shirts + ["dress"] * (100 - shirts)
+    lexicon = Lexicon.of({str(n): [[name], [], [], [], [], []] for n, name in enumerate(names)}, [], [], "en")
+    assert lexicon.common == ({"shirt"} if common else set())
+    assert bool(Reader(lexicon).read("is a shirt").wishes) != common
+    untold = {str(n): [["shirt"] if n < 55 else [], ["red"], [], [], [], []] for n in range(100)}
+    assert Lexicon.of(untold, [], [], "en").common == {"shirt"}

@@ -104,6 +104,24 @@ def test_a_network_of_another_kind_is_left_as_it_is():
     assert torch.equal(prepare_inference(encoder)(images_BCHW), expected_BD)
 
 
+def test_weights_of_a_lite_network_are_found_by_their_names():
+    """Its blocks neither squeeze nor change in number with the size, so that efficientnet_pytorch does not have it."""
+    encoder = create_encoder("efficientnet-lite0")
+    norm = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
+    parts = [("_depthwise_conv", "_bn1"), ("_project_conv", "_bn2")]
+    names = []
+    for block in range(16):
+        for conv, bn in [("_expand_conv", "_bn0"), *parts] if block else parts:
+            names += [f"_blocks.{block}.{conv}.weight", *(f"_blocks.{block}.{bn}.{one}" for one in norm)]
+    names = ["_conv_stem.weight", *(f"_bn0.{one}" for one in norm), *names, "_conv_head.weight"]
+    names += [f"_bn1.{one}" for one in norm]
+    tensors = {name: torch.rand_like(own.float()) for name, own in encoder.state_dict().items()}
+    released = dict(zip(names, tensors.values(), strict=True)) | {"_fc.weight": torch.zeros(1000, 1280)}
+    converted = convert_efficientnet_pytorch(released, encoder)
+    assert converted.keys() == tensors.keys()
+    assert all(converted[name] is tensors[name] for name in tensors)
+
+
 def test_the_order_of_the_file_does_not_matter(released_weights):
     encoder = create_encoder("efficientnet-b0")
     converted = convert_efficientnet_pytorch(dict(reversed(released_weights.items())), encoder)

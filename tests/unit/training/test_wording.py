@@ -33,7 +33,8 @@ def shuffled(labels, seed=1):
 
 
 def catalog_of(labels, titles=None):
-    return SimpleNamespace(labels=labels, titles=titles or {}, language="en", ids=lambda split: IDS)
+    titles = titles or {}
+    return SimpleNamespace(labels=labels, titles=titles, images={}, language="en", ids=lambda split: IDS)
 
 
 def looks(labels, noise=0.3):
@@ -135,8 +136,10 @@ def test_titles_that_captions_repeat_are_weighted_more_than_other_titles():
     told = {name: f"{' '.join(lists[1])} dress" for name, lists in RIGHT.items()}
     names = random.Random(0).sample(IDS, len(IDS))
     others = {name: told[other] for name, other in zip(IDS, names, strict=True)}
+    # else captions would say labels
+    grey = {name: [["dress"], ["grey", "solid"], [], [], [], []] for name in IDS}
     with_titles, with_others = (
-        fit_weights(catalog_of({}, titles), looks(RIGHT), PAIRS, VOCABULARY, 0)[0].lexical
+        fit_weights(catalog_of(grey, titles), looks(RIGHT), PAIRS, VOCABULARY, 0)[0].lexical
         for titles in (told, others)
     )
     assert with_titles > 2 * with_others and with_others <= 0.01
@@ -164,6 +167,6 @@ def test_without_captions_words_count_by_default(pairs, tmp_path):
 
 
 def test_a_catalog_without_labels_and_titles_has_a_wording_too(tmp_path):
-    fit_wording(tmp_path, catalog_of({}), random_looks(), PAIRS, VOCABULARY, seed=0)
+    fit_wording(tmp_path, catalog_of({}), random_looks(), [], VOCABULARY, seed=0)
     about, model = load_wording(tmp_path, 12)
     assert about.labels == [] and model.probabilities(torch.randn(2, 12)).shape == (2, 0)

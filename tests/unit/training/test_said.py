@@ -1,0 +1,178 @@
+"""Labels from captions and pixels, for products of a catalog that has none."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from fashioniq.data.catalog import Pair
+from fashioniq.data.items import Items
+from fashioniq.data.languages import LANGUAGES
+from fashioniq.data.wording import Weights
+from fashioniq.data.words import Vocabulary
+from fashioniq.language.wishes import Wishes
+from fashioniq.loop.wording import Wording
+from fashioniq.models.labels import LabelModel, SeenLabels
+from fashioniq.training.pixels import HUES, color_words, shares_of_colors
+from fashioniq.training.said import said_of, with_said
+
+IDS = [f"p{number}" for number in range(60)]
+COLORS, SLEEVES = ("red", "navy", "black"), ("with long sleeves", "and sleeveless")
+LOOKS = {name: (number % 3, number // 3 % 2) for number, name in enumerate(IDS)}
+CLASSES = {name: [["dress"], [], [], [], [], []] for name in IDS}  # of a folder for each class
+
+
+def catalog_of(labels=CLASSES, images=None, language="en"):
+    return SimpleNamespace(
+        labels=labels, titles={}, images=images or {}, language=language, ids=lambda split: IDS
+    )
+
+
+def items():
+    draw = torch.Generator().manual_seed(0)
+    seen_ND = torch.tensor(
+        [[float(color == one) for one in range(3)] + [float(sleeve)] for color, sleeve in LOOKS.values()]
+    )
+    return Items.without_attributes(
+        IDS, seen_ND @ torch.randn(4, 8, generator=draw) + 0.1 * torch.randn(60, 8, generator=draw)
+    )
+
+
+def caption_of(name):
+    color, sleeve = LOOKS[name]
+    return f"is {COLORS[color]} {SLEEVES[sleeve]}"
+
+
+PAIRS = [Pair(name, IDS[0], (caption_of(name),)) for name in IDS[1:40]]
+
+
+def says(said, name):
+    row = said.ids.index(name)
+    known = zip(said.kinds, said.has_SL[row].tolist(), said.known_SL[row].tolist(), strict=True)
+    return {label: bool(has) for label, has, known in known if known}
+
+
+def test_a_caption_says_what_its_target_has_and_of_the_same_family_what_not():
+    pairs = [
+        *PAIRS,
+        Pair("p50", "p0", ("is red",)),
+        Pair("p51", "p0", ("has long sleeves, and is not black",)),
+    ]
+    said = said_of(catalog_of(), items(), pairs)
+    colors = {"red": False, "navy blue": False, "blue": False, "black": False}
+    assert says(said, "p50") == colors | {"red": True}
+    assert says(said, "p51") == {"long sleeve": True, "sleeveless": False, "black": False}
+    navy = next(name for name in IDS[1:40] if LOOKS[name] == (1, 0))
+    assert says(said, navy) == colors | {
+        "navy blue": True,
+        "blue": True,
+        "long sleeve": True,
+        "sleeveless": False,
+    }
+    assert "p59" not in said.ids
+
+
+def test_comparisons_alternatives_and_rare_labels_say_nothing():
+    pairs = [Pair(name, "p0", ("is darker", "red or black")) for name in IDS[1:9]]
+    assert said_of(catalog_of(), items(), [*pairs, Pair("p9", "p0", ("is purple",))]).kinds == {}
+
+
+def test_families_that_the_catalog_labels_are_left_to_it():
+    labels = {name: [["dress"], ["green"], [], [], [], []] for name in IDS}
+    assert set(said_of(catalog_of(labels), items(), PAIRS).kinds) == {"long sleeve", "sleeveless"}
+
+
+@torch.no_grad()
+def test_labels_that_were_said_are_found_by_words_among_all_products_and_stay_with_the_labels_of_a_catalog():
+    said = said_of(catalog_of(), items(), PAIRS)
+    model = with_said(LabelModel(8, 0), said, items())
+    seen = SeenLabels(model, list(said.kinds), items())
+    found = Wording.of(catalog_of(), IDS, Vocabulary(["is"]), Weights(0, 2, 2), seen, said=said.kinds)
+    for text, wanted in (
+        ("a red dress", (0, None)),
+        ("black and sleeveless", (2, 1)),
+        ("not red, long sleeves", (None, 0)),
+    ):
+        best = np.argsort(-found.bonus(found.after(Wishes(), text, None)))[:8]
+        assert all(
+            want is None or LOOKS[IDS[item]][side] == want
+            for item in best
+            for side, want in enumerate(wanted)
+        ), text
+    assert {"dress", "red", "long sleeve"} <= set(found.labels) and "dress" in found.labels_of(55)
+    assert set(found.labels_of(55)) & {"red", "navy blue", "black"}
+    own = LabelModel(8, 2)
+    own.standardize(items().features_ND)
+    torch.nn.init.normal_(own.linear.weight)
+    both = with_said(own, said, items())
+    assert torch.equal(both(items().features_ND)[:, :2], own(items().features_ND))
+
+
+def photo(path, garment, ground, exposure=1.0):
+    """A garment on a floor, with some noise."""
+    pixels = np.full((90, 70, 3), ground, float)
+    pixels[15:75, 18:52] = garment
+    noise = np.random.default_rng(0).normal(0, 4, pixels.shape)
+    Image.fromarray((exposure * pixels + noise).clip(0, 255).astype(np.uint8)).save(path, quality=90)
+    return path
+
+
+@pytest.mark.parametrize("ground", [(225, 205, 190), (120, 80, 50), (190, 40, 110)])
+@pytest.mark.parametrize(
+    ("color", "rgb"),
+    [
+        ("red", (200, 25, 30)),
+        ("blue", (30, 70, 190)),
+        ("blue", (150, 185, 230)),
+        ("green", (30, 110, 50)),
+        ("yellow", (235, 200, 40)),
+        ("black", (25, 25, 28)),
+        ("white", (245, 244, 240)),
+        ("grey", (125, 126, 128)),
+    ],
+)
+def test_the_garment_has_its_color_on_any_floor(color, rgb, ground, tmp_path):
+    shares = shares_of_colors(photo(tmp_path / "one.jpg", rgb, ground))
+    assert shares[color] > 0.7 and sum(shares.values()) == pytest.approx(1)
+
+
+def test_a_dark_photo_of_a_white_garment_is_white_and_a_damaged_one_says_nothing(tmp_path):
+    assert (
+        shares_of_colors(photo(tmp_path / "dark.jpg", (235, 235, 235), (190, 40, 110), exposure=0.8))["white"]
+        > 0.7
+    )
+    (tmp_path / "damaged.jpg").write_bytes(b"no picture")
+    assert shares_of_colors(tmp_path / "damaged.jpg") == {}
+
+
+def test_pixels_say_the_colors_that_no_caption_names(tmp_path):
+    rgb = ((200, 25, 30), (20, 30, 80), (25, 25, 28))
+    images = {
+        name: photo(tmp_path / f"{name}.jpg", rgb[LOOKS[name][0]], (225, 205, 190))
+        for name in IDS
+        if name != "p58"
+    }
+    (tmp_path / "p57.jpg").write_bytes(b"no picture")
+    pairs = [Pair("p50", "p0", ("is green",)), Pair("p51", "p0", ("has long sleeves",))]
+    said = said_of(catalog_of(images=images), items(), pairs)
+    assert set(said.kinds) == {"red", "blue", "black"} and says(said, "p50") == dict.fromkeys(
+        said.kinds, False
+    )
+    for name in ("p51", "p52"):
+        color = ("red", "blue", "black")[LOOKS[name][0]]
+        assert says(said, name) == dict.fromkeys(said.kinds, False) | {color: True}
+    assert "p58" not in said.ids and ("p57" not in said.ids or says(said, "p57") == {})
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_every_language_has_words_for_most_basic_colors(code):
+    words = color_words(code)
+    assert (
+        {"black", "white", "grey", "red", "blue", "green", "yellow"}
+        <= set(words)
+        <= {"black", "white", "grey", *HUES}
+    )
+    if code == "de":
+        assert (words["red"], words["white"], words["grey"]) == ("rot", "weiß", "grau")
