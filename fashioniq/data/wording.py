@@ -8,14 +8,19 @@ from fashioniq.data.catalog import ATTRIBUTE_LISTS
 
 Weight = Annotated[float, msgspec.Meta(ge=0, le=100)]
 Kind = Annotated[int, msgspec.Meta(ge=0, lt=ATTRIBUTE_LISTS)]
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 class Weights(msgspec.Struct, frozen=True):
-    """Weights of BM25, of a wish that a product meets, and of a denied attribute that it has."""
+    """Weights of BM25, of a wish that a product meets, and of a denied attribute that it has.
+
+    With each later turn, the share `memory` of the weight of what is wanted is left; denials keep their weight.
+    """
 
     lexical: Weight = 0.0
     wanted: Weight = 0.0
     denied: Weight = 0.0
+    memory: Share = 1.0
 
 
 class WordingRun(msgspec.Struct, kw_only=True):

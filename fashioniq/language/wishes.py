@@ -25,6 +25,7 @@ class Wish(NamedTuple):
     against: frozenset[str] = (
         frozenset()
     )  # of a resolved step: labels on the wrong side, which count as denied
+    turn: int = 0  # of the dialog in which it was said
 
 
 class OfferLimits(NamedTuple):
@@ -118,7 +119,7 @@ class Wishes(NamedTuple):
                     continue
             held = [kept for old in held if (kept := _contradicted(old, wish, lexicon)) is not None]
             fresh = [kept for old in fresh if (kept := _narrowed(old, wish)) is not None]
-            fresh.append(wish)
+            fresh.append(wish._replace(turn=len(self.asserted)))
         after = (*held, *fresh)
         gone = _wanted(self.held) - _wanted(after)
         return Wishes(

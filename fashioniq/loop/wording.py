@@ -1,8 +1,9 @@
 """Words of requests in a gallery: what they ask for, and what they add to the score of each product.
 
 `score(item) = similarity(vector, item) + lexical(words, item) + Σ wishes`: BM25 of the words that were asserted, over
-titles and labels, and a weight for each wish that a product meets. Where a product has no labels, their probability
-given its vector counts, if the run has a model of it.
+titles and labels, and a weight for each wish that a product meets. Small weights fade with later turns, as earlier
+turns do in the vectors of a retriever. Where a product has no labels, their probability given its vector counts, if the
+run has a model of it.
 """
 
 import hashlib
@@ -170,9 +171,11 @@ class Wording:
         weights = self.weights
         bonus_N = np.zeros(self._size, np.float32)
         if weights.lexical:
-            self._documents.add(bonus_N, " ".join(wishes.asserted), weights.lexical)
-        for condition in self._conditions(wishes.held):
-            condition.having.add(bonus_N, self._weight(condition))
+            for words, share in self._said(wishes):
+                self._documents.add(bonus_N, words, weights.lexical * share)
+        for wish in wishes.held:
+            for condition in self._conditions([wish]):
+                condition.having.add(bonus_N, self._weight(condition, wish, wishes))
         return bonus_N
 
     def parts(self, text: str, item: int | None) -> tuple[np.ndarray, np.ndarray]:
@@ -203,11 +206,12 @@ class Wording:
             if found := list(self._conditions([wish])):
                 met = [condition.having.at(item) for condition in found]
                 part = sum(
-                    value * self._weight(condition) for value, condition in zip(met, found, strict=True)
+                    value * self._weight(condition, wish, wishes)
+                    for value, condition in zip(met, found, strict=True)
                 )
                 of_wishes.append((wish, met[0], part))
-        lexical = self.weights.lexical * self._documents.score(" ".join(wishes.asserted), item)
-        return Score(lexical, of_wishes)
+        lexical = sum(share * self._documents.score(words, item) for words, share in self._said(wishes))
+        return Score(self.weights.lexical * lexical, of_wishes)
 
     def meets(self, labels: frozenset[str]) -> np.ndarray:
         """How far each product has one of these labels, N from 0 to 1 in float32."""
@@ -224,8 +228,18 @@ class Wording:
             if wish.against:
                 yield _Condition(self._having(wish.against), True)
 
-    def _weight(self, condition: _Condition) -> float:
-        return -self.weights.denied if condition.denied else self.weights.wanted
+    def _weight(self, condition: _Condition, wish: Wish, wishes: Wishes) -> float:
+        if condition.denied:
+            return -self.weights.denied
+        return self.weights.wanted * self.weights.memory ** (len(wishes.asserted) - 1 - wish.turn)
+
+    def _said(self, wishes: Wishes) -> Iterator[tuple[str, float]]:
+        """Asserted words of each turn, the newest first, and the share of their weight that is left."""
+        if self.weights.memory == 1:
+            yield " ".join(wishes.asserted), 1.0  # a repeated word counts once
+            return
+        for age, words in enumerate(reversed(wishes.asserted)):
+            yield words, self.weights.memory**age
 
     def _met(self, wish: Wish) -> Having:
         """How far each product has what a wish names."""

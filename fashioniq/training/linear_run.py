@@ -38,7 +38,7 @@ def train_linear(settings: TrainLinear) -> str:
     model, found = fit_linear(pairs, items, vocabulary, settings.seed)
     facts = linear_facts(model, vocabulary, catalog=catalog, store=store, pairs=pairs) | {"metrics": found}
     write_config(folder, settings)
-    words = fit_wording(folder, catalog, items, pairs, vocabulary, seed=settings.seed)
+    words = fit_wording(folder, catalog, items, pairs, vocabulary, seed=settings.seed, share=1.0)
     save_model(folder, model, described(facts))
     return (
         f"linear retriever in {folder}: {len(pairs)} pairs, {len(vocabulary)} words, {len(model.bigram_G)} bigrams, "

@@ -38,6 +38,10 @@ QUERIES = 600  # held-out captions
 LEXICAL = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16)
 WISHES = (0.0, 0.05, 0.1, 0.2, 0.5, 2.0)  # 2 outweighs any difference of cosines
 KEPT = 0.75  # share of the best gain in log rank from which on wishes outweigh any similarity
+MEMORY = 0.5  # share of a small weight that each later turn leaves, as in the vectors of a linear retriever
+TRAINED = (
+    1 / 3
+)  # share of small weights for vectors trained on dialogs, which already contain much of the labels
 
 
 def fit_wording(
@@ -48,17 +52,18 @@ def fit_wording(
     vocabulary: Vocabulary,
     *,
     seed: int,
+    share: float = TRAINED,
 ) -> str:
     """Fit the model of labels and the weights to the products `items` of train and their captioned pairs.
 
-    Writes wording.json and labels.safetensors into the run. Returns a line about the weights. The random numbers of
+    `share` is that of `fit_weights`. Writes wording.json and labels.safetensors into the run. Returns a line about the weights. The random numbers of
     the training that follows stay the same.
     """
     labels = label_vocabulary(catalog.labels, items.ids, LEAST)
     with torch.random.fork_rng(devices=[]):  # new modules draw weights
         said = said_of(catalog, items, pairs)
         model = with_said(fit_labels(catalog, items, labels, seed), said, items)
-        weights, figures = fit_weights(catalog, items, pairs, vocabulary, seed)
+        weights, figures = fit_weights(catalog, items, pairs, vocabulary, seed, share=share)
     known = [*labels, *said.kinds]
     save_wording(run, model, weights, known, figures=figures, said=said.kinds)
     return (
@@ -92,13 +97,19 @@ def fit_labels(catalog: Catalog, items: Items, labels: Sequence[str], seed: int)
 
 
 def fit_weights(
-    catalog: Catalog, items: Items, pairs: Sequence[Pair], vocabulary: Vocabulary, seed: int
+    catalog: Catalog,
+    items: Items,
+    pairs: Sequence[Pair],
+    vocabulary: Vocabulary,
+    seed: int,
+    *,
+    share: float = TRAINED,
 ) -> tuple[Weights, dict[str, float]]:
     """Choose the weights on captions of a fifth of the pairs, by a ridge regression that has not seen them.
 
     Where wishes that outweigh any similarity keep most of what the best weights gain in the mean log rank of the
-    targets, they are taken: the labels are right, and a search should obey. Otherwise the best weights are halved,
-    since words help the final model less than one that has seen fewer pairs and no dialogs.
+    targets, they are taken: the labels are right, and a search should obey. Otherwise a `share` of the best weights is
+    taken: all of it for ridge regression, less for vectors that are trained further.
     """
     here = items.positions
     usable = [pair for pair in pairs if pair.candidate in here and pair.target in here]
@@ -126,9 +137,11 @@ def fit_weights(
     obeying = min(((a, WISHES[-1]) for a in LEXICAL), key=lambda choice: mean[choice])
     without = mean[0.0, 0.0]
     obeys = without - mean[obeying] >= KEPT * (without - mean[best])
-    lexical, wish = obeying if obeys else (best[0] / 2, best[1] / 2)
     figures = {"captions": float(len(asked)), "log_rank": mean[best], "without": without}
-    return Weights(lexical, wish, wish), figures
+    if obeys:
+        return Weights(obeying[0], obeying[1], obeying[1]), figures
+    lexical, wish = (round(share * weight, 4) for weight in best)
+    return Weights(lexical, wish, wish, MEMORY), figures
 
 
 @torch.no_grad()

@@ -107,14 +107,14 @@ def make_world(folder, project):
 @pytest.fixture(scope="module")
 def world(once, project):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wording, "fit_weights", lambda *arguments: (Weights(), {}))
+        patch.setattr(wording, "fit_weights", lambda *arguments, **options: (Weights(), {}))
         return once("learning", make_world, project)
 
 
 @pytest.fixture(autouse=True)
 def vectors_alone(monkeypatch):
     """Words have no weight: their synonyms would know the dialect that is to be learned."""
-    monkeypatch.setattr(wording, "fit_weights", lambda *arguments: (Weights(), {}))
+    monkeypatch.setattr(wording, "fit_weights", lambda *arguments, **options: (Weights(), {}))
 
 
 @pytest.fixture

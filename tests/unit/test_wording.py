@@ -53,8 +53,8 @@ class Seen:
         return [label for label in self.chances if self.probability(label)[item] >= 0.5]
 
 
-def wording(lexical=0.0, wanted=0.0, denied=0.0, labels=OWN, texts=TEXTS, seen=None):
-    return Wording(LEXICON, Weights(lexical, wanted, denied), labels, texts, seen)
+def wording(lexical=0.0, wanted=0.0, denied=0.0, labels=OWN, texts=TEXTS, seen=None, memory=1.0):
+    return Wording(LEXICON, Weights(lexical, wanted, denied, memory), labels, texts, seen)
 
 
 def bonus_of(text, found, item=None):
@@ -160,6 +160,31 @@ def bm25(words, texts, k1=1.5, b=0.75):
     return scores
 
 
+def test_what_is_wanted_fades_with_later_turns_and_a_denial_does_not():
+    found, wishes = wording(wanted=1, denied=1, memory=0.5), Wishes()
+    for text in ("red", "not floral", "long sleeves"):
+        wishes = found.after(wishes, text, None)
+    faded = 0.25 * having("red") - having("floral") + having("long sleeve")
+    assert found.bonus(wishes).tolist() == faded.tolist()
+    again = found.after(wishes, "red", None)
+    repeated = having("red") - having("floral") + 0.5 * having("long sleeve")
+    assert found.bonus(again).tolist() == repeated.tolist()
+
+
+def test_a_fresh_start_forgets_the_turns_before():
+    found, wishes = wording(wanted=1, memory=0.5), Wishes()
+    for text in ("red", "maxi", "start over, a black dress"):
+        wishes = found.after(wishes, text, None)
+    assert found.bonus(wishes).tolist() == having("black").tolist()
+
+
+def test_asserted_words_fade_with_later_turns():
+    found = wording(lexical=1.0, memory=0.5)
+    bonus_N = found.bonus(Wishes(asserted=("odette", "striped", "maxi")))
+    expected = 0.25 * bm25(["odette"], TEXTS) + 0.5 * bm25(["striped"], TEXTS) + bm25(["maxi"], TEXTS)
+    assert bonus_N == pytest.approx(expected, abs=1e-5)
+
+
 @pytest.mark.parametrize(
     ("asserted", "words"),
     [
@@ -246,9 +271,12 @@ def test_without_words_neither_labels_nor_titles_of_the_gallery_count():
 @pytest.mark.parametrize(
     "text", ["a red dress with long sleeves, not floral", "not casual", "longer", "odette", ""]
 )
-def test_the_parts_of_a_score_add_up_and_those_who_obey_are_the_same_one_by_one(text):
-    found = wording(0.3, 2, 5)
-    wishes = found.after(Wishes(), text, next(item for item, own in enumerate(OWN) if "knee length" in own))
+@pytest.mark.parametrize("memory", [1.0, 0.5])
+def test_the_parts_of_a_score_add_up_and_those_who_obey_are_the_same_one_by_one(text, memory):
+    found = wording(0.3, 2, 5, memory=memory)
+    knee = next(item for item, own in enumerate(OWN) if "knee length" in own)
+    wishes = found.after(Wishes(), text, knee)
+    wishes = wishes if memory == 1 else found.after(wishes, "is casual", None)
     bonus_N, obeys_N = found.bonus(wishes), found.obeying(wishes)
     for item in range(36):
         score = found.score_of(wishes, item)
@@ -256,5 +284,5 @@ def test_the_parts_of_a_score_add_up_and_those_who_obey_are_the_same_one_by_one(
             bonus_N[item], abs=1e-5
         )
         assert found.obeys(wishes, item) == obeys_N[item]
-    if text.startswith("a red"):
+    if text.startswith("a red") and memory == 1:
         assert obeys_N.tolist() == [{"red", "long sleeve"} <= own and "floral" not in own for own in OWN]

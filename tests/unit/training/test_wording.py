@@ -10,7 +10,15 @@ from fashioniq.data.catalog import Pair
 from fashioniq.data.items import Items
 from fashioniq.data.wording import Weights
 from fashioniq.data.words import Vocabulary
-from fashioniq.training.wording import LEXICAL, WISHES, fit_labels, fit_weights, fit_wording
+from fashioniq.training.wording import (
+    LEXICAL,
+    MEMORY,
+    TRAINED,
+    WISHES,
+    fit_labels,
+    fit_weights,
+    fit_wording,
+)
 from fashioniq.weights import load_wording
 
 COLORS = ("red", "black", "pink", "green")
@@ -121,6 +129,7 @@ def test_products_without_labels_are_left_out_of_the_fit():
 def test_right_labels_make_wishes_outweigh_any_similarity():
     weights, figures = fit_weights(catalog_of(RIGHT), random_looks(), PAIRS, VOCABULARY, 0)
     assert weights.wanted == weights.denied == WISHES[-1] and weights.lexical in LEXICAL
+    assert weights.memory == 1  # what outweighs any similarity holds in all later turns
     assert figures["log_rank"] < figures["without"] and figures["captions"] == 2 * len(PAIRS) / 5
 
 
@@ -130,6 +139,18 @@ def test_shuffled_labels_get_no_weight_or_a_small_one_where_pictures_show_better
     catalog = catalog_of(shuffled(RIGHT, seed))
     weights, _ = fit_weights(catalog, looks(RIGHT), PAIRS, VOCABULARY, 0)
     assert weights.wanted <= 0.05 and weights.denied <= 0.05 and weights.lexical <= 0.02
+
+
+def test_small_weights_fade_and_are_smaller_for_vectors_that_are_trained_further():
+    half = random.Random(4).sample(IDS, 80)
+    labels = RIGHT | {name: shuffled(RIGHT)[name] for name in half}
+    whole, third = (
+        fit_weights(catalog_of(labels), looks(RIGHT), PAIRS, VOCABULARY, 0, share=share)[0]
+        for share in (1, TRAINED)
+    )
+    assert 0 < whole.lexical + whole.wanted < WISHES[-1] and whole.memory == third.memory == MEMORY
+    assert third.lexical == pytest.approx(whole.lexical * TRAINED, abs=1e-4)
+    assert third.wanted == pytest.approx(whole.wanted * TRAINED, abs=1e-4)
 
 
 def test_titles_that_captions_repeat_are_weighted_more_than_other_titles():
