@@ -171,7 +171,7 @@ class Wording:
         weights = self.weights
         bonus_N = np.zeros(self._size, np.float32)
         if weights.lexical:
-            for words, share in self._said(wishes):
+            for words, share in self._asserted(wishes):
                 self._documents.add(bonus_N, words, weights.lexical * share)
         for wish in wishes.held:
             for condition in self._conditions([wish]):
@@ -210,7 +210,7 @@ class Wording:
                     for value, condition in zip(met, found, strict=True)
                 )
                 of_wishes.append((wish, met[0], part))
-        lexical = sum(share * self._documents.score(words, item) for words, share in self._said(wishes))
+        lexical = sum(share * self._documents.score(words, item) for words, share in self._asserted(wishes))
         return Score(self.weights.lexical * lexical, of_wishes)
 
     def meets(self, labels: frozenset[str]) -> np.ndarray:
@@ -233,7 +233,7 @@ class Wording:
             return -self.weights.denied
         return self.weights.wanted * self.weights.memory ** (len(wishes.asserted) - 1 - wish.turn)
 
-    def _said(self, wishes: Wishes) -> Iterator[tuple[str, float]]:
+    def _asserted(self, wishes: Wishes) -> Iterator[tuple[str, float]]:
         """Asserted words of each turn, the newest first, and the share of their weight that is left."""
         if self.weights.memory == 1:
             yield " ".join(wishes.asserted), 1.0  # a repeated word counts once

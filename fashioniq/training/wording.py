@@ -39,9 +39,7 @@ LEXICAL = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16)
 WISHES = (0.0, 0.05, 0.1, 0.2, 0.5, 2.0)  # 2 outweighs any difference of cosines
 KEPT = 0.75  # share of the best gain in log rank from which on wishes outweigh any similarity
 MEMORY = 0.5  # share of a small weight that each later turn leaves, as in the vectors of a linear retriever
-TRAINED = (
-    1 / 3
-)  # share of small weights for vectors trained on dialogs, which already contain much of the labels
+TRAINED = 1 / 3  # share of small weights for vectors trained on dialogs, which contain much of the labels
 
 
 def fit_wording(
@@ -56,8 +54,8 @@ def fit_wording(
 ) -> str:
     """Fit the model of labels and the weights to the products `items` of train and their captioned pairs.
 
-    `share` is that of `fit_weights`. Writes wording.json and labels.safetensors into the run. Returns a line about the weights. The random numbers of
-    the training that follows stay the same.
+    `share` is that of `fit_weights`. Writes wording.json and labels.safetensors into the run. Returns a line about the
+    weights. The random numbers of the training that follows stay the same.
     """
     labels = label_vocabulary(catalog.labels, items.ids, LEAST)
     with torch.random.fork_rng(devices=[]):  # new modules draw weights
