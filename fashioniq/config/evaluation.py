@@ -381,7 +381,9 @@ class Export:
 
     run: Path = required("run of train-retriever, train-composer or train-linear", reads="retriever")
     to: Literal["onnx", "huggingface"] = option("onnx", "format: onnx or huggingface")
-    out: Path | None = option(None, OUT + " (default: RUN/onnx or RUN/huggingface)")
+    out: Path | None = option(
+        None, "output folder, empty or with an earlier export (default: RUN/onnx or RUN/huggingface)"
+    )
 
     def folder(self) -> Path:
         """Output folder, by default in the run. Raises UserError if it is the run itself."""

@@ -10,11 +10,13 @@ import msgspec
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
 from fashioniq.data.evaluations import Metrics, TurnMetrics, read_metrics
-from fashioniq.files import atomic_write, check_writable, discard, write_json, write_text
+from fashioniq.exports.folder import check_folder
+from fashioniq.files import atomic_write, discard, write_json, write_text
 from fashioniq.runs import LABELS, ON_HUB, WORDING, RetrieverRun, read_run, verify_run, weights_file
 from fashioniq.weights import load_wording
 
 CARD = Path(__file__).parent / "card.md"  # template
+LIBRARY = "fashioniq"
 MEASURES = ("P", "R@1", "R@10", "MRR")
 
 
@@ -28,15 +30,16 @@ def export_huggingface(run: Path, out: Path) -> int:
     found = evaluations(run, about)
     text = str(_card(run.resolve().name, about, found))
     load_wording(run, about.sizes["features"])
-    check_writable(out)
+    check_folder(out, "config.json", lambda known: known.get("library_name") == LIBRARY)
     discard(out, "model.json", WORDING, LABELS)
+    # first, so that what a killed export leaves is known as one
+    write_json(out / "config.json", {"library_name": LIBRARY, "model_type": about.model, **about.sizes})
     with atomic_write(out / ON_HUB) as temporary:
         temporary.write_bytes(weights_file(run).read_bytes())
     for name in (LABELS, WORDING):
         if (run / name).exists():
             with atomic_write(out / name) as temporary:
                 temporary.write_bytes((run / name).read_bytes())
-    write_json(out / "config.json", {"library_name": "fashioniq", "model_type": about.model, **about.sizes})
     write_text(out / "README.md", text + "\n")
     write_json(out / "model.json", msgspec.to_builtins(about))
     return len(found)
@@ -55,7 +58,7 @@ def evaluations(run: Path, about: RetrieverRun) -> list[TurnMetrics]:
 
 def _card(name: str, about: RetrieverRun, found: list[TurnMetrics]) -> ModelCard:
     data = ModelCardData(
-        library_name="fashioniq",
+        library_name=LIBRARY,
         tags=["composed-image-retrieval", "dialog", "fashion", about.category],
         model_name=name,
         eval_results=[

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from fashioniq import __version__
 from fashioniq.data.items import Items
-from fashioniq.files import UserError, atomic_write, check_writable, checksum, discard, why, write_json
+from fashioniq.exports.folder import check_folder
+from fashioniq.files import UserError, atomic_write, checksum, discard, why, write_json
 from fashioniq.loop.gallery import Gallery
 from fashioniq.models.retriever import BaseRetriever
 from fashioniq.runs import RetrieverRun
@@ -65,7 +66,7 @@ def export_onnx(run: Path, out: Path) -> Difference:
             f"expected a transformer, rnn or linear retriever in {run}, found a {about.model}, which is not exported "
             "to ONNX; give another run"
         )
-    check_writable(out)
+    check_folder(out, ABOUT, lambda known: {"weights", "words", "checked"} <= known.keys(), unfinished=FILES)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for graph, model in (("embed_images", _ImageEmbedding(retriever)), ("query", retriever)):

@@ -154,3 +154,36 @@ def test_damaged_weights_are_not_exported(runs, refused, tmp_path):
     (run / "weights.safetensors").write_bytes(b"damaged")
     assert "is damaged" in refused("export", run=run, to="huggingface", out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("to", "name", "content"),
+    [
+        ("huggingface", "config.json", '{"library_name": "transformers"}'),
+        ("huggingface", "config.json", "[1]"),
+        ("huggingface", "README.md", "mine"),
+        ("onnx", "export.json", '{"weights": "mine"}'),
+        ("onnx", "notes.txt", "mine"),
+    ],
+)
+def test_a_folder_of_something_else_is_refused(runs, refused, tmp_path, to, name, content):
+    (tmp_path / name).write_text(content)
+    line = refused("export", run=runs.retriever, to=to, out=tmp_path)
+    assert (
+        f"expected an empty folder or an earlier export in {tmp_path}, found {name} of something else" in line
+    )
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {name: content}
+
+
+def test_an_earlier_export_is_replaced_also_if_it_was_killed(project, runs, on_hub, exported, tmp_path):
+    for to, earlier, last in (("huggingface", on_hub, "model.json"), ("onnx", exported, "export.json")):
+        out = shutil.copytree(earlier, tmp_path / to)
+        for name in (".gitattributes", ".model-abcdefgh.json"):
+            (out / name).write_text("hidden")
+        project.run("export", run=runs.retriever, to=to, out=out)
+        (out / last).unlink()  # the last file of an export
+        project.run("export", run=runs.retriever, to=to, out=out)
+        assert (out / last).is_file() and (out / ".gitattributes").read_text() == "hidden"
+        assert {path.name for path in out.iterdir()} - {path.name for path in earlier.iterdir()} == {
+            ".gitattributes"
+        }
