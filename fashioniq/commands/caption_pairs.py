@@ -5,10 +5,10 @@ from contextlib import suppress
 from fashioniq.config import CaptionPairs
 from fashioniq.data.catalog import SPLITS, Catalog
 from fashioniq.features.store import features_folder, open_store
-from fashioniq.files import check_writable
+from fashioniq.files import check_writable, one_line
 from fashioniq.prepare.caption_server import CaptionServer
 from fashioniq.prepare.caption_table import export_pairs, import_captions
-from fashioniq.prepare.captioning import Desk, plan
+from fashioniq.prepare.captioning import Desk, plan, read_work
 from fashioniq.prepare.choosing import Vectors, counts_of, source_of
 from fashioniq.report.caption import caption_page
 
@@ -17,6 +17,7 @@ def run(settings: CaptionPairs) -> None:
     """Collect captions on the page or in a CSV file."""
     catalog = Catalog(settings.data, settings.category)
     if settings.captions:
+        read_work(catalog)  # a damaged list is refused before a caption is saved
         imported = import_captions(catalog, settings.captions)
         print(
             f"{imported.saved:,} captions saved; {imported.empty:,} rows without a caption, "
@@ -71,7 +72,7 @@ def _serve(settings: CaptionPairs, desk: Desk, sources: dict[str, None]) -> None
 def _print_next(settings: CaptionPairs, desk: Desk) -> None:
     """Print the number of captions of people in the catalog, and what to do next."""
     captions = desk.captions_by_split()
-    by = ", ".join(f"{name} {count:,}" for name, count in desk.people().most_common())
+    by = ", ".join(f"{one_line(name)} {count:,}" for name, count in desk.people().most_common())
     of_splits = ", ".join(f"{split} {count:,}" for split, count in captions.items())
     print(f"captions by people in {desk.files.folder}: {of_splits}" + (f"; {by}" if by else ""))
     if open_pairs := len(desk.open_pairs()):

@@ -17,6 +17,7 @@ from fashioniq.data.conversations import (
     Item,
     Sample,
     Subtask,
+    fault_of_sample,
 )
 from fashioniq.data.writers import Writer
 from fashioniq.features.store import open_store
@@ -68,11 +69,11 @@ def run(settings: MakeConversations) -> None:
     parts = out.with_name(out.name + ".parts")
     plan = plan_of(asdict(settings), fingerprint(stock.items.values(), vectors))
     check_plan(plan, out, parts)
+    reviewed = read_review(out)
     with locked(parts):
         for folder in (parts, out):
             remove_leftovers(folder)
         write_json(parts / PLAN, plan)
-        reviewed = read_review(out)
         report = Report(frozenset(verdict.sample for verdict in reviewed if verdict.failed))
         samples: dict[tuple[Subtask, ConversationSplit], list[Sample]] = {
             (subtask, split): [] for subtask in SUBTASKS for split in CONVERSATION_SPLITS
@@ -83,6 +84,8 @@ def run(settings: MakeConversations) -> None:
                 made = pipeline.conversations(split, line, wanted, parts, report)
                 for group in track(made, f"{split} {line}", wanted):
                     for sample in group:
+                        if fault := fault_of_sample(sample, stock.items, sample.subtask, split):
+                            raise UserError(f"a batch in {parts} is damaged ({fault}); remove the folder")
                         samples[sample.subtask, split].append(sample)
         _write(settings, stock.items, samples, reviewed)
         summary = write_summary(out, plan, samples, report, writer=writer.name, copies=stock.copies)

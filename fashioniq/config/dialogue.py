@@ -212,7 +212,9 @@ class MakeConversations(EndpointOptions):
         100, "test samples in review.jsonl and on the page, for review by people", least=0, below=10**6
     )
     llava: bool = option(False, "also write the samples in the form of LLaVA's training files")
-    batch_size: int = option(32, "conversations per batch, after which a run can be resumed", least=1)
+    batch_size: int = option(
+        32, "conversations per batch, after which a run can be resumed", least=1, below=10_001
+    )
     seed: int = option(0, "random seed", least=0, below=2**32)
     device: str = option("auto", DEVICE)
 

@@ -13,6 +13,7 @@ Split = Literal["train", "val", "test"]
 EXCLUDE_SHOWN = "never show a product twice in a dialog; ranks still count all products"
 NAMED_USERS = ("differences", "grammar", "human", "sessions")  # values of --user that are not runs
 CHATSEARCH_METHODS = ("chatsearcher", "retriever", "image", "text", "both", "concatenation", "random")
+_LONGEST_NAME = 100  # characters of a row, which names files
 LAST_SHOWN = "last-shown"  # value of --run for this baseline
 
 
@@ -302,8 +303,10 @@ class EvalChatsearch:
         if self.retriever and len(self.features) != 1:
             raise UserError("--retriever needs one feature store; give it with --features")
         names = [*CHATSEARCH_METHODS, *(Path(name).stem for name in self.scores)]
-        if len(set(names)) < len(names):
-            raise UserError("every row needs a name of its own; rename a file of --scores")
+        if len(set(names)) < len(names) or max(map(len, names)) > _LONGEST_NAME:
+            raise UserError(
+                f"every row needs a name of its own, of at most {_LONGEST_NAME} characters; rename a file of --scores"
+            )
         if not (self.out or self.run):
             raise UserError("without --run there is no default output folder; give --out")
 

@@ -200,12 +200,14 @@ class Conversations:
         all mistakes.
         """
         path = samples_file(self.folder, subtask, split)
-        found = []
+        found: dict[str, Sample] = {}
         for number, sample in read_lines(path, Sample, "a sample"):
-            if fault := fault_of_sample(sample, self.items, subtask, split):
+            fault = fault_of_sample(sample, self.items, subtask, split)
+            if fault or sample.id in found:
+                fault = fault or f"expected every id once, found {sample.id!r} again"
                 raise UserError(f"{path}, line {number}: {fault}; correct or remove the line")
-            found.append(sample)
-        return found
+            found[sample.id] = sample
+        return list(found.values())
 
     def gallery(self, subtask: Subtask, split: ConversationSplit = "test") -> list[str]:
         """Ids of the candidates of a sub-task. Raises UserError for unknown ids, and for ids that occur twice."""
@@ -278,6 +280,8 @@ def fault_of_sample(
 ) -> str:
     """Mistake in a sample of the file of `subtask` and `split`, "" if there is none."""
     pictures = sample.pictures
+    if not sample.id:
+        return "expected a sample with an id, found an empty one"
     if sample.subtask != subtask or sample.split != split:
         return f"expected a sample of {subtask} and {split}, found {sample.subtask} and {sample.split}"
     if sample.kind not in KINDS[subtask]:

@@ -1,8 +1,10 @@
 """Files for TREC tools: rankings (run.trec), relevant products (qrels.trec) and queries (topics.tsv)."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import quote
 
 import numpy as np
 
@@ -12,6 +14,7 @@ DEPTH = 50  # products of each ranking: enough for R@50
 COMPLETE = (
     250  # products of the largest gallery whose rankings are complete, so that reciprocal ranks are exact
 )
+_NOT_IN_FIELDS = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 FILES = ("run.trec", "qrels.trec", "topics.tsv")
 
 
@@ -29,8 +32,8 @@ def depth_of(gallery: int) -> int:
 
 
 def field(name: str) -> str:
-    """Name of a product or a query as one field of a line."""
-    return name.replace(" ", "%20")
+    """Name of a product or a query as one field of a line: spaces and control characters are percent-encoded."""
+    return _NOT_IN_FIELDS.sub(lambda found: quote(found[0], safe="", errors="replace"), name)
 
 
 def run_lines(query: str, names: Iterable[str], scores: Sequence[float]) -> Iterator[str]:

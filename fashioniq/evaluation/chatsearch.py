@@ -211,10 +211,16 @@ def _tasks(data: Conversations, positions: dict[str, int]) -> tuple[dict[Subtask
     Raises UserError if none of a sub-task have features, if there are no conversations, or if a target is not in the
     gallery.
     """
-    tasks, every = {}, 0
+    tasks, every, seen = {}, 0, set[str]()
     for subtask in SUBTASKS:
         if not (samples := data.samples(subtask, "test")):
             continue
+        if double := seen & {sample.id for sample in samples}:
+            raise UserError(
+                f"expected every id of a conversation of test once in {data.folder}, found {min(double)!r} again in "
+                f"{subtask}.test.jsonl; rename one"
+            )
+        seen |= {sample.id for sample in samples}
         every += len(samples)
         kept = [sample for sample in samples if {*sample.pictures, sample.target} <= positions.keys()]
         if not kept:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 
-from fashioniq.files import UserError
+from fashioniq.files import UserError, refuse_special
 from fashioniq.generators.pictures import Generator
 from fashioniq.runs import kind_of
 
@@ -19,6 +19,7 @@ def generator_by_name(name: str, device: torch.device | str = "cpu") -> Generato
     Raises UserError if it cannot be loaded.
     """
     kind, _, rest = name.partition(":")
+    refuse_special(Path(rest if f"{kind}:" == FOLDER else name))
     if f"{kind}:" in (ENDPOINT, FOLDER) and not rest:
         raise UserError(f"expected {ENDPOINT}MODEL or {FOLDER}PATH, found {name!r}; add what is missing")
     if name.startswith(ENDPOINT):

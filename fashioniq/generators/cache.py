@@ -67,7 +67,7 @@ class Cached:
     def generate(self, requests: Sequence[Request]) -> list[Generated]:
         """Read or generate the pictures. Raises UserError if the folder cannot be written."""
         paths = {request: self._path(request) for request in requests}
-        found = {request: kept for request, path in paths.items() if (kept := self._read(path))}
+        found = {request: kept for request, path in paths.items() if (kept := self._read(path, request))}
         missing = [request for request in paths if request not in found]
         if missing:
             check_writable(self.folder)
@@ -81,17 +81,19 @@ class Cached:
 
     def _path(self, request: Request) -> Path:
         """Path of an entry without suffix."""
-        key = json.dumps([dict(self.identity), *request], sort_keys=True)
-        name = hashlib.sha256(key.encode()).hexdigest()
+        name = hashlib.sha256(_key(self.identity, *request).encode()).hexdigest()
         return self.folder / name[:2] / name
 
-    def _read(self, path: Path) -> Generated | None:
-        """The outcome kept at a path; None if there is none, it has expired or is damaged."""
+    def _read(self, path: Path, request: Request) -> Generated | None:
+        """The outcome kept at a path; None if there is none, it has expired, is damaged or of another request."""
         about, picture = path.with_suffix(".json"), None
         if not about.is_file():
             return None
         try:
             entry = typed(read_json(about, "a cached picture", dict), Entry, about, "remove it")
+            prompt = request.prompt.encode(errors="replace").decode()  # as it was written
+            if _key(entry.generator, entry.prompt, entry.seed) != _key(self.identity, prompt, request.seed):
+                return None
             if time() - entry.at > KEPT.get(entry.status, -1.0):
                 return None
             if entry.checksum is not None:
@@ -112,7 +114,7 @@ class Cached:
         if made.status not in KEPT:
             return made
         with locked(path.parent, wait=BRIEF):
-            if kept := self._read(path):
+            if kept := self._read(path, request):
                 return kept._replace(seconds=made.seconds)
             written = None
             if made.picture is not None:
@@ -136,3 +138,7 @@ class Cached:
             )
             write_json(path.with_suffix(".json"), msgspec.structs.asdict(entry))
         return made
+
+
+def _key(generator: Mapping[str, Any], prompt: str, seed: int) -> str:
+    return json.dumps([dict(generator), prompt, seed], sort_keys=True)

@@ -115,7 +115,7 @@ class Endpoint:
         known = {
             name: count
             for name, count in zip(self.tokens, counts, strict=True)
-            if isinstance(count, int) and count >= 0
+            if _is_count(count)
         }
         return text, known
 
@@ -240,12 +240,16 @@ def _name(body: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
 def _read(path: Path) -> Answer:
     cached = read_json(path, "a cached answer", dict)
     tokens = cached.get("tokens", {})  # absent if none were counted
     if not isinstance(cached.get("text"), str) or not isinstance(tokens, dict):
         raise UserError(f"{path} has no answer; remove the file")
-    return cached["text"], {name: count for name, count in tokens.items() if isinstance(count, int)}
+    return cached["text"], {name: count for name, count in tokens.items() if _is_count(count)}
 
 
 def _openai() -> Any:

@@ -12,13 +12,14 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import torch
 from torch import Tensor
 
-from fashioniq.files import UserError, why
+from fashioniq.files import UserError, refuse_special, why
 from fashioniq.loop.gallery import EngineError, Gallery
 from fashioniq.loop.index import fingerprint, tuned
 
@@ -92,14 +93,15 @@ def in_milvus(gallery: Gallery, url: str, name: str, query_QD: Tensor) -> tuple[
     `url` is milvus://HOST:PORT, or milvus:///PATH.db for a folder of milvus-lite. The collection is `name` and the
     hash of the vectors. Raises UserError if Milvus cannot be reached, or has too little recall.
     """
-    client = _client(url)
+    client, is_folder = _client(url), urlsplit(url).hostname is None
     search = MilvusSearch(client, f"{alias_of(name)}_{fingerprint(gallery)[:8]}")
     try:
         with search.failing():
             _fill(client, search.collection, gallery)
         found = tuned(gallery, search, "milvus HNSW", f"--gallery {url}", query_QD)
     except EngineError as error:
-        raise UserError(f"--gallery {url}: {why(error)}; start Milvus, or correct the address") from error
+        advice = "remove the folder, which is written again" if is_folder else "start Milvus, or correct the address"
+        raise UserError(f"--gallery {url}: {why(error)}; {advice}") from error
     search.timeout = TIMEOUT
     return found
 
@@ -125,13 +127,18 @@ def _client(url: str) -> Any:
         raise UserError(
             f"expected milvus://HOST:PORT or milvus:///PATH.db, found --gallery {url}; correct it"
         )
-    logging.getLogger("pymilvus").setLevel(logging.CRITICAL)  # it prints a traceback for each failed call
+    for library in ("pymilvus", "milvus_lite"):  # they print a traceback for each failed call
+        logging.getLogger(library).setLevel(logging.CRITICAL)
     try:
         if host is None:
+            for path in [Path(parts.path), *Path(parts.path).rglob("*")]:
+                refuse_special(path)
             return MilvusClient(parts.path)
         scheme = "http" if _is_loopback(host) else "https"
         at = f"[{host}]" if ":" in host else host
         return MilvusClient(f"{scheme}://{at}:{port}", token=os.environ.get("MILVUS_TOKEN", ""), timeout=10)
+    except UserError:
+        raise
     except Exception as error:  # also of milvus-lite, if another process has opened the folder
         raise UserError(
             f"--gallery {url}: Milvus cannot be opened ({why(error)}); start it, or end what uses the folder"

@@ -83,7 +83,7 @@ class CaptionFiles:
             if (
                 not isinstance(row, dict)
                 or not all(isinstance(row.get(name, ""), str) for name in ("candidate", "target"))
-                or not all(isinstance(row.get(name, []), list) for name in ("captions", "people"))
+                or not all(_are_texts(row.get(name, [])) for name in ("captions", "people"))
             ):
                 raise UserError(
                     f'{path}, entry {number}: expected {{"target", "candidate", "captions"}}, '
@@ -175,6 +175,10 @@ class CaptionFiles:
 
     def _path(self, split: str) -> Path:
         return self.folder / f"cap.{self._name}.{split}.json"
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
 def _pair_of(split: str, row: dict[str, Any]) -> Comparison:

@@ -82,8 +82,12 @@ def _read(catalog: Catalog, path: Path) -> tuple[list[Written], int]:
     try:
         if missing := [name for name in _NEEDED if name not in (table.fieldnames or ())]:
             raise UserError(f"{path} lacks the column {missing[0]}; expected {', '.join(COLUMNS)}")
+        if double := [name for name in COLUMNS if (table.fieldnames or []).count(name) > 1]:
+            raise UserError(f"{path} has the column {double[0]} more than once; remove the others")
         for row in table:
             where = f"{path}, line {table.line_num}"
+            if None in row:  # an unquoted separator would cut the caption
+                raise UserError(f"{where}: expected as many cells as in the header, found more; quote the caption")
             cells = {name: (row.get(name) or "").strip() for name in COLUMNS}
             if not cells["caption"]:
                 empty += 1

@@ -79,14 +79,20 @@ def plan_of(options: Mapping[str, Any], made_of: str) -> dict[str, str]:
 
 
 def check_plan(plan: dict[str, str], out: Path, parts: Path) -> None:
-    """Raise UserError if the conversations in `out`, or the batches in `parts`, were made by another plan."""
+    """Raise UserError if the conversations in `out`, or the batches in `parts`, were made by another plan.
+
+    `parts` is removed at the end, so that a folder with anything else is refused, too.
+    """
+    if parts.is_dir() and not (parts / PLAN).exists() and any(parts.iterdir()):
+        raise UserError(f"expected batches of conversations in {parts}, found other files; give another --out")
     for path, advice in (
         (out / NAME, "give the same, or another folder with --out"),
         (parts / PLAN, "give the same, or remove the folder to start again"),
     ):
         if path.exists():
             content = read_json(path, "the plan of the conversations", dict)
-            begun = content.get("plan", {}) if path.name == NAME else content
+            begun = content.get("plan") if path.name == NAME else content
+            begun = begun if isinstance(begun, dict) else {}
             if differing := [name for name in plan if begun.get(name) != plan[name]]:
                 what = "products or vectors" if differing[0] == "data" else flag(differing[0])
                 raise UserError(

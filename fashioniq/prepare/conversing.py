@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 import numpy as np
@@ -141,8 +141,8 @@ class Part(msgspec.Struct):
     """Conversations of a batch of attempts, and how many were dropped by each filter."""
 
     made: list[Attempt]
-    dropped: dict[str, int]
-    tokens: dict[str, int]
+    dropped: dict[str, Annotated[int, msgspec.Meta(ge=0)]]
+    tokens: dict[str, Annotated[int, msgspec.Meta(ge=0)]]
 
 
 @dataclass(frozen=True)

@@ -79,6 +79,7 @@ def test_a_mistake_is_reported_in_one_line(photo_catalog, refused, tmp_path, mon
     [
         ("captions/cap.dress.train.json", [{"target": [1], "candidate": "train1", "captions": ["red"]}]),
         ("captions/cap.dress.train.json", {"a": 1}),
+        ("captions/cap.dress.train.json", [{"captions": ["red"], "people": [[1]]}]),
         ("captions/people.dress.json", {"actions": [{"person": 3}]}),
         ("pairs/pairs.dress.train.json", [3]),
         ("catalog.json", [3]),
@@ -90,6 +91,16 @@ def test_a_damaged_file_is_reported_in_one_line_and_left(photo_catalog, refused,
     (folder / file).write_text(json.dumps(content))
     refused("caption-pairs", data=folder, category="dresses", export=tmp_path / "x.csv")
     assert json.loads((folder / file).read_text()) == content
+
+
+def test_nothing_is_imported_if_the_list_of_skipped_pairs_is_damaged(photo_catalog, refused, tmp_path):
+    folder = photo_catalog()
+    (folder / "captions").mkdir(exist_ok=True)
+    (folder / "captions/people.dress.json").write_text("{")
+    (tmp_path / "in.csv").write_text("split,candidate,target,caption\ntrain,train1,train2,is red\n")
+    before = sorted(folder.rglob("*"))
+    line = refused("caption-pairs", data=folder, category="dresses", **{"import": tmp_path / "in.csv"})
+    assert "people.dress.json is not valid JSON" in line and sorted(folder.rglob("*")) == before
 
 
 def test_the_command_and_its_page_need_no_torch(photo_catalog, tmp_path):

@@ -208,6 +208,15 @@ def test_mistakes_are_told(refused, talks, trained, vector_runs, runs, tmp_path)
     assert "expected a chatsearcher" in refused("eval-chatsearch", **evaluation, run=trained / "dual")
 
 
+def test_a_conversation_in_two_sub_tasks_is_refused(refused, talks, vector_runs, tmp_path):
+    """The lines of both would be those of one query for TREC tools."""
+    copy = shutil.copytree(talks, tmp_path / "talks")
+    samples = copy / "t.test.jsonl"
+    samples.write_text(samples.read_text().replace('"t-test-0"', '"i-test-0"'))
+    line = refused("eval-chatsearch", data=copy, features=vector_runs.store, out=tmp_path / "out")
+    assert "found 'i-test-0' again in i.test.jsonl" in line and not (tmp_path / "out").exists()
+
+
 def test_sub_tasks_without_conversations_are_left_out(project, refused, talks, vector_runs, tmp_path):
     copy = shutil.copytree(talks, tmp_path / "talks")
     given = {"data": copy, "features": vector_runs.store, "samples": 100, "out": tmp_path / "out"}
@@ -304,6 +313,8 @@ def test_score_files_that_do_not_match_are_refused(refused, talks, vector_runs, 
     given = {"data": talks, "features": vector_runs.store, "method": "random", "out": tmp_path / "out"}
     np.savez(tmp_path / "random.npz", scores=np.eye(2), query_ids=["a", "b"], index_ids=["c", "d"])
     assert "every row needs a name" in refused("eval-chatsearch", **given, scores=tmp_path / "random.npz")
+    long = tmp_path / f"{'x' * 101}.npz"  # of files, which have a prefix and a suffix
+    assert "at most 100 characters" in refused("eval-chatsearch", **given, scores=long)
     (tmp_path / "random.npz").rename(tmp_path / "other.npz")
     assert "expected scores of conversations of test" in refused(
         "eval-chatsearch", **given, scores=tmp_path / "other.npz"

@@ -229,6 +229,44 @@ def test_other_options_are_refused_for_a_folder_that_is_there(copy, refused, gar
     assert not copy.with_name("made.parts").exists()
 
 
+def test_a_folder_of_something_else_is_not_taken_for_batches_and_removed(refused, garments, tmp_path):
+    (tmp_path / "out.parts").mkdir()
+    (tmp_path / "out.parts/thesis.txt").write_text("mine")
+    line = refused("make-conversations", data=garments, out=tmp_path / "out", **SMALL)
+    assert "found other files" in line and (tmp_path / "out.parts/thesis.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "reason"),
+    [
+        ("conversations.json", '{"plan": 3}', "begun with different"),
+        ("conversations.json", '{"plan": ["a"]}', "begun with different"),
+        ("review.jsonl", "[]\n", "expected a verdict"),
+    ],
+)
+def test_damaged_results_are_refused_before_a_batch(copy, refused, garments, file, content, reason):
+    (copy / file).write_text(content)
+    assert reason in refused("make-conversations", data=garments, out=copy, **SMALL)
+    assert not copy.with_name("made.parts").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda part: part["made"][0]["samples"][0].update(target="X"), "found 'X'"),
+        (lambda part: part["dropped"].update(x=-1), "malformed"),
+    ],
+)
+def test_a_damaged_batch_is_refused(stopped, refused, garments, tmp_path, change, reason):
+    stopped(tmp_path / "out", 1)
+    (path,) = (tmp_path / "out.parts").glob("t*.json")
+    part = json.loads(path.read_text())
+    change(part)
+    path.write_text(json.dumps(part))
+    line = refused("make-conversations", data=garments, out=tmp_path / "out", llava=True, **SMALL)
+    assert reason in line and "remove the f" in line and not (tmp_path / "out/items.jsonl").exists()
+
+
 def test_more_than_the_catalog_gives_is_refused(refused, garments, tmp_path, monkeypatch):
     monkeypatch.setattr(conversing, "WORDS", conversing.WORDS | {"text": (1, 2)})
     line = refused("make-conversations", data=garments, category="dress", out=tmp_path / "out", **SMALL)

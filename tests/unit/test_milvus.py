@@ -1,5 +1,7 @@
 """Search in Milvus, with milvus-lite in a folder of the test."""
 
+import os
+
 import pytest
 import torch
 from torch.nn.functional import normalize
@@ -86,6 +88,20 @@ def test_a_folder_in_use_is_refused(found, folder, exact, query_QD, monkeypatch)
     monkeypatch.setattr(pymilvus, "MilvusClient", lambda *args, **more: 1 / 0)
     with pytest.raises(UserError, match=r"milvus\.db: Milvus cannot be opened \(division by zero\)"):
         in_milvus(exact, f"milvus://{folder}", NAME, query_QD)
+
+
+def test_a_damaged_folder_is_refused_without_a_traceback(exact, query_QD, tmp_path, caplog):
+    (tmp_path / "milvus.db/LOCK").mkdir(parents=True)
+    with pytest.raises(UserError, match="Milvus cannot be opened"):
+        in_milvus(exact, f"milvus://{tmp_path / 'milvus.db'}", NAME, query_QD)
+    assert not caplog.records
+
+
+def test_a_pipe_in_the_folder_is_refused_and_not_waited_for(exact, query_QD, tmp_path):
+    (tmp_path / "milvus.db").mkdir()
+    os.mkfifo(tmp_path / "milvus.db/manifest.json")
+    with pytest.raises(UserError, match=r"manifest\.json is a pipe"):
+        in_milvus(exact, f"milvus://{tmp_path / 'milvus.db'}", NAME, query_QD)
 
 
 class Broken:

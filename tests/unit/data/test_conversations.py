@@ -89,6 +89,8 @@ def _changed(**changes):
         (_changed(target="C"), "expected test items, found 'C' of train: the splits leak"),
         (_changed(target="A"), "expected the target 'A' in no turn"),
         (_changed(target="X"), "found 'X'"),
+        (_changed(id=""), "expected a sample with an id"),
+        (_changed(target="B"), "expected every id once, found 'm-1' again"),
         (_changed(subtask="t"), "expected a sample of m and test, found t and test"),
         (_changed(split="train"), "expected a sample of m and test, found m and train"),
         (_changed(kind="text"), "expected a kind of merged or mdc_t or session, found text"),

@@ -1,3 +1,4 @@
+import pytest
 from ir_measures import RR, Success, calc_aggregate, read_trec_qrels, read_trec_run
 
 from fashioniq.data.trec import COMPLETE, DEPTH, Topic, depth_of, run_lines, write_topics
@@ -19,6 +20,14 @@ def test_names_with_spaces_and_texts_with_tabs_are_one_field(tmp_path):
         "my%20dress-1\t[my dress] red and long",
         "b-1\t[a] blue",
     ]
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\tb", "a\r", "a\u2028b", "\u00a0", "\x1b[31m", "\0", "\ud800"])
+def test_every_line_has_its_fields_whatever_an_id_contains(tmp_path, name):
+    write_topics(tmp_path, [Topic(name, name, "red")])
+    lines = [*run_lines(name, [name], [1.0]), *(tmp_path / "qrels.trec").read_text().splitlines()]
+    assert [len(line.split()) for line in lines] == [6, 4]
+    assert all(line.isprintable() for line in lines)
 
 
 def test_rankings_of_small_galleries_are_complete():

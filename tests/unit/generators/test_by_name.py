@@ -20,6 +20,12 @@ def test_an_endpoint_and_a_folder_have_prefixes(tmp_path):
     assert isinstance(generator_by_name(f"folder:{tmp_path}"), Folder)
 
 
+@pytest.mark.parametrize("name", ["folder:\0", "\0", "x" * 300, "folder:" + "x" * 300])
+def test_a_name_that_no_file_can_have_is_refused(name):
+    with pytest.raises(UserError, match="path"):
+        generator_by_name(name)
+
+
 @pytest.mark.parametrize("name", ["endpoint:", "folder:"])
 def test_a_prefix_alone_is_refused(name):
     with pytest.raises(UserError, match=f"found '{name}'"):

@@ -188,3 +188,15 @@ def test_a_folder_that_cannot_be_written_is_told_before_anything_is_generated(tm
     with pytest.raises(UserError, match="cannot write"):
         Cached(generator, tmp_path / "file" / "cache").generate(REQUESTS)
     assert generator.asked == []
+
+
+def test_an_entry_of_another_request_is_not_used(tmp_path):
+    """Both files of an entry agree with each other, but lie in the place of another one."""
+    Cached(Counting(), tmp_path).generate(REQUESTS)
+    first, *others = sorted(tmp_path.rglob("*.json"))
+    for other in others:
+        for suffix in (".json", ".png"):
+            other.with_suffix(suffix).write_bytes(first.with_suffix(suffix).read_bytes())
+    again = Cached(Counting(), tmp_path)
+    again.generate(REQUESTS)
+    assert (again.made, again.reused) == (2, 1)

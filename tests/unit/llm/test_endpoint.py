@@ -226,6 +226,15 @@ def test_no_address_is_told(monkeypatch, tmp_path, address):
         Endpoint("small", tmp_path).complete(["a"], 5)
 
 
+def test_only_counts_are_counted(serve, tmp_path):
+    serve(lambda number, body: said("yes"))
+    Endpoint("small", tmp_path).complete(["a"], 5)
+    (kept,) = tmp_path.rglob("*.json")
+    kept.write_text('{"text": "yes", "tokens": {"prompt": -5, "answer": true}}')
+    endpoint = Endpoint("small", tmp_path)
+    assert endpoint.complete(["a"], 5) == ["yes"] and endpoint.tokens == {"prompt": 0, "answer": 0}
+
+
 def test_a_damaged_kept_answer_is_told_with_its_file(serve, tmp_path):
     serve(lambda number, body: said("yes"))
     Endpoint("small", tmp_path).complete(["a"], 5)
