@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import httpx
 
@@ -112,11 +112,7 @@ class Endpoint:
         # truncated text may end within a surrogate pair
         text = text.encode(errors="replace").decode() if isinstance(text, str) else ""
         counts = (getattr(answer.usage, f"{name}_tokens", None) for name in ("prompt", "completion"))
-        known = {
-            name: count
-            for name, count in zip(self.tokens, counts, strict=True)
-            if _is_count(count)
-        }
+        known = {name: count for name, count in zip(self.tokens, counts, strict=True) if _is_count(count)}
         return text, known
 
     def _unanswered(self, host: str, why: str) -> UserError:
@@ -240,7 +236,7 @@ def _name(body: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 
-def _is_count(value: Any) -> bool:
+def _is_count(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 

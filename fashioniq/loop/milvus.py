@@ -100,7 +100,11 @@ def in_milvus(gallery: Gallery, url: str, name: str, query_QD: Tensor) -> tuple[
             _fill(client, search.collection, gallery)
         found = tuned(gallery, search, "milvus HNSW", f"--gallery {url}", query_QD)
     except EngineError as error:
-        advice = "remove the folder, which is written again" if is_folder else "start Milvus, or correct the address"
+        advice = (
+            "remove the folder, which is written again"
+            if is_folder
+            else "start Milvus, or correct the address"
+        )
         raise UserError(f"--gallery {url}: {why(error)}; {advice}") from error
     search.timeout = TIMEOUT
     return found

@@ -87,7 +87,9 @@ def _read(catalog: Catalog, path: Path) -> tuple[list[Written], int]:
         for row in table:
             where = f"{path}, line {table.line_num}"
             if None in row:  # an unquoted separator would cut the caption
-                raise UserError(f"{where}: expected as many cells as in the header, found more; quote the caption")
+                raise UserError(
+                    f"{where}: expected as many cells as in the header, found more; quote the caption"
+                )
             cells = {name: (row.get(name) or "").strip() for name in COLUMNS}
             if not cells["caption"]:
                 empty += 1

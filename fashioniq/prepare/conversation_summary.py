@@ -84,7 +84,9 @@ def check_plan(plan: dict[str, str], out: Path, parts: Path) -> None:
     `parts` is removed at the end, so that a folder with anything else is refused, too.
     """
     if parts.is_dir() and not (parts / PLAN).exists() and any(parts.iterdir()):
-        raise UserError(f"expected batches of conversations in {parts}, found other files; give another --out")
+        raise UserError(
+            f"expected batches of conversations in {parts}, found other files; give another --out"
+        )
     for path, advice in (
         (out / NAME, "give the same, or another folder with --out"),
         (parts / PLAN, "give the same, or remove the folder to start again"),

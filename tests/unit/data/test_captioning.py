@@ -379,8 +379,14 @@ def test_a_pair_given_twice_is_named(desk, filled):
         (b"split,candidate,target\n", "lacks the column caption"),
         (b"split,candidate,target,caption\ntrain,train1,train2,\xff\n", "not UTF-8"),
         (b'split,candidate,target,caption\ntrain,train1,train2,"is red\n', "line 2: not valid CSV"),
-        (b"split,candidate,target,caption\ntrain,train1,train2,is red, and long\n", "line 2: .* quote the caption"),
-        (b"split,candidate,target,caption,caption\ntrain,train1,train2,red,\n", "column caption more than once"),
+        (
+            b"split,candidate,target,caption\ntrain,train1,train2,is red, and long\n",
+            "line 2: .* quote the caption",
+        ),
+        (
+            b"split,candidate,target,caption,caption\ntrain,train1,train2,red,\n",
+            "column caption more than once",
+        ),
         (b"split,candidate,target,caption\ntrain,train1\n", None),
     ],
 )
