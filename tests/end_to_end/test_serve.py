@@ -19,6 +19,9 @@ from fashioniq.cli import main
 from fashioniq.data.catalog import Catalog
 from tests.waiting import LIMIT, ended, joined
 
+# The service closes idle connections after some seconds, which a busy machine may take between two requests.
+NO_REUSE = httpx.Limits(max_keepalive_connections=0)
+
 
 class Server:
     """A process that serves a run."""
@@ -30,7 +33,7 @@ class Server:
             self.process = forked_command(["serve", *arguments, "--port", "0"], streams)
         wait_until(lambda: "Ctrl-C" in out.read_text(), self.process.is_alive)
         self.address = re.search(r"http://\S+:\d+", out.read_text())[0]
-        self.http = httpx.Client(base_url=self.address, timeout=60)
+        self.http = httpx.Client(base_url=self.address, timeout=60, limits=NO_REUSE)
 
     def kill(self):
         os.kill(self.process.pid, signal.SIGKILL)

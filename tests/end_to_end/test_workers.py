@@ -10,7 +10,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from tests.end_to_end.test_serve import Server
+from tests.end_to_end.test_serve import NO_REUSE, Server
 from tests.waiting import ended
 
 CONFIG = Path(__file__).parents[2] / "configs/nginx.conf"
@@ -70,7 +70,7 @@ def test_any_of_two_workers_goes_on_with_a_conversation(
         Server(forked_command, wait_until, tmp_path / f"worker{number}.txt", arguments) for number in range(2)
     ]
     address = nginx([worker.address.rpartition(":")[2] for worker in workers])
-    with httpx.Client(base_url=address, timeout=60) as http:
+    with httpx.Client(base_url=address, timeout=60, limits=NO_REUSE) as http:
         made = http.post("/v1/sessions", json={"category": "dresses"}).json()
         token = {"Authorization": f"Bearer {made['session_token']}"}
         path = f"/v1/sessions/{made['session_id']}"
