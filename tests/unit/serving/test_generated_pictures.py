@@ -109,8 +109,8 @@ def test_a_picture_is_for_its_session_alone(talking, client):
     headers = {"Authorization": f"Bearer {other.token}"}
     assert client.get(f"/v1/sessions/{talking.id}/turns/1/picture", headers=headers).status_code == 404
     assert client.get(f"/v1/sessions/{talking.id}/turns/1/picture").status_code in (401, 404)
-    for n in (0, 1, -1, 10**30):
-        assert other.request("GET", f"/turns/{n}/picture").json()["code"] == "unknown-picture"
+    for n, code in ((0, "unknown-picture"), (1, "unknown-picture"), (-1, "invalid"), (10**30, "invalid")):
+        assert other.request("GET", f"/turns/{n}/picture").json()["code"] == code
 
 
 def test_a_search_without_a_session_generates_one_picture(client, service, talking):
