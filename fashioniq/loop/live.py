@@ -248,8 +248,8 @@ class Live(Generic[S]):
         return vector_1D
 
     def _position(self, item: str) -> Tensor:
-        gallery = self.system.gallery
-        if (position := gallery.items.positions.get(item)) is None:
+        gallery, items = self.system.gallery, self.system.gallery.items
+        if (position := items.positions.get(items.spellings.own(item))) is None:
             raise UserError(f"no product {item!r} in the gallery of {len(gallery)} products")
         return torch.tensor([position], device=gallery.vectors_ND.device)
 

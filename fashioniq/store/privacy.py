@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
+from fashioniq.data.words import composed
 from fashioniq.store.database import Database, those_in
 from fashioniq.store.engine import clear_files
 from fashioniq.store.subjects import (
@@ -35,7 +36,7 @@ class Privacy(Database):
         value = self.read(lambda connection: secret_of(connection, epoch))
         if value is None:
             value = self.write(lambda connection: made_secret(connection, epoch))
-        return hashed(client_id, value)
+        return hashed(composed(client_id), value)
 
     def erase_session(self, id: str) -> None:
         """Delete a session with its turns, events and pictures, and refuse to store it again."""
@@ -50,7 +51,7 @@ class Privacy(Database):
 
         def work(connection: Connection) -> int:
             secrets = connection.scalars(select(secret.c.value).where(secret.c.epoch != ERASED))
-            hashes = [hashed(client_id, value) for value in secrets]
+            hashes = [hashed(composed(client_id), value) for value in secrets]
             ids = list(connection.scalars(select(session.c.id).where(session.c.client.in_(hashes))))
             self._erase(connection, ids, always=True)
             return len(ids)

@@ -1,6 +1,7 @@
 """A system that takes plain words, and a live dialog with one person."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -206,6 +207,13 @@ def test_a_product_that_was_named_is_offered_for_one_reply_only(ask):
     assert torch.equal(
         again.talk.turns[-1].image_BD, said.system.gallery.items.inputs(said.offer.item_B).features_BD
     )
+
+
+def test_a_product_is_found_however_the_accents_of_its_id_are_written():
+    system = showing_system()
+    items = Items(["cafe\u0301", *IDS[1:]], system.gallery.items.features_ND, torch.zeros(N, 8))
+    system = replace(system, gallery=Gallery(items, system.gallery.vectors_ND))
+    assert Live.begin(system).more_like("caf\u00e9").offered == "cafe\u0301"
 
 
 def test_more_like_an_unknown_product_or_in_a_dialog_of_questions_is_refused():

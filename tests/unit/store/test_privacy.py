@@ -96,6 +96,11 @@ def test_a_client_is_erased_in_all_periods(store, log, clock):
     assert store.erased(["me0", "you0"]) == {"me0"}
 
 
+def test_a_client_is_erased_however_the_accents_of_its_id_are_written(store, log):
+    log.start(client=store.client_hmac("caf\u00e9"), consent="training")
+    assert store.erase_client("cafe\u0301") == 1
+
+
 def test_secrets_go_with_the_last_session_that_needs_them(store, log, clock):
     log.start(client=store.client_hmac("me"), consent="training")
     clock.move(days=200)
