@@ -39,7 +39,7 @@ LEXICAL = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16)
 WISHES = (0.0, 0.05, 0.1, 0.2, 0.5, 2.0)  # 2 outweighs any difference of cosines
 KEPT = 0.75  # share of the best gain in log rank from which on wishes outweigh any similarity
 MEMORY = 0.5  # share of a small weight that each later turn leaves, as in the vectors of a linear retriever
-TRAINED = 1 / 3  # share of small weights for vectors trained on dialogs, which contain much of the labels
+TRAINED = 1 / 3  # share of small weights for vectors trained on dialogs, which already follow the labels
 
 
 def fit_wording(
@@ -106,8 +106,9 @@ def fit_weights(
     """Choose the weights on captions of a fifth of the pairs, by a ridge regression that has not seen them.
 
     Where wishes that outweigh any similarity keep most of what the best weights gain in the mean log rank of the
-    targets, they are taken: the labels are right, and a search should obey. Otherwise a `share` of the best weights is
-    taken: all of it for ridge regression, less for vectors that are trained further.
+    targets, they are taken: the labels are right, and a search should obey. Otherwise the best weights are taken, but
+    only a `share` for what is wanted: all for ridge regression, less for vectors that are trained further, which follow
+    the labels, but hardly denials.
     """
     here = items.positions
     usable = [pair for pair in pairs if pair.candidate in here and pair.target in here]
@@ -139,7 +140,7 @@ def fit_weights(
     if obeys:
         return Weights(obeying[0], obeying[1], obeying[1]), figures
     lexical, wish = (round(share * weight, 4) for weight in best)
-    return Weights(lexical, wish, wish, MEMORY), figures
+    return Weights(lexical, wish, best[1], MEMORY), figures
 
 
 @torch.no_grad()

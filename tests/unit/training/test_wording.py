@@ -151,6 +151,7 @@ def test_small_weights_fade_and_are_smaller_for_vectors_that_are_trained_further
     assert 0 < whole.lexical + whole.wanted < WISHES[-1] and whole.memory == third.memory == MEMORY
     assert third.lexical == pytest.approx(whole.lexical * TRAINED, abs=1e-4)
     assert third.wanted == pytest.approx(whole.wanted * TRAINED, abs=1e-4)
+    assert third.denied == whole.denied == whole.wanted
 
 
 def test_titles_that_captions_repeat_are_weighted_more_than_other_titles():
