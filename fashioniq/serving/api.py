@@ -54,6 +54,7 @@ from fashioniq.serving.served import Served
 from fashioniq.serving.service import Service
 from fashioniq.store import Event, Product, Replaced, Session, Unavailable
 
+UNNAMED = "application/octet-stream"  # type of a picture sent by a program that does not look into it
 JSON = 64 * 1024  # bytes of a request
 BULK = 2 * 1024 * 1024  # bytes of products or events
 SENT = 600.0  # seconds in which a client has to send a request; a slow one needs minutes for a picture
@@ -184,7 +185,9 @@ def _routes() -> list[BaseRoute]:
         "4XX": {"description": "Problem", "content": {PROBLEM: {}}},
         "503": {"description": "Busy or without its database", "content": {PROBLEM: {}}},
     }
-    router = APIRouter(responses=problems, max_body_size=JSON)
+    router = APIRouter(
+        responses=problems, max_body_size=JSON, generate_unique_id_function=lambda route: str(route.name)
+    )
     for add in (_add_operations, _add_search, _add_sessions, _add_catalog, page.add_routes):
         add(router)
     return router.routes
@@ -460,7 +463,7 @@ def _add_search(router: APIRouter) -> None:
 
 async def _content(request: Request) -> bytes:
     """The picture in the body of a request."""
-    if not request.headers.get("content-type", "").startswith("image/"):
+    if not request.headers.get("content-type", "").startswith(("image/", UNNAMED)):
         raise Problem("unsupported-media-type")
     return await request.body()
 
@@ -476,11 +479,20 @@ def _add_sessions(router: APIRouter) -> None:
             access.require(request, "search")
         return service.start(body, body.origin, key if found else None, secret)
 
-    @router.post("/v1/pictures", status_code=201, tags=["sessions"], max_body_size=uploads.MAX_BYTES)
+    binary = {"schema": {"type": "string", "format": "binary"}}  # generators of clients do not have image/*
+    body = {"required": True, "content": {UNNAMED: binary}}
+
+    @router.post(
+        "/v1/pictures",
+        status_code=201,
+        tags=["sessions"],
+        max_body_size=uploads.MAX_BYTES,
+        openapi_extra={"requestBody": body},
+    )
     def upload(
         request: Request, service: Of, category: str, content: Annotated[bytes, Depends(_content)]
     ) -> PictureAnswer:
-        """Upload a picture as a body of type image/*, to start from it or to talk about it."""
+        """Upload a picture as the body (image/*, application/octet-stream), to start from it or to talk about it."""
         request.app.state.access.limit(request, "uploads")
         return service.upload(category, content)
 

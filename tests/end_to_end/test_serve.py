@@ -9,7 +9,10 @@ import signal
 import socket
 import sqlite3
 import subprocess
+import sys
 import threading
+from importlib import import_module
+from io import BytesIO
 from pathlib import Path
 
 import httpx
@@ -346,3 +349,70 @@ def test_the_examples_of_the_documentation_work_word_for_word(serve, runs, tmp_p
     assert [one["said"] for one in later["heard"]["changed"]] == ["wiht", "slevees"]
     assert later["facets"]["families"] and len(later["holding"]) == 2
     assert done.stdout.count('"results"') == 6 and '"parts"' in done.stdout
+
+
+def test_a_generated_client_makes_the_requests_of_the_documentation(
+    serve, runs, attribute_runs, tmp_path, monkeypatch
+):
+    beside = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    if (generator := shutil.which("openapi-python-client", path=beside)) is None:
+        pytest.skip("openapi-python-client is not installed")
+    server = serve("--predictor", str(attribute_runs[1]))
+    made = subprocess.run(
+        [generator, "generate", "--url", f"{server.address}/openapi.json", "--output-path", tmp_path / "shop_client",
+         "--meta", "none", "--fail-on-warning"],
+        env={**os.environ, "PATH": beside}, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert made.returncode == 0, made.stdout + made.stderr
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def call(name, *path, client, **options):
+        answer = import_module(f"shop_client.api.{name}").sync_detailed(*path, client=client, **options)
+        assert answer.status_code < 300, answer.content
+        return answer.parsed
+
+    shop, types = import_module("shop_client"), import_module("shop_client.models")
+    product = Catalog(runs.catalog, "dresses").ids("test")[0]
+    with shop.Client(base_url=server.address, raise_on_unexpected_status=True) as client:
+        said = [types.Said(says="a red dress with long sleeves"), types.Said(says="not floral")]
+        body = types.SearchRequest(turns=said, k=3, facets=True)
+        ranking = call("search.find", "dresses", client=client, body=body)
+        assert len(ranking.results) == 3 and ranking.facets.families and ranking.holding[-1].denied
+        said = [types.Said(about=product, says="is navy with longer sleeves")]
+        body = types.SearchRequest(turns=said, k=3, explain=True)
+        assert call("search.find", "dresses", client=client, body=body).results[0].parts.wishes
+        assert call("search.similar", "dresses", product, client=client, k=4).results
+        price = types.Price(minor=5990, currency="EUR")
+        offer = types.ProductRequest(
+            id=product, price=price, sizes=["S", "M", "L"], in_stock=True, url="https://shop.example/1"
+        )
+        body = types.ProductsRequest(products=[offer])
+        answer = call("catalog.put", "dresses", client=client, body=body)
+        assert not answer.errors and answer.items[0].status in (200, 201)
+        content = next(path for path in runs.catalog.glob("images/**/*") if path.is_file()).read_bytes()
+        file = import_module("shop_client.types").File(payload=BytesIO(content))
+        assert call("sessions.upload", client=client, category="dresses", body=file).picture_id
+        body = types.SessionRequest(category="dresses", start=types.Start(text="red or navy"))
+        begun = call("sessions.start", client=client, body=body)
+        assert begun.last.holding[0].text == "red or navy"
+
+    with shop.AuthenticatedClient(base_url=server.address, token=begun.session_token) as client:
+
+        def turn(key=shop.types.UNSET, **fields):
+            body = types.TurnRequest(**fields)
+            return call("sessions.turn", begun.session_id, client=client, body=body, idempotency_key=key)
+
+        fields = {"says": "wiht longer slevees", "after_turn": 0, "facets": True}
+        first = turn("5f0c", **fields)
+        assert [one.said for one in first.heard.changed] == ["wiht", "slevees"] and first.facets.families
+        assert turn("5f0c", **fields).query_id == first.query_id
+        assert any(one.denied for one in turn(wish=types.LabelWish(label="floral", denied=True)).holding)
+        assert turn(says="under 100 euros, in M").filters.price.lte == 10000
+        shown = turn(less_like=first.results[0].product_id)
+        assert first.results[0].product_id not in [one.product_id for one in shown.results]
+        last = turn(drop=first.holding[0].id)
+        assert first.holding[0].id not in [one.id for one in last.holding]
+        undone = call("sessions.undo", begun.session_id, last.turn, client=client)
+        assert undone.last.query_id == shown.query_id
+        assert len(call("sessions.read", begun.session_id, client=client).turns) == last.turn
+        call("sessions.erase", begun.session_id, client=client)
