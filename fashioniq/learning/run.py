@@ -1,6 +1,7 @@
 """`fashioniq learn`: from the log of the service to a new model."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ from fashioniq.data.images import UnreadableImage
 from fashioniq.evaluation.protocols import PROTOCOLS
 from fashioniq.evaluation.run import run_dialogs
 from fashioniq.features.store import FeatureStore, open_store
-from fashioniq.files import UserError, check_writable, locked
+from fashioniq.files import UserError, check_writable, exclusive
 from fashioniq.learning import export
 from fashioniq.learning.forget import carry_out, run_of, trained_with_erased
 from fashioniq.learning.gate import judge, replay
@@ -43,34 +44,35 @@ def learn(settings: Learn) -> bool:
     Before and after it, what was erased is removed from earlier training data. Raises UserError if OUT exists, if
     there is no database, or if there is nothing to learn from.
     """
-    if settings.out.exists():
-        raise UserError(f"{settings.out} exists already; give a new folder with --out, or remove it")
-    check_writable(settings.out)
-    trained = _training_of(settings)
-    catalog = Catalog(trained.data, trained.category)
-    features = open_store(trained.data, trained.category, trained.features, trained.attrs)
-    retriever, vocabulary, _ = load_retriever(settings.run, catalog.category, features)
-    store = Store.open(settings.database, create=False)
-    try:
-        carry_out(store)
-        if any(settings.run.resolve() == run_of(one) for one, _ in trained_with_erased(store)):
-            print(
-                f"{settings.run} was trained with conversations that were erased; start from an earlier run"
+    with ExitStack() as alone:
+        alone.enter_context(exclusive(settings.out))
+        if settings.out.exists():
+            raise UserError(f"{settings.out} exists already; give a new folder with --out, or remove it")
+        check_writable(settings.out)
+        trained = _training_of(settings)
+        catalog = Catalog(trained.data, trained.category)
+        features = open_store(trained.data, trained.category, trained.features, trained.attrs)
+        retriever, vocabulary, _ = load_retriever(settings.run, catalog.category, features)
+        store = Store.open(settings.database, create=False)
+        try:
+            carry_out(store)
+            if any(settings.run.resolve() == run_of(one) for one, _ in trained_with_erased(store)):
+                print(
+                    f"{settings.run} was trained with conversations that were erased; start from an earlier run"
+                )
+            shop = shop_of(catalog, features, store)  # reads pictures, so before the log
+            log = store.log(catalog.category)
+            chosen = choose(log, shop, settings.held_out, retriever.max_words)
+            consents = store.count_by_consent(catalog.category)
+            print(_summary(chosen, len(log), consents))
+            stored = sum(consents.values())
+            _check_enough(chosen, len(log), stored, settings)
+            rule = Rule(
+                category=catalog.category,
+                run=str(settings.run.resolve()),
+                cut=chosen.cut.isoformat() if chosen.cut else None,
+                left_out=chosen.counts,
             )
-        shop = shop_of(catalog, features, store)  # reads pictures, so before the log
-        log = store.log(catalog.category)
-        chosen = choose(log, shop, settings.held_out, retriever.max_words)
-        consents = store.count_by_consent(catalog.category)
-        print(_summary(chosen, len(log), consents))
-        stored = sum(consents.values())
-        _check_enough(chosen, len(log), stored, settings)
-        rule = Rule(
-            category=catalog.category,
-            run=str(settings.run.resolve()),
-            cut=chosen.cut.isoformat() if chosen.cut else None,
-            left_out=chosen.counts,
-        )
-        with locked(settings.out):  # `forget` waits until it is complete
             present = export.begin(store, settings.out, chosen.sessions, rule)
             chosen = replace(chosen, sessions=[one for one in chosen.sessions if one.session in present])
             _check_enough(chosen, len(log), stored, settings)
@@ -85,15 +87,16 @@ def learn(settings: Learn) -> bool:
             verdict = _judged(settings, trained, catalog, chosen)
             gate = Gate(**asdict(verdict), rule=rule, new_words=words, sizes=_sizes(chosen))
             export.write_report(settings.out, gate)
-        _print_verdict(verdict, settings.out)
-        if settings.activate and verdict.passed:
-            _activate(store, settings, catalog.category)
-        return verdict.passed
-    finally:
-        try:
-            carry_out(store)  # what was erased meanwhile
+            _print_verdict(verdict, settings.out)
+            if settings.activate and verdict.passed:
+                _activate(store, settings, catalog.category)
+            return verdict.passed
         finally:
-            store.close()
+            alone.close()  # `forget` may write the training data from here on
+            try:
+                carry_out(store)  # what was erased meanwhile
+            finally:
+                store.close()
 
 
 def _check_enough(chosen: Chosen, logged: int, stored: int, settings: Learn) -> None:
