@@ -55,8 +55,8 @@ def fit_wording(
 ) -> str:
     """Fit the model of labels and the weights to the products `items` of train and their captioned pairs.
 
-    `share` is that of `fit_weights`. Writes wording.json and labels.safetensors into the run. Returns a line about the weights. The random numbers of
-    the training that follows stay the same.
+    `share` is that of `fit_weights`. Writes wording.json and labels.safetensors into the run. Returns a line about the
+    weights. The random numbers of the training that follows stay the same.
     """
     labels = label_vocabulary(catalog.labels, items.ids, LEAST)
     with torch.random.fork_rng(devices=[]):  # new modules draw weights
