@@ -167,11 +167,22 @@ def find(connection: Connection, kind: type[R], *where: Any, order: Iterable[Any
 
 
 def each(connection: Connection, kind: type[R], *where: Any, order: Iterable[Any] = ()) -> Iterator[R]:
-    """The same rows, read one after the other."""
-    columns = [_TABLES[kind].c[name] for name in kind.__struct_fields__]
+    """The same rows, read one after the other. Raises Unavailable for a value that is not of its type."""
+    table = _TABLES[kind]
+    columns = [table.c[name] for name in kind.__struct_fields__]
     statement: Select[Any] = select(*columns).where(*where).order_by(*order)
-    for row in connection.execute(statement.execution_options(yield_per=_AT_ONCE)).mappings():
-        yield kind(**row)
+    rows = iter(connection.execute(statement.execution_options(yield_per=_AT_ONCE)))
+    while True:
+        try:
+            row = next(rows, None)
+            found = row and msgspec.convert(dict(zip(kind.__struct_fields__, row, strict=True)), kind)
+        except (TypeError, ValueError) as error:  # of times and JSON; their texts may have words of persons
+            raise Unavailable(
+                f"expected valid values in the table {table.name}, found others; restore the database from a backup"
+            ) from error
+        if found is None:
+            return
+        yield found
 
 
 def those_in(

@@ -170,9 +170,9 @@ def converted(error: BaseException) -> BaseException:
     """Unavailable for a failure of the database, without values of the statement; otherwise the error itself."""
     if not isinstance(error, SQLAlchemyError) or isinstance(error, DataError | IntegrityError):
         return error
-    return Unavailable(
-        f"the database is not available ({one_line(why(getattr(error, 'orig', None) or error))})"
-    )
+    # SQLite quotes text that is not UTF-8, which may be words of persons
+    reason = why(getattr(error, "orig", None) or error).partition(" with text ")[0]
+    return Unavailable(f"the database is not available ({one_line(reason)})")
 
 
 def concerns_all(error: Exception) -> bool:

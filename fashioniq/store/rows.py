@@ -79,6 +79,10 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
     undone_at: datetime | None = None
 
+    def __post_init__(self) -> None:
+        if not all(isinstance(one.get("id"), str) for one in self.shown):
+            raise ValueError("a product that was shown has no id")
+
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
     """What the person did with a product of a turn, such as a click or a purchase."""

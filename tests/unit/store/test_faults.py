@@ -324,3 +324,31 @@ def test_errors_do_not_have_the_words_of_persons(store, log):
     while error is not None:
         assert words not in str(error) + repr(error)
         error = error.__cause__
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ("update turn set says = x'fffe'", "in the table turn"),
+        ("update turn set says = cast(x'fffe72' as text)", "Could not decode to UTF-8 column 'says')"),
+        ("update turn set shown = '[1]'", "in the table turn"),
+        ("update turn set shown = '[{\"id\": 3}]'", "in the table turn"),
+        ("update turn set heard = '{'", "in the table turn"),
+        ("update turn set heard = 'null'", "in the table turn"),
+        ("update turn set created_at = 'yesterday'", "in the table turn"),
+        ("update session set created_at = 5", "in the table session"),
+    ],
+)
+def test_a_damaged_value_is_named_by_its_table_and_not_quoted(
+    open_store, new_log, tmp_path, change, reason
+):
+    store = open_store(f"sqlite:///{tmp_path / 'log.db'}")
+    log = new_log(store)
+    log.start("s1")
+    log.say("is red", "s1")
+    with store.engine.connect() as connection:
+        connection.exec_driver_sql(change)
+        connection.commit()
+    with pytest.raises(Unavailable) as error:
+        store.log("dresses", "none")
+    assert reason in str(error.value) and "\n" not in str(error.value)
