@@ -265,12 +265,14 @@ def fit(
     facts: dict[str, Any],
     monitor: str,
     strategy: str = "auto",
+    halfway: bool = False,
 ) -> dict[str, float]:
     """Train on the loaders of train and val, and save the best weights by `monitor` (higher is better) in
     `run`.
 
     Loads the best weights into `model`, and returns the metrics of the best epoch. `strategy` is
-    Lightning's, for several devices.
+    Lightning's, for several devices. With `halfway`, weights are validated and saved halfway between those that
+    `model` has now and the trained ones (see `Halfway`).
     """
     accelerator = accelerator_of(settings.device)
     if accelerator == "gpu" and settings.devices > torch.cuda.device_count():
@@ -295,6 +297,7 @@ def fit(
         callbacks=[
             peers,
             best,
+            *([Halfway(model)] if halfway else []),  # after `best`, which saves its weights
             EarlyStopping(monitor, patience=settings.patience, mode="max"),
             last,
             *([resumption] if resumption else []),
@@ -467,6 +470,31 @@ class KeepBest(pl.Callback):
         if better:
             made = msgspec.structs.replace(self.about, metrics=figures, provenance=self.provenance())
             save_model(self.run, self.model, made)
+
+
+class Halfway(pl.Callback):
+    """Validates and saves the means of the weights before the training and the trained ones; trains the latter.
+
+    A model that was fitted to people's captions and is then trained with simulated users learns from these, and forgets
+    some of the captions. Halfway it keeps most of both (Wortsman et al., Robust fine-tuning of zero-shot models, CVPR
+    2022, where weights of 0.5 are recommended). `model` has the weights before the training, also if this is resumed.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self._before = [weight.detach().clone() for weight in model.parameters()]
+        self._trained: list[Tensor] = []
+
+    @torch.no_grad()
+    def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self._trained = [weight.detach().clone() for weight in self.model.parameters()]
+        for weight, before in zip(self.model.parameters(), self._before, strict=True):
+            weight.lerp_(before.to(weight), 0.5)
+
+    @torch.no_grad()
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        for weight, trained in zip(self.model.parameters(), self._trained, strict=True):
+            weight.copy_(trained)
 
 
 def fingerprints(about: Run) -> dict[str, str]:

@@ -92,7 +92,8 @@ def train_retriever(settings: TrainRetriever, live: Live | None = None) -> str:
         max_turns=max(source.turns for source in users.sources),
         bigrams=before.get("bigrams", len(bigrams)),
     )
-    if isinstance(model, LinearRetriever) and not before:
+    fitted = not before and isinstance(model, LinearRetriever)
+    if isinstance(model, LinearRetriever) and fitted:
         start_linear(model, bigrams, users.examples, items["train"], users.vocabulary)
     data = describe_data(catalog, Splits(catalog, items, users.pairs_alone).coverage())
     facts = model_facts("retriever", settings, store, users.vocabulary, sizes, data=data) | {
@@ -118,7 +119,8 @@ def train_retriever(settings: TrainRetriever, live: Live | None = None) -> str:
     if live:
         recorded = live(items, users.vocabulary, model.max_words)
         sources = [part for source in users.sources for part in (source, recorded)]
-    best, verdict = train(settings, folder, model, sources, facts, asker=BestItem(settings.exclude_shown))
+    asker = BestItem(settings.exclude_shown)
+    best, verdict = train(settings, folder, model, sources, facts, asker=asker, halfway=fitted)
     return f"{best}; users: {', '.join(users.names)}\n{words}{verdict}{helpful}"
 
 
@@ -173,8 +175,12 @@ def train(
     facts: dict[str, Any],
     *,
     asker: Asker,
+    halfway: bool = False,
 ) -> tuple[str, str]:
-    """Train a model on dialogs of some sources; return a summary of the best epoch, and whether it is good."""
+    """Train a model on dialogs of some sources; return a summary of the best epoch, and whether it is good.
+
+    `halfway` is that of `fit`.
+    """
     source: DialogSource = sources[0] if len(sources) == 1 else DialogsInTurn(sources)
     options: dict[str, Any] = {
         "loss": turn_loss(settings.loss, settings.margin, _temperature(settings)),
@@ -191,7 +197,16 @@ def train(
     if source.turns > 1:  # dialogs of several turns take long
         of_val = of_val[:: -(-len(of_val) // VALIDATED)]
     batches = loaders(TensorDataset(of_train), TensorDataset(of_val), settings.batch_size, settings.seed)
-    best = fit(module, model, batches, run=folder, settings=settings, facts=facts, monitor="val_score")
+    best = fit(
+        module,
+        model,
+        batches,
+        run=folder,
+        settings=settings,
+        facts=facts,
+        monitor="val_score",
+        halfway=halfway,
+    )
     turns, items = source.turns, source.items["val"]
     recall = {key.removeprefix("val_R@10_"): value for key, value in best.items() if "R@10" in key}
     users = {user: value for user, value in recall.items() if not user.isdigit()}

@@ -8,7 +8,7 @@ from torch.utils.data import TensorDataset
 
 from fashioniq.config import TrainRetriever
 from fashioniq.files import UserError
-from fashioniq.training.fitting import KeepBest, Shuffled, begin_run, epoch_seed, loaders
+from fashioniq.training.fitting import Halfway, KeepBest, Shuffled, begin_run, epoch_seed, loaders
 
 
 def order_of(sampler, epoch):
@@ -77,3 +77,16 @@ def test_a_run_is_not_resumed_with_another_value_of_an_option_that_decides_its_f
     begin_run(tmp_path, TrainRetriever(**same))
     with pytest.raises(UserError, match=f"was started with {option} "):
         begin_run(tmp_path, TrainRetriever(**same, **{option: CHANGED[option]}))
+
+
+def test_weights_are_validated_and_saved_halfway_and_trained_on_from_where_they_were():
+    model = torch.nn.Linear(2, 1)
+    before, bias = model.weight.detach().clone(), model.bias.detach().clone()
+    halfway = Halfway(model)
+    for trained in (1.0, 2.0):  # two epochs
+        with torch.no_grad():
+            model.weight.copy_(before + trained)
+        halfway.on_validation_start(None, None)
+        assert torch.allclose(model.weight, before + trained / 2) and torch.equal(model.bias, bias)
+        halfway.on_train_epoch_end(None, None)
+        assert torch.allclose(model.weight, before + trained)
