@@ -10,17 +10,12 @@ from fashioniq.config.fields import CATEGORY, DATA, DEVICE, FEATURES, option, re
 from fashioniq.files import UserError
 
 PARTS = ("rewrite", "context", "filter")
-NAMED_WEIGHTS = ("paper", "code", "text", "pictures", "agreement", "choice", "learned")
+NAMED_WEIGHTS = ("paper", "code", "text", "pictures")
 WEIGHTS = (
     "weight of the text: 0.7 in the first two rounds, then 0.5 (paper); 0.8 and 0.5 (code, as DAR released it); 1 "
-    "(text); 0 (pictures); one number per round, such as 0.9,0.7,0.5, the last for all further rounds; that of the "
-    "paper, with pictures weighted by their similarity to the text (agreement); 0 or 1 in each dialog, by whether "
-    "its pictures find the same products (choice); fitted on other dialogs (learned)"
+    "(text); 0 (pictures); or one number per round, such as 0.9,0.7,0.5, the last for all further rounds"
 )
-FUSION = (
-    "vector of several pictures: their sum (as in DAR; equal to the sum of scores), their mean, or their mean at "
-    "unit length"
-)
+FUSION = "vector of several pictures: their sum (as in DAR; equal to the sum of scores), or their mean"
 ANSWERS = "cache folder of the answers of endpoints; cached requests are not sent again"
 REWRITE = (
     "last round, for dialogs whose rounds are rewritten captions; join, all rounds; attributes, those of the rounds "
@@ -75,13 +70,8 @@ class Generation:
         reads="run",
     )
     pictures: int = option(1, "pictures per round", least=1)
-    more_pictures: bool = option(
-        False,
-        "generate further pictures of a text that did not change, and search with all of them; otherwise it keeps "
-        "its pictures",
-    )
     fusion_weights: str = option("paper", WEIGHTS)
-    fusion: Literal["sum", "mean", "normalized"] = option("sum", FUSION)
+    fusion: Literal["sum", "mean"] = option("sum", FUSION)
     answers: Path = option(Path("runs/endpoint-cache"), ANSWERS)
     cache: Path = option(
         Path("runs/picture-cache"), "cache folder of the generated pictures; none is generated twice"
@@ -94,8 +84,6 @@ class Generation:
                 f"expected {', '.join(NAMED_WEIGHTS)}, or numbers from 0 to 1 separated by commas, found "
                 f"{self.fusion_weights}; correct --fusion-weights"
             )
-        if self.fusion_weights == "choice" and self.pictures < 2:
-            raise UserError("--fusion-weights choice compares pictures of one text; give --pictures 2")
 
 
 def numbers(weights: str) -> list[float]:
@@ -126,7 +114,7 @@ class EvalGenIR(Generation, DescribedProducts):
     )
     details: int = option(2, DETAILS + " (labels)", least=1)
     fusion_weights: str = option("pictures", WEIGHTS)
-    fusion: Literal["sum", "mean", "normalized"] = option("mean", FUSION)
+    fusion: Literal["sum", "mean"] = option("mean", FUSION)
 
     def validate(self) -> None:
         """Raise UserError for an unknown user or unknown weights."""
@@ -158,12 +146,6 @@ class EvalDAR(Generation, EvalChatIR):
     data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
     category: str | None = option(None, CATEGORY + "; needed by --rewrite attributes and drawn:SHARE")
     rewrite: str = option("last", "prompts of the pictures: " + REWRITE)
-    fit_dialogues: str | None = option(
-        None, "file of other dialogs, for --fusion-weights learned", reads="file"
-    )
-    fit_search_space: Path | None = option(
-        None, "search space of --fit-dialogues, which the queries are fitted on", reads="file"
-    )
     seed: int = option(0, "random seed of the pictures", least=0, below=2**32)
 
 
@@ -174,16 +156,7 @@ class EvalFashionIQDAR(Generation, EvalDialogs):
     """
 
     system: Literal["fashion-iq-dar"] = option("fashion-iq-dar", "system: fashion-iq-dar")  # type: ignore[assignment]
-    fusion: Literal["sum", "mean", "normalized"] = option("mean", FUSION)
-
-    def validate(self) -> None:
-        """Raise UserError for weights that need vectors of unit length, or dialogs that do not depend on them."""
-        super().validate()
-        if self.fusion_weights in ("agreement", "learned"):
-            raise UserError(
-                f"--fusion-weights {self.fusion_weights} cannot be used with --system fashion-iq-dar; give numbers, "
-                "such as 0.7"
-            )
+    fusion: Literal["sum", "mean"] = option("mean", FUSION)
 
 
 @dataclass(kw_only=True)

@@ -209,28 +209,12 @@ def usual_ranks(dar):
     [
         {"fusion_weights": "pictures"},
         {"fusion": "mean"},
-        {"fusion_weights": "agreement"},
         {"fusion_weights": "1,0.2"},
-        {"fusion_weights": "choice"},
         {"rewrite": "join"},
     ],
 )
 def test_the_options_of_dar_change_the_ranks(dar, usual_ranks, changed):
     assert ranks(dar(pictures=3, **changed)[1]) != usual_ranks
-
-
-def test_weights_are_learned_on_other_dialogs(dar, evaluate, runs):
-    other = {
-        "fit_dialogues": runs.catalog / "dialogues" / "dress.val.json",
-        "fit_search_space": runs.catalog / "image_splits" / "split.dress.val.json",
-    }
-    metrics, dialogs = dar(fusion_weights="learned", **other)
-    found = metrics["weights_of_text"]
-    assert found["name"] == "learned" and len(found["rounds"]) == 11 and len(dialogs) == 12
-    fixed = ",".join(map(str, found["rounds"]))
-    assert ranks(dar(fusion_weights=fixed)[1]) == ranks(dialogs)
-    visual = evaluate("genir", generator="drawn:1", fusion_weights="learned")[0]
-    assert len(visual["weights_of_text"]["rounds"]) == 4
 
 
 def test_pictures_that_were_generated_before_are_found_by_dialog_and_round(dar, sample, runs, tmp_path):
@@ -281,8 +265,6 @@ def test_features_of_another_predictor_are_refused(refused, world, attribute_run
         ({"predictor": None}, "--predictor"),
         ({"fusion_weights": "1.2"}, "--fusion-weights"),
         ({"fusion_weights": "best"}, "--fusion-weights"),
-        ({"fusion_weights": "choice"}, "--pictures 2"),
-        ({"fusion_weights": "learned"}, "--fit-dialogues"),
         ({"rewrite": "poem"}, "--rewrite"),
     ],
 )
