@@ -220,8 +220,8 @@ def test_a_margin_is_for_triplet_losses_and_a_temperature_for_cross_entropy():
 
 
 def test_bounds_of_nested_options_are_checked_with_their_full_names():
-    with pytest.raises(UserError, match=r"--model.image-mlp-width is -1: it must be at least 0"):
-        check(parse("train-retriever", ["--category", "dresses", "--model.image-mlp-width", "-1"]))
+    with pytest.raises(UserError, match=r"--model.layers is 0: it must be at least 1"):
+        check(parse("train-retriever", ["--category", "dresses", "--model.layers", "0"]))
 
 
 def test_no_command_is_an_error_and_help_and_version_are_none(capsys):
