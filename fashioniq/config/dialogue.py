@@ -192,26 +192,6 @@ class MakeConversations(EndpointOptions):
         "folder of Multiturn FashionIQ, whose sessions are written as conversations in people's words; no others are "
         "made, and the options of making them have no effect",
     )
-    neighbors: int = option(10, "nearest pictures from which a reference image's partner is drawn", least=1)
-    least_similar: float = option(
-        0.95, "quantile of the cosine of random pairs that a partner must reach", least=0, below=1
-    )
-    most_similar: float = option(
-        0.999,
-        "quantile of the cosine of nearest neighbors above which a partner counts as a copy",
-        least=0,
-        below=1.0001,
-    )
-    gate: float = option(
-        0.25,
-        "share of the products that may be nearer to a text dialog than its target; 1 turns the filter off",
-        least=0,
-        below=1.0001,
-    )
-    review: int = option(
-        100, "test samples in review.jsonl and on the page, for review by people", least=0, below=10**6
-    )
-    llava: bool = option(False, "also write the samples in the form of LLaVA's training files")
     batch_size: int = option(
         32, "conversations per batch, after which a run can be resumed", least=1, below=10_001
     )

@@ -94,11 +94,6 @@ class EvalDialogs(Evaluation, SimulatedDialogs):
         reads="retriever",
     )
     sessions: Path | None = option(None, "folder of Multiturn FashionIQ, for --user sessions")
-    session_gallery: Literal["split", "sessions"] = option(
-        "split",
-        "gallery with --user sessions: the products of --split, with all train and val sessions inside it; or "
-        "the sessions' own list, with the sessions of --split",
-    )
     captions: Literal["each", "joined"] = option(
         "each",
         "captions with --user human: each caption of a pair as a dialog of its own, or both joined by 'and'",

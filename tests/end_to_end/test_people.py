@@ -115,10 +115,6 @@ def test_sessions_are_evaluated_by_their_number_of_turns(project, vector_runs, c
     assert (
         first["target"] == recorded["target"][1] and (tmp_path / "out" / "2-turns" / "report.html").exists()
     )
-    project.run(
-        "eval-dialogs", **given, run=vector_runs.retriever, out=tmp_path / "own", session_gallery="sessions"
-    )
-    assert json.loads((tmp_path / "own" / "sessions.json").read_text())["gallery"] == 9
 
 
 def test_the_baselines_are_evaluated_as_any_retriever(project, common, sessions, tmp_path):
@@ -147,9 +143,6 @@ def test_what_a_catalog_or_a_command_lacks_is_named(vector_runs, common, session
     assert "--linear is a baseline" in error(user="grammar", linear=vector_runs.retriever)
     assert "expected a run of train-linear" in error(user="human", linear=vector_runs.retriever)
     assert "--first-candidates" in error(user="sessions", sessions=sessions, first_candidates="x.json")
-    assert "found no such file" in error(
-        user="sessions", sessions=sessions, split="test", session_gallery="sessions"
-    )
     assert "there is no folder" in error(user="sessions", sessions=tmp_path / "nowhere")
 
 
