@@ -64,7 +64,6 @@ from fashioniq.config.training import (
 SYSTEMS: dict[str, type[Evaluation]] = {  # options of the systems in this package, by --system
     "fashion-iq": EvalDialogs,
     "chatir": EvalChatIR,
-    "plugir": EvalChatIR,
     "plugir-asks": EvalPlugIR,
     "genir": EvalGenIR,
     "dar": EvalDAR,

@@ -25,9 +25,7 @@ from fashioniq.files import UserError
 class EvalChatIR(Evaluation):
     """Rank the images of a search space after every round of recorded question dialogs (ChatIR's protocol)."""
 
-    system: Literal["chatir", "plugir"] = option(
-        "chatir", "system: chatir, or plugir for files whose rounds are whole queries"
-    )
+    system: Literal["chatir"] = option("chatir", "system: chatir")
     dialogues: list[str] = option(
         [],
         "dialog files in the format of ChatIR, VisDial v1.0 or PlugIR; several share one table and one plot",

@@ -23,9 +23,8 @@ class Evaluation:
 
     system: str = option(
         "fashion-iq",
-        "system: fashion-iq, chatir, plugir, plugir-asks, genir, dar, fashion-iq-dar, or a Python module with "
-        "Options and build(); "
-        "--help lists the options of the one given",
+        "system: fashion-iq, chatir, plugir-asks, genir, dar, fashion-iq-dar, or a Python module with Options and "
+        "build(); --help lists the options of the one given",
     )
     out: Path | None = option(None, OUT + " (required)")
     batch_size: int = option(128, "dialogs per batch", least=1)

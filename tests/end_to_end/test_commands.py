@@ -46,7 +46,6 @@ SCRIPTS = {
     "eval/cross.py": "cross",
     "eval/score.py": "score",
     "eval/write_queries.py": "write-queries",
-    "eval/chatir.py": "eval-chatir",
     "eval/chatsearch.py": "eval-chatsearch",
     "data_prep/make_conversations.py": "make-conversations",
     "data_prep/make_dialogues.py": "make-dialogues",

@@ -193,7 +193,7 @@ def dar(recorded, evaluate):
 def test_dar_without_pictures_in_the_query_has_the_ranks_of_chatir(dar, project, recorded, tmp_path):
     metrics, dialogs = dar(fusion_weights="text")
     options = {key: recorded[key] for key in ("dialogues", "search_space", "features", "encoder", "device")}
-    project.run("eval-chatir", **options, out=tmp_path / "chatir")
+    project.run("eval-dialogs", system="chatir", **options, out=tmp_path / "chatir")
     lines = (tmp_path / "chatir" / "dialogs.jsonl").read_text().splitlines()
     assert ranks(dialogs) == ranks([json.loads(line) for line in lines])
     assert [row["pictures"] + row["unchanged"] for row in metrics["costs"]] == pytest.approx([1] * 11)

@@ -4,7 +4,7 @@ import json
 from random import Random
 
 import numpy as np
-from cases import case_of, damaged, earlier, hostile
+from cases import CHATIR, case_of, damaged, earlier, hostile
 from damage import TEXTS, damage_text
 from judge import Case
 from world import CLOSED, Options, Room
@@ -90,8 +90,8 @@ def question_dialogs(room: Room, rng: Random) -> Case:
             "encoder": room.world.runs["encoder"],
             "features": room.world.store,
         }
-        return case_of(room, "eval-chatir", what, **{**files, **changed})
-    return case_of(room, "eval-chatir", what, **files)
+        return case_of(room, CHATIR, what, **{**files, **changed})
+    return case_of(room, CHATIR, what, **files)
 
 
 @hostile("compare", 700, 8)

@@ -6,14 +6,17 @@ from pathlib import Path
 from random import Random
 from typing import Any, get_type_hints
 
-from cases import case_of, hostile, valid
+from cases import CHATIR, case_of, hostile, valid
 from damage import TEXTS, odd_value
 from damage_places import spoil_place
 from judge import Case
 from world import Options, Room
 
-from fashioniq.cli import COMMANDS as SETTINGS
+from fashioniq.cli import COMMANDS
+from fashioniq.config import EvalChatIR
 from fashioniq.options import flag
+
+SETTINGS = {**COMMANDS, CHATIR: EvalChatIR}
 
 
 def yaml_text(rng: Random, text: str) -> bytes:
@@ -70,7 +73,7 @@ def yaml_config(room: Room, rng: Random) -> Case:
     path = room.path("options.yaml")
     path.write_bytes(yaml_text(rng, text))
     what = f"{command}: {path.read_bytes()[-60:]!r}"
-    return Case([command, "--config", str(path)], what, [room.folder], False, said=case.said)
+    return Case([*command.split(), "--config", str(path)], what, [room.folder], False, said=case.said)
 
 
 LASTING = {"epochs", "products", "rounds", "candidates", "samples", "beam", "retries", "timeout", "count", "show", "patience", "size",

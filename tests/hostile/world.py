@@ -65,7 +65,7 @@ def run(command: str, **options: Any) -> int:
     """Run a command in this process; return its exit code. The option "" has positional arguments."""
     positional = [str(value) for value in options.pop("", [])]
     try:
-        return main([command, *positional, *arguments_of(command, **options)[1:]])
+        return main([*command.split(), *positional, *arguments_of(command, **options)[1:]])
     except SystemExit as left:
         return int(left.code or 0)
 
