@@ -57,7 +57,6 @@ COMMANDS: dict[str, type] = {
     "forget": config.Forget,
     "api-key": config.ApiKey,
     "compare": config.Compare,
-    "results": config.Results,
 }
 
 

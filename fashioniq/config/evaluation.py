@@ -388,15 +388,3 @@ class Export:
         if out.resolve() == self.run.resolve():
             raise UserError("--out is the run itself, whose files would be replaced; give another folder")
         return out
-
-
-@dataclass(kw_only=True)
-class Results:
-    """Render docs/results.md and docs/results/ from the run files in results/."""
-
-    action: list[str] = option([], "action: build renders the pages", positional="build")
-    check: bool = option(False, "write nothing; exit with code 1 if a page is out of date")
-    results: Path = option(
-        Path("results"), "folder of the studies, each with study.yaml and the metrics.json files of its runs"
-    )
-    docs: Path = option(Path("docs"), "folder of results.md and results/")

@@ -63,7 +63,6 @@ WITHOUT_SCRIPT = {
     "export",
     "forget",
     "learn",
-    "results",
     "search",
     "serve",
 }  # what is no step of a training or an evaluation

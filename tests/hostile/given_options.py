@@ -81,7 +81,6 @@ LASTING = {"epochs", "products", "rounds", "candidates", "samples", "beam", "ret
            "micro_batch", "min_count", "warmup", "layers"}  # a large number of these is a request for much work  # fmt: skip
 # valid numbers of these start processes, wait for other machines, or wait longer and longer
 PROCESSES = {"devices", "num_nodes", "workers", "retries"}
-SWITCHED_OFF = {"results"}  # it reads the project
 
 
 def _options(kind: type, prefix: str = "") -> dict[str, Any]:
@@ -115,7 +114,7 @@ def _odd_words(rng: Random, name: str, kind: Any) -> list[str]:
 
 @hostile("option values", 1300, 16)
 def option_values(room: Room, rng: Random) -> Case:
-    command = rng.choice([name for name in valid(room) if name not in SWITCHED_OFF])
+    command = rng.choice(list(valid(room)))
     kind = SETTINGS[command]
     found = _options(kind)
     slow = command in ("train-attributes", "train-retriever", "train-captioner", "draw-sample")
