@@ -14,7 +14,6 @@ class DrawSample:
 
     data: Path = option(Path("data/sample"), "output folder")
     products: int = option(1200, "products per category; there are three", least=1)
-    size: int = option(96, "picture size in pixels per side, at least 96")
     seed: int = option(0, "random seed; each seed gives a different catalog", least=0, below=2**32)
 
 
@@ -76,7 +75,6 @@ class ImportCatalog:
         "class folders in --images that form the category (default: the folder with its name, or all if there "
         "is none)",
     )
-    max_gigabytes: float = option(20.0, "size limit of an unpacked archive in gigabytes", least=0)
     workers: int = option(2, DECODERS, least=0, below=257)
     seed: int = option(0, "random seed of the splits", least=0, below=2**32)
 
@@ -95,9 +93,6 @@ class DownloadImages:
     connections: int = option(32, "parallel downloads", least=1)
     retries: int = option(4, "retries after a time-out, 429 or 5xx, with increasing delays", least=0)
     timeout: float = option(30.0, "time limit of a download in seconds", least=0.1)
-    max_megabytes: float = option(
-        20.0, "size limit of a picture in megabytes; larger files are skipped", least=0.001
-    )
 
 
 @dataclass(kw_only=True)
@@ -129,7 +124,6 @@ class ExtractAttributes:
     column: list[str] = option(
         [], "columns as TYPE=COLUMN whose values are attributes of a type, such as texture=baseColour"
     )
-    compare: bool = option(False, "measure precision and recall against existing labels, and write nothing")
     replace: bool = option(False, "replace existing labels")
 
 
@@ -139,10 +133,6 @@ class PairReferences:
 
     data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
     category: str = required(CATEGORY)
-    per_target: int = option(1, "references per target, nearest first", least=1)
-    compare: bool = option(
-        False, "measure how often the captioned reference is among the first 1, 5 and 50, and write nothing"
-    )
     out: Path | None = option(None, "output folder of pairs.CATEGORY.SPLIT.json (default: DATA/pairs)")
 
 
@@ -204,7 +194,6 @@ class ExtractFeatures:
         "append a vector of title and attribute words to that of each picture, so that requests also find what "
         "only the words say",
     )
-    dimensions: int = option(256, "size of metadata vectors", least=1)
     batch_size: int = option(32, "pictures per batch", least=1)
     workers: int = option(2, DECODERS + ", without a time limit per picture", least=0, below=257)
     precision: Literal["auto", "float32", "bfloat16"] = option(
@@ -261,14 +250,3 @@ class ImportFeatures:
     features: Path | None = option(None, FEATURES)
     vectors: Path = required("vectors: a .npy file, N×D", reads="file")
     ids: Path = required("product ids: a JSON list of N strings, in the order of the vectors", reads="file")
-    attribute_scores: Path | None = option(
-        None,
-        "attribute scores: a .npy file, N×A; needs --attribute-words (default: attributes from the labels)",
-    )
-    attribute_words: Path | None = option(
-        None, "attribute words: a JSON list of A strings; needs --attribute-scores"
-    )
-
-    def validate(self) -> None:
-        if self.attribute_words and not self.attribute_scores:
-            raise UserError("--attribute-words needs --attribute-scores, a .npy file of N×A scores")

@@ -25,7 +25,6 @@ def garments(once, project, sample):
                 data=folder / "catalog",
                 category=category,
                 encoder="metadata",
-                dimensions=16,
             )
         return folder / "catalog"
 

@@ -1,9 +1,7 @@
 """Cases of vectors, words, predictions, dialogs, results, vocabularies and addresses."""
 
-import json
 from random import Random
 
-import numpy as np
 from cases import CHATIR, case_of, damaged, earlier, hostile
 from damage import TEXTS, damage_text
 from judge import Case
@@ -13,10 +11,6 @@ from world import CLOSED, Options, Room
 @hostile("own vectors", 600, 6)
 def own_vectors(room: Room, rng: Random) -> Case:
     files = {"vectors": room.copy("vectors.npy"), "ids": room.copy("ids.json")}
-    if rng.random() < 0.4:
-        files["attribute_scores"], files["attribute_words"] = room.path("scores.npy"), room.path("words.json")
-        np.save(files["attribute_scores"], np.random.default_rng(0).random((60, 4)).astype(np.float32))
-        files["attribute_words"].write_text(json.dumps(["red", "blue", "lace", "long"]))
     name = rng.choice(list(files))
     what = damaged(rng, files[name])
     return case_of(room, "import-features", what, **files)

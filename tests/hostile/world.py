@@ -159,7 +159,7 @@ def _catalog(world: World, do: Do) -> None:
     whole = world.root / "whole"
     if world.catalog.exists():
         return
-    do("draw-sample", data=whole, products=60, size=96)
+    do("draw-sample", data=whole, products=60)
     for path in sorted(whole.rglob("*")):
         if (path.is_file() and ".dress." in f".{path.name}") or path.parent.name == "dress":
             target = world.catalog / path.relative_to(whole)
@@ -179,7 +179,7 @@ def _features(world: World, do: Do) -> None:
     own = {"vectors": world.root / "vectors.npy", "ids": world.root / "ids.json"}
     if not world.store.exists():
         do("import-features", **common, **own, features=world.store)
-    do("extract-features", **common, encoder="metadata", dimensions=8, features=world.root / "metadata")
+    do("extract-features", **common, encoder="metadata", features=world.root / "metadata")
     do("extract-features", **common, **TINY_PICTURES, features=world.root / "pictures")
 
 
