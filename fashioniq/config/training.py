@@ -361,9 +361,6 @@ class TrainGenerator(Training):
     min_count: int = option(
         10, "minimum number of training products with a word; rarer words are ignored", least=1
     )
-    no_words: float = option(
-        0.1, "share of the training pictures without their words, which guidance needs", least=0, below=1
-    )
     learning_rate: float = option(
         2e-3,
         "AdamW learning rate; linear warmup over a twentieth of the steps, then cosine decay to zero",
@@ -373,16 +370,11 @@ class TrainGenerator(Training):
     epochs: int = option(100, "number of epochs; the cosine schedule ends with the last one", least=1)
     patience: int = option(30, "epochs without a lower validation loss before training stops", least=1)
     workers: int = option(2, DECODERS, least=0, below=257)
-    steps: int = option(20, "denoising steps per generated picture", least=1, below=1001)
-    guidance: float = option(
-        1.5, "weight of the words in generated pictures; 1 is none beyond training, more exaggerates", least=0
-    )
     predictor: Path | None = option(
         None,
         "run of train-attributes that judges generated pictures of test products (default: no evaluation)",
         reads="attribute predictor",
     )
-    samples: int = option(200, "test products whose pictures are generated for the evaluation", least=2)
 
     def validate(self) -> None:
         if self.image_size % self.model.patch:

@@ -209,26 +209,15 @@ class ChatSearcherConfig(ModelConfig):
 class DenoiserConfig(ModelConfig):
     """Sizes of the denoiser of a picture generator."""
 
-    KEYS = {"dit": ("vocabulary", "image_size", "patch", "width", "heads", "layers", "channels", "palette")}
+    KEYS = {"dit": ("vocabulary", "image_size", "patch", "width", "heads", "layers")}
     kind = "dit"
 
     patch: int = option(8, "pixels per side of a patch; they must divide the picture size", least=1)
     width: int = option(192, "model width: size of all token vectors", least=2)
     heads: int = option(4, "attention heads; they must divide the width", least=1)
     layers: int = option(6, "transformer layers", least=1, below=1001)
-    channels: int = option(
-        9,
-        "features of a pixel that the last convolutions read, at least 3 and one per color of the palette",
-        least=4,
-    )
-    palette: int = option(6, "colors of a picture's palette, of which each pixel is a mixture", least=1)
 
     def validate(self) -> None:
         check_heads(self.width, self.heads)
-        least = 3 + self.palette
-        if self.channels < least:
-            raise UserError(
-                f"--model.channels is {self.channels}: expected at least {least}, 3 and one per color of the palette"
-            )
         if self.width % 2:
             raise UserError(f"--model.width is {self.width}: it must be even")

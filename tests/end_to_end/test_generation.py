@@ -134,7 +134,7 @@ def test_a_chat_shows_the_picture_of_the_words(world, monkeypatch, tmp_path):
 def test_a_run_is_served_with_a_generator_of_its_own(world, attribute_runs, tmp_path):
     torch.manual_seed(0)
     sizes = {"vocabulary": 1, "image_size": 16, "patch": 4, "width": 16, "heads": 2, "layers": 1}
-    facts = {"category": "dresses", "words": ["red"], "types": ["texture"], "steps": 1, "guidance": 1.0}
+    facts = {"category": "dresses", "words": ["red"], "types": ["texture"]}
     model = Denoiser(**sizes)
     for weights in model.parameters():
         torch.nn.init.normal_(weights, std=0.3)

@@ -51,8 +51,6 @@ GENERATOR = {
     "model.layers": 1,
     "min_count": 3,
     "epochs": 1,
-    "steps": 2,
-    "samples": 4,
     "workers": 0,
 }
 HEAVY = {"last.ckpt", "curves.png", "metrics.csv", "events.csv"}  # files of a run that only --resume needs
