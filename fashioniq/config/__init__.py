@@ -14,7 +14,6 @@ from fashioniq.config.data import (
 from fashioniq.config.dialogue import (
     Asking,
     Chat,
-    EndpointOptions,
     EvalChatIR,
     MakeConversations,
     MakeDialogues,
@@ -81,7 +80,6 @@ __all__ = [
     "DescribedProducts",
     "DownloadImages",
     "DrawSample",
-    "EndpointOptions",
     "EvalCaptions",
     "EvalChatIR",
     "EvalChatsearch",

@@ -72,21 +72,7 @@ class EvalChatIR(Evaluation):
 
 
 @dataclass(kw_only=True)
-class EndpointOptions:
-    """Options of requests to a model at OPENAI_BASE_URL."""
-
-    cache: Path = option(
-        Path("runs/endpoint-cache"),
-        "cache folder of the endpoint's answers; cached requests are not sent again",
-    )
-    retries: int = option(
-        4, "retries after a time-out, 429, 5xx or a malformed answer, with increasing delays", least=0
-    )
-    timeout: float = option(60.0, "time limit of an endpoint request in seconds", least=0.1)
-
-
-@dataclass(kw_only=True)
-class Asking(EndpointOptions):
+class Asking:
     """Options of the commands that ask questions."""
 
     split: Literal["train", "val", "test"] = option("test", "split whose products the dialogs are about")
@@ -158,7 +144,7 @@ class MakeDialogues(Asking):
 
 
 @dataclass(kw_only=True)
-class MakeConversations(EndpointOptions):
+class MakeConversations:
     """Make conversations of words and pictures that lead to a product, in ChatSearch's form; the same command
     resumes an interrupted run.
     """

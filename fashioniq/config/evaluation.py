@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from fashioniq.config.fields import CATEGORY, DATA, DEVICE, FEATURES, OUT, VERIFY, option, required
-from fashioniq.config.training import BEAM, SAMPLES, USER_PRECISION, WORD_NOISE, UserPrecision
+from fashioniq.config.training import BEAM, SAMPLES, WORD_NOISE
 from fashioniq.files import UserError
 from fashioniq.models.configs import DRAWN
 
@@ -47,7 +47,6 @@ class SimulatedDialogs:
     turns: int = option(5, "turns per dialog, fewer than 1,000", least=1, below=1000)
     samples: int | None = option(None, SAMPLES.format(DRAWN), least=1)
     beam: int = option(1, BEAM, least=1)
-    user_precision: UserPrecision = option("float32", USER_PRECISION)
     word_noise: float = option(0.0, WORD_NOISE, least=0, below=1)
     first_candidates: Path | None = option(
         None,

@@ -16,7 +16,6 @@ WEIGHTS = (
     "(text); 0 (pictures); or one number per round, such as 0.9,0.7,0.5, the last for all further rounds"
 )
 FUSION = "vector of several pictures: their sum (as in DAR; equal to the sum of scores), or their mean"
-ANSWERS = "cache folder of the answers of endpoints; cached requests are not sent again"
 REWRITE = (
     "last round, for dialogs whose rounds are rewritten captions; join, all rounds; attributes, those of the rounds "
     "as one description in the words of the catalog's labels; endpoint:NAME or local:NAME, descriptions by a "
@@ -72,7 +71,6 @@ class Generation:
     pictures: int = option(1, "pictures per round", least=1)
     fusion_weights: str = option("paper", WEIGHTS)
     fusion: Literal["sum", "mean"] = option("sum", FUSION)
-    answers: Path = option(Path("runs/endpoint-cache"), ANSWERS)
     cache: Path = option(
         Path("runs/picture-cache"), "cache folder of the generated pictures; none is generated twice"
     )
@@ -170,10 +168,7 @@ class EvalPlugIR(DescribedProducts):
         "(questions for clusters of the candidates), filter (no question that the dialog answers)",
     )
     rewrite: str = option("attributes", "query, and what questions are compared with: " + REWRITE)
-    answers: Path = option(Path("runs/endpoint-cache"), ANSWERS)
     details: int = option(2, "attributes that the user describes before the first question", least=1)
-    candidates: int = option(100, "nearest products that count as candidates", least=1)
-    clusters: int = option(10, "clusters of the candidates", least=1)
 
     def validate(self) -> None:
         """Raise UserError for an unknown part."""

@@ -31,11 +31,6 @@ SAMPLES = (
     "who knows only people's captions; 1 is greedy (paper) (default: {}, or 1 with --beam)"
 )
 BEAM = "beam width of a captioner; more than 1 replaces --samples"
-UserPrecision = Literal["float32", "bfloat16"]
-USER_PRECISION = (
-    "arithmetic of a captioner's encoder when it simulates the user; bfloat16 is faster on CPUs with AVX-512 BF16 "
-    "or AMX, and changes a few captions"
-)
 
 
 def _run(default: str, attrs: bool = False) -> Any:
@@ -232,7 +227,6 @@ class TrainRetriever(RetrieverTrainingSettings):
     turns: int = option(5, "turns per dialog, fewer than 1,000", least=1, below=1000)
     samples: int | None = option(None, SAMPLES.format(DRAWN_IN_TRAINING), least=1)
     beam: int = option(1, BEAM, least=1)
-    user_precision: UserPrecision = option("float32", USER_PRECISION)
     word_noise: float = option(0.0, WORD_NOISE, least=0, below=1)
     similar_first: float = option(
         0.5,

@@ -36,7 +36,6 @@ def build(options: EvalDAR) -> list[Task]:
     write = rewriter(
         options.rewrite,
         lambda: _describer(options),
-        answers=options.answers,
         device=options.device,
         count=options.pictures,
     )

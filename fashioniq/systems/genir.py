@@ -159,5 +159,5 @@ def _seeing(options: EvalGenIR) -> Seeing:
     """Vision-language model of --user."""
     kind, _, name = options.user.partition(":")
     if kind == "endpoint":
-        return Endpoint(name, options.answers)
+        return Endpoint(name)
     return VisionLanguageModel(name, pick_device(options.device))

@@ -308,7 +308,8 @@ def test_a_model_on_a_server_sees_the_pictures_and_corrects_its_description(
         handler.wfile.write(content)
 
     monkeypatch.setenv("OPENAI_BASE_URL", f"{http_server(reply).address}/v1")
-    options = {"user": "endpoint:any", "feedback": feedback, "answers": tmp_path / "answers", "rounds": 1}
+    monkeypatch.setattr("fashioniq.llm.endpoint.CACHE", tmp_path / "answers")
+    options = {"user": "endpoint:any", "feedback": feedback, "rounds": 1}
     metrics, dialogs = evaluate("genir", generator="drawn:1", **options)
     assert metrics["user"] == "endpoint:any" and len(asked) == 36  # 12 targets, three calls each
     assert sorted(asked) == [1] * (36 if feedback == "verbal" else 24) + [2] * (

@@ -199,15 +199,6 @@ def test_heads_must_divide_the_width_of_a_transformer(command):
         check(parse(command, [*arguments, "--model.kind", "rnn"]))
 
 
-def test_a_palette_needs_a_channel_per_color():
-    for given in (["--model.channels", "8"], ["--model.palette", "7"]):
-        with pytest.raises(
-            UserError, match=r"--model.channels is \d: expected at least (9|10), 3 and one per"
-        ):
-            check(parse("train-generator", given))
-    check(parse("train-generator", ["--model.channels", "5", "--model.palette", "2"]))
-
-
 def test_a_margin_is_for_triplet_losses_and_a_temperature_for_cross_entropy():
     with pytest.raises(
         UserError, match=r"--margin is 0.1, but cross-entropy has no margin; give --temperature instead"
