@@ -6,7 +6,8 @@ from typing import ClassVar, Literal
 
 from fashioniq.config.dialogue import EvalChatIR
 from fashioniq.config.evaluation import EvalDialogs, Evaluation, Split
-from fashioniq.config.fields import CATEGORY, DATA, DEVICE, FEATURES, option, required
+from fashioniq.config.fields import CATEGORY, option, required
+from fashioniq.config.shared import InCatalog, InFolder, OnDevice, Seeded, WithFeatures
 from fashioniq.files import UserError
 
 PARTS = ("rewrite", "context", "filter")
@@ -25,12 +26,9 @@ DETAILS = "attributes that the user describes, and corrects in each round"
 
 
 @dataclass(kw_only=True)
-class DescribedProducts(Evaluation):
+class DescribedProducts(OnDevice, Seeded, Evaluation, WithFeatures):
     """Options of the systems that search the products of a catalog by descriptions."""
 
-    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
-    category: str = required(CATEGORY)
-    features: Path | None = option(None, FEATURES, reads="store")
     split: Split = option("test", "split whose products are the targets and the gallery")
     encoder: str = required(
         "encoder of texts and pictures: a run of train-dialog-encoder, or CLIP or BLIP by folder or Hugging Face "
@@ -42,9 +40,7 @@ class DescribedProducts(Evaluation):
         least=1,
     )
     rounds: int = option(10, "rounds after the first description", least=0, below=1000)
-    batch_size: int = option(64, "dialogs per batch", least=1)
-    seed: int = option(0, "random seed of the descriptions and the pictures", least=0, below=2**32)
-    device: str = option("auto", DEVICE)
+    batch_size: int = 64
 
 
 @dataclass(kw_only=True)
@@ -99,7 +95,7 @@ class EvalGenIR(Generation, DescribedProducts):
     description alone.
     """
 
-    system: Literal["genir"] = option("genir", "system: genir")
+    system: Literal["genir"] = "genir"
     feedback: Literal["visual", "verbal", "prediction"] = option(
         "visual",
         "what the user corrects the description by: the generated picture (GenIR), the description itself, or "
@@ -111,8 +107,8 @@ class EvalGenIR(Generation, DescribedProducts):
         "a folder or the hub, which sees their pictures; or person, who types (give --targets)",
     )
     details: int = option(2, DETAILS + " (labels)", least=1)
-    fusion_weights: str = option("pictures", WEIGHTS)
-    fusion: Literal["sum", "mean"] = option("mean", FUSION)
+    fusion_weights: str = "pictures"
+    fusion: Literal["sum", "mean"] = "mean"
 
     def validate(self) -> None:
         """Raise UserError for an unknown user or unknown weights."""
@@ -132,19 +128,17 @@ class MakeVisualFeedback(EvalGenIR):
     """
 
     keeps_all = True
-    feedback: Literal["visual"] = option("visual", "what the user corrects the description by: the picture")  # type: ignore[assignment]
+    feedback: Literal["visual"] = "visual"
     cache: Path | None = option(None, "folder of the pictures (default: OUT/pictures)")  # type: ignore[assignment]
 
 
 @dataclass(kw_only=True)
-class EvalDAR(Generation, EvalChatIR):
+class EvalDAR(Seeded, Generation, EvalChatIR, InFolder):
     """Search with the text of recorded question dialogs and pictures generated from it (DAR)."""
 
-    system: Literal["dar"] = option("dar", "system: dar")  # type: ignore[assignment]
-    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
+    system: str = "dar"
     category: str | None = option(None, CATEGORY + "; needed by --rewrite attributes and drawn:SHARE")
     rewrite: str = option("last", "prompts of the pictures: " + REWRITE)
-    seed: int = option(0, "random seed of the pictures", least=0, below=2**32)
 
 
 @dataclass(kw_only=True)
@@ -153,15 +147,15 @@ class EvalFashionIQDAR(Generation, EvalDialogs):
     changed as the user asks.
     """
 
-    system: Literal["fashion-iq-dar"] = option("fashion-iq-dar", "system: fashion-iq-dar")  # type: ignore[assignment]
-    fusion: Literal["sum", "mean"] = option("mean", FUSION)
+    system: str = "fashion-iq-dar"
+    fusion: Literal["sum", "mean"] = "mean"
 
 
 @dataclass(kw_only=True)
 class EvalPlugIR(DescribedProducts):
     """Ask about the current candidates, and search with the dialog rewritten as one description (PlugIR)."""
 
-    system: Literal["plugir-asks"] = option("plugir-asks", "system: plugir-asks")
+    system: str = "plugir-asks"
     without: list[str] = option(
         [],
         "parts of PlugIR that are left out: rewrite (search with a description instead of the dialog), context "
@@ -177,15 +171,12 @@ class EvalPlugIR(DescribedProducts):
 
 
 @dataclass(kw_only=True)
-class MakeDescriptions:
+class MakeDescriptions(Seeded, InCatalog):
     """Describe the products of a split by their labels, with more details in each round, to train text
     encoders.
     """
 
-    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
-    category: str = required(CATEGORY)
     split: Split = option("train", "split whose products are described")
     rounds: int = option(5, "descriptions after the first one", least=0, below=1000)
     details: int = option(2, "attributes of the first description, and added by each further one", least=1)
-    seed: int = option(0, "random seed of the attributes of the first description", least=0, below=2**32)
     out: Path = required("output file, such as descriptions.json")
