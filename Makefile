@@ -47,7 +47,7 @@ test: $(VENV)/ready
 check: $(VENV)/ready
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/fashioniq results build --check
+	$(BIN)/python tools/build_results.py --check
 
 hostile: $(VENV)/ready
 	$(BIN)/python -W ignore tests/hostile/run.py --seed $(SEED) --kills $(KILLS) --log hostile.jsonl

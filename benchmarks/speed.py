@@ -172,8 +172,7 @@ def rows_of(name: str, setting: Setting, repeats: int) -> Iterator[Row]:
         "device": setting.device.type,
         "threads": torch.get_num_threads(),
         "batch": setting.batch,
-        "precision": ("bf16-mixed" if setting.bfloat16 else "32-true")
-        + (", user bfloat16" if setting.user_bfloat16 else ""),
+        "precision": "bf16-mixed" if setting.bfloat16 else "32-true",
         "small": setting.small,
         "machine": torch.cuda.get_device_name() if setting.device.type == "cuda" else _processor(),
         "torch": torch.__version__,
@@ -339,11 +338,6 @@ def parse(given: list[str] | None) -> argparse.Namespace:
         help="bfloat16 autocast in our training steps; checks run without it",
     )
     parser.add_argument(
-        "--user-bfloat16",
-        action="store_true",
-        help="bfloat16 in the encoder of our simulated user; checks run without it",
-    )
-    parser.add_argument(
         "--cpu-time",
         action="store_true",
         help="CPU seconds of the process instead of elapsed ones, for a busy machine and one thread",
@@ -373,7 +367,6 @@ def settings_of(options: argparse.Namespace, name: str) -> Iterator[tuple[Settin
                         torch.device(device),
                         batch,
                         options.bfloat16,
-                        options.user_bfloat16,
                         options.cpu_time,
                     ),
                     threads,

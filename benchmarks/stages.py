@@ -26,7 +26,6 @@ from fashioniq.models.attributes import AttributePredictor, top_attributes
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.configs import SMALL, CaptionerConfig, RetrieverConfig
 from fashioniq.models.encoder import (
-    InBFloat16,
     convert_efficientnet_pytorch,
     create_encoder,
     encoder_mean_std,
@@ -60,7 +59,6 @@ class Setting(NamedTuple):
     device: torch.device = torch.device("cpu")
     batch: int | None = None
     bfloat16: bool = False  # autocast of training steps, as Lightning's bf16-mixed
-    user_bfloat16: bool = False  # of our captioner's encoder, when it simulates the user
     cpu_time: bool = False  # CPU seconds of the process instead of elapsed ones
 
     @property
@@ -171,7 +169,7 @@ def simulation(setting: Setting, beams: int, attention: str) -> Stage:
     both_ways.turn_causal = False
     exact, ours = (
         simulate_ours(setting, items, speaker, retriever, beams, dialogs, sizes.turns)
-        for speaker in (captioner, speaker_of(captioner, setting))
+        for speaker in (captioner, captioner)
     )
     gallery = items, plain.embed_gallery(retriever, items, dialogs)
     target_B, first_B = targets_and_firsts(dialogs, items)
@@ -216,15 +214,6 @@ def simulation(setting: Setting, beams: int, attention: str) -> Stage:
             attention == "turn-causal",
         ),
     )
-
-
-def speaker_of(captioner: Captioner, setting: Setting) -> Captioner:
-    """The captioner, or a copy whose encoder computes in bfloat16."""
-    if not setting.user_bfloat16:
-        return captioner
-    captioner = copy.deepcopy(captioner)
-    captioner.encoder = InBFloat16(captioner.encoder)  # type: ignore[assignment]
-    return captioner
 
 
 def simulate_ours(
@@ -339,7 +328,7 @@ def retriever_step(setting: Setting, attention: str) -> Stage:
         module.on_train_epoch_start()
         return module
 
-    exact, module = training(captioner), training(speaker_of(captioner, setting))
+    exact, module = training(captioner), training(captioner)
 
     def plain_loss(model: DialogRetriever, first_B: Tensor) -> tuple[Tensor, plain.Dialogs]:
         vectors_ND = plain.embed_gallery(model, items, len(row_B))

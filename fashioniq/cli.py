@@ -43,7 +43,6 @@ COMMANDS: dict[str, type] = {
     "eval-single-turn": config.EvalSingleTurn,
     "write-queries": config.WriteQueries,
     "score": config.Score,
-    "eval-chatir": config.EvalChatIR,
     "eval-chatsearch": config.EvalChatsearch,
     "eval-requests": config.EvalRequests,
     "make-dialogues": config.MakeDialogues,
@@ -58,7 +57,6 @@ COMMANDS: dict[str, type] = {
     "forget": config.Forget,
     "api-key": config.ApiKey,
     "compare": config.Compare,
-    "results": config.Results,
 }
 
 

@@ -10,7 +10,7 @@ from fashioniq.config.evaluation import LAST_SHOWN
 from fashioniq.data.catalog import Catalog
 from fashioniq.features.store import open_store
 from fashioniq.files import UserError
-from fashioniq.options import flag
+from fashioniq.options import flag, metadata_of
 from fashioniq.runs import KINDS, kind_of, read_run, verify_run
 
 
@@ -20,7 +20,10 @@ def check_inputs(settings: Any) -> None:
     Raises UserError if something is missing, damaged or of another kind. What depends on several inputs
     together is left to the command.
     """
-    named = [(one.name, one.metadata.get("reads"), getattr(settings, one.name)) for one in fields(settings)]
+    of = type(settings)
+    named = [
+        (one.name, metadata_of(of, one.name).get("reads"), getattr(settings, one.name)) for one in fields(of)
+    ]
     if any(name == "run" and reads and value is None for name, reads, value in named):
         return  # the command does without, or asks for it
     verify = getattr(settings, "verify", False)

@@ -1,6 +1,7 @@
 """Fields of settings with default, help text and bounds, and the check of the bounds."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,12 @@ def required(help: str, *, reads: str | None = None) -> Any:
     return field(metadata={"help": help, "reads": reads})
 
 
+def metadata_of(kind: type, name: str) -> Mapping[str, Any]:
+    """Help and bounds of an option of a dataclass; those of the base class if `kind` only changes its default."""
+    known = (vars(one).get("__dataclass_fields__", {}).get(name) for one in kind.__mro__)
+    return next((one.metadata for one in known if one is not None and one.metadata), {})
+
+
 def section(kind: type, help: str) -> Any:
     """Field that is a dataclass of options: `--model.width` as a flag, `model: {width: …}` in YAML."""
     return field(default_factory=kind, metadata={"help": help})
@@ -62,7 +69,8 @@ def check(settings: Any, prefix: str = "") -> None:
     """
     for one in fields(settings):
         value, name = getattr(settings, one.name), flag(prefix + one.name)
-        least, below = one.metadata.get("least"), one.metadata.get("below")
+        known = metadata_of(type(settings), one.name)
+        least, below = known.get("least"), known.get("below")
         for path in value if isinstance(value, list) else [value]:
             if isinstance(path, Path):
                 if str(path) != plain(str(path)):

@@ -137,8 +137,8 @@ class PredictorRun(msgspec.Struct, kw_only=True):
 class GeneratorRun(msgspec.Struct, kw_only=True):
     """model.json of a picture generator.
 
-    `steps` and `guidance` are those of its pictures unless others are asked for. `evaluation` has the shares of the
-    words that an attribute predictor finds in its pictures, and is unset without one.
+    `evaluation` has the shares of the words that an attribute predictor finds in its pictures, and is unset without
+    one.
     """
 
     KIND: ClassVar[str] = "generator"
@@ -149,8 +149,6 @@ class GeneratorRun(msgspec.Struct, kw_only=True):
     words: list[str]
     types: list[str]
     language: str = "en"
-    steps: int
-    guidance: float
     pictures: str | UnsetType = UNSET
     data: dict[str, Any] | UnsetType = UNSET
     coverage: dict[str, float] | UnsetType = UNSET

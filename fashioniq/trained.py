@@ -32,7 +32,7 @@ from fashioniq.models.configs import (
 )
 from fashioniq.models.decoding import BaseCaptioner
 from fashioniq.models.dialog_encoder import DialogEncoder, TextHalf, TextTower
-from fashioniq.models.encoder import InBFloat16, create_encoder, encoder_size, has_bfloat16
+from fashioniq.models.encoder import create_encoder, encoder_size
 from fashioniq.models.linear import LinearRetriever
 from fashioniq.models.retriever import BaseRetriever, DialogRetriever
 from fashioniq.models.rnn import RNNCaptioner, RNNRetriever
@@ -111,20 +111,16 @@ def load_simulator(
     beams: int = 1,
     samples: int | None = None,
     usual: int = DRAWN,
-    bfloat16: bool = False,
 ) -> tuple[Simulator, CaptionerRun]:
     """A captioner as user, and its description.
 
     By default it is pragmatic, with the `usual` number of samples, unless `beams` are given. It says what is true by
-    the `labels` of the products if those agree with the captions it was trained on. With `bfloat16`, its encoder
-    computes in bfloat16. Raises UserError if files are missing or do not match, if both are given, or if there is
-    nothing to compute in bfloat16 or no hardware for it.
+    the `labels` of the products if those agree with the captions it was trained on. Raises UserError if files are
+    missing or do not match, or if both are given.
     """
     if beams > 1 and (samples or 1) > 1:
         raise UserError(f"--beam {beams} and --samples {samples} exclude each other; give one of them")
     captioner, words, about = load_captioner(run, category, store)
-    if bfloat16:
-        _use_bfloat16(captioner, run)
     if samples is None:
         samples = usual if beams == 1 else 1
     if samples == 1:
@@ -133,18 +129,6 @@ def load_simulator(
     agree = about.captions_true is not UNSET and about.captions_true >= RELIABLE
     kept = labels if agree else None
     return Simulator(captioner, words, samples=samples, listener=listener, labels=kept), about
-
-
-def _use_bfloat16(captioner: BaseCaptioner, run: Path) -> None:
-    if not isinstance(captioner, Captioner):
-        raise UserError(
-            f"--user-precision bfloat16 needs a transformer, found another captioner in {run}; leave it out"
-        )
-    if not has_bfloat16(pick_device("auto")):
-        raise UserError(
-            "--user-precision bfloat16 needs a CPU with AVX-512 BF16 or AMX, or a GPU; leave it out"
-        )
-    captioner.encoder = InBFloat16(captioner.encoder)  # type: ignore[assignment]
 
 
 def load_judge(run: Path, category: str, store: FeatureStore) -> Listener:

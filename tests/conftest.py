@@ -329,7 +329,7 @@ def wait_until():
 
 
 def make_sample(folder, project):
-    project.run("draw-sample", data=folder / "catalog", products=60, size=96)
+    project.run("draw-sample", data=folder / "catalog", products=60)
     return folder / "catalog"
 
 

@@ -35,7 +35,7 @@ class AboutCandidates:
         text: Write,
         answered: Callable[[str, str], bool],
         *,
-        nearest: int,
+        nearest: int = 100,
         clusters: int = 10,
         context: bool = True,
         filtered: bool = True,

@@ -16,7 +16,6 @@ def run(settings: DownloadImages) -> None:
         settings.connections,
         retries=settings.retries,
         timeout=settings.timeout,
-        max_bytes=int(1e6 * settings.max_megabytes),
     )
     found = download_pictures(catalog, settings.urls, limits)
     _print_counts(catalog.category, found, catalog.root / "coverage.json")

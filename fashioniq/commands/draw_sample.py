@@ -7,7 +7,7 @@ from fashioniq.sample import draw_sample
 
 def run(settings: DrawSample) -> None:
     """Draw the sample catalog and print its contents."""
-    draw_sample(settings.data, settings.products, settings.size, settings.seed)
+    draw_sample(settings.data, settings.products, settings.seed)
     for category in categories_in(settings.data):
         catalog = Catalog(settings.data, category)
         splits = ", ".join(f"{split} {len(catalog.ids(split))}" for split in ("train", "val", "test"))

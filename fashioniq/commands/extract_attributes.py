@@ -13,17 +13,15 @@ from fashioniq.prepare.captions import CAPTIONS, is_generated, renew_captions
 from fashioniq.prepare.labelling import Labels
 from fashioniq.report.tables import print_table
 
-_EXAMPLES = 8
-
 
 def run(settings: ExtractAttributes) -> None:
-    """Label the products of all splits, or compare the words found with existing labels."""
+    """Label the products of all splits."""
     catalog = Catalog(settings.data, settings.category)
     vocabulary = (
         read_vocabulary(settings.vocabulary) if settings.vocabulary else own_words(language(catalog.language))
     )
     columns = [labelling.parse_column(text) for text in settings.column]
-    if not settings.compare and not settings.replace:
+    if not settings.replace:
         labelling.refuse_to_replace(catalog)
     rows = labelling.read_rows(catalog, columns)
     print(plain(f"{catalog.category}: {len(vocabulary.lists_of):,} words of {vocabulary.source}"))
@@ -39,22 +37,17 @@ def run(settings: ExtractAttributes) -> None:
     labels = {
         split: labelling.label_products(split_rows, vocabulary, columns) for split, split_rows in rows.items()
     }
-    if settings.compare:
-        _print_comparison(
-            catalog, {name: lists for found in labels.values() for name, lists in found.items()}
+    generated = is_generated(catalog)
+    labelling.write_labels(catalog, labels)
+    _print_counts(catalog, labels, vocabulary)
+    if generated:
+        captioned, pairs = renew_captions(catalog, labels)
+        print(f"captions were generated again from these labels, for {captioned:,} of {pairs:,} pairs")
+    elif catalog.captions_origin == CAPTIONS:
+        print(
+            "captions are unchanged, because they are not those that the import generated; to generate them "
+            "from these labels, import the table into a new folder first"
         )
-    else:
-        generated = is_generated(catalog)
-        labelling.write_labels(catalog, labels)
-        _print_counts(catalog, labels, vocabulary)
-        if generated:
-            captioned, pairs = renew_captions(catalog, labels)
-            print(f"captions were generated again from these labels, for {captioned:,} of {pairs:,} pairs")
-        elif catalog.captions_origin == CAPTIONS:
-            print(
-                "captions are unchanged, because they are not those that the import generated; to generate them "
-                "from these labels, import the table into a new folder first"
-            )
 
 
 def _print_counts(catalog: Catalog, labels: Mapping[str, Labels], vocabulary: Vocabulary) -> None:
@@ -66,18 +59,3 @@ def _print_counts(catalog: Catalog, labels: Mapping[str, Labels], vocabulary: Vo
         f"{never:,} of {len(vocabulary.lists_of):,} words were not found in any split; "
         f"labels are in {labelling.labels_file(catalog, '*')}"
     )
-
-
-def _print_comparison(catalog: Catalog, found: Labels) -> None:
-    compared = labelling.compare_labels(catalog, found)
-    print(
-        f"{compared.products:,} products with text and labels; "
-        f"{len(catalog.labels) - compared.products:,} with labels only are not compared"
-    )
-    print_table(["type", "labelled", "found", "both", "precision", "recall", "F1"], compared.rows)
-    for what, words in (
-        ("found, not labelled", compared.extra),
-        ("labelled, not found", compared.missed),
-    ):
-        examples = ", ".join(f"{word} {count:,}" for word, count in words.most_common(_EXAMPLES))
-        print(plain(f"most often {what}: {examples or 'none'}"))

@@ -16,7 +16,7 @@ def run(settings: ExtractFeatures) -> None:
     if settings.encoder != "metadata":
         source = _pictures(settings, catalog, words_to_keep(root, settings.update))
         if settings.metadata:
-            source = sources.with_metadata(source, catalog, settings.dimensions)
+            source = sources.with_metadata(source, catalog)
         fill(root, catalog, source, settings.update)
         return
     fill(root, catalog, sources.metadata(settings, catalog))

@@ -33,7 +33,6 @@ def run(settings: ImportCatalog) -> None:
             settings.data,
             settings.category,
             seed=settings.seed,
-            max_gigabytes=settings.max_gigabytes,
             workers=settings.workers,
             tell=lambda what, done, all: bar.update(
                 task, description=f"{settings.category}: {what}", completed=done, total=all

@@ -38,7 +38,7 @@ from fashioniq.prepare.conversation_summary import (
     plan_of,
     write_summary,
 )
-from fashioniq.prepare.conversing import LINES, Embed, Limits, Pipeline, Pool, Report
+from fashioniq.prepare.conversing import LINES, Embed, Pipeline, Pool, Report
 from fashioniq.prepare.session_conversations import WRITER as PEOPLE
 from fashioniq.prepare.session_conversations import items_of, samples_of
 from fashioniq.prepare.templates import Templates
@@ -107,8 +107,8 @@ def _write(
 ) -> None:
     """Write the files of the output folder but its summary."""
     out = settings.out
-    review = review_of(samples, reviewed, settings.review, settings.seed)
-    write_folder(out, items, samples, review, llava=settings.llava, whole=bool(settings.sessions))
+    review = review_of(samples, reviewed, settings.seed)
+    write_folder(out, items, samples, review, whole=bool(settings.sessions))
     reviewed_ids = {verdict.sample for verdict in review if verdict.is_open}
     every = [sample for made in samples.values() for sample in made]
     shown = [sample for sample in every if sample.id in reviewed_ids]
@@ -131,12 +131,13 @@ def _writer(settings: MakeConversations, catalogs: Sequence[Catalog]) -> Writer:
             )
         return Templates()
     from fashioniq.llm.conversations import LanguageModelWriter
+    from fashioniq.llm.endpoint import Endpoint
     from fashioniq.llm.local import LanguageModel
-    from fashioniq.systems.questions import ENDPOINT, endpoint
+    from fashioniq.systems.questions import ENDPOINT
     from fashioniq.trained import pick_device
 
     if name.startswith(ENDPOINT):
-        return LanguageModelWriter(name, endpoint(settings, name))
+        return LanguageModelWriter(name, Endpoint(name.removeprefix(ENDPOINT)))
     return LanguageModelWriter(name, LanguageModel(name, pick_device(settings.device)))
 
 
@@ -144,7 +145,6 @@ def _pools(
     settings: MakeConversations, catalogs: Sequence[Catalog], stock: Stock
 ) -> tuple[dict[ConversationSplit, list[Pool]], list[np.ndarray]]:
     """Pools of both splits, and all their vectors. Raises UserError if a split has fewer than two products."""
-    limits = Limits(settings.neighbors, settings.least_similar, settings.most_similar, settings.gate)
     pools: dict[ConversationSplit, list[Pool]] = {split: [] for split in CONVERSATION_SPLITS}
     every = []
     for catalog in catalogs:
@@ -160,7 +160,7 @@ def _pools(
                     f"{len(kept)} in {catalog.root}; add products, or give other categories with --category"
                 )
             every.append(vectors_ND[[row_of[product.id] for product in kept]])
-            pools[split].append(Pool(kept, every[-1], limits, embed))
+            pools[split].append(Pool(kept, every[-1], embed))
     return pools, every
 
 

@@ -4,22 +4,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fashioniq.config.fields import CATEGORY, DATA, DECODERS, DEVICE, FEATURES, option, required
+from fashioniq.config.fields import DATA, FEATURES, option, required
+from fashioniq.config.shared import (
+    Batched,
+    Decoding,
+    FillsStore,
+    InCatalog,
+    OfAnyCategory,
+    OfCategory,
+    OnDevice,
+    Seeded,
+)
 from fashioniq.files import UserError
 
 
 @dataclass(kw_only=True)
-class DrawSample:
+class DrawSample(Seeded):
     """Draw a synthetic sample catalog to try all commands: garments, captions, attributes and titles."""
 
     data: Path = option(Path("data/sample"), "output folder")
     products: int = option(1200, "products per category; there are three", least=1)
-    size: int = option(96, "picture size in pixels per side, at least 96")
-    seed: int = option(0, "random seed; each seed gives a different catalog", least=0, below=2**32)
 
 
 @dataclass(kw_only=True)
-class ImportCatalog:
+class ImportCatalog(Seeded, Decoding, OfCategory):
     """Convert a retailer's table and pictures to a Fashion IQ folder, or update the offers of one.
 
     Captions are generated from attributes. A table without pictures replaces prices, sizes, stock and links of an
@@ -36,7 +44,6 @@ class ImportCatalog:
         "folder (with subfolders) or .zip of pictures named <id>.jpg, <id>_1.jpg, <id>-2.png … (required "
         "without --url, but for an update of offers)",
     )
-    category: str = required(CATEGORY)
     id: str | None = option(None, "column with the product ids (required with --table)")
     title: str | None = option(None, "column with the product titles")
     data: Path = option(Path("data/catalog"), "output folder")
@@ -76,17 +83,12 @@ class ImportCatalog:
         "class folders in --images that form the category (default: the folder with its name, or all if there "
         "is none)",
     )
-    max_gigabytes: float = option(20.0, "size limit of an unpacked archive in gigabytes", least=0)
-    workers: int = option(2, DECODERS, least=0, below=257)
-    seed: int = option(0, "random seed of the splits", least=0, below=2**32)
 
 
 @dataclass(kw_only=True)
-class DownloadImages:
+class DownloadImages(InCatalog):
     """Download the pictures of a category from its list of addresses; the same command resumes a download."""
 
-    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
-    category: str = required(CATEGORY)
     urls: Path | None = option(
         None,
         "list of addresses, one ID <tab> URL per line (default: asin2url.CATEGORY.txt in DATA/image_url or "
@@ -95,13 +97,10 @@ class DownloadImages:
     connections: int = option(32, "parallel downloads", least=1)
     retries: int = option(4, "retries after a time-out, 429 or 5xx, with increasing delays", least=0)
     timeout: float = option(30.0, "time limit of a download in seconds", least=0.1)
-    max_megabytes: float = option(
-        20.0, "size limit of a picture in megabytes; larger files are skipped", least=0.001
-    )
 
 
 @dataclass(kw_only=True)
-class CheckData:
+class CheckData(Decoding, OfAnyCategory):
     """Check a Fashion IQ folder, or a folder of conversations or visual feedback, without changing it: exit code 0
     if clean, 1 with findings, 2 if unusable.
     """
@@ -109,18 +108,14 @@ class CheckData:
     data: Path = option(
         Path("data/fashioniq"), DATA + ", or of make-conversations or make-visual-feedback", reads="catalog"
     )
-    category: str | None = option(None, "category to check (default: all categories of the folder)")
     images: Path | None = option(None, "folder of pictures (default: DATA/images)")
     report: Path | None = option(None, "JSON file for all findings")
-    workers: int = option(2, DECODERS, least=0, below=257)
 
 
 @dataclass(kw_only=True)
-class ExtractAttributes:
+class ExtractAttributes(InCatalog):
     """Find attribute words in titles, summaries and descriptions, and write them as asin2attr files."""
 
-    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
-    category: str = required(CATEGORY)
     vocabulary: Path | None = option(
         None,
         "vocabulary: DeepFashion's list_attr_cloth.txt, or a CSV file with the columns word, type and "
@@ -129,37 +124,27 @@ class ExtractAttributes:
     column: list[str] = option(
         [], "columns as TYPE=COLUMN whose values are attributes of a type, such as texture=baseColour"
     )
-    compare: bool = option(False, "measure precision and recall against existing labels, and write nothing")
     replace: bool = option(False, "replace existing labels")
 
 
 @dataclass(kw_only=True)
-class PairReferences:
+class PairReferences(InCatalog):
     """Pair each product with another one that shares rare title words, as pairs for people to caption."""
 
-    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
-    category: str = required(CATEGORY)
-    per_target: int = option(1, "references per target, nearest first", least=1)
-    compare: bool = option(
-        False, "measure how often the captioned reference is among the first 1, 5 and 50, and write nothing"
-    )
     out: Path | None = option(None, "output folder of pairs.CATEGORY.SPLIT.json (default: DATA/pairs)")
 
 
 @dataclass(kw_only=True)
-class CaptionPairs:
+class CaptionPairs(Seeded, InCatalog):
     """Collect relative captions from people, on a page in their browser or in a CSV file.
 
     The same command resumes: pairs with a caption are not asked again.
     """
 
-    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
-    category: str = required(CATEGORY)
     split: Literal["all", "train", "val", "test"] = option(
         "all", "split of the pairs; all gives 70 percent to train, 15 to val and 15 to test"
     )
     count: int = option(100, "pairs in all, including those captioned or skipped earlier", least=1)
-    seed: int = option(0, "random seed of the choice of pairs", least=0, below=2**32)
     features: Path | None = option(None, FEATURES + "; its nearest neighbors become pairs")
     port: int = option(8765, "port of the page on 127.0.0.1; 0 uses a free one", least=0, below=2**16)
     export: Path | None = option(None, "new CSV file for the open pairs, to be captioned in a spreadsheet")
@@ -176,15 +161,12 @@ class CaptionPairs:
 
 
 @dataclass(kw_only=True)
-class ExtractFeatures:
+class ExtractFeatures(OnDevice, Batched, Decoding, FillsStore):
     """Compute image vectors and top attributes of all products.
 
     The same command resumes an interrupted run.
     """
 
-    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
-    category: str = required(CATEGORY)
-    features: Path | None = option(None, FEATURES)
     predictor: Path | None = option(
         None,
         "run of train-attributes whose encoder computes the vectors and whose head predicts the attributes",
@@ -204,9 +186,7 @@ class ExtractFeatures:
         "append a vector of title and attribute words to that of each picture, so that requests also find what "
         "only the words say",
     )
-    dimensions: int = option(256, "size of metadata vectors", least=1)
-    batch_size: int = option(32, "pictures per batch", least=1)
-    workers: int = option(2, DECODERS + ", without a time limit per picture", least=0, below=257)
+    batch_size: int = 32
     precision: Literal["auto", "float32", "bfloat16"] = option(
         "auto", "arithmetic of the encoder; auto is bfloat16 if the hardware supports it"
     )
@@ -215,7 +195,6 @@ class ExtractFeatures:
         "add missing products and newly readable pictures to a complete store; replaced pictures are not "
         "detected",
     )
-    device: str = option("auto", DEVICE)
     engine: Literal["local", "ray"] = option(
         "local",
         "where pictures are encoded: in this process, or by the workers of the Ray cluster at RAY_ADDRESS, by default "
@@ -253,22 +232,8 @@ class ExtractFeatures:
 
 
 @dataclass(kw_only=True)
-class ImportFeatures:
+class ImportFeatures(FillsStore):
     """Import your own vectors, one per product, into a feature store."""
 
-    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
-    category: str = required(CATEGORY)
-    features: Path | None = option(None, FEATURES)
     vectors: Path = required("vectors: a .npy file, N×D", reads="file")
     ids: Path = required("product ids: a JSON list of N strings, in the order of the vectors", reads="file")
-    attribute_scores: Path | None = option(
-        None,
-        "attribute scores: a .npy file, N×A; needs --attribute-words (default: attributes from the labels)",
-    )
-    attribute_words: Path | None = option(
-        None, "attribute words: a JSON list of A strings; needs --attribute-scores"
-    )
-
-    def validate(self) -> None:
-        if self.attribute_words and not self.attribute_scores:
-            raise UserError("--attribute-words needs --attribute-scores, a .npy file of N×A scores")

@@ -5,29 +5,16 @@ from pathlib import Path
 from typing import Literal
 
 from fashioniq.config.evaluation import Evaluation
-from fashioniq.config.fields import (
-    CATEGORY,
-    DATA,
-    DECODERS,
-    DEVICE,
-    GALLERY,
-    STORED_INDEX,
-    VERIFY,
-    Searched,
-    check_search,
-    option,
-    required,
-)
+from fashioniq.config.fields import CATEGORY, Searched, option, required
+from fashioniq.config.shared import Batched, Decoding, Finds, InFolder, OfRun, OnDevice, Seeded, Verified
 from fashioniq.files import UserError
 
 
 @dataclass(kw_only=True)
-class EvalChatIR(Evaluation):
+class EvalChatIR(OnDevice, Decoding, Evaluation):
     """Rank the images of a search space after every round of recorded question dialogs (ChatIR's protocol)."""
 
-    system: Literal["chatir", "plugir"] = option(
-        "chatir", "system: chatir, or plugir for files whose rounds are whole queries"
-    )
+    system: str = "chatir"
     dialogues: list[str] = option(
         [],
         "dialog files in the format of ChatIR, VisDial v1.0 or PlugIR; several share one table and one plot",
@@ -68,27 +55,10 @@ class EvalChatIR(Evaluation):
         "query text: all rounds so far, or the last round alone (PlugIR); auto is last if fewer than half "
         "of the rounds contain a question mark",
     )
-    batch_size: int = option(128, "dialogs or pictures per batch", least=1)
-    workers: int = option(2, DECODERS, least=0, below=257)
-    device: str = option("auto", DEVICE)
 
 
 @dataclass(kw_only=True)
-class EndpointOptions:
-    """Options of requests to a model at OPENAI_BASE_URL."""
-
-    cache: Path = option(
-        Path("runs/endpoint-cache"),
-        "cache folder of the endpoint's answers; cached requests are not sent again",
-    )
-    retries: int = option(
-        4, "retries after a time-out, 429, 5xx or a malformed answer, with increasing delays", least=0
-    )
-    timeout: float = option(60.0, "time limit of an endpoint request in seconds", least=0.1)
-
-
-@dataclass(kw_only=True)
-class Asking(EndpointOptions):
+class Asking(OnDevice, Seeded):
     """Options of the commands that ask questions."""
 
     split: Literal["train", "val", "test"] = option("test", "split whose products the dialogs are about")
@@ -120,17 +90,14 @@ class Asking(EndpointOptions):
     )
     candidates: int = option(100, "nearest products that a candidate-aware questioner considers", least=1)
     rounds: int = option(10, "questions per dialog", least=1)
-    seed: int = option(0, "random seed of the shuffled question order", least=0, below=2**32)
-    device: str = option("auto", DEVICE)
 
 
 @dataclass(kw_only=True)
-class MakeDialogues(Asking):
+class MakeDialogues(Batched, InFolder, Asking):
     """Generate dialogs of questions and answers in ChatIR's format; the same command resumes an interrupted
     run.
     """
 
-    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
     category: str | None = option(
         None, CATEGORY + " (optional with --captions-from, unless questions or answers need the catalog)"
     )
@@ -156,16 +123,15 @@ class MakeDialogues(Asking):
         None, "folder that the image names are relative to (default: the pictures of the catalog)"
     )
     out: Path = required("output file, such as dialogs.json")
-    batch_size: int = option(32, "dialogs per batch; a person answers one dialog at a time", least=1)
+    batch_size: int = 32
 
 
 @dataclass(kw_only=True)
-class MakeConversations(EndpointOptions):
+class MakeConversations(OnDevice, Seeded, InFolder):
     """Make conversations of words and pictures that lead to a product, in ChatSearch's form; the same command
     resumes an interrupted run.
     """
 
-    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
     category: list[str] = option([], "categories (default: all of the folder)")
     out: Path = required("output folder")
     train: int = option(
@@ -192,31 +158,9 @@ class MakeConversations(EndpointOptions):
         "folder of Multiturn FashionIQ, whose sessions are written as conversations in people's words; no others are "
         "made, and the options of making them have no effect",
     )
-    neighbors: int = option(10, "nearest pictures from which a reference image's partner is drawn", least=1)
-    least_similar: float = option(
-        0.95, "quantile of the cosine of random pairs that a partner must reach", least=0, below=1
-    )
-    most_similar: float = option(
-        0.999,
-        "quantile of the cosine of nearest neighbors above which a partner counts as a copy",
-        least=0,
-        below=1.0001,
-    )
-    gate: float = option(
-        0.25,
-        "share of the products that may be nearer to a text dialog than its target; 1 turns the filter off",
-        least=0,
-        below=1.0001,
-    )
-    review: int = option(
-        100, "test samples in review.jsonl and on the page, for review by people", least=0, below=10**6
-    )
-    llava: bool = option(False, "also write the samples in the form of LLaVA's training files")
     batch_size: int = option(
         32, "conversations per batch, after which a run can be resumed", least=1, below=10_001
     )
-    seed: int = option(0, "random seed", least=0, below=2**32)
-    device: str = option("auto", DEVICE)
 
     def validate(self) -> None:
         """Raise UserError for options that cannot be combined."""
@@ -227,7 +171,7 @@ class MakeConversations(EndpointOptions):
 
 
 @dataclass(kw_only=True)
-class Chat(Asking):
+class Chat(OfRun, Asking):
     """Search interactively with a trained system: type requests, see the products found; Ctrl-D ends the
     chat.
     """
@@ -237,8 +181,6 @@ class Chat(Asking):
         "run of train-retriever, train-composer, train-dialog-encoder or train-chatsearcher (alternative: --encoder "
         "with CLIP or BLIP); only a dialog encoder, CLIP or BLIP asks questions, a ChatSearcher answers in words",
     )
-    data: Path | None = option(None, DATA + " (default: that of the run)", reads="catalog")
-    category: str | None = option(None, CATEGORY + " (default: that of the run)")
     generator: str | None = option(
         None,
         "generator: the dialog encoder of --run searches with the picture that it makes of your words (GenIR), which "
@@ -254,7 +196,7 @@ class Chat(Asking):
 
 
 @dataclass(kw_only=True)
-class Search:
+class Search(Verified, OfRun, Finds):
     """Print the products that a trained system finds for a request."""
 
     run: Path = required("run of train-retriever, train-composer or train-dialog-encoder", reads="run")
@@ -265,14 +207,4 @@ class Search:
     )
     count: int = option(10, "number of products to print", least=1, alias="-n")
     json: bool = option(False, "print JSON instead of a table")
-    data: Path | None = option(None, DATA + " (default: that of the run)", reads="catalog")
-    category: str | None = option(None, CATEGORY + " (default: that of the run)")
     features: Path | None = option(None, "feature store (default: that of the run)")
-    split: Searched = option("all", "products that are searched: those of a split, or all of the catalog")
-    index: str | None = option(None, STORED_INDEX)
-    gallery: str | None = option(None, GALLERY)
-    device: str = option("auto", DEVICE)
-    verify: bool = option(False, VERIFY)
-
-    def validate(self) -> None:
-        check_search(self.index, self.gallery)

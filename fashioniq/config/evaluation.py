@@ -4,10 +4,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fashioniq.config.fields import CATEGORY, DATA, DEVICE, FEATURES, OUT, VERIFY, option, required
-from fashioniq.config.training import BEAM, SAMPLES, USER_PRECISION, WORD_NOISE, UserPrecision
+from fashioniq.config.fields import FEATURES, OUT, option, required
+from fashioniq.config.shared import (
+    Batched,
+    InCatalog,
+    InFolder,
+    OfConversations,
+    OnDevice,
+    Seeded,
+    Verified,
+    WithFeatures,
+)
+from fashioniq.config.training import Speaking
 from fashioniq.files import UserError
-from fashioniq.models.configs import DRAWN
 
 Split = Literal["train", "val", "test"]
 EXCLUDE_SHOWN = "never show a product twice in a dialog; ranks still count all products"
@@ -18,17 +27,15 @@ LAST_SHOWN = "last-shown"  # value of --run for this baseline
 
 
 @dataclass(kw_only=True)
-class Evaluation:
+class Evaluation(Batched):
     """Options of the dialog evaluation of all systems."""
 
     system: str = option(
         "fashion-iq",
-        "system: fashion-iq, chatir, plugir, plugir-asks, genir, dar, fashion-iq-dar, or a Python module with "
-        "Options and build(); "
-        "--help lists the options of the one given",
+        "system: fashion-iq, chatir, plugir-asks, genir, dar, fashion-iq-dar, or a Python module with Options and "
+        "build(); --help lists the options of the one given",
     )
     out: Path | None = option(None, OUT + " (required)")
-    batch_size: int = option(128, "dialogs per batch", least=1)
 
     def folder(self) -> Path:
         """Output folder. Raises UserError without --out."""
@@ -38,18 +45,10 @@ class Evaluation:
 
 
 @dataclass(kw_only=True)
-class SimulatedDialogs:
+class SimulatedDialogs(Verified, OnDevice, Seeded, Batched, WithFeatures, Speaking):
     """Options of all evaluations in simulated dialogs."""
 
-    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
-    category: str = required(CATEGORY)
-    features: Path | None = option(None, FEATURES, reads="store")
     split: Split = option("test", "split whose products are the targets and the gallery")
-    turns: int = option(5, "turns per dialog, fewer than 1,000", least=1, below=1000)
-    samples: int | None = option(None, SAMPLES.format(DRAWN), least=1)
-    beam: int = option(1, BEAM, least=1)
-    user_precision: UserPrecision = option("float32", USER_PRECISION)
-    word_noise: float = option(0.0, WORD_NOISE, least=0, below=1)
     first_candidates: Path | None = option(
         None,
         "first_candidates.json of an earlier evaluation, to start from the same products",
@@ -60,12 +59,6 @@ class SimulatedDialogs:
         "FAISS index that finds the products to show, such as IVF4096,Flat or HNSW32, for catalogs of about "
         "a million products; recall@10 below 0.95 is an error, ranks stay exact (default: exact search)",
     )
-    batch_size: int = option(128, "dialogs per batch", least=1)
-    seed: int = option(
-        0, "random seed of the first candidates, of --samples and of --word-noise", least=0, below=2**32
-    )
-    device: str = option("auto", DEVICE)
-    verify: bool = option(False, VERIFY)
 
 
 @dataclass(kw_only=True)
@@ -94,11 +87,6 @@ class EvalDialogs(Evaluation, SimulatedDialogs):
         reads="retriever",
     )
     sessions: Path | None = option(None, "folder of Multiturn FashionIQ, for --user sessions")
-    session_gallery: Literal["split", "sessions"] = option(
-        "split",
-        "gallery with --user sessions: the products of --split, with all train and val sessions inside it; or "
-        "the sessions' own list, with the sessions of --split",
-    )
     captions: Literal["each", "joined"] = option(
         "each",
         "captions with --user human: each caption of a pair as a dialog of its own, or both joined by 'and'",
@@ -134,19 +122,16 @@ class Cross(SimulatedDialogs):
 
 
 @dataclass(kw_only=True)
-class EvalCaptions:
+class EvalCaptions(Verified, OnDevice, Seeded, Batched, WithFeatures):
     """Score a captioner, people and two baselines against human captions: BLEU, ROUGE-L, CIDEr, METEOR,
     SPICE.
     """
 
-    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
-    category: str = required(CATEGORY)
     run: Path | None = option(
         None,
         "run of train-captioner (default: none; people and baselines are scored on all captioned pairs)",
         reads="captioner",
     )
-    features: Path | None = option(None, FEATURES, reads="store")
     split: Split = option("val", "split whose pairs are captioned; released test pairs have no targets")
     samples: int | None = option(
         None,
@@ -158,17 +143,12 @@ class EvalCaptions:
     out: Path | None = option(
         None, OUT + " (default: RUN/captions-SPLIT, or runs/people-CATEGORY/captions-SPLIT)"
     )
-    batch_size: int = option(128, "pairs per batch", least=1)
-    seed: int = option(0, "random seed of the random-caption baseline and of --samples", least=0, below=2**32)
-    device: str = option("auto", DEVICE)
-    verify: bool = option(False, VERIFY)
 
 
 @dataclass(kw_only=True)
-class SingleTurn:
+class SingleTurn(InFolder):
     """Options of all commands for single-turn retrieval: the queries and the gallery."""
 
-    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
     category: list[str] = option(
         [], "categories: dresses, shirts, tops or your own; several give a table with their mean (required)"
     )
@@ -187,18 +167,22 @@ class SingleTurn:
 
 
 @dataclass(kw_only=True)
-class EvalSingleTurn(SingleTurn):
-    """Evaluate retrievers on single-turn retrieval: find the target from a candidate and a caption."""
+class Scored(Batched, SingleTurn):
+    """Options of both evaluations of single-turn retrieval."""
 
-    run: list[str] = option([], "runs of train-retriever or train-composer, one per category (required)")
     exclude_candidate: bool = option(False, "remove the candidate of a query from its results")
-    out: Path | None = option(None, OUT + " (default: RUN/single-turn-…; required for several categories)")
-    batch_size: int = option(128, "queries per batch", least=1)
-    device: str = option("auto", DEVICE)
 
 
 @dataclass(kw_only=True)
-class Score(SingleTurn):
+class EvalSingleTurn(OnDevice, Scored):
+    """Evaluate retrievers on single-turn retrieval: find the target from a candidate and a caption."""
+
+    run: list[str] = option([], "runs of train-retriever or train-composer, one per category (required)")
+    out: Path | None = option(None, OUT + " (default: RUN/single-turn-…; required for several categories)")
+
+
+@dataclass(kw_only=True)
+class Score(Scored):
     """Score rankings, vectors or scores of another system on single-turn retrieval, or on recorded sessions.
 
     The command write-queries lists the queries of single-turn retrieval.
@@ -214,12 +198,10 @@ class Score(SingleTurn):
         "folder of Multiturn FashionIQ, whose sessions and galleries replace --data; queries are named "
         "SPLIT_CATEGORY_FIRST_TARGET_NUMBER, as in the released score files; several categories get no mean",
     )
-    exclude_candidate: bool = option(False, "remove the candidate of a query from its results")
     out: Path | None = option(
         None,
         OUT + " (default: FILE without suffix/single-turn-… or sessions-…; required for several categories)",
     )
-    batch_size: int = option(128, "queries per batch", least=1)
 
     def validate(self) -> None:
         changed = [
@@ -243,12 +225,11 @@ class WriteQueries(SingleTurn):
 
 
 @dataclass(kw_only=True)
-class EvalChatsearch:
+class EvalChatsearch(Verified, OnDevice, Seeded, Batched, OfConversations):
     """Evaluate searches in conversations of words and pictures: R@1, 5 and 10 of ChatSearch's sub-tasks, their mean,
     and significance.
     """
 
-    data: Path = option(Path("data/conversations"), "folder of make-conversations")
     method: list[str] = option(
         [],
         "rows of the table: chatsearcher (needs --run); retriever (needs --retriever); image, the frozen vector of "
@@ -272,22 +253,9 @@ class EvalChatsearch:
         "score files of other systems, each one more row with the name of the file: .npz with scores, query_ids (the "
         "conversations) and index_ids (the candidates), or pickles of Multiturn FashionIQ's authors",
     )
-    features: list[str] = option([], "feature stores of the items, all of one encoder")
-    vision: str | None = option(
-        None,
-        "vision encoder by folder or Hugging Face name, which replaces --features; cached in DATA/vision",
-    )
     out: Path | None = option(None, OUT + " (default: RUN/chatsearch; required without --run)")
     samples: int = option(10000, "bootstrap samples, and permutations of the tests", least=100)
-    batch_size: int = option(64, "conversations per batch", least=1)
-    seed: int = option(
-        0,
-        "random seed of random ranks, of exchanged histories and targets, and of the tests",
-        least=0,
-        below=2**32,
-    )
-    device: str = option("auto", DEVICE)
-    verify: bool = option(False, VERIFY)
+    batch_size: int = 64
 
     def validate(self) -> None:
         if unknown := set(self.method) - set(CHATSEARCH_METHODS):
@@ -322,13 +290,11 @@ class EvalChatsearch:
 
 
 @dataclass(kw_only=True)
-class EvalRequests:
+class EvalRequests(OnDevice, Seeded, InCatalog):
     """Judge a search by requests made from the catalog's labels: the share of the first results that obey, beside
     plain BM25.
     """
 
-    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
-    category: str = required(CATEGORY)
     run: Path | None = option(
         None, "run of the search, such as runs/retriever-dresses-attrs (default: BM25 only)", reads="run"
     )
@@ -341,8 +307,6 @@ class EvalRequests:
     )
     blind: bool = option(False, "judge the search also from pictures alone, without titles and labels")
     out: Path | None = option(None, OUT + " (default: RUN/requests; required without --run)")
-    seed: int = option(0, "random seed of the requests", least=0, below=2**32)
-    device: str = option("auto", DEVICE)
 
     def validate(self) -> None:
         if self.blind and not self.run:
@@ -357,7 +321,7 @@ class EvalRequests:
 
 
 @dataclass(kw_only=True)
-class Compare:
+class Compare(Seeded):
     """Test differences between dialog evaluations for significance: paired bootstrap and randomisation tests."""
 
     runs: list[str] = option(
@@ -375,7 +339,6 @@ class Compare:
     out: Path | None = option(
         None, "output folder for comparison.json, .csv, .tex and pages of paired dialogs"
     )
-    seed: int = option(0, "random seed of bootstrap and permutations", least=0, below=2**32)
 
 
 @dataclass(kw_only=True)
@@ -394,15 +357,3 @@ class Export:
         if out.resolve() == self.run.resolve():
             raise UserError("--out is the run itself, whose files would be replaced; give another folder")
         return out
-
-
-@dataclass(kw_only=True)
-class Results:
-    """Render docs/results.md and docs/results/ from the run files in results/."""
-
-    action: list[str] = option([], "action: build renders the pages", positional="build")
-    check: bool = option(False, "write nothing; exit with code 1 if a page is out of date")
-    results: Path = option(
-        Path("results"), "folder of the studies, each with study.yaml and the metrics.json files of its runs"
-    )
-    docs: Path = option(Path("docs"), "folder of results.md and results/")

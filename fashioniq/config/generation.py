@@ -6,22 +6,17 @@ from typing import ClassVar, Literal
 
 from fashioniq.config.dialogue import EvalChatIR
 from fashioniq.config.evaluation import EvalDialogs, Evaluation, Split
-from fashioniq.config.fields import CATEGORY, DATA, DEVICE, FEATURES, option, required
+from fashioniq.config.fields import CATEGORY, option, required
+from fashioniq.config.shared import InCatalog, InFolder, OnDevice, Seeded, WithFeatures
 from fashioniq.files import UserError
 
 PARTS = ("rewrite", "context", "filter")
-NAMED_WEIGHTS = ("paper", "code", "text", "pictures", "agreement", "choice", "learned")
+NAMED_WEIGHTS = ("paper", "code", "text", "pictures")
 WEIGHTS = (
     "weight of the text: 0.7 in the first two rounds, then 0.5 (paper); 0.8 and 0.5 (code, as DAR released it); 1 "
-    "(text); 0 (pictures); one number per round, such as 0.9,0.7,0.5, the last for all further rounds; that of the "
-    "paper, with pictures weighted by their similarity to the text (agreement); 0 or 1 in each dialog, by whether "
-    "its pictures find the same products (choice); fitted on other dialogs (learned)"
+    "(text); 0 (pictures); or one number per round, such as 0.9,0.7,0.5, the last for all further rounds"
 )
-FUSION = (
-    "vector of several pictures: their sum (as in DAR; equal to the sum of scores), their mean, or their mean at "
-    "unit length"
-)
-ANSWERS = "cache folder of the answers of endpoints; cached requests are not sent again"
+FUSION = "vector of several pictures: their sum (as in DAR; equal to the sum of scores), or their mean"
 REWRITE = (
     "last round, for dialogs whose rounds are rewritten captions; join, all rounds; attributes, those of the rounds "
     "as one description in the words of the catalog's labels; endpoint:NAME or local:NAME, descriptions by a "
@@ -31,12 +26,9 @@ DETAILS = "attributes that the user describes, and corrects in each round"
 
 
 @dataclass(kw_only=True)
-class DescribedProducts(Evaluation):
+class DescribedProducts(OnDevice, Seeded, Evaluation, WithFeatures):
     """Options of the systems that search the products of a catalog by descriptions."""
 
-    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
-    category: str = required(CATEGORY)
-    features: Path | None = option(None, FEATURES, reads="store")
     split: Split = option("test", "split whose products are the targets and the gallery")
     encoder: str = required(
         "encoder of texts and pictures: a run of train-dialog-encoder, or CLIP or BLIP by folder or Hugging Face "
@@ -48,9 +40,7 @@ class DescribedProducts(Evaluation):
         least=1,
     )
     rounds: int = option(10, "rounds after the first description", least=0, below=1000)
-    batch_size: int = option(64, "dialogs per batch", least=1)
-    seed: int = option(0, "random seed of the descriptions and the pictures", least=0, below=2**32)
-    device: str = option("auto", DEVICE)
+    batch_size: int = 64
 
 
 @dataclass(kw_only=True)
@@ -75,14 +65,8 @@ class Generation:
         reads="run",
     )
     pictures: int = option(1, "pictures per round", least=1)
-    more_pictures: bool = option(
-        False,
-        "generate further pictures of a text that did not change, and search with all of them; otherwise it keeps "
-        "its pictures",
-    )
     fusion_weights: str = option("paper", WEIGHTS)
-    fusion: Literal["sum", "mean", "normalized"] = option("sum", FUSION)
-    answers: Path = option(Path("runs/endpoint-cache"), ANSWERS)
+    fusion: Literal["sum", "mean"] = option("sum", FUSION)
     cache: Path = option(
         Path("runs/picture-cache"), "cache folder of the generated pictures; none is generated twice"
     )
@@ -94,8 +78,6 @@ class Generation:
                 f"expected {', '.join(NAMED_WEIGHTS)}, or numbers from 0 to 1 separated by commas, found "
                 f"{self.fusion_weights}; correct --fusion-weights"
             )
-        if self.fusion_weights == "choice" and self.pictures < 2:
-            raise UserError("--fusion-weights choice compares pictures of one text; give --pictures 2")
 
 
 def numbers(weights: str) -> list[float]:
@@ -113,7 +95,7 @@ class EvalGenIR(Generation, DescribedProducts):
     description alone.
     """
 
-    system: Literal["genir"] = option("genir", "system: genir")
+    system: Literal["genir"] = "genir"
     feedback: Literal["visual", "verbal", "prediction"] = option(
         "visual",
         "what the user corrects the description by: the generated picture (GenIR), the description itself, or "
@@ -125,8 +107,8 @@ class EvalGenIR(Generation, DescribedProducts):
         "a folder or the hub, which sees their pictures; or person, who types (give --targets)",
     )
     details: int = option(2, DETAILS + " (labels)", least=1)
-    fusion_weights: str = option("pictures", WEIGHTS)
-    fusion: Literal["sum", "mean", "normalized"] = option("mean", FUSION)
+    fusion_weights: str = "pictures"
+    fusion: Literal["sum", "mean"] = "mean"
 
     def validate(self) -> None:
         """Raise UserError for an unknown user or unknown weights."""
@@ -146,25 +128,17 @@ class MakeVisualFeedback(EvalGenIR):
     """
 
     keeps_all = True
-    feedback: Literal["visual"] = option("visual", "what the user corrects the description by: the picture")  # type: ignore[assignment]
+    feedback: Literal["visual"] = "visual"
     cache: Path | None = option(None, "folder of the pictures (default: OUT/pictures)")  # type: ignore[assignment]
 
 
 @dataclass(kw_only=True)
-class EvalDAR(Generation, EvalChatIR):
+class EvalDAR(Seeded, Generation, EvalChatIR, InFolder):
     """Search with the text of recorded question dialogs and pictures generated from it (DAR)."""
 
-    system: Literal["dar"] = option("dar", "system: dar")  # type: ignore[assignment]
-    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
+    system: str = "dar"
     category: str | None = option(None, CATEGORY + "; needed by --rewrite attributes and drawn:SHARE")
     rewrite: str = option("last", "prompts of the pictures: " + REWRITE)
-    fit_dialogues: str | None = option(
-        None, "file of other dialogs, for --fusion-weights learned", reads="file"
-    )
-    fit_search_space: Path | None = option(
-        None, "search space of --fit-dialogues, which the queries are fitted on", reads="file"
-    )
-    seed: int = option(0, "random seed of the pictures", least=0, below=2**32)
 
 
 @dataclass(kw_only=True)
@@ -173,34 +147,22 @@ class EvalFashionIQDAR(Generation, EvalDialogs):
     changed as the user asks.
     """
 
-    system: Literal["fashion-iq-dar"] = option("fashion-iq-dar", "system: fashion-iq-dar")  # type: ignore[assignment]
-    fusion: Literal["sum", "mean", "normalized"] = option("mean", FUSION)
-
-    def validate(self) -> None:
-        """Raise UserError for weights that need vectors of unit length, or dialogs that do not depend on them."""
-        super().validate()
-        if self.fusion_weights in ("agreement", "learned"):
-            raise UserError(
-                f"--fusion-weights {self.fusion_weights} cannot be used with --system fashion-iq-dar; give numbers, "
-                "such as 0.7"
-            )
+    system: str = "fashion-iq-dar"
+    fusion: Literal["sum", "mean"] = "mean"
 
 
 @dataclass(kw_only=True)
 class EvalPlugIR(DescribedProducts):
     """Ask about the current candidates, and search with the dialog rewritten as one description (PlugIR)."""
 
-    system: Literal["plugir-asks"] = option("plugir-asks", "system: plugir-asks")
+    system: str = "plugir-asks"
     without: list[str] = option(
         [],
         "parts of PlugIR that are left out: rewrite (search with a description instead of the dialog), context "
         "(questions for clusters of the candidates), filter (no question that the dialog answers)",
     )
     rewrite: str = option("attributes", "query, and what questions are compared with: " + REWRITE)
-    answers: Path = option(Path("runs/endpoint-cache"), ANSWERS)
     details: int = option(2, "attributes that the user describes before the first question", least=1)
-    candidates: int = option(100, "nearest products that count as candidates", least=1)
-    clusters: int = option(10, "clusters of the candidates", least=1)
 
     def validate(self) -> None:
         """Raise UserError for an unknown part."""
@@ -209,15 +171,12 @@ class EvalPlugIR(DescribedProducts):
 
 
 @dataclass(kw_only=True)
-class MakeDescriptions:
+class MakeDescriptions(Seeded, InCatalog):
     """Describe the products of a split by their labels, with more details in each round, to train text
     encoders.
     """
 
-    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
-    category: str = required(CATEGORY)
     split: Split = option("train", "split whose products are described")
     rounds: int = option(5, "descriptions after the first one", least=0, below=1000)
     details: int = option(2, "attributes of the first description, and added by each further one", least=1)
-    seed: int = option(0, "random seed of the attributes of the first description", least=0, below=2**32)
     out: Path = required("output file, such as descriptions.json")

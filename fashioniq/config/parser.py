@@ -15,7 +15,7 @@ import yaml
 from jsonargparse import ActionConfigFile, ActionYesNo, ArgumentParser, DefaultHelpFormatter
 
 from fashioniq.files import one_line, read_yaml, why
-from fashioniq.options import flag
+from fashioniq.options import flag, metadata_of
 
 UNSET = dataclasses.MISSING
 _SWITCHES = (bool, bool | None)
@@ -221,23 +221,24 @@ def _keys(path: Path) -> dict[str, Any]:
 def _add_options(parser: Parser, target: Any, kind: type, prefix: str) -> None:
     hints = typing.get_type_hints(kind)
     for field in dataclasses.fields(kind):
-        name, own, about = prefix + field.name, hints[field.name], {"help": field.metadata["help"]}
-        flags = [flag(name), *([alias] if (alias := field.metadata.get("alias")) else [])]
+        known = metadata_of(kind, field.name)
+        name, own, given = prefix + field.name, hints[field.name], {"help": known["help"]}
+        flags = [flag(name), *([alias] if (alias := known.get("alias")) else [])]
         if dataclasses.is_dataclass(own):
-            group = parser.add_argument_group(field.metadata["help"])
+            group = parser.add_argument_group(known["help"])
             _add_options(parser, group, _kind_of(kind, field), name + ".")
         elif own in _SWITCHES:
-            target.add_argument(*flags, action=ActionYesNo(no_prefix="no-"), default=field.default, **about)
+            target.add_argument(*flags, action=ActionYesNo(no_prefix="no-"), default=field.default, **given)
             flags.append(f"--no-{flags[0][2:]}")
         elif field.default is UNSET and field.default_factory is UNSET:
-            target.add_argument(*flags, type=own, required=True, **about)
-        elif positional := field.metadata.get("positional"):
+            target.add_argument(*flags, type=own, required=True, **given)
+        elif positional := known.get("positional"):
             # A default, or an empty list, would override the value of --config.
-            target.add_argument(name, type=str, nargs="*", metavar=positional, default=SUPPRESS, **about)
+            target.add_argument(name, type=str, nargs="*", metavar=positional, default=SUPPRESS, **given)
         elif own == list[str]:
-            target.add_argument(*flags, type=str, nargs="*", action=Several, default=[], **about)
+            target.add_argument(*flags, type=str, nargs="*", action=Several, default=[], **given)
         else:
-            target.add_argument(*flags, type=own, default=field.default, **about)
+            target.add_argument(*flags, type=own, default=field.default, **given)
         parser.flags |= set(flags)
 
 

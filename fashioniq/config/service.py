@@ -3,16 +3,26 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from fashioniq.config.fields import DEVICE, GALLERY, STORED_INDEX, Searched, check_search, option, required
+from fashioniq.config.fields import option, required
+from fashioniq.config.shared import Finds, OnDevice, Seeded
 from fashioniq.files import UserError
 
 SCOPES = ("search", "events", "catalog", "admin")  # of API keys
 DATABASE = "sqlite:///runs/service.db"
-DATABASE_HELP = "database of the service, such as sqlite:///service.db or postgresql+psycopg://user@host/name"
 
 
 @dataclass(kw_only=True)
-class Serve:
+class InDatabase:
+    """Database of the service."""
+
+    database: str = option(
+        DATABASE,
+        "database of the service, such as sqlite:///service.db or postgresql+psycopg://user@host/name",
+    )
+
+
+@dataclass(kw_only=True)
+class Serve(InDatabase, Finds):
     """Serve trained systems over HTTP, with a page for shoppers; Ctrl-C ends the service."""
 
     run: list[str] = option(
@@ -20,7 +30,6 @@ class Serve:
         "run of train-retriever, train-composer, train-dialog-encoder or train-chatsearcher; repeat it for several "
         "categories (default: the models that are active in the database)",
     )
-    database: str = option(DATABASE, DATABASE_HELP)
     host: str = option("127.0.0.1", "address to listen on; other machines need an API key")
     port: int = option(8000, "port to listen on; 0 picks a free one", least=0, below=65536)
     proxy: bool = option(
@@ -49,20 +58,12 @@ class Serve:
         "with PostgreSQL, events are refused meanwhile)",
     )
     log: bool = option(False, "print a line per request, without texts")
-    split: Searched = option("all", "products that are searched: those of a split, or all of the catalog")
-    index: str | None = option(None, STORED_INDEX)
-    gallery: str | None = option(None, GALLERY)
-    device: str = option("auto", DEVICE)
-
-    def validate(self) -> None:
-        check_search(self.index, self.gallery)
 
 
 @dataclass(kw_only=True)
-class ApiKey:
+class ApiKey(InDatabase):
     """Create a key for programs that use the service from other machines, or revoke one."""
 
-    database: str = option(DATABASE, DATABASE_HELP)
     scopes: list[str] = option(
         [], f"what the key may be used for: {', '.join(SCOPES)}; admin includes all (default: search)"
     )
@@ -75,10 +76,9 @@ class ApiKey:
 
 
 @dataclass(kw_only=True)
-class Learn:
+class Learn(OnDevice, Seeded, InDatabase):
     """Train a retriever further on the conversations of the service, and activate it if it is better on later ones."""
 
-    database: str = option(DATABASE, DATABASE_HELP)
     run: Path = required(
         "run of train-retriever that serves now, from which training starts", reads="retriever"
     )
@@ -88,20 +88,17 @@ class Learn:
     )
     min_targets: int = option(500, "minimum number of held-out targets that the gate needs", least=2)
     epochs: int = option(8, "number of epochs; the cosine schedule ends with the last one", least=1)
-    seed: int = option(0, "random seed", least=0, below=2**32)
     activate: bool = option(False, "register the new model and activate it if it passes the gate")
-    device: str = option("auto", DEVICE)
 
 
 @dataclass(kw_only=True)
-class Forget:
+class Forget(InDatabase):
     """Erase conversations in the database and in the training data made from it, and name the models that used them.
 
     Without --session and --client, only the training data are rewritten, without what was erased earlier. The exit
     code is 1 if some of them could not be reached; what is left is removed by the next forget, learn or serve.
     """
 
-    database: str = option(DATABASE, DATABASE_HELP)
     session: str | None = option(None, "id of a conversation")
     client: str | None = option(None, "id of a client, whose conversations are all erased")
     deleted: list[str] = option(

@@ -5,10 +5,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from fashioniq.config.fields import CATEGORY, DATA, DECODERS, DEVICE, FEATURES, option, required, section
+from fashioniq.config.fields import CATEGORY, DATA, FEATURES, option, required, section
+from fashioniq.config.shared import (
+    Decoding,
+    InFolder,
+    OfAnyCategory,
+    OfConversations,
+    OnDevice,
+    Seeded,
+    WithFeatures,
+)
 from fashioniq.files import UserError
 from fashioniq.models.configs import (
     COMPOSITIONS,
+    DRAWN,
     DRAWN_IN_TRAINING,
     SMALL,
     CaptionerConfig,
@@ -28,14 +38,20 @@ WORD_NOISE = (
 
 SAMPLES = (
     "captions that a captioner draws at each turn, of which it says the most informative one for a listener "
-    "who knows only people's captions; 1 is greedy (paper) (default: {}, or 1 with --beam)"
+    f"who knows only people's captions; 1 is greedy (paper) (default: {DRAWN}, in training {DRAWN_IN_TRAINING}, or 1 "
+    "with --beam)"
 )
 BEAM = "beam width of a captioner; more than 1 replaces --samples"
-UserPrecision = Literal["float32", "bfloat16"]
-USER_PRECISION = (
-    "arithmetic of a captioner's encoder when it simulates the user; bfloat16 is faster on CPUs with AVX-512 BF16 "
-    "or AMX, and changes a few captions"
-)
+
+
+@dataclass(kw_only=True)
+class Speaking:
+    """Options of simulated dialogs."""
+
+    turns: int = option(5, "turns per dialog, fewer than 1,000", least=1, below=1000)
+    samples: int | None = option(None, SAMPLES, least=1)
+    beam: int = option(1, BEAM, least=1)
+    word_noise: float = option(0.0, WORD_NOISE, least=0, below=1)
 
 
 def _run(default: str, attrs: bool = False) -> Any:
@@ -45,20 +61,18 @@ def _run(default: str, attrs: bool = False) -> Any:
 
 
 @dataclass(kw_only=True)
-class Training:
+class Training(OnDevice, Seeded, InFolder):
     """Options of all trainings.
 
     The learning rate is not scaled with the batch size. With Adam, start from √k times the rate for a k times
     larger batch (Malladi et al. 2022); a captioner's --warmup counts steps.
     """
 
-    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
     run: Path | None = _run("runs/MODEL-CATEGORY")
-    epochs: int = option(50, "maximum number of epochs", least=1)
+    epochs: int = option(50, "maximum number of epochs; a cosine schedule ends with the last one", least=1)
     patience: int = option(10, "epochs without a better validation score before training stops", least=1)
     batch_size: int = option(64, "examples per step and device", least=1)
-    seed: int = option(0, "random seed of weights, order of examples and dropout", least=0, below=2**32)
-    device: Literal["auto", "cpu", "cuda"] = option("auto", DEVICE)
+    device: Literal["auto", "cpu", "cuda"] = "auto"
     devices: int = option(
         1, "GPUs per machine, or processes on a CPU; each takes --batch-size examples per step", least=1
     )
@@ -72,7 +86,7 @@ class Training:
 
 
 @dataclass(kw_only=True)
-class TrainAttributes(Training):
+class TrainAttributes(Decoding, OfAnyCategory, Training):
     """Train the attribute predictor: all layers, or with --init-from only the last layer for one category."""
 
     run: Path | None = _run("runs/attributes-CATEGORY; runs/attributes without --category")
@@ -80,7 +94,6 @@ class TrainAttributes(Training):
         None,
         "folder of DeepFashion's category and attribute benchmark with its list_*.txt files; replaces --data",
     )
-    category: str | None = option(None, CATEGORY + " (default: all categories of the folder)")
     init_from: Path | None = option(
         None,
         "run of train-attributes on all categories or DeepFashion, whose encoder is kept frozen",
@@ -95,8 +108,7 @@ class TrainAttributes(Training):
     min_count: int = option(
         20, "minimum number of training pictures of an attribute; rarer attributes are ignored", least=1
     )
-    workers: int = option(2, DECODERS, least=0, below=257)
-    epochs: int = option(20, "maximum number of epochs", least=1)
+    epochs: int = 20
 
     def validate(self) -> None:
         if self.deepfashion and (self.category or self.init_from):
@@ -109,13 +121,11 @@ class TrainAttributes(Training):
 
 
 @dataclass(kw_only=True)
-class TrainCaptioner(Training):
+class TrainCaptioner(Training, WithFeatures):
     """Train the relative captioner, which simulates the user, on captions of product pairs."""
 
     run: Path | None = _run("runs/captioner-CATEGORY", attrs=True)
-    category: str = required(CATEGORY)
     attrs: bool = option(False, "use the attributes of both products as input, besides the images")
-    features: Path | None = option(None, FEATURES, reads="store")
     model: CaptionerConfig = section(CaptionerConfig, "sizes of the captioner")
     min_count: int = option(2, MIN_COUNT, least=1)
     noam_factor: float = option(
@@ -157,14 +167,12 @@ NEGATIVES = "negatives: the other targets of the batch, or all other products of
 SCHEDULE = (
     "learning rate schedule: constant, or linear warmup over a tenth of the steps and cosine decay to zero"
 )
-DIALOGS = "dialogs per step and device"
 
 
 @dataclass(kw_only=True)
-class RetrieverTrainingSettings(Training):
+class RetrieverTrainingSettings(Training, WithFeatures):
     """Options of all trainings of a retriever."""
 
-    category: str = required(CATEGORY)
     attrs: bool = option(
         False, "use the attributes of the products shown as input, independently of the captioner"
     )
@@ -173,7 +181,6 @@ class RetrieverTrainingSettings(Training):
         "run whose weights training starts from, such as to continue with other users (default: random weights)",
         reads="retriever",
     )
-    features: Path | None = option(None, FEATURES, reads="store")
     word_vectors: Path | None = option(
         None,
         "text file of word vectors in GloVe or word2vec format, kept frozen (default: learned embeddings)",
@@ -189,7 +196,7 @@ class RetrieverTrainingSettings(Training):
     negatives: Negatives = option("batch", NEGATIVES)
     learning_rate: float = option(1e-3, "Adam learning rate; the maximum of the schedule", least=0)
     schedule: Schedule = option("constant", SCHEDULE)
-    batch_size: int = option(128, DIALOGS, least=1)
+    batch_size: int = 128
 
     def validate(self) -> None:
         if self.loss == "cross-entropy" and self.margin is not None:
@@ -204,7 +211,7 @@ class RetrieverTrainingSettings(Training):
 
 
 @dataclass(kw_only=True)
-class TrainRetriever(RetrieverTrainingSettings):
+class TrainRetriever(RetrieverTrainingSettings, Speaking):
     """Train a dialog retriever in dialogs with several users: captioners, attribute labels, recorded captions.
 
     The defaults are the recommended recipe; configs/paper/retriever.yaml has the paper's.
@@ -229,11 +236,6 @@ class TrainRetriever(RetrieverTrainingSettings):
         "supervised: the target against other products; policy: improve the run of --init-from by looking ahead, "
         "with a simulated user (Guo et al. 2018; see configs/policy.yaml)",
     )
-    turns: int = option(5, "turns per dialog, fewer than 1,000", least=1, below=1000)
-    samples: int | None = option(None, SAMPLES.format(DRAWN_IN_TRAINING), least=1)
-    beam: int = option(1, BEAM, least=1)
-    user_precision: UserPrecision = option("float32", USER_PRECISION)
-    word_noise: float = option(0.0, WORD_NOISE, least=0, below=1)
     similar_first: float = option(
         0.5,
         "share of the simulated dialogs that begin with one of the 100 products most similar to the target, as "
@@ -245,10 +247,10 @@ class TrainRetriever(RetrieverTrainingSettings):
         True,
         "never show a product twice in a simulated dialog; eval-dialogs then does the same (default: on)",
     )
-    loss: Loss = option("cross-entropy", LOSS)
-    negatives: Negatives = option("gallery", NEGATIVES)
-    schedule: Schedule = option("cosine", SCHEDULE)
-    batch_size: int = option(64, DIALOGS, least=1)
+    loss: Loss = "cross-entropy"
+    negatives: Negatives = "gallery"
+    schedule: Schedule = "cosine"
+    batch_size: int = 64
     epochs: int = option(20, "number of epochs; the cosine schedule ends with the last one", least=1)
 
     def validate(self) -> None:
@@ -349,11 +351,10 @@ class TrainDialogEncoder(Training):
 
 
 @dataclass(kw_only=True)
-class TrainGenerator(Training):
+class TrainGenerator(Decoding, OfAnyCategory, Training):
     """Train a small picture generator: a diffusion model that draws products from words of their labels and titles."""
 
     run: Path | None = _run("runs/generator-CATEGORY; runs/generator without --category")
-    category: str | None = option(None, CATEGORY + " (default: all categories of the folder)")
     image_size: int = option(
         64, "picture size in pixels per side; other pictures are padded and resized", least=8
     )
@@ -361,28 +362,19 @@ class TrainGenerator(Training):
     min_count: int = option(
         10, "minimum number of training products with a word; rarer words are ignored", least=1
     )
-    no_words: float = option(
-        0.1, "share of the training pictures without their words, which guidance needs", least=0, below=1
-    )
     learning_rate: float = option(
         2e-3,
         "AdamW learning rate; linear warmup over a twentieth of the steps, then cosine decay to zero",
         least=0,
     )
-    batch_size: int = option(16, "pictures per step and device", least=1)
-    epochs: int = option(100, "number of epochs; the cosine schedule ends with the last one", least=1)
-    patience: int = option(30, "epochs without a lower validation loss before training stops", least=1)
-    workers: int = option(2, DECODERS, least=0, below=257)
-    steps: int = option(20, "denoising steps per generated picture", least=1, below=1001)
-    guidance: float = option(
-        1.5, "weight of the words in generated pictures; 1 is none beyond training, more exaggerates", least=0
-    )
+    batch_size: int = 16
+    epochs: int = 100
+    patience: int = 30
     predictor: Path | None = option(
         None,
         "run of train-attributes that judges generated pictures of test products (default: no evaluation)",
         reads="attribute predictor",
     )
-    samples: int = option(200, "test products whose pictures are generated for the evaluation", least=2)
 
     def validate(self) -> None:
         if self.image_size % self.model.patch:
@@ -393,17 +385,10 @@ class TrainGenerator(Training):
 
 
 @dataclass(kw_only=True)
-class TrainChatsearcher(Training):
+class TrainChatsearcher(OfConversations, Training):
     """Train a ChatSearcher: a causal language model that finds pictures in conversations of words and pictures."""
 
-    data: Path = option(Path("data/conversations"), "folder of make-conversations")
     run: Path | None = _run("runs/chatsearcher-STAGE")
-    features: list[str] = option([], "feature stores of the items, all of one encoder")
-    vision: str | None = option(
-        None,
-        "vision encoder by folder or Hugging Face name, such as CLIP, whose vectors and token features replace "
-        "--features; they are cached in DATA/vision",
-    )
     stage: Literal["captions", "conversations"] = option(
         "conversations",
         "captions: a caption and its picture in any order, all of it is predicted (stage 1); conversations: what "
@@ -441,7 +426,7 @@ class TrainChatsearcher(Training):
         "captions and 5e-4 for conversations; with --language-model 2e-5 and 2e-6 as in the paper)",
         least=0,
     )
-    epochs: int = option(20, "number of epochs; the cosine schedule ends with the last one", least=1)
+    epochs: int = 20
 
     def validate(self) -> None:
         if set(self.subtasks) - {"t", "i", "m"}:

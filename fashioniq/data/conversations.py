@@ -320,15 +320,3 @@ def fault_of_gallery(ids: Sequence[Any], items: Mapping[str, Item], split: Conve
     if others := [name for name in ids if items[name].split != split]:
         return f"expected {split} items, found {others[0]!r} of {items[others[0]].split}"
     return ""
-
-
-def llava_record(sample: Sample, items: Mapping[str, Item]) -> dict[str, Any]:
-    """A sample in the form of LLaVA's training files; the last image is the target."""
-    said = [
-        {"from": "human" if turn.role == "user" else "gpt", "value": turn.marked} for turn in sample.turns
-    ]
-    return {
-        "id": sample.id,
-        "images": [items[name].image for name in (*sample.pictures, sample.target)],
-        "conversations": [*said, {"from": "gpt", "value": PLACEHOLDER}],
-    }

@@ -1,1 +1,1 @@
-"""Evaluations: dialogs, captions and single-turn queries, comparisons of runs, and the pages of studies."""
+"""Evaluations: dialogs, captions and single-turn queries, and comparisons of runs."""

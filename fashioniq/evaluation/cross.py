@@ -165,7 +165,6 @@ def _origin(settings: Cross, store: FeatureStore) -> dict[str, Any]:
         "turns": settings.turns,
         "beam": settings.beam,
         "samples": settings.samples or DRAWN,
-        "user_precision": settings.user_precision,
         "errors": settings.word_noise,
         "exclude_shown": settings.exclude_shown,
         "index": settings.index,

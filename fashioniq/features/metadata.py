@@ -32,7 +32,7 @@ def words_fingerprint(catalog: Catalog, ids: Sequence[str]) -> str:
 
 
 def metadata_vectors(
-    catalog: Catalog, ids: Sequence[str], dimensions: int, seed: int = 0
+    catalog: Catalog, ids: Sequence[str], dimensions: int = 256, seed: int = 0
 ) -> tuple[list[str], np.ndarray]:
     """Ids with words that occur in train, and their vectors: N×D, float32, unit length.
 

@@ -28,7 +28,7 @@ from fashioniq.features.encoders import load_encoder
 from fashioniq.features.metadata import metadata_vectors, words_fingerprint
 from fashioniq.features.store import TOP, Contents
 from fashioniq.features.writer import Advance, Extract, Part
-from fashioniq.files import UserError, checksum, plain, read_json, why
+from fashioniq.files import UserError, checksum, read_json, why
 from fashioniq.models.attributes import AttributePredictor, top_attributes
 from fashioniq.models.encoder import (
     InFloat32,
@@ -58,7 +58,7 @@ def metadata(settings: ExtractFeatures, catalog: Catalog) -> Source:
     """Vectors from the words of titles and labels. Raises UserError if train has too few words."""
     words = words_of_labels(catalog)
     ids = catalog.all_ids()
-    known, vectors_ND = metadata_vectors(catalog, ids, settings.dimensions)
+    known, vectors_ND = metadata_vectors(catalog, ids)
     facts = _facts(
         "metadata", words_fingerprint(catalog, ids), None, vectors_ND.shape[1], words, attributes="labels"
     )
@@ -69,13 +69,13 @@ def metadata(settings: ExtractFeatures, catalog: Catalog) -> Source:
     )
 
 
-def with_metadata(source: Source, catalog: Catalog, dimensions: int) -> Source:
+def with_metadata(source: Source, catalog: Catalog) -> Source:
     """Vectors of another source, each followed by that of the words of titles and labels, both at unit length.
 
     Products without a word that train knows have zeros there. Raises UserError if train has too few words.
     """
     facts, extract = source
-    known, vectors_ND = metadata_vectors(catalog, catalog.all_ids(), dimensions)
+    known, vectors_ND = metadata_vectors(catalog, catalog.all_ids())
     position_of = {name: position for position, name in enumerate(known)}
 
     def joined(lists: Sequence[Sequence[str]], advance: Advance) -> Generator[Part, None, None]:
@@ -97,7 +97,7 @@ def with_metadata(source: Source, catalog: Catalog, dimensions: int) -> Source:
 
 
 def own_vectors(settings: ImportFeatures, catalog: Catalog) -> Source:
-    """Rows of --vectors, with attributes from --attribute-scores or the labels.
+    """Rows of --vectors, with attributes from the labels.
 
     Raises UserError if the files disagree.
     """
@@ -109,22 +109,17 @@ def own_vectors(settings: ImportFeatures, catalog: Catalog) -> Source:
         )
     if not all(isinstance(name, str) for name in ids) or len(set(ids)) != len(ids):
         raise UserError(f"{settings.ids}: expected a list of ids as strings, without duplicates")
-    if scores := settings.attribute_scores:
-        (words, attributes_of), origin = _own_attributes(scores, settings.attribute_words, ids), "given"
-    else:
-        words, origin = words_of_labels(catalog), "labels"
-        attributes_of = _labels(catalog, words)
-    files = (settings.vectors, settings.ids, settings.attribute_scores, settings.attribute_words)
-    weights = "-".join(checksum(path) for path in files if path)
+    words = words_of_labels(catalog)
+    weights = f"{checksum(settings.vectors)}-{checksum(settings.ids)}"
     facts = _facts(
-        f"vectors of {settings.vectors.name}", weights, None, vectors_ND.shape[1], words, attributes=origin
+        f"vectors of {settings.vectors.name}", weights, None, vectors_ND.shape[1], words, attributes="labels"
     )
     zero = {name for name, row in zip(ids, vectors_ND, strict=True) if not row.any()}
     if len(zero) == len(ids):
         raise UserError(f"all vectors in {settings.vectors} are zero; write the file again")
     rows = {name: row for name, row in zip(ids, vectors_ND, strict=True) if name not in zero}
     reasons = dict.fromkeys(zero, "its vector is zero")
-    return facts, _given(rows, attributes_of, f"not in {settings.ids}", reasons)
+    return facts, _given(rows, _labels(catalog, words), f"not in {settings.ids}", reasons)
 
 
 def pictures(
@@ -341,21 +336,6 @@ def _given(
             yield Part(there, features_ND, attributes_of(there), failed)
 
     return extract
-
-
-def _own_attributes(scores: Path, words_file: Path | None, ids: list[str]) -> tuple[list[str], AttributesOf]:
-    if words_file is None:
-        raise UserError("--attribute-scores needs --attribute-words, a JSON list of the words of its columns")
-    scores_NA = _read_array(scores)
-    words = read_json(words_file, "the list of attribute words", list)
-    if not all(isinstance(word, str) and word == plain(word) for word in words):
-        raise UserError(f"{words_file}: expected a list of words as strings without control characters")
-    if scores_NA.shape != (len(ids), len(words)):
-        raise UserError(
-            f"{scores}: expected {len(ids)} ids × {len(words)} words, found shape {scores_NA.shape}"
-        )
-    top_NA = dict(zip(ids, top_attributes(torch.from_numpy(scores_NA), TOP).numpy(), strict=True))
-    return words, lambda names: np.array([top_NA[name] for name in names]).reshape(len(names), TOP)
 
 
 def _read_array(path: Path) -> np.ndarray:

@@ -18,6 +18,8 @@ from fashioniq.runs import GeneratorRun, read_run, verify_run, weights_file
 from fashioniq.weights import load_weights
 
 BATCH = 32  # pictures that are generated together
+STEPS = 20  # of denoising
+GUIDANCE = 1.5  # weight of the words: 1 is none beyond training, more exaggerates
 
 
 class Trained:
@@ -25,20 +27,16 @@ class Trained:
 
     A prompt is reduced to the words of the run (`PromptWords.read`), which are reported as `sent`; comparisons and
     all other words are ignored. The first color of a prompt is the main one. A prompt without any such word gives a
-    picture of no particular product. `steps` and `guidance` replace those of the run. Pictures are computed in
-    float32; on the same machine a seed gives the same picture, up to a rounding of single values in batches of
-    another size.
+    picture of no particular product. Pictures are computed in float32; on the same machine a seed gives the same
+    picture, up to a rounding of single values in batches of another size.
 
     Raises UserError if the run is missing or damaged.
     """
 
-    def __init__(
-        self, folder: Path, device: str = "cpu", *, steps: int | None = None, guidance: float | None = None
-    ) -> None:
+    def __init__(self, folder: Path, device: str = "cpu") -> None:
         folder = Path(folder)
         about = read_run(folder, GeneratorRun)
         self.words = PromptWords(about.words, about.types, about.language)
-        self.steps, self.guidance = steps or about.steps, about.guidance if guidance is None else guidance
         self._model = create_denoiser(folder, about).eval()
         load_weights(folder, self._model)
         verify_run(folder, about)
@@ -48,8 +46,8 @@ class Trained:
             "backend": "trained",
             "checksum": checksum(weights_file(folder)),
             "scheduler": type(self._schedule).__name__,
-            "steps": self.steps,
-            "guidance": self.guidance,
+            "steps": STEPS,
+            "guidance": GUIDANCE,
             "size": about.sizes["image_size"],
         }
 
@@ -68,8 +66,8 @@ class Trained:
             self._schedule,
             torch.from_numpy(self.words.encode(asked)).to(self._device),
             [request.seed for request in requests],
-            steps=self.steps,
-            guidance=self.guidance,
+            steps=STEPS,
+            guidance=GUIDANCE,
         )
         pictures = [Image.fromarray(one.permute(1, 2, 0).numpy()) for one in pictures_BCHW.cpu()]
         seconds = (time.monotonic() - began) / len(requests)

@@ -21,6 +21,7 @@ from fashioniq.http import USER_AGENT, open_client
 
 BASE, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
 MOST_BYTES = 10_000_000  # maximum size of an answer
+CACHE = Path("runs/endpoint-cache")  # answers; cached requests are not sent again
 Answer = tuple[str, dict[str, int]]  # text, and tokens of the prompt and the answer
 
 
@@ -34,9 +35,14 @@ class Endpoint:
     """
 
     def __init__(
-        self, model: str, cache: Path, retries: int = 4, timeout: float = 60.0, connections: int = 4
+        self,
+        model: str,
+        cache: Path | None = None,
+        retries: int = 4,
+        timeout: float = 60.0,
+        connections: int = 4,
     ) -> None:
-        self.model, self.cache, self.timeout, self.retries = model, cache, timeout, retries
+        self.model, self.cache, self.timeout, self.retries = model, cache or CACHE, timeout, retries
         self._connections = connections
         self.tokens = {"prompt": 0, "answer": 0}
 

@@ -14,10 +14,7 @@ from fashioniq.options import option
 DRAWN, DRAWN_IN_TRAINING = 32, 8
 WORD_WIDTH = 512  # size of word embeddings that recurrent models learn
 
-_ON_DISK = {
-    "image_mlp_width": "image_hidden",
-    "max_tokens": "limit",
-}  # options whose key in model.json differs
+_ON_DISK = {"max_tokens": "limit"}  # options whose key in model.json differs
 _IN_CODE = {name: key for key, name in _ON_DISK.items()}
 
 
@@ -104,8 +101,8 @@ class RetrieverConfig(ModelConfig):
 
     KEYS = {
         "transformer": ("vocabulary", "features", "attributes", "width", "heads", "hidden", "layers", "max_words",
-                        "max_turns", "word_vector_size", "attention", "image_hidden"),
-        "rnn": ("vocabulary", "features", "attributes", "width", "max_words", "word_vector_size", "image_hidden"),
+                        "max_turns", "word_vector_size", "attention"),
+        "rnn": ("vocabulary", "features", "attributes", "width", "max_words", "word_vector_size"),
         "linear": ("vocabulary", "features", "attributes", "width", "bigrams", "max_words"),
     }  # fmt: skip
 
@@ -124,11 +121,6 @@ class RetrieverConfig(ModelConfig):
         "attention between turns: turn-causal sees the turn itself and earlier ones and encodes each turn "
         "once; "
         "both-ways (paper) encodes all turns again after each turn",
-    )
-    image_mlp_width: int = option(
-        0,
-        "hidden units of an MLP branch that is added to the linear image embedding; 0 disables it (paper)",
-        least=0,
     )
 
     def validate(self) -> None:
@@ -152,8 +144,7 @@ class ComposerConfig(ModelConfig):
     """Sizes of a single-turn composer."""
 
     KEYS = {
-        "composer": ("vocabulary", "features", "attributes", "composition", "width", "max_words", "word_vector_size",
-                     "image_hidden"),
+        "composer": ("vocabulary", "features", "attributes", "composition", "width", "max_words", "word_vector_size"),
     }  # fmt: skip
     kind = "composer"
 
@@ -164,11 +155,6 @@ class ComposerConfig(ModelConfig):
         "C image and caption; D caption; E image; F attributes",
     )
     width: int = option(256, "model width, and size of the search space", least=1)
-    image_mlp_width: int = option(
-        0,
-        "hidden units of an MLP branch that is added to the linear image embedding; 0 disables it (paper)",
-        least=0,
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,26 +209,15 @@ class ChatSearcherConfig(ModelConfig):
 class DenoiserConfig(ModelConfig):
     """Sizes of the denoiser of a picture generator."""
 
-    KEYS = {"dit": ("vocabulary", "image_size", "patch", "width", "heads", "layers", "channels", "palette")}
+    KEYS = {"dit": ("vocabulary", "image_size", "patch", "width", "heads", "layers")}
     kind = "dit"
 
     patch: int = option(8, "pixels per side of a patch; they must divide the picture size", least=1)
     width: int = option(192, "model width: size of all token vectors", least=2)
     heads: int = option(4, "attention heads; they must divide the width", least=1)
     layers: int = option(6, "transformer layers", least=1, below=1001)
-    channels: int = option(
-        9,
-        "features of a pixel that the last convolutions read, at least 3 and one per color of the palette",
-        least=4,
-    )
-    palette: int = option(6, "colors of a picture's palette, of which each pixel is a mixture", least=1)
 
     def validate(self) -> None:
         check_heads(self.width, self.heads)
-        least = 3 + self.palette
-        if self.channels < least:
-            raise UserError(
-                f"--model.channels is {self.channels}: expected at least {least}, 3 and one per color of the palette"
-            )
         if self.width % 2:
             raise UserError(f"--model.width is {self.width}: it must be even")

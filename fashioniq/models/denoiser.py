@@ -28,6 +28,8 @@ except ImportError as error:
 
 NOISE_STEPS = 1000  # times of the diffusion, of which sampling visits few
 LARGEST_WEIGHT = 2.0  # of the loss at times with little noise
+PALETTE = 6  # colors of a picture, of which each pixel is a mixture
+CHANNELS = 9  # features of a pixel that the convolutions read: three colors, and one per color of the palette
 SHARPNESS = 3.0  # factor of the scores from which the shares of a palette's colors follow
 
 
@@ -46,8 +48,7 @@ def noise_schedule() -> Any:
 class Denoiser(ModelMixin, ConfigMixin):  # type: ignore[misc]
     """Clean picture from a noisy one, its time and the words that it shows.
 
-    `vocabulary` is the number of words. The picture size is a multiple of the patch size. `channels` is the number
-    of features of a pixel before the convolutions, at least 3 + `palette`, the number of colors of a palette.
+    `vocabulary` is the number of words. The picture size is a multiple of the patch size.
     """
 
     @register_to_config
@@ -59,11 +60,9 @@ class Denoiser(ModelMixin, ConfigMixin):  # type: ignore[misc]
         width: int = 192,
         heads: int = 4,
         layers: int = 6,
-        channels: int = 9,
-        palette: int = 6,
     ) -> None:
         super().__init__()
-        self.patch, self.width, self.channels, self.palette = patch, width, channels, palette
+        self.patch, self.width = patch, width
         tokens = (image_size // patch) ** 2
         self.patches = nn.Linear(3 * patch**2, width)
         self.places = nn.Parameter(0.5 * torch.randn(1, tokens, width))
@@ -71,19 +70,19 @@ class Denoiser(ModelMixin, ConfigMixin):  # type: ignore[misc]
         self.words = nn.Linear(vocabulary, width, bias=False)
         self.blocks = nn.ModuleList(_Layer(width, heads) for _ in range(layers))
         self.norm = _ModulatedNorm(width)
-        self.pixels = nn.Linear(width, channels * patch**2)
+        self.pixels = nn.Linear(width, CHANNELS * patch**2)
         nn.init.normal_(self.words.weight, std=0.5)
         self.main = nn.Linear(vocabulary, width, bias=False)
         nn.init.normal_(self.main.weight, std=0.5)
         self.condition = nn.Sequential(
             nn.SiLU(), nn.Linear(width, 2 * width), nn.SiLU(), nn.Linear(2 * width, width)
         )
-        first = nn.Conv2d(channels, 2 * channels, 3, padding=1)
-        last = nn.Conv2d(2 * channels, 3 + palette, 3, padding=1)
+        first = nn.Conv2d(CHANNELS, 2 * CHANNELS, 3, padding=1)
+        last = nn.Conv2d(2 * CHANNELS, 3 + PALETTE, 3, padding=1)
         self.joined = nn.Sequential(first, nn.SiLU(), last)
         nn.init.normal_(self.pixels.weight, std=0.02)
         nn.init.zeros_(self.pixels.bias)
-        self.colors = nn.Linear(2 * width, 3 * palette)
+        self.colors = nn.Linear(2 * width, 3 * PALETTE)
         nn.init.normal_(self.colors.weight, std=0.02)
         nn.init.normal_(self.colors.bias, std=0.5)
         for weights in (*self.norm.modulation.parameters(), *last.parameters()):
@@ -107,9 +106,9 @@ class Denoiser(ModelMixin, ConfigMixin):  # type: ignore[misc]
         pixels_BPL = self.pixels(x_BLD).transpose(1, 2)
         side = noisy_BCHW.shape[-1] // self.patch
         pixels_BCHW = F.pixel_shuffle(pixels_BPL.unflatten(2, (side, side)), self.patch)
-        pixels_BCHW = pixels_BCHW[:, : 3 + self.palette] + self.joined(pixels_BCHW)
+        pixels_BCHW = pixels_BCHW[:, : 3 + PALETTE] + self.joined(pixels_BCHW)
         shares_BKHW = (SHARPNESS * pixels_BCHW[:, 3:]).softmax(1)
-        colors_BCK = self.colors(torch.cat([condition_BD, x_BLD.mean(1)], 1)).unflatten(1, (3, self.palette))
+        colors_BCK = self.colors(torch.cat([condition_BD, x_BLD.mean(1)], 1)).unflatten(1, (3, PALETTE))
         mixed_BCHW = (colors_BCK @ shares_BKHW.flatten(2)).unflatten(2, noisy_BCHW.shape[2:])
         return mixed_BCHW + pixels_BCHW[:, :3]
 

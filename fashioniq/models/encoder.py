@@ -85,22 +85,6 @@ class InFloat32(nn.Module):
             return made
 
 
-class InBFloat16(nn.Module):
-    """Wrapper that runs a module's matrix products in bfloat16, for inference; sums and outputs are float32."""
-
-    def __init__(self, module: nn.Module) -> None:
-        super().__init__()
-        self.module = module
-        for one in self.module.modules():
-            if isinstance(one, nn.Linear):  # autocast would convert the weights in every call
-                one.to(torch.bfloat16)
-
-    def forward(self, x: Tensor, *rest: Tensor) -> Tensor:
-        with torch.autocast(x.device.type, torch.bfloat16):
-            made: Tensor = self.module(x, *rest)
-            return made.float()
-
-
 def has_bfloat16(device: torch.device) -> bool:
     """Whether the device has instructions for bfloat16."""
     if device.type == "cuda":

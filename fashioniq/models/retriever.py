@@ -36,28 +36,13 @@ class State(NamedTuple):
     sum_BD: Tensor | None = None
 
 
-class LinearPlusMLP(nn.Module):
-    """Sum of a linear layer and an MLP with `hidden` ReLU units, which can separate collinear features."""
-
-    def __init__(self, features: int, hidden: int, width: int) -> None:
-        super().__init__()
-        self.straight = nn.Linear(features, width, bias=False)
-        self.bent = nn.Sequential(nn.Linear(features, hidden), nn.ReLU(), nn.Linear(hidden, width))
-
-    def forward(self, features_BD: Tensor) -> Tensor:
-        return self.straight(features_BD) + self.bent(features_BD)
-
-
 class BaseRetriever(nn.Module):
     """Base class of retrievers: image embedding of size `width`, captions of at most `max_words` words."""
 
     def __init__(self, config: RetrieverConfig | ComposerConfig, *, features: int, max_words: int) -> None:
         super().__init__()
         self.width, self.max_words = config.width, max_words
-        if hidden := config.image_mlp_width:
-            self.image: nn.Module = LinearPlusMLP(features, hidden, config.width)
-        else:
-            self.image = nn.Linear(features, config.width, bias=False)
+        self.image = nn.Linear(features, config.width, bias=False)
 
     def embed_images(self, features_BD: Tensor) -> Tensor:
         """Embed image features at unit length: gallery, items shown, targets and negatives."""

@@ -17,7 +17,6 @@ from fashioniq.data.conversations import (
     Item,
     Sample,
     Subtask,
-    llava_record,
     read_lines,
     write_gallery,
     write_items,
@@ -28,6 +27,7 @@ from fashioniq.data.writers import Product
 from fashioniq.files import UserError, checksum, write_jsonl
 
 REVIEW = "review.jsonl"
+REVIEWED = 100  # test samples for review by people
 Samples = Mapping[tuple[Subtask, ConversationSplit], Sequence[Sample]]
 
 
@@ -137,7 +137,6 @@ def write_folder(
     samples: Samples,
     review: list[Verdict],
     *,
-    llava: bool,
     whole: bool = False,
 ) -> None:
     """Write all files of a folder of conversations, each atomically.
@@ -153,18 +152,14 @@ def write_folder(
             if whole and made:
                 candidates = [item.id for item in items.values() if item.split == split]
             write_gallery(folder, subtask, split, candidates)
-            if llava:
-                write_jsonl(
-                    folder / f"llava.{subtask}.{split}.jsonl", [llava_record(one, items) for one in made]
-                )
     write_jsonl(folder / REVIEW, review)
 
 
-def review_of(samples: Samples, earlier: Sequence[Verdict], count: int, seed: int) -> list[Verdict]:
-    """Verdicts of people, and open lines of test samples drawn with the seed, up to `count` in all."""
+def review_of(samples: Samples, earlier: Sequence[Verdict], seed: int) -> list[Verdict]:
+    """Verdicts of people, and open lines of test samples drawn with the seed, `REVIEWED` in all."""
     given = [verdict for verdict in earlier if not verdict.is_open]
     known = {verdict.sample for verdict in given}
     ids = [sample.id for subtask in SUBTASKS for sample in samples[subtask, "test"] if sample.id not in known]
     random.Random(seed).shuffle(ids)
     passed = sum(not verdict.failed for verdict in given)
-    return given + [Verdict(name) for name in sorted(ids[: max(0, count - passed)])]
+    return given + [Verdict(name) for name in sorted(ids[: max(0, REVIEWED - passed)])]

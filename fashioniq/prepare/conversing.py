@@ -41,6 +41,10 @@ Line = Literal["merged", "mdc_t"]
 LINES: tuple[Line, ...] = ("merged", "mdc_t")
 SHARED_WORDS = 5  # words in a row that a dialog may not share with the caption of its target
 WORDS = {"text": (40, 110), "mdc_i": (5, 25), "mdc_t": (12, 60)}  # bounds of the words that are written
+NEIGHBORS = 10  # nearest pictures from which a reference image's partner is drawn
+LEAST_SIMILAR = 0.95  # quantile of the cosine of random pairs that a partner must reach
+MOST_SIMILAR = 0.999  # quantile of the cosine of nearest neighbors above which a partner counts as a copy
+GATE = 0.25  # share of the products that may be nearer to a text dialog than its target
 SAME_ANSWER = 0.01  # share of the catalog: a reference text may not find its target among these
 _NAMES = re.compile(
     r"\b(?:image|picture|photo|product) [ab]\b|\.(?:jpe?g|png|webp)\b|\[image\]", re.IGNORECASE
@@ -48,16 +52,6 @@ _NAMES = re.compile(
 _ATTEMPTS = 20  # per conversation
 _RANDOM = 2000  # products for the quantiles of random pairs and of random nearest neighbors
 Embed = Callable[[str], np.ndarray]  # text → vector in the space of the pictures, D, of unit length
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Number of neighbors, quantiles of similarity, and the share of products that may answer a dialog better."""
-
-    neighbors: int = 10
-    least_similar: float = 0.95
-    most_similar: float = 0.999
-    gate: float = 0.25
 
 
 class Pool:
@@ -68,10 +62,9 @@ class Pool:
     """
 
     def __init__(
-        self, products: Sequence[Product], vectors_ND: np.ndarray, limits: Limits, embed: Embed | None = None
+        self, products: Sequence[Product], vectors_ND: np.ndarray, embed: Embed | None = None
     ) -> None:
         self.products = list(products)
-        self.limits = limits
         self._place_of = {product.id: place for place, product in enumerate(self.products)}
         self._vectors_ND = vectors_ND
         self._cosines = (
@@ -87,7 +80,7 @@ class Pool:
         cos_N = self._vectors_ND @ self._vectors_ND[place]
         cos_N[place] = -np.inf
         found = []
-        for rank, other in enumerate(_largest(cos_N, self.limits.neighbors), 1):
+        for rank, other in enumerate(_largest(cos_N, NEIGHBORS), 1):
             if cos_N[other] < self._least:
                 dropped["neighbors: too different"] += 1
             elif cos_N[other] > self._most:
@@ -116,8 +109,8 @@ class Pool:
             cos_N[place] = -np.inf
             nearest.append(cos_N.max())
         return (
-            float(np.quantile(pairs, self.limits.least_similar)),
-            float(np.quantile(nearest, self.limits.most_similar)),
+            float(np.quantile(pairs, LEAST_SIMILAR)),
+            float(np.quantile(nearest, MOST_SIMILAR)),
         )
 
 
@@ -292,7 +285,7 @@ class _Batch:
 
     def answers(self, pool: Pool, text: str, target: Product) -> bool:
         """Whether the target is near enough to a text; it is counted if not."""
-        near = pool.nearest(text, target.id)[2] <= pool.limits.gate
+        near = pool.nearest(text, target.id)[2] <= GATE
         self.dropped["text: too far from the target"] += not near
         return near
 

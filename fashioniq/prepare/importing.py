@@ -35,6 +35,7 @@ MADE_BY = "fashioniq import-catalog"
 FEWEST_PRODUCTS = 10
 
 Progress = Callable[[str, int, int], None]  # description of the step, number done, total
+MAX_BYTES = 20e9  # of an unpacked archive
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,6 @@ def import_catalog(
     category: str,
     *,
     seed: int = 0,
-    max_gigabytes: float = 20.0,
     workers: int = 0,
     tell: Progress = lambda *_: None,
 ) -> ImportReport:
@@ -95,7 +95,7 @@ def import_catalog(
     rows, ids = select_rows(source)
     with staged(out) as work:
         before = _made_before(out, category)
-        folder, skipped = _folder(source.images, work, max_gigabytes * 1e9)
+        folder, skipped = _folder(source.images, work, MAX_BYTES)
         pictures = Pictures(folder, None if source.picture else category, source.folders) if folder else None
         if pictures and not pictures.files:
             name = f"<{source.id}>.jpg" if source.table and not source.picture else "*.jpg"

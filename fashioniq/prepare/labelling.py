@@ -1,11 +1,10 @@
 """Labels of a catalog: attribute words found in the product texts."""
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from fashioniq.categories import file_name
 from fashioniq.data.attributes import TYPES, Vocabulary, add_word, find_attributes, word_of_type
@@ -53,10 +52,7 @@ def refuse_to_replace(catalog: Catalog) -> None:
         for folder in LABEL_FOLDERS:
             path = catalog.root / folder / labels_file(catalog, split).name
             if path.exists():
-                raise UserError(
-                    f"{path} exists: use --replace to replace the labels of {catalog.category}, "
-                    "or --compare to measure against them"
-                )
+                raise UserError(f"{path} exists: use --replace to replace the labels of {catalog.category}")
 
 
 def labels_file(catalog: Catalog, split: str) -> Path:
@@ -114,52 +110,3 @@ def count_rows(
         ]
         rows.append([split, *counted, f"{each:.1f}", f"{never:,}"])
     return rows, len(vocabulary.lists_of.keys() - every)
-
-
-class Comparison(NamedTuple):
-    """Words found and labels of the products with both: a table by type, and the words that differ."""
-
-    products: int
-    rows: list[list[str]]
-    extra: Counter[str]
-    missed: Counter[str]
-
-
-def compare_labels(catalog: Catalog, found: Labels) -> Comparison:
-    """Precision, recall and F1 of the words found. Raises UserError if no product has both text and labels."""
-    both = [name for name in found if name in catalog.labels]
-    if not both:
-        raise UserError(
-            f"{catalog.root} has no labels of {catalog.category} to compare with: "
-            f"expected {labels_file(catalog, 'train')}"
-        )
-    rows = []
-    extra: Counter[str] = Counter()
-    missed: Counter[str] = Counter()
-    total = [0, 0, 0]
-    for kind_name, kind in TYPES.items():
-        counts = [0, 0, 0]
-        for name in both:
-            ours, theirs = set(found[name][kind]), set(catalog.labels[name][kind])
-            counts = [
-                before + len(words)
-                for before, words in zip(counts, (theirs, ours, ours & theirs), strict=True)
-            ]
-            extra.update(ours - theirs)
-            missed.update(theirs - ours)
-        total = [before + count for before, count in zip(total, counts, strict=True)]
-        rows.append(_found_row(kind_name, *counts))
-    rows.append(_found_row("all", *total))
-    return Comparison(len(both), rows, extra, missed)
-
-
-def _found_row(name: str, labelled: int, found: int, both: int) -> list[str]:
-    precision, recall, f1 = (
-        100 * part / max(of, 1)
-        for part, of in ((both, found), (both, labelled), (2 * both, found + labelled))
-    )
-    return [
-        name,
-        *(f"{count:,}" for count in (labelled, found, both)),
-        *(f"{share:.1f}" for share in (precision, recall, f1)),
-    ]

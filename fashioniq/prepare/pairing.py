@@ -25,8 +25,6 @@ from fashioniq.files import UserError, atomic_write, remove_leftovers
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-FIRST = (1, 5, 50)  # ranks at which found references are counted
-_CAPTIONED = ("train", "val")  # released test captions have no targets
 BLOCK = 10_000_000  # shared words counted at a time; bounds the memory for catalogs of any size
 # Words in more than this share of titles are frequent; the next value is tried for undecided targets.
 _FREQUENT = (0.001, 0.004, 0.016, 0.064, 1.0)
@@ -110,7 +108,7 @@ def _least_of_best(sums: np.ndarray, count: int) -> float:
     return float(np.partition(sums, -count)[-count])
 
 
-def write_pairs(catalog: Catalog, folder: Path, per_target: int) -> None:
+def write_pairs(catalog: Catalog, folder: Path) -> None:
     """Find the references of all splits, then write them; files appear only when all are written.
 
     Raises UserError if a split has fewer than two titles.
@@ -118,19 +116,13 @@ def write_pairs(catalog: Catalog, folder: Path, per_target: int) -> None:
     pairs = {}
     for split in SPLITS:
         titles = _titles(catalog, split)
-        names, found = (
-            list(titles),
-            reference_pairs([*titles.values()], min(per_target, len(titles) - 1)).tolist(),
-        )
+        names, found = list(titles), reference_pairs([*titles.values()])[:, 0].tolist()
         near = {
-            target: [names[position] for position in positions if position >= 0]
-            for target, positions in zip(names, found, strict=True)
+            target: names[position] for target, position in zip(names, found, strict=True) if position >= 0
         }
         ids = catalog.ids(split)
-        pairs[split] = [
-            {"target": target, "candidate": candidate} for target in ids for candidate in near.get(target, [])
-        ]
-        alone = sum(not candidates for candidates in near.values())
+        pairs[split] = [{"target": target, "candidate": near[target]} for target in ids if target in near]
+        alone = len(names) - len(near)
         left_out = f"{len(ids) - len(names):,} products have no title, {alone:,} share no word with another"
         targets = len(names) - alone
         print(f"{catalog.category} {split}: {len(pairs[split]):,} pairs of {targets:,} targets; {left_out}")
@@ -142,31 +134,6 @@ def write_pairs(catalog: Catalog, folder: Path, per_target: int) -> None:
             )
             path.write_text(json.dumps(rows, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     print(f"pairs are in {folder}")
-
-
-def found_references(catalog: Catalog) -> Iterator[tuple[str, list[int], list[float]]]:
-    """For each captioned split, how often its references are among the `FIRST` of their targets, in percent.
-
-    Yields the split, the numbers of titles, of captioned pairs and of those with both titles, and the shares of
-    the latter, NaN without any. Raises UserError if a split has fewer than two titles.
-    """
-    for split in _CAPTIONED:
-        captioned = [(pair.target, pair.candidate) for pair in catalog.pairs(split) if pair.target]
-        titles = _titles(catalog, split)
-        position_of = {name: position for position, name in enumerate(titles)}
-        known = [
-            (position_of[target], position_of[candidate])
-            for target, candidate in captioned
-            if target in position_of and candidate in position_of
-        ]
-        found = reference_pairs([*titles.values()], max(FIRST))
-        shares = [
-            100 * float(np.mean([candidate in found[target, :count] for target, candidate in known]))
-            if known
-            else np.nan
-            for count in FIRST
-        ]
-        yield split, [len(titles), len(captioned), len(known)], shares
 
 
 def _titles(catalog: Catalog, split: str) -> dict[str, str]:

@@ -21,7 +21,7 @@ from fashioniq.sample.grammar import COLOUR_WORDS, SLEEVE_ORDER, two_captions
 from fashioniq.sample.offers import offer_of
 from fashioniq.sample.questions import question_dialog
 
-LEAST_SIZE = 96  # pixels; buttons and pockets are invisible in smaller pictures
+SIZE = 96  # pixels of pictures per side; buttons and pockets are invisible in smaller ones
 LEAST_PRODUCTS = 30
 MADE_BY = "fashioniq draw-sample"
 
@@ -70,25 +70,24 @@ _TITLE_FITS = {"fitted": "Fitted", "straight": "Straight", "loose": "Loose Fit",
 def draw_sample(
     root: Path,
     products: int = 1200,
-    size: int = 96,
     seed: int = 0,
     categories: Sequence[str] = ("dresses", "shirts", "tops"),
 ) -> None:
-    """Write a Fashion IQ folder of drawn garments: `products` per category, pictures of `size`×`size` pixels.
+    """Write a Fashion IQ folder of drawn garments: `products` per category, pictures of 96×96 pixels.
 
     The sample is determined by the seed. A larger sample starts with the garments of a smaller one. An
     existing sample in `root` is replaced. Raises UserError if an argument is invalid, or if `root` contains
     anything else or cannot be written.
     """
     root = Path(root)
-    wanted = _checked(products, size, categories)
+    wanted = _checked(products, categories)
     with writing(root):
         _make_room(root)
         try:
             for category in wanted:
-                _write_category(root, category, products, size, seed)
+                _write_category(root, category, products, seed)
             origin = {"made_by": MADE_BY, "pictures": "drawn", "captions": "drawn sample's grammar"}
-            write_json(root / "catalog.json", {**origin, "seed": seed, "products": products, "size": size})
+            write_json(root / "catalog.json", {**origin, "seed": seed, "products": products, "size": SIZE})
             (root / _UNFINISHED).unlink()
         except (OSError, UserError):
             with suppress(OSError):  # leave nothing half-written on a full disk
@@ -97,11 +96,7 @@ def draw_sample(
             raise
 
 
-def _checked(products: int, size: int, categories: Sequence[str]) -> list[str]:
-    if size < LEAST_SIZE:
-        raise UserError(
-            f"expected a size of at least {LEAST_SIZE} pixels, so that details are visible, found {size}"
-        )
+def _checked(products: int, categories: Sequence[str]) -> list[str]:
     if products < LEAST_PRODUCTS:
         raise UserError(f"expected at least {LEAST_PRODUCTS} products for three splits, found {products}")
     wanted = list(dict.fromkeys(canonical(name) for name in categories))
@@ -142,7 +137,7 @@ def _is_sample(root: Path) -> bool:
     return about.exists() and read_json(about, "the catalog's description", dict).get("made_by") == MADE_BY
 
 
-def _write_category(root: Path, category: str, products: int, size: int, seed: int) -> None:
+def _write_category(root: Path, category: str, products: int, seed: int) -> None:
     """Write the pictures of a category, then the other files."""
     file = FILE_NAMES[category]
     pictures = root / "images" / file
@@ -159,7 +154,7 @@ def _write_category(root: Path, category: str, products: int, size: int, seed: i
             name, question_dialog(garment, random.Random(f"{seed} {category} {number} dialog"))
         )
         offers[name] = offer_of(name, garment, random.Random(f"{seed} {category} {number} offer"))
-        draw_garment(garment, size, rng).save(pictures / f"{name}.jpg", quality=90, subsampling=0)
+        draw_garment(garment, SIZE, rng).save(pictures / f"{name}.jpg", quality=90, subsampling=0)
     write_offers(offers_file(root, category), offers)
     for split, garments in splits.items():
         write_json(root / "image_splits" / f"split.{file}.{split}.json", list(garments))

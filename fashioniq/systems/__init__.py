@@ -29,7 +29,7 @@ FACTORIES = {  # keys: the kind in model.json
 
 
 def builder(name: str) -> Callable[[Any], list[Task]]:
-    """Function `build` of a system: fashion-iq, chatir, plugir, or the name of another Python module.
+    """Function `build` of a system: fashion-iq, chatir, or the name of another Python module.
 
     Raises UserError if the module cannot be imported or has no `build`.
     """

@@ -1,7 +1,6 @@
 """DAR: recorded questions and answers, searched with their text and pictures generated from it (Long et al. 2025)."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from fashioniq.config import EvalDAR
@@ -9,7 +8,6 @@ from fashioniq.data.catalog import Catalog
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
 from fashioniq.generators.folder import Folder, seed_of
-from fashioniq.generators.pictures import Generator
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Retriever
 from fashioniq.systems import chatir
@@ -20,10 +18,8 @@ from fashioniq.systems.generation import (
     generator_of,
     illustrating,
     picture_encoder,
-    weights_of,
 )
-from fashioniq.systems.illustrated import Costs, Illustrated, Parts, Weights, Write
-from fashioniq.systems.learned_weights import learn_weights
+from fashioniq.systems.illustrated import Costs, Illustrated
 from fashioniq.systems.rewriting import rewriter
 from fashioniq.systems.search_space import SearchSpace
 from fashioniq.systems.task import Task
@@ -40,31 +36,11 @@ def build(options: EvalDAR) -> list[Task]:
     write = rewriter(
         options.rewrite,
         lambda: _describer(options),
-        answers=options.answers,
         device=options.device,
         count=options.pictures,
     )
     generator = generator_of(options, options.data, options.category, options.device)
-    if (weights := weights_of(options)) is None:
-        if not options.fit_dialogues or not options.fit_search_space:
-            raise UserError(
-                "--fusion-weights learned needs other dialogs to learn from; give --fit-dialogues and "
-                "--fit-search-space"
-            )
-        recorded: list[Parts] = []
-        fitted_on = replace(options, dialogues=[options.fit_dialogues], search_space=options.fit_search_space)
-        tasks = _tasks(fitted_on, write, generator, Weights((1.0,)), recorded)
-        weights = learn_weights(tasks, recorded, options.fusion, options.batch_size)
-    return _tasks(options, write, generator, weights)
 
-
-def _tasks(
-    options: EvalDAR,
-    write: Write,
-    generator: Generator,
-    weights: Weights,
-    recorded: list[Parts] | None = None,
-) -> list[Task]:
     def illustrated(
         retriever_of: chatir.RetrieverOf, space: SearchSpace, gallery: Gallery
     ) -> tuple[chatir.RetrieverOf, dict[str, Any], Callable[[], list[dict[str, float]]]]:
@@ -82,18 +58,16 @@ def _tasks(
                 write,
                 generator,
                 encode,
-                gallery=gallery,
                 seed=options.seed,
                 seed_of=(lambda row, *place: seed_of(rows[row], *place))
                 if isinstance(generator, Folder)
                 else None,
                 costs=costs,
-                recorded=recorded,
-                **illustrating(options, weights),
+                **illustrating(options),
             )
 
         facts = {
-            **facts_of_pictures(options, generator, weights),
+            **facts_of_pictures(options, generator),
             "rewrite": options.rewrite,
             "seed": options.seed,
         }

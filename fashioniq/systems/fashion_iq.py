@@ -178,7 +178,6 @@ def _captioner(options: EvalDialogs, parts: Parts) -> tuple[User, dict[str, Any]
         parts.catalog.statement_labels,
         beams=options.beam,
         samples=options.samples,
-        bfloat16=options.user_precision == "bfloat16",
     )
     facts = {"user": str(run), "captions": about.data.captions, "decoding": simulator.decoding}
     user = simulator.user(parts.items, parts.vocabulary, options.seed)

@@ -17,7 +17,6 @@ from fashioniq.systems.generation import (
     features_of_pictures,
     generator_of,
     illustrating,
-    weights_of,
 )
 from fashioniq.systems.illustrated import Illustrated
 from fashioniq.systems.parts import Parts
@@ -33,8 +32,6 @@ def build(options: EvalFashionIQDAR) -> list[Task]:
 
     Raises UserError if a file is missing or does not match.
     """
-    weights = weights_of(options)
-    assert weights, "the options refuse others"
 
     def illustrated(parts: Parts, gallery: Gallery) -> tuple[Illustrated, dict[str, Any]]:
         describer, labels = describer_of(parts.catalog), parts.catalog.labels
@@ -54,12 +51,11 @@ def build(options: EvalFashionIQDAR) -> list[Task]:
             prompts(lambda rounds: wanted(rounds, describer, parts.catalog.language)),
             generator,
             lambda pictures: parts.retriever.embed_images(features(pictures)),
-            gallery=gallery,
             seed=options.seed,
             said=said,
-            **illustrating(options, weights),
+            **illustrating(options),
         )
-        return retriever, facts_of_pictures(options, generator, weights)
+        return retriever, facts_of_pictures(options, generator)
 
     return fashion_iq.build(options, illustrated)
 

@@ -27,21 +27,17 @@ from fashioniq.generators.pictures import Generator
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message
 from fashioniq.models.text import ImageText, TextEncoder, unit
-from fashioniq.systems.illustrated import Weights
 from fashioniq.systems.questions import topics
 from fashioniq.systems.search_space import EncoderSource, SearchSpace, encode_search_space
 from fashioniq.trained import pick_device
 from fashioniq.users.correcting import Describer, Words
 
 DRAWN, PHOTOGRAPHS = "drawn:", "photographs:"
-PAPER, CODE = Weights((0.7, 0.7, 0.5)), Weights((0.8, 0.8, 0.5))  # DAR's paper; its released code
-WEIGHTS = {
-    "paper": PAPER,
-    "code": CODE,
-    "text": Weights((1.0,)),
-    "pictures": Weights((0.0,)),
-    "agreement": Weights(PAPER.text, by_agreement=True),
-    "choice": Weights((0.0,), chosen=True),
+WEIGHTS = {  # of the text after each round; of DAR's paper, and of its released code
+    "paper": [0.7, 0.7, 0.5],
+    "code": [0.8, 0.8, 0.5],
+    "text": [1.0],
+    "pictures": [0.0],
 }
 
 
@@ -90,14 +86,6 @@ def _photographs(name: str, data: Path, category: str | None) -> Photographs:
     return Photographs(describer_of(catalog).read, catalog.labels, images, f"{catalog.fingerprint()} {split}")
 
 
-def weights_of(options: Generation) -> Weights | None:
-    """Fusion weights of the options; None if they are to be learned."""
-    name = options.fusion_weights
-    if name == "learned":
-        return None
-    return WEIGHTS.get(name) or Weights(tuple(numbers(name) or ()))
-
-
 def picture_encoder(
     encoder: TextEncoder | None, features_of: Callable[[], PictureFeatures]
 ) -> Callable[[Sequence[Image]], Tensor]:
@@ -119,24 +107,23 @@ def picture_encoder(
     return encode
 
 
-def illustrating(options: Generation, weights: Weights) -> dict[str, Any]:
+def weights_of(options: Generation) -> list[float]:
+    """Weights of the text after each round, the last one for all further rounds."""
+    return WEIGHTS.get(options.fusion_weights) or numbers(options.fusion_weights)
+
+
+def illustrating(options: Generation) -> dict[str, Any]:
     """Options of `Illustrated` that all systems with generated pictures share."""
-    return {
-        "weights": weights,
-        "fusion": options.fusion,
-        "count": options.pictures,
-        "more": options.more_pictures,
-    }
+    return {"weights": weights_of(options), "fusion": options.fusion, "count": options.pictures}
 
 
-def facts_of_pictures(options: Generation, generator: Generator, weights: Weights) -> dict[str, Any]:
+def facts_of_pictures(options: Generation, generator: Generator) -> dict[str, Any]:
     """Facts of metrics.json about the pictures and their weights."""
     return {
         "generator": dict(generator.identity),
-        "weights_of_text": {"name": options.fusion_weights, "rounds": list(weights.text)},
+        "weights_of_text": {"name": options.fusion_weights, "rounds": weights_of(options)},
         "fusion": options.fusion,
         "pictures_per_round": options.pictures,
-        "more_pictures": options.more_pictures,
     }
 
 

@@ -31,10 +31,8 @@ from fashioniq.systems.generation import (
     generator_without_cache,
     illustrating,
     picture_encoder,
-    weights_of,
 )
-from fashioniq.systems.illustrated import Costs, Illustrated, Parts, Weights
-from fashioniq.systems.learned_weights import learn_weights
+from fashioniq.systems.illustrated import Costs, Illustrated
 from fashioniq.systems.rewriting import prompts
 from fashioniq.systems.run_data import Selection
 from fashioniq.systems.task import Batch, Task
@@ -48,16 +46,55 @@ from fashioniq.users.vision import PicturesByName
 def build(options: EvalGenIR) -> list[Task]:
     """One task: each product of the split is the target of a dialog.
 
-    Fusion weights are learned on the products of val, or of train if the targets are those of val. Raises
-    UserError if a file is missing or does not match.
+    Raises UserError if a file is missing or does not match.
     """
-    weights = weights_of(options)
-    if weights is None and options.feedback == "visual":
-        recorded: list[Parts] = []
-        other = replace(options, split="train" if options.split == "val" else "val")
-        tasks = [_task(other, Weights((1.0,)), recorded)]
-        weights = learn_weights(tasks, recorded, options.fusion, options.batch_size)
-    return [_task(options, weights or Weights((1.0,)))]
+    world, costs = World.of(options), Costs()
+    gallery = world.gallery
+    encoder = world.space.encoder
+    assert encoder is not None, "a run of train-dialog-encoder has one"
+    retriever: Retriever = TextRetriever(encoder, each(last_round))
+    asker: Asker = Recorded([Message()] * (1 + options.rounds))
+    made_by: dict[str, Any] = {}
+    if options.feedback == "visual":
+        generator = generator_of(options, options.data, world.catalog.category, options.device)
+        made_by = facts_of_pictures(options, generator)
+        retriever = Illustrated(
+            retriever,
+            prompts(last_round),
+            generator,
+            picture_encoder(encoder, lambda: world.features_of),
+            seed=options.seed,
+            costs=costs,
+            **illustrating(options),
+        )
+        asker = GeneratedPicture()
+    elif options.feedback == "prediction":
+        asker = BestItem()
+    user_of, target_N = _users(options, world), world.targets
+
+    def batch(rows: Sequence[int]) -> Batch:
+        user = user_of()
+        system = System(retriever, asker, gallery, cards=world.cards)
+        return Batch(system, user, target_N[list(rows)].to(gallery.vectors_ND.device), Message())
+
+    task = Task(
+        name=f"genir-{options.feedback}",
+        protocol="ChatIR",
+        count=len(target_N),
+        turns=1 + options.rounds,
+        batch=batch,
+        facts=world.facts(
+            user=options.user,
+            feedback=options.feedback,
+            details=options.details,
+            query="the last round alone",
+            **made_by,
+        ),
+        data={world.catalog.category: world.catalog.fingerprint()},
+        cards=world.cards,
+        costs=costs.rows,
+    )
+    return [task]
 
 
 def load(run: Path, chosen: Selection, generator: str, predictor: Path | None) -> System:
@@ -78,62 +115,10 @@ def load(run: Path, chosen: Selection, generator: str, predictor: Path | None) -
         prompts(last_round),
         generator_without_cache(generator, folder, name, device),
         picture_encoder(encoder, lambda: features_of_pictures(predictor, store, device)),
-        gallery=system.gallery,
         weights=WEIGHTS["pictures"],
     )
     # words that the encoder does not know may be in the picture, which shows what was understood
     return replace(system, retriever=retriever, asker=GeneratedPicture(), vocabulary=None)
-
-
-def _task(options: EvalGenIR, weights: Weights, recorded: list[Parts] | None = None) -> Task:
-    world, costs = World.of(options), Costs()
-    gallery = world.gallery
-    encoder = world.space.encoder
-    assert encoder is not None, "a run of train-dialog-encoder has one"
-    retriever: Retriever = TextRetriever(encoder, each(last_round))
-    asker: Asker = Recorded([Message()] * (1 + options.rounds))
-    made_by: dict[str, Any] = {}
-    if options.feedback == "visual":
-        generator = generator_of(options, options.data, world.catalog.category, options.device)
-        made_by = facts_of_pictures(options, generator, weights)
-        retriever = Illustrated(
-            retriever,
-            prompts(last_round),
-            generator,
-            picture_encoder(encoder, lambda: world.features_of),
-            gallery=gallery,
-            seed=options.seed,
-            costs=costs,
-            recorded=recorded,
-            **illustrating(options, weights),
-        )
-        asker = GeneratedPicture()
-    elif options.feedback == "prediction":
-        asker = BestItem()
-    user_of, target_N = _users(options, world), world.targets
-
-    def batch(rows: Sequence[int]) -> Batch:
-        user = user_of()
-        system = System(retriever, asker, gallery, cards=world.cards)
-        return Batch(system, user, target_N[list(rows)].to(gallery.vectors_ND.device), Message())
-
-    return Task(
-        name=f"genir-{options.feedback}",
-        protocol="ChatIR",
-        count=len(target_N),
-        turns=1 + options.rounds,
-        batch=batch,
-        facts=world.facts(
-            user=options.user,
-            feedback=options.feedback,
-            details=options.details,
-            query="the last round alone",
-            **made_by,
-        ),
-        data={world.catalog.category: world.catalog.fingerprint()},
-        cards=world.cards,
-        costs=costs.rows,
-    )
 
 
 def _users(options: EvalGenIR, world: World) -> Callable[[], User]:
@@ -174,5 +159,5 @@ def _seeing(options: EvalGenIR) -> Seeing:
     """Vision-language model of --user."""
     kind, _, name = options.user.partition(":")
     if kind == "endpoint":
-        return Endpoint(name, options.answers)
+        return Endpoint(name)
     return VisionLanguageModel(name, pick_device(options.device))

@@ -40,7 +40,7 @@ def build(options: EvalPlugIR) -> list[Task]:
     words_of = {topic.question: topic.words for topic in describer.topics}
     text = each(world.space.joined.join)
     if rewrites := "rewrite" not in options.without:
-        rewrite = rewriter(options.rewrite, lambda: describer, answers=options.answers, device=options.device)
+        rewrite = rewriter(options.rewrite, lambda: describer, device=options.device)
 
         def text(dialogs: Sequence[Sequence[str]]) -> list[str]:
             return [some[0] for some in rewrite(dialogs)]
@@ -50,8 +50,6 @@ def build(options: EvalPlugIR) -> list[Task]:
         encoder.encode,
         text,
         lambda question, said: bool(set(describer.read(said)).intersection(words_of[question])),
-        nearest=options.candidates,
-        clusters=options.clusters,
         context="context" not in options.without,
         filtered="filter" not in options.without,
     )

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from fashioniq.askers.language_model import Completer
 from fashioniq.data.dialogues import last_round
@@ -52,7 +51,6 @@ def rewriter(
     name: str,
     describer: Callable[[], Describer],
     *,
-    answers: Path,
     device: str,
     count: int = 1,
 ) -> Write:
@@ -61,7 +59,7 @@ def rewriter(
     Raises UserError for another name, and if a model cannot be loaded.
     """
     if name.startswith(ENDPOINT):
-        return ByModel(Endpoint(name.removeprefix(ENDPOINT), answers), count)
+        return ByModel(Endpoint(name.removeprefix(ENDPOINT)), count)
     if name.startswith(LOCAL):
         return ByModel(LanguageModel(name.removeprefix(LOCAL), pick_device(device)), count)
     if name not in ("last", "join", "attributes"):

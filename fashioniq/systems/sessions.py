@@ -10,7 +10,7 @@ from fashioniq.askers.recorded_items import RecordedItems
 from fashioniq.categories import canonical
 from fashioniq.config import EvalDialogs
 from fashioniq.data.cards import ItemCards
-from fashioniq.data.sessions import SESSION_SPLITS, Session, leakage, read_gallery, read_sessions
+from fashioniq.data.sessions import SESSION_SPLITS, Session, leakage, read_sessions
 from fashioniq.features.cards import AttributeWords
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
@@ -52,17 +52,12 @@ def check_sessions(options: EvalDialogs) -> None:
 def session_tasks(options: EvalDialogs, parts: Parts) -> list[Task]:
     """Recorded sessions inside the gallery as dialogs, one task for each number of turns.
 
-    With --session-gallery split, sessions of both files are used: retrievers are trained on the train split
-    of the catalog, so none has seen a product of val. Raises UserError without such a session.
+    Sessions of both files are used: retrievers are trained on the train split of the catalog, so none has seen a
+    product of val. Raises UserError without such a session.
     """
     folder = options.sessions
     assert folder is not None, "checked by check_sessions"
-    if options.session_gallery == "sessions":
-        listed = read_gallery(folder, options.category, options.split)
-        parts = replace(parts, items=parts.store.items(listed).to(parts.device))
-        covered = len(parts.items) / len(listed)
-    else:
-        covered = len(parts.items) / len(parts.catalog.ids(options.split))
+    covered = len(parts.items) / len(parts.catalog.ids(options.split))
     usable = _usable(options, parts)
     with torch.no_grad():
         gallery = Gallery(parts.items, parts.items.embedded(parts.retriever.embed_images))
@@ -80,7 +75,6 @@ def session_tasks(options: EvalDialogs, parts: Parts) -> list[Task]:
             "decoding": "none",
             "errors": options.word_noise,
             "sessions": str(folder),
-            "session_gallery": options.session_gallery,
             "coverage_of_sessions": len(usable.sessions) / usable.count,
             "clean_rows": [number for number, row in enumerate(rows) if usable.clean[row]],
         }
@@ -107,27 +101,25 @@ def session_tasks(options: EvalDialogs, parts: Parts) -> list[Task]:
 def _usable(options: EvalDialogs, parts: Parts) -> Usable:
     """Sessions inside the gallery; those of the train file do not count as clean.
 
-    One of the two files may be missing, unless its sessions alone are wanted.
+    One of the two files may be missing.
     """
     folder = options.sessions
     assert folder is not None, "checked by check_sessions"
-    wanted = SESSION_SPLITS if options.session_gallery == "split" else (options.split,)
     files: dict[str, list[Session]] = {}
     errors: dict[str, UserError] = {}
-    for split in dict.fromkeys([*SESSION_SPLITS, *wanted]):
+    for split in SESSION_SPLITS:
         try:
             files[split] = read_sessions(folder, options.category, split)
         except UserError as error:
             errors[split] = error
-    if all(split in errors for split in wanted):
-        raise errors[wanted[-1]]
-    found = [session for split in wanted for session in files.get(split, [])]
+    if not files:
+        raise errors[SESSION_SPLITS[-1]]
+    found = [session for split in SESSION_SPLITS for session in files.get(split, [])]
     inside = [session for session in found if session.inside(parts.items.positions)]
     if not inside:
         raise UserError(
             f"expected sessions whose products are all in the {options.split} split of {options.category} and "
-            f"have features, found none of {len(found)} in {folder}; give --split val, or --session-gallery "
-            "sessions"
+            f"have features, found none of {len(found)} in {folder}; give --split val"
         )
     leaks = leakage(files.get("train", []))
     clean = [session.split != "train" and not leaks(session) for session in inside]

@@ -104,7 +104,7 @@ def _model(
     if (store.facts.encoder, store.facts.weights) != (encoder.kind, encoder.fingerprint()):
         raise UserError(
             f"{store.root} holds vectors of {store.facts.encoder}, not of {settings.encoder}; "
-            "give the store that `fashioniq eval-chatir` fills with this --encoder"
+            "give the store that `fashioniq eval-dialogs --system chatir` fills with this --encoder"
         )
     return TextHalf(encoder), {"model": encoder.kind, "sizes": {}, "words": []}
 

@@ -14,6 +14,7 @@ from fashioniq.training.processes import FusedTraining
 DECAY = 0.999  # of the averaged weights; less in the first steps
 BETAS = 0.9, 0.99  # of AdamW
 WARMUP = 0.05  # share of the steps
+NO_WORDS = 0.1  # share of the pictures without their words, which guidance needs
 NOISY = (
     0.4  # exponent of the times: less than 1 draws more of them with much noise, where the shape is decided
 )
@@ -32,14 +33,13 @@ def draw_times(uniform_B: Tensor) -> Tensor:
 class GeneratorTraining(FusedTraining):
     """Lightning module for batches of (uint8 pictures, int8 words).
 
-    `average` has the moving average of the weights, which is what is validated and kept. `no_words` is the share of
-    the pictures without their words.
+    `average` has the moving average of the weights, which is what is validated and kept.
     """
 
-    def __init__(self, model: Denoiser, *, learning_rate: float, no_words: float) -> None:
+    def __init__(self, model: Denoiser, *, learning_rate: float) -> None:
         super().__init__()
         self.model, self.average = model, copy.deepcopy(model).requires_grad_(False)
-        self.learning_rate, self.no_words = learning_rate, no_words
+        self.learning_rate = learning_rate
         self.schedule = noise_schedule()
 
     def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
@@ -47,7 +47,7 @@ class GeneratorTraining(FusedTraining):
         batch_size, device = len(pictures_BCHW), pictures_BCHW.device
         mirrored_B = torch.rand(batch_size, device=device) < 0.5
         pictures_BCHW = torch.where(mirrored_B[:, None, None, None], pictures_BCHW.flip(3), pictures_BCHW)
-        words_BV = words_BV * (torch.rand(batch_size, 1, device=device) >= self.no_words)
+        words_BV = words_BV * (torch.rand(batch_size, 1, device=device) >= NO_WORDS)
         time_B = draw_times(torch.rand(batch_size, device=device))
         noise_BCHW = torch.randn_like(pictures_BCHW)
         return denoising_loss(

@@ -26,6 +26,7 @@ from fashioniq.training.generator import GeneratorTraining
 from fashioniq.training.generator_evaluation import Judge, Sample, evaluate
 
 ON_SHEET = 24  # products on the contact sheet
+JUDGED = 200  # test products whose pictures are judged
 FITTED_ON = 1000  # training pictures that thresholds are fitted on
 
 
@@ -60,13 +61,11 @@ def train_generator(settings: TrainGenerator) -> TrainedGenerator:
         "words": words.words,
         "types": words.types,
         "language": words.code,
-        "steps": settings.steps,
-        "guidance": settings.guidance,
         "pictures": catalogs[0].pictures_origin,
         "data": {"fingerprints": {canonical(one.category): one.fingerprint() for one in catalogs}},
         "coverage": {"train": len(train) / products["train"].asked, "val": len(val) / products["val"].asked},
     }
-    module = GeneratorTraining(model, learning_rate=settings.learning_rate, no_words=settings.no_words)
+    module = GeneratorTraining(model, learning_rate=settings.learning_rate)
     batches = loaders(train, val, settings.batch_size, settings.seed)
     try:
         fit(module, module.average, batches, run=folder, settings=settings, facts=facts, monitor="val_fit")
@@ -90,7 +89,7 @@ def _generate(
     settings: TrainGenerator, folder: Path, test: LabelledImages, words: PromptWords
 ) -> list[Sample]:
     """Generate a picture for the words of each of some test products."""
-    rows = _spread(len(test), settings.samples if settings.predictor else ON_SHEET)
+    rows = _spread(len(test), JUDGED if settings.predictor else ON_SHEET)
     products = [_product(test, row, words) for row in rows]
     requests = [Request(", ".join(asked), settings.seed + row) for row, (_, asked) in enumerate(products)]
     device = "cuda" if accelerator_of(settings.device) == "gpu" else "cpu"

@@ -73,7 +73,6 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
             catalog.statement_labels,
             beams=settings.beam,
             samples=settings.samples,
-            bfloat16=settings.user_precision == "bfloat16",
             usual=DRAWN_IN_TRAINING,
         )[0]
         for name in names

@@ -10,7 +10,6 @@ from fashioniq.data.statements import Labels, Truth
 from fashioniq.data.words import Vocabulary
 from fashioniq.loop.messages import Message, User
 from fashioniq.models.decoding import BaseCaptioner
-from fashioniq.models.encoder import InBFloat16
 from fashioniq.users.pragmatic import Listener, PragmaticUser
 
 
@@ -54,15 +53,10 @@ class Simulator:
     @property
     def decoding(self) -> str:
         """How captions are chosen, for metadata and pages."""
-        rounded = (
-            ", encoder in bfloat16"
-            if isinstance(getattr(self.captioner, "encoder", None), InBFloat16)
-            else ""
-        )
         if self.listener:
             true = " that are true by the labels" if self.labels else ""
-            return f"most informative of {self.samples} samples{true}{rounded}"
-        return (f"beam {self.beams}" if self.beams > 1 else "greedy") + rounded
+            return f"most informative of {self.samples} samples{true}"
+        return f"beam {self.beams}" if self.beams > 1 else "greedy"
 
     def user(self, items: Items, retriever: Vocabulary, seed: int = 0) -> User:
         """The user who describes these products to a retriever with this vocabulary."""

@@ -5,6 +5,10 @@ import json
 import pytest
 
 from fashioniq.cli import main
+from fashioniq.data.attributes import TYPES
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.vocabularies import read_vocabulary
+from fashioniq.prepare import labelling
 
 SPLITS = ("train", "val", "test")
 ROWS = {
@@ -118,31 +122,6 @@ def test_a_column_that_is_malformed_or_missing_is_told(project, capsys, folder, 
     assert code == 2 and told in error
 
 
-def test_compare_measures_against_the_labels_and_writes_nothing(project, capsys, folder):
-    write(folder / "attributes/asin2attr.dress.train.json", {
-        "a": [["dress"], ["red", "floral"], [], [], [], []],
-        "b": [["dress"], [], [], [], ["collar", "sleeve"], []],
-        "untitled": [["dress"], [], [], [], [], []],
-    })  # fmt: skip
-    before = (folder / "attributes/asin2attr.dress.train.json").read_bytes()
-    code, told, _ = run(project, capsys, "extract-attributes", data=folder, compare=True)
-    assert code == 0
-    assert "2 products with text and labels; 1 with labels only" in told
-    rows = {line.split()[0]: line.split()[1:] for line in told.splitlines()}
-    assert rows["garment"] == ["2", "2", "2", "100.0", "100.0", "100.0"]
-    assert rows["texture"] == ["2", "1", "1", "100.0", "50.0", "66.7"]
-    assert rows["fabric"] == ["0", "1", "0", "0.0", "0.0", "0.0"]
-    assert rows["all"] == ["6", "5", "3", "60.0", "50.0", "54.5"]
-    assert "found, not labelled: lace 1, long sleeve 1" in told
-    assert [path.name for path in (folder / "attributes").iterdir()] == ["asin2attr.dress.train.json"]
-    assert (folder / "attributes/asin2attr.dress.train.json").read_bytes() == before
-
-
-def test_compare_needs_labels(project, capsys, folder):
-    code, _, error = run(project, capsys, "extract-attributes", data=folder, compare=True)
-    assert code == 2 and "no labels of dresses to compare with" in error
-
-
 def test_a_page_script_in_the_place_of_a_title_is_left_out(project, capsys, folder):
     rows = {**ROWS["val"], "g": {"title": "var light = 1; " * 100}}
     write(folder / "titles/dress.val.json", rows)
@@ -169,21 +148,6 @@ def test_every_title_is_paired_with_the_nearest_of_its_split_ties_by_id(project,
     )
 
 
-def test_several_references_stand_nearest_first(project, capsys, folder):
-    assert (
-        run(project, capsys, "pair-references", data=folder, per_target=2, out=folder / "elsewhere")[0] == 0
-    )
-    assert pairs(folder / "elsewhere", "val") == [
-        ("g", "e"),
-        ("g", "f"),
-        ("f", "e"),
-        ("f", "g"),
-        ("e", "f"),
-        ("e", "g"),
-    ]
-    assert not (folder / "pairs").exists()
-
-
 def test_a_split_of_one_title_cannot_be_paired(project, capsys, folder):
     write(folder / "titles/dress.val.json", {"e": {"title": "dress"}})
     code, _, error = run(project, capsys, "pair-references", data=folder)
@@ -191,31 +155,24 @@ def test_a_split_of_one_title_cannot_be_paired(project, capsys, folder):
     assert not (folder / "pairs").exists()
 
 
-def test_compare_counts_captioned_references_among_the_first(project, capsys, folder):
-    write(folder / "titles/dress.test.json", ROWS["test"])
-    said = ["is longer", "is red"]
-    train = [("a", "b"), ("b", "a"), ("a", "c"), ("untitled", "a")]
-    write(
-        folder / "captions/cap.dress.train.json",
-        [{"target": target, "candidate": other, "captions": said} for target, other in train],
+def test_the_released_labels_are_found_again_in_the_released_titles(shared):
+    catalog = Catalog(shared / "fashioniq", "dresses")
+    words = read_vocabulary(shared / "word_vectors/deepfashion_list_attr_cloth.txt")
+    rows = labelling.read_rows(catalog, [])
+    found = {
+        name: lists
+        for split in rows
+        for name, lists in labelling.label_products(rows[split], words, []).items()
+        if name in catalog.labels
+    }
+    pairs = [
+        (kind, set(ours), set(theirs))
+        for name, lists in found.items()
+        for kind, (ours, theirs) in enumerate(zip(lists, catalog.labels[name], strict=True))
+    ]
+    precise = sum(len(ours & theirs) for _, ours, theirs in pairs) / sum(len(ours) for _, ours, _ in pairs)
+    garments = [(ours, theirs) for kind, ours, theirs in pairs if kind == TYPES["garment"]]
+    recalled = sum(len(ours & theirs) for ours, theirs in garments) / sum(
+        len(theirs) for _, theirs in garments
     )
-    write(folder / "captions/cap.dress.val.json", [{"target": "g", "candidate": "f", "captions": said}])
-    code, told, _ = run(project, capsys, "pair-references", data=folder, compare=True)
-    assert code == 0
-    rows = {line.split()[0]: line.split()[1:] for line in told.splitlines()}
-    assert rows["train"] == ["3", "4", "3", "66.7", "66.7", "66.7"]
-    assert rows["val"] == ["3", "1", "1", "0.0", "100.0", "100.0"]
-    assert not (folder / "pairs").exists()
-
-
-def test_the_released_labels_are_found_again_in_the_released_titles(project, capsys, shared):
-    options = {"data": shared / "fashioniq", "compare": True}
-    code, told, _ = run(
-        project,
-        capsys,
-        "extract-attributes",
-        vocabulary=shared / "word_vectors/deepfashion_list_attr_cloth.txt",
-        **options,
-    )
-    rows = {line.split()[0]: line.split()[1:] for line in told.splitlines()}
-    assert code == 0 and float(rows["all"][3]) > 90 and float(rows["garment"][4]) > 75
+    assert precise > 0.9 and recalled > 0.75

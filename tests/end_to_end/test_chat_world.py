@@ -30,7 +30,7 @@ def test_a_dialog_encoder_learns_is_evaluated_and_finds_candidates_to_ask_about(
         "encoder": run,
     }
     for name, files in (("one", [made]), ("other", [recorded])):
-        project.run("eval-chatir", dialogues=files, out=tmp_path / name, **space)
+        project.run("eval-dialogs", system="chatir", dialogues=files, out=tmp_path / name, **space)
     metrics = json.loads((tmp_path / "one" / "metrics.json").read_text())
     assert len(read_dialogues(made)) == metrics["gallery"] == 12
     assert [row["round"] for row in metrics["rounds"]] == [0, 1, 2, 3]

@@ -1,4 +1,4 @@
-"""`fashioniq eval-chatir`: recorded question dialogs against a search space, by vectors and by tiny CLIP and
+"""`fashioniq eval-dialogs --system chatir`: recorded question dialogs against a search space, by vectors and by tiny CLIP and
 BLIP.
 """
 
@@ -92,7 +92,8 @@ def evaluate(few, project):
     def evaluate(dialogues=("first",), name="out", **options):
         files = [few / f"{one}.json" for one in dialogues]
         project.run(
-            "eval-chatir",
+            "eval-dialogs",
+            system="chatir",
             dialogues=files,
             search_space=few / "space.json",
             out=few / name,
@@ -116,7 +117,7 @@ def refused(few, project, capsys):
             "workers": 0,
             **options,
         }
-        assert main(project.arguments("eval-chatir", **options)) == 2
+        assert main(project.arguments("eval-dialogs", system="chatir", **options)) == 2
         error = capsys.readouterr().err
         assert (
             error.startswith("error: ") and error.count("\n") == 1 and not (few / "out/metrics.json").exists()
@@ -138,7 +139,7 @@ def test_measures_of_released_dialogues_are_those_of_a_naive_computation(shared,
     query_QRD, gallery_ND = vectors(targets, len(places), ROUNDS, size=24)
     np.save(tmp_path / "Q.npy", query_QRD)
     np.save(tmp_path / "G.npy", gallery_ND)
-    project.run("eval-chatir", dialogues=tmp_path / "kept.json", search_space=space, out=tmp_path / "out", query_vectors=tmp_path / "Q.npy",
+    project.run("eval-dialogs", system="chatir", dialogues=tmp_path / "kept.json", search_space=space, out=tmp_path / "out", query_vectors=tmp_path / "Q.npy",
                 gallery_vectors=tmp_path / "G.npy")  # fmt: skip
     ranks, expected = naive(query_QRD, gallery_ND, targets)
     found = [

@@ -46,7 +46,6 @@ SCRIPTS = {
     "eval/cross.py": "cross",
     "eval/score.py": "score",
     "eval/write_queries.py": "write-queries",
-    "eval/chatir.py": "eval-chatir",
     "eval/chatsearch.py": "eval-chatsearch",
     "data_prep/make_conversations.py": "make-conversations",
     "data_prep/make_dialogues.py": "make-dialogues",
@@ -64,7 +63,6 @@ WITHOUT_SCRIPT = {
     "export",
     "forget",
     "learn",
-    "results",
     "search",
     "serve",
 }  # what is no step of a training or an evaluation

@@ -12,7 +12,7 @@ def options(vector_runs):
 def test_a_retriever_trained_so_is_evaluated_so_unless_told_otherwise(project, vector_runs, tmp_path, capsys):
     run, note = tmp_path / "run", "was trained with --exclude-shown"
     training = {**project.retriever, **options(vector_runs), "captioner": vector_runs.captioner, "run": run}
-    project.run("train-retriever", **training, exclude_shown=True, **{"model.image_mlp_width": 8})
+    project.run("train-retriever", **training, exclude_shown=True)
     assert json.loads((run / "model.json").read_text())["exclude_shown"] is True
     capsys.readouterr()
     dialogs = {**options(vector_runs), "run": run, "user": vector_runs.captioner, "beam": 1, "turns": 2}

@@ -134,7 +134,7 @@ def test_a_chat_shows_the_picture_of_the_words(world, monkeypatch, tmp_path):
 def test_a_run_is_served_with_a_generator_of_its_own(world, attribute_runs, tmp_path):
     torch.manual_seed(0)
     sizes = {"vocabulary": 1, "image_size": 16, "patch": 4, "width": 16, "heads": 2, "layers": 1}
-    facts = {"category": "dresses", "words": ["red"], "types": ["texture"], "steps": 1, "guidance": 1.0}
+    facts = {"category": "dresses", "words": ["red"], "types": ["texture"]}
     model = Denoiser(**sizes)
     for weights in model.parameters():
         torch.nn.init.normal_(weights, std=0.3)
@@ -193,7 +193,7 @@ def dar(recorded, evaluate):
 def test_dar_without_pictures_in_the_query_has_the_ranks_of_chatir(dar, project, recorded, tmp_path):
     metrics, dialogs = dar(fusion_weights="text")
     options = {key: recorded[key] for key in ("dialogues", "search_space", "features", "encoder", "device")}
-    project.run("eval-chatir", **options, out=tmp_path / "chatir")
+    project.run("eval-dialogs", system="chatir", **options, out=tmp_path / "chatir")
     lines = (tmp_path / "chatir" / "dialogs.jsonl").read_text().splitlines()
     assert ranks(dialogs) == ranks([json.loads(line) for line in lines])
     assert [row["pictures"] + row["unchanged"] for row in metrics["costs"]] == pytest.approx([1] * 11)
@@ -209,28 +209,12 @@ def usual_ranks(dar):
     [
         {"fusion_weights": "pictures"},
         {"fusion": "mean"},
-        {"fusion_weights": "agreement"},
         {"fusion_weights": "1,0.2"},
-        {"fusion_weights": "choice"},
         {"rewrite": "join"},
     ],
 )
 def test_the_options_of_dar_change_the_ranks(dar, usual_ranks, changed):
     assert ranks(dar(pictures=3, **changed)[1]) != usual_ranks
-
-
-def test_weights_are_learned_on_other_dialogs(dar, evaluate, runs):
-    other = {
-        "fit_dialogues": runs.catalog / "dialogues" / "dress.val.json",
-        "fit_search_space": runs.catalog / "image_splits" / "split.dress.val.json",
-    }
-    metrics, dialogs = dar(fusion_weights="learned", **other)
-    found = metrics["weights_of_text"]
-    assert found["name"] == "learned" and len(found["rounds"]) == 11 and len(dialogs) == 12
-    fixed = ",".join(map(str, found["rounds"]))
-    assert ranks(dar(fusion_weights=fixed)[1]) == ranks(dialogs)
-    visual = evaluate("genir", generator="drawn:1", fusion_weights="learned")[0]
-    assert len(visual["weights_of_text"]["rounds"]) == 4
 
 
 def test_pictures_that_were_generated_before_are_found_by_dialog_and_round(dar, sample, runs, tmp_path):
@@ -281,8 +265,6 @@ def test_features_of_another_predictor_are_refused(refused, world, attribute_run
         ({"predictor": None}, "--predictor"),
         ({"fusion_weights": "1.2"}, "--fusion-weights"),
         ({"fusion_weights": "best"}, "--fusion-weights"),
-        ({"fusion_weights": "choice"}, "--pictures 2"),
-        ({"fusion_weights": "learned"}, "--fit-dialogues"),
         ({"rewrite": "poem"}, "--rewrite"),
     ],
 )
@@ -326,7 +308,8 @@ def test_a_model_on_a_server_sees_the_pictures_and_corrects_its_description(
         handler.wfile.write(content)
 
     monkeypatch.setenv("OPENAI_BASE_URL", f"{http_server(reply).address}/v1")
-    options = {"user": "endpoint:any", "feedback": feedback, "answers": tmp_path / "answers", "rounds": 1}
+    monkeypatch.setattr("fashioniq.llm.endpoint.CACHE", tmp_path / "answers")
+    options = {"user": "endpoint:any", "feedback": feedback, "rounds": 1}
     metrics, dialogs = evaluate("genir", generator="drawn:1", **options)
     assert metrics["user"] == "endpoint:any" and len(asked) == 36  # 12 targets, three calls each
     assert sorted(asked) == [1] * (36 if feedback == "verbal" else 24) + [2] * (

@@ -7,7 +7,7 @@ import pytest
 
 from fashioniq.cli import main
 from fashioniq.data.conversations import Conversations
-from fashioniq.prepare import conversing
+from fashioniq.prepare import conversation_files, conversing
 
 FILES = [f"{subtask}.{split}.jsonl" for subtask in "tim" for split in ("train", "test")]
 SMALL = {"train": 12, "test": 8, "batch_size": 4}
@@ -25,7 +25,6 @@ def garments(once, project, sample):
                 data=folder / "catalog",
                 category=category,
                 encoder="metadata",
-                dimensions=16,
             )
         return folder / "catalog"
 
@@ -37,7 +36,7 @@ def made(once, project, garments):
     """Conversations about the garments. Not to be written to."""
 
     def make(folder):
-        project.run("make-conversations", data=garments, out=folder / "made", llava=True, **SMALL)
+        project.run("make-conversations", data=garments, out=folder / "made", **SMALL)
         return folder / "made"
 
     return once("conversations", make)
@@ -114,17 +113,6 @@ def test_the_page_shows_the_samples_for_review_with_pictures(made):
     assert "data:image/jpeg;base64," in page and "Words by templates." in page
 
 
-def test_the_llava_files_end_with_the_target(made):
-    for record, sample in zip(
-        _lines(made / "llava.m.test.jsonl"), _lines(made / "m.test.jsonl"), strict=True
-    ):
-        assert record["id"] == sample["id"] and record["conversations"][-1] == {
-            "from": "gpt",
-            "value": "[image]",
-        }
-        assert sample["target"] in record["images"][-1]
-
-
 def _write(path, lines):
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
@@ -177,10 +165,7 @@ def stopped(monkeypatch, project, garments):
 
         with monkeypatch.context() as patch:
             patch.setattr(conversing, "write_json", write_or_stop)
-            assert (
-                main(project.arguments("make-conversations", data=garments, out=out, llava=True, **SMALL))
-                == 130
-            )
+            assert main(project.arguments("make-conversations", data=garments, out=out, **SMALL)) == 130
 
     return stopped
 
@@ -191,7 +176,7 @@ def test_an_interrupted_run_continues_with_the_same_bytes(made, stopped, project
     assert not (out / "items.jsonl").exists()
     stopped(out, 4)
     assert len(list((made.parent / "again.parts").glob("t*.json"))) == 7
-    project.run("make-conversations", data=garments, out=out, llava=True, **SMALL)
+    project.run("make-conversations", data=garments, out=out, **SMALL)
     names = {path.name for path in made.iterdir()} - {"conversations.json"}
     assert names == {path.name for path in out.iterdir()} - {"conversations.json"}
     for name in names:
@@ -199,7 +184,10 @@ def test_an_interrupted_run_continues_with_the_same_bytes(made, stopped, project
     shutil.rmtree(out)
 
 
-def test_samples_that_failed_the_review_are_replaced_and_the_verdicts_stay(copy, project, garments):
+def test_samples_that_failed_the_review_are_replaced_and_the_verdicts_stay(
+    copy, project, garments, monkeypatch
+):
+    monkeypatch.setattr(conversation_files, "REVIEWED", 5)
     before = {name: _lines(copy / name) for name in FILES}
     failed, passed = before["i.test.jsonl"][0]["id"], before["i.test.jsonl"][1]["id"]
     verdicts = [
@@ -207,7 +195,7 @@ def test_samples_that_failed_the_review_are_replaced_and_the_verdicts_stay(copy,
         {"sample": passed, "reviewer": "Ada", "image_ok": True, "context_ok": True, "note": ""},
     ]
     _write(copy / "review.jsonl", verdicts)
-    project.run("make-conversations", data=garments, out=copy, review=5, **SMALL)
+    project.run("make-conversations", data=garments, out=copy, **SMALL)
     after = {name: [line["id"] for line in _lines(copy / name)] for name in FILES}
     assert failed not in after["i.test.jsonl"] and passed in after["i.test.jsonl"]
     assert {name: len(ids) for name, ids in after.items()} == {
@@ -263,7 +251,7 @@ def test_a_damaged_batch_is_refused(stopped, refused, garments, tmp_path, change
     part = json.loads(path.read_text())
     change(part)
     path.write_text(json.dumps(part))
-    line = refused("make-conversations", data=garments, out=tmp_path / "out", llava=True, **SMALL)
+    line = refused("make-conversations", data=garments, out=tmp_path / "out", **SMALL)
     assert reason in line and "remove the f" in line and not (tmp_path / "out/items.jsonl").exists()
 
 
@@ -337,9 +325,10 @@ class Model:
 
 def test_a_language_model_writes_and_is_named_with_its_tokens(project, garments, tmp_path, monkeypatch):
     model = Model()
-    monkeypatch.setattr("fashioniq.systems.questions.endpoint", lambda settings, name: model)
+    monkeypatch.setattr("fashioniq.llm.endpoint.Endpoint", lambda name: model)
+    monkeypatch.setattr(conversing, "GATE", 1)
     project.run(
-        "make-conversations", data=garments, out=tmp_path / "out", language_model="endpoint:small", gate=1,
+        "make-conversations", data=garments, out=tmp_path / "out", language_model="endpoint:small",
         category="dress", **SMALL,
     )  # fmt: skip
     summary = json.loads((tmp_path / "out/conversations.json").read_text())
@@ -351,10 +340,13 @@ def test_a_language_model_writes_and_is_named_with_its_tokens(project, garments,
     assert main(project.arguments("check-data", data=tmp_path / "out")) == 0
 
 
-def test_an_encoder_of_pictures_and_texts_finds_the_partners(project, garments, tiny_blip, tmp_path, made):
+def test_an_encoder_of_pictures_and_texts_finds_the_partners(
+    project, garments, tiny_blip, tmp_path, made, monkeypatch
+):
+    monkeypatch.setattr(conversing, "GATE", 1)
     project.run(
         "make-conversations", data=garments, out=tmp_path / "out", encoder=tiny_blip, category="dress",
-        features=tmp_path / "store", device="cpu", gate=1, **SMALL,
+        features=tmp_path / "store", device="cpu", **SMALL,
     )  # fmt: skip
     assert main(project.arguments("check-data", data=tmp_path / "out")) == 0
     cosines = [line["source"]["cos"] for line in _lines(tmp_path / "out/i.train.jsonl")]

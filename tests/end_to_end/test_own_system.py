@@ -50,7 +50,7 @@ def test_a_module_that_is_no_system_is_refused_in_one_line(name, capsys):
     assert stopped.value.code == 2 and error.count("\n") == 1
     assert error.startswith(f"error: there is no --system {name}")
     assert (
-        "available: fashion-iq, chatir, plugir, plugir-asks, genir, dar, fashion-iq-dar, or" in error
+        "available: fashion-iq, chatir, plugir-asks, genir, dar, fashion-iq-dar, or" in error
         and "my_system.py" in error
     )
     assert ("has no attribute 'Options'" in error) == (name == "json.tool")

@@ -2,16 +2,13 @@
 
 import json
 import shutil
-from functools import partial
 
 import pytest
 
-from fashioniq import trained
 from fashioniq.cli import main
 from fashioniq.data.catalog import Catalog
 from fashioniq.evaluation.users import TRAINING_ONLY, headline, read_users
 from fashioniq.features.store import FeatureStore
-from fashioniq.files import UserError
 from fashioniq.trained import load_simulator
 
 
@@ -115,10 +112,6 @@ def test_sessions_are_evaluated_by_their_number_of_turns(project, vector_runs, c
     assert (
         first["target"] == recorded["target"][1] and (tmp_path / "out" / "2-turns" / "report.html").exists()
     )
-    project.run(
-        "eval-dialogs", **given, run=vector_runs.retriever, out=tmp_path / "own", session_gallery="sessions"
-    )
-    assert json.loads((tmp_path / "own" / "sessions.json").read_text())["gallery"] == 9
 
 
 def test_the_baselines_are_evaluated_as_any_retriever(project, common, sessions, tmp_path):
@@ -147,9 +140,6 @@ def test_what_a_catalog_or_a_command_lacks_is_named(vector_runs, common, session
     assert "--linear is a baseline" in error(user="grammar", linear=vector_runs.retriever)
     assert "expected a run of train-linear" in error(user="human", linear=vector_runs.retriever)
     assert "--first-candidates" in error(user="sessions", sessions=sessions, first_candidates="x.json")
-    assert "found no such file" in error(
-        user="sessions", sessions=sessions, split="test", session_gallery="sessions"
-    )
     assert "there is no folder" in error(user="sessions", sessions=tmp_path / "nowhere")
 
 
@@ -251,16 +241,6 @@ def test_a_simulator_keeps_to_labels_that_agree_with_the_captions_it_learned(vec
         return simulator.labels
 
     assert kept_to(0.8) == labels and kept_to(0.79) is None and kept_to(None) is None
-
-
-def test_a_simulator_computes_in_bfloat16_where_the_hardware_can(vector_runs, monkeypatch):
-    store = FeatureStore(vector_runs.store)
-    load = partial(load_simulator, vector_runs.captioner, "dresses", store, {}, samples=1, bfloat16=True)
-    monkeypatch.setattr(trained, "has_bfloat16", lambda device: True)
-    assert load()[0].decoding == "greedy, encoder in bfloat16"
-    monkeypatch.setattr(trained, "has_bfloat16", lambda device: False)
-    with pytest.raises(UserError, match="--user-precision bfloat16 needs a CPU with AVX-512 BF16"):
-        load()
 
 
 def test_figures_with_the_own_simulator_only_say_so_first(

@@ -65,7 +65,7 @@ def few_dresses(released, tmp_path_factory):
 def dress_runs(few_dresses, project, tmp_path_factory):
     """Captioner and retriever on the metadata of these dresses."""
     folder, common = tmp_path_factory.mktemp("runs"), {"data": few_dresses, "category": "dresses"}
-    project.run("extract-features", **common, encoder="metadata", dimensions=32)
+    project.run("extract-features", **common, encoder="metadata")
     project.run("train-captioner", **common, attrs=True, run=folder / "captioner", **project.captioner)
     project.run(
         "train-retriever",

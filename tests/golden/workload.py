@@ -23,7 +23,7 @@ STEPS = (
     ("train-retriever", "rnn"),
     ("train-dialog-encoder", "dialog_encoder"),
     ("eval-dialogs", "dialogs"),
-    ("eval-chatir", "chatir"),
+    ("eval-dialogs", "chatir"),
     ("eval-single-turn", "single_turn"),
 )
 LOG = "log.txt"

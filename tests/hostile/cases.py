@@ -13,6 +13,7 @@ from judge import Case
 from world import CAPTIONER, CHATSEARCHER, ENCODER, GENERATOR, RETRIEVER, Options, Room, arguments_of
 
 Make = Callable[[Room, Random], Case]
+CHATIR = "eval-dialogs --system=chatir"  # a command with other options
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def valid(room: Room) -> dict[str, tuple[Options, list[str]]]:
         "eval-single-turn": ({**data, "run": runs["retriever"], "out": new}, ["out"]),
         "write-queries": ({**plain, "out": new}, ["out"]),
         "score": ({**plain, "predictions": root / "predictions.json", "out": new}, ["out"]),
-        "eval-chatir": (
+        CHATIR: (
             {
                 "dialogues": root / "dialogs.json",
                 "search_space": root / "space.json",
@@ -140,7 +141,7 @@ def case_of(
     if options.get("resume") and command.startswith("train"):
         out = [Path(options["run"])]
     positional = [str(value) for value in options.pop("", [])]
-    arguments = [command, *positional, *arguments_of(command, **options)[1:]]
+    arguments = [*command.split(), *positional, *arguments_of(command, **options)[1:]]
     inside = [path for path in out if path.is_relative_to(room.folder)]
     said = "red\nmore like 1\nthis is it 2\n" if command == "chat" else ""
     whole = whole and command != "check-data"

@@ -1,10 +1,8 @@
 """Cases of vectors, words, predictions, dialogs, results, vocabularies and addresses."""
 
-import json
 from random import Random
 
-import numpy as np
-from cases import case_of, damaged, earlier, hostile
+from cases import CHATIR, case_of, damaged, earlier, hostile
 from damage import TEXTS, damage_text
 from judge import Case
 from world import CLOSED, Options, Room
@@ -13,10 +11,6 @@ from world import CLOSED, Options, Room
 @hostile("own vectors", 600, 6)
 def own_vectors(room: Room, rng: Random) -> Case:
     files = {"vectors": room.copy("vectors.npy"), "ids": room.copy("ids.json")}
-    if rng.random() < 0.4:
-        files["attribute_scores"], files["attribute_words"] = room.path("scores.npy"), room.path("words.json")
-        np.save(files["attribute_scores"], np.random.default_rng(0).random((60, 4)).astype(np.float32))
-        files["attribute_words"].write_text(json.dumps(["red", "blue", "lace", "long"]))
     name = rng.choice(list(files))
     what = damaged(rng, files[name])
     return case_of(room, "import-features", what, **files)
@@ -90,8 +84,8 @@ def question_dialogs(room: Room, rng: Random) -> Case:
             "encoder": room.world.runs["encoder"],
             "features": room.world.store,
         }
-        return case_of(room, "eval-chatir", what, **{**files, **changed})
-    return case_of(room, "eval-chatir", what, **files)
+        return case_of(room, CHATIR, what, **{**files, **changed})
+    return case_of(room, CHATIR, what, **files)
 
 
 @hostile("compare", 700, 8)

@@ -6,14 +6,17 @@ from pathlib import Path
 from random import Random
 from typing import Any, get_type_hints
 
-from cases import case_of, hostile, valid
+from cases import CHATIR, case_of, hostile, valid
 from damage import TEXTS, odd_value
 from damage_places import spoil_place
 from judge import Case
 from world import Options, Room
 
-from fashioniq.cli import COMMANDS as SETTINGS
+from fashioniq.cli import COMMANDS
+from fashioniq.config import EvalChatIR
 from fashioniq.options import flag
+
+SETTINGS = {**COMMANDS, CHATIR: EvalChatIR}
 
 
 def yaml_text(rng: Random, text: str) -> bytes:
@@ -70,7 +73,7 @@ def yaml_config(room: Room, rng: Random) -> Case:
     path = room.path("options.yaml")
     path.write_bytes(yaml_text(rng, text))
     what = f"{command}: {path.read_bytes()[-60:]!r}"
-    return Case([command, "--config", str(path)], what, [room.folder], False, said=case.said)
+    return Case([*command.split(), "--config", str(path)], what, [room.folder], False, said=case.said)
 
 
 LASTING = {"epochs", "products", "rounds", "candidates", "samples", "beam", "retries", "timeout", "count", "show", "patience", "size",
@@ -78,7 +81,6 @@ LASTING = {"epochs", "products", "rounds", "candidates", "samples", "beam", "ret
            "micro_batch", "min_count", "warmup", "layers"}  # a large number of these is a request for much work  # fmt: skip
 # valid numbers of these start processes, wait for other machines, or wait longer and longer
 PROCESSES = {"devices", "num_nodes", "workers", "retries"}
-SWITCHED_OFF = {"results"}  # it reads the project
 
 
 def _options(kind: type, prefix: str = "") -> dict[str, Any]:
@@ -112,7 +114,7 @@ def _odd_words(rng: Random, name: str, kind: Any) -> list[str]:
 
 @hostile("option values", 1300, 16)
 def option_values(room: Room, rng: Random) -> Case:
-    command = rng.choice([name for name in valid(room) if name not in SWITCHED_OFF])
+    command = rng.choice(list(valid(room)))
     kind = SETTINGS[command]
     found = _options(kind)
     slow = command in ("train-attributes", "train-retriever", "train-captioner", "draw-sample")

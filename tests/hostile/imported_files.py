@@ -55,20 +55,14 @@ NAMES = ("../../PWNED.jpg", "/tmp/PWNED.jpg", "a/../../PWNED.jpg", "..\\..\\PWNE
 def archives(room: Room, rng: Random) -> Case:
     path = room.copy("photos.zip")
     way = rng.randrange(6)
-    limit: Options = {}
     if way <= 1:
         what = damage_bytes(rng, path)
     elif way == 2:
         path, what = _tar(room, rng)
     else:
         what = _zip(rng, path)
-        limit = (
-            {"max_gigabytes": rng.choice((0, 0.000001, 0.001))}
-            if "bomb" in what or rng.random() < 0.2
-            else {}
-        )
     table: Options = dict.fromkeys(("table", "id", "title", "attributes")) if rng.random() < 0.5 else {}
-    return case_of(room, "import-catalog", f"archive {what}", whole=False, images=path, **table, **limit)
+    return case_of(room, "import-catalog", f"archive {what}", whole=False, images=path, **table)
 
 
 def _zip(rng: Random, path: Path) -> str:

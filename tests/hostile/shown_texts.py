@@ -5,7 +5,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from cases import case_of, damaged, earlier, hostile, some_file
+from cases import CHATIR, case_of, damaged, earlier, hostile, some_file
 from damage import PAYLOADS, TEXTS
 from judge import Case
 from world import TINY_PICTURES, Options, Room
@@ -19,7 +19,7 @@ def html(room: Room, rng: Random) -> Case:
             "eval-dialogs",
             "compare",
             "chat",
-            "eval-chatir",
+            CHATIR,
             "make-dialogues",
             "extract-attributes",
             "train-attributes",
@@ -34,7 +34,7 @@ def html(room: Room, rng: Random) -> Case:
             room.copy("dialogs2"),
         )
         return case_of(room, command, _scripted(rng, rng.choice((first, second))), **{"": [first, second]})
-    if command == "eval-chatir":
+    if command == CHATIR:
         path = room.copy("dialogs.json", rng.choice(("dialogs.json", "<b onclick=pwned()>.json")))
         what = _scripted(rng, path)
         return case_of(room, command, what, dialogues=path)

@@ -291,18 +291,6 @@ def test_d5_a_zip_member_without_a_name_is_refused_or_left_out(project, capsys, 
     assert len(capsys.readouterr().err.splitlines()) == 1 and not (tmp_path / "shop").exists()
 
 
-def test_d7_attribute_words_need_scores(vector_runs, refused, tmp_path):
-    given = {
-        "vectors": tmp_path / "v.npy",
-        "ids": tmp_path / "ids.json",
-        "attribute_words": tmp_path / "no.json",
-    }
-    np.save(tmp_path / "v.npy", np.ones((1, 2)))
-    (tmp_path / "ids.json").write_text('["a"]')
-    line = refused("import-features", data=vector_runs.catalog, category="dresses", **given)
-    assert "--attribute-words needs --attribute-scores" in line
-
-
 @pytest.mark.parametrize(
     "index",
     ["IDMap,Flat", "IVF0,Flat", "Flat,", "PQ0", "OPQ3,Flat", "IVF99999,PQ7", "IVF1,PQ2", "RR,HNSW0", "\n"],
@@ -545,7 +533,7 @@ def test_an_option_without_a_value_in_a_file_is_refused(command, content, said, 
     [
         ("train-linear", {"run": "\x1b[31mred"}, "--run contains control characters"),
         ("eval-dialogs", {"system": "\x1b[31mred"}, "there is no --system [31mred;"),
-        ("download-images", {"max_megabytes": "9" * 400}, "int too large to convert to float"),
+        ("download-images", {"timeout": "9" * 400}, "int too large to convert to float"),
     ],
 )
 def test_odd_values_of_options_are_refused(command, options, said, refused):

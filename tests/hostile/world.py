@@ -51,8 +51,6 @@ GENERATOR = {
     "model.layers": 1,
     "min_count": 3,
     "epochs": 1,
-    "steps": 2,
-    "samples": 4,
     "workers": 0,
 }
 HEAVY = {"last.ckpt", "curves.png", "metrics.csv", "events.csv"}  # files of a run that only --resume needs
@@ -65,7 +63,7 @@ def run(command: str, **options: Any) -> int:
     """Run a command in this process; return its exit code. The option "" has positional arguments."""
     positional = [str(value) for value in options.pop("", [])]
     try:
-        return main([command, *positional, *arguments_of(command, **options)[1:]])
+        return main([*command.split(), *positional, *arguments_of(command, **options)[1:]])
     except SystemExit as left:
         return int(left.code or 0)
 
@@ -159,7 +157,7 @@ def _catalog(world: World, do: Do) -> None:
     whole = world.root / "whole"
     if world.catalog.exists():
         return
-    do("draw-sample", data=whole, products=60, size=96)
+    do("draw-sample", data=whole, products=60)
     for path in sorted(whole.rglob("*")):
         if (path.is_file() and ".dress." in f".{path.name}") or path.parent.name == "dress":
             target = world.catalog / path.relative_to(whole)
@@ -179,7 +177,7 @@ def _features(world: World, do: Do) -> None:
     own = {"vectors": world.root / "vectors.npy", "ids": world.root / "ids.json"}
     if not world.store.exists():
         do("import-features", **common, **own, features=world.store)
-    do("extract-features", **common, encoder="metadata", dimensions=8, features=world.root / "metadata")
+    do("extract-features", **common, encoder="metadata", features=world.root / "metadata")
     do("extract-features", **common, **TINY_PICTURES, features=world.root / "pictures")
 
 

@@ -1,14 +1,11 @@
 """Queries from text and generated pictures: fusion, failures, costs, and two bounds on every generator."""
 
-from itertools import combinations
-
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
 from fashioniq.askers.generated_picture import GeneratedPicture
-from fashioniq.config import EvalGenIR
 from fashioniq.data.dialogues import last_round
 from fashioniq.data.items import Items
 from fashioniq.generators.pictures import BETWEEN, Generated
@@ -16,12 +13,9 @@ from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message, Turn
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.models.text import unit
-from fashioniq.systems import genir
-from fashioniq.systems.generation import CODE, PAPER
-from fashioniq.systems.illustrated import Illustrated, Weights, agreeing, fuse
-from fashioniq.systems.learned_weights import learn_weights
+from fashioniq.systems.generation import WEIGHTS
+from fashioniq.systems.illustrated import Illustrated, fuse
 from fashioniq.systems.rewriting import prompts
-from fashioniq.systems.task import Batch, Task
 
 N, D, B, K = 60, 8, 5, 3
 
@@ -30,9 +24,9 @@ def vectors(*shape, seed=0):
     return unit(torch.randn(*shape, generator=torch.Generator().manual_seed(seed)))
 
 
-def fused(weight=0.7, fusion="sum", usable_BK=None, agree=False):
+def fused(weight=0.7, fusion="sum", usable_BK=None):
     usable_BK = torch.ones(B, K, dtype=torch.bool) if usable_BK is None else usable_BK
-    return fuse(vectors(B, D), vectors(B, K, D, seed=1), usable_BK, weight, fusion, agree)
+    return fuse(vectors(B, D), vectors(B, K, D, seed=1), usable_BK, weight, fusion)
 
 
 def ranked(query_BD):
@@ -61,15 +55,7 @@ def test_three_summed_pictures_weigh_more_than_their_mean():
     assert not torch.equal(ranked(fused(0.7, "sum")), ranked(fused(0.7, "mean")))
 
 
-def test_normalized_pictures_weigh_more_than_their_mean_unless_they_are_equal():
-    assert not torch.allclose(fused(0.5, "normalized"), fused(0.5, "mean"))
-    text_BD, same_BKD = vectors(B, D), vectors(B, 1, D, seed=1).expand(B, K, D)
-    every = torch.ones(B, K, dtype=torch.bool)
-    mean, normalized = (fuse(text_BD, same_BKD, every, 0.5, fusion) for fusion in ("mean", "normalized"))
-    assert torch.allclose(mean, normalized, atol=1e-6)
-
-
-@pytest.mark.parametrize("fusion", ["sum", "mean", "normalized"])
+@pytest.mark.parametrize("fusion", ["sum", "mean"])
 def test_a_dialog_without_a_usable_picture_is_searched_with_its_text(fusion):
     usable_BK = torch.ones(B, K, dtype=torch.bool)
     usable_BK[2] = False
@@ -84,20 +70,9 @@ def test_a_failed_picture_does_not_change_the_mean_of_the_others():
     assert torch.allclose(fused(0.5, "mean", usable_BK), expected, atol=1e-6)
 
 
-def test_by_agreement_a_picture_against_the_text_has_no_weight():
-    text_BD = vectors(B, D)
-    both_B2D = torch.stack([text_BD, -text_BD], 1)
-    query_BD = fuse(text_BD, both_B2D, torch.ones(B, 2, dtype=torch.bool), 0.5, "sum", agree=True)
-    assert torch.allclose(query_BD, text_BD, atol=1e-6)
-    alone_BD = fuse(
-        text_BD, -text_BD.unsqueeze(1), torch.ones(B, 1, dtype=torch.bool), 0.0, "sum", agree=True
-    )
-    assert torch.equal(alone_BD, text_BD)
-
-
-@pytest.mark.parametrize(("weights", "first_three"), [(PAPER, [0.7, 0.7, 0.5]), (CODE, [0.8, 0.8, 0.5])])
+@pytest.mark.parametrize(("weights", "first_three"), [("paper", [0.7, 0.7, 0.5]), ("code", [0.8, 0.8, 0.5])])
 def test_the_weights_of_dar_change_with_the_third_round(weights, first_three):
-    assert [weights.of_round(number) for number in range(3)] == first_three and weights.of_round(10) == 0.5
+    assert WEIGHTS[weights] == first_three
 
 
 # In dialogs: prompts are the numbers of products, pictures are of a single color that is read as a number
@@ -151,12 +126,8 @@ def gallery():
     return Gallery(Items.without_attributes([str(n) for n in range(N)], vectors_ND), vectors_ND)
 
 
-PICTURES = Weights((0.0,))
-
-
-def illustrated(generator, weights=PICTURES, **options):
-    options = {"gallery": gallery(), "weights": weights, **options}
-    return Illustrated(Texts(), prompts(last_round), generator, encoded, **options)
+def illustrated(generator, weights=(0.0,), **options):
+    return Illustrated(Texts(), prompts(last_round), generator, encoded, weights=weights, **options)
 
 
 def dialogs(generator, turns=3, **options):
@@ -228,31 +199,6 @@ def test_an_unchanged_prompt_keeps_its_pictures():
     assert retriever.costs.rows()[1]["unchanged"] == 1.0
 
 
-def test_further_pictures_of_an_unchanged_prompt_are_added_and_a_new_prompt_starts_again():
-    generator = Painter(lambda request: request.seed % N)
-    retriever = illustrated(generator, more=True, fusion="mean")
-    state, queries = retriever.start(2), []
-    for said in (["3", "4"], ["3", "5"], ["3", "5"], ["6", "5"]):
-        query_BD, state = retriever.step(state, Turn(Message(), Message(texts=said)))
-        queries.append(query_BD)
-    prompts_made = [request.prompt for request in generator.requests]
-    assert prompts_made == ["3", "4", "3", "5", "3", "5", "6", "5"]
-    assert len({request.seed for request in generator.requests}) == 8
-
-    def mean(*numbers):
-        seeds = [generator.requests[number].seed % N for number in numbers]
-        return vectors(N, D, seed=2)[seeds].mean(0)
-
-    torch.testing.assert_close(queries[2], torch.stack([mean(0, 2, 4), mean(3, 5)]))
-    torch.testing.assert_close(queries[3], torch.stack([mean(6), mean(3, 5, 7)]))
-    assert state.repeats == [0, 2] and [row["unchanged"] for row in retriever.costs.rows()] == [
-        0,
-        0.5,
-        1,
-        0.5,
-    ]
-
-
 def test_several_prompts_are_drawn_in_turn():
     generator = Painter(lambda request: 0)
     retriever = illustrated(generator, count=3)
@@ -262,79 +208,9 @@ def test_several_prompts_are_drawn_in_turn():
     assert len({request.seed for request in generator.requests}) == 3
 
 
-def test_pictures_agree_if_they_find_the_same_products():
-    same = vectors(N, D, seed=2)[[4, 4]]
-    other = torch.stack([vectors(N, D, seed=2)[4], -vectors(N, D, seed=2)[4]])
-    picture_BKD = torch.stack([same, other, same])
-    usable_BK = torch.tensor([[True, True], [True, True], [True, False]])
-    assert agreeing(gallery(), picture_BKD, usable_BK).tolist() == [True, False, False]
-
-
-def test_the_pictures_of_a_dialog_agree_as_loops_over_their_pairs_find():
-    picture_BKD = vectors(40, 3, D, seed=5) + 1.5 * vectors(40, 1, D, seed=6)  # of a dialog, somewhat alike
-    usable_BK = torch.rand(40, 3, generator=torch.Generator().manual_seed(7)) < 0.8
-    for shared in (3, 4, 5):
-        expected = []
-        for row in range(40):
-            usable = [
-                set(gallery().top(one, 10)[1][0].tolist())
-                for one in picture_BKD[row, usable_BK[row]].unsqueeze(1)
-            ]
-            common = [len(one & other) for one, other in combinations(usable, 2)]
-            expected.append(bool(common) and sum(common) / len(common) >= shared)
-        assert agreeing(gallery(), picture_BKD, usable_BK, shared).tolist() == expected
-        assert {True, False} == {*expected}
-
-
-@pytest.mark.parametrize(
-    ("colour", "by_text"), [(lambda request: 3, False), (lambda request: request.seed % N, True)]
-)
-def test_the_pictures_are_the_query_only_if_they_agree(colour, by_text):
-    retriever = illustrated(Painter(colour), Weights((0.0,), chosen=True), count=2, fusion="mean")
-    query_BD, _ = retriever.step(retriever.start(1), Turn(Message(), Message(texts=["any"])))
-    expected_D = vectors(1, D, seed=9)[0] if by_text else vectors(N, D, seed=2)[3]
-    torch.testing.assert_close(query_BD[0], expected_D)
-
-
 def test_each_round_has_its_own_weight_of_the_text():
-    retriever = illustrated(Painter(lambda request: 3), Weights((0.0, 0.5, 1.0)))
+    retriever = illustrated(Painter(lambda request: 3), (0.0, 0.5, 1.0))
     state, text_D, picture_D = retriever.start(1), vectors(1, D, seed=9)[0], vectors(N, D, seed=2)[3]
     for weight in (0.0, 0.5, 1.0, 1.0):
         query_BD, state = retriever.step(state, Turn(Message(), Message(texts=["any"])))
         torch.testing.assert_close(query_BD[0], weight * text_D + (1 - weight) * picture_D)
-
-
-class TextsOfTargets:
-    """Text retriever that finds the target from the second round on."""
-
-    def start(self, batch):
-        return 0
-
-    def step(self, state, turn):
-        targets = [int(text.split()[0]) for text in turn.reply.texts]
-        found_BD = vectors(N, D, seed=2)[targets]
-        return (found_BD if state else -found_BD), state + 1
-
-
-def test_learned_weights_take_the_part_that_finds_the_targets_of_each_round():
-    recorded = []
-    retriever = illustrated(Painter(target_of), recorded=recorded)
-    retriever.text = TextsOfTargets()
-    retriever.generator = Painter(lambda request: target_of(request) if request.prompt.endswith(" 0") else 5)
-    system = System(retriever, GeneratedPicture(), gallery())
-    task = Task("x", "ChatIR", N, 2, lambda rows: Batch(system, Numbers(), torch.tensor(rows), Message()))
-    weights = learn_weights([task], recorded, "mean", 25)
-    assert weights.text[0] < 0.5 and weights.text[1] > 0.5 and len(weights.text) == 2
-
-
-@pytest.mark.parametrize(("evaluated", "fitted"), [("test", "val"), ("train", "val"), ("val", "train")])
-def test_genir_learns_its_weights_on_products_that_are_not_evaluated(evaluated, fitted, monkeypatch):
-    made = []
-    monkeypatch.setattr(
-        genir,
-        "_task",
-        lambda options, weights, recorded=None: made.append((options.split, weights)) or made[-1],
-    )
-    monkeypatch.setattr(genir, "learn_weights", lambda tasks, *_: Weights((0.3,)) if tasks == made else None)
-    options = EvalGenIR(category="dresses", encoder="any", split=evaluated, fusion_weights="learned")
-    assert genir.build(options) == [(evaluated, Weights((0.3,)))] and made[0][0] == fitted

@@ -1,7 +1,5 @@
 """Dialogs rewritten as descriptions, by templates and by language models."""
 
-from pathlib import Path
-
 import pytest
 
 from fashioniq.data.topics import Topic
@@ -41,7 +39,7 @@ class Model:
 
 
 def rewritten(name, describer):
-    write = rewriter(name, lambda: describer, answers=Path("answers"), device="cpu")
+    write = rewriter(name, lambda: describer, device="cpu")
     return write([DIALOG])
 
 

@@ -1,13 +1,16 @@
 """A summary.json of results/ holds what the run files beside it say."""
 
 import json
+import sys
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
 import yaml
 
-from fashioniq.evaluation.studies import read_study
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+
+from studies import read_study
 
 PEOPLE = Path(__file__).parents[2] / "results" / "people"
 GENERATION = PEOPLE.with_name("generation")

@@ -25,7 +25,7 @@ from fashioniq.models.configs import ComposerConfig, RetrieverConfig
 from fashioniq.models.retriever import DialogRetriever
 from fashioniq.models.rnn import RNNRetriever
 from fashioniq.models.text import TextRetriever
-from fashioniq.systems.illustrated import Illustrated, Weights
+from fashioniq.systems.illustrated import Illustrated
 from fashioniq.systems.rewriting import prompts
 
 N, B, T = 40, 8, 3
@@ -121,8 +121,7 @@ def picture_system(weight):
         prompts(" ".join),
         Letter(),
         encode,
-        gallery=system.gallery,
-        weights=Weights((weight,), chosen=weight == 0),
+        weights=(weight,),
         count=2,
     )
     return replace(system, retriever=retriever)

@@ -13,7 +13,6 @@ from fashioniq.data.conversations import (
     Source,
     Text,
     Turn,
-    llava_record,
     write_gallery,
     write_items,
     write_samples,
@@ -64,19 +63,6 @@ def test_the_line_has_the_documented_form(folder):
 
 def test_the_last_round_has_the_last_picture_and_request():
     assert SAMPLE.last_round == (Turn("user", (Picture("A"), Text("longer"))),)
-
-
-def test_the_last_image_of_a_llava_record_is_the_target():
-    assert llava_record(SAMPLE, {item.id: item for item in ITEMS}) == {
-        "id": "m-1",
-        "images": ["A.jpg", "B.jpg"],
-        "conversations": [
-            {"from": "human", "value": "a red dress"},
-            {"from": "gpt", "value": "[image] this one?"},
-            {"from": "human", "value": "longer"},
-            {"from": "gpt", "value": "[image]"},
-        ],
-    }
 
 
 def _changed(**changes):

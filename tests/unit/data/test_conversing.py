@@ -12,7 +12,7 @@ from fashioniq.data.conversations import Picture, Text
 from fashioniq.data.writers import Dialog, Pair, Product, TwoRounds
 from fashioniq.files import UserError
 from fashioniq.prepare import conversing
-from fashioniq.prepare.conversing import Limits, Pipeline, Pool, Report
+from fashioniq.prepare.conversing import Pipeline, Pool, Report
 from fashioniq.prepare.templates import Templates
 from fashioniq.sample import labels_of
 from fashioniq.sample.garments import random_garment
@@ -45,7 +45,7 @@ def products():
 
 @pytest.fixture(scope="module")
 def pools(products):
-    return {split: [Pool(own, _vectors(own), Limits())] for split, own in products.items()}
+    return {split: [Pool(own, _vectors(own))] for split, own in products.items()}
 
 
 @pytest.fixture(scope="module")
@@ -183,20 +183,23 @@ def test_each_filter_drops_and_counts(pools, tmp_path, monkeypatch, line, writer
 
 def test_words_of_the_caption_in_a_row_are_dropped(pools, tmp_path, monkeypatch):
     monkeypatch.setattr(conversing, "_ATTEMPTS", 2)
+    monkeypatch.setattr(conversing, "LEAST_SIMILAR", 0)
     caption = pools["test"][0].products[0].caption
     writer = Fixed(f"I want this one with {caption} " + "and so on " * 12)
     with pytest.raises(UserError, match="5 words in a row"):
-        list(Pipeline({"test": [Pool(pools["test"][0].products[:2], np.eye(2, dtype=np.float32), Limits(least_similar=0))]}, writer, 0, 8)
+        list(Pipeline({"test": [Pool(pools["test"][0].products[:2], np.eye(2, dtype=np.float32))]}, writer, 0, 8)
              .conversations("test", "merged", 9, tmp_path, Report()))  # fmt: skip
 
 
-def test_copies_and_strangers_are_no_neighbors():
+def test_copies_and_strangers_are_no_neighbors(monkeypatch):
+    monkeypatch.setattr(conversing, "NEIGHBORS", 199)
+    monkeypatch.setattr(conversing, "MOST_SIMILAR", 0.99)
     products = _products(200, 3)
     vectors = _vectors(products)
     vectors[1] = vectors[0]
     vectors[2] = -vectors[0]
     dropped = Counter()
-    pool = Pool(products, vectors, Limits(neighbors=199, most_similar=0.99))
+    pool = Pool(products, vectors)
     found = pool.neighbors(products[0].id, dropped)
     assert found and not {products[1].id, products[2].id} & {one.id for one, _, _ in found}
     assert dropped["neighbors: copies"] >= 1 and dropped["neighbors: too different"] > 100

@@ -12,7 +12,7 @@ from PIL import Image
 from fashioniq.data.catalog import SPLITS, Catalog
 from fashioniq.data.offers import Offer
 from fashioniq.files import UserError
-from fashioniq.prepare import staging
+from fashioniq.prepare import importing, staging
 from fashioniq.prepare import write_category as layout
 from fashioniq.prepare.importing import import_catalog
 from fashioniq.prepare.importing_offers import update_offers
@@ -300,11 +300,12 @@ def test_skipped_members_of_an_archive_are_listed(shop):
     assert entries == [{"file": "../s040.jpg", "reason": "not unpacked: its path is outside the folder"}]
 
 
-def test_an_archive_above_the_limit_leaves_nothing(shop):
+def test_an_archive_above_the_limit_leaves_nothing(shop, monkeypatch):
+    monkeypatch.setattr(importing, "MAX_BYTES", 1e3)
     shop.write([row(number) for number in range(40)])
     archive = shutil.make_archive(str(shop.folder / "all"), "zip", shop.images)
     with pytest.raises(UserError, match="unpacks to more"):
-        import_catalog(Source(shop.csv, Path(archive), "sku", "name"), shop.out, "shirts", max_gigabytes=1e-6)
+        import_catalog(Source(shop.csv, Path(archive), "sku", "name"), shop.out, "shirts")
     assert list(shop.out.parent.iterdir()) == []
 
 

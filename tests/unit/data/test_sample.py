@@ -320,7 +320,6 @@ def test_draw_that_was_killed_can_be_repeated(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"size": 64}, "at least 96"),
         ({"products": 10}, "at least 30"),
         ({"categories": ["shoes"]}, "choose from dresses"),
         ({"categories": []}, "no category"),

@@ -19,7 +19,7 @@ SIZES = {"image_size": 16, "patch": 4, "width": 16, "heads": 2, "layers": 1}
 def model():
     """A denoiser whose prediction depends on all of its inputs."""
     torch.manual_seed(0)
-    model = Denoiser(5, **SIZES, channels=6, palette=3)
+    model = Denoiser(5, **SIZES)
     for weights in model.parameters():
         torch.nn.init.normal_(weights, std=0.3)
     return model.eval()
@@ -81,15 +81,15 @@ def test_the_vector_of_a_main_word_replaces_that_of_the_word(model):
 
 @torch.no_grad()
 def test_a_pixel_mixes_the_colors_of_the_palette():
-    model = Denoiser(5, **SIZES, channels=6, palette=3)
+    model = Denoiser(5, **SIZES)
     for weights in (model.pixels.weight, model.colors.weight):
         weights.zero_()
-    color_CK = model.colors.bias.view(3, 3)
+    color_CK = model.colors.bias.view(3, 6)
     inputs = torch.randn(1, 3, 16, 16), torch.tensor([7]), torch.zeros(1, 5)
     for scores, expected_C in (
-        ([0.0, 0, 0], color_CK.mean(1)),
-        ([0.0, 9, 0], color_CK[:, 1]),
-        ([9.0, 9, 0], color_CK[:, :2].mean(1)),
+        ([0.0] * 6, color_CK.mean(1)),
+        ([0.0, 9, 0, 0, 0, 0], color_CK[:, 1]),
+        ([9.0, 9, 0, 0, 0, 0], color_CK[:, :2].mean(1)),
     ):
         model.joined[-1].bias[3:] = torch.tensor(scores)
         assert torch.allclose(model(*inputs), expected_C[None, :, None, None], atol=1e-5)

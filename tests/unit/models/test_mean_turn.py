@@ -30,7 +30,6 @@ def linear():
 KINDS = {
     "transformer": transformer,
     "transformer both ways": lambda: transformer(attention="both-ways"),
-    "transformer with an MLP": lambda: transformer(image_mlp_width=5),
     "rnn": lambda: RNNRetriever(RetrieverConfig(kind="rnn", width=WIDTH), attributes=12, **SIZES),
     "linear": linear,
     "last shown": lambda: LastShown(FEATURES),

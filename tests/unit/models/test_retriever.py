@@ -18,22 +18,13 @@ class Turn(NamedTuple):
     item = None  # no point of the search space in place of the features
 
 
-def make(kind, attributes=12, image_mlp_width=0, **sizes):
+def make(kind, attributes=12, **sizes):
     torch.manual_seed(0)
     given = {"vocabulary": 30, "features": 6, "attributes": attributes, **sizes}
     if kind == "rnn":
         given.pop("max_turns", None)  # a recurrent network has no turn embedding
-        return RNNRetriever(
-            RetrieverConfig(kind="rnn", width=16, image_mlp_width=image_mlp_width), **given
-        ).eval()
-    own = {
-        "width": 16,
-        "heads": 2,
-        "hidden": 32,
-        "layers": 2,
-        "attention": kind,
-        "image_mlp_width": image_mlp_width,
-    }
+        return RNNRetriever(RetrieverConfig(kind="rnn", width=16), **given).eval()
+    own = {"width": 16, "heads": 2, "hidden": 32, "layers": 2, "attention": kind}
     return DialogRetriever(RetrieverConfig(**own), **given).eval()
 
 
@@ -78,9 +69,7 @@ def assert_same(one, other):
     torch.testing.assert_close(one, other, atol=1e-5 * scale, rtol=1e-4)
 
 
-@pytest.mark.parametrize(
-    "sizes", [{}, {"attributes": 0}, {"word_vector_size": 10}, {"image_mlp_width": 5}], ids=str
-)
+@pytest.mark.parametrize("sizes", [{}, {"attributes": 0}, {"word_vector_size": 10}], ids=str)
 def test_padding_of_words_and_attributes_changes_nothing(retriever, sizes):
     model = retriever(**sizes)
     dialog = [turn._replace(words_BL=turn.words_BL[:, :6].clone()) for turn in turns()]
@@ -200,12 +189,3 @@ def test_turn_causal_attention_is_that_of_the_whole_dialog_with_later_turns_hidd
 def test_both_attentions_are_one_in_the_first_turn():
     dialog = turns(count=1)
     assert_same(queries(make("both-ways"), dialog), queries(make("turn-causal"), dialog))
-
-
-def test_a_bent_image_embedding_parts_features_of_one_line_and_a_straight_one_does_not(retriever):
-    features_ND = torch.randn(6).expand(2, 6) * torch.tensor([[1.0], [3.0]])
-    straight, bent = (retriever(image_mlp_width=hidden).embed_images(features_ND) for hidden in (0, 16))
-    assert torch.allclose(straight[0], straight[1], atol=1e-6) and not torch.allclose(
-        bent[0], bent[1], atol=1e-2
-    )
-    assert torch.allclose(bent.norm(dim=1), torch.ones(2))

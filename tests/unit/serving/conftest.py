@@ -34,7 +34,6 @@ from fashioniq.serving.served import Served
 from fashioniq.serving.service import Service
 from fashioniq.store import Store
 from fashioniq.systems.illustrated import Illustrated
-from fashioniq.systems.illustrated import Weights as OfPictures
 from fashioniq.systems.rewriting import prompts
 
 COUNT = 30
@@ -118,8 +117,7 @@ def drawing_system(seed=0):
         prompts(last_round),
         Painted(),
         colors,
-        gallery=system.gallery,
-        weights=OfPictures((0.0,)),
+        weights=(0.0,),
     )
     return replace(system, retriever=retriever, asker=GeneratedPicture())
 

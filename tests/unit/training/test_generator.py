@@ -11,7 +11,7 @@ from fashioniq.training.generator import GeneratorTraining, averaging, draw_time
 def module():
     torch.manual_seed(0)
     model = Denoiser(3, image_size=8, patch=4, width=32, heads=2, layers=1)
-    return GeneratorTraining(model, learning_rate=0.003, no_words=0.1)
+    return GeneratorTraining(model, learning_rate=0.003)
 
 
 def test_the_average_follows_the_weights_quickly_at_first():

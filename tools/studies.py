@@ -168,10 +168,7 @@ def read_studies(folder: Path) -> list[Study]:
     """All studies of a folder, sorted by name. Raises UserError if there is none or one is damaged."""
     paths = sorted(folder.glob("*/study.yaml"))
     if not paths:
-        raise UserError(
-            f"expected studies such as {folder / 'NAME' / 'study.yaml'}, found none; give their folder with "
-            "--results"
-        )
+        raise UserError(f"expected studies such as {folder / 'NAME' / 'study.yaml'}, found none; write one")
     return [read_study(path) for path in paths]
 
 

@@ -1,6 +1,6 @@
 """Pages of studies as GitHub Markdown, and a plot as SVG.
 
-Both depend only on the run files, so that `fashioniq results build --check` can compare them.
+Both depend only on the run files, so that `tools/build_results.py --check` can compare them.
 """
 
 import re
@@ -8,9 +8,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from tabulate import tabulate
-
-from fashioniq.evaluation.studies import (
+from studies import (
     Row,
     Seeds,
     Study,
@@ -20,11 +18,13 @@ from fashioniq.evaluation.studies import (
     measure_of,
     trainings,
 )
+from tabulate import tabulate
+
 from fashioniq.files import UserError
 from fashioniq.provenance import Machine
 from fashioniq.report.tables import rounded
 
-MARK = "<!-- Made by `fashioniq results build` from results/; edits here are lost. -->"
+MARK = "<!-- Made by tools/build_results.py from results/; edits here are lost. -->"
 FIGURE = re.compile(
     r"\[\[(.+?)\]\]"
 )  # [[study | table | row | column]]; the study is optional on its own page

@@ -1,3 +1,0 @@
-"""`fashioniq eval-chatir`: eval-dialogs with --system chatir."""
-
-from fashioniq.commands.eval_dialogs import run as run

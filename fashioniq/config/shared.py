@@ -1,0 +1,127 @@
+"""Options that several commands have, each declared once. A command inherits from the groups that it needs."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from fashioniq.config.fields import (
+    CATEGORY,
+    DATA,
+    DECODERS,
+    DEVICE,
+    FEATURES,
+    GALLERY,
+    STORED_INDEX,
+    VERIFY,
+    Searched,
+    check_search,
+    option,
+    required,
+)
+
+
+@dataclass(kw_only=True)
+class OnDevice:
+    """Device of the models."""
+
+    device: str = option("auto", DEVICE)
+
+
+@dataclass(kw_only=True)
+class Seeded:
+    """Seed of all random numbers."""
+
+    seed: int = option(0, "random seed", least=0, below=2**32)
+
+
+@dataclass(kw_only=True)
+class Batched:
+    """Size of a batch."""
+
+    batch_size: int = option(128, "dialogs, queries or pictures per batch", least=1)
+
+
+@dataclass(kw_only=True)
+class Decoding:
+    """Processes that decode pictures."""
+
+    workers: int = option(2, DECODERS, least=0, below=257)
+
+
+@dataclass(kw_only=True)
+class Verified:
+    """Comparison with checksums."""
+
+    verify: bool = option(False, VERIFY)
+
+
+@dataclass(kw_only=True)
+class OfCategory:
+    """Category of products."""
+
+    category: str = required(CATEGORY)
+
+
+@dataclass(kw_only=True)
+class OfAnyCategory:
+    """Category of products, or all."""
+
+    category: str | None = option(None, CATEGORY + " (default: all categories of the folder)")
+
+
+@dataclass(kw_only=True)
+class InFolder:
+    """Folder of catalogs."""
+
+    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
+
+
+@dataclass(kw_only=True)
+class InCatalog(OfCategory, InFolder):
+    """A category of a folder."""
+
+
+@dataclass(kw_only=True)
+class WithFeatures(InCatalog):
+    """A category and its feature store."""
+
+    features: Path | None = option(None, FEATURES, reads="store")
+
+
+@dataclass(kw_only=True)
+class FillsStore(InCatalog):
+    """A category, and the feature store that is written."""
+
+    features: Path | None = option(None, FEATURES)
+
+
+@dataclass(kw_only=True)
+class OfRun:
+    """Data of a run, or others."""
+
+    data: Path | None = option(None, DATA + " (default: that of the run)", reads="catalog")
+    category: str | None = option(None, CATEGORY + " (default: that of the run)")
+
+
+@dataclass(kw_only=True)
+class Finds(OnDevice):
+    """Products that are searched, and the engine of the search."""
+
+    split: Searched = option("all", "products that are searched: those of a split, or all of the catalog")
+    index: str | None = option(None, STORED_INDEX)
+    gallery: str | None = option(None, GALLERY)
+
+    def validate(self) -> None:
+        check_search(self.index, self.gallery)
+
+
+@dataclass(kw_only=True)
+class OfConversations:
+    """A folder of conversations, and what embeds their pictures."""
+
+    data: Path = option(Path("data/conversations"), "folder of make-conversations")
+    features: list[str] = option([], "feature stores of the items, all of one encoder")
+    vision: str | None = option(
+        None,
+        "vision encoder by folder or Hugging Face name, such as CLIP, whose vectors replace --features; they are "
+        "cached in DATA/vision",
+    )
