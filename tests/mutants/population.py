@@ -151,10 +151,10 @@ def _noticeable(source: str) -> str:
 def _without_limits(value: ast.expr) -> ast.expr:
     """A value in which numbers from 16 on, and powers of two, are all the same."""
     if isinstance(value, ast.BinOp):
-        if isinstance(value.left, ast.Constant) and isinstance(value.right, ast.Constant):
-            # 2**30 is changed to 2*30, 1**30, 3**30 and 2**29
-            if value.left.value in (1, 2, 3) and isinstance(value.op, ast.Pow | ast.Mult):
-                return ast.Constant("power")
+        plain = isinstance(value.left, ast.Constant) and isinstance(value.right, ast.Constant)
+        # 2**30 is changed to 2*30, 1**30, 3**30 and 2**29
+        if plain and value.left.value in (1, 2, 3) and isinstance(value.op, ast.Pow | ast.Mult):
+            return ast.Constant("power")
         value.left, value.right = _without_limits(value.left), _without_limits(value.right)
     elif isinstance(value, ast.Constant) and isinstance(value.value, int | float) and value.value >= 15:
         return ast.Constant("limit")  # 15 is 16 less one
