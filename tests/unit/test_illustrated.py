@@ -19,7 +19,7 @@ from fashioniq.models.text import unit
 from fashioniq.systems import genir
 from fashioniq.systems.generation import CODE, PAPER
 from fashioniq.systems.illustrated import Illustrated, Weights, agreeing, fuse
-from fashioniq.systems.learned_weights import learn_weights
+from fashioniq.systems.learned_weights import GRID, learn_weights
 from fashioniq.systems.rewriting import prompts
 from fashioniq.systems.task import Batch, Task
 
@@ -325,6 +325,7 @@ def test_learned_weights_take_the_part_that_finds_the_targets_of_each_round():
     task = Task("x", "ChatIR", N, 2, lambda rows: Batch(system, Numbers(), torch.tensor(rows), Message()))
     weights = learn_weights([task], recorded, "mean", 25)
     assert weights.text[0] < 0.5 and weights.text[1] > 0.5 and len(weights.text) == 2
+    assert min(GRID) == 0 and max(GRID) == GRID[0] == 1  # pictures alone, and text alone
 
 
 @pytest.mark.parametrize(("evaluated", "fitted"), [("test", "val"), ("train", "val"), ("val", "train")])
