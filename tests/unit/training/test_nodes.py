@@ -2,6 +2,7 @@
 
 import socket
 import threading
+from contextlib import ExitStack
 
 import pytest
 import torch
@@ -174,6 +175,34 @@ def test_every_process_is_connected_to_the_first_by_the_shared_token_and_strange
     finally:
         for connection in (*strangers, *(connection for _, connection in connected)):
             connection.close()
+
+
+def test_a_process_that_ends_without_a_last_word_is_lost_and_one_that_is_done_is_not(monkeypatch, tmp_path):
+    lost, peers = [], Peers(tmp_path, {})
+    monkeypatch.setattr(peers, "_end", lost.append)
+    ours, theirs = zip(*(socket.socketpair() for _ in range(3)), strict=True)
+    with ExitStack() as opened:
+        for connection in ours:
+            opened.enter_context(connection)
+        peers._connections = {connection: rank for rank, connection in enumerate(ours, start=1)}
+        theirs[0].sendall(nodes.DONE)
+        ours[2].sendall(b"unread")  # closing is an error then
+        for connection in theirs:
+            connection.close()
+        peers._watch()
+    assert sorted(lost) == [2, 3]
+
+
+def test_processes_with_other_options_or_data_are_refused_by_the_first_difference(monkeypatch, tmp_path):
+    facts = {"seed": 1, "data": "a", "features": "b"}
+    monkeypatch.setattr(nodes, "rank_and_count", lambda: (0, 2))
+
+    def gathered(found, own):
+        found[:] = [own, {"seed": 1, "data": "c", "features": "d"}]
+
+    monkeypatch.setattr(dist, "all_gather_object", gathered)
+    with pytest.raises(UserError, match="process 1 has data c, process 0 has a; give all"):
+        Peers(tmp_path, facts).setup(None, None, "fit")
 
 
 def test_a_connection_of_a_stranger_is_given_up(monkeypatch):

@@ -261,9 +261,8 @@ def test_validation_measures_every_target_in_the_same_dialogs_each_time(monkeypa
 def test_some_dialogs_begin_with_a_similar_product_by_default_none(share):
     """Product n lies on a circle at angle n, so that its neighbors are the similar ones."""
     angle_N = torch.arange(400) * 2 * torch.pi / 400
-    items = Items.without_attributes(
-        [str(n) for n in range(400)], torch.stack([angle_N.cos(), angle_N.sin()], 1)
-    )
+    features_ND = torch.stack([angle_N.cos(), angle_N.sin()], 1) * torch.linspace(1, 9, 400)[:, None]
+    items = Items.without_attributes([str(n) for n in range(400)], features_ND)
     source = SimulatedDialogs(
         lambda *_: None,
         VOCABULARY,
