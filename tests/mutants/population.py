@@ -1,10 +1,11 @@
 """The mutants: small changes of the source by the operators of cosmic-ray, one at a time."""
 
 import ast
+import hashlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from random import Random
 from typing import NamedTuple
 
 from cosmic_ray.ast import ast_nodes, get_ast
@@ -76,28 +77,43 @@ def population(root: Path, rooms: Sequence[str] = ROOMS) -> list[Mutant]:
     """All mutants of the rooms of a checkout, in a fixed order."""
     operators = {name: OperatorProvider()[name]() for name in OPERATORS}
     found = []
-    for path in (path for room in rooms for path in sorted((root / "fashioniq" / room).glob("*.py"))):
-        nodes = list(ast_nodes(get_ast(path.read_text(encoding="utf-8"))))
+    for path in _files(root, rooms):
+        nodes = list(ast_nodes(get_ast((root / path).read_text(encoding="utf-8"))))
         for name, operator in operators.items():
             places = (start for node in nodes for start, _ in operator.mutation_positions(node))
-            found += [
-                Mutant(path.relative_to(root).as_posix(), line, name, number)
-                for number, (line, _) in enumerate(places)
-            ]
+            found += [Mutant(path, line, name, number) for number, (line, _) in enumerate(places)]
     return found
 
 
+def _files(root: Path, rooms: Sequence[str] = ROOMS) -> list[str]:
+    paths = (path for room in rooms for path in sorted((root / "fashioniq" / room).glob("*.py")))
+    return [path.relative_to(root).as_posix() for path in paths]
+
+
 def sample(root: Path, count: int, seed: int) -> list[tuple[Mutant, str]]:
-    """`count` mutants at random with their sources; a smaller sample is the beginning of a larger one."""
-    mutants = population(root)
-    Random(seed).shuffle(mutants)
+    """`count` mutants at random with their sources.
+
+    A smaller sample is the beginning of a larger one, and a change of the package changes only the mutants of its lines.
+    """
     chosen: list[tuple[Mutant, str]] = []
-    for mutant in mutants:
+    for mutant in _shuffled(root, seed):
         if len(chosen) == count:
             break
         if source := mutated((root / mutant.path).read_text(encoding="utf-8"), mutant):
             chosen.append((mutant, source))
     return chosen
+
+
+def _shuffled(root: Path, seed: int) -> list[Mutant]:
+    """All mutants in the order of the hashes of their lines, operators and places in the line."""
+    lines = {path: (root / path).read_text(encoding="utf-8").splitlines() for path in _files(root)}
+    equal: Counter[tuple[str, str, str]] = Counter()
+    order = {}
+    for mutant in population(root):
+        place = (mutant.path, mutant.operator, lines[mutant.path][mutant.line - 1].strip())
+        order[mutant] = hashlib.sha256(repr((seed, place, equal[place])).encode()).digest()
+        equal[place] += 1
+    return sorted(order, key=order.__getitem__)
 
 
 def mutated(source: str, mutant: Mutant) -> str | None:

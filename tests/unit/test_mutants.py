@@ -94,6 +94,17 @@ def test_a_sample_depends_on_its_seed_and_is_the_beginning_of_a_larger_one(check
     }
 
 
+def test_a_change_of_the_package_changes_only_the_mutants_of_its_lines(checkout):
+    before = sample(checkout, 99, 0)
+    path = checkout / "fashioniq" / "loop" / "sums.py"
+    path.write_text(SOURCE.replace("LEAST = 2\n", "MOST = 9\nLEAST = 2\n"))
+    after = sample(checkout, 99, 0)
+    moved = [mutant._replace(line=mutant.line - 1) if mutant.line > 3 and "loop" in mutant.path else mutant
+             for mutant, _ in after if mutant.line != 3 or "metrics" in mutant.path]  # fmt: skip
+    assert [mutant[:3] for mutant in moved] == [mutant[:3] for mutant, _ in before]
+    assert len(after) == len(before) + 2
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
