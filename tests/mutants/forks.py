@@ -4,12 +4,14 @@ import importlib
 import json
 import os
 import resource
+import shutil
 import signal
 import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from multiprocessing.util import Finalize, register_after_fork
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -52,9 +54,17 @@ class Chosen:
 
 
 class Measured:
-    """Plugin that records the lines of `sources` which each test reaches, and its seconds of processor time."""
+    """Plugin that records the lines of `sources` which each test reaches, and its seconds of processor time.
 
-    def __init__(self, sources: Sequence[str]) -> None:
+    Processes that a test forks by multiprocessing count, too, if they end by themselves; what they reach is written to
+    `folder`.
+    """
+
+    def __init__(self, sources: Sequence[str], folder: Path) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        self.folder = folder
+        register_after_fork(self, Measured._save_at_end)
         self.coverage = coverage.Coverage(data_file=None, include=sources, config_file=False, messages=False)
         self.seconds: dict[str, float] = {}
         self.failed: list[str] = []
@@ -64,7 +74,7 @@ class Measured:
         self.coverage.start()
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        self._began = time.process_time()
+        self._began = _spent()
 
     def pytest_runtest_setup(self) -> None:
         self.coverage.switch_context(SETUP)
@@ -76,28 +86,46 @@ class Measured:
         self.coverage.switch_context(SETUP)
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        self.seconds[nodeid] = time.process_time() - self._began
+        self.seconds[nodeid] = _spent() - self._began
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
             self.failed.append(report.nodeid)
 
+    def _save_at_end(self) -> None:
+        def save() -> None:
+            self.coverage.stop()
+            (self.folder / f"{os.getpid()}.json").write_text(json.dumps(self._contexts()))
+
+        Finalize(None, save, exitpriority=0)
+
+    def _contexts(self) -> dict[str, dict[int, list[str]]]:
+        """Tests that reach each line, by file and line."""
+        data = self.coverage.get_data()
+        return {path: data.contexts_by_lineno(path) for path in data.measured_files()}
+
     def result(self, root: Path) -> dict[str, Any]:
         """Seconds of the tests that pass, and the numbers of those that reach each line; none for SETUP."""
         self.coverage.stop()
-        data = self.coverage.get_data()
+        found = [self._contexts(), *(json.loads(path.read_text()) for path in self.folder.iterdir())]
         tests = [name for name in self.seconds if name not in self.failed]
         number_of = {name: number for number, name in enumerate(tests)} | {SETUP: -1}
-        lines = {}
-        for path in data.measured_files():
-            reached = {
-                line: sorted(number_of[name] for name in contexts if name in number_of)
-                for line, contexts in data.contexts_by_lineno(path).items()
-            }
-            if reached := {line: numbers for line, numbers in reached.items() if numbers}:
-                lines[Path(path).relative_to(root).as_posix()] = reached
+        reached: dict[str, dict[int, set[int]]] = {}
+        for path, contexts_of in ((path, lines) for one in found for path, lines in one.items()):
+            for line, contexts in contexts_of.items():
+                if numbers := {number_of[name] for name in contexts if name in number_of}:
+                    own = reached.setdefault(Path(path).relative_to(root).as_posix(), {})
+                    own.setdefault(int(line), set()).update(numbers)
+        lines = {
+            path: {line: sorted(numbers) for line, numbers in own.items()} for path, own in reached.items()
+        }
         seconds = {name: self.seconds[name] for name in tests}
         return {"seconds": seconds, "failed": self.failed, "lines": lines}
+
+
+def _spent() -> float:
+    """Seconds of processor time of this process, and of those that it started and that have ended."""
+    return sum(os.times()[:4])
 
 
 def import_libraries(root: Path, files: Sequence[str]) -> None:
@@ -108,7 +136,7 @@ def import_libraries(root: Path, files: Sequence[str]) -> None:
     compat.keep_caches_together()
     compat.prepare_torchmetrics()
     compat.prepare_torchvision()
-    names, _ = forked(lambda: _imported(files), root / "imports", 600)
+    names, _ = forked(lambda: _imported(root, files), root / "imports", 600)
     for name in names or []:
         try:
             importlib.import_module(name)
@@ -118,9 +146,14 @@ def import_libraries(root: Path, files: Sequence[str]) -> None:
         del sys.modules[name]
 
 
-def _imported(files: Sequence[str]) -> list[str]:
+def _imported(root: Path, files: Sequence[str]) -> list[str]:
     pytest.main([*files, "--collect-only", "-qq", "-p", "no:cacheprovider"])
-    return [name for name in sys.modules if not name.startswith((*_OWN, "_pytest", "__main__"))]
+    libraries = [
+        name
+        for name, module in sys.modules.items()
+        if (file := getattr(module, "__file__", None)) and not Path(file).is_relative_to(root)
+    ]
+    return [name for name in libraries if not name.startswith((*_OWN, "_pytest", "__main__"))]
 
 
 def forked(work: Callable[[], Any], place: Path, limit: float) -> tuple[Any, str]:

@@ -87,8 +87,11 @@ class Trials:
         return _digest(own.encode(), *(path.read_bytes() if path.exists() else b"" for path in sources))
 
     def _measured(self, name: str) -> dict[str, Any]:
-        measured = Measured([str(self.tree / "fashioniq" / room / "*") for room in ROOMS])
-        pytest.main([name, *OPTIONS, f"--basetemp={self.folder / 'tmp'}"], [measured])
+        sources = [str(self.tree / "fashioniq" / room / "*") for room in ROOMS]
+        measured = Measured(sources, self.folder / "forked")
+        code = pytest.main([name, *OPTIONS, f"--basetemp={self.folder / 'tmp'}"], [measured])
+        if code in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR):
+            raise RuntimeError(f"pytest ended with {code!r}")
         return measured.result(self.tree)
 
     def judge(self, mutant: Mutant, source: str, tests: dict[str, float]) -> dict[str, Any]:

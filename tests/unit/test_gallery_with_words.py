@@ -64,11 +64,18 @@ def penalties(count, generator):
     return -2.0 * (torch.rand(B, count, generator=generator) < 0.3)
 
 
+def penalties_of_all(count, generator):
+    """As where no product has what is not denied."""
+    return -2.0 - torch.rand(B, count, generator=generator)
+
+
 def overwhelming(count, generator):
     return 100 * torch.rand(B, count, generator=generator)
 
 
-@pytest.fixture(params=[wishes_met, any_bonus, penalties, overwhelming], ids=lambda make: make.__name__)
+@pytest.fixture(
+    params=[wishes_met, any_bonus, penalties, penalties_of_all, overwhelming], ids=lambda make: make.__name__
+)
 def case(request):
     """Vectors of unit length, a quarter of them repeated, queries and bonuses."""
     generator = torch.Generator().manual_seed(0)

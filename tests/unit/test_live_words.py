@@ -11,6 +11,7 @@ from fashioniq.data.offers import Offer
 from fashioniq.data.wording import Weights
 from fashioniq.data.words import Vocabulary
 from fashioniq.language.lexicon import Lexicon
+from fashioniq.language.wishes import OfferLimits
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.live import Live, Step
 from fashioniq.loop.messages import Message
@@ -223,6 +224,19 @@ def test_other_currencies_and_unknown_offers_are_not_within_a_limit():
     in_m = live.say("in size M")
     assert len(shown(in_m, 24)) == 24 and in_m.unlimited == ("size",)
     assert live.about("p3").say("cheaper").unlimited == ("price",)  # the price of p3 is not known
+
+
+def test_prices_are_in_hundredths_whatever_the_decimals_of_their_currency():
+    offers = {
+        "p0": Offer(price_minor=4999, currency="EUR"),
+        "p1": Offer(price_minor=5000, currency="JPY"),
+        "p2": Offer(price_minor=12345, currency="KWD"),
+    }
+    found = priced(offers).offers
+    assert [found.price(item) for item in range(4)] == [(4999, "EUR"), (500000, "JPY"), (1234, "KWD"), None]
+    assert found.allowed(OfferLimits(least_minor=500_000, currency="JPY")).nonzero().tolist() == [[1]]
+    assert found.allowed(OfferLimits(most_minor=4998, currency="EUR")).nonzero().tolist() == []
+    assert found.allowed(OfferLimits()) is None
 
 
 def test_nothing_is_limited_in_a_catalog_without_offers():

@@ -55,11 +55,54 @@ def test_types_and_ways_to_call_are_not_changed(checkout):
     assert {(7, "ReplaceBinaryOperator_BitOr_BitAnd"), (7, "ReplaceBinaryOperator_Mul_Div")} <= found - lines
 
 
+@pytest.mark.parametrize(
+    ("line", "changes"),
+    [
+        ("LEAST = 16", 0),
+        ("LEAST = 14", 2),
+        ("FIRST, LAST = 30, 2", 2),
+        ("AT_A_TIME = 2**20", 0),
+        ("SECONDS = 4 * 3600", 3),  # 3, 5 and 4 / 3600
+        ("RECALLS = (10, 50)", 4),
+        ("total = least(20)", 2),
+        ("def total(least=20): ...", 0),
+        ("def total(least=2): ...", 2),
+        ("if TYPE_CHECKING: import total", 0),
+        ("total = zip(one, two, strict=True)", 0),
+        ("total = load(one, strict=True)", 1),
+        ("@torch.no_grad()\ndef total(): ...", 0),
+        ("@property\ndef total(): ...", 1),
+        ("@dataclass(frozen=True)\nclass Total: ...", 1),  # no decorator
+    ],
+)
+def test_limits_speed_and_what_mypy_checks_are_not_changed(tmp_path, line, changes):
+    (tmp_path / "fashioniq" / "loop").mkdir(parents=True)
+    (tmp_path / "fashioniq" / "loop" / "sums.py").write_text(f"{line}\n")
+    assert len(sample(tmp_path, 99, 0)) == changes
+
+
+def test_an_exception_that_cannot_be_replaced_is_left_as_it_is():
+    source = "try:\n    total()\nexcept (OSError, csv.Error):\n    pass\n"
+    assert mutated(source, Mutant("", 3, "ExceptionReplacer", 0))
+    assert mutated(source, Mutant("", 3, "ExceptionReplacer", 1)) is None
+
+
 def test_a_sample_depends_on_its_seed_and_is_the_beginning_of_a_larger_one(checkout):
     assert sample(checkout, 5, 0) == sample(checkout, 9, 0)[:5] != sample(checkout, 5, 1)
     assert {mutant.path for mutant, _ in sample(checkout, 99, 0)} == {
         f"fashioniq/{room}/sums.py" for room in ("loop", "metrics")
     }
+
+
+def test_a_change_of_the_package_changes_only_the_mutants_of_its_lines(checkout):
+    before = sample(checkout, 99, 0)
+    path = checkout / "fashioniq" / "loop" / "sums.py"
+    path.write_text(SOURCE.replace("LEAST = 2\n", "MOST = 9\nLEAST = 2\n"))
+    after = sample(checkout, 99, 0)
+    moved = [mutant._replace(line=mutant.line - 1) if mutant.line > 3 and "loop" in mutant.path else mutant
+             for mutant, _ in after if mutant.line != 3 or "metrics" in mutant.path]  # fmt: skip
+    assert [mutant[:3] for mutant in moved] == [mutant[:3] for mutant, _ in before]
+    assert len(after) == len(before) + 2
 
 
 @pytest.mark.parametrize(

@@ -24,3 +24,10 @@ def test_a_word_alone_is_found_above_its_threshold():
     assert thresholds_A.tolist() == [np.inf, np.inf, np.inf, 0.9]
     assert found_shares(scores_NA, wanted_NA, FAMILIES, thresholds_A)["others"] == 50
     assert found_shares(scores_NA, wanted_NA, FAMILIES, np.zeros(4))["others"] == 100
+
+
+def test_a_threshold_weighs_pictures_with_and_without_the_word_by_their_shares():
+    has_N = np.array([1, 0, 0, 1, 0, 0, 0, 0, 0, 0])
+    scores_N = np.arange(10.0, 0.0, -1)
+    (threshold,) = fit_thresholds(scores_N[:, None], has_N[:, None])
+    assert threshold == 7  # both pictures with the word are above, at the price of a quarter of the others

@@ -21,6 +21,12 @@ def test_ranks_start_at_0_and_the_average_target_rank_at_1():
     assert measure("ATR").by_turn(RANK_BT, 100) == pytest.approx([9, 34 / 3 + 1])
 
 
+def test_recalls_are_shares_of_targets_in_the_first_ranks():
+    rank_BT = torch.tensor([[9], [10], [49], [50]])
+    found = [measure(name).by_turn(rank_BT, 100) for name in ("R@10", "R@50", "(R@10+R@50)/2")]
+    assert found == [[25], [75], [50]]
+
+
 @pytest.mark.parametrize("name", ["ATR", "BRI", "mean_rank", "median_rank"])
 def test_dialogs_are_compared_only_by_measures_where_higher_is_better(name):
     with pytest.raises(ValueError, match="not a measure per dialog"):

@@ -126,3 +126,6 @@ def test_random_rankings_are_at_chance_and_better_ones_are_not():
     ]
     assert 0.9 < sum(found) / len(found) <= 1
     assert not at_chance(56, 200) and at_chance(56, 20) and at_chance(10, 10_000)
+    # of three random ranks, P is 50 with a standard error of 100 / 6
+    assert at_chance(83.3, 3) and not at_chance(83.4, 3)
+    assert at_chance(100, 1) and not at_chance(10, 0)

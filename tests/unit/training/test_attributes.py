@@ -130,6 +130,16 @@ def test_augmented_pictures_are_moved_and_mirrored_but_not_recoloured():
     torch.testing.assert_close(augment(plain), plain)
 
 
+def test_augmented_pictures_are_shifted_by_at_most_a_fortieth_of_their_width():
+    torch.manual_seed(0)
+    dots = torch.zeros(200, 1, 80, 80)
+    dots[..., 38:42, 38:42] = 1.0
+    made, at = augment(dots)[:, 0], torch.arange(80) - 39.5
+    for side in (1, 2):
+        shift_B = (made.sum(side) * at).sum(1) / made.sum((1, 2))
+        assert -2.4 < shift_B.min() < -1.5 and 1.5 < shift_B.max() < 2.4
+
+
 # the loss
 
 

@@ -1,10 +1,15 @@
 """Training of the picture generator."""
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
+from fashioniq.generators.pictures import Generated
+from fashioniq.metrics.found_words import families
 from fashioniq.models.denoiser import NOISE_STEPS, Denoiser, noise_schedule, sample
 from fashioniq.training.generator import GeneratorTraining, averaging, draw_times
+from fashioniq.training.generator_evaluation import Sample, evaluate
 
 
 @pytest.fixture
@@ -50,3 +55,38 @@ def test_validation_draws_the_same_noise_in_every_epoch(module):
         module.on_validation_epoch_start()
         module.validation_step(batch, 0)
     assert logged[:2] == logged[2:] and logged[0] == -logged[1]
+
+
+class Seeing:
+    """Judge of pictures of one color."""
+
+    words, types = ["red", "blue", "white"], ["texture"] * 3
+
+    def score(self, pictures):
+        return np.array([[float(one.getpixel((0, 0)) == color) for color in COLORS] for one in pictures])
+
+    def wanted(self, lists):
+        return np.array([[float(word in words) for word in self.words] for words in lists])
+
+
+COLORS = (255, 0, 0), (0, 0, 255), (255, 255, 255)
+RED, BLUE, WHITE = (Image.new("RGB", (8, 8), color) for color in COLORS)
+
+
+def test_generated_pictures_are_judged_by_their_own_words_beside_those_of_other_products():
+    known = [(RED, ["red"]), (BLUE, ["blue"])]
+
+    def made(picture):
+        return Generated(picture, "ok" if picture else "failed", 0, "")
+
+    samples = [
+        Sample(["red"], RED, made(RED)),
+        Sample(["red"], BLUE, made(RED)),
+        Sample(["blue"], BLUE, made(None)),  # failed
+        Sample(["blue"], BLUE, made(BLUE)),
+    ]
+    found = evaluate(Seeing(), known, samples)
+    assert families(Seeing.words, Seeing.types) == ["what color is it?"] * 3
+    assert found["products"] == 4
+    # in the control, the second product has the picture of the first, and the last the one that failed
+    assert [found[name]["colors"] for name in ("real", "generated", "control")] == [75, 75, 25]

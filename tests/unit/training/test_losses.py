@@ -97,6 +97,21 @@ def test_cross_entropy_is_that_of_the_share_of_the_target_among_the_images():
     assert at_start.item() == pytest.approx(3 * math.log(9), rel=1e-4)  # chance
 
 
+def test_the_recall_surrogate_is_that_of_ranks_among_the_images():
+    torch.manual_seed(0)
+    query_BTD, vectors_ND = normalize(torch.randn(4, 3, 5), dim=-1), normalize(torch.randn(9, 5), dim=-1)
+    own_B, total = [3, 0, 8, 3], 0.0
+    for query_TD, own in zip(query_BTD, own_B, strict=True):
+        for cosine_N in query_TD @ vectors_ND.T:
+            before_N = torch.sigmoid((cosine_N - cosine_N[own]) / 0.1)
+            rank = 1 + before_N.sum() - before_N[own]
+            total += sum(1 - torch.sigmoid(k - rank) for k in (1, 2, 4, 8, 16)) / 5
+    same_BN = torch.tensor(own_B).unsqueeze(1) == torch.arange(9)
+    assert recall_surrogate(query_BTD, vectors_ND, same_BN, 0.1).item() == pytest.approx(
+        (total / 4).item(), rel=1e-4
+    )
+
+
 def test_a_target_that_is_twice_among_the_images_is_no_negative_of_itself():
     torch.manual_seed(0)
     query_BTD, vectors_ND = torch.randn(2, 3, 5), torch.randn(4, 5)

@@ -257,12 +257,12 @@ def test_validation_measures_every_target_in_the_same_dialogs_each_time(monkeypa
     assert all(0 <= value <= 100 for value in logged[0].values())
 
 
-def test_some_dialogs_begin_with_a_similar_product():
+@pytest.mark.parametrize("share", [0.6, None])
+def test_some_dialogs_begin_with_a_similar_product_by_default_none(share):
     """Product n lies on a circle at angle n, so that its neighbors are the similar ones."""
     angle_N = torch.arange(400) * 2 * torch.pi / 400
-    items = Items.without_attributes(
-        [str(n) for n in range(400)], torch.stack([angle_N.cos(), angle_N.sin()], 1)
-    )
+    features_ND = torch.stack([angle_N.cos(), angle_N.sin()], 1) * torch.linspace(1, 9, 400)[:, None]
+    items = Items.without_attributes([str(n) for n in range(400)], features_ND)
     source = SimulatedDialogs(
         lambda *_: None,
         VOCABULARY,
@@ -270,7 +270,7 @@ def test_some_dialogs_begin_with_a_similar_product():
         turns=2,
         seed=0,
         max_words=8,
-        similar_first=0.6,
+        **({"similar_first": share} if share else {}),
     )
     source.enter("train", 0, torch.device("cpu"))
     torch.manual_seed(0)
@@ -279,4 +279,8 @@ def test_some_dialogs_begin_with_a_similar_product():
     apart_B = ((first_B - target_B + 200) % 400 - 200).abs()
     assert (apart_B > 0).all()
     # a quarter of the random products are among the similar ones
-    assert abs((apart_B <= SIMILAR / 2).float().mean() - (0.6 + 0.4 * SIMILAR / 399)) < 0.03
+    similar, share = apart_B <= SIMILAR / 2, share or 0
+    assert abs(similar.float().mean() - (share + (1 - share) * SIMILAR / 399)) < 0.03
+    assert (
+        apart_B[similar].bincount().argmin() == 0 and apart_B[similar].bincount()[1:].min() > 10
+    )  # all of them

@@ -1,17 +1,20 @@
 """Nothing of val is learned, and the judge of a captioner has not heard what its listener was fitted to."""
 
+import shutil
 from types import SimpleNamespace
 
 import pytest
 import torch
 
 from fashioniq.config import TrainCaptioner, TrainDialogEncoder
-from fashioniq.data.catalog import Pair
+from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.data.conversations import Item, Sample, Source, Text, Turn
 from fashioniq.data.dialogues import Dialogue
 from fashioniq.data.items import Items
-from fashioniq.data.words import SPECIAL, Vocabulary
-from fashioniq.models.chat_tokens import ROLES
+from fashioniq.data.words import PAD, SPECIAL, Vocabulary
+from fashioniq.features.frozen import FrozenFeatures
+from fashioniq.models.chat_tokens import ROLES, Tokenized
+from fashioniq.systems import fashion_iq
 from fashioniq.trained import JUDGE, LISTENER
 from fashioniq.training import captioner_run, chatsearcher_run, dialog_encoder_run, users
 from fashioniq.training.linear import fit_listener
@@ -80,9 +83,75 @@ def test_the_captions_of_a_captioner_are_judged_by_the_judge(vector_runs, monkey
         captioner_run.train_captioner(TrainCaptioner(**options))
 
 
+@pytest.mark.parametrize("labelled", [True, False])
+def test_a_captioner_is_validated_by_labels_if_there_are_any_and_its_steps_have_as_many_captions_as_asked(
+    labelled, vector_runs, monkeypatch, tmp_path
+):
+    def made(module, model, batches, *, facts, monitor, **_):
+        *_, words_BKL = next(iter(batches[0]))
+        raise Made(module.labels, int((words_BKL[:, :, 0] != PAD).sum()), facts, monitor)
+
+    data = tmp_path / "catalog"
+    left_out = None if labelled else shutil.ignore_patterns("attributes")
+    shutil.copytree(vector_runs.catalog, data, ignore=left_out)
+    catalog = Catalog(data, "dresses")
+    monkeypatch.setattr(captioner_run, "fit", made)
+    given = {"data": data, "category": "dresses", "features": vector_runs.store, "run": tmp_path / "run"}
+    with pytest.raises(Made) as found:
+        captioner_run.train_captioner(TrainCaptioner(**given, batch_size=12, device="cpu"))
+    labels, captions, facts, monitor = found.value.args
+    assert labels == (catalog.statement_labels if labelled else {}) and monitor == "val_P"
+    assert ("captions_true" in facts) == labelled and 0.5 < facts.get("captions_true", 1) <= 1
+    assert abs(captions - 12) <= 2
+
+
 @pytest.mark.parametrize(("share", "count"), [(0.0, 1), (0.1, 1), (0.25, 2), (0.5, 5)])
 def test_a_share_of_the_items_is_held_out_and_one_at_least(share, count):
     names = [f"p{number}" for number in range(10)]
     held_out = chatsearcher_run._held_out(reversed(names), share, seed=0)
     assert len(held_out) == count and held_out < set(names)
     assert held_out == chatsearcher_run._held_out(names, share, seed=0)
+
+
+class Tokens:
+    """Tokens of a conversation: what was asked of it."""
+
+    image = 9
+
+    def caption(self, caption, item, image_first):
+        ids = [9, 1, 2] if image_first else [1, 2, 9]
+        return Tokenized(ids, [True] * 3, [item])
+
+    def conversation(self, turns, positions, target=None):
+        return (turns, target)
+
+
+def test_captions_of_held_out_items_validate_and_end_before_their_picture():
+    items = {name: Item(name, "", name, "catalog", "train") for name in "abc"}
+    features = FrozenFeatures(list("abc"), torch.zeros(3, 1), {})
+    data = SimpleNamespace(items=items)
+    train, val = chatsearcher_run._captions(data, features, Tokens(), list("abc"), {"b"})
+    assert [[one.images for one in both] for both in train] == [[[0], [0]], [[2], [2]]]
+    assert [[one.ids for one in both] for both in train] == [[[9, 1, 2], [1, 2, 9]]] * 2
+    assert val == [(Tokenized([1, 2], [True, True], []), 1)]
+
+
+def test_conversations_about_held_out_targets_validate_and_do_not_have_their_target():
+    samples = [
+        Sample(name, "t", "text", (Turn("user", (Text(name),)),), name, Source("people"), "train")
+        for name in "abc"
+    ]
+    features = FrozenFeatures(list("abc"), torch.zeros(3, 1), {})
+    train, val = chatsearcher_run._conversations(samples, features, Tokens(), {"b"})
+    assert train == [[(samples[0].turns, "a")], [(samples[2].turns, "c")]]
+    assert val == [((samples[1].turns, None), 1)]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_dialog_begins_with_another_product_than_its_target(seed):
+    ids = [f"p{number}" for number in range(40)]
+    options = SimpleNamespace(first_candidates=None, seed=seed, split="val", category="dress")
+    first_N, about = fashion_iq._first_candidates(options, Items.without_attributes(ids, torch.zeros(40, 1)))
+    assert (first_N != torch.arange(40)).all() and len(first_N.unique()) > 20
+    assert about["first"] == {name: ids[first] for name, first in zip(ids, first_N.tolist(), strict=True)}
+    assert (about["seed"], about["split"], about["category"]) == (seed, "val", "dresses")
