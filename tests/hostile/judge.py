@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import select
 import shutil
 import signal
 import sys
@@ -12,7 +13,7 @@ import time
 import traceback
 import unicodedata
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
@@ -42,7 +43,8 @@ class Case:
     """A command line on a room.
 
     `out` are the places that the command may write to; with `whole` a refused command leaves them as they
-    were. `check` returns what is wrong after the command was accepted. `said` is the standard input.
+    were. `check` returns what is wrong after the command was accepted. `said` is the standard input. The command
+    runs inside `during`, and with `apart` in a process of its own, as it starts threads that last.
     """
 
     arguments: list[str]
@@ -51,6 +53,8 @@ class Case:
     whole: bool = True
     check: Callable[[], str | None] = lambda: None
     said: str = ""
+    during: AbstractContextManager[Any] = field(default_factory=nullcontext)
+    apart: bool = False
 
 
 class Verdict(NamedTuple):
@@ -101,13 +105,13 @@ def judge(case: Case, room: Room, printed: Printed) -> Verdict:
     """Run a case and judge it."""
     room.inside.mkdir(parents=True)
     before, beside = state_of(room.folder), set(os.listdir(room.folder.parent))
-    code, trace = _run(case, room, printed)
+    code, trace = _run_apart(case, room, printed) if case.apart else _run(case, room, printed)
     out, error = printed.texts()
     if code == "hang":
         return Verdict("hang", f"longer than {LIMIT} s")
     if trace or "Traceback" in error or "Traceback" in out:
         return Verdict("traceback", trace or error)
-    if code not in (0, 1, 2) or (code == 1 and case.arguments[0] not in ("check-data", "results")):
+    if code not in (0, 1, 2) or (code == 1 and case.arguments[0] not in ("check-data", "learn", "results")):
         return Verdict("traceback", f"exit code {code}: {error[-300:]}")
     after = state_of(room.folder)
     if set(os.listdir(room.folder.parent)) != beside:
@@ -159,7 +163,7 @@ def _run(case: Case, room: Room, printed: Printed) -> tuple[int | str, str]:
     try:
         os.chdir(room.inside)
         sys.stdin = io.StringIO(case.said)
-        with printed.caught():
+        with printed.caught(), case.during:
             try:
                 code = main([word for word in case.arguments])
             except SystemExit as left:
@@ -174,6 +178,26 @@ def _run(case: Case, room: Room, printed: Printed) -> tuple[int | str, str]:
         sys.stdin = stdin
         os.environ.clear()
         os.environ.update(environment)
+    return code, trace
+
+
+def _run_apart(case: Case, room: Room, printed: Printed) -> tuple[int | str, str]:
+    """The same in a forked process, which ends with all of its threads."""
+    reader, writer = os.pipe()
+    if not (child := os.fork()):
+        try:
+            result = _run(case, room, printed)
+            os.write(writer, json.dumps((result[0], result[1][-2000:])).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with open(reader, "rb") as pipe:
+        content = pipe.read() if select.select([pipe], [], [], (ROUNDS + 1) * LIMIT)[0] else b'["hang", ""]'
+    os.kill(child, signal.SIGKILL)
+    status = os.waitpid(child, 0)[1]
+    if not content:
+        return 0, f"the process died with status {status}"
+    code, trace = json.loads(content)
     return code, trace
 
 
@@ -245,7 +269,7 @@ def _weights(path: Path) -> None:
 
 READERS: dict[str, Callable[[Path], Any]] = {
     ".json": lambda path: strict_json(path.read_text(encoding="utf-8")),
-    ".jsonl": lambda path: [strict_json(line) for line in path.read_text(encoding="utf-8").splitlines()],
+    ".jsonl": lambda path: [strict_json(line) for line in path.read_text(encoding="utf-8").split("\n") if line],
     ".npy": lambda path: np.load(path, mmap_mode="r"),
     ".html": _page,
     ".png": _image,
