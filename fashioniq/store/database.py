@@ -174,14 +174,13 @@ def each(connection: Connection, kind: type[R], *where: Any, order: Iterable[Any
     rows = iter(connection.execute(statement.execution_options(yield_per=_AT_ONCE)))
     while True:
         try:
-            row = next(rows, None)
-            found = row and msgspec.convert(dict(zip(kind.__struct_fields__, row, strict=True)), kind)
+            if (row := next(rows, None)) is None:
+                return
+            found = msgspec.convert(dict(zip(kind.__struct_fields__, row, strict=True)), kind)
         except (TypeError, ValueError) as error:  # of times and JSON; their texts may have words of persons
             raise Unavailable(
                 f"expected valid values in the table {table.name}, found others; restore the database from a backup"
             ) from error
-        if found is None:
-            return
         yield found
 
 

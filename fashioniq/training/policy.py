@@ -35,7 +35,7 @@ class PolicyTraining(RetrieverTraining):
 
     def _loss_of_dialogs(self, gallery: Gallery, vectors_ND: Tensor | None, start: Start) -> Tensor:
         target_B, first_B, user, turns, _ = start
-        turn = random.Random(self._step).randrange(1, turns)  # the same in all processes
+        turn = random.Random(self.global_step).randrange(1, turns)  # the same in all processes
         system = System(self.model, self.asker, gallery)
         talk = rollout(system, user, target_B, Message(item_B=first_B), turn, rank=False).talk
         query_BD = talk.queries[-1].vector_BD

@@ -333,11 +333,6 @@ class RetrieverTraining(FusedTraining):
         self._ranks: dict[str, list[Tensor]] = {}
         self._distances: list[Tensor] = []
 
-    @property
-    def _step(self) -> int:
-        """Number of training steps so far."""
-        return self.global_step if self._trainer else 0
-
     def _enter(self, split: str) -> None:
         items = self.source.items[split].to(self.device)
         if self.negatives == "gallery":
@@ -355,7 +350,7 @@ class RetrieverTraining(FusedTraining):
         vectors_ND = (
             self.model.embed_images(gallery.items.features_ND[:]) if self.negatives == "gallery" else None
         )
-        return self._loss_of_dialogs(gallery, vectors_ND, self.source.train(row_B, self._step))
+        return self._loss_of_dialogs(gallery, vectors_ND, self.source.train(row_B, self.global_step))
 
     def _loss_of_dialogs(self, gallery: Gallery, vectors_ND: Tensor | None, start: Start) -> Tensor:
         """Loss against `vectors_ND` of the gallery, or against the targets of the batch if it is None."""

@@ -236,7 +236,8 @@ def test_random_ranks_are_at_chance(project, talks, vector_runs, tmp_path):
         (many / path.name).write_bytes(path.read_bytes())
     for subtask in "tim":
         lines = (talks / f"{subtask}.test.jsonl").read_text().splitlines()
-        (many / f"{subtask}.test.jsonl").write_text("\n".join(lines * 250) + "\n")
+        copies = [line.replace("-test-", f"-test-{n}-", 1) for n in range(250) for line in lines]
+        (many / f"{subtask}.test.jsonl").write_text("\n".join(copies) + "\n")
     project.run(
         "eval-chatsearch",
         data=many,

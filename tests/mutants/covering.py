@@ -1,28 +1,47 @@
 """The tests that can notice a mutant."""
 
 import ast
-from typing import Any
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from population import Mutant
+from population import ROOMS, Mutant
 
 Reached = dict[str, dict[str, Any]]  # what Measured found, by test file
+EVERY = range(1 << 30)  # all lines of a file
 
 
-def covering(mutant: Mutant, source: str, reached: Reached) -> dict[str, float]:
-    """The tests that reach the line of a mutant with their seconds; of a line that is run by the import, all
-    tests that reach the file.
+class Statement(NamedTuple):
+    """Lines in which a change of a statement can be noticed, and the names of a constant that the import sets."""
+
+    lines: range
+    names: tuple[str, ...] = ()
+
+
+def covering(mutant: Mutant, root: Path, reached: Reached) -> dict[str, float]:
+    """The tests that reach the statement of a mutant, with their seconds.
+
+    Of a constant, they are those that reach a statement with its name, and those of files that name it.
     """
-    lines, on_import = statement(source, mutant.line)
+    lines, names = statement((root / mutant.path).read_text(encoding="utf-8"), mutant.line)
+    lines_of = {mutant.path: set(lines) if lines != EVERY else None}
+    if names:
+        lines_of = {mutant.path: set(), **_uses(root, names)}
+        if any(used is None for used in lines_of.values()):
+            lines_of = {mutant.path: None}
     found = {}
-    for known in reached.values():
-        of_file = known["lines"].get(mutant.path, {})
+    for file, known in reached.items():
         numbers = {
             number
-            for line, numbers in of_file.items()
-            if on_import or int(line) in lines
-            for number in numbers
+            for path, used in lines_of.items()
+            for line, several in known["lines"].get(path, {}).items()
+            if used is None or int(line) in used
+            for number in several
         }
         every = -1 in numbers  # reached by a fixture
+        if names and re.search(rf"\b({'|'.join(names)})\b", (root / file).read_text(encoding="utf-8")):
+            every = True
         found |= {
             name: seconds
             for number, (name, seconds) in enumerate(known["seconds"].items())
@@ -31,23 +50,62 @@ def covering(mutant: Mutant, source: str, reached: Reached) -> dict[str, float]:
     return found
 
 
-def statement(source: str, line: int) -> tuple[range, bool]:
-    """Lines of the innermost statement at a line, of which only the head counts, and whether the import runs it."""
-    lines, on_import, parents = range(line, line + 1), True, [(ast.parse(source), True)]
+def statement(source: str, line: int) -> Statement:
+    """The innermost statement at a line. Of a function's head, the lines of the function count; of other statements
+    that the import runs, all lines of the file, or the names that they set.
+    """
+    found = Statement(EVERY)
+    parents: list[tuple[ast.AST, bool]] = [(ast.parse(source), False)]
     while parents:
-        parent, is_outside = parents.pop()
+        parent, in_function = parents.pop()
         for node in ast.iter_child_nodes(parent):
-            body = getattr(node, "body", None)
-            inside = is_outside and not isinstance(node, ast.FunctionDef | ast.Lambda)
-            decorators = getattr(node, "decorator_list", [])
-            first = min([node.lineno, *(one.lineno for one in decorators)]) if hasattr(node, "lineno") else 0
-            if isinstance(node, ast.stmt) and first <= line <= (node.end_lineno or 0):
-                last = (
-                    body[0].lineno - 1
-                    if isinstance(body, list) and body[0].lineno > first
-                    else node.end_lineno
-                )
-                if line <= last:
-                    lines, on_import = range(first, last + 1), is_outside
-            parents.append((node, inside))
-    return lines, on_import
+            is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            parents.append((node, in_function or is_function))
+            if not isinstance(node, ast.stmt):
+                continue
+            first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", []))])
+            last, body = node.end_lineno or first, getattr(node, "body", None)
+            if isinstance(body, list) and body[0].lineno > first:
+                last = body[0].lineno - 1  # of a compound statement only the head
+            if not first <= line <= last:
+                continue
+            if is_function:
+                found = Statement(range(first, (node.end_lineno or first) + 1))
+            elif in_function:
+                found = Statement(range(first, last + 1))
+            elif isinstance(parent, ast.Module) and isinstance(node, ast.Assign | ast.AnnAssign):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                names = [
+                    one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)
+                ]
+                found = Statement(EVERY, tuple(names))
+    return found
+
+
+def _uses(root: Path, names: tuple[str, ...]) -> dict[str, set[int] | None]:
+    """Lines of the rooms with these names, by file; None where the import uses one, or another room does."""
+    found: dict[str, set[int] | None] = {}
+    for path in sorted((root / "fashioniq").rglob("*.py")):
+        source = path.read_text(encoding="utf-8")
+        uses = [line for name in names for line in _lines_of(source).get(name, ())]
+        if not uses:
+            continue
+        statements = [statement(source, line) for line in uses]
+        known = path.parent.name in ROOMS and all(one.lines != EVERY for one in statements)
+        found[path.relative_to(root).as_posix()] = (
+            {n for one in statements for n in one.lines} if known else None
+        )
+    return found
+
+
+@cache
+def _lines_of(source: str) -> dict[str, list[int]]:
+    """Lines where names are read."""
+    found: dict[str, list[int]] = {}
+    for node in ast.walk(ast.parse(source)):
+        name = (
+            node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else None
+        )
+        if name and isinstance(node.ctx, ast.Load):
+            found.setdefault(name, []).append(node.lineno)
+    return found

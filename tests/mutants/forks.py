@@ -45,6 +45,11 @@ class Chosen:
         if report.failed:
             self.failed = self.failed or report.nodeid
 
+    def pytest_sessionstart(self) -> None:
+        from tests import leftovers  # those of the copy
+
+        leftovers.PATIENCE = 0
+
 
 class Measured:
     """Plugin that records the lines of `sources` which each test reaches, and its seconds of processor time."""

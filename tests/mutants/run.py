@@ -91,11 +91,10 @@ class Trials:
         pytest.main([name, *OPTIONS, f"--basetemp={self.folder / 'tmp'}"], [measured])
         return measured.result(self.tree)
 
-    def judge(self, mutant: Mutant, source: str, reached: Reached) -> dict[str, Any]:
-        """Whether the tests that reach a mutant end with "failed", "time limit" or "passed", and at which test."""
+    def judge(self, mutant: Mutant, source: str, tests: dict[str, float]) -> dict[str, Any]:
+        """Whether the tests, given with their seconds, end with "failed", "time limit" or "passed", and at which."""
         path = self.tree / mutant.path
         before, made = path.read_text(encoding="utf-8"), path.stat()
-        tests = covering(mutant, before, reached)
         limit = max(LEAST, 20 + 5 * sum(tests.values()))
         failed, why = "", ""
         try:
@@ -115,7 +114,9 @@ class Trials:
         plugin = Chosen(tests)
         files = sorted({name.partition("::")[0] for name in tests})
         code = pytest.main([*files, *OPTIONS, "-x", f"--basetemp={self.folder / 'tmp'}"], [plugin])
-        return plugin.failed or ("" if code == pytest.ExitCode.OK else f"pytest ended with {code!r}")
+        # what tests leave behind fails a whole run only, as other programs of the machine may have left it
+        ended = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+        return plugin.failed or ("" if code in ended else f"pytest ended with {code!r}")
 
 
 def _digest(*contents: bytes) -> str:
@@ -130,17 +131,27 @@ def judged(
     What an earlier run found is not tried again, but survivors are if tests have changed.
     """
     reached = trials.measure(STAGES[stage])
-    tests = _digest(json.dumps(reached, sort_keys=True).encode())
     known = {(one["mutant"], one["stage"]): one for one in records_of(log)}
     left = []
     for number, (mutant, source) in enumerate(chosen, start=1):
         name = f"{mutant.path} {_digest(source.encode())}"
+        tests = covering(mutant, trials.tree, reached)
+        files = sorted({test.partition("::")[0] for test in tests})
+        against = _digest(
+            *(reached[file]["digest"].encode() for file in files), *map(str.encode, sorted(tests))
+        )
         record = known.get((name, stage))
-        if record is None or (record["ended"] == "passed" and record["against"] != tests):
+        if record is None or (record["ended"] == "passed" and record["against"] != against):
             began = time.monotonic()
             change = list(changed_lines((trials.tree / mutant.path).read_text(encoding="utf-8"), source))
-            record = {"mutant": name, "stage": stage, **mutant._asdict(), "change": change, "against": tests}
-            record |= trials.judge(mutant, source, reached)
+            record = {
+                "mutant": name,
+                "stage": stage,
+                **mutant._asdict(),
+                "change": change,
+                "against": against,
+            }
+            record |= trials.judge(mutant, source, tests)
             with open(log, "a", encoding="utf-8") as file:
                 file.write(json.dumps(record) + "\n")
             spent = f"{record['tests']} tests, {time.monotonic() - began:.0f} s"

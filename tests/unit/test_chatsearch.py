@@ -1,10 +1,13 @@
 """Baselines of searches in conversations."""
 
+from types import SimpleNamespace
+
 import torch
 
-from fashioniq.data.conversations import Sample, Source, Text, Turn
+from fashioniq.data.conversations import Picture, Sample, Source, Text, Turn
+from fashioniq.features.frozen import FrozenFeatures
 from fashioniq.models.text import unit
-from fashioniq.systems.chatsearch import _Space
+from fashioniq.systems.chatsearch import _Space, searches
 
 TARGETS, D = 40, 30
 
@@ -37,3 +40,40 @@ def test_the_penalty_of_the_concatenation_is_chosen_on_targets_that_are_not_fitt
     space.concatenation([asked(number) for number in range(TARGETS)])
     penalty = float(capsys.readouterr().out.split("penalty ")[1].split(",")[0])
     assert penalty > 1e-4  # the least one, by which every fitted target is found
+
+
+class Lengths:
+    """Encoder whose texts are as long as they have words, at most three of which fit."""
+
+    limit = 3
+
+    def __init__(self):
+        self.read = []
+
+    def lengths(self, texts):
+        return [len(text.split()) for text in texts]
+
+    def encode(self, texts):
+        self.read = texts
+        return torch.ones(len(texts), 2)
+
+
+def test_the_oldest_turns_are_left_out_until_the_words_fit_and_the_last_one_stays():
+    def said(*texts):
+        turns = tuple(Turn("user", (Text(text),)) for text in texts)
+        return Sample("", "t", "text", turns, "", Source("people"), "train")
+
+    encoder = Lengths()
+    space = _Space(encoder, torch.eye(2), {})
+    space.text([said("a", "b c"), said("a", "b", "c d"), said("a b c d"), said("a", "b c d e")])
+    assert encoder.read == ["a b c", "b c d", "a b c d", "b c d e"]
+
+
+def test_pictures_are_compared_by_the_direction_from_the_mean():
+    features = FrozenFeatures(["a", "b", "c"], torch.tensor([[9.0, 1.0], [9.0, -1.0], [12.0, 0.0]]), {})
+    settings = SimpleNamespace(methods=["image"], run=None, encoder=None, retriever=None)
+    found = searches(settings, None, features, torch.device("cpu"))["image"]
+    assert found.vectors_ND.tolist() == unit(torch.tensor([[-1.0, 1.0], [-1.0, -1.0], [2.0, 0.0]])).tolist()
+    shown = (Turn("assistant", (Picture("b"),)), Turn("user", (Picture("c"), Text("red"))))
+    asked = Sample("", "i", "mdc_i", shown, "a", Source("people"), "train")
+    assert torch.equal(found.queries([asked]).query_QD[0], found.vectors_ND[2])

@@ -231,6 +231,36 @@ def test_an_index_that_finds_nothing_leaves_the_items_that_words_lift(case, monk
         assert (item_BK >= 0).all() and all(len(set(row)) == 4 for row in item_BK.tolist())
 
 
+@pytest.mark.parametrize("k", [1, 4])
+def test_the_first_items_are_the_true_ones_if_few_can_be_and_an_index_finds_the_nearest(case, k):
+    """The other items that the index finds are any."""
+    vectors_ND, query_BD, bonus_BN, _ = case
+    generator = torch.Generator().manual_seed(3)
+
+    def index(query_BD, count, allowed_N=None, wider=1.0):
+        nearest_BK = torch.cdist(query_BD, vectors_ND).argmin(1, keepdim=True)
+        return torch.cat(
+            [nearest_BK, torch.randint(-1, N, (len(query_BD), count - 1), generator=generator)], 1
+        )
+
+    found = scored(vectors_ND, bonus_BN).with_index(index)
+    expected_BK = naive_top(naive_costs(vectors_ND, query_BD, bonus_BN), k)
+    for _ in range(3):
+        assert torch.equal(found.top(queries(query_BD), k)[1], expected_BK)
+
+
+def test_the_first_item_of_the_gallery_is_found_by_an_index_too(case, monkeypatch):
+    vectors_ND, _, _, _ = case
+    bonus_BN = torch.zeros(B, N)
+    bonus_BN[:, -1] = 0.01  # of another item, so that there is something to compare
+    monkeypatch.setattr(gallery, "EXACT_MOST", 0)
+    monkeypatch.setattr(gallery, "LOOKED_AT", 1)
+    found = scored(vectors_ND, bonus_BN).with_index(
+        lambda query_BD, count, allowed_N=None, wider=1.0: torch.zeros(len(query_BD), 1, dtype=torch.long)
+    )
+    assert found.top(queries(vectors_ND[:1]), 1)[1].tolist() == [[0]]
+
+
 def test_an_empty_gallery_and_no_queries_are_no_error():
     empty = Gallery(
         Items.without_attributes([], torch.zeros(0, 2)), torch.zeros(0, 2), scorer=Rows(torch.zeros(1, 0))

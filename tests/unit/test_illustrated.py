@@ -1,5 +1,7 @@
 """Queries from text and generated pictures: fusion, failures, costs, and two bounds on every generator."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 import torch
@@ -266,6 +268,22 @@ def test_pictures_agree_if_they_find_the_same_products():
     picture_BKD = torch.stack([same, other, same])
     usable_BK = torch.tensor([[True, True], [True, True], [True, False]])
     assert agreeing(gallery(), picture_BKD, usable_BK).tolist() == [True, False, False]
+
+
+def test_the_pictures_of_a_dialog_agree_as_loops_over_their_pairs_find():
+    picture_BKD = vectors(40, 3, D, seed=5) + 1.5 * vectors(40, 1, D, seed=6)  # of a dialog, somewhat alike
+    usable_BK = torch.rand(40, 3, generator=torch.Generator().manual_seed(7)) < 0.8
+    for shared in (3, 4, 5):
+        expected = []
+        for row in range(40):
+            usable = [
+                set(gallery().top(one, 10)[1][0].tolist())
+                for one in picture_BKD[row, usable_BK[row]].unsqueeze(1)
+            ]
+            common = [len(one & other) for one, other in combinations(usable, 2)]
+            expected.append(bool(common) and sum(common) / len(common) >= shared)
+        assert agreeing(gallery(), picture_BKD, usable_BK, shared).tolist() == expected
+        assert {True, False} == {*expected}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("cosmic_ray", reason="make mutants installs it")
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "mutants"))
 
-from covering import covering, statement
+from covering import EVERY, Statement, covering, statement
 from population import Mutant, changed_lines, mutated, population, sample
 
 SOURCE = '''\
@@ -63,28 +63,39 @@ def test_a_sample_depends_on_its_seed_and_is_the_beginning_of_a_larger_one(check
 
 
 @pytest.mark.parametrize(
-    ("line", "lines", "on_import"),
-    [(3, {3}, True), (6, {6, 7}, True), (7, {6, 7}, True), (8, {8}, False), (9, {9}, False), (12, {*range(10, 15)}, False)],
-)  # fmt: skip
-def test_the_statement_of_a_line_is_found(line, lines, on_import):
-    found, outside = statement(SOURCE, line)
-    assert set(found) == lines and outside == on_import
+    ("line", "expected"),
+    [
+        (1, Statement(EVERY)),
+        (3, Statement(EVERY, ("LEAST",))),
+        (6, Statement(range(6, 15))),
+        (7, Statement(range(6, 15))),
+        (8, Statement(range(8, 9))),
+        (9, Statement(range(9, 10))),
+        (12, Statement(range(10, 15))),
+    ],
+)
+def test_a_change_can_be_noticed_where_its_statement_is_run(line, expected):
+    assert statement(SOURCE, line) == expected
 
 
-def test_the_tests_that_reach_a_line_are_run_and_all_of_a_file_after_a_fixture():
+def test_the_tests_that_reach_a_statement_are_run_and_all_of_a_file_after_a_fixture(checkout):
     path = "fashioniq/loop/sums.py"
     reached = {
         "a": {"seconds": {"a::one": 1.0, "a::two": 2.0}, "lines": {path: {"8": [0, 1], "10": [1]}}},
         "b": {"seconds": {"b::one": 1.0, "b::two": 1.0}, "lines": {path: {"8": [0], "11": [-1]}}},
-        "c": {"seconds": {"c::one": 1.0}, "lines": {"fashioniq/loop/other.py": {"8": [0]}}},
+        "c": {"seconds": {"c::one": 1.0}, "lines": {"fashioniq/metrics/sums.py": {"14": [0]}}},
+        "d": {"seconds": {"d::one": 1.0}, "lines": {path: {"99": [0]}}},
     }
+    for name in reached:
+        (checkout / name).write_text("from fashioniq.loop.sums import LEAST" if name == "d" else "")
 
     def names(line):
-        return set(covering(Mutant(path, line, "AddNot", 0), SOURCE, reached))
+        return set(covering(Mutant(path, line, "AddNot", 0), checkout, reached))
 
     assert names(9) == set() and names(8) == {"a::one", "a::two", "b::one"}
     assert names(13) == {"a::two", "b::one", "b::two"}  # any line of the statement counts
-    assert names(3) == {"a::one", "a::two", "b::one", "b::two"}  # run by the import
+    assert names(6) == {"a::one", "a::two", "b::one", "b::two"}
+    assert names(3) == {"a::one", "a::two", "b::one", "b::two", "c::one", "d::one"}
 
 
 def test_a_mutant_that_cannot_be_parsed_is_none():

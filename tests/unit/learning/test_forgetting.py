@@ -224,7 +224,7 @@ def test_words_of_nobody_leave_the_report(world):
 def test_a_missing_database_is_refused_and_not_created(command, refused, world, tmp_path, monkeypatch):
     missing = tmp_path / "missing/typo.db"
     options = {"learn": {"run": tmp_path, "out": tmp_path / "learned"}}.get(command, {})
-    monkeypatch.setattr("fashioniq.cli.check_inputs", lambda settings: None)
+    monkeypatch.setattr("fashioniq.inputs.check_inputs", lambda settings: None)
     line = refused(command, database=f"sqlite:///{missing}", **options)
     assert f"expected a database of the service, found no such file in sqlite:///{missing}" in line
     assert not missing.parent.exists() and not (tmp_path / "learned").exists()

@@ -9,6 +9,7 @@ from fashioniq.metrics.ranking import (
     average,
     per_dialog,
     percentile,
+    ranks_of_scores,
     recall_at,
     success,
     turn_table,
@@ -103,6 +104,13 @@ def test_the_average_is_over_turns(rank_BT):
     mean = average(table)
     assert set(mean) == set(table[0]) - {"turn"}
     assert mean["R@10"] == pytest.approx(recall_at(rank_BT.flatten(), 10))
+
+
+def test_ranks_of_scores_are_by_hand():
+    score_QN = torch.tensor([[0.5, 0.9, 0.5, 0.1], [0.5, 0.9, 0.5, 0.1], [0.2, 0.3, -torch.inf, 0.1]])
+    assert ranks_of_scores(score_QN, torch.tensor([0, 2, 2])).tolist() == [1, 2, 3]
+    assert ranks_of_scores(torch.full((4, 4), -torch.inf), torch.arange(4)).tolist() == [3] * 4  # not found
+    assert ranks_of_scores(torch.zeros(4, 4), torch.arange(4)).tolist() == [0, 1, 2, 3]
 
 
 def test_success_counts_the_first_time_and_leaves_failures_out_of_the_turns():

@@ -111,12 +111,10 @@ def test_the_embedding_keeps_the_angles_between_centered_features_at_full_width(
 
 
 def test_the_embedding_keeps_the_components_in_which_the_products_differ_most():
-    spread_D = torch.tensor([0.1, 1.0, 0.01, 0.5])
-    vectors_ND = (
-        10 * torch.eye(4)[0] + torch.randn(200, 4, generator=torch.Generator().manual_seed(0)) * spread_D
-    )
-    model = new_linear([], WORDS, 4, width=2)
-    embed_by_principal_components(model, vectors_ND)
+    spread_D = torch.tensor([0.1, 1.0, 0.01, 0.5, 0.2])
+    noise_ND = torch.randn(200, 5, generator=torch.Generator().manual_seed(0))
+    model = new_linear([], WORDS, 5, width=2)
+    embed_by_principal_components(model, 10 * torch.eye(5)[0] + noise_ND * spread_D)
     assert model.image.weight.abs().argmax(1).tolist() == [1, 3]
 
 

@@ -104,7 +104,9 @@ def test_no_call_opens_an_address_that_it_was_given(client):
         "the url of a product is shown, and the one of a picture is ours"
     )
     upload = document["paths"]["/v1/pictures"]["post"]
-    assert "requestBody" not in upload
+    assert list(upload["requestBody"]["content"]) == ["application/octet-stream"], (
+        "the picture, and no address"
+    )
 
 
 def test_a_browser_cannot_be_made_to_post_json_from_another_site(client):

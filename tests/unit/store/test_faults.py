@@ -339,9 +339,7 @@ def test_errors_do_not_have_the_words_of_persons(store, log):
         ("update session set created_at = 5", "in the table session"),
     ],
 )
-def test_a_damaged_value_is_named_by_its_table_and_not_quoted(
-    open_store, new_log, tmp_path, change, reason
-):
+def test_a_damaged_value_is_named_by_its_table_and_not_quoted(open_store, new_log, tmp_path, change, reason):
     store = open_store(f"sqlite:///{tmp_path / 'log.db'}")
     log = new_log(store)
     log.start("s1")

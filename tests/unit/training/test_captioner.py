@@ -4,6 +4,7 @@ import torch
 from fashioniq.data.catalog import Pair
 from fashioniq.data.items import Items
 from fashioniq.data.words import END, PAD, START, UNKNOWN, Vocabulary
+from fashioniq.metrics.captions import bleu
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.configs import CaptionerConfig
 from fashioniq.training.captioner import CaptionerTraining, caption_examples, put_together
@@ -130,6 +131,16 @@ def test_validation_scores_what_is_said_against_the_captions_of_the_pair(monkeyp
     module.validation_step([reference_N, target_N, torch.arange(20).roll(7)], 0)
     module.on_validation_epoch_end()
     assert logged["val_BLEU-4"] < 50
+
+
+def test_the_bleu_of_validation_is_named_by_the_length_of_its_phrases(monkeypatch):
+    module, _ = training(["is red and has long sleeves", "is blue"])
+    logged, said = {}, ["is red and has short sleeves", "is blue and long"]
+    monkeypatch.setattr(module, "log", logged.__setitem__)
+    module._captions = list(enumerate(said))
+    module.on_validation_epoch_end()
+    scores = bleu(said, [pair.captions for pair in module.val_pairs])
+    assert logged == {"val_BLEU-4": scores[3], "val_BLEU-1": scores[0]} and len({*scores}) == 4
 
 
 def test_captions_are_informative_if_a_listener_who_knows_only_those_of_people_finds_the_target(monkeypatch):

@@ -48,6 +48,16 @@ def test_epochs_of_other_seeds_have_other_seeds():
     assert len({epoch_seed(seed, epoch) for seed in range(50) for epoch in range(50)}) == 2500
 
 
+@pytest.mark.parametrize(
+    ("waited", "stopped", "stops"), [(2, False, False), (3, False, True), (2, True, True)]
+)
+def test_a_resumed_training_that_has_waited_long_enough_stops(waited, stopped, stops):
+    stopping = SimpleNamespace(wait_count=waited, patience=99)
+    trainer = SimpleNamespace(early_stopping_callbacks=[stopping], should_stop=stopped)
+    KeepBest(None, None, None, monitor="val_score", seed=0, patience=3).on_train_start(trainer, None)
+    assert trainer.should_stop == stops and stopping.patience == 3
+
+
 CHANGED = {
     "seed": 1,
     "batch_size": 2,

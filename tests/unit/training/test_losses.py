@@ -2,8 +2,16 @@ import math
 
 import pytest
 import torch
+from torch.nn.functional import normalize
 
-from fashioniq.training.losses import TURN_LOSSES, cross_entropy, triplet, triplet_unsquared
+from fashioniq.training.losses import (
+    TURN_LOSSES,
+    contrastive,
+    cross_entropy,
+    recall_surrogate,
+    triplet,
+    triplet_unsquared,
+)
 
 LOSSES = [(triplet, 0.1), (triplet_unsquared, 10.0)]
 
@@ -129,3 +137,21 @@ def test_gradients_are_finite_even_on_the_target(loss):
     query_BTD, target_BD = torch.ones(2, 1, 3, requires_grad=True), torch.ones(2, 3, requires_grad=True)
     loss(query_BTD, target_BD, itself(2)).backward()
     assert query_BTD.grad.isfinite().all() and target_BD.grad.isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("loss", "options"),
+    [
+        (triplet, {"margin": 0.1}),
+        (triplet_unsquared, {"margin": 10.0}),
+        (cross_entropy, {"temperature": 0.05}),
+        (contrastive, {"temperature": 0.07}),
+        (recall_surrogate, {"temperature": 0.01}),
+    ],
+)
+def test_margins_and_temperatures_are_by_default_those_of_the_sources(loss, options):
+    generator = torch.Generator().manual_seed(0)
+    query_BTD, vectors_ND = (torch.randn(*shape, generator=generator) for shape in ((4, 2, 3), (4, 3)))
+    query_BTD, vectors_ND = (normalize(some, dim=-1) for some in (query_BTD, vectors_ND))
+    of_default, of_options = (loss(query_BTD, vectors_ND, itself(4), **given) for given in ({}, options))
+    assert of_default == of_options and of_default.isfinite()

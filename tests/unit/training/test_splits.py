@@ -78,3 +78,11 @@ def test_the_captions_of_a_captioner_are_judged_by_the_judge(vector_runs, monkey
     options = {"data": vector_runs.catalog, "category": "dresses", "features": vector_runs.store}
     with pytest.raises(Made, match="the judge"):
         captioner_run.train_captioner(TrainCaptioner(**options))
+
+
+@pytest.mark.parametrize(("share", "count"), [(0.0, 1), (0.1, 1), (0.25, 2), (0.5, 5)])
+def test_a_share_of_the_items_is_held_out_and_one_at_least(share, count):
+    names = [f"p{number}" for number in range(10)]
+    held_out = chatsearcher_run._held_out(reversed(names), share, seed=0)
+    assert len(held_out) == count and held_out < set(names)
+    assert held_out == chatsearcher_run._held_out(names, share, seed=0)
