@@ -1,6 +1,7 @@
 """All classes of hostile cases, by name, in the order of the table."""
 
 import conversation_inputs
+import environments
 import evaluated_files
 import given_options
 import imported_files
@@ -10,5 +11,5 @@ import trained_inputs
 from cases import CLASSES
 
 MODULES = (trained_inputs, given_options, imported_files, evaluated_files, shown_texts, conversation_inputs)
-MODULES += (service_inputs,)
+MODULES += (service_inputs, environments)
 __all__ = ["CLASSES", "MODULES"]

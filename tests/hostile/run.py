@@ -28,7 +28,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when the package is loaded
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from classes import CLASSES
-from judge import BAD, LIMIT, OUTCOMES, ROUNDS, Printed, Verdict, cleared, judge
+from judge import BAD, LIMIT, OUTCOMES, ROUNDS, Printed, Trial, Verdict, cleared, judge
 from kills import run_kills
 from world import Room, World, make_world
 
@@ -58,7 +58,7 @@ def run_case(
     case = CLASSES[name].make(room, rng)
     if keep:
         print(" ".join(case.arguments), flush=True)
-    verdict = judge(case, room, printed)
+    verdict = case.play() if isinstance(case, Trial) else judge(case, room, printed)
     record = {"class": name, "case": number, "seed": seed, "what": case.what, "arguments": case.arguments}
     if not keep:
         cleared(folder)

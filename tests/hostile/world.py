@@ -94,6 +94,7 @@ class World:
                 "dresses",
                 "chatsearcher",
                 "speaker",
+                "seer",
             )
         }
         self.results = {name: root / name for name in ("dialogs", "dialogs2")}
@@ -328,11 +329,12 @@ def _answered(world: World, do: Do) -> None:
 
 
 def _drawn(world: World, do: Do) -> None:
-    """Dialogs with drawn pictures, which are in a cache."""
+    """Dialogs with drawn pictures, which are in a cache, and a retriever to which shoppers can show pictures."""
     common = {"data": world.catalog, "category": "dresses", "features": world.root / "seen"}
     predictor = {"predictor": world.runs["dresses"]}
     do("extract-features", **common, **predictor, workers=0)
     do("train-dialog-encoder", **common, **ENCODER, run=world.runs["speaker"])
+    do("train-retriever", **common, **RETRIEVER, users="differences", run=world.runs["seer"])
     drawn = {"encoder": world.runs["speaker"], **predictor, **DRAWN, "out": world.root / "feedback"}
     do("make-visual-feedback", **common, **drawn)
 
