@@ -99,6 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         streams.prepare()
         streams.check_arguments(arguments)
+        streams.check_working_directory()
         try:
             return _run(arguments)
         finally:  # also of --help, which exits

@@ -1,4 +1,4 @@
-"""Standard streams and memory of a command, which a shell or the system may have closed, filled or limited."""
+"""Standard streams, folder and memory of a command, which others may have closed, filled, removed or limited."""
 
 import codecs
 import io
@@ -90,6 +90,14 @@ def _wrapped(stream: io.TextIOWrapper, kind: type[_Output | _Messages]) -> io.Te
     )
     wrapped.first = stream  # it would close the buffer if it were not kept
     return wrapped
+
+
+def check_working_directory() -> None:
+    """Raise UserError if the working directory was removed: many libraries ask for its path."""
+    try:
+        os.getcwd()
+    except OSError as error:
+        raise UserError(f"the working directory cannot be used ({why(error)}); change to another one") from error
 
 
 def check_arguments(arguments: Sequence[str]) -> None:

@@ -114,9 +114,9 @@ def _allow_open_files(count: int) -> None:
 def _listen(host: str, port: int) -> socket.socket:
     try:
         made = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         raise UserError(
-            f"cannot listen on {host}, port {port} ({why(error)}); give another --port"
+            f"cannot listen on {host}, port {port} ({why(error)}); give another --port, or correct --host"
         ) from error
     # asyncio does this for its own sockets only; without it, every answer takes 40 ms more
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -99,8 +99,8 @@ class Parser(ArgumentParser):
                 self.error(f"unknown key {name}{did_you_mean(str(key), known, prefix)}")
             if self.kinds.get(name) in _SWITCHES and str(value).lower() not in _BOOLEANS:
                 self.error(f"{name}: expected true or false, found {value}")
-            if self.kinds.get(name) == list[str] and isinstance(value, Mapping):
-                self.error(f"{name}: expected a list of texts, found a dict")
+            if self.kinds.get(name) == list[str] and not _are_texts(value):
+                self.error(f"{name}: expected a list of texts, found {value}")
             if key in sections:
                 if not isinstance(value, Mapping):
                     self.error(f"{name}: expected options as `key: value`, found {value}")
@@ -133,7 +133,17 @@ class Parser(ArgumentParser):
         if (found := re.fullmatch(wrong, message)) and found["key"] in self.kinds:
             name = found["key"] if self.source else flag(found["key"])
             return f"{where}{name}: expected {_described(self.kinds[found['key']])}, found {found['value']}"
+        if (found := re.fullmatch(r"Parser key \"([^\"]+)\": .*", message)) and found[1] in self.kinds:
+            name = found[1] if self.source else flag(found[1])
+            return f"{where}{name}: expected {_described(self.kinds[found[1]])}, found something else"
         return where + message
+
+
+def _are_texts(value: Any) -> bool:
+    """Whether a value of a YAML file is a text, or a list of texts and numbers, which are read as texts."""
+    several = value if isinstance(value, list) else [value]
+    texts = str if several is not value else str | int | float
+    return value is None or all(isinstance(one, texts) for one in several)
 
 
 def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:

@@ -44,6 +44,7 @@ _SQLITE = (
 def engine_of(url: str) -> Engine:
     """Engine for a URL of SQLAlchemy. Raises UserError for a URL that is not usable; does not connect."""
     try:
+        url.encode()  # half a surrogate pair is in no path
         parsed = make_url(url)
         sqlite = parsed.get_backend_name() == "sqlite"
         if not sqlite and parsed.get_backend_name() != "postgresql":

@@ -9,10 +9,10 @@ from typing import Any
 
 from damage import LENGTH, damage_bytes, damage_json, damage_text
 from damage_arrays import damage_array, damage_arrays, damage_checkpoint, damage_weights
-from judge import Case
+from judge import Case, Trial
 from world import CAPTIONER, CHATSEARCHER, ENCODER, GENERATOR, RETRIEVER, Options, Room, arguments_of
 
-Make = Callable[[Room, Random], Case]
+Make = Callable[[Room, Random], Case | Trial]
 CHATIR = "eval-dialogs --system=chatir"  # a command with other options
 
 

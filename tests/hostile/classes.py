@@ -1,11 +1,16 @@
 """All classes of hostile cases, by name, in the order of the table."""
 
+import conversation_inputs
+import environments
 import evaluated_files
 import given_options
 import imported_files
+import service_inputs
+import service_trials
 import shown_texts
 import trained_inputs
 from cases import CLASSES
 
-MODULES = (trained_inputs, given_options, imported_files, evaluated_files, shown_texts)
+MODULES = (trained_inputs, given_options, imported_files, evaluated_files, shown_texts, conversation_inputs)
+MODULES += (service_inputs, environments, service_trials)
 __all__ = ["CLASSES", "MODULES"]

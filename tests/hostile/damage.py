@@ -28,6 +28,7 @@ TEXTS = (
     "", " ", "\n", "\t", "\0", "\x1b[31mred\x1b]0;pwned\x07", "\r\nerror: forged", "\u202eright to left", "é" * 3,
     "漢字 кириллица العربية", "😀", "\ud800", "x" * 5000, "../../etc/passwd", "/proc/nothing", "a/b", "..", ".", "-", "--help",
     "~", "null", "true", "nan", "inf", "-inf", "1e400", "0x10", "１２", "1_000", "${HOME}", "$(touch PWNED)", "%s%n",
+    "=cmd()|'/C calc'!A0", "@x",
     "{0}", "[bold]rich[/bold]", "[/]", "a,b,,", "'", '"', "\\", "CON", "con.jpg", *PAYLOADS,
 )  # fmt: skip
 NUMBERS = (

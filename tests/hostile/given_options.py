@@ -10,7 +10,7 @@ from cases import CHATIR, case_of, hostile, valid
 from damage import TEXTS, odd_value
 from damage_places import spoil_place
 from judge import Case
-from world import Options, Room
+from world import Options, Room, arguments_of
 
 from fashioniq.cli import COMMANDS
 from fashioniq.config import EvalChatIR
@@ -62,7 +62,12 @@ def yaml_config(room: Room, rng: Random) -> Case:
         ]
     )
     case = case_of(room, command, "")
-    given = valid(room)[command][0]
+    arguments, what = config_of(room, rng, command, valid(room)[command][0])
+    return Case([*command.split(), *arguments], f"{command}: {what}", [room.folder], False, said=case.said)
+
+
+def config_of(room: Room, rng: Random, command: str, given: Options) -> tuple[list[str], str]:
+    """The options in a configuration with something odd in it, and the end of that file."""
     options = {name: value for name, value in given.items() if "." not in name}
     if sizes := {name.removeprefix("model."): value for name, value in given.items() if "." in name}:
         options["model"] = sizes
@@ -72,8 +77,7 @@ def yaml_config(room: Room, rng: Random) -> Case:
     text = text if "seed" in _options(SETTINGS[command]) else text.replace("seed: 1\n", "")
     path = room.path("options.yaml")
     path.write_bytes(yaml_text(rng, text))
-    what = f"{command}: {path.read_bytes()[-60:]!r}"
-    return Case([*command.split(), "--config", str(path)], what, [room.folder], False, said=case.said)
+    return ["--config", str(path)], repr(path.read_bytes()[-60:])
 
 
 LASTING = {"epochs", "products", "rounds", "candidates", "samples", "beam", "retries", "timeout", "count", "show", "patience", "size",
@@ -126,13 +130,25 @@ def option_values(room: Room, rng: Random) -> Case:
     data = room.catalog() if command == "download-images" else room.world.catalog
     given = case_of(room, command, f"{flag(name)} {words}", data=data) if command == "download-images" else case_of(
         room, command, f"{flag(name)} {words}")  # fmt: skip
+    room.path("out").mkdir() if rng.random() < 0.1 else None
+    return Case(_replaced(rng, given.arguments, name, words), given.what, [room.folder], False, said=given.said)
+
+
+def _replaced(rng: Random, arguments: list[str], name: str, words: list[str]) -> list[str]:
     kept, skip = [], False
-    for word in given.arguments:
+    for word in arguments:
         skip = word == flag(name) or (skip and not word.startswith("--"))
         kept += [] if skip else [word]
-    kept += [f"{flag(name)}={words[0]}"] if len(words) == 1 and rng.random() < 0.5 else [flag(name), *words]
-    room.path("out").mkdir() if rng.random() < 0.1 else None
-    return Case(kept, given.what, [room.folder], False, said=given.said)
+    joined = len(words) == 1 and rng.random() < 0.5
+    return kept + ([f"{flag(name)}={words[0]}"] if joined else [flag(name), *words])
+
+
+def options_of(room: Room, rng: Random, command: str, given: Options) -> tuple[list[str], str]:
+    """The options with another value of one of them, and what it is."""
+    found = _options(SETTINGS[command])
+    name = rng.choice([name for name in found if name != "device"])
+    words = _odd_words(rng, name, found[name][0])
+    return _replaced(rng, arguments_of(command, **given)[1:], name, words), f"{flag(name)} {words}"
 
 
 @hostile("category names", 500, 6)

@@ -5,14 +5,15 @@ import io
 import json
 import os
 import re
+import select
 import shutil
 import signal
 import sys
 import time
 import traceback
 import unicodedata
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
@@ -42,7 +43,9 @@ class Case:
     """A command line on a room.
 
     `out` are the places that the command may write to; with `whole` a refused command leaves them as they
-    were. `check` returns what is wrong after the command was accepted. `said` is the standard input.
+    were. `check` returns what is wrong after the command was accepted. `said` is the standard input. `call` runs the
+    command inside `during`, and with `apart` in a process of its own, as it starts threads that last. `ends` are other
+    exit codes that are right, and `mute` means that nobody can read errors.
     """
 
     arguments: list[str]
@@ -51,6 +54,11 @@ class Case:
     whole: bool = True
     check: Callable[[], str | None] = lambda: None
     said: str = ""
+    during: AbstractContextManager[Any] = field(default_factory=nullcontext)
+    apart: bool = False
+    call: Callable[[list[str]], int] = main
+    ends: tuple[int, ...] = ()
+    mute: bool = False
 
 
 class Verdict(NamedTuple):
@@ -58,6 +66,15 @@ class Verdict(NamedTuple):
 
     outcome: str
     problem: str = ""
+
+
+@dataclass
+class Trial:
+    """A case of several processes, which judges itself."""
+
+    arguments: list[str]
+    what: str
+    play: Callable[[], Verdict]
 
 
 class Printed:
@@ -101,13 +118,15 @@ def judge(case: Case, room: Room, printed: Printed) -> Verdict:
     """Run a case and judge it."""
     room.inside.mkdir(parents=True)
     before, beside = state_of(room.folder), set(os.listdir(room.folder.parent))
-    code, trace = _run(case, room, printed)
+    code, trace = _run_apart(case, room, printed) if case.apart else _run(case, room, printed)
     out, error = printed.texts()
     if code == "hang":
         return Verdict("hang", f"longer than {LIMIT} s")
     if trace or "Traceback" in error or "Traceback" in out:
         return Verdict("traceback", trace or error)
-    if code not in (0, 1, 2) or (code == 1 and case.arguments[0] not in ("check-data", "results")):
+    if code in case.ends:
+        code = 0
+    if code not in (0, 1, 2) or (code == 1 and case.arguments[0] not in ("check-data", "learn", "results")):
         return Verdict("traceback", f"exit code {code}: {error[-300:]}")
     after = state_of(room.folder)
     if set(os.listdir(room.folder.parent)) != beside:
@@ -122,10 +141,10 @@ def judge(case: Case, room: Room, printed: Printed) -> Verdict:
         name for name in changed if not free and not any(f"{name}/".startswith(f"{one}/") for one in allowed)
     }:
         return Verdict("silent wrong", f"changed what it only reads: {sorted(odd)[:5]}")
-    if problem := _incomplete([room.folder / name for name in sorted(changed)]):
+    if problem := incomplete([room.folder / name for name in sorted(changed)]):
         return Verdict("half-written", problem)
     if code == 2:
-        if problem := _unclear(error):
+        if not case.mute and (problem := unclear(error)):
             return Verdict("traceback", problem)
         if case.whole and changed:
             return Verdict(
@@ -159,9 +178,9 @@ def _run(case: Case, room: Room, printed: Printed) -> tuple[int | str, str]:
     try:
         os.chdir(room.inside)
         sys.stdin = io.StringIO(case.said)
-        with printed.caught():
+        with printed.caught(), case.during:
             try:
-                code = main([word for word in case.arguments])
+                code = case.call([word for word in case.arguments])
             except SystemExit as left:
                 code = left.code if isinstance(left.code, int) else 0 if left.code is None else 1
     except Hang:
@@ -177,6 +196,26 @@ def _run(case: Case, room: Room, printed: Printed) -> tuple[int | str, str]:
     return code, trace
 
 
+def _run_apart(case: Case, room: Room, printed: Printed) -> tuple[int | str, str]:
+    """The same in a forked process, which ends with all of its threads."""
+    reader, writer = os.pipe()
+    if not (child := os.fork()):
+        try:
+            result = _run(case, room, printed)
+            os.write(writer, json.dumps((result[0], result[1][-2000:])).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with open(reader, "rb") as pipe:
+        content = pipe.read() if select.select([pipe], [], [], (ROUNDS + 1) * LIMIT)[0] else b'["hang", ""]'
+    os.kill(child, signal.SIGKILL)
+    status = os.waitpid(child, 0)[1]
+    if not content:
+        return 0, f"the process died with status {status}"
+    code, trace = json.loads(content)
+    return code, trace
+
+
 def state_of(folder: Path) -> State:
     """Kind, size and time of every file and folder below a folder."""
     found = {}
@@ -189,7 +228,7 @@ def state_of(folder: Path) -> State:
     return found
 
 
-def _unclear(error: str) -> str:
+def unclear(error: str) -> str:
     lines = [line for line in error.splitlines() if line.strip()]
     if len(lines) != 1 or not lines[0].startswith("error: "):
         return f"expected one line with an error, found {lines[-4:]}"
@@ -202,7 +241,7 @@ def _control(text: str, given: str) -> list[str]:
     return sorted(odd - {"\n", "\r", "\t", *given})
 
 
-def _incomplete(changed: list[Path]) -> str:
+def incomplete(changed: Iterable[Path]) -> str:
     for path in changed:
         if files._TEMPORARY.fullmatch(path.name) or path.name.endswith(".lock") or "unfinished" in path.name:
             return f"left {path}"
@@ -245,7 +284,7 @@ def _weights(path: Path) -> None:
 
 READERS: dict[str, Callable[[Path], Any]] = {
     ".json": lambda path: strict_json(path.read_text(encoding="utf-8")),
-    ".jsonl": lambda path: [strict_json(line) for line in path.read_text(encoding="utf-8").splitlines()],
+    ".jsonl": lambda path: [strict_json(line) for line in path.read_text(encoding="utf-8").split("\n") if line],
     ".npy": lambda path: np.load(path, mmap_mode="r"),
     ".html": _page,
     ".png": _image,

@@ -8,6 +8,7 @@ Case N of a class depends on seed, class and N alone, so that it can be run agai
 """
 
 import argparse
+import gc
 import json
 import multiprocessing
 import os
@@ -28,7 +29,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when the package is loaded
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from classes import CLASSES
-from judge import BAD, LIMIT, OUTCOMES, ROUNDS, Printed, Verdict, cleared, judge
+from judge import BAD, LIMIT, OUTCOMES, ROUNDS, Printed, Trial, Verdict, cleared, judge
 from kills import run_kills
 from world import Room, World, make_world
 
@@ -58,7 +59,7 @@ def run_case(
     case = CLASSES[name].make(room, rng)
     if keep:
         print(" ".join(case.arguments), flush=True)
-    verdict = judge(case, room, printed)
+    verdict = case.play() if isinstance(case, Trial) else judge(case, room, printed)
     record = {"class": name, "case": number, "seed": seed, "what": case.what, "arguments": case.arguments}
     if not keep:
         cleared(folder)
@@ -224,6 +225,7 @@ def main() -> int:
     records = []
     try:
         world = make_world(base / "world")
+        gc.freeze()  # forked processes would look through all objects
         if settings.kills and not settings.only:
             for record in run_kills(world, base / "kills", settings.seed, settings.kills, settings.workers):
                 records.append(record)

@@ -22,7 +22,7 @@ def world(sample, vector_runs, attribute_runs, tmp_path_factory):
     """The world of the suite, from the tiny runs of all tests."""
     predictor, dresses = attribute_runs
     made = {"catalog": sample, "store": vector_runs.store, "predictor": predictor, "dresses": dresses}
-    made |= {"captioner": vector_runs.captioner, "retriever": vector_runs.retriever}
+    made |= {"captioner": vector_runs.captioner, "transformer": vector_runs.retriever}
     made |= {name: vector_runs.store.parent / name for name in ("vectors.npy", "ids.json")}
     return make_world(tmp_path_factory.mktemp("hostile") / "world", made)
 

@@ -7,7 +7,7 @@ from random import Random
 from cases import case_of, damaged, earlier, hostile, same_figures, some_file
 from damage import LENGTH
 from judge import Case
-from world import Options, Room
+from world import TRANSFORMER, Options, Room
 
 READ_CATALOG = ("check-data", "eval-dialogs", "extract-features", "extract-attributes", "pair-references", "write-queries",
                 "eval-single-turn", "eval-captions", "train-linear", "make-dialogues", "search", "score", "train-captioner",
@@ -57,6 +57,7 @@ def run_folder(room: Room, rng: Random) -> Case:
         (
             ("retriever", ("eval-dialogs", "eval-single-turn", "search", "chat")),
             ("captioner", ("eval-captions", "cross", "eval-captions", "train-retriever")),
+            ("transformer", ("eval-dialogs", "eval-single-turn", "search", "chat")),
             ("linear", ("eval-dialogs", "search")),
             ("encoder", ("make-dialogues", "search")),
             ("dresses", ("extract-features", "make-dialogues")),
@@ -97,7 +98,7 @@ def _same_state(path: Path, other: Path) -> bool:
 @hostile("--resume", 420, 8)
 def resume(room: Room, rng: Random) -> Case:
     name, command = rng.choice((("captioner", "train-captioner"), ("retriever", "train-retriever"),
-                                ("encoder", "train-dialog-encoder"), ("dresses", "train-attributes")))  # fmt: skip
+                                ("transformer", "train-retriever"), ("encoder", "train-dialog-encoder"), ("dresses", "train-attributes")))  # fmt: skip
     run = room.copy(name, "run", heavy=True)
     path = run / rng.choice(
         (
@@ -111,7 +112,8 @@ def resume(room: Room, rng: Random) -> Case:
         )
     )
     what = damaged(rng, path)
-    case = case_of(room, command, what, run=run, resume=True)
+    chosen: Options = TRANSFORMER if name == "transformer" else {}
+    case = case_of(room, command, what, run=run, resume=True, **chosen)
     case.whole = False
 
     def check() -> str | None:

@@ -10,12 +10,15 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from datetime import UTC, datetime
 from pathlib import Path
+from random import Random
 from typing import Any
 from zipfile import ZipFile
 
 import numpy as np
+from answering import answering
 from PIL import Image
 from safetensors.numpy import load_file
 
@@ -31,9 +34,11 @@ from conftest import (
 )
 
 from fashioniq.cli import main
+from fashioniq.store import Event, Session, Store, Turn
 
 CAPTIONER = {**TINY_CAPTIONER, "epochs": 1, "model.width": 16, "model.hidden": 16, "model.heads": 2}
-RETRIEVER = {**TINY_RETRIEVER, "epochs": 1, "model.width": 16, "model.hidden": 16, "model.heads": 2}
+RETRIEVER = {"model.width": 16, "epochs": 1, "turns": 2, "samples": 2}  # else the defaults: the linear model
+TRANSFORMER = {**TINY_RETRIEVER, "epochs": 1, "model.width": 16, "model.hidden": 16, "model.heads": 2}
 CHATSEARCHER = {**TINY_CHATSEARCHER, "epochs": 1, "model.width": 16, "model.hidden": 16}
 ENCODER = {
     "model.width": 16,
@@ -53,6 +58,7 @@ GENERATOR = {
     "epochs": 1,
     "workers": 0,
 }
+DRAWN = {"generator": "drawn:1", "targets": 3, "rounds": 1}
 HEAVY = {"last.ckpt", "curves.png", "metrics.csv", "events.csv"}  # files of a run that only --resume needs
 CLOSED = "http://127.0.0.1:9"  # no server: connections are refused at once
 
@@ -79,11 +85,14 @@ class World:
             for name in (
                 "captioner",
                 "retriever",
+                "transformer",
                 "linear",
                 "encoder",
                 "predictor",
                 "dresses",
                 "chatsearcher",
+                "speaker",
+                "seer",
             )
         }
         self.results = {name: root / name for name in ("dialogs", "dialogs2")}
@@ -140,7 +149,8 @@ def make_world(root: Path, parts: Mapping[str, Path] | None = None) -> World:
         copy = shutil.copytree if path.is_dir() else shutil.copyfile
         copy(path, root / name)
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as printed:
-        for step in (_catalog, _features, _trained, _talks, _results, _tables, _predictions, _chatir, _lists):
+        steps = (_catalog, _features, _trained, _talks, _results, _tables, _predictions, _chatir, _lists)
+        for step in (*steps, _answered, _drawn, _searched, _logged):
             step(made, lambda *words, **options: _succeed(printed, *words, **options))
     return made
 
@@ -186,7 +196,10 @@ def _trained(world: World, do: Do) -> None:
     runs = world.runs
     if not runs["captioner"].exists():
         do("train-captioner", **common, **CAPTIONER, run=runs["captioner"])
-        do("train-retriever", **common, **RETRIEVER, captioner=runs["captioner"], run=runs["retriever"])
+    taught = {**common, "captioner": runs["captioner"]}
+    if not runs["transformer"].exists():
+        do("train-retriever", **taught, **TRANSFORMER, run=runs["transformer"])
+    do("train-retriever", **taught, **RETRIEVER, run=runs["retriever"])
     do("train-linear", **common, run=runs["linear"])
     do("train-dialog-encoder", **common, **ENCODER, run=runs["encoder"])
     if runs["predictor"].exists():
@@ -296,6 +309,73 @@ def _lists(world: World, do: Do) -> None:
     (world.root / "options.yaml").write_text(
         "".join(f"{key}: {json.dumps(v)}\n" for key, v in options.items())
     )
+
+
+ASKED = {"questioner": "few-shot", "language_model": "endpoint:m", "retries": 0, "timeout": 5, "rounds": 2}
+WRITTEN = {"train": 1, "test": 1, "batch_size": 1, "gate": 1, "least_similar": 0, "most_similar": 1}
+WRITTEN |= {"language_model": "endpoint:m", "retries": 0, "timeout": 5}
+
+
+def _answered(world: World, do: Do) -> None:
+    """A cache of the answers of an endpoint to two commands."""
+    common = {"data": world.catalog, "category": "dresses", "features": world.store}
+    cache = world.root / "answers"
+    with answering():
+        asked = {**ASKED, "encoder": world.runs["encoder"], "cache": cache}
+        do("make-dialogues", **common, **asked, out=world.root / "asked.json")
+        do("make-conversations", **common, **WRITTEN, cache=cache, out=world.root / "written")
+
+
+def _drawn(world: World, do: Do) -> None:
+    """Dialogs with drawn pictures, which are in a cache, and a retriever to which shoppers can show pictures."""
+    common = {"data": world.catalog, "category": "dresses", "features": world.root / "seen"}
+    predictor = {"predictor": world.runs["dresses"]}
+    do("extract-features", **common, **predictor, workers=0)
+    do("train-dialog-encoder", **common, **ENCODER, run=world.runs["speaker"])
+    do("train-retriever", **common, **RETRIEVER, users="differences", run=world.runs["seer"])
+    drawn = {"encoder": world.runs["speaker"], **predictor, **DRAWN, "out": world.root / "feedback"}
+    do("make-visual-feedback", **common, **drawn)
+
+
+def _searched(world: World, do: Do) -> None:
+    """A folder of milvus-lite; the command runs in a process of its own, as its threads last."""
+    common = {"data": world.catalog, "category": "dresses", "features": world.store, "text": "is red"}
+    url = f"milvus://{world.root / 'milvus.db'}"
+    if not (child := os.fork()):
+        with suppress(BaseException):
+            do("search", **common, run=world.runs["retriever"], gallery=url)
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
+def _logged(world: World, do: Do) -> None:
+    """Log of a service: shoppers who want products of train, and later ones who want those of test."""
+    chance, ids = Random(0), {split: world.split(split) for split in ("train", "test")}
+    store = Store.open(f"sqlite:///{world.root / 'log.db'}")
+    for number in range(24):
+        name, products = f"s{number}", ids["train" if number < 16 else "test"]
+        target, *others = chance.sample(products, 8)
+        at = datetime(2026, 11, 1, 12, number, tzinfo=UTC)
+        about = {"category": "dresses", "model": "m", "client": name, "consent": "training"}
+        made = [
+            Turn(
+                query_id=f"{name}-{n}",
+                session_id=name,
+                n=n,
+                kind="says" if n else "start",
+                about=others[n] if n else None,
+                says=f"is crimson and {chance.choice(('longer', 'blue', 'has lace'))}" if n else None,
+                shown=[{"id": one, "score": 1.0, "propensity": 1.0} for one in others],
+                created_at=at,
+            )
+            for n in range(3)
+        ]
+        store.add_session(Session(id=name, **about, created_at=at, last_at=at), made[0])
+        for one in made[1:]:
+            store.add_turn(one)
+        bought = {"query_id": f"{name}-2", "action": "purchase", "product_id": target, "server_at": at}
+        store.add_events([Event(event_id=name, session_id=name, **bought)])
+    store.close()
 
 
 def tensors_of(run: Path) -> dict[str, np.ndarray]:
