@@ -97,7 +97,9 @@ def check_working_directory() -> None:
     try:
         os.getcwd()
     except OSError as error:
-        raise UserError(f"the working directory cannot be used ({why(error)}); change to another one") from error
+        raise UserError(
+            f"the working directory cannot be used ({why(error)}); change to another one"
+        ) from error
 
 
 def check_arguments(arguments: Sequence[str]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 Reply = tuple[int, dict[str, str], bytes]  # status, headers, body
 
+
 def text_for(prompt: str) -> str:
     """An answer in the form that the prompts of the package ask for, in words of the last line of the prompt."""
     words = prompt.split("\n")[-1].split()[::-1] or ["red"]

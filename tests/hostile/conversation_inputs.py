@@ -44,7 +44,9 @@ def _scores(room: Room, rng: Random) -> tuple[Path, str]:
     """Scores of a system, damaged or under an odd name."""
     samples = (room.world.root / "talks/t.test.jsonl").read_text().splitlines()
     queries, items = [json.loads(line)["id"] for line in samples], room.world.split("test")
-    name = rng.choice(("scores", "scores", "random", "x" * 240, "a\nb", "=1", "<b onclick=pwned()>", "a&b_%\\"))
+    name = rng.choice(
+        ("scores", "scores", "random", "x" * 240, "a\nb", "=1", "<b onclick=pwned()>", "a&b_%\\")
+    )
     path = room.path(f"{name}.npz")
     scores_QN = np.random.default_rng(0).random((len(queries), len(items))).astype(np.float32)
     np.savez(path, scores=scores_QN, query_ids=np.array(queries), index_ids=np.array(items))
@@ -108,7 +110,9 @@ def captions_of_people(room: Room, rng: Random) -> Case:
             (data / name).write_text(json.dumps(content))
         path = data / rng.choice((*files, "catalog.json", "titles/dress.train.json"))
         what = damaged(rng, path) if draw < 0.9 else f"{path.name} {spoil_place(rng, path, room.folder)}"
-    done: Options = {"import": table} if draw < 0.5 or rng.random() < 0.6 else {"export": room.path("out.csv")}
+    done: Options = (
+        {"import": table} if draw < 0.5 or rng.random() < 0.6 else {"export": room.path("out.csv")}
+    )
     options = {"data": data, "category": "dresses", "features": room.world.store, **done}
     writes = [data / "captions", data / "catalog.json", room.path("out.csv")]
     return Case(arguments_of("caption-pairs", **options), what, writes)
@@ -159,7 +163,9 @@ def answers_of_endpoints(room: Room, rng: Random) -> Case:
             status = rng.choice((204, 301, 302, 400, 401, 404, 429, 500, 503, 999))
             moved = {"Location": "file:///etc/passwd", "Retry-After": "999999999"}
             return status, about | moved, json.dumps({"error": {"message": odd}}).encode()
-        kind = rng.choice(("Content-Encoding: gzip", "Content-Length: 5", "Transfer-Encoding: chunked", "Content-Type: x"))
+        kind = rng.choice(
+            ("Content-Encoding: gzip", "Content-Length: 5", "Transfer-Encoding: chunked", "Content-Type: x")
+        )
         name, value = kind.split(": ")
         return status, {**headers, name: value}, body
 

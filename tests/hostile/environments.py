@@ -105,7 +105,7 @@ def limited(kind: int, most: Callable[[Random], int]) -> Environment:
 
 def memory(rng: Random) -> int:
     """Bytes: some more than this process has."""
-    pages = int(open("/proc/self/statm").read().split()[0])
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
     return pages * resource.getpagesize() + (rng.choice((0, 1, 2, 4, 8, 16, 32, 64, 128, 256)) << 20)
 
 

@@ -131,7 +131,9 @@ def option_values(room: Room, rng: Random) -> Case:
     given = case_of(room, command, f"{flag(name)} {words}", data=data) if command == "download-images" else case_of(
         room, command, f"{flag(name)} {words}")  # fmt: skip
     room.path("out").mkdir() if rng.random() < 0.1 else None
-    return Case(_replaced(rng, given.arguments, name, words), given.what, [room.folder], False, said=given.said)
+    return Case(
+        _replaced(rng, given.arguments, name, words), given.what, [room.folder], False, said=given.said
+    )
 
 
 def _replaced(rng: Random, arguments: list[str], name: str, words: list[str]) -> list[str]:

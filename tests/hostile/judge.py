@@ -284,7 +284,9 @@ def _weights(path: Path) -> None:
 
 READERS: dict[str, Callable[[Path], Any]] = {
     ".json": lambda path: strict_json(path.read_text(encoding="utf-8")),
-    ".jsonl": lambda path: [strict_json(line) for line in path.read_text(encoding="utf-8").split("\n") if line],
+    ".jsonl": lambda path: [
+        strict_json(line) for line in path.read_text(encoding="utf-8").split("\n") if line
+    ],
     ".npy": lambda path: np.load(path, mmap_mode="r"),
     ".html": _page,
     ".png": _image,

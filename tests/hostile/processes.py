@@ -131,14 +131,18 @@ class Service:
         self.statuses: list[int] = []
         self._lock = threading.Lock()
         for _ in until(LIMIT, "the service has started"):
-            if found := re.search(r"http://[^:]+:(\d+)", self.process.out.read_text() if self.process.out.exists() else ""):
+            if found := re.search(
+                r"http://[^:]+:(\d+)", self.process.out.read_text() if self.process.out.exists() else ""
+            ):
                 break
             if not self.process.runs:
                 self.process.ended((2,))  # raises Wrong for anything else
                 raise Refused
         self.port = int(found[1])
 
-    def ask(self, method: str, path: str, body: Any = None, token: str = "", **headers: str) -> tuple[int, Any]:
+    def ask(
+        self, method: str, path: str, body: Any = None, token: str = "", **headers: str
+    ) -> tuple[int, Any]:
         """Status and content of an answer; status 0 if there is none, as the service ends. Raises Wrong for 5xx."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=LIMIT)
         content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
@@ -155,7 +159,9 @@ class Service:
             connection.close()
         self.statuses.append(status)
         if status >= 500 and status != 503:
-            raise Wrong("traceback", f"{method} {path}: {status} {text[:200]!r}; {self.process.said()[-1500:]}")
+            raise Wrong(
+                "traceback", f"{method} {path}: {status} {text[:200]!r}; {self.process.said()[-1500:]}"
+            )
         is_json = answer.headers.get_content_type().endswith("json")
         return status, json.loads(text) if text and is_json else text
 
@@ -183,7 +189,12 @@ class Service:
             return status
         if draw < 0.8:
             id = f"e{rng.randrange(10**12)}"
-            event = {"event_id": id, "action_name": "click", "query_id": last["query_id"], "session_id": session}
+            event = {
+                "event_id": id,
+                "action_name": "click",
+                "query_id": last["query_id"],
+                "session_id": session,
+            }
             event |= {"timestamp": "2026-11-22T10:00:00Z"}
             event |= {"event_attributes": {"object": {"object_id": last["results"][0]["product_id"]}}}
             status, told = self.ask("POST", "/v1/events", {"events": [event]})
@@ -208,7 +219,9 @@ class Service:
     def shopping(self, rng: Random, steps: int) -> None:
         """Do some things in new and old sessions."""
         for _ in range(steps):
-            session = rng.choice([*self.sessions]) if self.sessions and rng.random() < 0.7 else self.begin(rng)
+            session = (
+                rng.choice([*self.sessions]) if self.sessions and rng.random() < 0.7 else self.begin(rng)
+            )
             if session is not None:
                 self.shop(rng, session)
 
@@ -237,7 +250,9 @@ class Service:
             events = {event for (event,) in database.execute("SELECT event_id FROM event")}
         if lost := self.turns.keys() - turns:
             raise Wrong("silent wrong", f"{len(lost)} of {len(self.turns)} acknowledged turns are lost")
-        waiting = "".join(path.read_text() for path in files if "-events-" in path.name and path.suffix == ".jsonl")
+        waiting = "".join(
+            path.read_text() for path in files if "-events-" in path.name and path.suffix == ".jsonl"
+        )
         if lost := {one for one in self.events.keys() - events if f'"{one}"' not in waiting}:
             raise Wrong("silent wrong", f"{len(lost)} of {len(self.events)} accepted events are lost")
 

@@ -15,9 +15,31 @@ from given_options import config_of, options_of
 from judge import Case
 from world import Options, Room, arguments_of
 
-LONG = ("x" * 100_000, "red " * 25_000, "zz " * 3000, "a\u0301" * 500, "\ufeff", "\u2028", "\x85", "１２", "=1+1")
+LONG = (
+    "x" * 100_000,
+    "red " * 25_000,
+    "zz " * 3000,
+    "a\u0301" * 500,
+    "\ufeff",
+    "\u2028",
+    "\x85",
+    "１２",
+    "=1+1",
+)
 COLUMNS = {
-    "turn": ("says", "says", "says", "about", "shown", "heard", "word_ids", "filters", "created_at", "n", "kind"),
+    "turn": (
+        "says",
+        "says",
+        "says",
+        "about",
+        "shown",
+        "heard",
+        "word_ids",
+        "filters",
+        "created_at",
+        "n",
+        "kind",
+    ),
     "session": ("id", "client", "created_at", "origin", "model"),
     "event": ("product_id", "action", "server_at", "query_id"),
 }
@@ -47,7 +69,9 @@ def options_of_the_service(room: Room, rng: Random) -> Case:
     valid = options(room, room.copy("log.db"))[command]
     make = config_of if rng.random() < 0.5 else options_of
     arguments, what = make(room, rng, command, valid)
-    return Case([command, *arguments], f"{command}: {what}", [room.folder], False, during=not_serving(), apart=True)
+    return Case(
+        [command, *arguments], f"{command}: {what}", [room.folder], False, during=not_serving(), apart=True
+    )
 
 
 def odd_word(rng: Random) -> str:
@@ -68,7 +92,9 @@ def what_learn_reads(room: Room, rng: Random) -> Case:
         kind = rng.choice(("text", "text", "text", "blob"))
         rows = rng.choice(("1", "rowid % 3 = 1", "rowid = 5"))
         with closing(sqlite3.connect(database)) as connection:
-            connection.execute(f"UPDATE OR IGNORE {table} SET {column} = CAST(? AS {kind}) WHERE {rows}", (words,))
+            connection.execute(
+                f"UPDATE OR IGNORE {table} SET {column} = CAST(? AS {kind}) WHERE {rows}", (words,)
+            )
             connection.commit()
         what = f"{table}.{column} {kind} {value[:40]!r} where {rows}"
     arguments = arguments_of("learn", **options(room, database)["learn"])

@@ -22,7 +22,9 @@ from world import Options, Room
 AT_ONCE = 3  # clients
 
 
-def serving(room: Room, rng: Random, what: str, play: Callable[[Service, Random], str], **options: Any) -> Trial:
+def serving(
+    room: Room, rng: Random, what: str, play: Callable[[Service, Random], str], **options: Any
+) -> Trial:
     """Case of a service with the default retriever."""
     given: Options = {"run": room.world.runs["retriever"], **options}
 
@@ -46,7 +48,9 @@ def together(service: Service, rng: Random, steps: int, disturb: Callable[[], No
         except BaseException as error:
             found.append(error)
 
-    clients = [threading.Thread(target=shop, args=(Random(rng.random()),), daemon=True) for _ in range(AT_ONCE)]
+    clients = [
+        threading.Thread(target=shop, args=(Random(rng.random()),), daemon=True) for _ in range(AT_ONCE)
+    ]
     for client in clients:
         client.start()
     disturb()
@@ -63,7 +67,10 @@ def together(service: Service, rng: Random, steps: int, disturb: Callable[[], No
 def killed_decoders(room: Room, rng: Random) -> Trial:
     """Processes that decode uploaded pictures, and those that start them, are killed or stopped."""
     pictures = sorted((room.world.root / "photos").iterdir())
-    kills = [rng.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM, signal.SIGSTOP)) for _ in range(rng.randrange(1, 5))]
+    kills = [
+        rng.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM, signal.SIGSTOP))
+        for _ in range(rng.randrange(1, 5))
+    ]
 
     def play(service: Service, rng: Random) -> str:
         def upload(content: bytes) -> int:
@@ -74,7 +81,10 @@ def killed_decoders(room: Room, rng: Random) -> Trial:
             for kill in kills:
                 threading.Event().wait(rng.random() * 0.2)
                 content = rng.choice(pictures).read_bytes()
-                uploads = [threading.Thread(target=upload, args=(content,), daemon=True) for _ in range(rng.randrange(3))]
+                uploads = [
+                    threading.Thread(target=upload, args=(content,), daemon=True)
+                    for _ in range(rng.randrange(3))
+                ]
                 for one in uploads:
                     one.start()
                 threading.Event().wait(rng.random() * 0.1)
@@ -182,7 +192,12 @@ def _restarted(room: Room, rng: Random, before: Service) -> str:
     """A new service has all that the earlier one acknowledged."""
     service = Service(room.folder, {"run": room.world.runs["retriever"]}, "again")
     try:
-        service.sessions, service.turns, service.events, service.erased = before.sessions, before.turns, before.events, before.erased
+        service.sessions, service.turns, service.events, service.erased = (
+            before.sessions,
+            before.turns,
+            before.events,
+            before.erased,
+        )
         for _ in until(LIMIT, "waiting events are stored"):
             if not list(service.database.parent.glob("*-events-*.jsonl")):
                 break
@@ -217,7 +232,16 @@ STATES = (b"", b"G", b"GET /livez HTTP/1.1\r\nHost:", REQUEST, REQUEST + BODY[:9
           b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n", b"POST /v1/pictures HTTP/1.1\r\nHost: x\r\n"
           b"Transfer-Encoding: chunked\r\n\r\n5\r\nab", b"POST /v1/sessions HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n")  # fmt: skip
 ENDING = (signal.SIGTERM, signal.SIGTERM, signal.SIGINT, signal.SIGINT)
-OTHERS = (signal.SIGHUP, signal.SIGUSR1, signal.SIGQUIT, signal.SIGPIPE, signal.SIGCHLD, signal.SIGWINCH, signal.SIGCONT, signal.SIGURG)
+OTHERS = (
+    signal.SIGHUP,
+    signal.SIGUSR1,
+    signal.SIGQUIT,
+    signal.SIGPIPE,
+    signal.SIGCHLD,
+    signal.SIGWINCH,
+    signal.SIGCONT,
+    signal.SIGURG,
+)
 ENDS_AT_ONCE = {signal.SIGHUP, signal.SIGUSR1, signal.SIGQUIT}  # as in any process
 
 
@@ -264,7 +288,9 @@ def signals(room: Room, rng: Random) -> Trial:
         service.check()
         return "accepted"
 
-    return serving(room, rng, f"{[number.name for number in given]}{' after a stop' if stopped else ''}", play)
+    return serving(
+        room, rng, f"{[number.name for number in given]}{' after a stop' if stopped else ''}", play
+    )
 
 
 def _check_answer(connection: socket.socket) -> None:
@@ -282,5 +308,3 @@ def _check_answer(connection: socket.socket) -> None:
         if head[9:10] == b"5" and head[9:12] != b"503":
             raise Wrong("traceback", f"{head[:60]!r}")
         received = rest[length:]
-
-

@@ -64,7 +64,7 @@ def test_a_model_sees_the_whole_dialog_and_gives_several_descriptions():
 def test_a_model_gives_one_description_by_default():
     model = Model("A red dress.\n2) a long one")
     assert ByModel(model)([DIALOG]) == [("A red dress.",)] and "Write a description of" in model.prompts[0]
-    assert rewriter("endpoint:one", None, answers=Path("answers"), device="cpu").count == 1
+    assert rewriter("endpoint:one", None, device="cpu").count == 1
 
 
 def test_an_empty_answer_is_replaced_by_the_dialog():
