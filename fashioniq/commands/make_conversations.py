@@ -131,13 +131,12 @@ def _writer(settings: MakeConversations, catalogs: Sequence[Catalog]) -> Writer:
             )
         return Templates()
     from fashioniq.llm.conversations import LanguageModelWriter
-    from fashioniq.llm.endpoint import Endpoint
     from fashioniq.llm.local import LanguageModel
-    from fashioniq.systems.questions import ENDPOINT
+    from fashioniq.systems.questions import ENDPOINT, endpoint
     from fashioniq.trained import pick_device
 
     if name.startswith(ENDPOINT):
-        return LanguageModelWriter(name, Endpoint(name.removeprefix(ENDPOINT)))
+        return LanguageModelWriter(name, endpoint(settings, name))
     return LanguageModelWriter(name, LanguageModel(name, pick_device(settings.device)))
 
 

@@ -14,6 +14,7 @@ from fashioniq.config.data import (
 from fashioniq.config.dialogue import (
     Asking,
     Chat,
+    EndpointOptions,
     EvalChatIR,
     MakeConversations,
     MakeDialogues,
@@ -80,6 +81,7 @@ __all__ = [
     "DescribedProducts",
     "DownloadImages",
     "DrawSample",
+    "EndpointOptions",
     "EvalCaptions",
     "EvalChatIR",
     "EvalChatsearch",

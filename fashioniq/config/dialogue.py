@@ -58,7 +58,21 @@ class EvalChatIR(OnDevice, Decoding, Evaluation):
 
 
 @dataclass(kw_only=True)
-class Asking(OnDevice, Seeded):
+class EndpointOptions:
+    """Options of requests to a model at OPENAI_BASE_URL."""
+
+    cache: Path = option(
+        Path("runs/endpoint-cache"),
+        "cache folder of the endpoint's answers; cached requests are not sent again",
+    )
+    retries: int = option(
+        4, "retries after a time-out, 429, 5xx or a malformed answer, with increasing delays", least=0
+    )
+    timeout: float = option(60.0, "time limit of an endpoint request in seconds", least=0.1)
+
+
+@dataclass(kw_only=True)
+class Asking(OnDevice, Seeded, EndpointOptions):
     """Options of the commands that ask questions."""
 
     split: Literal["train", "val", "test"] = option("test", "split whose products the dialogs are about")
@@ -127,7 +141,7 @@ class MakeDialogues(Batched, InFolder, Asking):
 
 
 @dataclass(kw_only=True)
-class MakeConversations(OnDevice, Seeded, InFolder):
+class MakeConversations(OnDevice, Seeded, InFolder, EndpointOptions):
     """Make conversations of words and pictures that lead to a product, in ChatSearch's form; the same command
     resumes an interrupted run.
     """

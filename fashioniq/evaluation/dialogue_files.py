@@ -18,7 +18,6 @@ from fashioniq.data.catalog import Catalog
 from fashioniq.data.dialogues import Dialogue, read_dialogues, split_round, write_dialogues
 from fashioniq.data.sanitize import UNKNOWN
 from fashioniq.files import UserError, checksum, locked, read_json, remove_leftovers, write_json
-from fashioniq.llm.endpoint import Endpoint
 from fashioniq.llm.local import VisualQuestionAnswerer
 from fashioniq.loop.exact import NotFiniteError
 from fashioniq.loop.messages import Message, User
@@ -26,6 +25,7 @@ from fashioniq.loop.rollout import System, rollout
 from fashioniq.systems.questions import (
     ENDPOINT,
     asker_of,
+    endpoint,
     nothing_searched,
     searched_by_text,
     topics,
@@ -38,7 +38,7 @@ from fashioniq.users.recorded import RecordedAnswers, WithCaption
 from fashioniq.users.vision import PicturesByName, RemoteModel, Visual
 
 PLAN = "plan.json"
-_WITHOUT_PART = {"out", "device"}  # options that do not change the dialogs
+_WITHOUT_PART = {"out", "cache", "retries", "timeout", "device"}  # options that do not change the dialogs
 
 
 def make_dialogues(settings: MakeDialogues) -> None:
@@ -152,7 +152,7 @@ def _user(
             "give the folder of the pictures with --images"
         )
     if name.startswith(ENDPOINT):
-        return Visual(RemoteModel(Endpoint(name.removeprefix(ENDPOINT))), PicturesByName(paths), names)
+        return Visual(RemoteModel(endpoint(settings, name)), PicturesByName(paths), names)
     return Visual(VisualQuestionAnswerer(name, pick_device(settings.device)), PicturesByName(paths), names)
 
 

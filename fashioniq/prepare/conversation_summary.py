@@ -17,7 +17,7 @@ from fashioniq.provenance import Provenance, provenance
 
 NAME, PLAN = "conversations.json", "plan.json"
 _FREE = {  # options that do not change a conversation
-    "out", "train", "test", "device", "sessions"
+    "out", "train", "test", "cache", "retries", "timeout", "device", "sessions"
 }  # fmt: skip
 Table = tuple[list[str], list[list[str]]]  # header, rows
 

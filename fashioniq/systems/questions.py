@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from fashioniq.askers.attribute_questions import CandidateAware, Known, Predicted, known, predicted
 from fashioniq.askers.language_model import FALLBACK, AllAtOnce, FewShot
 from fashioniq.askers.recorded import fixed_questions, recorded_questions
-from fashioniq.config import Asking
+from fashioniq.config import Asking, EndpointOptions
 from fashioniq.data.catalog import ATTRIBUTE_LISTS, Catalog
 from fashioniq.data.dialogues import Dialogue, each
 from fashioniq.data.items import Items
@@ -27,6 +27,11 @@ from fashioniq.systems.search_space import EncoderSource, encode_search_space
 from fashioniq.trained import pick_device
 
 ENDPOINT = "endpoint:"
+
+
+def endpoint(settings: EndpointOptions, name: str) -> Endpoint:
+    """Client of the language model `name`, which begins with endpoint:."""
+    return Endpoint(name.removeprefix(ENDPOINT), settings.cache, settings.retries, settings.timeout)
 
 
 def topics(catalog: Catalog | None) -> list[Topic]:
@@ -99,7 +104,7 @@ def asker_of(
                 f"--questioner {settings.questioner} needs a language model; give --language-model"
             )
         model = (
-            Endpoint(name.removeprefix(ENDPOINT))
+            endpoint(settings, name)
             if name.startswith(ENDPOINT)
             else LanguageModel(name, pick_device(settings.device))
         )

@@ -217,7 +217,6 @@ class Words:
 def test_models_ask_and_answer_here_or_at_an_endpoint(make, monkeypatch, capsys, language, visual, answer):
     monkeypatch.setattr(questions, "LanguageModel", Words)
     monkeypatch.setattr(questions, "Endpoint", Words)
-    monkeypatch.setattr(make_dialogues, "Endpoint", Words)
     monkeypatch.setattr(make_dialogues, "VisualQuestionAnswerer", Words)
     code, out = make(
         questioner="few-shot", answerer="vqa", language_model=language, vqa_model=visual, rounds=2

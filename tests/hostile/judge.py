@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from world import Room
+from world import Room, of_few_products
 
 from fashioniq import files
 from fashioniq.cli import main
@@ -178,7 +178,7 @@ def _run(case: Case, room: Room, printed: Printed) -> tuple[int | str, str]:
     try:
         os.chdir(room.inside)
         sys.stdin = io.StringIO(case.said)
-        with printed.caught(), case.during:
+        with printed.caught(), of_few_products(), case.during:
             try:
                 code = case.call([word for word in case.arguments])
             except SystemExit as left:

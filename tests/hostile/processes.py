@@ -92,7 +92,7 @@ class Process:
 
     def ended(self, right: tuple[int, ...] = (0, 2)) -> int:
         """Exit code, which must be a right one; with 2, there is one line on standard error."""
-        code = self.wait()
+        code = self.wait(LIMIT)
         text = self.said()
         if "Traceback" in text or code not in right:
             raise Wrong("traceback", f"exit code {code}: {text[-1500:]}")

@@ -279,7 +279,7 @@ def signals(room: Room, rng: Random) -> Trial:
         together(service, rng, 2, disturb)
         ends = [-number for number in (*given, signal.SIGTERM)]
         if set(ENDING) & set(given):
-            service.process.wait()
+            service.process.wait(LIMIT)
         service.end((0, 130, *ends))
         for one in opened:
             _check_answer(one)

@@ -10,11 +10,12 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import redirect_stderr, redirect_stdout, suppress
+from contextlib import AbstractContextManager, redirect_stderr, redirect_stdout, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest.mock import patch
 from zipfile import ZipFile
 
 import numpy as np
@@ -34,6 +35,7 @@ from conftest import (
 )
 
 from fashioniq.cli import main
+from fashioniq.prepare import conversing
 from fashioniq.store import Event, Session, Store, Turn
 
 CAPTIONER = {**TINY_CAPTIONER, "epochs": 1, "model.width": 16, "model.hidden": 16, "model.heads": 2}
@@ -63,6 +65,11 @@ HEAVY = {"last.ckpt", "curves.png", "metrics.csv", "events.csv"}  # files of a r
 CLOSED = "http://127.0.0.1:9"  # no server: connections are refused at once
 
 Options = dict[str, Any]
+
+
+def of_few_products() -> AbstractContextManager[Any]:
+    """Conversations are also made of as few products as the world has."""
+    return patch.multiple(conversing, GATE=1, LEAST_SIMILAR=0, MOST_SIMILAR=1)
 
 
 def run(command: str, **options: Any) -> int:
@@ -312,7 +319,7 @@ def _lists(world: World, do: Do) -> None:
 
 
 ASKED = {"questioner": "few-shot", "language_model": "endpoint:m", "retries": 0, "timeout": 5, "rounds": 2}
-WRITTEN = {"train": 1, "test": 1, "batch_size": 1, "gate": 1, "least_similar": 0, "most_similar": 1}
+WRITTEN = {"train": 1, "test": 1, "batch_size": 1}
 WRITTEN |= {"language_model": "endpoint:m", "retries": 0, "timeout": 5}
 
 
@@ -323,7 +330,8 @@ def _answered(world: World, do: Do) -> None:
     with answering():
         asked = {**ASKED, "encoder": world.runs["encoder"], "cache": cache}
         do("make-dialogues", **common, **asked, out=world.root / "asked.json")
-        do("make-conversations", **common, **WRITTEN, cache=cache, out=world.root / "written")
+        with of_few_products():
+            do("make-conversations", **common, **WRITTEN, cache=cache, out=world.root / "written")
 
 
 def _drawn(world: World, do: Do) -> None:
