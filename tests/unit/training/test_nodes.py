@@ -142,6 +142,7 @@ class Broadcast:
 def test_every_process_is_connected_to_the_first_by_the_shared_token_and_strangers_are_not(monkeypatch):
     broadcast, found = Broadcast(), {}
     monkeypatch.setattr(dist, "broadcast_object_list", broadcast)
+    monkeypatch.setattr(nodes, "PATIENCE", 60)
     monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
 
     def connect(rank):
