@@ -67,7 +67,7 @@ WRITTEN = {
         "attribute_types": [1], "pictures": "photographs", "coverage": {"train": 1.0},
     },
     "generator": {
-        "kind": "generator", "category": "all", "sizes": {}, "words": [], "types": [], "language": "en", "steps": 20, "guidance": 2.0,
+        "kind": "generator", "category": "all", "sizes": {}, "words": [], "types": [], "language": "en",
         "pictures": "photographs", "coverage": {"train": 1.0},
     },
     "chatsearcher": {
