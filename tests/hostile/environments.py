@@ -71,10 +71,9 @@ def left(rng: Random) -> int:
     most = rng.choice((0, 0, 1, 50, 1000))
 
     def read() -> None:
-        with suppress(OSError):
-            if most:
-                os.read(reader, most)
-            os.close(reader)
+        if most:
+            os.read(reader, most)
+        os.close(reader)
 
     threading.Thread(target=read, daemon=True).start() if most else read()
     return writer
@@ -124,7 +123,7 @@ def nowhere(rng: Random) -> Iterator[None]:
 VARIABLES = (
     {"HOME": "/nonexistent"}, {"HOME": "/dev/null"}, {"TMPDIR": "/nonexistent"}, {"TMPDIR": "/dev/null"}, {"XDG_CACHE_HOME": "/dev/null"},
     {"MPLCONFIGDIR": "/dev/null"}, {"TZ": "Nowhere/Nothing"}, {"TZ": ":/dev/zero"}, {"COLUMNS": "-1", "LINES": "0"}, {"COLUMNS": "x"},
-    {"COLUMNS": "1"}, {"TERM": "no-such-terminal"}, {"TERM": ""}, {"NO_COLOR": ""}, {"LANG": "xx_YY.nothing"},
+    {"COLUMNS": "1"}, {"TERM": "no-such-terminal"}, {"TERM": ""}, {"NO_COLOR": ""}, {"FORCE_COLOR": "1"}, {"LANG": "xx_YY.nothing"},
     {"LC_ALL": "tr_TR.UTF-8"}, {"OMP_NUM_THREADS": "-3"}, {"CUDA_VISIBLE_DEVICES": "nothing"}, {"http_proxy": "::::"}, {"PYTHONHASHSEED": "7"},
     {"PAGER": "/bin/false"}, {"EDITOR": ""}, {"USER": "\udcff"}, {"PATH": ""}, {"PYTHONWARNINGS": "error::nothing"}, {"JUPYTER_PLATFORM_DIRS": "1"},
 )  # fmt: skip
@@ -182,6 +181,7 @@ LOCALES: tuple[dict[str, str], ...] = (
     {"PYTHONIOENCODING": "ascii:strict"},
     {"PYTHONIOENCODING": "latin-1"},
     {"PYTHONIOENCODING": "cp1252:strict"},
+    {"PYTHONIOENCODING": "utf-16"},
     {"PYTHONUTF8": "1"},
     {"PYTHONOPTIMIZE": "2"},
     {"PYTHONUNBUFFERED": "1"},
@@ -227,7 +227,7 @@ def environments(room: Room, rng: Random) -> Case:
         locale = rng.choice(LOCALES)
         case.call, names = anew(locale), [name for name in names if name not in ("memory", "open files")]
         case.what += f" {locale}"
-    case.out += [room.folder] if "nowhere" in names else [room.path("out.parts"), room.path("out.json.parts")]
+    case.out += [room.folder] if "nowhere" in names else [room.path("out.parts")]
     case.what += f"{'anew, ' if new else ''}{' and '.join(names)}"
     inner = case.during
 

@@ -8,7 +8,6 @@ Case N of a class depends on seed, class and N alone, so that it can be run agai
 """
 
 import argparse
-import gc
 import json
 import multiprocessing
 import os
@@ -225,7 +224,6 @@ def main() -> int:
     records = []
     try:
         world = make_world(base / "world")
-        gc.freeze()  # forked processes would look through all objects
         if settings.kills and not settings.only:
             for record in run_kills(world, base / "kills", settings.seed, settings.kills, settings.workers):
                 records.append(record)
