@@ -247,6 +247,10 @@ class TrainRetriever(RetrieverTrainingSettings, Speaking):
         True,
         "never show a product twice in a simulated dialog; eval-dialogs then does the same (default: on)",
     )
+    halfway: bool = option(
+        False,
+        "save weights halfway between ridge regression and the end of the training (--model.kind linear)",
+    )
     loss: Loss = "cross-entropy"
     negatives: Negatives = "gallery"
     schedule: Schedule = "cosine"

@@ -41,7 +41,7 @@ from fashioniq.training.retriever import (
 )
 from fashioniq.training.users import training_users
 from fashioniq.training.verdict import advice, floor_of, of_retriever
-from fashioniq.training.wording import fit_wording
+from fashioniq.training.wording import HALFWAY, TRAINED, fit_wording
 
 Settings = TrainRetriever | TrainComposer
 Live = Callable[
@@ -93,6 +93,7 @@ def train_retriever(settings: TrainRetriever, live: Live | None = None) -> str:
         bigrams=before.get("bigrams", len(bigrams)),
     )
     fitted = not before and isinstance(model, LinearRetriever)
+    halfway = fitted and settings.halfway
     if isinstance(model, LinearRetriever) and fitted:
         start_linear(model, bigrams, users.examples, items["train"], users.vocabulary)
     data = describe_data(catalog, Splits(catalog, items, users.pairs_alone).coverage())
@@ -112,15 +113,22 @@ def train_retriever(settings: TrainRetriever, live: Live | None = None) -> str:
             pairs = pairs_with_features(catalog, store, "train")
         except UserError:  # this category has no captions of people
             pairs = []
-        words = (
-            fit_wording(folder, catalog, items["train"], pairs, users.vocabulary, seed=settings.seed) + "\n"
+        words = fit_wording(
+            folder,
+            catalog,
+            items["train"],
+            pairs,
+            users.vocabulary,
+            seed=settings.seed,
+            share=HALFWAY if halfway else TRAINED,
         )
+        words += "\n"
     sources: list[SimulatedDialogs | RecordedDialogs | RecordedSessions] = [*users.sources]
     if live:
         recorded = live(items, users.vocabulary, model.max_words)
         sources = [part for source in users.sources for part in (source, recorded)]
     asker = BestItem(settings.exclude_shown)
-    best, verdict = train(settings, folder, model, sources, facts, asker=asker, halfway=fitted)
+    best, verdict = train(settings, folder, model, sources, facts, asker=asker, halfway=halfway)
     return f"{best}; users: {', '.join(users.names)}\n{words}{verdict}{helpful}"
 
 
