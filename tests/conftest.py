@@ -385,7 +385,7 @@ def make_vector_runs(folder, project, sample):
     (folder / "ids.json").write_text(json.dumps(ids))
     np.save(folder / "vectors.npy", np.random.default_rng(0).normal(size=(len(ids), 16)).astype(np.float32))
     common = {"data": sample, "category": "dresses", "features": made.store}
-    project.run("import-features", **common, vectors=folder / "vectors.npy", ids=folder / "ids.json")
+    project.run("extract-features", **common, vectors=folder / "vectors.npy", ids=folder / "ids.json")
     project.run("train-captioner", **common, run=made.captioner, **project.captioner)
     project.run(
         "train-retriever", **common, captioner=made.captioner, run=made.retriever, **project.retriever

@@ -10,9 +10,12 @@ from fashioniq.trained import pick_device
 
 
 def run(settings: ExtractFeatures) -> None:
-    """Write the feature store of a category from pictures or metadata, and print a summary."""
+    """Write the feature store of a category from pictures, metadata or vectors, and print a summary."""
     catalog = Catalog(settings.data, settings.category)
     root = features_folder(settings.data, settings.category, settings.features)
+    if settings.vectors and settings.ids:
+        fill(root, catalog, sources.own_vectors(settings.vectors, settings.ids, catalog))
+        return
     if settings.encoder != "metadata":
         source = _pictures(settings, catalog, words_to_keep(root, settings.update))
         if settings.metadata:

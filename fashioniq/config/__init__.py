@@ -8,7 +8,6 @@ from fashioniq.config.data import (
     ExtractAttributes,
     ExtractFeatures,
     ImportCatalog,
-    ImportFeatures,
     PairReferences,
 )
 from fashioniq.config.dialogue import (
@@ -33,7 +32,6 @@ from fashioniq.config.evaluation import (
     Score,
     SimulatedDialogs,
     SingleTurn,
-    WriteQueries,
 )
 from fashioniq.config.fields import check, option, required
 from fashioniq.config.generation import (
@@ -43,8 +41,6 @@ from fashioniq.config.generation import (
     EvalGenIR,
     EvalPlugIR,
     Generation,
-    MakeDescriptions,
-    MakeVisualFeedback,
 )
 from fashioniq.config.service import ApiKey, Forget, Learn, Serve
 from fashioniq.config.training import (
@@ -56,7 +52,6 @@ from fashioniq.config.training import (
     TrainDialogEncoder,
     TrainGenerator,
     Training,
-    TrainLinear,
     TrainRetriever,
 )
 
@@ -99,12 +94,9 @@ __all__ = [
     "Forget",
     "Generation",
     "ImportCatalog",
-    "ImportFeatures",
     "Learn",
     "MakeConversations",
-    "MakeDescriptions",
     "MakeDialogues",
-    "MakeVisualFeedback",
     "PairReferences",
     "RetrieverTrainingSettings",
     "Score",
@@ -118,10 +110,8 @@ __all__ = [
     "TrainComposer",
     "TrainDialogEncoder",
     "TrainGenerator",
-    "TrainLinear",
     "TrainRetriever",
     "Training",
-    "WriteQueries",
     "check",
     "option",
     "required",

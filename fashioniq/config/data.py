@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fashioniq.config.fields import DATA, FEATURES, option, required
+from fashioniq.config.fields import DATA, FEATURES, option
 from fashioniq.config.shared import (
     Batched,
     Decoding,
@@ -106,7 +106,7 @@ class CheckData(Decoding, OfAnyCategory):
     """
 
     data: Path = option(
-        Path("data/fashioniq"), DATA + ", or of make-conversations or make-visual-feedback", reads="catalog"
+        Path("data/fashioniq"), DATA + ", or of make-conversations or eval-dialogs --record", reads="catalog"
     )
     images: Path | None = option(None, "folder of pictures (default: DATA/images)")
     report: Path | None = option(None, "JSON file for all findings")
@@ -162,7 +162,7 @@ class CaptionPairs(Seeded, InCatalog):
 
 @dataclass(kw_only=True)
 class ExtractFeatures(OnDevice, Batched, Decoding, FillsStore):
-    """Compute image vectors and top attributes of all products.
+    """Compute image vectors and top attributes of all products, or import vectors of your own.
 
     The same command resumes an interrupted run.
     """
@@ -206,8 +206,20 @@ class ExtractFeatures(OnDevice, Batched, Decoding, FillsStore):
         "asin2url.dress.txt (default: images/ of --data)",
         reads="file",
     )
+    vectors: Path | None = option(
+        None, "vectors of your own in place of an encoder: a .npy file, N×D", reads="file"
+    )
+    ids: Path | None = option(
+        None, "product ids of --vectors: a JSON list of N strings, in the order of the rows", reads="file"
+    )
 
     def validate(self) -> None:
+        if bool(self.vectors) != bool(self.ids):
+            raise UserError("--vectors and --ids belong together; give both, or neither")
+        if self.vectors and (self.predictor or self.metadata or self.update or self.engine != "local"):
+            raise UserError(
+                "--vectors replaces an encoder: leave out --predictor, --metadata, --update and --engine"
+            )
         if self.pictures and self.engine != "ray":
             raise UserError(
                 "--pictures needs --engine ray; without it, download the pictures with download-images, or unpack "
@@ -229,11 +241,3 @@ class ExtractFeatures(OnDevice, Batched, Decoding, FillsStore):
                 "--update cannot be combined with --encoder metadata: remove the store and run the command again, "
                 "which takes seconds"
             )
-
-
-@dataclass(kw_only=True)
-class ImportFeatures(FillsStore):
-    """Import your own vectors, one per product, into a feature store."""
-
-    vectors: Path = required("vectors: a .npy file, N×D", reads="file")
-    ids: Path = required("product ids: a JSON list of N strings, in the order of the vectors", reads="file")

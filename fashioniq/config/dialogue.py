@@ -120,10 +120,13 @@ class MakeDialogues(Batched, InFolder, Asking):
         "dialog file whose images and captions start the dialogs "
         "(default: DATA/dialogues/CATEGORY.SPLIT.json, or titles)",
     )
-    answerer: Literal["labels", "vqa", "recorded", "person"] = option(
+    answerer: Literal["labels", "vqa", "recorded", "person", "descriptions"] = option(
         "labels",
-        "source of the answers: attribute labels, a visual question answering model, recorded answers, or "
-        "a person",
+        "source of the answers: attribute labels, a visual question answering model, recorded answers, or a person; "
+        "descriptions: no questions, but in each round a description with more of the labels, to train text encoders",
+    )
+    details: int = option(
+        2, "labels of the first of the descriptions, and added by each further one", least=1
     )
     vqa_model: str | None = option(
         None,

@@ -69,7 +69,7 @@ class EvalDialogs(Evaluation, SimulatedDialogs):
 
     run: Path | None = option(
         None,
-        "run of train-retriever, train-composer or train-linear, such as runs/retriever-dresses-attrs, or "
+        "run of train-retriever or train-composer, such as runs/retriever-dresses-attrs, or "
         "last-shown for the baseline whose query is the product shown last (required)",
         reads="retriever",
     )
@@ -83,7 +83,7 @@ class EvalDialogs(Evaluation, SimulatedDialogs):
     exclude_shown: bool | None = option(None, EXCLUDE_SHOWN + " (default: on if the run was trained with it)")
     linear: Path | None = option(
         None,
-        "run of train-linear, shown as a baseline beside results on people's words",
+        "run of train-retriever --epochs 0, shown as a baseline beside results on people's words",
         reads="retriever",
     )
     sessions: Path | None = option(None, "folder of Multiturn FashionIQ, for --user sessions")
@@ -146,8 +146,8 @@ class EvalCaptions(Verified, OnDevice, Seeded, Batched, WithFeatures):
 
 
 @dataclass(kw_only=True)
-class SingleTurn(InFolder):
-    """Options of all commands for single-turn retrieval: the queries and the gallery."""
+class SingleTurn(Batched, InFolder):
+    """Options of both evaluations of single-turn retrieval: the queries and the gallery."""
 
     category: list[str] = option(
         [], "categories: dresses, shirts, tops or your own; several give a table with their mean (required)"
@@ -164,17 +164,11 @@ class SingleTurn(InFolder):
         "each",
         "queries per pair: each caption, both captions joined by the word and, or the mean of both orders of joining",
     )
-
-
-@dataclass(kw_only=True)
-class Scored(Batched, SingleTurn):
-    """Options of both evaluations of single-turn retrieval."""
-
     exclude_candidate: bool = option(False, "remove the candidate of a query from its results")
 
 
 @dataclass(kw_only=True)
-class EvalSingleTurn(OnDevice, Scored):
+class EvalSingleTurn(OnDevice, SingleTurn):
     """Evaluate retrievers on single-turn retrieval: find the target from a candidate and a caption."""
 
     run: list[str] = option([], "runs of train-retriever or train-composer, one per category (required)")
@@ -182,12 +176,16 @@ class EvalSingleTurn(OnDevice, Scored):
 
 
 @dataclass(kw_only=True)
-class Score(Scored):
+class Score(SingleTurn):
     """Score rankings, vectors or scores of another system on single-turn retrieval, or on recorded sessions.
 
-    The command write-queries lists the queries of single-turn retrieval.
+    With --queries, write the queries of single-turn retrieval that the system has to answer.
     """
 
+    queries: Path | None = option(
+        None,
+        "folder to write the queries and the gallery to, as queries.CATEGORY.json; nothing is scored",
+    )
     predictions: list[str] = option(
         [],
         "prediction files, one per category: a TREC run, .json of {query: [id, …]}, or .npz with the arrays "
@@ -218,13 +216,6 @@ class Score(Scored):
 
 
 @dataclass(kw_only=True)
-class WriteQueries(SingleTurn):
-    """Write the queries of single-turn retrieval and the gallery to queries.CATEGORY.json."""
-
-    out: Path = required("output folder")
-
-
-@dataclass(kw_only=True)
 class EvalChatsearch(Verified, OnDevice, Seeded, Batched, OfConversations):
     """Evaluate searches in conversations of words and pictures: R@1, 5 and 10 of ChatSearch's sub-tasks, their mean,
     and significance.
@@ -244,7 +235,7 @@ class EvalChatsearch(Verified, OnDevice, Seeded, Batched, OfConversations):
     )
     retriever: Path | None = option(
         None,
-        "dialog retriever: a run of train-retriever or train-linear on the feature store of --features; it gets the "
+        "dialog retriever: a run of train-retriever on the feature store of --features; it gets the "
         "rounds in which the user says something about a picture",
         reads="retriever",
     )
@@ -345,7 +336,7 @@ class Compare(Seeded):
 class Export:
     """Export a trained retriever: as ONNX files, or in the layout of the Hugging Face hub with a model card."""
 
-    run: Path = required("run of train-retriever, train-composer or train-linear", reads="retriever")
+    run: Path = required("run of train-retriever or train-composer", reads="retriever")
     to: Literal["onnx", "huggingface"] = option("onnx", "format: onnx or huggingface")
     out: Path | None = option(
         None, "output folder, empty or with an earlier export (default: RUN/onnx or RUN/huggingface)"

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
 from fashioniq.config.dialogue import EvalChatIR
 from fashioniq.config.evaluation import EvalDialogs, Evaluation, Split
 from fashioniq.config.fields import CATEGORY, option, required
-from fashioniq.config.shared import InCatalog, InFolder, OnDevice, Seeded, WithFeatures
+from fashioniq.config.shared import InFolder, OnDevice, Seeded, WithFeatures
 from fashioniq.files import UserError
 
 PARTS = ("rewrite", "context", "filter")
@@ -45,12 +45,8 @@ class DescribedProducts(OnDevice, Seeded, Evaluation, WithFeatures):
 
 @dataclass(kw_only=True)
 class Generation:
-    """Options of the systems that generate pictures.
+    """Options of the systems that generate pictures."""
 
-    `keeps_all`: pictures that are quick to make again are kept in the cache, too.
-    """
-
-    keeps_all: ClassVar[bool] = False
     generator: str | None = option(
         None,
         "generator: a run of train-generator, a diffusers pipeline by folder or Hugging Face name, "
@@ -109,27 +105,21 @@ class EvalGenIR(Generation, DescribedProducts):
     details: int = option(2, DETAILS + " (labels)", least=1)
     fusion_weights: str = "pictures"
     fusion: Literal["sum", "mean"] = "mean"
+    record: bool = option(
+        False,
+        "also write every round as data, OUT/feedback.jsonl, with all pictures in OUT/pictures; run an interrupted "
+        "command again: it generates only the pictures that are missing",
+    )
 
     def validate(self) -> None:
         """Raise UserError for an unknown user or unknown weights."""
         super().validate()
+        if self.record and self.feedback != "visual":
+            raise UserError("--record writes generated pictures; leave it out, or give --feedback visual")
         if self.user not in ("labels", "person") and not self.user.startswith(("endpoint:", "local:")):
             raise UserError(
                 f"expected labels, person, endpoint:NAME or local:NAME, found {self.user}; correct --user"
             )
-
-
-@dataclass(kw_only=True)
-class MakeVisualFeedback(EvalGenIR):
-    """Record GenIR's dialogs as data: description, picture, product found and hit of every round, with the page and
-    the measures of eval-dialogs.
-
-    Run an interrupted command again: it generates only the pictures that are missing.
-    """
-
-    keeps_all = True
-    feedback: Literal["visual"] = "visual"
-    cache: Path | None = option(None, "folder of the pictures (default: OUT/pictures)")  # type: ignore[assignment]
 
 
 @dataclass(kw_only=True)
@@ -168,15 +158,3 @@ class EvalPlugIR(DescribedProducts):
         """Raise UserError for an unknown part."""
         if unknown := [part for part in self.without if part not in PARTS]:
             raise UserError(f"expected {', '.join(PARTS)}, found {unknown[0]}; correct --without")
-
-
-@dataclass(kw_only=True)
-class MakeDescriptions(Seeded, InCatalog):
-    """Describe the products of a split by their labels, with more details in each round, to train text
-    encoders.
-    """
-
-    split: Split = option("train", "split whose products are described")
-    rounds: int = option(5, "descriptions after the first one", least=0, below=1000)
-    details: int = option(2, "attributes of the first description, and added by each further one", least=1)
-    out: Path = required("output file, such as descriptions.json")

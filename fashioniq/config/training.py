@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from fashioniq.config.fields import CATEGORY, DATA, FEATURES, option, required, section
+from fashioniq.config.fields import CATEGORY, DATA, option, section
 from fashioniq.config.shared import (
     Decoding,
     InFolder,
@@ -255,10 +255,20 @@ class TrainRetriever(RetrieverTrainingSettings, Speaking):
     negatives: Negatives = "gallery"
     schedule: Schedule = "cosine"
     batch_size: int = 64
-    epochs: int = option(20, "number of epochs; the cosine schedule ends with the last one", least=1)
+    epochs: int = option(
+        20,
+        "number of epochs; the cosine schedule ends with the last one; 0: ridge regression on people's captions alone "
+        "(--model.kind linear), whose width is that of the features",
+        least=0,
+    )
 
     def validate(self) -> None:
         super().validate()
+        if self.epochs == 0 and (self.model.kind != "linear" or self.init_from or self.attrs):
+            raise UserError(
+                "--epochs 0 is ridge regression on captions: it needs --model.kind linear, without --init-from and "
+                "--attrs"
+            )
         if self.word_vectors and self.model.kind == "linear":
             raise UserError(
                 "--word-vectors needs a model with word embeddings, which --model.kind linear does not have; give "
@@ -283,20 +293,6 @@ class TrainComposer(RetrieverTrainingSettings):
                 f"composition {self.model.composition} reads no captions; leave --word-vectors out, or give another "
                 "--model.composition"
             )
-
-
-@dataclass(kw_only=True)
-class TrainLinear:
-    """Fit the linear retriever, a baseline for people's words, by ridge regression on captioned pairs."""
-
-    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
-    category: str = required(CATEGORY)
-    features: Path | None = option(None, FEATURES, reads="store")
-    run: Path | None = option(None, "output folder of the run (default: runs/linear-CATEGORY)")
-    min_count: int = option(2, MIN_COUNT, least=1)
-    seed: int = option(
-        0, "random seed of the held-out pairs, on which the penalty is chosen", least=0, below=2**32
-    )
 
 
 @dataclass(kw_only=True)

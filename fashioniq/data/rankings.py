@@ -117,7 +117,7 @@ def read_rankings(path: Path) -> dict[str, list[str]]:
             isinstance(ids, list) and all(isinstance(name, str) for name in ids) for ids in rankings.values()
         ):
             raise UserError(
-                f"{path}: expected {{query: [id, id, …]}}, best id first; the output of write-queries, "
+                f"{path}: expected {{query: [id, id, …]}}, best id first; the output of score --queries, "
                 '{"queries": …}, contains no predictions'
             )
     else:

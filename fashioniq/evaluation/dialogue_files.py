@@ -22,6 +22,7 @@ from fashioniq.llm.local import VisualQuestionAnswerer
 from fashioniq.loop.exact import NotFiniteError
 from fashioniq.loop.messages import Message, User
 from fashioniq.loop.rollout import System, rollout
+from fashioniq.systems.generation import describer_of
 from fashioniq.systems.questions import (
     ENDPOINT,
     asker_of,
@@ -32,6 +33,7 @@ from fashioniq.systems.questions import (
 )
 from fashioniq.systems.search_space import picture_paths
 from fashioniq.trained import pick_device
+from fashioniq.users.correcting import Correcting
 from fashioniq.users.labels import Labels
 from fashioniq.users.person import Person
 from fashioniq.users.recorded import RecordedAnswers, WithCaption
@@ -47,6 +49,9 @@ def make_dialogues(settings: MakeDialogues) -> None:
         raise UserError(
             f"expected a file in --out, found {settings.out}; give a file name such as dialogs.json"
         )
+    if settings.answerer == "descriptions":
+        _describe(settings)
+        return
     if settings.answerer == "person":
         settings = replace(settings, batch_size=1)  # each finished dialog is saved
     catalog = Catalog(settings.data, settings.category) if settings.category else None
@@ -70,6 +75,21 @@ def make_dialogues(settings: MakeDialogues) -> None:
         write_dialogues(settings.out, made)
         shutil.rmtree(parts)
     _print_summary(settings, made)
+
+
+def _describe(settings: MakeDialogues) -> None:
+    """Write descriptions of each product of a split as a dialog, in PlugIR's format."""
+    if settings.category is None:
+        raise UserError("--answerer descriptions describes products by their labels; give --category")
+    catalog = Catalog(settings.data, settings.category)
+    describer, ids = describer_of(catalog), catalog.ids(settings.split)
+    labels = [catalog.labels.get(name, []) for name in ids]
+    user, every = Correcting(describer, labels, None, settings.details, settings.seed), torch.arange(len(ids))
+    texts = [user.reply(every, Message(), number).texts or () for number in range(1 + settings.rounds)]
+    said = zip(*texts, strict=True)
+    write_dialogues(settings.out, [Dialogue(*one) for one in zip(ids, said, strict=True)])
+    count = 1 + settings.rounds
+    print(f"{len(ids):,} products of {settings.split}, {count} descriptions each, in {settings.out}")
 
 
 def _begun(settings: MakeDialogues, catalog: Catalog | None) -> list[Dialogue]:

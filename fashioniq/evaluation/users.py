@@ -157,7 +157,7 @@ def _check(options: EvalDialogs, users: Sequence[str]) -> None:
             )
         if (found := read_run(options.linear, RetrieverRun).model) != "linear":
             raise UserError(
-                f"expected a run of train-linear, found a {found} in {options.linear}; correct --linear"
+                f"expected a linear retriever, found a {found} in {options.linear}; correct --linear"
             )
     if len(users) > 1:
         if options.captions != "each" and "human" not in users:

@@ -18,7 +18,7 @@ from sklearn.preprocessing import normalize
 from torch import Tensor, nn
 
 from fashioniq.categories import canonical
-from fashioniq.config import ExtractFeatures, ImportFeatures
+from fashioniq.config import ExtractFeatures
 from fashioniq.data.arrays import UNREADABLE, open_array
 from fashioniq.data.attributes import label_vocabulary, top_labels
 from fashioniq.data.catalog import Catalog
@@ -96,30 +96,30 @@ def with_metadata(source: Source, catalog: Catalog) -> Source:
     return facts, joined
 
 
-def own_vectors(settings: ImportFeatures, catalog: Catalog) -> Source:
-    """Rows of --vectors, with attributes from the labels.
+def own_vectors(vectors: Path, product_ids: Path, catalog: Catalog) -> Source:
+    """Rows of a .npy file, with attributes from the labels.
 
     Raises UserError if the files disagree.
     """
-    vectors_ND, ids = _read_array(settings.vectors), read_json(settings.ids, "the list of ids", list)
+    vectors_ND, ids = _read_array(vectors), read_json(product_ids, "the list of ids", list)
     if len(ids) != len(vectors_ND):
         raise UserError(
-            f"expected one id per vector, found {len(ids)} ids in {settings.ids} "
-            f"and {len(vectors_ND)} rows in {settings.vectors}"
+            f"expected one id per vector, found {len(ids)} ids in {product_ids} "
+            f"and {len(vectors_ND)} rows in {vectors}"
         )
     if not all(isinstance(name, str) for name in ids) or len(set(ids)) != len(ids):
-        raise UserError(f"{settings.ids}: expected a list of ids as strings, without duplicates")
+        raise UserError(f"{product_ids}: expected a list of ids as strings, without duplicates")
     words = words_of_labels(catalog)
-    weights = f"{checksum(settings.vectors)}-{checksum(settings.ids)}"
+    weights = f"{checksum(vectors)}-{checksum(product_ids)}"
     facts = _facts(
-        f"vectors of {settings.vectors.name}", weights, None, vectors_ND.shape[1], words, attributes="labels"
+        f"vectors of {vectors.name}", weights, None, vectors_ND.shape[1], words, attributes="labels"
     )
     zero = {name for name, row in zip(ids, vectors_ND, strict=True) if not row.any()}
     if len(zero) == len(ids):
-        raise UserError(f"all vectors in {settings.vectors} are zero; write the file again")
+        raise UserError(f"all vectors in {vectors} are zero; write the file again")
     rows = {name: row for name, row in zip(ids, vectors_ND, strict=True) if name not in zero}
     reasons = dict.fromkeys(zero, "its vector is zero")
-    return facts, _given(rows, _labels(catalog, words), f"not in {settings.ids}", reasons)
+    return facts, _given(rows, _labels(catalog, words), f"not in {product_ids}", reasons)
 
 
 def pictures(

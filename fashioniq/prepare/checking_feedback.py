@@ -1,4 +1,4 @@
-"""Check of a folder of make-visual-feedback: every mistake in one line. The folder is not changed."""
+"""Check of a folder of eval-dialogs --record: every mistake in one line. The folder is not changed."""
 
 from itertools import groupby
 from pathlib import Path

@@ -46,13 +46,18 @@ def describer_of(catalog: Catalog) -> Describer:
     return Describer(topics(catalog), catalog.labels, singular(catalog.category), catalog.language)
 
 
-def generator_of(options: Generation, data: Path, category: str | None, device: str) -> Generator:
-    """The generator of the options, with a cache. Raises UserError if there is none."""
+def generator_of(
+    options: Generation, data: Path, category: str | None, device: str, *, keep: bool = False
+) -> Generator:
+    """The generator of the options, with a cache: with `keep` also of pictures that are quick to make again.
+
+    Raises UserError if there is none.
+    """
     if options.generator is None:
         raise UserError("no generator of pictures given; give --generator")
     made = generator_without_cache(options.generator, data, category, device)
     quick = made.identity["backend"] in ("folder", "drawn", "photographs")
-    return made if quick and not options.keeps_all else Cached(made, options.cache)
+    return made if quick and not keep else Cached(made, options.cache)
 
 
 def generator_without_cache(name: str, data: Path, category: str | None, device: str) -> Generator:

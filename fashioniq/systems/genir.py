@@ -56,7 +56,9 @@ def build(options: EvalGenIR) -> list[Task]:
     asker: Asker = Recorded([Message()] * (1 + options.rounds))
     made_by: dict[str, Any] = {}
     if options.feedback == "visual":
-        generator = generator_of(options, options.data, world.catalog.category, options.device)
+        generator = generator_of(
+            options, options.data, world.catalog.category, options.device, keep=options.record
+        )
         made_by = facts_of_pictures(options, generator)
         retriever = Illustrated(
             retriever,

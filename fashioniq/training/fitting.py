@@ -26,7 +26,6 @@ from fashioniq.config import (
     TrainComposer,
     TrainGenerator,
     Training,
-    TrainLinear,
     TrainRetriever,
 )
 from fashioniq.data.words import Vocabulary
@@ -125,7 +124,7 @@ def _died_in_first_epoch(run: Path) -> bool:
     return figures.exists() and not checkpoint.exists() and len(_rows_before(figures, math.inf)) == 1
 
 
-def command_of(settings: Training | TrainLinear) -> str:
+def command_of(settings: Training) -> str:
     """Command with these settings: train-dialog-encoder for TrainDialogEncoder."""
     return re.sub(r"\B(?=[A-Z])", "-", type(settings).__name__).lower()
 
@@ -152,7 +151,7 @@ def model_facts(
     }
 
 
-def write_config(run: Path, settings: Training | TrainLinear) -> None:
+def write_config(run: Path, settings: Training) -> None:
     """Write config.yaml of a run, with all options of its command."""
     values, path = _plain(settings) | {"run": str(run)}, run / "config.yaml"
     values |= {"resume": False} if "resume" in values else {}
@@ -162,7 +161,7 @@ def write_config(run: Path, settings: Training | TrainLinear) -> None:
     )
 
 
-def _plain(settings: Training | TrainLinear) -> dict[str, Any]:
+def _plain(settings: Training) -> dict[str, Any]:
     values = dataclasses.asdict(settings)
     return {key: str(value) if isinstance(value, Path) else value for key, value in values.items()}
 

@@ -14,14 +14,13 @@ from fashioniq.config import (
     TrainDialogEncoder,
     TrainGenerator,
     Training,
-    TrainLinear,
     TrainRetriever,
 )
 from fashioniq.features.selection import run_folder
 from fashioniq.files import exclusive
 from fashioniq.training.nodes import launched_rank
 
-S = TypeVar("S", bound=Training | TrainLinear)
+S = TypeVar("S", bound=Training)
 P = ParamSpec("P")
 R = TypeVar("R")
 NAMES: dict[type, str] = {  # first part of the name of a run
@@ -29,12 +28,11 @@ NAMES: dict[type, str] = {  # first part of the name of a run
     TrainCaptioner: "captioner",
     TrainDialogEncoder: "dialog-encoder",
     TrainGenerator: "generator",
-    TrainLinear: "linear",
     TrainRetriever: "retriever",
 }
 
 
-def folder_of(settings: Training | TrainLinear) -> Path:
+def folder_of(settings: Training) -> Path:
     """Folder of the run: --run, or by default a folder of runs/ that is named after the model and its category."""
     if isinstance(settings, TrainChatsearcher):
         return settings.run or Path(f"runs/chatsearcher-{settings.stage}")
@@ -55,7 +53,7 @@ def alone(train: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], 
 
     @wraps(train)
     def trained(settings: S, *arguments: P.args, **options: P.kwargs) -> R:
-        first = isinstance(settings, TrainLinear) or launched_rank(settings.devices, settings.num_nodes) == 0
+        first = launched_rank(settings.devices, settings.num_nodes) == 0
         with exclusive(folder_of(settings)) if first else nullcontext():
             return train(settings, *arguments, **options)
 

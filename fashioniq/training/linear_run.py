@@ -1,10 +1,11 @@
 """Training run of the linear retriever that is fitted by ridge regression, and of the listener of a captioner."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from fashioniq.categories import canonical
-from fashioniq.config import TrainLinear
+from fashioniq.config import TrainRetriever
 from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.data.words import Vocabulary
 from fashioniq.features.selection import describe_data, pairs_with_features
@@ -15,26 +16,23 @@ from fashioniq.models.linear import LinearRetriever
 from fashioniq.provenance import provenance
 from fashioniq.runs import described
 from fashioniq.training.fitting import write_config
-from fashioniq.training.folder import alone, folder_of
 from fashioniq.training.linear import fit_linear
 from fashioniq.training.wording import fit_wording
 from fashioniq.weights import save_model
 
 
-@alone
-def train_linear(settings: TrainLinear) -> str:
-    """Fit the linear retriever of a category on recorded captions; return a one-line summary.
+def fit_to_captions(settings: TrainRetriever, folder: Path) -> str:
+    """Fit the linear retriever of a category to recorded captions, without epochs; return a one-line summary.
 
-    Raises UserError if a file is missing, or if the folder already has a run.
+    Its width is that of the features. Raises UserError if a file is missing, or if the folder already has a run.
     """
-    folder = folder_of(settings)
     if (folder / "model.json").exists():
         raise UserError(f"{folder} already has a run; choose another --run, or remove the folder")
     catalog = Catalog(settings.data, settings.category)
     store = open_store(settings.data, settings.category, settings.features)
     pairs = pairs_with_features(catalog, store, "train")
     items = store.items(catalog.ids("train"))
-    vocabulary = Vocabulary.of((text for pair in pairs for text in pair.captions), settings.min_count)
+    vocabulary = Vocabulary.of(text for pair in pairs for text in pair.captions)
     model, found = fit_linear(pairs, items, vocabulary, settings.seed)
     facts = linear_facts(model, vocabulary, catalog=catalog, store=store, pairs=pairs) | {"metrics": found}
     write_config(folder, settings)

@@ -29,6 +29,7 @@ from fashioniq.trained import RETRIEVERS, create, load_retriever
 from fashioniq.training.fitting import begin_run, fit, loaders, model_facts
 from fashioniq.training.folder import alone, folder_of
 from fashioniq.training.linear import bigrams_of, start_linear
+from fashioniq.training.linear_run import fit_to_captions
 from fashioniq.training.losses import turn_loss
 from fashioniq.training.policy import PolicyTraining
 from fashioniq.training.retriever import (
@@ -75,6 +76,8 @@ def train_retriever(settings: TrainRetriever, live: Live | None = None) -> str:
     Raises UserError if a file is missing or does not match, or if options exclude each other.
     """
     folder = folder_of(settings)
+    if settings.epochs == 0:
+        return fit_to_captions(settings, folder)
     catalog = Catalog(settings.data, settings.category)
     store = open_store(settings.data, settings.category, settings.features, settings.attrs)
     users = training_users(settings, catalog, store)

@@ -34,23 +34,18 @@ SCRIPTS = {
     "data_prep/caption_pairs.py": "caption-pairs",
     "data_prep/train_attributes.py": "train-attributes",
     "data_prep/extract_features.py": "extract-features",
-    "data_prep/import_features.py": "import-features",
     "train_captioner.py": "train-captioner",
     "train_retriever.py": "train-retriever",
     "train_composer.py": "train-composer",
-    "train_linear.py": "train-linear",
     "eval/dialogs.py": "eval-dialogs",
     "eval/captions.py": "eval-captions",
     "eval/single_turn.py": "eval-single-turn",
     "eval/eval_requests.py": "eval-requests",
     "eval/cross.py": "cross",
     "eval/score.py": "score",
-    "eval/write_queries.py": "write-queries",
     "eval/chatsearch.py": "eval-chatsearch",
     "data_prep/make_conversations.py": "make-conversations",
     "data_prep/make_dialogues.py": "make-dialogues",
-    "data_prep/make_descriptions.py": "make-descriptions",
-    "data_prep/make_visual_feedback.py": "make-visual-feedback",
     "train_dialog_encoder.py": "train-dialog-encoder",
     "train_generator.py": "train-generator",
     "train_chatsearcher.py": "train-chatsearcher",
@@ -393,7 +388,7 @@ def test_the_configs_of_the_project_are_accepted_by_the_command_in_their_first_l
 def test_extracting_a_finished_store_again_changes_nothing(project, vector_runs, tmp_path):
     store, folder = copytree(vector_runs.store, tmp_path / "store"), vector_runs.store.parent
     before = {path: path.stat().st_mtime_ns for path in store.iterdir()}
-    project.run("import-features", data=vector_runs.catalog, category="dresses", features=store,
+    project.run("extract-features", data=vector_runs.catalog, category="dresses", features=store,
                 vectors=folder / "vectors.npy", ids=folder / "ids.json")  # fmt: skip
     assert {path: path.stat().st_mtime_ns for path in store.iterdir()} == before
 

@@ -284,7 +284,7 @@ def commands(files, project, vector_runs, sample):
         "dialogs": ("eval-dialogs", {**common, "run": vector_runs.retriever, "out": out}, out),
         "pictures": ("extract-features", pictures, store),
         "no pictures": ("extract-features", pictures, store / "store.json"),
-        "vectors": ("import-features", {**common, **vectors, "features": store}, store),
+        "vectors": ("extract-features", {**common, **vectors, "features": store}, store),
         "attributes": (
             "train-attributes",
             {"data": sample, "category": "dresses", "run": run, "min_count": 3, **project.pictures},
@@ -394,9 +394,9 @@ def test_a_full_disk_leaves_a_store_that_the_same_command_completes(
 
     with monkeypatch.context() as patch:
         patch.setattr(np, "savez", full)
-        assert "no space left to write" in refused("import-features", **options)
+        assert "no space left to write" in refused("extract-features", **options)
     assert not (store / "store.json").exists() and not list(store.rglob(".*"))
-    project.run("import-features", **options)
+    project.run("extract-features", **options)
     for name in ("features.npy", "attributes.npy", "ids.json"):
         assert (store / name).read_bytes() == (vector_runs.store / name).read_bytes()
 

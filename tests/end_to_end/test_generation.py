@@ -27,7 +27,9 @@ SIZES = {"model.width": 16, "model.heads": 2, "model.hidden": 32, "model.layers"
 def make_encoder(folder, project, runs):
     for split in ("train", "val"):
         project.run(
-            "make-descriptions",
+            "make-dialogues",
+            answerer="descriptions",
+            rounds=5,
             data=runs.catalog,
             category="dresses",
             split=split,
@@ -371,10 +373,10 @@ class Killed(Exception):
 
 @pytest.fixture(scope="module")
 def feedback(project, world, tmp_path_factory):
-    """A complete folder of make-visual-feedback, and the options that made it. Not to be written to."""
+    """A complete folder of eval-dialogs --record, and the options that made it. Not to be written to."""
     out = tmp_path_factory.mktemp("feedback")
     options = {**world, "generator": "drawn:0.5", "batch_size": 5}
-    project.run("make-visual-feedback", **options, out=out)
+    project.run("eval-dialogs", system="genir", record=True, **options, out=out)
     return out, options
 
 
@@ -414,10 +416,14 @@ def test_killed_visual_feedback_continues_without_making_a_picture_twice(
     for count in (9, 20):
         stop_at(count)
         with pytest.raises(Killed):
-            main(project.arguments("make-visual-feedback", **options, out=tmp_path / "out"))
+            main(
+                project.arguments(
+                    "eval-dialogs", system="genir", record=True, **options, out=tmp_path / "out"
+                )
+            )
         assert not (tmp_path / "out" / "feedback.jsonl").exists()
     stop_at(None)
-    project.run("make-visual-feedback", **options, out=tmp_path / "out")
+    project.run("eval-dialogs", system="genir", record=True, **options, out=tmp_path / "out")
     assert rows(tmp_path / "out") == rows(whole)
     kept = len(list((whole / "pictures").rglob("*.png")))
     assert kept <= len(made) <= kept + 2 * 8  # those of an unfinished call of the generator are lost

@@ -116,7 +116,7 @@ def test_sessions_are_evaluated_by_their_number_of_turns(project, vector_runs, c
 
 def test_the_baselines_are_evaluated_as_any_retriever(project, common, sessions, tmp_path):
     training = {name: value for name, value in common.items() if name != "split"}
-    project.run("train-linear", **training, run=tmp_path / "linear")
+    project.run("train-retriever", **training, epochs=0, run=tmp_path / "linear")
     for run in (tmp_path / "linear", "last-shown"):
         for user in ({"user": "human"}, {"user": "sessions", "sessions": sessions}):
             project.run("eval-dialogs", **common, run=run, out=tmp_path / "out", **user)
@@ -138,7 +138,7 @@ def test_what_a_catalog_or_a_command_lacks_is_named(vector_runs, common, session
     assert "--user sessions" in error(user=["human", "grammar"], sessions=sessions)
     assert "--user human is given twice" in error(user=["human", "human"])
     assert "--linear is a baseline" in error(user="grammar", linear=vector_runs.retriever)
-    assert "expected a run of train-linear" in error(user="human", linear=vector_runs.retriever)
+    assert "expected a linear retriever" in error(user="human", linear=vector_runs.retriever)
     assert "--first-candidates" in error(user="sessions", sessions=sessions, first_candidates="x.json")
     assert "there is no folder" in error(user="sessions", sessions=tmp_path / "nowhere")
 
@@ -153,7 +153,7 @@ def test_all_users_for_which_there_is_data_share_one_table(
     project, vector_runs, common, captioner_of_strangers, by_vectors, tmp_path, capsys
 ):
     training = {name: value for name, value in common.items() if name != "split"}
-    project.run("train-linear", **training, run=tmp_path / "linear")
+    project.run("train-retriever", **training, epochs=0, run=tmp_path / "linear")
     capsys.readouterr()
     out, given = tmp_path / "out", {**common, "run": by_vectors(vector_runs.retriever), "beam": 1, "turns": 2}
     project.run("eval-dialogs", **given, out=out, linear=tmp_path / "linear")

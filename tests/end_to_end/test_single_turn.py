@@ -64,7 +64,7 @@ def write_queries(project, vector_runs):
 
     def write_queries(folder, **options):
         project.run(
-            "write-queries", **{"data": vector_runs.catalog, "category": "dresses", "out": folder, **options}
+            "score", **{"data": vector_runs.catalog, "category": "dresses", "queries": folder, **options}
         )
 
     return write_queries
@@ -326,7 +326,7 @@ def test_short_rankings_tell_what_they_can(few_pairs, evaluate, write_queries, t
 
 def test_pairs_without_targets_are_refused(few_pairs, refused):
     assert "have no targets, like the released test captions" in refused(
-        "write-queries", data=few_pairs, split="test"
+        "score", data=few_pairs, split="test", queries="queries"
     )
 
 

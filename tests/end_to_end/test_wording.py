@@ -21,7 +21,7 @@ def trained(project, vector_runs, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     common = {"data": vector_runs.catalog, "category": "dresses", "features": vector_runs.store}
     tiny = {"epochs": 1, "batch_size": 16}
-    project.run("train-linear", **common, run=folder / "linear")
+    project.run("train-retriever", **common, epochs=0, run=folder / "linear")
     options = {"model.composition": "D", "model.width": 32, **tiny}
     project.run("train-composer", **common, run=folder / "composer", **options)
     return {

@@ -17,7 +17,7 @@ import numpy as np
 SETTINGS = Path(__file__).resolve().parent / "settings"
 STEPS = (
     ("draw-sample", "catalog"),
-    ("import-features", "features"),
+    ("extract-features", "features"),
     ("train-captioner", "captioner"),
     ("train-retriever", "transformer"),
     ("train-retriever", "rnn"),
@@ -75,13 +75,14 @@ def _raise_if_failed(code: int | None, checkout: Path, folder: Path) -> None:
 
 def _run_steps() -> None:
     import fashioniq
-    from fashioniq.cli import main
+    from fashioniq.cli import COMMANDS, main
 
     if not (package := Path(fashioniq.__file__).resolve()).is_relative_to(wanted := os.environ["PYTHONPATH"]):
         raise SystemExit(f"error: expected to import fashioniq from {wanted}, found {package}")
     for command, name in STEPS:
-        if command == "import-features":
+        if command == "extract-features":
             _write_vectors()
+            command = "import-features" if "import-features" in COMMANDS else command  # of earlier commits
         if code := main([command, "--config", str(SETTINGS / f"{name}.yaml")]):
             raise SystemExit(f"error: {command} with {name}.yaml returned {code}")
 

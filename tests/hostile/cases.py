@@ -13,7 +13,10 @@ from judge import Case, Trial
 from world import CAPTIONER, CHATSEARCHER, ENCODER, GENERATOR, RETRIEVER, Options, Room, arguments_of
 
 Make = Callable[[Room, Random], Case | Trial]
-CHATIR = "eval-dialogs --system=chatir"  # a command with other options
+CHATIR = "eval-dialogs --system=chatir"  # commands with other options
+LINEAR = "train-retriever --epochs=0"
+VECTORS = "extract-features --batch-size=1"
+QUERIES = "score --split=val"
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ def valid(room: Room) -> dict[str, tuple[Options, list[str]]]:
             ["run"],
         ),
         "extract-features": ({**plain, "encoder": "metadata", "dimensions": 8, "workers": 0, "features": new}, ["features"]),
-        "import-features": (
+        VECTORS: (
             {**plain, "vectors": root / "vectors.npy", "ids": root / "ids.json", "features": new},
             ["features"],
         ),
@@ -79,7 +82,7 @@ def valid(room: Room) -> dict[str, tuple[Options, list[str]]]:
             {**data, "model.composition": "B", "model.width": 16, "epochs": 1, "run": new},
             ["run"],
         ),
-        "train-linear": ({**data, "run": new}, ["run"]),
+        LINEAR: ({**data, "run": new}, ["run"]),
         "train-dialog-encoder": ({**data, **ENCODER, "run": new}, ["run"]),
         "train-generator": ({**plain, **GENERATOR, "predictor": runs["dresses"], "run": new}, ["run"]),
         "train-chatsearcher": (
@@ -100,7 +103,7 @@ def valid(room: Room) -> dict[str, tuple[Options, list[str]]]:
         ),
         "eval-captions": ({**data, "run": runs["captioner"], "beam": 1, "out": new}, ["out"]),
         "eval-single-turn": ({**data, "run": runs["retriever"], "out": new}, ["out"]),
-        "write-queries": ({**plain, "out": new}, ["out"]),
+        QUERIES: ({**plain, "queries": new}, ["queries"]),
         "score": ({**plain, "predictions": root / "predictions.json", "out": new}, ["out"]),
         CHATIR: (
             {

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from cases import CHATIR, case_of, damaged, earlier, hostile
+from cases import CHATIR, VECTORS, case_of, damaged, earlier, hostile
 from damage import TEXTS, damage_text
 from judge import Case
 from world import CLOSED, Options, Room
@@ -13,7 +13,7 @@ def own_vectors(room: Room, rng: Random) -> Case:
     files = {"vectors": room.copy("vectors.npy"), "ids": room.copy("ids.json")}
     name = rng.choice(list(files))
     what = damaged(rng, files[name])
-    return case_of(room, "import-features", what, **files)
+    return case_of(room, VECTORS, what, **files)
 
 
 @hostile("word vectors", 220, 4)

@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, get_type_hints
 
-from cases import CHATIR, case_of, hostile, valid
+from cases import CHATIR, LINEAR, QUERIES, VECTORS, case_of, hostile, valid
 from damage import TEXTS, odd_value
 from damage_places import spoil_place
 from judge import Case
@@ -16,7 +16,7 @@ from fashioniq.cli import COMMANDS
 from fashioniq.config import EvalChatIR
 from fashioniq.options import flag
 
-SETTINGS = {**COMMANDS, CHATIR: EvalChatIR}
+SETTINGS = {**COMMANDS, CHATIR: EvalChatIR} | {one: COMMANDS[one.split()[0]] for one in (LINEAR, QUERIES, VECTORS)}
 
 
 def yaml_text(rng: Random, text: str) -> bytes:
@@ -158,7 +158,7 @@ def category_names(room: Room, rng: Random) -> Case:
     data = room.catalog()
     odd = rng.choice((*TEXTS, "x" * 300, "../dress", "dress/../../x", "dress\0", "DRESS", "dress ", "ｄｒｅｓｓ", ".dress", "dress.", "*", "?", "dress:x",
                       "nul", "dress\n", "[a]", "$HOME", "~root", "%2e%2e%2f", "a" * 255, "é" * 120, "--", "-rf"))  # fmt: skip
-    command = rng.choice(("check-data", "eval-dialogs", "import-catalog", "import-features", "train-linear", "write-queries", "extract-attributes",
+    command = rng.choice(("check-data", "eval-dialogs", "import-catalog", VECTORS, LINEAR, QUERIES, "extract-attributes",
                           "pair-references", "search", "download-images", "eval-captions", "draw-sample"))  # fmt: skip
     command = "check-data" if command == "draw-sample" else command
     if rng.random() < 0.2 and odd and "/" not in odd and "\0" not in odd and len(odd) < 100:

@@ -15,11 +15,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from cases import CHATIR, valid
+from cases import CHATIR, LINEAR, QUERIES, VECTORS, valid
 from world import CAPTIONER, RETRIEVER, TINY_PICTURES, Options, Room, World, run
 
-FURTHER = ("train-attributes", "train-generator", "import-features", "train-composer", "train-linear", "train-dialog-encoder",
-           "cross", "eval-captions", "eval-single-turn", "write-queries", "score", CHATIR, "make-conversations", "compare")  # fmt: skip
+FURTHER = ("train-attributes", "train-generator", VECTORS, "train-composer", LINEAR, "train-dialog-encoder",
+           "cross", "eval-captions", "eval-single-turn", QUERIES, "score", CHATIR, "make-conversations", "compare")  # fmt: skip
 LIMIT = 120  # seconds of a command that is not killed
 CASE = 6 * LIMIT  # seconds of a case: two whole runs and three that are killed
 NOT_COMPARED = {"config.yaml", "last.ckpt"}  # they hold the option --resume, and times
@@ -58,7 +58,7 @@ def commands(world: World, out: Path) -> dict[str, tuple[str, Options]]:
         "make-dialogues": ("make-dialogues", {**asked, "out": out / "dialogs.json"}),
         "extract-attributes": ("extract-attributes", {"data": out, "category": "dresses", "replace": True}),
         "pair-references": ("pair-references", {**data, "out": out}),
-        "make-descriptions": ("make-descriptions", {**data, "out": out / "descriptions.json"}),
+        "descriptions": ("make-dialogues", {**data, "answerer": "descriptions", "out": out / "descriptions.json"}),
         "caption-pairs": ("caption-pairs", {**data, "count": 20, "export": out / "pairs.csv"}),
         **{name: (name, options) for name, (options, _) in valid(At(world, out)).items() if name in FURTHER},
     }

@@ -176,7 +176,7 @@ def test_d8_vectors_of_zeros_are_refused(vector_runs, refused, tmp_path):
     np.save(tmp_path / "zeros.npy", np.zeros((len(ids), 4), dtype=np.float32))
     (tmp_path / "ids.json").write_text(json.dumps(ids))
     options = {"vectors": tmp_path / "zeros.npy", "ids": tmp_path / "ids.json", "features": tmp_path / "new"}
-    line = refused("import-features", data=vector_runs.catalog, category="dresses", **options)
+    line = refused("extract-features", data=vector_runs.catalog, category="dresses", **options)
     assert "zero" in line and not (tmp_path / "new" / "store.json").exists()
 
 
@@ -216,7 +216,7 @@ def test_d9_d14_names_that_cannot_be_files_are_refused(world, refused, name):
 @pytest.mark.parametrize(
     ("command", "option"),
     [
-        ("import-features", "vectors"),
+        ("extract-features", "vectors"),
         ("import-catalog", "table"),
         ("eval-dialogs", "config"),
         ("eval-dialogs", "first_candidates"),
@@ -227,7 +227,7 @@ def test_d9_d14_names_that_cannot_be_files_are_refused(world, refused, name):
 def test_d11_a_pipe_is_not_waited_for(vector_runs, refused, tmp_path, command, option):
     os.mkfifo(tmp_path / "pipe.csv")
     given = {"data": vector_runs.catalog, "category": "dresses", option: tmp_path / "pipe.csv"}
-    given |= {"ids": tmp_path / "ids.json"} if command == "import-features" else {}
+    given |= {"ids": tmp_path / "ids.json"} if command == "extract-features" else {}
     given |= {"run": tmp_path} if command == "eval-dialogs" else {}
     given |= {"images": tmp_path} if command == "import-catalog" else {}
     assert "is a pipe, a device or a socket" in refused(command, **given)
@@ -415,7 +415,7 @@ def test_what_cannot_be_a_path_is_refused(vector_runs, world, refused, option, p
 @pytest.mark.parametrize("value", ["!!timestamp 3", "2024-99-99", "!!set 3", "!!binary x"])
 def test_odd_tags_of_yaml_are_refused(refused, tmp_path, value):
     (tmp_path / "options.yaml").write_text(f"seed: {value}\n")
-    assert "options.yaml" in refused("train-linear", config=tmp_path / "options.yaml")
+    assert "options.yaml" in refused("train-retriever", config=tmp_path / "options.yaml")
 
 
 def test_deeply_nested_dialogs_are_refused(vector_runs, capsys, tmp_path):
@@ -452,7 +452,7 @@ def test_control_characters_of_data_do_not_reach_the_terminal(vector_runs, world
     assert "pwned" in printed and not any(one in printed for one in "\x1b\x07\u202e\ud800")
 
 
-@pytest.mark.parametrize("command", ["pair-references", "extract-attributes", "eval-dialogs", "train-linear"])
+@pytest.mark.parametrize("command", ["pair-references", "extract-attributes", "eval-dialogs", "train-retriever"])
 def test_what_a_killed_command_left_is_removed(vector_runs, world, project, tmp_path, command):
     catalog = shutil.copytree(
         vector_runs.catalog, tmp_path / "catalog", ignore=shutil.ignore_patterns("images")
@@ -465,7 +465,7 @@ def test_what_a_killed_command_left_is_removed(vector_runs, world, project, tmp_
             tmp_path / "out",
             {**world, "run": vector_runs.retriever, "user": "differences", "out": tmp_path / "out"},
         ),
-        "train-linear": (tmp_path / "out", {**world, "run": tmp_path / "out"}),
+        "train-retriever": (tmp_path / "out", {**world, "epochs": 0, "run": tmp_path / "out"}),
     }
     folder, options = of_command[command]
     folder.mkdir(exist_ok=True)
@@ -531,7 +531,7 @@ def test_an_option_without_a_value_in_a_file_is_refused(command, content, said, 
 @pytest.mark.parametrize(
     ("command", "options", "said"),
     [
-        ("train-linear", {"run": "\x1b[31mred"}, "--run contains control characters"),
+        ("train-retriever", {"run": "\x1b[31mred"}, "--run contains control characters"),
         ("eval-dialogs", {"system": "\x1b[31mred"}, "there is no --system [31mred;"),
         ("download-images", {"timeout": "9" * 400}, "int too large to convert to float"),
     ],
@@ -606,5 +606,5 @@ def test_a_linear_retriever_that_cannot_be_fitted_leaves_no_folder(vector_runs, 
     catalog = shutil.copytree(vector_runs.catalog, tmp_path / "catalog")
     (catalog / "captions" / "cap.dress.test.json").unlink()
     os.mkfifo(catalog / "captions" / "cap.dress.test.json")
-    assert "a pipe" in refused("train-linear", **world | {"data": catalog}, run=tmp_path / "linear")
+    assert "a pipe" in refused("train-retriever", **world | {"data": catalog}, epochs=0, run=tmp_path / "linear")
     assert not (tmp_path / "linear").exists()

@@ -4,14 +4,14 @@ import json
 from pathlib import Path
 from random import Random
 
-from cases import case_of, damaged, earlier, hostile, same_figures, some_file
+from cases import LINEAR, QUERIES, VECTORS, case_of, damaged, earlier, hostile, same_figures, some_file
 from damage import LENGTH
 from judge import Case
 from world import TRANSFORMER, Options, Room
 
-READ_CATALOG = ("check-data", "eval-dialogs", "extract-features", "extract-attributes", "pair-references", "write-queries",
-                "eval-single-turn", "eval-captions", "train-linear", "make-dialogues", "search", "score", "train-captioner",
-                "import-features")  # fmt: skip
+READ_CATALOG = ("check-data", "eval-dialogs", "extract-features", "extract-attributes", "pair-references", QUERIES,
+                "eval-single-turn", "eval-captions", LINEAR, "make-dialogues", "search", "score", "train-captioner",
+                VECTORS)  # fmt: skip
 
 
 @hostile("catalog files", 1500, 20)
@@ -42,7 +42,7 @@ def feature_store(room: Room, rng: Random) -> Case:
     path = some_file(rng, store)
     what = damaged(rng, path)
     command = rng.choice(
-        ("eval-dialogs", "eval-single-turn", "search", "train-linear", "eval-captions", "make-dialogues")
+        ("eval-dialogs", "eval-single-turn", "search", LINEAR, "eval-captions", "make-dialogues")
     )
     own = json.loads((room.world.store / "store.json").read_text())
     earlier(room, rng) if command == "eval-dialogs" else None

@@ -193,7 +193,7 @@ def _features(world: World, do: Do) -> None:
     common = {"data": world.catalog, "category": "dresses"}
     own = {"vectors": world.root / "vectors.npy", "ids": world.root / "ids.json"}
     if not world.store.exists():
-        do("import-features", **common, **own, features=world.store)
+        do("extract-features", **common, **own, features=world.store)
     do("extract-features", **common, encoder="metadata", features=world.root / "metadata")
     do("extract-features", **common, **TINY_PICTURES, features=world.root / "pictures")
 
@@ -207,7 +207,7 @@ def _trained(world: World, do: Do) -> None:
     if not runs["transformer"].exists():
         do("train-retriever", **taught, **TRANSFORMER, run=runs["transformer"])
     do("train-retriever", **taught, **RETRIEVER, run=runs["retriever"])
-    do("train-linear", **common, run=runs["linear"])
+    do("train-retriever", **common, epochs=0, run=runs["linear"])
     do("train-dialog-encoder", **common, **ENCODER, run=runs["encoder"])
     if runs["predictor"].exists():
         return
@@ -269,7 +269,7 @@ def _tables(world: World, do: Do) -> None:
 
 
 def _predictions(world: World, do: Do) -> None:
-    do("write-queries", data=world.catalog, category="dresses", out=world.root / "queries")
+    do("score", data=world.catalog, category="dresses", queries=world.root / "queries")
     written = json.loads(next((world.root / "queries").iterdir()).read_text())
     names, gallery = list(written["queries"]), written["gallery"]
     draw = np.random.default_rng(0)
@@ -342,7 +342,7 @@ def _drawn(world: World, do: Do) -> None:
     do("train-dialog-encoder", **common, **ENCODER, run=world.runs["speaker"])
     do("train-retriever", **common, **RETRIEVER, users="differences", run=world.runs["seer"])
     drawn = {"encoder": world.runs["speaker"], **predictor, **DRAWN, "out": world.root / "feedback"}
-    do("make-visual-feedback", **common, **drawn)
+    do("eval-dialogs", system="genir", record=True, **common, **drawn)
 
 
 def _searched(world: World, do: Do) -> None:

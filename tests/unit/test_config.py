@@ -211,6 +211,22 @@ def test_a_margin_is_for_triplet_losses_and_a_temperature_for_cross_entropy():
         check(TrainRetriever(category="dresses", loss="triplet", temperature=0.1))
 
 
+OPTIONS_THAT_EXCLUDE_EACH_OTHER = {
+    "train-retriever --category dresses --epochs 0 --model.kind rnn": "--epochs 0 is ridge regression",
+    "train-retriever --category dresses --epochs 0 --attrs": "--epochs 0 is ridge regression",
+    "extract-features --category dresses --vectors v.npy": "--vectors and --ids belong together",
+    "extract-features --category dresses --vectors v.npy --ids i.json --update": "--vectors replaces an encoder",
+    "eval-dialogs --system genir --category dresses --encoder e --record --feedback verbal": "--record writes",
+}
+
+
+@pytest.mark.parametrize("line", OPTIONS_THAT_EXCLUDE_EACH_OTHER)
+def test_options_that_exclude_each_other_are_refused(line):
+    command, *arguments = line.split()
+    with pytest.raises(UserError, match=OPTIONS_THAT_EXCLUDE_EACH_OTHER[line]):
+        check(parse(command, arguments))
+
+
 def test_bounds_of_nested_options_are_checked_with_their_full_names():
     with pytest.raises(UserError, match=r"--model.layers is 0: it must be at least 1"):
         check(parse("train-retriever", ["--category", "dresses", "--model.layers", "0"]))
@@ -266,7 +282,7 @@ WRONG_PATHS = {
     "extract-features --data nowhere --category dresses": "there is no folder nowhere",
     "eval-dialogs --run nowhere --category dresses": "expected a retriever in nowhere",
     "search --run nowhere --text red": "expected a trained run in nowhere",
-    "import-features --data nowhere --category dresses --vectors v.npy --ids i.json": "there is no file v.npy",
+    "extract-features --data nowhere --category dresses --vectors v.npy --ids i.json": "there is no file v.npy",
 }
 
 

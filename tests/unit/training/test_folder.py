@@ -12,7 +12,7 @@ from fashioniq.files import UserError, exclusive
 from fashioniq.training.folder import alone, folder_of
 
 TRAININGS = {
-    name: kind for name, kind in COMMANDS.items() if issubclass(kind, config.Training | config.TrainLinear)
+    name: kind for name, kind in COMMANDS.items() if issubclass(kind, config.Training)
 }
 
 
@@ -30,7 +30,7 @@ def test_every_training_is_refused_while_another_writes_its_run(name, tmp_path):
         pytest.raises(UserError, match=rf"another process is writing to .*run \(process {os.getpid()}, "),
     ):
         module.run(settings)
-    assert len(TRAININGS) == 8
+    assert len(TRAININGS) == 7
     assert not list(tmp_path.iterdir())
 
 
@@ -67,7 +67,6 @@ def test_of_processes_that_train_together_the_first_has_the_lock(rank, tmp_path,
         (config.TrainCaptioner, {"attrs": True}, "captioner-dresses-attrs"),
         (config.TrainRetriever, {}, "retriever-dresses"),
         (config.TrainComposer, {"attrs": True}, "composer-A-dresses-attrs"),
-        (config.TrainLinear, {}, "linear-dresses"),
         (config.TrainAttributes, {}, "attributes-dresses"),
         (config.TrainAttributes, {"category": None}, "attributes"),
         (config.TrainGenerator, {"category": None}, "generator"),
