@@ -33,8 +33,9 @@ class Grammar:
     coloured: tuple[str, ...]  # suffixes of color words
     links: tuple[str, ...]  # letters between the parts of a compound, if the language has compounds
     inflections: tuple[str, ...]  # endings of attribute words
-    plain: frozenset[str]  # words that are never corrected
     keyboard: tuple[str, ...]  # rows of letters
+    alike: tuple[str, ...]  # letters that sound alike
+    rare: int  # how often films say a word that may be a misspelling of another
     offers: Mapping[str, Any]
     synonyms: Mapping[str, tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]]  # family: (words, terms)
     colors: Mapping[str, str]  # English name of color words
@@ -84,8 +85,9 @@ def grammar(code: str) -> Grammar:
         coloured=tuple(map(folded, given["suffixes"]["shade"])),
         links=tuple(given.get("links", ())),
         inflections=tuple(given["inflections"]),
-        plain=_keys(given["plain"]),
         keyboard=tuple(given["keyboard"]),
+        alike=tuple(given["alike"]),
+        rare=given["rare"],
         offers=given["offers"],
         synonyms={
             family: tuple(

@@ -12,7 +12,7 @@ import snowballstemmer
 from fashioniq.data.languages import TYPES, Language, language
 from fashioniq.data.words import tokenize
 from fashioniq.language.grammar import Grammar, grammar
-from fashioniq.language.spelling import Speller, single
+from fashioniq.language.spelling import Speller, single, words_said
 from fashioniq.language.terms import COLOR, FREE, GARMENT, HEARD, Term, Terms
 from fashioniq.language.tokens import folded, key_of, keys_of
 
@@ -67,8 +67,9 @@ class Lexicon:
         for key, term in self._terms.of.items():
             if not term.heard:
                 self._stems.setdefault(self._terms.stemmed(keys_of(self._terms.spelled[key])), term)
-        self._language = _words_of(language(code), self.grammar) | self.grammar.plain
-        self._speller = Speller(self._frequency(words), self.grammar.keyboard)
+        self._language = _words_of(language(code), self.grammar)
+        labels = {word for label in self._terms.count for word in keys_of(label)}.union(self.grammar.nouns)
+        self._speller = Speller(self._frequency(words), self.grammar.keyboard, labels, self.grammar.alike)
         self.find = lru_cache(maxsize=20_000)(self._found)
         self.guess = lru_cache(maxsize=2_000)(self._guess)
         self.slip = lru_cache(maxsize=2_000)(self._slip)
@@ -217,7 +218,7 @@ class Lexicon:
     def _may_be_color(self, key: str) -> bool:
         """Whether a color name is not better known for something else, such as denim."""
         family = self._terms.known_family(key)
-        return family == COLOR or (not family and len(key) > 3 and key not in self.grammar.plain)
+        return family == COLOR or (not family and len(key) > 3)
 
     def _base(self, key: str) -> Term | None:
         """Term of the adjective of a comparative such as "lacier"."""
@@ -245,11 +246,18 @@ class Lexicon:
 
     def _meant(self, key: str, most: int | None) -> str | None:
         """A correction: other words than labels and those of the language only with the same first letter."""
-        near = self._speller.correct(key, most)
+        itself = self._is_word(key)
+        near = self._speller.correct(key, most, itself)
+        if itself and near is not None and single(near) != single(key):
+            return None
         term = self._stems.get(self.stem(near)) if near is not None else None
         if near is None or self._whole(near) or (term is not None and term.labels):
             return near
-        return near if near[0] == key[0] and self._speller.correct(key, 1) == near else None
+        return near if near[0] == key[0] and self._speller.correct(key, 1, itself) == near else None
+
+    def _is_word(self, key: str) -> bool:
+        """Whether the language has a word, about garments or not."""
+        return key in self._language or key in words_said(self.grammar.code, self.grammar.rare)
 
     def _slip(self, key: str) -> tuple[str, ...] | None:
         """The word that is probably meant by a rare word of captions or titles, which have misspellings, or None.
@@ -257,7 +265,7 @@ class Lexicon:
         That is a much more frequent word with the same first letter one edit away, which is not a form of it.
         """
         near = self._speller.correct(key, 1 if len(key) < 8 else 2) if len(key) > 3 else None
-        if near is None or key in self._language or near[0] != key[0] or self.stem(near) == self.stem(key):
+        if near is None or self._is_word(key) or near[0] != key[0] or self.stem(near) == self.stem(key):
             return None
         often = self._speller.frequency
         if len(near) == len(key) < 6 and sorted(near) != sorted(key):
