@@ -123,7 +123,7 @@ def make_data(folder: Path, count: int) -> None:
     from fashioniq.data.words import Vocabulary
     from fashioniq.models.configs import RetrieverConfig
     from fashioniq.models.retriever import DialogRetriever
-    from fashioniq.runs import CatalogOrigin, Identity, RetrieverRun
+    from fashioniq.runs import CatalogOrigin, RetrieverRun, StoreIdentity
     from fashioniq.weights import save_model
 
     random = np.random.default_rng(0)
@@ -149,7 +149,7 @@ def make_data(folder: Path, count: int) -> None:
     features.flush()
     np.save(store / "attributes.npy", random.integers(0, len(words) + 1, (count, 8)).astype(np.int16))
     write_json(store / "ids.json", ids, indent=None)
-    identity = Identity(
+    identity = StoreIdentity(
         encoder="random", weights="none", image_size=None, dimensions=FEATURES, attribute_words=words
     )
     about = {name: getattr(identity, name) for name in identity.__struct_fields__}

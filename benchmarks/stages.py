@@ -18,7 +18,7 @@ from fashioniq.askers.best_item import BestItem
 from fashioniq.config import TrainAttributes, TrainCaptioner, TrainRetriever
 from fashioniq.data.items import ItemInputs, Items
 from fashioniq.data.words import END, PAD, SPECIAL, START, Vocabulary
-from fashioniq.features.pictures import Encoding
+from fashioniq.encoders.timm import Encoding
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message, Talk
 from fashioniq.loop.rollout import Dialogs, System, rollout

@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType
 
 from fashioniq import __version__
 from fashioniq.categories import canonical
-from fashioniq.features.store import DIFFERENT, FeatureStore, Identity
+from fashioniq.features.store import DIFFERENT, FeatureStore, StoreIdentity
 from fashioniq.files import UserError, checksum, read_json, refuse_special, typed, write_json
 from fashioniq.provenance import Provenance
 
@@ -53,7 +53,7 @@ class _WithWords(msgspec.Struct, kw_only=True):
     model: str
     sizes: dict[str, Any]
     words: list[str]
-    features: Identity
+    features: StoreIdentity
     data: CatalogOrigin
 
 
@@ -105,7 +105,7 @@ class DialogEncoderRun(msgspec.Struct, kw_only=True):
     words: list[str]
     kind: str
     encoder: str = ""
-    features: Identity
+    features: StoreIdentity
     joined: str
     loss: str = ""
     mask: str = ""
@@ -302,9 +302,9 @@ def check_features(
     run: Path, about: CaptionerRun | RetrieverRun | DialogEncoderRun, store: FeatureStore
 ) -> None:
     """Raise UserError if a run was trained on other features than those of the store."""
-    for key in Identity.__struct_fields__:
+    for key in StoreIdentity.__struct_fields__:
         there, here = getattr(about.features, key), getattr(store.identity, key)
-        if there != here:
+        if there != here and UNSET not in (there, here):
             difference = f"{str(there)[:60]}, not {str(here)[:60]}"
             raise UserError(
                 f"{run} was trained with {DIFFERENT[key]} than {store.root} provides ({difference}); "

@@ -3,14 +3,13 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from msgspec import UNSET
-from safetensors import SafetensorError
-from safetensors.torch import load_file
-from torch import Tensor, nn
+from torch import nn
 
+from fashioniq import encoders
 from fashioniq.data.statements import Labels
 from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.features.store import FeatureStore
@@ -31,12 +30,11 @@ from fashioniq.models.configs import (
     RetrieverConfig,
 )
 from fashioniq.models.decoding import BaseCaptioner
-from fashioniq.models.dialog_encoder import DialogEncoder, TextHalf, TextTower
+from fashioniq.models.dialog_encoder import DialogEncoder, Pretrained, TextHalf, TextTower
 from fashioniq.models.encoder import create_encoder, encoder_size
 from fashioniq.models.linear import LinearRetriever
 from fashioniq.models.retriever import BaseRetriever, DialogRetriever
 from fashioniq.models.rnn import RNNCaptioner, RNNRetriever
-from fashioniq.models.text import ImageText, load_text_encoder
 from fashioniq.runs import (
     CaptionerRun,
     ChatSearcherRun,
@@ -200,7 +198,7 @@ def load_dialog_encoder(run: Path, store: FeatureStore) -> tuple[TextTower, str]
             config, of_data = DialogEncoderConfig.of_sizes("transformer", about.sizes)
             model: TextTower = DialogEncoder(config, vocabulary=vocabulary, **of_data)
     else:
-        model = TextHalf(load_pretrained(about.encoder))
+        model = TextHalf(trainable(about.encoder))
     load_weights(run, model)
     return model.eval(), about.joined
 
@@ -267,51 +265,12 @@ def _language_model(name: str, half: bool) -> tuple[LanguageModel, Pieces]:
         ) from error
 
 
-def load_pretrained(name: str, weights: Path | None = None) -> ImageText:
-    """Load CLIP or BLIP from a folder or the hub, optionally with other weights for BLIP.
-
-    Raises UserError if they cannot be read or downloaded, or do not fit.
-    """
-    if not Path(name).is_dir():
-        use_cache_if_offline()
-    try:
-        return load_text_encoder(name, read_weights(weights) if weights else None)
-    except ImportError as error:
-        raise UserError(
-            f"CLIP and BLIP need the package transformers ({error}); pip install 'fashioniq[chat]'"
-        ) from error
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        where = f"{name} with {weights}" if weights else name
-        raise UserError(
-            f"cannot load {where} ({why(error, 200)}); "
-            "give a folder or a name of the hub, such as Salesforce/blip-itm-base-coco"
-        ) from error
-
-
-def read_weights(path: Path) -> dict[str, Tensor]:
-    """Read the tensors of a .safetensors file or a torch checkpoint, which may keep them under "model".
-
-    Raises UserError for other files.
-    """
-    try:
-        content = (
-            load_file(path)
-            if path.suffix == ".safetensors"
-            else torch.load(path, map_location="cpu", weights_only=True)
-        )
-    except Exception as error:  # pickle, safetensors and torch raise different exceptions
-        raise UserError(
-            f"cannot read tensors from {path} ({why(error)}); save them as .safetensors"
-        ) from error
-    content = content.get("model", content) if isinstance(content, dict) else content
-    tensors = (
-        {name: tensor for name, tensor in content.items() if isinstance(tensor, Tensor)}
-        if isinstance(content, dict)
-        else {}
-    )
-    if not tensors:
-        raise UserError(f"{path}: expected a state_dict, found no named tensors")
-    return tensors
+def trainable(name: str) -> Pretrained:
+    """A pretrained encoder whose text half can be trained. Raises UserError for other encoders."""
+    encoder = encoders.load(name)
+    if not hasattr(encoder, "text_half"):
+        raise UserError(f"the texts of {name} cannot be trained; give a model of transformers, such as CLIP")
+    return cast(Pretrained, encoder)
 
 
 def pick_device(name: str) -> torch.device:

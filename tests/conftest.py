@@ -588,6 +588,82 @@ def tiny_blip(tmp_path_factory):
     return folder
 
 
+def _bert_tokenizer(folder):
+    """The tokenizer of a folder that has the words of the tests."""
+    import transformers
+
+    (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    transformers.BertTokenizer(str(folder / "vocab.txt"), model_max_length=512).save_pretrained(folder)
+
+
+@pytest.fixture(scope="session")
+def tiny_siglip(tmp_path_factory):
+    """The folder of a tiny SigLIP."""
+    transformers = pytest.importorskip("transformers", reason="no transformers: pip install '.[chat]'")
+    import torch
+
+    folder = tmp_path_factory.mktemp("siglip")
+    common = {"hidden_size": 16, "intermediate_size": 32, "num_attention_heads": 2, "num_hidden_layers": 2}
+    text = {**common, "vocab_size": len(WORDS), "max_position_embeddings": 24, "projection_size": 16}
+    torch.manual_seed(0)
+    config = transformers.SiglipConfig(
+        text_config=text, vision_config={**common, "image_size": 32, "patch_size": 16}
+    )
+    transformers.SiglipModel(config).save_pretrained(folder)
+    transformers.SiglipImageProcessor(size={"height": 32, "width": 32}).save_pretrained(folder)
+    _bert_tokenizer(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_blip2(tmp_path_factory):
+    """The folder of a tiny BLIP-2 for image–text retrieval."""
+    transformers = pytest.importorskip("transformers", reason="no transformers: pip install '.[chat]'")
+    import torch
+
+    folder = tmp_path_factory.mktemp("blip2")
+    common = {"hidden_size": 16, "intermediate_size": 32, "num_attention_heads": 2, "num_hidden_layers": 2}
+    words = {"vocab_size": len(WORDS), "max_position_embeddings": 24, "pad_token_id": 0}
+    config = transformers.Blip2Config(
+        vision_config={**common, "image_size": 32, "patch_size": 16},
+        qformer_config={**common, **words, "encoder_hidden_size": 16, "use_qformer_text_input": True, "initializer_range": 0.3},
+        text_config={"model_type": "opt", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 50, "word_embed_proj_dim": 16, "ffn_dim": 16},
+        num_query_tokens=3,
+        image_text_hidden_size=8,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = transformers.Blip2ForImageTextRetrieval(config)
+    torch.nn.init.normal_(model.query_tokens)
+    model.save_pretrained(folder)
+    transformers.BlipImageProcessor(size={"height": 32, "width": 32}).save_pretrained(folder)
+    _bert_tokenizer(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_sentence(tmp_path_factory):
+    """The folder of a tiny sentence encoder in the layout of sentence-transformers."""
+    transformers = pytest.importorskip("transformers", reason="no transformers: pip install '.[chat]'")
+    import torch
+
+    folder = tmp_path_factory.mktemp("sentence")
+    torch.manual_seed(0)
+    config = transformers.BertConfig(
+        vocab_size=len(WORDS), hidden_size=16, intermediate_size=32, num_attention_heads=2, num_hidden_layers=2,
+        max_position_embeddings=24, initializer_range=0.3,
+    )  # fmt: skip
+    transformers.BertModel(config).save_pretrained(folder)
+    _bert_tokenizer(folder)
+    kinds = (("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize"))
+    modules = [{"path": path, "type": f"sentence_transformers.models.{kind}"} for path, kind in kinds]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "1_Pooling").mkdir()
+    pooling = {"word_embedding_dimension": 16, "pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}
+    (folder / "1_Pooling/config.json").write_text(json.dumps(pooling))
+    (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 16}))
+    return folder
+
+
 @pytest.fixture(scope="session")
 def tiny_clip(tmp_path_factory):
     """The folder of a tiny CLIP whose tokenizer knows letters and one merged pair."""

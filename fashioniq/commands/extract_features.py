@@ -1,35 +1,58 @@
 """`fashioniq extract-features`."""
 
+from dataclasses import replace
+from pathlib import Path
+
 from fashioniq.config import ExtractFeatures
-from fashioniq.data.catalog import Catalog
+from fashioniq.data.catalog import IMAGE_SUFFIXES, Catalog, categories_in, picture_paths
+from fashioniq.data.conversations import Conversations
+from fashioniq.data.dialogues import read_search_space
 from fashioniq.features import pictures as sources
 from fashioniq.features.store import features_folder
 from fashioniq.features.stores import fill
 from fashioniq.features.writer import words_to_keep
+from fashioniq.files import UserError
 from fashioniq.trained import pick_device
 
 
 def run(settings: ExtractFeatures) -> None:
-    """Write the feature store of a category from pictures, metadata or vectors, and print a summary."""
-    catalog = Catalog(settings.data, settings.category)
-    root = features_folder(settings.data, settings.category, settings.features)
-    if settings.vectors and settings.ids:
-        fill(root, catalog, sources.own_vectors(settings.vectors, settings.ids, catalog))
+    """Write the feature store of a category, of conversations or of a folder of pictures, and print a summary."""
+    products = _products(settings)
+    root = settings.features or settings.data / "features"
+    if isinstance(products, Catalog):
+        root = features_folder(settings.data, products.category, settings.features)
+    if settings.vectors and settings.ids and isinstance(products, Catalog):
+        fill(root, products, sources.own_vectors(settings.vectors, settings.ids, products))
         return
-    if settings.encoder != "metadata":
-        source = _pictures(settings, catalog, words_to_keep(root, settings.update))
-        if settings.metadata:
-            source = sources.with_metadata(source, catalog)
-        fill(root, catalog, source, settings.update)
-        return
-    fill(root, catalog, sources.metadata(settings, catalog))
+    source = sources.of_settings(settings, products, words_to_keep(root, settings.update))
+    if settings.engine == "ray":
+        from fashioniq.features.ray_workers import RayWorkers  # needs an extra
+
+        facts, extract = source
+        if not isinstance(extract, sources.PictureSource):
+            raise UserError(f"--engine ray encodes pictures, which --encoder {settings.encoder} does not")
+        gpu = pick_device(settings.device).type == "cuda"
+        source = facts, RayWorkers(extract, settings.pictures, gpu)
+    if settings.metadata and isinstance(products, Catalog):
+        source = sources.with_metadata(source, products)
+    fill(root, products, source, settings.update)
 
 
-def _pictures(settings: ExtractFeatures, catalog: Catalog, words: list[str] | None) -> sources.Source:
-    if settings.engine == "local":
-        return sources.pictures(settings, catalog, words)
-    from fashioniq.features.ray_workers import RayWorkers  # needs an extra
-
-    facts, extract = sources.pictures(settings, catalog, words)
-    gpu = pick_device(settings.device).type == "cuda"
-    return facts, RayWorkers(extract, settings.pictures, gpu)
+def _products(settings: ExtractFeatures) -> sources.Products:
+    """What the options name: a category, the items of conversations, or the pictures of a folder."""
+    data = settings.data
+    if settings.category:
+        return Catalog(data, settings.category)
+    if (data / "items.jsonl").is_file():
+        conversations = Conversations(data)
+        images = {name: path for name in conversations.items if (path := conversations.picture(name))}
+        texts = {name: item.caption for name, item in conversations.items.items()}
+        return sources.FoundPictures("conversations", data, images, texts=texts)
+    if known := categories_in(data):
+        raise UserError(f"expected --category for the catalog {data}, one of {', '.join(known)}; give it")
+    if settings.pictures:
+        space = read_search_space(settings.pictures)
+        return replace(sources.FoundPictures("pictures", data, picture_paths(data, space)), ids=space)
+    paths = sorted(path for path in data.rglob("*") if path.suffix.lower() in IMAGE_SUFFIXES)
+    images = {path.relative_to(data).as_posix(): path for path in paths}
+    return sources.FoundPictures("pictures", Path(data), images)

@@ -176,14 +176,13 @@ def _vectors(
                 f"the feature store {store.root} has a vector that is zero or not finite; extract it again"
             )
         return present, vectors_ND / length_N1, None
-    from fashioniq.systems.questions import features_of_encoder
-    from fashioniq.systems.search_space import EncoderSource, encode_search_space
+    from fashioniq.systems.search_space import search_space
     from fashioniq.trained import pick_device
 
-    features = settings.features or features_of_encoder(catalog, settings.encoder)
-    source = EncoderSource(settings.encoder, pick_device(settings.device), features=features)
-    space = encode_search_space(source, ids, catalog.images)
+    space = search_space(
+        settings.encoder, ids, pick_device(settings.device), store=settings.features, catalog=catalog
+    )
     encoder = space.encoder
     assert encoder is not None, "only search_space_of_vectors returns no encoder"
     vectors_ND = space.vectors_ND.float().cpu().numpy()
-    return space.ids, vectors_ND, lambda text: encoder.encode([text])[0].float().cpu().numpy()
+    return space.ids, vectors_ND, lambda text: encoder.texts([text])[0].float().cpu().numpy()

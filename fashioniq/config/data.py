@@ -4,11 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fashioniq.config.fields import DATA, FEATURES, option
+from fashioniq.config.fields import CATEGORY, DATA, FEATURES, option
 from fashioniq.config.shared import (
     Batched,
     Decoding,
-    FillsStore,
     InCatalog,
     OfAnyCategory,
     OfCategory,
@@ -161,11 +160,19 @@ class CaptionPairs(Seeded, InCatalog):
 
 
 @dataclass(kw_only=True)
-class ExtractFeatures(OnDevice, Batched, Decoding, FillsStore):
-    """Compute image vectors and top attributes of all products, or import vectors of your own.
+class ExtractFeatures(OnDevice, Batched, Decoding):
+    """Compute the vectors of all products, of their pictures or texts, and their top attributes, or import vectors.
 
     The same command resumes an interrupted run.
     """
+
+    data: Path = option(
+        Path("data/fashioniq"),
+        DATA + "; without --category, a folder of make-conversations, or of pictures",
+        reads="catalog",
+    )
+    category: str | None = option(None, CATEGORY + " (not for conversations and folders of pictures)")
+    features: Path | None = option(None, FEATURES + "; DATA/features without --category")
 
     predictor: Path | None = option(
         None,
@@ -174,13 +181,26 @@ class ExtractFeatures(OnDevice, Batched, Decoding, FillsStore):
     )
     encoder: str = option(
         "efficientnet-b7",
-        "image encoder without --predictor: a timm or EfficientNet name, or metadata for vectors of title "
-        "and attribute words",
+        "encoder without --predictor: a timm or EfficientNet name; a model of transformers (CLIP, BLIP, SigLIP, "
+        "BLIP-2, sentence encoders) or open_clip by folder, Python package or Hugging Face name; http://…/v1#MODEL for "
+        "an embeddings endpoint; or metadata for vectors of title and attribute words. Encoders of texts alone encode "
+        "titles and labels, or captions",
     )
-    weights: str = option(
-        "imagenet", "encoder weights: imagenet (downloaded), a .pth or .safetensors file, or none (random)"
+    weights: str | None = option(
+        None,
+        "encoder weights: imagenet (timm, downloaded), a .pth or .safetensors file, a Python package with one, or none "
+        "(timm, random) (default: those of the encoder)",
     )
-    image_size: int = option(224, "picture size in pixels per side; --predictor has its own", least=1)
+    image_size: int | None = option(
+        None,
+        "picture size in pixels per side for timm networks (default: 224); others have their own",
+        least=1,
+    )
+    patches: bool = option(
+        False,
+        "store token features of the layer before the last, too, which train-chatsearcher uses; for models of "
+        "transformers",
+    )
     metadata: bool = option(
         False,
         "append a vector of title and attribute words to that of each picture, so that requests also find what "
@@ -188,7 +208,7 @@ class ExtractFeatures(OnDevice, Batched, Decoding, FillsStore):
     )
     batch_size: int = 32
     precision: Literal["auto", "float32", "bfloat16"] = option(
-        "auto", "arithmetic of the encoder; auto is bfloat16 if the hardware supports it"
+        "auto", "arithmetic of timm networks; auto is bfloat16 if the hardware supports it"
     )
     update: bool = option(
         False,
@@ -202,10 +222,11 @@ class ExtractFeatures(OnDevice, Batched, Decoding, FillsStore):
     )
     pictures: Path | None = option(
         None,
-        "pictures for --engine ray: a .zip of files named <id>.jpg, or a list of addresses such as "
-        "asin2url.dress.txt (default: images/ of --data)",
+        "pictures: of a folder of pictures, a .json list of names in it, such as a search space; for --engine ray, a "
+        ".zip of files named <id>.jpg, or a list of addresses such as asin2url.dress.txt (default: all of --data)",
         reads="file",
     )
+
     vectors: Path | None = option(
         None, "vectors of your own in place of an encoder: a .npy file, N×D", reads="file"
     )
@@ -220,7 +241,13 @@ class ExtractFeatures(OnDevice, Batched, Decoding, FillsStore):
             raise UserError(
                 "--vectors replaces an encoder: leave out --predictor, --metadata, --update and --engine"
             )
-        if self.pictures and self.engine != "ray":
+        if not self.category and (
+            self.predictor or self.metadata or self.vectors or self.encoder == "metadata"
+        ):
+            raise UserError(
+                "--predictor, --metadata, --vectors and --encoder metadata need a catalog; give --category"
+            )
+        if self.pictures and self.engine != "ray" and (self.category or self.pictures.suffix != ".json"):
             raise UserError(
                 "--pictures needs --engine ray; without it, download the pictures with download-images, or unpack "
                 "them to images/"

@@ -6,12 +6,12 @@ from typing import Literal
 
 from fashioniq.config.evaluation import Evaluation
 from fashioniq.config.fields import CATEGORY, Searched, option, required
-from fashioniq.config.shared import Batched, Decoding, Finds, InFolder, OfRun, OnDevice, Seeded, Verified
+from fashioniq.config.shared import Batched, Finds, InFolder, OfRun, OnDevice, Seeded, Verified
 from fashioniq.files import UserError
 
 
 @dataclass(kw_only=True)
-class EvalChatIR(OnDevice, Decoding, Evaluation):
+class EvalChatIR(OnDevice, Evaluation):
     """Rank the images of a search space after every round of recorded question dialogs (ChatIR's protocol)."""
 
     system: str = "chatir"
@@ -27,8 +27,7 @@ class EvalChatIR(OnDevice, Decoding, Evaluation):
     )
     encoder: str | None = option(
         None,
-        "encoder: CLIP or BLIP by folder or Hugging Face name, such as Salesforce/blip-itm-base-coco, "
-        "or a run of train-dialog-encoder",
+        "encoder: any of extract-features, such as Salesforce/blip-itm-base-coco, or a run of train-dialog-encoder",
     )
     weights: Path | None = option(
         None,
@@ -37,8 +36,7 @@ class EvalChatIR(OnDevice, Decoding, Evaluation):
     )
     features: Path | None = option(
         None,
-        "feature store of the images; missing images are added (default: IMAGES/features/CHECKSUM of the "
-        "weights)",
+        "feature store of the images, made by extract-features with this encoder (required with --encoder)",
     )
     query_vectors: list[str] = option(
         [], "query vectors instead of --encoder: a .npy file, dialogs × rounds × D, for each of --dialogues"
@@ -91,12 +89,12 @@ class Asking(OnDevice, Seeded, EndpointOptions):
     )
     encoder: str | None = option(
         None,
-        "encoder that finds the candidates: a run of train-dialog-encoder, or CLIP or BLIP by folder or name",
+        "encoder that finds the candidates: a run of train-dialog-encoder, or any of extract-features",
     )
     features: Path | None = option(
         None,
-        "feature store of the encoder (default: DATA/features/CATEGORY; for CLIP and BLIP "
-        "DATA/features/CATEGORY-NAME, where missing images are added)",
+        "feature store of the encoder (default: DATA/features/CATEGORY if it has its vectors, else "
+        "DATA/features/CATEGORY-NAME, where missing products are added)",
     )
     predictor: Path | None = option(
         None,
@@ -164,7 +162,7 @@ class MakeConversations(OnDevice, Seeded, InFolder, EndpointOptions):
     )
     encoder: str | None = option(
         None,
-        "encoder of pictures and texts: a run of train-dialog-encoder, or CLIP or BLIP by folder or name "
+        "encoder of pictures and texts: a run of train-dialog-encoder, or any of extract-features "
         "(default: the vectors of the feature stores for pictures, and shared words for texts)",
     )
     features: Path | None = option(

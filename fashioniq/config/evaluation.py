@@ -231,7 +231,8 @@ class EvalChatsearch(Verified, OnDevice, Seeded, Batched, OfConversations):
     run: Path | None = option(None, "run of train-chatsearcher", reads="chatsearcher")
     encoder: str | None = option(
         None,
-        "dual encoder: a run of train-dialog-encoder on the same words, or CLIP or BLIP by folder or name",
+        "encoder of texts: a run of train-dialog-encoder on the same words, or any of extract-features, whose vectors "
+        "are among --features",
     )
     retriever: Path | None = option(
         None,

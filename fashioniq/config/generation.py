@@ -31,8 +31,7 @@ class DescribedProducts(OnDevice, Seeded, Evaluation, WithFeatures):
 
     split: Split = option("test", "split whose products are the targets and the gallery")
     encoder: str = required(
-        "encoder of texts and pictures: a run of train-dialog-encoder, or CLIP or BLIP by folder or Hugging Face "
-        "name"
+        "encoder of texts and pictures: a run of train-dialog-encoder, or any of extract-features"
     )
     targets: int | None = option(
         None,
@@ -57,7 +56,7 @@ class Generation:
     predictor: Path | None = option(
         None,
         "run of train-attributes that computed the features; it embeds the generated pictures (not needed with "
-        "CLIP or BLIP)",
+        "a pretrained encoder)",
         reads="run",
     )
     pictures: int = option(1, "pictures per round", least=1)

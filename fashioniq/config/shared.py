@@ -88,13 +88,6 @@ class WithFeatures(InCatalog):
 
 
 @dataclass(kw_only=True)
-class FillsStore(InCatalog):
-    """A category, and the feature store that is written."""
-
-    features: Path | None = option(None, FEATURES)
-
-
-@dataclass(kw_only=True)
 class OfRun:
     """Data of a run, or others."""
 
@@ -116,12 +109,9 @@ class Finds(OnDevice):
 
 @dataclass(kw_only=True)
 class OfConversations:
-    """A folder of conversations, and what embeds their pictures."""
+    """A folder of conversations, and the feature stores of its items."""
 
     data: Path = option(Path("data/conversations"), "folder of make-conversations")
-    features: list[str] = option([], "feature stores of the items, all of one encoder")
-    vision: str | None = option(
-        None,
-        "vision encoder by folder or Hugging Face name, such as CLIP, whose vectors replace --features; they are "
-        "cached in DATA/vision",
+    features: list[str] = option(
+        [], "feature stores of the items; those of an encoder of queries may be among them"
     )

@@ -316,8 +316,8 @@ class TrainDialogEncoder(Training):
     )
     encoder: str = option(
         "transformer",
-        "text encoder: transformer (trained from scratch), or CLIP or BLIP by folder or Hugging Face name "
-        "(fine-tuned; the feature store must have vectors of its image encoder)",
+        "text encoder: transformer (trained from scratch), or a model of transformers such as CLIP by folder or "
+        "Hugging Face name (fine-tuned; the feature store must have its vectors)",
     )
     model: DialogEncoderConfig = section(DialogEncoderConfig, "sizes of the transformer")
     loss: Literal["recall", "contrastive", "both"] = option(
@@ -345,7 +345,7 @@ class TrainDialogEncoder(Training):
     )
     learning_rate: float | None = option(
         None,
-        "AdamW learning rate, multiplied by 0.93 each epoch down to 1e-6 (default: 1e-3; CLIP and BLIP 5e-5)",
+        "AdamW learning rate, multiplied by 0.93 each epoch down to 1e-6 (default: 1e-3; pretrained encoders 5e-5)",
         least=1e-6,
     )
 

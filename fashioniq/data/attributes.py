@@ -19,6 +19,7 @@ from fashioniq.data.languages import ENGLISH, RUN, TOKEN, TYPES, Language, squee
 
 K = TypeVar("K", bound=Hashable)  # an id, or a category and an id
 
+TOP = 8  # attributes stored per product
 GARMENT, TEXTURE, FABRIC, SHAPE, PART, STYLE = TYPES.values()
 GROUPS, GROUP_OF, WORD_OF = ENGLISH.groups, ENGLISH.group_of, ENGLISH.word_of
 

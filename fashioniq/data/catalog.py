@@ -12,7 +12,7 @@ coverage.json                          pictures that could not be downloaded, wr
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -269,11 +269,27 @@ def title_of(row: Mapping[str, Any]) -> str:
     return title.strip() if isinstance(title, str) and len(title) <= LONGEST_TITLE else ""
 
 
+def text_of(catalog: Catalog, name: str) -> str:
+    """Title and attribute labels of a product, which text encoders read."""
+    labels = [word for words in catalog.labels.get(name, []) for word in words]
+    return " ".join([catalog.titles.get(name, ""), *labels])
+
+
 def categories_in(root: Path) -> list[str]:
     """Categories with splits in a Fashion IQ folder, by their canonical names."""
     return sorted(
         {from_file_name(path.name.split(".")[1]) for path in (root / "image_splits").glob("split.*.*.json")}
     )
+
+
+def picture_paths(folder: Path | None, names: Sequence[str]) -> dict[str, Path]:
+    """Picture file of each name that has one in the folder, with or without a suffix."""
+    found = {}
+    for name in names if folder else []:
+        paths = (Path(folder or "") / (name + suffix) for suffix in ("", *IMAGE_SUFFIXES))
+        if path := next((path for path in paths if path.is_file()), None):
+            found[name] = path
+    return found
 
 
 def _merge_lists(lists: Any, path: Path, name: str) -> list[list[str]]:

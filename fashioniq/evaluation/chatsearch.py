@@ -68,7 +68,7 @@ def evaluate(settings: EvalChatsearch) -> None:
     check_writable(out)
     device = pick_device(settings.device)
     data = Conversations(settings.data)
-    features = frozen_features(data, settings.features, settings.vision, device)
+    features = frozen_features(list(data.items), settings.features)
     tasks, coverage = _tasks(data, features.positions)
     others = {path.stem: _scores(path, tasks) for path in map(Path, settings.scores)}
     found = searches(settings, data, features, device)

@@ -14,7 +14,7 @@ from rich.progress import track
 from fashioniq.askers.language_model import FALLBACK
 from fashioniq.categories import file_name
 from fashioniq.config import MakeDialogues
-from fashioniq.data.catalog import Catalog
+from fashioniq.data.catalog import Catalog, picture_paths
 from fashioniq.data.dialogues import Dialogue, read_dialogues, split_round, write_dialogues
 from fashioniq.data.sanitize import UNKNOWN
 from fashioniq.files import UserError, checksum, locked, read_json, remove_leftovers, write_json
@@ -31,7 +31,6 @@ from fashioniq.systems.questions import (
     searched_by_text,
     topics,
 )
-from fashioniq.systems.search_space import picture_paths
 from fashioniq.trained import pick_device
 from fashioniq.users.correcting import Correcting
 from fashioniq.users.labels import Labels

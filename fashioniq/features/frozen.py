@@ -1,43 +1,33 @@
-"""Frozen features of the items of a folder of conversations, computed once.
+"""Frozen features of the items of a folder of conversations: the vectors of their feature stores."""
 
-They are the vectors of feature stores, or vectors and token features of a vision encoder, cached in
-FOLDER/vision/WEIGHTS: vectors.npy (N×F float32), tokens.npy (N×T×F float16) and ids.json.
-"""
-
-import shutil
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import torch
-from rich.progress import track
 from torch import Tensor
 
-from fashioniq.data.arrays import UNREADABLE, open_array
-from fashioniq.data.conversations import Conversations
-from fashioniq.data.images import UnreadableImage, load_image
+from fashioniq.encoders.identity import Identity
 from fashioniq.features.store import FeatureStore
-from fashioniq.files import UserError, read_json, typed, why, write_json
-from fashioniq.hub import use_cache_if_offline
+from fashioniq.files import UserError
 from fashioniq.models.chatsearcher import Pictures
-from fashioniq.models.vision import VisionEncoder, load_vision
-
-_AT_A_TIME = 32  # pictures per batch of the vision encoder
 
 
 @dataclass(frozen=True)
 class FrozenFeatures:
-    """Vectors of items, N×F, and what they depend on. Without token features, the vector is the only token."""
+    """Vectors of items, N×F, and what they depend on. Without token features, the vector is the only token.
+
+    `patches` are token features on disk, M×T×F of each store, and `place_N2` the store and row of each item.
+    """
 
     ids: list[str]
     vector_NF: Tensor
     facts: dict[str, Any]
-    tokens: np.ndarray | None = None
+    patches: Sequence[np.ndarray] = ()
+    place_N2: np.ndarray | None = None
 
     @cached_property
     def positions(self) -> dict[str, int]:
@@ -47,128 +37,57 @@ class FrozenFeatures:
     def pictures(self, item_R: Tensor, device: torch.device | str) -> Pictures:
         """Features of the items at these positions."""
         vector_RF = self.vector_NF[item_R]
-        if self.tokens is None:
+        if self.place_N2 is None or not len(item_R):
             tokens_RTF = vector_RF.unsqueeze(1)
         else:
-            tokens_RTF = torch.from_numpy(self.tokens[item_R.numpy()].astype(np.float32))
+            rows = [self.patches[store][row] for store, row in self.place_N2[item_R.numpy()]]
+            tokens_RTF = torch.from_numpy(np.stack(rows).astype(np.float32))
         return Pictures(vector_RF.to(device), tokens_RTF.to(device))
 
 
 def frozen_features(
-    data: Conversations, stores: Sequence[str], vision: str | None, device: torch.device
+    ids: Sequence[str], paths: Sequence[str], identity: Identity | None = None
 ) -> FrozenFeatures:
-    """Features of the items in feature stores, or of a vision encoder, by folder or name on the hub.
+    """Features of items in the feature stores `paths`: in those of the encoder `identity`, or of the first store.
 
-    Raises UserError unless one of both is given, or if none of the items has features.
+    Raises UserError if none of the stores is of that encoder, or if none of the items has features.
     """
-    if bool(stores) == bool(vision):
+    if not paths:
         raise UserError(
-            "expected either --features, the feature stores of the items, or --vision; give one of them"
+            "expected the feature stores of the items; make them with `fashioniq extract-features --encoder NAME "
+            "--data FOLDER`, and give them with --features"
         )
-    found = _of_vision(data, vision, device) if vision else _of_stores(list(data.items), stores)
-    if len(found.ids) < len(data.items):
-        print(f"{len(found.ids):,} of {len(data.items):,} items have features")
-    return found
-
-
-def _of_stores(ids: Sequence[str], paths: Sequence[str]) -> FrozenFeatures:
-    stores = [FeatureStore(Path(path)) for path in paths]
-    facts = [
-        {key: getattr(store.facts, key) for key in ("encoder", "weights", "image_size", "dimensions")}
-        for store in stores
-    ]
-    for store, own in zip(stores, facts, strict=True):
-        if own != facts[0]:
-            key = next(key for key in own if own[key] != facts[0][key])
-            raise UserError(
-                f"expected feature stores of one encoder, found {key} {facts[0][key]} in {stores[0].root} and "
-                f"{own[key]} in {store.root}; extract both with the same encoder"
-            )
+    every = [FeatureStore(Path(path)) for path in paths]
+    wanted = identity or every[0].facts
+    stores = [store for store in every if wanted.difference(store.facts) is None]
+    if not stores:
+        raise UserError(
+            f"expected a feature store of {wanted.encoder} with weights {wanted.weights} in --features, found "
+            f"{', '.join(f'{store.root} of {store.encoder}' for store in every)}; extract one, or give another "
+            "--encoder"
+        )
     there = [[name for name in ids if name in store] for store in stores]
-    items = [store.items(names) for store, names in zip(stores, there, strict=True) if names]
-    if not items:
+    vector_of: dict[str, Tensor] = {}
+    place_of: dict[str, tuple[int, int]] = {}
+    patches = []
+    for store, names in zip(stores, there, strict=True):
+        if names:
+            vector_of |= zip(names, store.items(names).features_ND[:].unbind(), strict=True)
+            if found := store.patches(names):
+                patches.append(found[0])
+                place_of |= {name: (len(patches) - 1, row) for name, row in zip(names, found[1], strict=True)}
+    if not vector_of:
         raise UserError(f"{', '.join(map(str, paths))} have none of the items; give their feature stores")
-    vector_of = {
-        name: row for one in items for name, row in zip(one.ids, one.features_ND[:].unbind(), strict=True)
-    }
-    return FrozenFeatures(list(vector_of), torch.stack(list(vector_of.values())), facts[0] | {"tokens": 1})
-
-
-def _of_vision(data: Conversations, name: str, device: torch.device) -> FrozenFeatures:
-    if not Path(name).is_dir():
-        use_cache_if_offline()
-    try:
-        encoder = load_vision(name)
-    except Exception as error:  # transformers, the hub client and safetensors raise different ones
+    if place_of and len(place_of) < len(vector_of):
         raise UserError(
-            f"cannot load the vision encoder {name} ({why(error, 200)}); give a folder or a name of the hub, such as "
-            "openai/clip-vit-large-patch14"
-        ) from error
-    weights = encoder.fingerprint()
-    folder = data.folder / "vision" / weights
-    wanted = [name for name in data.items if data.picture(name)]
-    if not folder.is_dir() or _read_ids(folder).of != wanted:
-        _encode(data, encoder.to(device), wanted, folder)
-    cached = _read_ids(folder)
-    try:
-        vectors, tokens = (open_array(folder / f"{part}.npy") for part in ("vectors", "tokens"))
-        if (vectors.ndim, tokens.ndim) != (2, 3) or not len(cached.ids) == len(vectors) <= len(tokens):
-            raise ValueError("its files differ in length")
-        vector_NF = torch.from_numpy(np.array(vectors, np.float32))
-        if not bool(vector_NF.isfinite().all()):
-            raise ValueError("a vector is not finite")
-    except UNREADABLE as error:
-        raise UserError(
-            f"the cached features {folder} are damaged ({why(error)}); remove the folder"
-        ) from error
-    facts = {"encoder": name, "weights": weights, "dimensions": vectors.shape[1], "tokens": tokens.shape[1]}
-    return FrozenFeatures(cached.ids, vector_NF, facts, tokens)
-
-
-class CachedIds(msgspec.Struct):
-    """Ids of the items in a cache, and of all that it was made of, some of which have no readable picture."""
-
-    ids: list[str]
-    of: list[str]
-
-
-def _read_ids(folder: Path) -> CachedIds:
-    path = folder / "ids.json"
-    repair = "remove the folder"
-    cached = typed(read_json(path, "the ids of the cached features", dict), CachedIds, path, repair)
-    if len(set(cached.ids)) < len(cached.ids) or not set(cached.ids) <= set(cached.of):
-        raise UserError(f"{path} is damaged, it has wrong ids; {repair}")
-    return cached
-
-
-def _encode(data: Conversations, encoder: VisionEncoder, wanted: Sequence[str], folder: Path) -> None:
-    """Write the cache of the items that have a readable picture; it is complete or absent."""
-    parts = folder.with_name(folder.name + ".parts")
-    shutil.rmtree(parts, ignore_errors=True)
-    parts.mkdir(parents=True)
-    ids, vectors, tokens = [], [], None
-    for start in track(range(0, len(wanted), _AT_A_TIME), "encode pictures"):
-        images = []
-        for name in wanted[start : start + _AT_A_TIME]:
-            path = data.picture(name)
-            with suppress(UnreadableImage):
-                images += [load_image(path)] if path else []
-                ids.append(name)
-        if not images:
-            continue
-        vector_RF, tokens_RTF = encoder.encode(images)
-        if tokens is None:
-            shape = (len(wanted), *tokens_RTF.shape[1:])
-            tokens = np.lib.format.open_memmap(parts / "tokens.npy", "w+", np.float16, shape)
-        tokens[len(ids) - len(images) : len(ids)] = tokens_RTF.numpy()
-        vectors.append(vector_RF.numpy())
-    if tokens is None:
-        raise UserError(f"no item of {data.folder} has a readable picture; give --features instead")
-    tokens.flush()
-    np.save(parts / "vectors.npy", np.concatenate(vectors))
-    write_json(parts / "ids.json", {"ids": ids, "of": list(wanted)}, indent=None)
-    shutil.rmtree(folder, ignore_errors=True)
-    parts.rename(folder)
+            "expected token features in all stores of --features or in none; extract all with --patches"
+        )
+    if len(vector_of) < len(ids):
+        print(f"{len(vector_of):,} of {len(ids):,} items have features")
+    facts = {key: getattr(wanted, key) for key in ("encoder", "weights", "image_size", "dimensions")}
+    facts["tokens"] = patches[0].shape[1] if patches else 1
+    place_N2 = np.array([place_of[name] for name in vector_of]) if place_of else None
+    return FrozenFeatures(list(vector_of), torch.stack(list(vector_of.values())), facts, patches, place_N2)
 
 
 def check_same_features(run: Path, trained: Mapping[str, Any], found: Mapping[str, Any]) -> None:
@@ -177,5 +96,5 @@ def check_same_features(run: Path, trained: Mapping[str, Any], found: Mapping[st
         if trained.get(key) != found.get(key):
             raise UserError(
                 f"{run} was trained with {key} {trained.get(key)} of the frozen features, not {found.get(key)}; "
-                "give the same --features or --vision"
+                "give the same --features"
             )

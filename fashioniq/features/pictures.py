@@ -1,4 +1,4 @@
-"""Where the vectors of a feature store come from: pictures, words, or the user's own files.
+"""Where the vectors of a feature store come from: an encoder of pictures or texts, or the user's own files.
 
 Each source is the Contents of the store and an `Extract`.
 """
@@ -14,59 +14,147 @@ from typing import Protocol
 import msgspec
 import numpy as np
 import torch
+from msgspec import UNSET
+from PIL import Image
 from sklearn.preprocessing import normalize
-from torch import Tensor, nn
+from torch import Tensor
 
+from fashioniq import encoders
 from fashioniq.categories import canonical
 from fashioniq.config import ExtractFeatures
 from fashioniq.data.arrays import UNREADABLE, open_array
-from fashioniq.data.attributes import label_vocabulary, top_labels
-from fashioniq.data.catalog import Catalog
-from fashioniq.data.images import AHEAD, PictureReader, UnreadableImage, load_square
+from fashioniq.data.attributes import TOP, label_vocabulary, top_labels
+from fashioniq.data.catalog import Catalog, text_of
+from fashioniq.data.images import AHEAD, PictureReader, UnreadableImage, load_image, load_square
 from fashioniq.data.items import as_float32
-from fashioniq.features.encoders import load_encoder
-from fashioniq.features.metadata import metadata_vectors, words_fingerprint
-from fashioniq.features.store import TOP, Contents
+from fashioniq.encoders.identity import Identity
+from fashioniq.encoders.metadata import Metadata, words_fingerprint
+from fashioniq.encoders.protocol import Encoder, encodes_pictures
+from fashioniq.encoders.timm import Encoding, TimmEncoder
+from fashioniq.encoders.transformers import ImageText
+from fashioniq.features.store import Contents
 from fashioniq.features.writer import Advance, Extract, Part
 from fashioniq.files import UserError, checksum, read_json, why
-from fashioniq.models.attributes import AttributePredictor, top_attributes
-from fashioniq.models.encoder import (
-    InFloat32,
-    captured,
-    encoder_mean_std,
-    encoder_size,
-    has_bfloat16,
-    normalise,
-    prepare_inference,
-)
+from fashioniq.models.encoder import encoder_size, has_bfloat16
 from fashioniq.trained import load_predictor, pick_device
 
 # Minimum number of training products with a word, if labels are used as attributes.
 LABELLED_OFTEN = 3
+NO_TEXT = "no title or attribute word that the encoder has vectors of"
 
 AttributesOf = Callable[[Sequence[str]], np.ndarray]  # ids -> N×TOP
 Source = tuple[Contents, Extract]
-Encoded = Tensor | tuple[Tensor, Tensor]  # features B×D, and of an AttributePredictor logits B×A
+Read = Callable[[Path], np.ndarray]
+Encode = Callable[
+    [Sequence[np.ndarray]], tuple[Tensor, ...]
+]  # vectors, attributes and perhaps token features
 
 
-def words_of_labels(catalog: Catalog) -> list[str]:
+class Products(Protocol):
+    """Input of an extraction, such as a Catalog: ids, picture files and reasons for missing ones."""
+
+    category: str
+    root: Path
+
+    @property
+    def images(self) -> dict[str, Path]: ...
+
+    @property
+    def picture_failures(self) -> dict[str, str]: ...
+
+    def all_ids(self) -> list[str]: ...
+
+
+@dataclass
+class FoundPictures:
+    """Pictures of some products, and their texts where they have some: Products."""
+
+    category: str
+    root: Path
+    images: dict[str, Path]
+    picture_failures: dict[str, str] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
+    ids: Sequence[str] = ()
+
+    def all_ids(self) -> list[str]:
+        """Ids of all products."""
+        return list(self.ids or self.texts or self.images)
+
+
+def words_of_labels(products: Products) -> list[str]:
     """Attribute words of at least LABELLED_OFTEN training products."""
-    return label_vocabulary(catalog.labels, catalog.ids("train"), LABELLED_OFTEN)
+    if not isinstance(products, Catalog):
+        return []
+    return label_vocabulary(products.labels, products.ids("train"), LABELLED_OFTEN)
 
 
-def metadata(settings: ExtractFeatures, catalog: Catalog) -> Source:
-    """Vectors from the words of titles and labels. Raises UserError if train has too few words."""
-    words = words_of_labels(catalog)
-    ids = catalog.all_ids()
-    known, vectors_ND = metadata_vectors(catalog, ids)
-    facts = _facts(
-        "metadata", words_fingerprint(catalog, ids), None, vectors_ND.shape[1], words, attributes="labels"
+def of_settings(
+    settings: ExtractFeatures, products: Products, words: list[str] | None
+) -> tuple[Contents, "Extract | PictureSource"]:
+    """Vectors of an encoder, or of a run of train-attributes.
+
+    Attributes come from --predictor, or from labels in `words` (default: words of train). Raises UserError if the
+    encoder, its weights or the predictor cannot be loaded, or if pictures disappear during the extraction.
+    """
+    device = pick_device(settings.device)
+    bfloat16 = settings.precision == "bfloat16" or (settings.precision == "auto" and has_bfloat16(device))
+    if settings.predictor:
+        return _predicted(settings, products, settings.predictor, bfloat16)
+    encoder = encoders.load(
+        settings.encoder,
+        weights=settings.weights,
+        image_size=settings.image_size,
+        device=device,
+        bfloat16=bfloat16,
+        catalog=products if isinstance(products, Catalog) else None,
     )
-    return facts, _given(
-        dict(zip(known, vectors_ND, strict=True)),
-        _labels(catalog, words),
-        "no title or attribute word that train knows",
+    return of_encoder(encoder, products, settings, words, bfloat16)
+
+
+def of_encoder(
+    encoder: Encoder,
+    products: Products,
+    settings: ExtractFeatures,
+    words: list[str] | None = None,
+    bfloat16: bool = False,
+) -> tuple[Contents, "Extract | PictureSource"]:
+    """Vectors of the pictures; of an encoder without a picture half, those of titles and labels, or of captions."""
+    words = words_of_labels(products) if words is None else words
+    origin = "labels" if isinstance(products, Catalog) else "none"
+    facts, attributes_of = _contents(encoder.identity, words, origin), _labels(products, words)
+    if not encodes_pictures(encoder):
+        if settings.patches:
+            raise UserError(
+                f"--patches needs an encoder of pictures; leave it out with {encoder.identity.encoder}"
+            )
+        return facts, _texts(encoder, products, attributes_of)
+    if isinstance(encoder, TimmEncoder):
+        facts.precision = "bfloat16" if bfloat16 else "float32"
+        read: Read = partial(load_square, size=encoder.identity.image_size or 0)
+        encode: Encode = encoder.squares
+    else:
+        read, encode = _pixels, (vectors := ImageVectors(encoder, settings.patches))
+        facts.patches = vectors.count or UNSET
+    return facts, PictureSource(products, read, settings.workers, encode, settings.batch_size, attributes_of)
+
+
+def _predicted(
+    settings: ExtractFeatures, products: Products, run: Path, bfloat16: bool
+) -> tuple[Contents, "PictureSource"]:
+    model, known = load_predictor(run)
+    if known.category not in ("all", canonical(products.category)):
+        raise UserError(f"{run} predicts attributes of {known.category}, not of {products.category}")
+    identity = Identity(
+        encoder=known.encoder,
+        weights=checksum(run / "weights.safetensors"),
+        image_size=known.image_size,
+        dimensions=encoder_size(model.encoder),
     )
+    facts = _contents(identity, known.attribute_words, "predicted")
+    facts.precision = "bfloat16" if bfloat16 else "float32"
+    encode = Encoding(model, model.encoder, pick_device(settings.device), bfloat16)
+    read = partial(load_square, size=known.image_size)
+    return facts, PictureSource(products, read, settings.workers, encode, settings.batch_size, None)
 
 
 def with_metadata(source: Source, catalog: Catalog) -> Source:
@@ -75,15 +163,11 @@ def with_metadata(source: Source, catalog: Catalog) -> Source:
     Products without a word that train knows have zeros there. Raises UserError if train has too few words.
     """
     facts, extract = source
-    known, vectors_ND = metadata_vectors(catalog, catalog.all_ids())
-    position_of = {name: position for position, name in enumerate(known)}
+    encoder = Metadata(catalog)
 
     def joined(lists: Sequence[Sequence[str]], advance: Advance) -> Generator[Part, None, None]:
         for part in extract(lists, advance):
-            words_BD = np.zeros((len(part.ids), vectors_ND.shape[1]), dtype=np.float32)
-            for row, name in enumerate(part.ids):
-                if name in position_of:
-                    words_BD[row] = vectors_ND[position_of[name]]
+            words_BD = encoder.texts([text_of(catalog, name) for name in part.ids]).numpy()
             pictures_BD = normalize(part.features_ND.astype(np.float32))
             yield replace(part, features_ND=np.concatenate([pictures_BD, words_BD], axis=1))
 
@@ -91,9 +175,72 @@ def with_metadata(source: Source, catalog: Catalog) -> Source:
         facts,
         encoder=f"{facts.encoder} + metadata",
         weights=f"{facts.weights}-{words_fingerprint(catalog, catalog.ids('train'))}",
-        dimensions=facts.dimensions + vectors_ND.shape[1],
+        dimensions=facts.dimensions + encoder.size,
     )
     return facts, joined
+
+
+def _texts(encoder: Encoder, products: Products, attributes_of: AttributesOf) -> Extract:
+    """An `Extract` of the products' texts."""
+
+    def text(name: str) -> str:
+        if isinstance(products, Catalog):
+            return text_of(products, name)
+        return products.texts.get(name, "") if isinstance(products, FoundPictures) else ""
+
+    def extract(lists: Sequence[Sequence[str]], advance: Advance) -> Generator[Part, None, None]:
+        for ids in lists:
+            wordy = [name for name in ids if text(name).strip()]
+            vectors_ND = encoder.texts([text(name) for name in wordy]).cpu().numpy()
+            if not np.isfinite(vectors_ND).all():
+                raise _not_finite()
+            known_N = np.asarray(vectors_ND.any(axis=1))
+            there = [name for name, known in zip(wordy, known_N, strict=True) if known]
+            failed = dict.fromkeys(set(ids) - set(there), NO_TEXT)
+            advance(len(ids))
+            yield Part(there, vectors_ND[known_N], attributes_of(there), failed)
+
+    return extract
+
+
+def _not_finite() -> UserError:
+    return UserError(
+        "expected finite vectors, found NaN or infinity; the encoder's weights are damaged, download them again"
+    )
+
+
+class ImageVectors:
+    """Function from pictures to vectors, without attributes, and their token features if `patches`.
+
+    `count` is the number of token features of a picture.
+    """
+
+    def __init__(self, encoder: Encoder, patches: bool = False) -> None:
+        self._encoder, self.count = encoder, 0
+        if patches:
+            if not isinstance(encoder, ImageText):
+                raise UserError(
+                    f"--patches needs a model of transformers; leave it out with {encoder.identity.encoder}"
+                )
+            self.count = encoder.images_and_patches([Image.new("RGB", (32, 32))])[1].shape[1]
+
+    def __call__(self, images: Sequence[np.ndarray]) -> tuple[Tensor, ...]:
+        """Vectors B×D, attributes B×TOP, all zero, and token features B×T×F. Raises UserError for NaN."""
+        pictures = [Image.fromarray(pixels) for pixels in images]
+        attributes_BA = torch.zeros(len(images), TOP, dtype=torch.int64)
+        if self.count and pictures:
+            assert isinstance(self._encoder, ImageText)
+            vectors_BD, patches_BTF = self._encoder.images_and_patches(pictures)
+            made: tuple[Tensor, ...] = (vectors_BD.cpu(), attributes_BA, patches_BTF.half().cpu())
+        else:
+            made = (self._encoder.images(pictures).cpu(), attributes_BA)
+        if not made[0].isfinite().all():
+            raise _not_finite()
+        return made
+
+
+def _pixels(path: Path) -> np.ndarray:
+    return np.asarray(load_image(path))
 
 
 def own_vectors(vectors: Path, product_ids: Path, catalog: Catalog) -> Source:
@@ -111,121 +258,16 @@ def own_vectors(vectors: Path, product_ids: Path, catalog: Catalog) -> Source:
         raise UserError(f"{product_ids}: expected a list of ids as strings, without duplicates")
     words = words_of_labels(catalog)
     weights = f"{checksum(vectors)}-{checksum(product_ids)}"
-    facts = _facts(
-        f"vectors of {vectors.name}", weights, None, vectors_ND.shape[1], words, attributes="labels"
+    identity = Identity(
+        encoder=f"vectors of {vectors.name}", weights=weights, image_size=None, dimensions=vectors_ND.shape[1]
     )
+    facts = _contents(identity, words, "labels")
     zero = {name for name, row in zip(ids, vectors_ND, strict=True) if not row.any()}
     if len(zero) == len(ids):
         raise UserError(f"all vectors in {vectors} are zero; write the file again")
     rows = {name: row for name, row in zip(ids, vectors_ND, strict=True) if name not in zero}
     reasons = dict.fromkeys(zero, "its vector is zero")
     return facts, _given(rows, _labels(catalog, words), f"not in {product_ids}", reasons)
-
-
-def pictures(
-    settings: ExtractFeatures, catalog: Catalog, words: list[str] | None
-) -> tuple[Contents, "PictureSource"]:
-    """Vectors of the pictures.
-
-    Attributes come from --predictor, or from labels in `words` (default: words of train).
-
-    Raises UserError if the encoder, its weights or the predictor cannot be loaded, or if pictures disappear
-    during the extraction.
-    """
-    device = pick_device(settings.device)
-    if settings.predictor:
-        model: nn.Module
-        model, known = load_predictor(settings.predictor)
-        if known.category not in ("all", canonical(settings.category)):
-            raise UserError(
-                f"{settings.predictor} predicts attributes of {known.category}, not of {settings.category}"
-            )
-        name, size, words = known.encoder, known.image_size, known.attribute_words
-        encoder, weights = model.encoder, checksum(settings.predictor / "weights.safetensors")
-        origin, attributes_of = "predicted", None
-    else:
-        name, size = settings.encoder, settings.image_size
-        model, weights = load_encoder(name, settings.weights, size)
-        words = words_of_labels(catalog) if words is None else words
-        encoder, origin, attributes_of = model, "labels", _labels(catalog, words)
-    bfloat16 = settings.precision == "bfloat16" or (settings.precision == "auto" and has_bfloat16(device))
-    facts = _facts(name, weights, size, encoder_size(encoder), words, attributes=origin)
-    facts.precision = "bfloat16" if bfloat16 else "float32"
-    encode = Encoding(model, encoder, device, bfloat16)
-    return facts, PictureSource(
-        catalog,
-        partial(load_square, size=size),
-        settings.workers,
-        encode,
-        settings.batch_size,
-        attributes_of=attributes_of,
-    )
-
-
-class Encoding:
-    """Encoder of square pictures: features and, with an AttributePredictor, top attributes."""
-
-    def __init__(self, model: nn.Module, encoder: nn.Module, device: torch.device, bfloat16: bool) -> None:
-        prepare_inference(encoder)
-        if isinstance(model, AttributePredictor):
-            model.head = InFloat32(model.head)  # type: ignore[assignment]  # bfloat16 scores would often be equal
-        self._model = model.eval().to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self._prepare, self._size = normalise(*encoder_mean_std(encoder)), encoder_size(encoder)
-        self._device, self._bfloat16 = device, bfloat16
-        self._run: Callable[[Tensor], Encoded] = self._forward
-        self._to_capture = device.type == "cuda"
-
-    @torch.inference_mode()
-    def __call__(self, images: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
-        """Features B×D (float16) and attributes B×TOP (zeros without a predictor).
-
-        On a GPU, the results are computed asynchronously.
-        """
-        if not images:
-            return torch.empty(0, self._size, dtype=torch.float16, device=self._device), torch.empty(
-                0, TOP, dtype=torch.int64, device=self._device
-            )
-        pixels_BCHW = torch.from_numpy(np.stack(images))
-        if self._device.type == "cuda":
-            pixels_BCHW = pixels_BCHW.pin_memory()
-        images_BCHW = self._prepare(pixels_BCHW.to(self._device, non_blocking=True)).to(
-            memory_format=torch.channels_last
-        )
-        if self._to_capture:
-            self._run, self._to_capture = captured(self._forward, images_BCHW), False
-        made = self._run(images_BCHW)
-        features_BD, logits_BA = (
-            made if isinstance(made, tuple) else (made, torch.empty(len(images), 0, device=self._device))
-        )
-        return features_BD.to(torch.float16), top_attributes(logits_BA, TOP)
-
-    def _forward(self, images_BCHW: Tensor) -> Encoded:
-        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._bfloat16):
-            made: Encoded = self._model(images_BCHW)
-            return made
-
-
-class PictureFiles(Protocol):
-    """Input of a PictureSource, such as a Catalog: picture files and reasons for missing ones."""
-
-    category: str
-    root: Path
-
-    @property
-    def images(self) -> dict[str, Path]: ...
-
-    @property
-    def picture_failures(self) -> dict[str, str]: ...
-
-
-@dataclass
-class FoundPictures:
-    """Pictures of some products: a PictureFiles."""
-
-    category: str
-    root: Path
-    images: dict[str, Path]
-    picture_failures: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -235,10 +277,10 @@ class PictureSource:
     Batches do not span parts.
     """
 
-    catalog: PictureFiles
-    read: Callable[[Path], np.ndarray]
+    catalog: Products
+    read: Read
     workers: int
-    encode: Callable[[Sequence[np.ndarray]], tuple[Tensor, Tensor]]
+    encode: Encode
     batch_size: int
     attributes_of: AttributesOf | None
 
@@ -279,14 +321,18 @@ class PictureSource:
                 made.append(self.encode(batch))
                 advance(len(batch))
                 batch = []
-        made.append(self.encode(batch))
+        if batch or not made:
+            made.append(self.encode(batch))
         advance(len(batch))
-        features_ND, attributes_NA = (torch.cat(tensors).cpu().numpy() for tensors in zip(*made, strict=True))
+        features_ND, attributes_NA, *patches = (
+            torch.cat(tensors).cpu().numpy() for tensors in zip(*made, strict=True)
+        )
         return Part(
             encoded,
             features_ND,
             self.attributes_of(encoded) if self.attributes_of else attributes_NA,
             failures,
+            *patches,
         )
 
     def _next(self, name: str, squares: Iterator[np.ndarray | UnreadableImage]) -> np.ndarray | str:
@@ -302,21 +348,13 @@ class PictureSource:
         return str(square)
 
 
-def _facts(
-    encoder: str, weights: str, image_size: int | None, dimensions: int, words: list[str], attributes: str
-) -> Contents:
-    return Contents(
-        encoder=encoder,
-        weights=weights,
-        image_size=image_size,
-        dimensions=dimensions,
-        attribute_words=words,
-        attributes=attributes,
-    )
+def _contents(identity: Identity, words: list[str], attributes: str) -> Contents:
+    return Contents(**msgspec.structs.asdict(identity), attribute_words=words, attributes=attributes)
 
 
-def _labels(catalog: Catalog, words: list[str]) -> AttributesOf:
-    return lambda ids: top_labels(catalog.labels, ids, words, TOP)
+def _labels(products: Products, words: list[str]) -> AttributesOf:
+    labels = products.labels if isinstance(products, Catalog) else {}
+    return lambda ids: top_labels(labels, ids, words, TOP)
 
 
 def _given(

@@ -9,7 +9,7 @@ from PIL import Image
 from torch import Tensor
 
 from fashioniq.data.images import to_square
-from fashioniq.features.pictures import Encoding
+from fashioniq.encoders.timm import Encoding
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError, checksum
 from fashioniq.trained import load_predictor, pick_device

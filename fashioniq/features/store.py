@@ -2,6 +2,7 @@
 
     features.npy     N×D float16 or float32      attributes.npy  N×8, ids of attribute words, 0 for none
     ids.json         the N product ids           store.json      encoder, attribute words, count, failures
+    patches.npy      N×T×F float16, token features of the pictures, in stores of --patches
 
 `store.json` is written last. Without it, the store is unfinished. While products are being added, only the
 first `count` rows are valid.
@@ -18,41 +19,41 @@ from msgspec import UNSET, UnsetType
 
 from fashioniq.categories import file_name
 from fashioniq.data.arrays import UNREADABLE, open_array
+from fashioniq.encoders.identity import Identity
 from fashioniq.files import UserError, checksum, read_json, typed, why
 
 if TYPE_CHECKING:
     from fashioniq.data.items import Items
 
-TOP = 8  # attributes stored per product
 IN_MEMORY = 2**30  # bytes of features up to which they are loaded: rows on disk make a GPU wait in every turn
 DIFFERENT = {  # phrases for errors about differing metadata
     "encoder": "a different encoder",
     "weights": "different weights",
     "image_size": "a different image size",
     "dimensions": "a different vector size",
+    "preprocessing": "a different preprocessing",
+    "patches": "different token features",
     "attribute_words": "different attribute words",
     "attributes": "a different source of attributes",
     "precision": "a different precision",
 }
-FILES = ("features.npy", "attributes.npy", "ids.json")
+FILES = ("features.npy", "attributes.npy", "ids.json", "patches.npy")
 PLAN = Path("parts") / "plan.json"  # present while a store is being written
 
 
-class Identity(msgspec.Struct, kw_only=True):
+class StoreIdentity(Identity, kw_only=True):
     """Properties of a store on which the models trained on it depend."""
 
-    encoder: str
-    weights: str
-    image_size: int | None
-    dimensions: int
     attribute_words: list[str]
 
 
-class Contents(Identity, kw_only=True):
-    """Identity of a store, the source of its attributes, and the precision of the encoder."""
+class Contents(StoreIdentity, kw_only=True):
+    """Identity of a store, the source of its attributes, the precision of the encoder, and how many token features a
+    picture has in patches.npy."""
 
     attributes: str | UnsetType = UNSET
     precision: str | UnsetType = UNSET
+    patches: int | UnsetType = UNSET
 
 
 class StoreFile(Contents, kw_only=True):
@@ -63,7 +64,7 @@ class StoreFile(Contents, kw_only=True):
 
     count: int
     failures: dict[str, str]
-    checksums: dict[str, str] = {}
+    checksums: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class FeatureStore:
@@ -131,9 +132,9 @@ class FeatureStore:
         return self.facts.attribute_words
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> StoreIdentity:
         """Properties on which models trained on this store depend."""
-        return msgspec.convert(self.facts, Identity, from_attributes=True)
+        return StoreIdentity(**{key: getattr(self.facts, key) for key in StoreIdentity.__struct_fields__})
 
     def fingerprint(self) -> str:
         """Hash of what is in the store, by the checksums of its files, or their size and date if it has none."""
@@ -161,6 +162,15 @@ class FeatureStore:
         row = self._position_of.get(name)
         numbers = [] if row is None else self._attributes_NA[row].tolist()
         return [self.attribute_words[number - 1] for number in numbers if number]
+
+    def patches(self, ids: Sequence[str]) -> tuple[np.ndarray, np.ndarray] | None:
+        """Token features of all products, N×T×F on disk, and the rows of `ids`; None without --patches."""
+        if not self.facts.patches:
+            return None
+        found_NTF = _open_array(self.root / "patches.npy", axes=3)
+        if len(found_NTF) < self.facts.count or found_NTF.shape[1] != self.facts.patches:
+            raise self._damaged("its token features differ in length")
+        return found_NTF, np.array([self._position_of[name] for name in ids])
 
     def items(self, ids: Sequence[str], read: bool = True) -> "Items":
         """Products of `ids` that are in the store, in the same order.
@@ -219,11 +229,11 @@ def open_store(data: Path, category: str, features: Path | None, attrs: bool = F
     return store
 
 
-def _open_array(path: Path) -> np.ndarray:
+def _open_array(path: Path, axes: int = 2) -> np.ndarray:
     try:
         array = open_array(path)
-        if array.ndim != 2:
-            raise ValueError(f"it has {array.ndim} axes instead of 2")
+        if array.ndim != axes:
+            raise ValueError(f"it has {array.ndim} axes instead of {axes}")
         if array.offset + array.nbytes != path.stat().st_size:
             raise ValueError("its length is not that of its header")
         return array

@@ -1,19 +1,48 @@
-"""Writing of a feature store with a progress bar and a summary."""
+"""Feature stores of encoders: checked, found for a catalog, and written with a progress bar and a summary."""
 
-from contextlib import ExitStack
+import re
+import sys
+from contextlib import ExitStack, redirect_stdout
 from pathlib import Path
 
 from rich.progress import Progress
 
+from fashioniq.config import ExtractFeatures
 from fashioniq.data.catalog import Catalog
-from fashioniq.features.pictures import Source
-from fashioniq.features.store import FeatureStore
-from fashioniq.features.writer import fill_store
-from fashioniq.files import one_line
+from fashioniq.encoders.protocol import Encoder
+from fashioniq.features.pictures import Products, Source, of_encoder
+from fashioniq.features.store import DIFFERENT, FeatureStore, features_folder
+from fashioniq.features.writer import fill_store, words_to_keep
+from fashioniq.files import UserError, one_line
 
 
-def fill(root: Path, catalog: Catalog, source: Source, update: bool = False) -> None:
-    """Write all products of a catalog to the store `root` from a source of vectors, and print a summary."""
+def check_encoder(store: FeatureStore, name: str, encoder: Encoder) -> None:
+    """Raise UserError if the vectors of a store are not those of an encoder."""
+    if key := encoder.identity.difference(store.facts):
+        difference = f"{str(getattr(store.facts, key))[:60]}, not {str(getattr(encoder.identity, key))[:60]}"
+        raise UserError(
+            f"{store.root} has vectors of {DIFFERENT[key]} than those of {name} ({difference}); extract them with "
+            f"`fashioniq extract-features --encoder {name}`, and give their folder with --features"
+        )
+
+
+def store_of_encoder(catalog: Catalog, name: str, encoder: Encoder) -> FeatureStore:
+    """Store of a catalog with the vectors of an encoder: DATA/features/CATEGORY if it has them, else
+    DATA/features/CATEGORY-NAME, which is completed."""
+    own = features_folder(catalog.root, catalog.category, None)
+    if (own / "store.json").exists():
+        store = FeatureStore(own)
+        if encoder.identity.difference(store.facts) is None:
+            return store
+    root = own.with_name(f"{own.name}-{re.sub('[^A-Za-z0-9_.-]+', '-', Path(name).name)}")
+    settings = ExtractFeatures(category=catalog.category, data=catalog.root, encoder=name)
+    with redirect_stdout(sys.stderr):  # the caller may print JSON
+        fill(root, catalog, of_encoder(encoder, catalog, settings, words_to_keep(root, True)), update=True)
+    return FeatureStore(root)
+
+
+def fill(root: Path, catalog: Products, source: Source, update: bool = False) -> None:
+    """Write all products to the store `root` from a source of vectors, and print a summary."""
     facts, extract = source
     with ExitStack() as at_end:
         bar = Progress()

@@ -45,6 +45,7 @@ class Part:
     features_ND: np.ndarray
     attributes_NA: np.ndarray
     failures: dict[str, str]
+    patches_NTF: np.ndarray | None = None
 
 
 class Plan(Contents, kw_only=True):
@@ -132,7 +133,7 @@ def _settle(root: Path, ids: Sequence[str], facts: Contents) -> Plan | None:
 
 def _refuse_another(root: Path, found: dict[str, Any], wanted: Contents) -> None:
     for key, value in msgspec.to_builtins(wanted).items():
-        if found.get(key) != value:
+        if found.get(key) != value and (key != "preprocessing" or key in found):  # older stores leave it out
             old, new = json.dumps(found.get(key))[:60], json.dumps(value)[:60]
             raise UserError(
                 f"the feature store {root} has {DIFFERENT[key]} ({old}, not {new}): "
@@ -165,8 +166,11 @@ def _complete(
 
 def _write_part(path: Path, part: Part) -> None:
     text = json.dumps({"ids": part.ids, "failures": part.failures})
+    arrays = {"features": part.features_ND, "attributes": part.attributes_NA, "text": np.array(text)}
+    if part.patches_NTF is not None:
+        arrays["patches"] = part.patches_NTF
     with atomic_write(path) as temporary, open(temporary, "wb") as file:
-        np.savez(file, features=part.features_ND, attributes=part.attributes_NA, text=np.array(text))
+        np.savez(file, **arrays)  # type: ignore[arg-type]
 
 
 def _join_parts(root: Path, before: int, parts: dict[Path, list[str]], facts: Contents) -> None:
@@ -188,10 +192,10 @@ def _join_parts(root: Path, before: int, parts: dict[Path, list[str]], facts: Co
         name, reason = next(iter(failures.items()), ("none", "no product was requested"))
         raise UserError(f"none of the {len(failures)} products could be read; the first: {name} ({reason})")
     if rows:
-        for name in ("features", "attributes"):
+        for name in ("features", "attributes", *(["patches"] if facts.patches else [])):
             _join_rows(root / f"{name}.npy", before, len(ids), (_read_part(path, name) for path in rows))
         write_json(root / "ids.json", ids, indent=None)
-    checksums = {name: checksum(root / name) for name in FILES}
+    checksums = {name: checksum(root / name) for name in FILES if (root / name).exists()}
     store = StoreFile(**msgspec.structs.asdict(facts), count=len(ids), failures=failures, checksums=checksums)
     write_json(root / "store.json", msgspec.to_builtins(store))  # last: this makes the store valid
     _forget(root)
@@ -211,7 +215,7 @@ def _join_rows(path: Path, before: int, count: int, pieces: Iterator[np.ndarray]
         header = {
             "descr": np.lib.format.dtype_to_descr(first.dtype),
             "fortran_order": False,
-            "shape": (count, first.shape[1]),
+            "shape": (count, *first.shape[1:]),
         }
         np.lib.format.write_array_header_1_0(file, header)
         # not a memory map: on a full disk, writing to a map kills the process

@@ -135,7 +135,7 @@ def open_endpoint(retries: int, timeout: float, flaw: Callable[[bytes], str], mo
     An attempt ends after `timeout` seconds. Answers with a `flaw`, a few words, or more than `most_bytes` are
     retried like network errors: `reason` then gives it, and `is_late` whether it is the time.
     """
-    openai, base, key = _openai(), _base(), _key()
+    openai, base, key = _openai(), _base(), api_key()
     # Redirects could take the key to another server, and a compressed answer could unpack to any size.
     http = open_client(
         _Limited, follow_redirects=False, timeout=None, headers={"Accept-Encoding": "identity"}
@@ -153,7 +153,7 @@ def open_endpoint(retries: int, timeout: float, flaw: Callable[[bytes], str], mo
 
 def key_headers() -> dict[str, Any]:
     """Headers of a request that keep the client from sending a key where there is none."""
-    return {} if _key() else {"Authorization": _openai().Omit()}
+    return {} if api_key() else {"Authorization": _openai().Omit()}
 
 
 def is_retried(status: int) -> bool:
@@ -277,7 +277,8 @@ def _base() -> str:
     return str(base)
 
 
-def _key() -> str:
+def api_key() -> str:
+    """Key of the server, empty if there is none. Raises UserError for one that cannot be sent."""
     key = os.environ.get(KEY, "").strip()
     if key and not (key.isascii() and key.isprintable()):
         raise UserError(f"{KEY} contains characters that are not allowed in a key; set it again")

@@ -148,13 +148,20 @@ class ChatSearcher(nn.Module):
     mean_F: Tensor
     spread_F: Tensor
 
-    def __init__(self, config: ChatSearcherConfig, *, language_model: LanguageModel, features: int) -> None:
+    def __init__(
+        self,
+        config: ChatSearcherConfig,
+        *,
+        language_model: LanguageModel,
+        features: int,
+        token_features: int | None = None,
+    ) -> None:
         super().__init__()
         self.language_model, width = language_model, language_model.width
         self.mark = nn.Embedding(2, width)  # [IMG] and [/IMG] as inputs
         self.mark_out = nn.Linear(width, 2, bias=False)  # and as outputs: with those of the words, M_t
         own = min(width, PERCEIVER)
-        self.perceiver = Perceiver(features, own, config.image_tokens)
+        self.perceiver = Perceiver(token_features or features, own, config.image_tokens)
         self.vector_in, self.tokens_in = nn.Linear(features, width), nn.Linear(own, width)
         self.query = nn.Linear(width, config.space, bias=False)  # M_v
         self.key = nn.Linear(features, config.space, bias=False)  # M_Q

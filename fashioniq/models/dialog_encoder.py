@@ -1,11 +1,11 @@
 """Image retriever F for question dialogs (ChatIR, Levy et al. 2023): dialog text → query in the image space.
 
-The encoder is either the text half of CLIP or BLIP, fine-tuned, or a small transformer trained from scratch.
+The encoder is either the text half of a pretrained encoder, fine-tuned, or a small transformer trained from scratch.
 Image features are frozen. All vectors have unit length, so Euclidean distance and cosine rank alike.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +14,20 @@ from torch import Tensor, nn
 from fashioniq.data.words import PAD, Vocabulary, tokenize
 from fashioniq.models.configs import DialogEncoderConfig
 from fashioniq.models.layers import Encoder, small_embedding
-from fashioniq.models.text import TEXTS, ImageText
+
+TEXTS = 128  # texts per batch
+
+
+class Pretrained(Protocol):
+    """A pretrained encoder whose text half can be trained."""
+
+    size: int
+    limit: int
+
+    def tokens(self, texts: Sequence[str]) -> Any: ...
+    def lengths(self, texts: Sequence[str]) -> list[int]: ...
+    def embed(self, tokens: Any) -> Tensor: ...
+    def text_half(self) -> dict[str, nn.Module]: ...
 
 
 class TextTower(nn.Module):
@@ -38,7 +51,7 @@ class TextTower(nn.Module):
         raise NotImplementedError
 
     @torch.no_grad()
-    def encode(self, texts: Sequence[str]) -> Tensor:
+    def texts(self, texts: Sequence[str]) -> Tensor:
         """Encode texts in batches, N×D, without gradients."""
         device = next(self.parameters()).device
         return torch.cat(
@@ -50,14 +63,14 @@ class TextTower(nn.Module):
 
 
 class TextHalf(TextTower):
-    """Text half of CLIP or BLIP. Image features are the image vectors of the same model.
+    """Text half of a pretrained encoder. Image features are the vectors of the same encoder.
 
     Weights keep the names that they have in the complete model.
     """
 
-    def __init__(self, encoder: ImageText) -> None:
+    def __init__(self, encoder: Pretrained) -> None:
         super().__init__()
-        # The tuple hides the image half from nn.Module, so it is neither trained nor saved.
+        # The tuple hides the encoder from nn.Module, so its image half is neither trained nor saved.
         self._whole = (encoder,)
         self.size, self.limit = encoder.size, encoder.limit
         for name, module in encoder.text_half().items():

@@ -21,7 +21,7 @@ from fashioniq.data.catalog import Catalog
 from fashioniq.data.languages import language
 from fashioniq.data.offers import Offer
 from fashioniq.data.words import tokenize
-from fashioniq.features.store import Identity
+from fashioniq.features.store import StoreIdentity
 from fashioniq.files import UserError, read_json
 from fashioniq.loop.live import Live
 from fashioniq.loop.milvus import MilvusSearch, alias_of
@@ -116,7 +116,7 @@ class Served:
             raise UserError(f"{run} has no category; train it with --category")
         category = canonical(str(category))
         sizes = about.get("sizes") or {}
-        identity = msgspec.convert(about["features"], Identity) if about.get("features") else None
+        identity = msgspec.convert(about["features"], StoreIdentity) if about.get("features") else None
         asks = not system.shows_items
         usable = [one for one in uploads if identity and not asks and one.fits(identity)]
         version = version_of(run, category)

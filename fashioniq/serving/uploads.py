@@ -9,8 +9,8 @@ import torch
 
 from fashioniq.data.images import PictureReader, UnreadableImage, decode_image, to_square
 from fashioniq.data.items import ItemInputs
-from fashioniq.features.pictures import Encoding
-from fashioniq.features.store import Identity
+from fashioniq.encoders.timm import Encoding
+from fashioniq.features.store import StoreIdentity
 from fashioniq.files import UserError, checksum
 from fashioniq.runs import WEIGHTS
 from fashioniq.serving.problems import Problem, wrong
@@ -55,7 +55,7 @@ class Uploads:
         self._reader = PictureReader(partial(decode, size=self.size), workers, SECONDS)
         self._places = threading.Semaphore(AT_ONCE)
 
-    def fits(self, identity: Identity) -> bool:
+    def fits(self, identity: StoreIdentity) -> bool:
         """Whether features of this store are those of the encoder."""
         return identity.weights == self.weights and identity.attribute_words == self.words
 

@@ -13,7 +13,7 @@ from fashioniq.askers.limited import Limited
 from fashioniq.askers.recorded import Recorded as RecordedOffers
 from fashioniq.config import EvalChatIR
 from fashioniq.data.cards import ItemCards
-from fashioniq.data.catalog import ATTRIBUTE_LISTS, Catalog
+from fashioniq.data.catalog import ATTRIBUTE_LISTS, Catalog, picture_paths
 from fashioniq.data.dialogues import (
     Dialogue,
     dialog_text,
@@ -26,6 +26,7 @@ from fashioniq.data.dialogues import (
     split_round,
 )
 from fashioniq.data.topics import topics_of
+from fashioniq.encoders.protocol import unit
 from fashioniq.features.cards import cards_of
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError, checksum
@@ -33,16 +34,14 @@ from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message, Retriever
 from fashioniq.loop.rollout import System
 from fashioniq.metrics.chat import repetition
-from fashioniq.models.text import RecordedQueries, TextRetriever, unit
+from fashioniq.models.text import RecordedQueries, TextRetriever
 from fashioniq.runs import DialogEncoderRun, read_run
 from fashioniq.systems.galleries import gallery_of
 from fashioniq.systems.run_data import Selection, first_path, settings_of, store_of
 from fashioniq.systems.search_space import (
-    EncoderSource,
     SearchSpace,
-    encode_search_space,
-    picture_paths,
     read_unit_vectors,
+    search_space,
     search_space_of_vectors,
 )
 from fashioniq.systems.task import Batch, Task
@@ -133,7 +132,7 @@ def build(options: EvalChatIR, wrap: Wrap | None = None) -> list[Task]:
             f"expected different file names in --dialogues, found {', '.join(map(str, paths))}; rename one"
         )
     images = picture_paths(options.images, space)
-    source = _search_space(options, space, images)
+    source = _search_space(options, space)
     if options.images and not images:
         print(
             f"note: {options.images} has no picture of the search space, such as {space[0]}; the page has "
@@ -185,21 +184,12 @@ def _check(options: EvalChatIR) -> None:
         raise UserError(f"--query-vectors needs one file for each of --dialogues: {counts}")
 
 
-def _search_space(options: EvalChatIR, space: Sequence[str], images: dict[str, Path]) -> SearchSpace:
+def _search_space(options: EvalChatIR, space: Sequence[str]) -> SearchSpace:
     device = pick_device(options.device)
     if options.gallery_vectors:
         return search_space_of_vectors(options.gallery_vectors, space, device)
     assert options.encoder is not None, "_check requires it"
-    source = EncoderSource(
-        options.encoder,
-        device,
-        options.weights,
-        options.features,
-        options.images,
-        workers=options.workers,
-        batch_size=options.batch_size,
-    )
-    return encode_search_space(source, space, images)
+    return search_space(options.encoder, space, device, store=options.features, weights=options.weights)
 
 
 def _retriever(

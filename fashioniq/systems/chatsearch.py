@@ -17,7 +17,9 @@ from fashioniq.askers.recorded_items import RecordedItems
 from fashioniq.config import EvalChatsearch
 from fashioniq.data.conversations import SUBTASKS, Conversations, Sample
 from fashioniq.data.items import Items
-from fashioniq.features.frozen import FrozenFeatures, check_same_features
+from fashioniq.encoders import load
+from fashioniq.encoders.protocol import unit
+from fashioniq.features.frozen import FrozenFeatures, check_same_features, frozen_features
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
@@ -27,7 +29,6 @@ from fashioniq.models.chat_tokens import ChatTokens
 from fashioniq.models.chatsearcher import ChatSearcher
 from fashioniq.models.text import TextEncoder
 from fashioniq.runs import RetrieverRun, read_run
-from fashioniq.systems.search_space import EncoderSource, encode_search_space
 from fashioniq.systems.sessions import CAPTIONS
 from fashioniq.trained import load_chatsearcher, load_dialog_encoder, load_retriever
 from fashioniq.users.recorded import Recorded
@@ -98,7 +99,7 @@ def searches(
         plain_NF = F.normalize(features.vector_NF - features.vector_NF.mean(0), dim=1)
         made["image"] = Search(plain_NF, _Space(None, plain_NF, features.positions).image)
     if settings.encoder and {"text", "both", "concatenation"} & set(settings.methods):
-        encoder, vectors_ND = _space(settings, settings.encoder, data, features, device)
+        encoder, vectors_ND = _space(settings, settings.encoder, features, device)
         space = _Space(encoder, vectors_ND, features.positions)
         made["text"], made["both"] = Search(vectors_ND, space.text), Search(vectors_ND, space.both)
         if "concatenation" in settings.methods:
@@ -145,29 +146,19 @@ def _usable(data: Conversations, features: FrozenFeatures) -> list[Sample]:
 
 
 def _space(
-    settings: EvalChatsearch,
-    name: str,
-    data: Conversations,
-    features: FrozenFeatures,
-    device: torch.device,
-) -> tuple[TextEncoder | None, Tensor]:
-    """The dual encoder `name`, and the vectors of all items in its space, N×D."""
+    settings: EvalChatsearch, name: str, features: FrozenFeatures, device: torch.device
+) -> tuple[TextEncoder, Tensor]:
+    """The encoder `name`, and the vectors of all items in its space, N×D."""
     if (Path(name) / "model.json").is_file():
-        if not settings.features:
-            raise UserError(f"{name} needs the feature stores of the items; give --features")
         trained, _ = load_dialog_encoder(Path(name), FeatureStore(Path(settings.features[0])))
         with torch.no_grad():
             vectors_ND = trained.to(device).embed_images(features.vector_NF.to(device)).cpu()
         return trained, vectors_ND
-    images = {item: path for item in features.ids if (path := data.picture(item))}
-    source = EncoderSource(name, device, images=data.folder / "vision")
-    space = encode_search_space(source, features.ids, images)
-    if space.ids != features.ids:
-        raise UserError(
-            f"{len(features.ids) - len(space.ids)} items have features, but no readable picture for "
-            f"{name}; correct their pictures"
-        )
-    return space.encoder, space.vectors_ND.cpu()
+    encoder = load(name, device=device)
+    own = frozen_features(features.ids, settings.features, encoder.identity)
+    if lacking := len(features.ids) - len(own.ids):
+        raise UserError(f"{lacking} items have features, but none of {name}; extract them for all items")
+    return encoder, unit(own.vector_NF[[own.positions[item] for item in features.ids]])
 
 
 class _Space:
@@ -193,7 +184,7 @@ class _Space:
         ]:
             for texts in too_long:
                 del texts[0]
-        return Found(F.normalize(encoder.encode(list(map(" ".join, said))).float().cpu(), dim=1))
+        return Found(F.normalize(encoder.texts(list(map(" ".join, said))).float().cpu(), dim=1))
 
     def both(self, samples: Sequence[Sample]) -> Found | None:
         image = self.image(samples)

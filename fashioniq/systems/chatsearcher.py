@@ -107,7 +107,7 @@ def load(run: Path, chosen: Selection) -> System:
         raise UserError(f"expected the folder of the conversations in {run / 'config.yaml'}; give --data")
     conversations, on = Conversations(folder), pick_device(chosen.device)
     stores = [str(chosen.features)] if chosen.features else settings.get("features") or []
-    frozen = frozen_features(conversations, stores, None if stores else settings.get("vision"), on)
+    frozen = frozen_features(list(conversations.items), stores)
     check_same_features(run, about.features, frozen.facts)
     model, tokens, _ = load_chatsearcher(run, half=on.type == "cuda")
     model.to(on).requires_grad_(False)

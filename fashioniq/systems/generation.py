@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from PIL.Image import Image
@@ -15,9 +15,10 @@ from fashioniq.config import DescribedProducts, Generation
 from fashioniq.config.generation import numbers
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import SPLITS, Catalog
+from fashioniq.encoders.protocol import Encoder, unit
 from fashioniq.features.cards import cards_of
 from fashioniq.features.queries import PictureFeatures
-from fashioniq.features.store import FeatureStore, features_folder
+from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
 from fashioniq.generators.by_name import generator_by_name
 from fashioniq.generators.cache import Cached
@@ -26,9 +27,10 @@ from fashioniq.generators.photographs import Photographs
 from fashioniq.generators.pictures import Generator
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message
-from fashioniq.models.text import ImageText, TextEncoder, unit
+from fashioniq.models.dialog_encoder import TextTower
+from fashioniq.models.text import TextEncoder
 from fashioniq.systems.questions import topics
-from fashioniq.systems.search_space import EncoderSource, SearchSpace, encode_search_space
+from fashioniq.systems.search_space import SearchSpace, search_space
 from fashioniq.trained import pick_device
 from fashioniq.users.correcting import Describer, Words
 
@@ -96,13 +98,15 @@ def picture_encoder(
 ) -> Callable[[Sequence[Image]], Tensor]:
     """Function from pictures to vectors of unit length in the space of the gallery, N×D.
 
-    CLIP and BLIP encode pictures by themselves; a run of train-dialog-encoder embeds their features. Raises
-    UserError without an encoder.
+    A pretrained encoder encodes pictures by itself; a run of train-dialog-encoder embeds their features. Raises
+    UserError without an encoder, or without its picture half.
     """
-    if isinstance(encoder, ImageText):
-        return lambda pictures: encoder.encode_images([picture.convert("RGB") for picture in pictures])
-    if encoder is None or not hasattr(encoder, "embed_images"):
+    if encoder is None:
         raise UserError("generated pictures need --encoder, which embeds texts and pictures")
+    if not isinstance(encoder, TextTower):
+        pretrained = cast(Encoder, encoder)
+        pretrained.images([])  # refuses an encoder of texts alone
+        return lambda pictures: pretrained.images([picture.convert("RGB") for picture in pictures])
     embed, features = encoder.embed_images, features_of()
 
     @torch.no_grad()
@@ -155,14 +159,14 @@ class World:
     def of(cls, options: DescribedProducts) -> "World":
         """Open all files. Raises UserError if one is missing or does not match."""
         catalog = Catalog(options.data, options.category)
-        device, is_run = pick_device(options.device), (Path(options.encoder) / "model.json").is_file()
-        own = features_folder(options.data, options.category, None)
-        root = options.features or (
-            own if is_run else own.with_name(f"{own.name}-{Path(options.encoder).name}")
+        space = search_space(
+            options.encoder,
+            catalog.ids(options.split),
+            pick_device(options.device),
+            store=options.features,
+            catalog=catalog,
         )
-        source = EncoderSource(options.encoder, device, features=root, images=catalog.root / "images")
-        space = encode_search_space(source, catalog.ids(options.split), {} if is_run else catalog.images)
-        return cls(options, catalog, FeatureStore(root), space)
+        return cls(options, catalog, FeatureStore(Path(space.facts["store"])), space)
 
     @cached_property
     def gallery(self) -> Gallery:

@@ -47,7 +47,7 @@ def build(options: EvalPlugIR) -> list[Task]:
 
     asker = AboutCandidates(
         known(describer.topics, of_items),
-        encoder.encode,
+        encoder.texts,
         text,
         lambda question, said: bool(set(describer.read(said)).intersection(words_of[question])),
         context="context" not in options.without,

@@ -1,7 +1,6 @@
 """Askers that the options of make-dialogues and chat select."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -23,7 +22,7 @@ from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Asker, Retriever
 from fashioniq.models.text import NoSearch, TextRetriever
 from fashioniq.runs import PredictorRun, read_run
-from fashioniq.systems.search_space import EncoderSource, encode_search_space
+from fashioniq.systems.search_space import search_space
 from fashioniq.trained import pick_device
 
 ENDPOINT = "endpoint:"
@@ -50,21 +49,18 @@ def searched_by_text(settings: Asking, catalog: Catalog) -> tuple[Retriever, Gal
     """Text retriever and gallery of the split's products. Raises UserError without --encoder."""
     if settings.encoder is None:
         raise UserError(
-            "candidate-aware questions need --encoder; give a run of train-dialog-encoder, or CLIP or BLIP "
-            "by name"
+            "candidate-aware questions need --encoder; give a run of train-dialog-encoder, or another "
+            "encoder by name"
         )
-    features = settings.features or features_of_encoder(catalog, settings.encoder)
-    source = EncoderSource(settings.encoder, pick_device(settings.device), features=features)
-    found = encode_search_space(source, catalog.gallery_ids(settings.split), catalog.images)
+    found = search_space(
+        settings.encoder,
+        catalog.gallery_ids(settings.split),
+        pick_device(settings.device),
+        store=settings.features,
+        catalog=catalog,
+    )
     assert found.encoder is not None, "only search_space_of_vectors returns no encoder"
     return TextRetriever(found.encoder, each(found.joined.join)), found.gallery()
-
-
-def features_of_encoder(catalog: Catalog, encoder: str) -> Path:
-    """Default feature store of an encoder: that of the catalog for a run, else one with the name of the encoder."""
-    own = features_folder(catalog.root, catalog.category, None)
-    is_run = (Path(encoder) / "model.json").is_file()
-    return own if is_run else own.with_name(f"{own.name}-{Path(encoder).name}")
 
 
 def nothing_searched() -> tuple[Retriever, Gallery]:

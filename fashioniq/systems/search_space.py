@@ -1,6 +1,4 @@
-"""Search spaces: images and texts as vectors of CLIP, BLIP, a run of train-dialog-encoder, or the user's
-files.
-"""
+"""Search spaces: vectors of a feature store or of the user's files, and the encoder of texts in the same space."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,28 +7,25 @@ from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
-from rich.progress import Progress
 from torch import Tensor
 
+from fashioniq import encoders
 from fashioniq.data.arrays import UNREADABLE, open_array
+from fashioniq.data.catalog import Catalog
 from fashioniq.data.dialogues import JOINED
-from fashioniq.data.images import load_image
 from fashioniq.data.items import Items
-from fashioniq.features.pictures import FoundPictures, PictureSource
-from fashioniq.features.store import TOP, Contents, FeatureStore
-from fashioniq.features.writer import fill_store
+from fashioniq.encoders.protocol import UNLIMITED, unit
+from fashioniq.features.store import FeatureStore, open_store
+from fashioniq.features.stores import check_encoder, store_of_encoder
 from fashioniq.files import UserError, why
 from fashioniq.loop.gallery import Gallery
-from fashioniq.models.text import ImageText, TextEncoder, unit
-from fashioniq.trained import load_dialog_encoder, load_pretrained
-
-SUFFIXES = ("", ".jpg", ".jpeg", ".png", ".webp")
+from fashioniq.models.text import TextEncoder
+from fashioniq.trained import load_dialog_encoder
 
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """Image vectors N×D of unit length, the text encoder (None for query vectors), and metadata of both.
+    """Vectors N×D of unit length, the text encoder (None for query vectors), and metadata of both.
 
     `joined` is the separator between rounds.
     """
@@ -46,80 +41,69 @@ class SearchSpace:
         return Gallery(Items.without_attributes(self.ids, self.vectors_ND), self.vectors_ND)
 
 
-@dataclass(frozen=True)
-class EncoderSource:
-    """Encoder and origin of the pictures.
-
-    `encoder` is a run of train-dialog-encoder, or CLIP or BLIP by folder or Hugging Face name; `weights`
-    replace those of BLIP. `features` is the feature store, `images` the folder of the pictures.
-    """
-
-    encoder: str
-    device: torch.device
-    weights: Path | None = None
-    features: Path | None = None
-    images: Path | None = None
-    workers: int = 2
-    batch_size: int = 128
-
-
-def picture_paths(folder: Path | None, names: Sequence[str]) -> dict[str, Path]:
-    """Picture file of each name that has one in the folder, with or without a suffix."""
-    found = {}
-    for name in names if folder else []:
-        paths = (Path(folder or "") / (name + suffix) for suffix in SUFFIXES)
-        if path := next((path for path in paths if path.is_file()), None):
-            found[name] = path
-    return found
-
-
 def search_space_of_vectors(path: Path, space: Sequence[str], device: torch.device) -> SearchSpace:
     """Search space of the user's own image vectors. Raises UserError unless there is one vector per image."""
     vectors_ND = read_unit_vectors(path, (len(space), None), "images × D, in the order of the search space")
     return SearchSpace(list(space), vectors_ND.to(device), None, {"encoder": f"vectors of {path}"})
 
 
-def encode_search_space(source: EncoderSource, space: Sequence[str], images: dict[str, Path]) -> SearchSpace:
-    """Encode the images of a search space.
+def search_space(
+    encoder: str,
+    ids: Sequence[str],
+    device: torch.device,
+    *,
+    store: Path | None,
+    catalog: Catalog | None = None,
+    weights: Path | None = None,
+) -> SearchSpace:
+    """Search space of the products or images `ids` that are in a feature store of the encoder.
 
-    Raises UserError if the encoder or its features cannot be loaded.
+    The encoder is a run of train-dialog-encoder, or any other by its name; `weights` replace those of a model like
+    BLIP. If `store` is None, it is that of the catalog, which is completed for an encoder that is no run. Raises
+    UserError if the encoder cannot be loaded or has other vectors.
     """
-    if (Path(source.encoder) / "model.json").is_file():
-        return _of_run(source, space)
-    encoder = load_pretrained(source.encoder, source.weights).to(source.device)
-    store = _filled_store(source, encoder, space, images)
-    items = store.items(space)
-    facts = {
-        "encoder": source.encoder,
-        "model": encoder.kind,
-        "weights": str(source.weights or "its own"),
-        "limit": encoder.limit,
+    if (Path(encoder) / "model.json").is_file():
+        if weights:
+            raise UserError(
+                f"{encoder} is a run of train-dialog-encoder, which --weights cannot replace; leave it out"
+            )
+        opened = open_store(catalog.root, catalog.category, store) if catalog else FeatureStore(_given(store))
+        trained, joined = load_dialog_encoder(Path(encoder), opened)
+        trained.to(device)
+        items = opened.items(ids)
+        with torch.no_grad():
+            vectors_ND = unit(items.to(device).embedded(trained.embed_images))
+        about = {
+            "encoder": encoder,
+            "model": "dialog encoder",
+            "limit": trained.limit,
+            "store": str(opened.root),
+        }
+        return SearchSpace(items.ids, vectors_ND, trained, about, joined)
+    loaded = encoders.load(encoder, weights=str(weights) if weights else None, device=device, catalog=catalog)
+    if catalog is not None and store is None:
+        opened = store_of_encoder(catalog, encoder, loaded)
+    else:
+        opened = FeatureStore(_given(store))
+        check_encoder(opened, encoder, loaded)
+    items = opened.items(ids)
+    about = {
+        "encoder": encoder,
+        "model": loaded.identity.encoder,
+        "weights": str(weights or "its own"),
+        "store": str(opened.root),
     }
-    return SearchSpace(
-        items.ids, items.embedded(unit).to(source.device), encoder, facts | {"store": str(store.root)}
-    )
+    about |= {"limit": loaded.limit} if loaded.limit < UNLIMITED else {}
+    return SearchSpace(items.ids, items.embedded(unit).to(device), loaded, about)
 
 
-def _of_run(source: EncoderSource, space: Sequence[str]) -> SearchSpace:
-    if source.features is None or source.weights:
+def _given(store: Path | None) -> Path:
+    if store is None:
         raise UserError(
-            f"{source.encoder} is a run of train-dialog-encoder: it needs the images' feature store in "
-            "--features "
-            "and cannot be combined with --weights"
+            "expected the feature store of the images; make it with `fashioniq extract-features`, and give it with "
+            "--features"
         )
-    store = FeatureStore(source.features)
-    encoder, joined = load_dialog_encoder(Path(source.encoder), store)
-    encoder.to(source.device)
-    items = store.items(space)
-    with torch.no_grad():
-        vectors_ND = unit(items.to(source.device).embedded(encoder.embed_images))
-    facts = {
-        "encoder": source.encoder,
-        "model": "dialog encoder",
-        "limit": encoder.limit,
-        "store": str(store.root),
-    }
-    return SearchSpace(items.ids, vectors_ND, encoder, facts, joined)
+    return store
 
 
 def read_unit_vectors(path: Path, shape: tuple[int | None, ...], layout: str) -> Tensor:
@@ -152,59 +136,3 @@ def read_unit_vectors(path: Path, shape: tuple[int | None, ...], layout: str) ->
             f"the first in row {int((~good_N).nonzero()[0])}; correct them"
         )
     return torch.cat([unit(part) for part in vectors_ND.split(65536)]).view(array.shape)
-
-
-def _filled_store(
-    source: EncoderSource, encoder: ImageText, space: Sequence[str], images: dict[str, Path]
-) -> FeatureStore:
-    """Feature store of the images, after adding those that are missing and have a picture."""
-    facts = Contents(
-        encoder=encoder.kind,
-        weights=encoder.fingerprint(),
-        image_size=encoder.image_size,
-        dimensions=encoder.size,
-        attribute_words=[],
-        attributes="none",
-    )
-    root = source.features or (source.images and source.images / "features" / facts.weights)
-    if root is None:
-        raise UserError("expected pictures or their features; give --images or --features")
-    if not images and not (root / "store.json").exists():
-        found = f"no picture of the search space, such as {space[0]}, in {source.images}"
-        where = found if source.images else f"no feature store in {root}"
-        raise UserError(f"found {where}; give the folder that the image names are relative to with --images")
-    pictures = FoundPictures("the search space", source.images or root, images)
-    extract = PictureSource(
-        pictures, _pixels, source.workers, ImageVectors(encoder), source.batch_size, attributes_of=None
-    )
-    with Progress() as bar:
-        task = bar.add_task(f"images: {encoder.kind}", total=None)
-        return fill_store(
-            root,
-            space,
-            facts,
-            extract,
-            lambda count, of: bar.update(task, advance=count, total=of),
-            update=bool(images),
-        )[0]
-
-
-class ImageVectors:
-    """Function from pictures to vectors, without attributes."""
-
-    def __init__(self, encoder: ImageText) -> None:
-        self._encoder = encoder
-
-    def __call__(self, images: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
-        """Vectors B×D and attributes B×TOP, all zero. Raises UserError if a vector is not finite."""
-        vectors_BD = self._encoder.encode_images([Image.fromarray(pixels) for pixels in images]).cpu()
-        if not vectors_BD.isfinite().all():
-            raise UserError(
-                "expected finite image vectors, found NaN or infinity; the encoder's weights are damaged, "
-                "download them again"
-            )
-        return vectors_BD, torch.zeros(len(images), TOP, dtype=torch.int64)
-
-
-def _pixels(path: Path) -> np.ndarray:
-    return np.asarray(load_image(path))

@@ -14,7 +14,7 @@ from fashioniq.data.catalog import Catalog, categories_in
 from fashioniq.data.deepfashion import read_deepfashion
 from fashioniq.data.images import UnreadableImage
 from fashioniq.data.labelled import YES, Labelled, LabelledSplits, labelled_products
-from fashioniq.features.encoders import load_encoder
+from fashioniq.encoders.timm import load_network
 from fashioniq.files import UserError, write_json
 from fashioniq.metrics.attributes import summary
 from fashioniq.models.attributes import AttributePredictor
@@ -148,7 +148,7 @@ def _begin_model(
     Words of the first stage keep their weights; others start at their frequency.
     """
     if not first:
-        encoder, _ = load_encoder(settings.encoder, settings.weights, settings.image_size)
+        encoder, _ = load_network(settings.encoder, settings.weights, settings.image_size)
     else:
         encoder = create_encoder(settings.encoder)
         known = {word: place for place, word in enumerate(first.attribute_words)}

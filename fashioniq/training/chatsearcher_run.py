@@ -15,7 +15,7 @@ from fashioniq.features.frozen import FrozenFeatures, check_same_features, froze
 from fashioniq.files import UserError, checksum
 from fashioniq.models.chat_tokens import ROLES, ChatTokens, Tokenized
 from fashioniq.runs import ChatSearcherRun, read_run
-from fashioniq.trained import load_chatsearcher, new_chatsearcher, pick_device
+from fashioniq.trained import load_chatsearcher, new_chatsearcher
 from fashioniq.training.chatsearcher import ChatSearcherTraining
 from fashioniq.training.fitting import begin_run, fit, loaders
 from fashioniq.training.folder import alone, folder_of
@@ -40,7 +40,7 @@ def train_chatsearcher(settings: TrainChatsearcher) -> str:
     data = Conversations(settings.data)
     subtasks = [name for name in SUBTASKS if name in settings.subtasks or not settings.subtasks]
     samples = [sample for subtask in subtasks for sample in data.samples(subtask, "train")]
-    features = frozen_features(data, settings.features, settings.vision, pick_device(settings.device))
+    features = frozen_features(list(data.items), settings.features)
     folder = folder_of(settings)
     pl.seed_everything(settings.seed, verbose=False)
     half = settings.device != "cpu" and torch.cuda.is_available()
@@ -53,6 +53,7 @@ def train_chatsearcher(settings: TrainChatsearcher) -> str:
         vocabulary = None if settings.language_model else _vocabulary(data, samples, settings.min_count)
         name, words = settings.language_model or "", vocabulary.words if vocabulary else []
         sizes = settings.model.sizes(features=features.vector_NF.shape[1])
+        sizes |= {"token_features": features.patches[0].shape[2]} if features.patches else {}
         model, tokens = new_chatsearcher(sizes, words, name, half=half, tune=settings.tune)
     items = [name for name in features.ids if data.items[name].split == "train"]
     train_items = torch.tensor(sorted(features.positions[name] for name in items))

@@ -1,7 +1,7 @@
 """Training run of a text encoder of dialogs."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytorch_lightning as pl
 import torch
@@ -11,10 +11,12 @@ from fashioniq.categories import file_name
 from fashioniq.config import TrainDialogEncoder
 from fashioniq.data.dialogues import Dialogue, in_search_space, names_in, read_dialogues
 from fashioniq.data.words import Vocabulary
+from fashioniq.encoders.protocol import Encoder
 from fashioniq.features.store import FeatureStore, features_folder
+from fashioniq.features.stores import check_encoder
 from fashioniq.files import UserError, checksum
 from fashioniq.models.dialog_encoder import DialogEncoder, TextHalf, TextTower
-from fashioniq.trained import load_pretrained
+from fashioniq.trained import trainable
 from fashioniq.training.dialog_encoder import LOSSES, DialogEncoderTraining
 from fashioniq.training.fitting import begin_run, fit, loaders
 from fashioniq.training.folder import alone, folder_of
@@ -100,13 +102,9 @@ def _model(
         sizes = settings.model.sizes(features=store.size)
         model = DialogEncoder(settings.model, vocabulary=vocabulary, features=store.size)
         return model, {"model": "transformer", "sizes": sizes, "words": vocabulary.words}
-    encoder = load_pretrained(settings.encoder)
-    if (store.facts.encoder, store.facts.weights) != (encoder.kind, encoder.fingerprint()):
-        raise UserError(
-            f"{store.root} holds vectors of {store.facts.encoder}, not of {settings.encoder}; "
-            "give the store that `fashioniq eval-dialogs --system chatir` fills with this --encoder"
-        )
-    return TextHalf(encoder), {"model": encoder.kind, "sizes": {}, "words": []}
+    encoder = trainable(settings.encoder)
+    check_encoder(store, settings.encoder, cast(Encoder, encoder))
+    return TextHalf(encoder), {"model": store.facts.encoder, "sizes": {}, "words": []}
 
 
 def _path(settings: TrainDialogEncoder, option: str) -> Path:

@@ -42,7 +42,7 @@ class WordCounts:
     def __init__(self, words):
         self.words = words
 
-    def encode(self, texts):
+    def texts(self, texts):
         found = [[1e-3 + (word in tokenize(text)) for word in self.words] for text in texts]
         return F.normalize(torch.tensor(found), dim=1)
 
@@ -54,7 +54,7 @@ def system(folder, category):
     titles = {name: catalog.titles[name] for name in ids}
     words = sorted({word for title in titles.values() for word in tokenize(title)})
     encoder = WordCounts(words)
-    vectors_ND = encoder.encode(list(titles.values()))
+    vectors_ND = encoder.texts(list(titles.values()))
     vocabulary = Vocabulary(["is", *words])
     wording = Wording.of(catalog, ids, vocabulary, Weights(0.1, 2.0, 2.0))
     return System(

@@ -7,10 +7,13 @@ import json
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
+from fashioniq import encoders
 from fashioniq.cli import main
 from fashioniq.data.dialogues import read_dialogues, read_search_space
+from fashioniq.encoders.transformers import CLIP
 
 ROUNDS, KEPT = 11, 40  # of the released dialogues every fortieth is kept, against the whole search space
 
@@ -97,12 +100,23 @@ def evaluate(few, project):
             dialogues=files,
             search_space=few / "space.json",
             out=few / name,
-            workers=0,
             **options,
         )
         return few / name
 
     return evaluate
+
+
+@pytest.fixture
+def extract(few, project):
+    """Function that fills the store of an encoder with the search space, and returns its folder."""
+
+    def extract(encoder, name="store", **options):
+        own = {"data": few, "pictures": few / "space.json", "workers": 0, **options}
+        project.run("extract-features", encoder=encoder, features=few / name, **own)
+        return few / name
+
+    return extract
 
 
 @pytest.fixture
@@ -114,7 +128,6 @@ def refused(few, project, capsys):
             "dialogues": few / "first.json",
             "search_space": few / "space.json",
             "out": few / "out",
-            "workers": 0,
             **options,
         }
         assert main(project.arguments("eval-dialogs", system="chatir", **options)) == 2
@@ -233,9 +246,9 @@ def test_the_run_file_ranks_as_the_dialogs_say(few, evaluate):
 
 
 @pytest.mark.parametrize("kind", ["clip", "blip"])
-def test_pictures_and_texts_go_all_the_way(kind, few, evaluate, request, capsys):
+def test_pictures_and_texts_go_all_the_way(kind, few, evaluate, extract, request, capsys):
     folder = request.getfixturevalue(f"tiny_{kind}")
-    out = evaluate(encoder=folder, images=few)
+    out = evaluate(encoder=folder, images=few, features=extract(folder))
     metrics = read(out / "metrics.json")
     assert (metrics["model"], metrics["gallery"], metrics["coverage"], metrics["limit"]) == (
         kind,
@@ -246,31 +259,25 @@ def test_pictures_and_texts_go_all_the_way(kind, few, evaluate, request, capsys)
     texts = [
         [", ".join(one.rounds[: turn + 1]) for one in read_dialogues(few / "first.json")] for turn in range(3)
     ]
-    from fashioniq.models.text import load_text_encoder
-
-    encoder = load_text_encoder(str(folder))
+    encoder = encoders.load(str(folder))
     assert metrics["cut"] == [sum(length > 24 for length in encoder.lengths(some)) for some in texts]
-    pictures_ND = encoder.encode_images(
-        [Image.open(few / name).convert("RGB") for name in read(few / "space.json")]
-    )
+    pictures_ND = encoder.images([Image.open(few / name).convert("RGB") for name in read(few / "space.json")])
     ranks, _ = naive(
-        np.stack([encoder.encode(some).numpy() for some in texts], 1), pictures_ND.numpy(), range(12)
+        np.stack([encoder.texts(some).numpy() for some in texts], 1), pictures_ND.numpy(), range(12)
     )
     found = [
         [turn["rank"] for turn in json.loads(line)["turns"]]
         for line in (out / "dialogs.jsonl").read_text().splitlines()
     ]
     assert np.abs(np.array(found) - ranks).max() <= 1  # near-ties of few colours
-    again = evaluate(
-        name="again", encoder=folder, features=metrics["store"]
-    )  # without pictures: the store has all
-    assert read(again / "metrics.json")["rounds"] == metrics["rounds"]
 
 
 @pytest.mark.parametrize("kind", ["clip", "blip"])
-def test_a_text_half_that_was_trained_on_is_saved_and_evaluated(kind, few, evaluate, project, request):
+def test_a_text_half_that_was_trained_on_is_saved_and_evaluated(
+    kind, few, evaluate, extract, project, request
+):
     folder = request.getfixturevalue(f"tiny_{kind}")
-    before = read(evaluate(encoder=folder, images=few) / "metrics.json")
+    before = read(evaluate(encoder=folder, features=extract(folder)) / "metrics.json")
     options = {
         "encoder": folder,
         "features": before["store"],
@@ -295,33 +302,49 @@ def test_a_text_half_that_was_trained_on_is_saved_and_evaluated(kind, few, evalu
     assert after["rounds"] != before["rounds"]
 
 
-def test_a_store_of_another_encoder_is_refused(few, evaluate, refused, tiny_clip, tiny_blip):
-    store = read(evaluate(name="clip", encoder=tiny_clip, images=few) / "metrics.json")["store"]
-    assert f"the feature store {store} has a different encoder" in refused(
-        encoder=tiny_blip, images=few, features=store
+def test_a_store_of_another_encoder_is_refused(
+    few, extract, refused, tiny_clip, tiny_blip, tiny_blip_of_size
+):
+    store = extract(tiny_clip)
+    assert f"{store} has vectors of a different encoder than those of {tiny_blip}" in refused(
+        encoder=tiny_blip, features=store
     )
+    torch.save(tiny_blip_of_size(48).state_dict(), few / "other.pth")
+    blip = extract(tiny_blip, "blip")
+    told = refused(encoder=tiny_blip, features=blip, weights=few / "other.pth")
+    assert f"{blip} has vectors of different weights than" in told
+    assert "expected the feature store of the images" in refused(encoder=tiny_clip)
 
 
-def test_pictures_that_are_missing_are_told_and_a_target_must_have_one(few, evaluate, refused, tiny_clip):
+def test_pictures_that_are_missing_are_told_and_a_target_must_have_one(
+    few, evaluate, extract, refused, tiny_clip
+):
     (few / "photos/0030.png").unlink()
     (few / "photos/0031.png").write_bytes(b"no picture")
-    metrics = read(evaluate(name="some", encoder=tiny_clip, images=few) / "metrics.json")
+    metrics = read(evaluate(name="some", encoder=tiny_clip, features=extract(tiny_clip)) / "metrics.json")
     assert metrics["gallery"] == 38 and metrics["coverage"] == 38 / 40
-    store = read(few / "features" / metrics["store"].rpartition("/")[2] / "store.json")
+    store = read(few / "store" / "store.json")
     assert sorted(store["failures"]) == ["photos/0030.png", "photos/0031.png"]
     assert "95.00 % of the search space" in (few / "some/report.html").read_text()
     (few / "photos/0003.png").unlink()
     assert "have no readable picture, such as photos/0003.png" in refused(
-        encoder=tiny_clip, images=few, features=few / "other"
+        encoder=tiny_clip, features=extract(tiny_clip, "other")
     )
 
 
-def test_pictures_that_come_later_are_added(few, evaluate, tiny_clip):
+def test_pictures_that_come_later_are_added(few, evaluate, extract, tiny_clip):
     hidden = (few / "photos/0030.png").read_bytes()
     (few / "photos/0030.png").unlink()
-    assert read(evaluate(encoder=tiny_clip, images=few) / "metrics.json")["gallery"] == 39
+    store = extract(tiny_clip)
+    assert read(evaluate(encoder=tiny_clip, features=store) / "metrics.json")["gallery"] == 39
     (few / "photos/0030.png").write_bytes(hidden)
-    assert read(evaluate(encoder=tiny_clip, images=few) / "metrics.json")["gallery"] == 40
+    extract(tiny_clip, update=True)
+    assert read(evaluate(encoder=tiny_clip, features=store) / "metrics.json")["gallery"] == 40
+
+
+def test_a_folder_of_pictures_is_a_store_of_all_of_them(few, project, tiny_siglip):
+    project.run("extract-features", encoder=tiny_siglip, data=few, workers=0)
+    assert read(few / "features/ids.json") == read(few / "space.json")
 
 
 @pytest.mark.parametrize(
@@ -367,7 +390,7 @@ def test_vectors_that_do_not_fit_are_told(name, change, told, few, refused):
             "for each of --dialogues: expected 1, found 2",
         ),
         ({"dialogues": []}, "no dialogs given"),
-        ({"encoder": "nowhere/to/be/found", "images": "."}, "cannot load nowhere/to/be/found"),
+        ({"encoder": "nowhere/to/be/found", "images": "."}, "cannot load the encoder nowhere/to/be/found"),
     ],
     ids=str,
 )
@@ -384,15 +407,12 @@ def test_files_that_do_not_fit_the_search_space_are_told(few, refused):
     assert "more than once, for example photos/0003.png" in refused(**vectors)
 
 
-def test_an_encoder_that_makes_no_numbers_is_told(few, refused, tiny_clip, monkeypatch):
-    import torch
-
-    from fashioniq.models.text import CLIP
-
-    monkeypatch.setattr(CLIP, "encode", lambda self, texts: torch.full((len(texts), 8), torch.nan))
-    assert "the queries are not finite numbers" in refused(encoder=tiny_clip, images=few)
+def test_an_encoder_that_makes_no_numbers_is_told(few, extract, refused, tiny_clip, monkeypatch):
+    store = extract(tiny_clip)
+    monkeypatch.setattr(CLIP, "texts", lambda self, texts: torch.full((len(texts), 8), torch.nan))
+    assert "the queries are not finite numbers" in refused(encoder=tiny_clip, features=store)
 
 
 def test_weights_that_are_none_are_told(few, refused, tiny_blip):
     (few / "weights.pth").write_bytes(b"no weights")
-    assert "cannot read tensors from" in refused(encoder=tiny_blip, images=few, weights=few / "weights.pth")
+    assert "cannot read tensors from" in refused(encoder=tiny_blip, weights=few / "weights.pth")

@@ -16,8 +16,8 @@ from fashioniq import Message
 from fashioniq.cli import main
 from fashioniq.data.conversations import Conversations
 from fashioniq.evaluation.chatsearch import exchanged, other_history, without_history
+from fashioniq.features.store import FeatureStore
 from fashioniq.models.chat_tokens import Tokenized
-from fashioniq.models.vision import VisionEncoder
 from fashioniq.systems import chatsearch
 from fashioniq.systems.chatsearch import _Space
 
@@ -143,37 +143,30 @@ def test_exchanged_targets_are_never_ones_own():
 # features
 
 
-def test_a_training_from_cached_features_is_that_from_pictures(
-    project, capsys, talks, tiny_clip, tmp_path, monkeypatch
-):
-    own = {"data": tmp_path / "talks", "vision": tiny_clip, **project.chatsearcher, "epochs": 1}
-    (tmp_path / "talks").mkdir()
-    for path in talks.iterdir():
-        (tmp_path / "talks" / path.name).write_bytes(path.read_bytes())
-    project.run("train-chatsearcher", **own, run=tmp_path / "pictures")
-    assert json.loads((tmp_path / "pictures" / "model.json").read_text())["features"]["tokens"] == 5
-
-    def refuse(*_):
-        raise AssertionError("the pictures were encoded again")
-
-    monkeypatch.setattr(VisionEncoder, "encode", refuse)
-    project.run("train-chatsearcher", **own, run=tmp_path / "cached")
-    for name in ("metrics.csv", "weights.safetensors"):
-        assert (tmp_path / "pictures" / name).read_bytes() == (tmp_path / "cached" / name).read_bytes()
-    paths = {"data": own["data"], "vision": tiny_clip, "encoder": tiny_clip, "run": tmp_path / "cached"}
-    project.run("eval-chatsearch", **paths, samples=100)
-    rows = json.loads((tmp_path / "cached" / "chatsearch" / "metrics.json").read_text())["rows"]
+def test_a_store_with_token_features_is_used_by_training_and_all_methods(project, talks, tiny_clip, tmp_path):
+    folder = tmp_path / "talks"
+    shutil.copytree(talks, folder)
+    project.run("extract-features", encoder=tiny_clip, data=folder, patches=True, workers=0)
+    store = FeatureStore(folder / "features")
+    own = {"data": folder, "features": store.root}
+    project.run("train-chatsearcher", **own, **{**project.chatsearcher, "epochs": 1}, run=tmp_path / "run")
+    about = json.loads((tmp_path / "run" / "model.json").read_text())
+    assert (about["features"]["tokens"], about["features"]["dimensions"]) == (5, 8)
+    assert (about["sizes"]["features"], about["sizes"]["token_features"]) == (8, 16)
+    project.run("eval-chatsearch", **own, encoder=tiny_clip, run=tmp_path / "run", samples=100)
+    rows = json.loads((tmp_path / "run" / "chatsearch" / "metrics.json").read_text())["rows"]
     assert len(rows) == 6 and all(row["m R@10"] > 0 for row in rows)
-    (ids,) = (tmp_path / "talks" / "vision").glob("*/ids.json")
-    content = json.loads(ids.read_text())
-    for damaged in (
-        {"ids": content["ids"]},
-        {**content, "ids": content["ids"][1:]},
-        {**content, "ids": ["other"]},
-    ):
-        ids.write_text(json.dumps(damaged))
-        assert main(project.arguments("train-chatsearcher", **own, run=tmp_path / "damaged")) == 2
-        assert "remove the folder" in capsys.readouterr().err  # after the progress of transformers
+
+
+def test_the_store_of_the_encoder_is_found_among_several(project, refused, talks, vector_runs, tiny_clip, tiny_sentence, tmp_path):  # fmt: skip
+    project.run("extract-features", encoder=tiny_sentence, data=talks, features=tmp_path / "texts")
+    stores = [vector_runs.store, tmp_path / "texts"]
+    project.run("eval-chatsearch", data=talks, features=stores, encoder=tiny_sentence, out=tmp_path / "out")
+    metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    assert [row["method"] for row in metrics["rows"]] == ["image", "text", "both", "concatenation", "random"]
+    assert metrics["features"]["weights"] == FeatureStore(vector_runs.store).facts.weights
+    told = refused("eval-chatsearch", data=talks, features=stores, encoder=tiny_clip, out=tmp_path / "no")
+    assert "expected a feature store of clip" in told and "of bert" in told
 
 
 # mistakes
@@ -182,13 +175,12 @@ def test_a_training_from_cached_features_is_that_from_pictures(
 def test_mistakes_are_told(refused, talks, trained, vector_runs, runs, tmp_path):
     own = {"data": talks, "run": tmp_path / "run"}
     store = {"features": vector_runs.store}
-    assert "expected either --features" in refused("train-chatsearcher", **own)
+    assert "expected the feature stores of the items" in refused("train-chatsearcher", **own)
     assert "expected some of t, i and m" in refused("train-chatsearcher", **own, **store, subtasks="x")
     assert "--tune lora needs a pretrained" in refused("train-chatsearcher", **own, **store, tune="lora")
     assert "cannot load the language model" in refused(
         "train-chatsearcher", **own, **store, language_model=tmp_path
     )
-    assert "cannot load the vision encoder" in refused("train-chatsearcher", **own, vision=tmp_path)
     assert "there must be room for eight" in refused(
         "train-chatsearcher", **own, **store, **{"model.image_tokens": 100}
     )
@@ -333,8 +325,8 @@ class Counting:
 
     size, limit = 2, 5
 
-    def encode(self, texts):
-        self.texts = texts
+    def texts(self, texts):
+        self.read = texts
         return torch.tensor([[text.count("a"), text.count("b")] for text in texts])
 
     def lengths(self, texts):
@@ -345,7 +337,7 @@ def test_the_oldest_turns_are_left_out_of_texts_that_are_too_long(talks):
     encoder = Counting()
     sample = Conversations(talks).samples("m", "test")[3]
     _Space(encoder, torch.eye(2), {}).text([sample])
-    assert encoder.texts == ["the next of 3 please"] and len(sample.texts) == 3
+    assert encoder.read == ["the next of 3 please"] and len(sample.texts) == 3
 
 
 def test_the_penalty_is_chosen_on_train(talks, monkeypatch):

@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save_file
 from fashioniq.cli import COMMANDS, main, parse
 from fashioniq.config import check
 from fashioniq.data import trec
-from fashioniq.features.encoders import load_encoder
+from fashioniq.encoders.timm import load_network
 from fashioniq.files import checksum
 from fashioniq.models.encoder import create_encoder
 from tests.waiting import LIMIT
@@ -424,7 +424,7 @@ def test_weights_of_a_file_are_used(make, suffix, tmp_path):
     torch.manual_seed(7)
     weights, file = make(), tmp_path / f"weights{suffix}"
     (save_file if suffix == ".safetensors" else torch.save)(weights, file)
-    encoder, identity = load_encoder("efficientnet-b0", str(file), 32)
+    encoder, identity = load_network("efficientnet-b0", str(file), 32)
     stem = weights.get("_conv_stem.weight", weights.get("conv_stem.weight"))
     assert torch.equal(encoder.state_dict()["conv_stem.weight"], stem) and identity == checksum(file)
 

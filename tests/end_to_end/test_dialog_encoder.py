@@ -84,7 +84,7 @@ def test_the_run_is_complete_and_gives_the_encoder_back(run, data):
     facts = json.loads((run / "model.json").read_text())
     assert facts["data"]["coverage"] == {"train": 23 / 24, "val": 1.0} and facts["mask"] == "caption"
     model, joined = load_dialog_encoder(run, FeatureStore(data / "features/dress"))
-    query_ND = model.encode(["w1 w2", "", "w3 unheard " * 100])
+    query_ND = model.texts(["w1 w2", "", "w3 unheard " * 100])
     assert joined == ", " and query_ND.shape == (3, model.size) and model.lengths(["w1 w2"]) == [2]
     torch.testing.assert_close(query_ND.norm(dim=1), torch.ones(3))
     torch.testing.assert_close(model.embed_images(torch.ones(2, 8)).norm(dim=1), torch.ones(2))

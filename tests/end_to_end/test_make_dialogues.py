@@ -16,10 +16,10 @@ from fashioniq.cli import main
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.dialogues import read_dialogues, split_round
 from fashioniq.data.words import tokenize
+from fashioniq.encoders.protocol import unit
 from fashioniq.evaluation import dialogue_files as make_dialogues
 from fashioniq.files import UserError, checksum
 from fashioniq.models.attributes import AttributePredictor
-from fashioniq.models.text import unit
 from fashioniq.runs import described
 from fashioniq.systems import questions
 from fashioniq.systems.search_space import SearchSpace
@@ -36,7 +36,7 @@ class Counts:
         self.words = sorted({word for text in texts for word in tokenize(text)})
         self.size = len(self.words)
 
-    def encode(self, texts):
+    def texts(self, texts):
         counts = torch.tensor(
             [[tokenize(text).count(word) for word in self.words] for text in texts], dtype=torch.float32
         )
@@ -48,12 +48,12 @@ def counting(monkeypatch, sample):
     """Products are found by their words."""
     catalog = Catalog(sample, "dresses")
 
-    def searched(settings, ids, images):
+    def searched(name, ids, *_, **__):
         encoder = Counts(catalog)
         labelled = [" ".join(word for words in catalog.labels[name] for word in words) for name in ids]
-        return SearchSpace(list(ids), encoder.encode(labelled), encoder, {})
+        return SearchSpace(list(ids), encoder.texts(labelled), encoder, {})
 
-    monkeypatch.setattr(questions, "encode_search_space", searched)
+    monkeypatch.setattr(questions, "search_space", searched)
     return {"encoder": "counts", "candidates": 8}
 
 

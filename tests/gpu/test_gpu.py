@@ -10,7 +10,7 @@ import torch
 from fashioniq.askers.best_item import BestItem
 from fashioniq.data.items import Items
 from fashioniq.data.words import END, Vocabulary
-from fashioniq.features.pictures import Encoding
+from fashioniq.encoders.timm import Encoding
 from fashioniq.loop.exact import GPU_MOST
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message

@@ -246,7 +246,7 @@ def test_the_candidates_are_nearest_to_all_that_was_said():
     class Encoder:
         size, limit = 2, 77
 
-        def encode(self, texts):
+        def texts(self, texts):
             seen.append(texts)
             return torch.tensor([[1.0, 0.0]])
 

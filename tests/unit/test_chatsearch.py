@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import torch
 
 from fashioniq.data.conversations import Picture, Sample, Source, Text, Turn
+from fashioniq.encoders.protocol import unit
 from fashioniq.features.frozen import FrozenFeatures
-from fashioniq.models.text import unit
 from fashioniq.systems.chatsearch import _Space, searches
 
 TARGETS, D = 40, 30
@@ -24,7 +24,7 @@ class Noisy:
     def lengths(self, texts):
         return [1] * len(texts)
 
-    def encode(self, texts):
+    def texts(self, texts):
         return self.vectors_ND[[int(text) for text in texts]]
 
 
@@ -53,7 +53,7 @@ class Lengths:
     def lengths(self, texts):
         return [len(text.split()) for text in texts]
 
-    def encode(self, texts):
+    def texts(self, texts):
         self.read = texts
         return torch.ones(len(texts), 2)
 

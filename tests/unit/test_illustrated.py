@@ -8,11 +8,11 @@ from PIL import Image
 from fashioniq.askers.generated_picture import GeneratedPicture
 from fashioniq.data.dialogues import last_round
 from fashioniq.data.items import Items
+from fashioniq.encoders.protocol import unit
 from fashioniq.generators.pictures import BETWEEN, Generated
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message, Turn
 from fashioniq.loop.rollout import System, rollout
-from fashioniq.models.text import unit
 from fashioniq.systems.generation import WEIGHTS
 from fashioniq.systems.illustrated import Illustrated, fuse
 from fashioniq.systems.rewriting import prompts

@@ -52,7 +52,7 @@ def showing_system(exclude_shown=False):
 class Letters:
     """Encodes a text as how often the letters a to z occur."""
 
-    def encode(self, texts):
+    def texts(self, texts):
         counts = [[1e-3 + text.count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts]
         return torch.nn.functional.normalize(torch.tensor(counts), dim=1)
 

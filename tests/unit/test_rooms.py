@@ -14,7 +14,7 @@ MAY_KNOW = {  # room: the rooms that its files may import, besides itself and th
     "data": "",
     "metrics": "data config",
     "store": "data",
-    "serving": "data features language loop models report runs store systems trained",
+    "serving": "encoders data features language loop models report runs store systems trained",
     "learning": "config data evaluation features loop metrics models prepare report runs serving store systems trained "
     "training weights",
     "prepare": "data",
@@ -29,14 +29,15 @@ MAY_KNOW = {  # room: the rooms that its files may import, besides itself and th
     "runs": "features",
     "weights": "data models runs",
     "inputs": "config data features runs",
-    "features": "config data models prepare runs trained weights",
-    "trained": "data features models runs users weights",
-    "systems": "config data metrics features generators loop models llm users askers runs trained sample weights",
-    "training": "config data features generators language loop models metrics users askers runs trained weights",
+    "encoders": "data llm models",
+    "features": "config data encoders models prepare runs trained weights",
+    "trained": "data encoders features models runs users weights",
+    "systems": "encoders config data metrics features generators loop models llm users askers runs trained sample weights",
+    "training": "encoders config data features generators language loop models metrics users askers runs trained weights",
     "report": "data features metrics",
     "exports": "data loop models runs trained weights",
     "terminal": "data language loop report",
-    "evaluation": "config data features llm loop models metrics users askers runs trained systems report",
+    "evaluation": "encoders config data features llm loop models metrics users askers runs trained systems report",
 }
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from fashioniq import __version__
-from fashioniq.features.store import DIFFERENT, Identity
+from fashioniq.features.store import DIFFERENT, StoreIdentity
 from fashioniq.files import UserError, checksum, write_json
 from fashioniq.provenance import Provenance
 from fashioniq.runs import (
@@ -79,7 +79,7 @@ CAPTIONER = described(WRITTEN["captioner"])
 
 
 class Store:
-    root, identity = "features/dress", Identity(**IDENTITY)
+    root, identity = "features/dress", StoreIdentity(**IDENTITY)
 
 
 class Trap:
@@ -116,7 +116,7 @@ def test_a_model_comes_back_as_it_was_saved(tmp_path):
     assert (
         about == msgspec.structs.replace(CAPTIONER, checksum=saved_checksum(tmp_path / "run"))
         and about.version == __version__
-        and about.features == Identity(**IDENTITY)
+        and about.features == StoreIdentity(**IDENTITY)
         and about.data.fingerprint == "f"
     )
 

@@ -37,7 +37,7 @@ class Letters:
 
     size, limit = 26, 1000
 
-    def encode(self, texts):
+    def texts(self, texts):
         counts = [[1e-3 + text.count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts]
         return torch.nn.functional.normalize(torch.tensor(counts), dim=1)
 

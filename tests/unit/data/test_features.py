@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fashioniq.features.cards import AttributeWords
-from fashioniq.features.store import FeatureStore, Identity
+from fashioniq.features.store import FeatureStore, StoreIdentity
 from fashioniq.files import UserError
 
 IDENTITY = {
@@ -49,7 +49,7 @@ def test_a_store_gives_what_lies_in_it(root):
         True,
         False,
     )
-    assert store.identity == Identity(**IDENTITY)
+    assert store.identity == StoreIdentity(**IDENTITY)
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -6,7 +6,7 @@ import torch
 from efficientnet_pytorch import EfficientNet
 from torch import nn
 
-from fashioniq.features.pictures import Encoding
+from fashioniq.encoders.timm import Encoding
 from fashioniq.models.attributes import AttributePredictor, top_attributes
 from fashioniq.models.encoder import (
     convert_efficientnet_pytorch,

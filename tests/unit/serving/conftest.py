@@ -71,7 +71,7 @@ def showing_system(seed=0):
 class Letters:
     """Encodes a text as how often the letters occur."""
 
-    def encode(self, texts):
+    def texts(self, texts):
         counts = [[1e-3 + text.count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts]
         return torch.nn.functional.normalize(torch.tensor(counts), dim=1)
 

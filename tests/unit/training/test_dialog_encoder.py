@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from fashioniq.data.dialogues import Dialogue
 from fashioniq.data.items import Items
 from fashioniq.data.words import Vocabulary
+from fashioniq.encoders.protocol import fingerprint
 from fashioniq.models.configs import DialogEncoderConfig
 from fashioniq.models.dialog_encoder import DialogEncoder, TextHalf
 from fashioniq.training import dialog_encoder
@@ -102,7 +103,7 @@ def test_the_loss_starts_at_what_vectors_by_chance_have(name):
     (loss,) = LOSSES[name]
     torch.manual_seed(0)
     model, texts = encoder(width=256), some_texts(200, words=20)
-    query_BTD = model.encode(texts).unsqueeze(1)
+    query_BTD = model.texts(texts).unsqueeze(1)
     begun = loss(query_BTD, model.embed_images(torch.randn(200, 12)).detach(), itself(200)).item()
     chance = sum(loss(unit(200, 1, 256), unit(200, 256), itself(200)).item() for _ in range(10)) / 10
     assert begun == pytest.approx(chance, rel=0.12)
@@ -177,7 +178,7 @@ def test_vectors_come_in_the_order_of_the_texts_however_they_are_split():
     model, texts = encoder().eval(), some_texts(9)
     torch.testing.assert_close(
         embed_in_micro_batches(model, texts, 2, torch.device("cpu")),
-        torch.cat([model.encode([text]) for text in texts]),
+        torch.cat([model.texts([text]) for text in texts]),
     )
 
 
@@ -209,7 +210,7 @@ def test_20_dialogs_are_learnt_by_their_words_and_shuffling_them_destroys_it(los
         optimizer.step()
     with torch.no_grad():
         vectors_ND = module.model.embed_images(module._items["train"].features_ND)
-        query_BD = module.model.encode([dialogue.rounds[0] for dialogue in module.dialogues["train"]])
+        query_BD = module.model.texts([dialogue.rounds[0] for dialogue in module.dialogues["train"]])
         least = sum(one(vectors_ND.unsqueeze(1), vectors_ND, itself(20)).item() for one in module.losses)
         right = ((query_BD @ vectors_ND.T).argmax(1) == torch.arange(20)).double().mean()
         shuffled = ((query_BD.roll(7, 0) @ vectors_ND.T).argmax(1) == torch.arange(20)).double().mean()
@@ -253,7 +254,7 @@ class Tokenizer:
 
 def tiny(kind):
     transformers = pytest.importorskip("transformers")
-    from fashioniq.models.text import BLIP, CLIP
+    from fashioniq.encoders.transformers import BLIP, CLIP
 
     torch.manual_seed(0)
     sizes = {"hidden_size": 16, "intermediate_size": 32, "num_attention_heads": 2, "num_hidden_layers": 1}
@@ -261,37 +262,41 @@ def tiny(kind):
         {"vocab_size": 60, "max_position_embeddings": 24, **sizes},
         {"image_size": 32, "patch_size": 16, **sizes},
     )
-    processor = SimpleNamespace()
+    processor = SimpleNamespace(to_dict=dict)
     if kind == "clip":
         config = transformers.CLIPConfig(
             text_config={**text, "eos_token_id": 2}, vision_config=vision, projection_dim=12
         )
-        return CLIP(transformers.CLIPModel(config), Tokenizer(), processor)
+        return CLIP("clip", transformers.CLIPModel(config), Tokenizer(), processor)
     config = transformers.BlipConfig(
         text_config={**text, "encoder_hidden_size": 16}, vision_config=vision, image_text_hidden_size=12
     )
-    return BLIP(transformers.BlipForImageTextRetrieval(config), Tokenizer(), processor)
+    return BLIP("blip", transformers.BlipForImageTextRetrieval(config), Tokenizer(), processor)
+
+
+def image_half(encoder):
+    return fingerprint(getattr(encoder.model, name) for name in encoder.image_names)
 
 
 @pytest.mark.parametrize("kind", ["clip", "blip"])
 def test_a_step_moves_the_text_half_and_leaves_the_images(kind):
     whole = tiny(kind)
     before, images = (
-        {name: tensor.clone() for name, tensor in whole._model.state_dict().items()},
-        whole.fingerprint(),
+        {name: tensor.clone() for name, tensor in whole.model.state_dict().items()},
+        image_half(whole),
     )
     module = training(20, losses="contrastive", micro_batch=8, learning_rate=1e-3)
     module.model = TextHalf(whole)
     assert module.model.embed_images(torch.full((1, 12), 2.0)).norm().item() == pytest.approx(1)
-    first, optimizer = whole.encode(some_texts(20)), module.configure_optimizers()["optimizer"]
+    first, optimizer = whole.texts(some_texts(20)), module.configure_optimizers()["optimizer"]
     module.training_step([torch.arange(20)], 0).backward()
     optimizer.step()
     module.eval()
-    assert whole.fingerprint() == images and not torch.allclose(whole.encode(some_texts(20)), first)
-    torch.testing.assert_close(module.model.encode(some_texts(20)), whole.encode(some_texts(20)))
+    assert image_half(whole) == images and not torch.allclose(whole.texts(some_texts(20)), first)
+    torch.testing.assert_close(module.model.texts(some_texts(20)), whole.texts(some_texts(20)))
     moved = {
         name.split(".")[0]
-        for name, tensor in whole._model.state_dict().items()
+        for name, tensor in whole.model.state_dict().items()
         if not torch.equal(tensor, before[name])
     }
     assert moved == set(whole.text_names)

@@ -3,8 +3,9 @@ import json
 import numpy as np
 import pytest
 
-from fashioniq.data.catalog import Catalog
-from fashioniq.features.metadata import metadata_vectors, metadata_words
+from fashioniq.data.catalog import Catalog, text_of
+from fashioniq.data.words import tokenize
+from fashioniq.encoders.metadata import Metadata
 from fashioniq.files import UserError
 
 COLOURS, KINDS = ["red", "blue", "green"], ["gown", "skirt", "tunic"]
@@ -25,36 +26,38 @@ def catalog(root, titles=TITLES, labels=None):
     return Catalog(root, "dresses")
 
 
+def vectors(made, names, dimensions):
+    return Metadata(made, dimensions).texts([text_of(made, name) for name in names]).numpy()
+
+
 def test_the_words_are_those_of_title_and_labels(tmp_path):
     made = catalog(tmp_path, labels={"P0": [["dress"], ["floral print"], [], [], [], ["casual"]]})
-    assert metadata_words(made, "P0") == ["red", "gown", "dress", "floral", "print", "casual"]
-    assert metadata_words(made, "V2") == []
+    assert tokenize(text_of(made, "P0")) == ["red", "gown", "dress", "floral", "print", "casual"]
+    assert tokenize(text_of(made, "V2")) == []
 
 
 def test_vectors_have_unit_length_and_the_nearest_has_the_same_words(tmp_path):
-    ids, vectors_ND = metadata_vectors(catalog(tmp_path), [*TITLES, "V0"], 5)
+    vectors_ND = vectors(catalog(tmp_path), [*TITLES, "V0"], 5)
     assert vectors_ND.shape == (19, 5) and vectors_ND.dtype == np.float32
     np.testing.assert_allclose(np.linalg.norm(vectors_ND, axis=1), 1, rtol=1e-5)
-    nearest = ids[int((vectors_ND[:18] @ vectors_ND[18]).argmax())]
+    nearest = list(TITLES)[int((vectors_ND[:18] @ vectors_ND[18]).argmax())]
     assert TITLES[nearest] == "Red gown"
 
 
-def test_products_without_a_known_word_are_left_out(tmp_path):
-    ids, vectors_ND = metadata_vectors(catalog(tmp_path), ["V1", "P3", "V2", "P1"], 4)
-    assert ids == ["P3", "P1"] and len(vectors_ND) == 2
+def test_a_text_without_a_known_word_is_zero(tmp_path):
+    vectors_ND = vectors(catalog(tmp_path), ["V1", "P3", "V2", "P1"], 4)
+    assert vectors_ND.any(1).tolist() == [False, True, False, True]
 
 
 def test_no_more_dimensions_than_words_and_always_the_same_ones(tmp_path):
     made = catalog(tmp_path)
-    _, one = metadata_vectors(made, list(TITLES), 256)
-    _, other = metadata_vectors(made, list(TITLES), 256)
+    one, other = vectors(made, list(TITLES), 256), vectors(made, list(TITLES), 256)
     assert one.shape == (18, 5) and np.array_equal(one, other)
 
 
 def test_vectors_do_not_depend_on_who_else_is_asked_for(tmp_path):
     made = catalog(tmp_path)
-    _, one = metadata_vectors(made, ["V0"], 4)
-    _, other = metadata_vectors(made, [*TITLES, "V0"], 4)
+    one, other = vectors(made, ["V0"], 4), vectors(made, [*TITLES, "V0"], 4)
     np.testing.assert_allclose(one[0], other[-1], atol=1e-6)
 
 
@@ -65,4 +68,4 @@ def test_vectors_do_not_depend_on_who_else_is_asked_for(tmp_path):
 )
 def test_a_catalog_of_too_few_words_is_told(tmp_path, titles):
     with pytest.raises(UserError, match="title"):
-        metadata_vectors(catalog(tmp_path, titles), ["P0"], 4)
+        Metadata(catalog(tmp_path, titles))
