@@ -14,13 +14,15 @@ Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 class Weights(msgspec.Struct, frozen=True):
     """Weights of BM25, of a wish that a product meets, and of a denied attribute that it has.
 
-    With each later turn, the share `memory` of the weight of what is wanted is left; denials keep their weight.
+    With each later turn, the share `memory` of the weight of what is wanted is left; denials keep their weight. A wish
+    that was `interpreted`, a step or another name of a label, has a weight of its own, unless it is None.
     """
 
     lexical: Weight = 0.0
     wanted: Weight = 0.0
     denied: Weight = 0.0
     memory: Share = 1.0
+    interpreted: Weight | None = None
 
 
 class WordingRun(msgspec.Struct, kw_only=True):

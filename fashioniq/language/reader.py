@@ -84,11 +84,12 @@ class Reader:
         if item.step:
             family, direction = item.step
             labels = self._beyond(item) if item.than else frozenset[str]()
-            return Wish(labels, said, place, family, step=0 if labels else direction)
+            return Wish(labels, said, place, family, step=0 if labels else direction, interpreted=not labels)
         assert unit.term is not None
         if unit.term.labels and unit.term.labels <= self.lexicon.common:
             return None
-        return Wish(unit.term.labels, said, place, unit.term.family, item.denied)
+        named = not unit.term.labels or any(self._names(unit, label) for label in unit.term.labels)
+        return Wish(unit.term.labels, said, place, unit.term.family, item.denied, interpreted=not named)
 
     def _beyond(self, item: Item) -> frozenset[str]:
         """Labels above or below the one that a step compares with: "longer than knee length"."""
@@ -132,9 +133,14 @@ class Reader:
     def _form(self, unit: Unit) -> bool:
         """Whether a word is a form of the label it stands for."""
         assert unit.term is not None
-        stem = self.lexicon.stem
-        label = [stem(token.key) for token in tokens_of(unit.term.instead)]
-        return label == [stem(token.key) for token in unit.tokens]
+        return self._stems(tokens_of(unit.term.instead)) == self._stems(unit.tokens)
+
+    def _names(self, unit: Unit, label: str) -> bool:
+        """Whether the words of a label are among those of a unit, in any form."""
+        return set(self._stems(tokens_of(label))) <= set(self._stems(unit.tokens))
+
+    def _stems(self, tokens: Iterable[Token]) -> list[str]:
+        return [self.lexicon.stem(token.key) for token in tokens]
 
 
 def _said(unit: Unit, items: Iterable[Item]) -> bool:
@@ -155,6 +161,7 @@ def _united(text: str, wishes: Sequence[Wish]) -> Wish:
         text[slice(*place)],
         place,
         families.pop() if len(families) == 1 else "",
+        interpreted=all(wish.interpreted for wish in wishes),
     )
 
 

@@ -229,9 +229,12 @@ class Wording:
                 yield _Condition(self._having(wish.against), True)
 
     def _weight(self, condition: _Condition, wish: Wish, wishes: Wishes) -> float:
+        weights = self.weights
+        own = weights.interpreted if wish.interpreted else None
         if condition.denied:
-            return -self.weights.denied
-        return self.weights.wanted * self.weights.memory ** (len(wishes.asserted) - 1 - wish.turn)
+            return -(weights.denied if own is None else own)
+        fading = weights.memory ** (len(wishes.asserted) - 1 - wish.turn)
+        return (weights.wanted if own is None else own) * fading
 
     def _asserted(self, wishes: Wishes) -> Iterator[tuple[str, float]]:
         """Asserted words of each turn, the newest first, and the share of their weight that is left."""

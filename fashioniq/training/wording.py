@@ -107,9 +107,9 @@ def fit_weights(
     """Choose the weights on captions of a fifth of the pairs, by a ridge regression that has not seen them.
 
     Where wishes that outweigh any similarity keep most of what the best weights gain in the mean log rank of the
-    targets, they are taken: the labels are right, and a search should obey. Otherwise the best weights are taken, but
-    only a `share` for what is wanted: all for ridge regression, less for vectors that are trained further, which follow
-    the labels, but hardly denials.
+    targets, they are taken: the labels are right, and a search should obey. Otherwise, and for wishes that had to be
+    interpreted, the best weights are taken, but only a `share` for what is wanted: all for ridge regression, less for
+    vectors that are trained further, which follow the labels, but hardly denials.
     """
     here = items.positions
     usable = [pair for pair in pairs if pair.candidate in here and pair.target in here]
@@ -139,7 +139,7 @@ def fit_weights(
     obeys = without - mean[obeying] >= KEPT * (without - mean[best])
     figures = {"captions": float(len(asked)), "log_rank": mean[best], "without": without}
     if obeys:
-        return Weights(obeying[0], obeying[1], obeying[1]), figures
+        return Weights(obeying[0], obeying[1], obeying[1], interpreted=round(share * best[1], 4)), figures
     lexical, wish = (round(share * weight, 4) for weight in best)
     return Weights(lexical, wish, best[1], MEMORY), figures
 

@@ -286,3 +286,23 @@ def test_the_parts_of_a_score_add_up_and_those_who_obey_are_the_same_one_by_one(
         assert found.obeys(wishes, item) == obeys_N[item]
     if text.startswith("a red") and memory == 1:
         assert obeys_N.tolist() == [{"red", "long sleeve"} <= own and "floral" not in own for own in OWN]
+
+
+def test_what_is_interpreted_has_a_weight_of_its_own():
+    found = Wording(LEXICON, Weights(wanted=2, denied=5, interpreted=0.5), OWN, TEXTS)
+    knee = next(item for item, own in enumerate(OWN) if "knee length" in own)
+    for said, expected in {
+        "crimson": 0.5 * having("red"),
+        "red": 2 * having("red"),
+        "not crimson": -0.5 * having("red"),
+        "is red and not crimson": -0.5 * having("red"),
+        "longer": 0.5 * having("maxi") - 0.5 * having("mini", "knee length", every=False),
+        "longer than knee length": 2 * having("maxi"),
+    }.items():
+        assert bonus_of(said, found, knee).tolist() == expected.tolist(), said
+
+
+def test_alternatives_are_interpreted_if_all_of_them_are():
+    found = wording()
+    assert [wish.interpreted for wish in found.read("crimson or azure").wishes] == [True]
+    assert [wish.interpreted for wish in found.read("red or azure").wishes] == [False]

@@ -130,6 +130,7 @@ def test_right_labels_make_wishes_outweigh_any_similarity():
     weights, figures = fit_weights(catalog_of(RIGHT), random_looks(), PAIRS, VOCABULARY, 0)
     assert weights.wanted == weights.denied == WISHES[-1] and weights.lexical in LEXICAL
     assert weights.memory == 1  # what outweighs any similarity holds in all later turns
+    assert weights.interpreted in [round(TRAINED * wish, 4) for wish in WISHES]  # but not what had to be interpreted
     assert figures["log_rank"] < figures["without"] and figures["captions"] == 2 * len(PAIRS) / 5
 
 
