@@ -39,11 +39,6 @@ class Scores:
     query_ids: tuple[str, ...]
     index_ids: tuple[str, ...]
 
-    @property
-    def is_cut(self) -> bool:
-        """Whether candidates are left out, so that ranks beyond them are unknown."""
-        return bool(np.isneginf(self.scores_QN).any())
-
 
 def read_scores(path: Path) -> dict[str, Scores]:
     """Scores by category; those of a .npz file, which has no category, are under "".

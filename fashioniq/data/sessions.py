@@ -94,18 +94,11 @@ def read_gallery(folder: Path, categories: str | Sequence[str], split: str) -> l
     return list(dict.fromkeys(ids))
 
 
-def without_leakage(sessions: Iterable[Session], train: Iterable[Session]) -> list[Session]:
-    """The clean subset: sessions whose end is not part of a train session.
-
-    Left out are sessions whose last step, from the last item to the target, is a step of a train session, and
-    those that end with a whole train session.
-    """
-    leaks = leakage(train)
-    return [session for session in sessions if not leaks(session)]
-
-
 def leakage(train: Iterable[Session]) -> Callable[[Session], bool]:
-    """Function that returns whether a session ends with a step of a train session, or with a whole one."""
+    """Function that returns whether the end of a session is known from training.
+
+    The last step, from the last item to the target, is a step of a train session, or the session ends with a whole one.
+    """
     train = list(train)
     steps = {pair for session in train for pair in zip(session.items, session.items[1:], strict=False)}
     whole = {session.items for session in train}

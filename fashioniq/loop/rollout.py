@@ -173,11 +173,6 @@ class Dialogs:
         )
 
     @property
-    def words_BTL(self) -> Tensor:
-        """Word ids of the replies, B×T×L."""
-        return torch.stack([turn.words_BL for turn in self.talk.turns], 1)
-
-    @property
     def query_BTD(self) -> Tensor:
         """Queries after every turn, B×T×D."""
         return torch.stack([query.vector_BD for query in self.talk.queries], 1)

@@ -213,12 +213,6 @@ class Wording:
         lexical = sum(share * self._documents.score(words, item) for words, share in self._asserted(wishes))
         return Score(self.weights.lexical * lexical, of_wishes)
 
-    def meets(self, labels: frozenset[str]) -> np.ndarray:
-        """How far each product has one of these labels, N from 0 to 1 in float32."""
-        met_N = np.zeros(self._size, np.float32)
-        self._having(labels).add(met_N, 1)
-        return met_N
-
     def _conditions(self, held: Iterable[Wish]) -> Iterator[_Condition]:
         """What wishes name, and the wrong side of a step, which counts as denied. Free words that are wanted count in
         BM25 alone."""

@@ -44,7 +44,7 @@ class LabelledImages(Dataset[tuple[Tensor, Tensor]]):
         ) as reader:
             results = reader(photos)
             opened: list[Any] = list(
-                track(results, "opening photos", len(photos), transient=True, disable=not sys.stderr.isatty())
+                track(results, "opening photos", len(photos), disable=not sys.stderr.isatty())
             )
         kept = [place for place, result in enumerate(opened) if not isinstance(result, UnreadableImage)]
         failed = [

@@ -34,7 +34,6 @@ from fashioniq.training.losses import turn_loss
 from fashioniq.training.policy import PolicyTraining
 from fashioniq.training.retriever import (
     DialogsInTurn,
-    DialogSource,
     RecordedDialogs,
     RecordedSessions,
     RetrieverTraining,
@@ -192,7 +191,7 @@ def train(
 
     `halfway` is that of `fit`.
     """
-    source: DialogSource = sources[0] if len(sources) == 1 else DialogsInTurn(sources)
+    source = DialogsInTurn(sources)
     options: dict[str, Any] = {
         "loss": turn_loss(settings.loss, settings.margin, _temperature(settings)),
         "negatives": settings.negatives,

@@ -1,6 +1,7 @@
 """Search in Milvus, with milvus-lite in a folder of the test."""
 
 import os
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -131,6 +132,18 @@ def test_after_some_failures_milvus_is_left_alone_for_a_while(monkeypatch):
     client.fails = False
     now[0] += milvus.PAUSE
     assert search(torch.zeros(2, 4), 3).tolist() == [[1], [1]] and client.asked == milvus.FAILURES + 1
+
+
+@pytest.mark.parametrize(("allowed", "limit"), [(100, 6), (50, 12), (1, 600), (0, 600)])
+def test_the_fewer_products_are_allowed_the_more_candidates_are_asked_for(allowed, limit):
+    asked = []
+
+    def search(*args, data, limit, **more):
+        asked.append(limit)
+        return [[{"id": 1}] for _ in data]
+
+    MilvusSearch(SimpleNamespace(search=search), "any")(torch.zeros(2, 4), 3, torch.arange(100) < allowed)
+    assert asked == [limit]
 
 
 @pytest.mark.parametrize(

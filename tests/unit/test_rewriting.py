@@ -5,7 +5,7 @@ import pytest
 from fashioniq.data.topics import Topic
 from fashioniq.files import UserError
 from fashioniq.systems.fashion_iq_dar import wanted
-from fashioniq.systems.rewriting import ByModel, rewriter
+from fashioniq.systems.rewriting import TOKENS, ByModel, rewriter
 from fashioniq.users.correcting import Describer
 
 TOPICS = [
@@ -31,10 +31,11 @@ class Model:
     """Language model with one answer."""
 
     def __init__(self, answer):
-        self.answer, self.prompts = answer, []
+        self.answer, self.prompts, self.tokens = answer, [], []
 
     def complete(self, prompts, tokens):
         self.prompts += prompts
+        self.tokens.append(tokens)
         return [self.answer] * len(prompts)
 
 
@@ -57,7 +58,7 @@ def test_another_name_is_refused(describer):
 def test_a_model_sees_the_whole_dialog_and_gives_several_descriptions():
     model = Model("A red dress.\n2) a red\x1b dress with a belt\n\n- third\n4. fourth")
     (found,) = ByModel(model, 3)([DIALOG])
-    assert found == ("A red dress.", "a red dress with a belt", "third")
+    assert found == ("A red dress.", "a red dress with a belt", "third") and model.tokens == [3 * TOKENS]
     assert all(text in model.prompts[0] for text in DIALOG) and "3 different" in model.prompts[0]
 
 

@@ -105,12 +105,13 @@ def test_the_retriever_hears_of_the_item_that_is_shown():
     config = RetrieverConfig(width=16, heads=2, hidden=32, layers=1, attention="both-ways")
     retriever = Deaf(config, vocabulary=30, features=6, attributes=10).eval()
     with torch.no_grad():
-        user = Recorded.of_words(torch.randint(4, 30, (5, T, 8)))
+        words_BTL = torch.randint(4, 30, (5, T, 8))
+        user = Recorded.of_words(words_BTL)
         dialogs = held(retriever, user, gallery_of(items, retriever), torch.arange(5), torch.arange(5, 10))
     for number, turn in enumerate(turns):
         assert torch.equal(turn.image_BD, items.features_ND[dialogs.shown_BT[:, number]])
         assert torch.equal(turn.attributes_BA, items.attributes_NA[dialogs.shown_BT[:, number]])
-        assert torch.equal(turn.words_BL, dialogs.words_BTL[:, number])
+        assert torch.equal(turn.words_BL, words_BTL[:, number])
 
 
 @pytest.mark.parametrize("beams", [1, 3])

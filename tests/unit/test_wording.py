@@ -268,6 +268,14 @@ def test_without_words_neither_labels_nor_titles_of_the_gallery_count():
     assert not any(any(bonus) for _, bonus in of(CATALOG))  # nothing is known by sight
 
 
+def test_products_of_which_a_label_is_as_likely_as_not_have_it():
+    found = wording(wanted=1, denied=1, labels=[None] * 36, seen=Seen(black=(0.5, 0.49)))
+    for text, first_half in (("black", True), ("not black", False)):
+        wishes = found.after(Wishes(), text, None)
+        assert found.obeying(wishes).tolist() == [first_half] * 18 + [not first_half] * 18
+        assert [found.obeys(wishes, item) for item in (0, 35)] == [first_half, not first_half]
+
+
 @pytest.mark.parametrize(
     "text", ["a red dress with long sleeves, not floral", "not casual", "longer", "odette", ""]
 )

@@ -37,7 +37,6 @@ def test_what_is_written_is_read(tmp_path):
     write_scores(tmp_path / "scores.npz", Scores(SCORES, QUERIES, ITEMS))
     read = read_scores(tmp_path / "scores.npz")[""]
     assert np.array_equal(read.scores_QN, SCORES) and (read.query_ids, read.index_ids) == (QUERIES, ITEMS)
-    assert not read.is_cut
 
 
 @pytest.mark.parametrize("pickler", [pickle._Pickler, Python2])
@@ -51,7 +50,7 @@ def test_candidates_that_a_list_of_the_best_leaves_out_are_last(written):
     content = {"dress": [[QUERIES[0], [["B", 2.0], ["A", 1.0]]], [QUERIES[1], [["C", 0.5]]]]}
     read = read_scores(written(content))["dress"]
     assert read.scores_QN.tolist() == [[1, 2, -np.inf], [-np.inf, -np.inf, 0.5]]
-    assert read.is_cut and read.index_ids == ITEMS
+    assert read.index_ids == ITEMS
 
 
 class Harmful:

@@ -50,6 +50,8 @@ def test_the_captions_of_a_pair_are_framed_by_start_and_end_and_padded_where_oth
     assert words_NKL.tolist() == [first, second]
     _, _, trimmed_BKL = put_together([(reference_N[1], target_N[1], words_NKL[1])])
     assert trimmed_BKL.tolist() == [[[START, 5, END]]]
+    three = list(zip(reference_N[[1, 1, 1]], target_N[[1, 1, 1]], words_NKL[[1, 1, 1]], strict=True))
+    assert put_together(three)[2].tolist() == [[[START, 5, END]]] * 3
 
 
 def test_captions_are_true_by_the_labels_of_their_targets(monkeypatch):

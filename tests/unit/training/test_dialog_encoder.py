@@ -237,6 +237,19 @@ def test_validation_measures_the_caption_the_middle_and_the_end_whatever_the_bat
     }
 
 
+def test_dialog_encoders_with_the_same_recall_are_compared_by_their_ranks(monkeypatch):
+    module, scores = training(20), {}
+    monkeypatch.setattr(module, "log", scores.__setitem__)
+    found = []
+    module.on_validation_epoch_start()
+    for ranks in ([0, 0], [0, 9], [0, 19], [9, 19]):
+        module._ranks = [torch.tensor([[rank] for rank in ranks])]
+        module.on_validation_epoch_end()
+        found.append(scores["val_score"])
+    assert found == sorted(found, reverse=True) and len(set(found)) == 4
+    assert 100 <= found[1] <= found[0] < 101 and 50 <= found[3] < found[2] < 51
+
+
 # the text half of a pretrained model
 
 

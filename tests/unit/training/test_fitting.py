@@ -8,7 +8,16 @@ from torch.utils.data import TensorDataset
 
 from fashioniq.config import TrainRetriever
 from fashioniq.files import UserError
-from fashioniq.training.fitting import Halfway, KeepBest, Shuffled, begin_run, epoch_seed, loaders
+from fashioniq.training.fitting import (
+    Halfway,
+    KeepBest,
+    Shuffled,
+    _fit_or_explain,
+    begin_run,
+    epoch_seed,
+    loaders,
+)
+from fashioniq.training.nodes import Peers
 
 
 def order_of(sampler, epoch):
@@ -77,6 +86,24 @@ def test_a_run_is_not_resumed_with_another_value_of_an_option_that_decides_its_f
     begin_run(tmp_path, TrainRetriever(**same))
     with pytest.raises(UserError, match=f"was started with {option} "):
         begin_run(tmp_path, TrainRetriever(**same, **{option: CHANGED[option]}))
+
+
+@pytest.mark.parametrize(
+    "error", [AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError], ids=str
+)
+def test_a_checkpoint_that_cannot_be_loaded_is_named_and_an_error_of_a_training_is_raised(error, tmp_path):
+    def fails(*_, **__):
+        raise error("odd")
+
+    def fit(loaded):
+        resumption = SimpleNamespace(loaded=loaded)
+        trainer = SimpleNamespace(fit=fails)
+        _fit_or_explain(trainer, None, (None, None), Peers(tmp_path, {}), resumption=resumption)
+
+    with pytest.raises(UserError, match=r"cannot resume: .*last\.ckpt is not of this training"):
+        fit(loaded=False)
+    with pytest.raises(error, match="odd"):
+        fit(loaded=True)
 
 
 def test_weights_are_validated_and_saved_halfway_and_trained_on_from_where_they_were():

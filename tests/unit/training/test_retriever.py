@@ -157,6 +157,8 @@ def test_sources_take_turns_and_recorded_captions_are_drawn_uniformly():
     torch.manual_seed(0)
     row_B = torch.arange(30).repeat(133)
     assert source.turns == 2 and source.count("train") == 30 and source.count("val") == 20
+    other = DialogsInTurn(source.sources[::-1])  # an epoch is one of the first source
+    assert other.count("train") == len(SAID) and other.count("val") == 20
     assert source.train(row_B, 0).turns == source.train(row_B, 2).turns == 2
     recorded = source.train(row_B, 1)
     drawn = said_by(recorded)

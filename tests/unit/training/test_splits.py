@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from fashioniq.config import TrainCaptioner, TrainDialogEncoder
+from fashioniq.config import TrainCaptioner, TrainDialogEncoder, TrainRetriever
 from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.data.conversations import Item, Sample, Source, Text, Turn
 from fashioniq.data.dialogues import Dialogue
@@ -16,7 +16,7 @@ from fashioniq.features.frozen import FrozenFeatures
 from fashioniq.models.chat_tokens import ROLES, Tokenized
 from fashioniq.systems import fashion_iq
 from fashioniq.trained import JUDGE, LISTENER
-from fashioniq.training import captioner_run, chatsearcher_run, dialog_encoder_run, users
+from fashioniq.training import captioner_run, chatsearcher_run, dialog_encoder_run, linear_run, users
 from fashioniq.training.linear import fit_listener
 
 PAIRS = {"train": [Pair("T", "C", ("is red", "is red"))], "val": [Pair("T", "C", ("is blue", "is blue"))]}
@@ -69,6 +69,20 @@ def test_the_judge_of_a_captioner_hears_other_pairs_than_its_listener(count):
 
 class Made(Exception):
     """What a module for training was made with."""
+
+
+def test_the_words_of_a_retriever_that_is_fitted_to_captions_are_those_of_train(
+    vector_runs, monkeypatch, tmp_path
+):
+    def made(pairs, items, vocabulary, seed):
+        raise Made(words(vocabulary))
+
+    monkeypatch.setattr(linear_run, "pairs_with_features", lambda catalog, store, split: PAIRS[split])
+    monkeypatch.setattr(linear_run, "fit_linear", made)
+    options = {"data": vector_runs.catalog, "category": "dresses", "features": vector_runs.store}
+    with pytest.raises(Made) as found:
+        linear_run.fit_to_captions(TrainRetriever(**options, epochs=0), tmp_path / "run")
+    assert found.value.args == ({"is", "red"},)
 
 
 def test_the_captions_of_a_captioner_are_judged_by_the_judge(vector_runs, monkeypatch):

@@ -1,6 +1,7 @@
 """What words add to a score: the model of labels learns, and the weights follow from whether the labels are right."""
 
 import random
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -132,6 +133,12 @@ def test_right_labels_make_wishes_outweigh_any_similarity():
     assert weights.memory == 1  # what outweighs any similarity holds in all later turns
     assert weights.interpreted in [round(TRAINED * wish, 4) for wish in WISHES]  # but not what had to be interpreted
     assert figures["log_rank"] < figures["without"] and figures["captions"] == 2 * len(PAIRS) / 5
+
+
+def test_wishes_that_the_captions_never_have_are_obeyed():
+    pairs = [replace(pair, captions=("is nicer",)) for pair in PAIRS]
+    weights, figures = fit_weights(catalog_of(RIGHT), looks(RIGHT), pairs, VOCABULARY, 0)
+    assert weights == Weights(0.0, WISHES[-1], WISHES[-1]) and figures["log_rank"] == figures["without"]
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
