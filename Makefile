@@ -48,6 +48,7 @@ check: $(VENV)/ready
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python tools/build_results.py --check
+	$(BIN)/python tools/build_api.py --check
 
 hostile: $(VENV)/ready
 	$(BIN)/python -W ignore tests/hostile/run.py --seed $(SEED) --kills $(KILLS) --log hostile.jsonl

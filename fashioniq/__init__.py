@@ -1,16 +1,14 @@
 """Dialog-based fashion image retrieval: train, simulate and judge retrievers that listen to "longer and in
 navy".
+
+Each command is a function whose arguments are its options: `fashioniq train-retriever --category dresses` is
+`fashioniq.train_retriever(category="dresses")`.
 """
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fashioniq import compat as _compat  # first: makes torchvision importable beside any torch
-
-if TYPE_CHECKING:
-    from fashioniq.loop.messages import Message
-    from fashioniq.loop.rollout import System
-    from fashioniq.systems import load
 
 __version__ = "0.2.0"
 __all__ = ["Message", "System", "__version__", "load"]
@@ -26,6 +24,20 @@ _compat.prepare_torchvision()
 
 def __getattr__(name: str) -> Any:
     """Import what needs torch when it is first used: `fashioniq --help` does without."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_MODULES[name]), name)
+    if name in _MODULES:
+        return getattr(importlib.import_module(_MODULES[name]), name)
+    if name in _functions():
+        from fashioniq.commands import function_of
+
+        return function_of(name.replace("_", "-"))
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__, *_functions()])
+
+
+def _functions() -> list[str]:
+    from fashioniq.config import COMMANDS
+
+    return [name.replace("-", "_") for name in COMMANDS]

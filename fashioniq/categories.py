@@ -17,9 +17,10 @@ _ALIASES = {
 
 
 def canonical(name: str) -> str:
-    """Canonical name: `toptee`, `tops&tees` and `tops` become `tops`.
+    """Canonical name; that of a category of your own is unchanged.
 
-    Other names, such as `shoes`, are unchanged.
+    >>> canonical("tops&tees"), canonical("Toptee"), canonical("shoes")
+    ('tops', 'tops', 'shoes')
 
     Raises UserError if the name cannot be part of a file name.
     """

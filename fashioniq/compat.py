@@ -1,12 +1,9 @@
-"""Cures for imports: torchvision built for another torch, and torchmetrics, which imports everything it finds.
+"""Cures for imports, such as of torchvision built for another torch.
 
 The torchvision wheel on PyPI contains operators compiled against a CUDA build of torch. With a CPU-only torch
 these cannot be loaded, and `import torchvision` fails with `operator torchvision::nms does not exist`.
 Declaring the schemas is sufficient for what this package uses: transforms and models, but not `ops.nms` or
 `io.read_image`.
-
-Lightning needs one class of torchmetrics, whose import takes in scipy.signal, transformers, torchvision and
-matplotlib if they are installed. Without them Lightning is imported in half the time.
 
 With less address space than torch and BLAS take, loading them ends in a crash, or never: `check_before_torch`.
 
@@ -16,12 +13,9 @@ torch and matplotlib make folders in /tmp and in the home folder when they are i
 import importlib.util
 import os
 import sys
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
+from importlib.abc import MetaPathFinder
 from pathlib import Path
-from types import ModuleType
 from typing import Any
-from unittest import mock
 
 try:
     import resource
@@ -34,7 +28,6 @@ _SCHEMAS = (
 )
 _library: Any = None  # a declaration exists as long as its Library object
 _ADDRESS_SPACE = 1_200_000_000  # bytes that every command with torch takes, and more
-_SLOW = ("matplotlib", "nltk", "scipy", "torchvision", "transformers")  # optional packages of torchmetrics
 
 
 class _BeforeTorchvision(MetaPathFinder):
@@ -82,50 +75,6 @@ def _compiled_operators_load() -> bool:
     except OSError:
         return False
     return bool(compiled)
-
-
-class _BeforeTorchmetrics(MetaPathFinder, Loader):
-    """Import torchmetrics as if its slow optional packages were not installed."""
-
-    loader: Any  # the usual one
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        if name != "torchmetrics":
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        if spec is not None:
-            self.loader, spec.loader = spec.loader, self
-        return spec
-
-    def exec_module(self, module: ModuleType) -> None:
-        from lightning_utilities.core import imports
-
-        module.__loader__ = module.__spec__.loader = self.loader  # type: ignore[union-attr]
-
-        found, available = imports.RequirementCache.__bool__, imports.package_available
-        with (
-            mock.patch.object(
-                imports.RequirementCache,
-                "__bool__",
-                lambda cache: not (cache.requirement or "").startswith(_SLOW) and found(cache),
-            ),
-            mock.patch.object(
-                imports, "package_available", lambda name: name not in _SLOW and available(name)
-            ),
-        ):
-            self.loader.exec_module(module)
-
-
-def prepare_torchmetrics() -> None:
-    """Import torchmetrics without its slow optional packages, if it is imported later.
-
-    Its metrics that need them are then missing from this process, so this is for the commands only.
-    """
-    if "torchmetrics" not in sys.modules and not any(
-        isinstance(finder, _BeforeTorchmetrics) for finder in sys.meta_path
-    ):
-        sys.meta_path.insert(0, _BeforeTorchmetrics())
 
 
 class _BeforeTorch(MetaPathFinder):

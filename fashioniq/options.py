@@ -20,11 +20,12 @@ def option(
     alias: str | None = None,
     positional: str | None = None,
     reads: str | None = None,
+    research: bool = False,
 ) -> Any:
     """Field with its help text; numbers must be at least `least` and less than `below`.
 
-    `alias` is a second flag. A list with a `positional` name takes values without a flag. `reads` tells what
-    the path names that the command reads: a catalog, a store, a file, or a run of some kind.
+    `alias` is a second flag. A list with a `positional` name takes values without a flag. `reads` is the kind of input
+    that a path names: a catalog, a store, a file, or a run of some kind. `research` options come last in the help.
     """
     metadata = {
         "help": help,
@@ -33,6 +34,7 @@ def option(
         "alias": alias,
         "positional": positional,
         "reads": reads,
+        "research": research,
     }
     if isinstance(default, list):
         return field(default_factory=lambda: list(default), metadata=metadata)

@@ -37,7 +37,6 @@ from tests.waiting import LIMIT, attempts, ended, joined, received
 
 # as the commands do, before the conftest of a subfolder imports torch or Lightning
 compat.keep_caches_together()
-compat.prepare_torchmetrics()
 
 signal.signal(
     signal.SIGINT, signal.default_int_handler

@@ -4,8 +4,8 @@ from fashioniq.config import ApiKey
 from fashioniq.files import UserError
 
 
-def run(settings: ApiKey) -> None:
-    """Create an API key and print its secret, or revoke one."""
+def run(settings: ApiKey) -> str:
+    """Create an API key, print its secret and return it; or revoke one and return its id."""
     from fashioniq.store import Store
 
     store = Store.open(settings.database, create=False)
@@ -14,9 +14,10 @@ def run(settings: ApiKey) -> None:
             if not store.revoke_key(settings.revoke):
                 raise UserError(f"there is no valid key {settings.revoke}; give the id of a key")
             print(f"{settings.revoke} is revoked")
-            return
+            return settings.revoke
         scopes = settings.scopes or ["search"]
         id, secret = store.add_key(scopes)
         print(f"{id} may use: {', '.join(scopes)}. Its secret, which is not shown again:\n{secret}")
+        return secret
     finally:
         store.close()

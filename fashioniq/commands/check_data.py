@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.progress import track
@@ -22,8 +22,15 @@ EXAMPLES, LENGTH = 3, 110  # examples shown per finding, and characters per exam
 MISTAKES = 50  # lines printed about a folder of conversations
 
 
-def run(settings: CheckData) -> int:
-    """Check the folder and print the findings. Returns 0 if there are none, else 1.
+class Checked(NamedTuple):
+    """Findings by category and kind, as in the file of --report; `failed` if there are any."""
+
+    failed: bool
+    findings: dict[str, Any]
+
+
+def run(settings: CheckData) -> Checked:
+    """Check the folder, print the findings and return them.
 
     Raises UserError if the folder is unusable.
     """
@@ -43,9 +50,9 @@ def run(settings: CheckData) -> int:
         if name in known:
             _check_store(features_folder(settings.data, name, None), found)
         _print_findings(name, found)
+    findings = {name: asdict(found) for name, found in categories.items()}
     if settings.report:
-        content = {"data": str(settings.data), "images": str(pictures)}
-        write_json(settings.report, content | {name: asdict(found) for name, found in categories.items()})
+        write_json(settings.report, {"data": str(settings.data), "images": str(pictures)} | findings)
         print(f"all examples are in {settings.report}")
     if unusable := [found.unusable for found in categories.values() if found.unusable]:
         raise UserError(f"{settings.data} is unusable: {'; '.join(unusable)}")
@@ -56,10 +63,10 @@ def run(settings: CheckData) -> int:
         if counts
         else f"{settings.data} is clean"
     )
-    return 1 if counts else 0
+    return Checked(bool(counts), findings)
 
 
-def _print_mistakes(settings: CheckData, check: Callable[[Path], Sequence[str]]) -> int:
+def _print_mistakes(settings: CheckData, check: Callable[[Path], Sequence[str]]) -> Checked:
     """Print a line for each mistake that `check` finds in a folder, at most MISTAKES; --report has all."""
     if settings.report and _inside(settings.report, settings.data):
         raise UserError(
@@ -70,12 +77,13 @@ def _print_mistakes(settings: CheckData, check: Callable[[Path], Sequence[str]])
         print(plain(f"  finding: {mistake}"))
     if len(mistakes) > MISTAKES:
         print(f"  {len(mistakes) - MISTAKES:,} more findings; --report FILE.json writes all of them")
+    found = {"data": str(settings.data), "findings": mistakes}
     if settings.report:
-        write_json(settings.report, {"data": str(settings.data), "findings": mistakes})
+        write_json(settings.report, found)
         print(f"all findings are in {settings.report}")
     count = f"{len(mistakes):,} {'finding' if len(mistakes) == 1 else 'findings'} in {settings.data}"
     print(count if mistakes else f"{settings.data} is clean")
-    return 1 if mistakes else 0
+    return Checked(bool(mistakes), found)
 
 
 def _check_store(root: Path, found: Findings) -> None:

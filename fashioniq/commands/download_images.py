@@ -1,6 +1,7 @@
 """`fashioniq download-images`."""
 
 from pathlib import Path
+from typing import Any
 
 from fashioniq.config import DownloadImages
 from fashioniq.data.catalog import Catalog
@@ -9,7 +10,7 @@ from fashioniq.prepare.fetching import Limits
 from fashioniq.report.tables import print_table
 
 
-def run(settings: DownloadImages) -> None:
+def run(settings: DownloadImages) -> dict[str, Any]:
     """Download missing pictures, print the counts for each split, and write coverage.json."""
     catalog = Catalog(settings.data, settings.category)
     limits = Limits(
@@ -19,6 +20,7 @@ def run(settings: DownloadImages) -> None:
     )
     found = download_pictures(catalog, settings.urls, limits)
     _print_counts(catalog.category, found, catalog.root / "coverage.json")
+    return found
 
 
 def _print_counts(category: str, found: dict, report: Path) -> None:

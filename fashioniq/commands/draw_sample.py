@@ -1,11 +1,13 @@
 """`fashioniq draw-sample`."""
 
+from pathlib import Path
+
 from fashioniq.config import DrawSample
 from fashioniq.data.catalog import Catalog, categories_in
 from fashioniq.sample import draw_sample
 
 
-def run(settings: DrawSample) -> None:
+def run(settings: DrawSample) -> Path:
     """Draw the sample catalog and print its contents."""
     draw_sample(settings.data, settings.products, settings.seed)
     for category in categories_in(settings.data):
@@ -13,3 +15,4 @@ def run(settings: DrawSample) -> None:
         splits = ", ".join(f"{split} {len(catalog.ids(split))}" for split in ("train", "val", "test"))
         print(f"{category}: {splits} drawn products, {len(catalog.pairs('train'))} captioned training pairs")
     print(f"drawn sample catalog in {settings.data}")
+    return settings.data

@@ -9,6 +9,7 @@ import torch
 from fashioniq.askers.best_item import BestItem
 from fashioniq.config import EvalSingleTurn
 from fashioniq.data.catalog import Catalog
+from fashioniq.data.evaluations import SingleTurnMetrics
 from fashioniq.data.queries import Query
 from fashioniq.evaluation.single_turn import Searcher, check_categories, evaluate
 from fashioniq.evaluation.single_turn_search import Answers, asked, search
@@ -21,7 +22,7 @@ from fashioniq.systems.wording import with_words_of
 from fashioniq.trained import load_retriever, pick_device
 
 
-def run(settings: EvalSingleTurn) -> None:
+def run(settings: EvalSingleTurn) -> SingleTurnMetrics:
     """Evaluate the retriever of each category on the captioned pairs of a split."""
     check_categories(settings, "run")
     if not settings.run:
@@ -31,7 +32,7 @@ def run(settings: EvalSingleTurn) -> None:
         )
     for folder in settings.run:
         read_run(Path(folder), RetrieverRun)  # before the data, because a wrong --run is more likely
-    evaluate(settings, partial(_of_run, settings), Path(settings.run[0]))
+    return evaluate(settings, partial(_of_run, settings), Path(settings.run[0]))
 
 
 def _of_run(settings: EvalSingleTurn, number: int, catalog: Catalog) -> Searcher:

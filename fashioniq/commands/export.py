@@ -1,9 +1,11 @@
 """`fashioniq export`."""
 
+from pathlib import Path
+
 from fashioniq.config import Export
 
 
-def run(settings: Export) -> None:
+def run(settings: Export) -> Path:
     """Write the files of an export, and print how they were checked."""
     out = settings.folder()
     if settings.to == "huggingface":
@@ -22,3 +24,4 @@ def run(settings: Export) -> None:
             f"{found.ranks - found.moved} of {found.ranks} ranks equal"
         )
     print(f"files in {out}")
+    return out

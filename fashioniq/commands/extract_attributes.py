@@ -14,7 +14,7 @@ from fashioniq.prepare.labelling import Labels
 from fashioniq.report.tables import print_table
 
 
-def run(settings: ExtractAttributes) -> None:
+def run(settings: ExtractAttributes) -> dict[str, Labels]:
     """Label the products of all splits."""
     catalog = Catalog(settings.data, settings.category)
     vocabulary = (
@@ -48,6 +48,7 @@ def run(settings: ExtractAttributes) -> None:
             "captions are unchanged, because they are not those that the import generated; to generate them "
             "from these labels, import the table into a new folder first"
         )
+    return labels
 
 
 def _print_counts(catalog: Catalog, labels: Mapping[str, Labels], vocabulary: Vocabulary) -> None:

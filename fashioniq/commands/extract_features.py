@@ -8,22 +8,21 @@ from fashioniq.data.catalog import IMAGE_SUFFIXES, Catalog, categories_in, pictu
 from fashioniq.data.conversations import Conversations
 from fashioniq.data.dialogues import read_search_space
 from fashioniq.features import pictures as sources
-from fashioniq.features.store import features_folder
+from fashioniq.features.store import FeatureStore, features_folder
 from fashioniq.features.stores import fill
 from fashioniq.features.writer import words_to_keep
 from fashioniq.files import UserError
 from fashioniq.trained import pick_device
 
 
-def run(settings: ExtractFeatures) -> None:
+def run(settings: ExtractFeatures) -> FeatureStore:
     """Write the feature store of a category, of conversations or of a folder of pictures, and print a summary."""
     products = _products(settings)
     root = settings.features or settings.data / "features"
     if isinstance(products, Catalog):
         root = features_folder(settings.data, products.category, settings.features)
     if settings.vectors and settings.ids and isinstance(products, Catalog):
-        fill(root, products, sources.own_vectors(settings.vectors, settings.ids, products))
-        return
+        return fill(root, products, sources.own_vectors(settings.vectors, settings.ids, products))
     source = sources.of_settings(settings, products, words_to_keep(root, settings.update))
     if settings.engine == "ray":
         from fashioniq.features.ray_workers import RayWorkers  # needs an extra
@@ -35,7 +34,7 @@ def run(settings: ExtractFeatures) -> None:
         source = facts, RayWorkers(extract, settings.pictures, gpu)
     if settings.metadata and isinstance(products, Catalog):
         source = sources.with_metadata(source, products)
-    fill(root, products, source, settings.update)
+    return fill(root, products, source, settings.update)
 
 
 def _products(settings: ExtractFeatures) -> sources.Products:

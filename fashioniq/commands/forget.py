@@ -1,10 +1,18 @@
 """`fashioniq forget`."""
 
+from typing import NamedTuple
+
 from fashioniq.config import Forget
 
 
-def run(settings: Forget) -> int:
-    """Erase conversations, also in the training data made from them; 1 if some of these could not be reached."""
+class Erasure(NamedTuple):
+    """Result of an erasure; `failed` if some of the training data could not be reached."""
+
+    failed: bool
+
+
+def run(settings: Forget) -> Erasure:
+    """Erase conversations, also in the training data made from them."""
     from fashioniq.learning.forget import forget
 
-    return 0 if forget(settings) else 1
+    return Erasure(failed=not forget(settings))

@@ -12,18 +12,17 @@ from fashioniq.config import ImportCatalog
 from fashioniq.data.languages import LANGUAGES
 from fashioniq.data.offers import unread_file
 from fashioniq.prepare.importing import ImportReport, import_catalog
-from fashioniq.prepare.importing_offers import update_offers
+from fashioniq.prepare.importing_offers import OfferReport, update_offers
 from fashioniq.prepare.source import Source
 
 _MOST_FOLDERS = 8  # folders printed by name
 
 
-def run(settings: ImportCatalog) -> None:
+def run(settings: ImportCatalog) -> ImportReport | OfferReport:
     """Create a Fashion IQ folder from a table and pictures, and print what was kept and dropped."""
     source = Source(**{field.name: getattr(settings, field.name) for field in fields(Source)})
     if source.has_offers_only:
-        _update(source, settings)
-        return
+        return _update(source, settings)
     console = Console(stderr=True)
     # otherwise an empty line remains
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
@@ -70,15 +69,17 @@ def run(settings: ImportCatalog) -> None:
     if report.alike:
         print(f"  {report.alike} of {report.kept} pairs have no difference to describe, and no captions")
     print(_closing(settings, report))
+    return report
 
 
-def _update(source: Source, settings: ImportCatalog) -> None:
+def _update(source: Source, settings: ImportCatalog) -> OfferReport:
     report = update_offers(source, settings.data, settings.category)
     print(f"{settings.category}: {report.offers} of {report.products} products have an offer")
     for reason, number in report.dropped.items():
         print(f"  dropped: {number} × {reason}")
     _print_unread(report.unread, settings, bool(report.dropped))
     print("a running `fashioniq serve` has them once its run is registered again, with POST /v1/models")
+    return report
 
 
 def _print_unread(unread: Mapping[str, int], settings: ImportCatalog, more: bool = False) -> None:

@@ -1,10 +1,11 @@
 """`fashioniq learn`."""
 
 from fashioniq.config import Learn
+from fashioniq.learning.verdict import Gate
 
 
-def run(settings: Learn) -> int:
-    """Learn from the conversations of a service; 1 if the new model does not pass the gate."""
+def run(settings: Learn) -> Gate:
+    """Learn from the conversations of a service; the result has `failed` if the new model does not pass the gate."""
     from fashioniq.learning.run import learn
 
-    return 0 if learn(settings) else 1
+    return learn(settings)

@@ -46,7 +46,7 @@ from fashioniq.report.conversations import write_samples_page
 from fashioniq.report.tables import print_table
 
 
-def run(settings: MakeConversations) -> None:
+def run(settings: MakeConversations) -> Summary:
     """Make the conversations batch by batch in the folder OUT.parts, then write the output folder."""
     out = settings.out
     if not out.name:
@@ -58,8 +58,7 @@ def run(settings: MakeConversations) -> None:
             f"there is no category in {settings.data}; give a folder in Fashion IQ's layout with --data"
         )
     if settings.sessions:
-        _write_sessions(settings, settings.sessions, catalogs[0])
-        return
+        return _write_sessions(settings, settings.sessions, catalogs[0])
     stock = Stock(out)
     for catalog in catalogs:
         stock.add(catalog)
@@ -91,15 +90,18 @@ def run(settings: MakeConversations) -> None:
         summary = write_summary(out, plan, samples, report, writer=writer.name, copies=stock.copies)
         shutil.rmtree(parts)
     _print(summary, out)
+    return summary
 
 
-def _write_sessions(settings: MakeConversations, folder: Path, catalog: Catalog) -> None:
+def _write_sessions(settings: MakeConversations, folder: Path, catalog: Catalog) -> Summary:
     """Write recorded sessions as conversations."""
     out, items, samples = settings.out, items_of(catalog, settings.out), samples_of(catalog, folder)
     plan = {"sessions": str(folder), "data": fingerprint(items.values(), [])}
     check_plan(plan, out, out.with_name(out.name + ".parts"))
     _write(settings, items, samples, read_review(out))
-    _print(write_summary(out, plan, samples, Report(frozenset()), writer=PEOPLE, copies=0), out)
+    summary = write_summary(out, plan, samples, Report(frozenset()), writer=PEOPLE, copies=0)
+    _print(summary, out)
+    return summary
 
 
 def _write(

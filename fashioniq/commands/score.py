@@ -3,9 +3,11 @@
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from fashioniq.config import Score
 from fashioniq.data.catalog import Catalog
+from fashioniq.data.evaluations import SingleTurnMetrics
 from fashioniq.evaluation.session_scores import score_sessions
 from fashioniq.evaluation.single_turn import (
     Searcher,
@@ -19,22 +21,23 @@ from fashioniq.evaluation.single_turn_search import read_predictions
 from fashioniq.files import UserError, write_json
 
 
-def run(settings: Score) -> None:
+def run(settings: Score) -> SingleTurnMetrics | dict[str, Any] | None:
     """Score the predictions for each category on the captioned pairs of a split, or on recorded sessions; or write
     the queries that they answer.
     """
     check_categories(settings, "predictions")
     if settings.queries:
         _write_queries(settings, settings.queries)
-        return
+        return None
     if not settings.predictions:
         raise UserError(
             "no predictions given; give --predictions FILE for each category; --queries FOLDER lists the queries"
         )
     if settings.sessions:
-        score_sessions(settings)
-    else:
-        evaluate(settings, partial(_of_predictions, settings), Path(settings.predictions[0]).with_suffix(""))
+        return score_sessions(settings)
+    return evaluate(
+        settings, partial(_of_predictions, settings), Path(settings.predictions[0]).with_suffix("")
+    )
 
 
 def _of_predictions(settings: Score, number: int, catalog: Catalog) -> Searcher:

@@ -4,6 +4,7 @@ import json
 import sys
 
 from fashioniq.config import Search
+from fashioniq.data.cards import Product
 from fashioniq.files import UserError
 from fashioniq.loop.exact import NotFiniteError
 from fashioniq.loop.live import Live
@@ -11,7 +12,7 @@ from fashioniq.systems import load
 from fashioniq.terminal.view import NONE_LEFT, print_products, unknown_of_all
 
 
-def run(settings: Search) -> None:
+def run(settings: Search) -> list[Product]:
     """Print the products nearest to one request, as a table or as JSON."""
     system = load(
         settings.run,
@@ -47,7 +48,7 @@ def run(settings: Search) -> None:
             "products": found,
         }
         print(json.dumps(answer, ensure_ascii=False, indent=2))
-        return
+        return products
     if request.unknown:
         print(f"unknown words: {', '.join(request.unknown)}", file=sys.stderr)
     for said, meant in request.changed:
@@ -58,3 +59,4 @@ def run(settings: Search) -> None:
         print_products(products, scores=True)
     else:
         print(NONE_LEFT)
+    return products

@@ -10,16 +10,19 @@ from fashioniq.metrics.attributes import TOP
 from fashioniq.report.attributes import Cell, ten_of, write_contact_sheet
 from fashioniq.report.curves import OF_ATTRIBUTES, read_epochs, write_attribute_curves
 from fashioniq.report.tables import print_table
+from fashioniq.runs import PredictorRun, read_run
 from fashioniq.training.attributes_run import TrainedStage, train_attributes
+from fashioniq.training.folder import Trained
 
 ON_SHEET = 24  # pictures on the contact sheet
 
 
-def run(settings: TrainAttributes) -> None:
+def run(settings: TrainAttributes) -> Trained[PredictorRun]:
     """Train a stage of the attribute predictor, and write it with its measures, curves and a contact sheet."""
     trained = train_attributes(settings)
     _write_plots(trained)
     _print_measures(trained)
+    return Trained(trained.folder, read_run(trained.folder, PredictorRun))
 
 
 def _write_plots(trained: TrainedStage) -> None:

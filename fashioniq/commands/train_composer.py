@@ -6,8 +6,9 @@ from fashioniq.data.catalog import Catalog
 from fashioniq.data.words import Vocabulary
 from fashioniq.features.selection import describe_data, pairs_with_features, split_items
 from fashioniq.features.store import open_store
+from fashioniq.runs import RetrieverRun
 from fashioniq.training.fitting import begin_run, model_facts
-from fashioniq.training.folder import alone, folder_of
+from fashioniq.training.folder import Trained, alone, folder_of
 from fashioniq.training.retriever import RecordedDialogs, RecordedTurns
 from fashioniq.training.retriever_run import Splits, new_retriever, train
 from fashioniq.training.users import MAX_WORDS
@@ -16,7 +17,7 @@ from fashioniq.training.wording import fit_wording
 
 
 @alone
-def run(settings: TrainComposer) -> None:
+def run(settings: TrainComposer) -> Trained[RetrieverRun]:
     """Train the composer of a category on recorded captions."""
     folder = folder_of(settings)
     catalog = Catalog(settings.data, settings.category)
@@ -49,3 +50,4 @@ def run(settings: TrainComposer) -> None:
     best, verdict = train(settings, folder, model, [source], facts, asker=BestItem())
     print(f"{best}, {len(recorded['val'])} recorded captions")
     print(f"{words}{verdict}{helpful}")
+    return Trained.of(settings, RetrieverRun)

@@ -6,10 +6,11 @@ from fashioniq.config import TrainGenerator
 from fashioniq.report.generated import Pair, write_pairs
 from fashioniq.report.tables import print_table
 from fashioniq.runs import GeneratorRun
+from fashioniq.training.folder import Trained
 from fashioniq.training.generator_run import TrainedGenerator, train_generator
 
 
-def run(settings: TrainGenerator) -> None:
+def run(settings: TrainGenerator) -> Trained[GeneratorRun]:
     """Train a picture generator, and write it with its evaluation and a contact sheet."""
     trained = train_generator(settings)
     path = trained.folder / "contact_sheet.png"
@@ -18,6 +19,7 @@ def run(settings: TrainGenerator) -> None:
     write_pairs(path, title, pairs)
     _print_figures(trained, trained.about)
     print(f"contact sheet in {path}")
+    return Trained(trained.folder, trained.about)
 
 
 def _print_figures(trained: TrainedGenerator, about: GeneratorRun) -> None:

@@ -64,7 +64,46 @@ SYSTEMS: dict[str, type[Evaluation]] = {  # options of the systems in this packa
     "fashion-iq-dar": EvalFashionIQDAR,
 }
 
+JOBS: dict[str, dict[str, type]] = {  # commands and their options, by what they are for
+    "Prepare": {
+        "draw-sample": DrawSample,
+        "import-catalog": ImportCatalog,
+        "download-images": DownloadImages,
+        "check-data": CheckData,
+        "extract-attributes": ExtractAttributes,
+        "extract-features": ExtractFeatures,
+        "pair-references": PairReferences,
+        "caption-pairs": CaptionPairs,
+        "make-dialogues": MakeDialogues,
+        "make-conversations": MakeConversations,
+    },
+    "Train": {
+        "train-attributes": TrainAttributes,
+        "train-captioner": TrainCaptioner,
+        "train-retriever": TrainRetriever,
+        "train-composer": TrainComposer,
+        "train-dialog-encoder": TrainDialogEncoder,
+        "train-generator": TrainGenerator,
+        "train-chatsearcher": TrainChatsearcher,
+    },
+    "Evaluate": {
+        "eval-dialogs": EvalDialogs,
+        "cross": Cross,
+        "compare": Compare,
+        "eval-captions": EvalCaptions,
+        "eval-single-turn": EvalSingleTurn,
+        "score": Score,
+        "eval-chatsearch": EvalChatsearch,
+        "eval-requests": EvalRequests,
+    },
+    "Use": {"search": Search, "chat": Chat, "export": Export},
+    "Operate": {"serve": Serve, "learn": Learn, "forget": Forget, "api-key": ApiKey},
+}
+COMMANDS: dict[str, type] = {name: kind for job in JOBS.values() for name, kind in job.items()}
+
 __all__ = [
+    "COMMANDS",
+    "JOBS",
     "SYSTEMS",
     "ApiKey",
     "Asking",

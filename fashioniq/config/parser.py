@@ -1,267 +1,289 @@
-"""Parsers of the commands: each field of a settings dataclass is a flag and a key of YAML files."""
+"""Settings of a command from its command line, from YAML files, or from Python: each field is a flag and a key."""
 
-import dataclasses
-import re
-import types
+import argparse
 import typing
-from argparse import SUPPRESS, Action
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, Field, asdict, fields, is_dataclass
 from difflib import get_close_matches
-from functools import lru_cache
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn, TypeVar
 
-import yaml
-from jsonargparse import ActionConfigFile, ActionYesNo, ArgumentParser, DefaultHelpFormatter
-
-from fashioniq.files import one_line, read_yaml, why
+from fashioniq.files import UserError, one_line, read_yaml, why
 from fashioniq.options import flag, metadata_of
 
-UNSET = dataclasses.MISSING
-_SWITCHES = (bool, bool | None)
-_BOOLEANS = {"true", "false", "yes", "no", "none"}
+S = TypeVar("S")
+_BOOLEANS = {"true": True, "yes": True, "false": False, "no": False}
+_IN_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", Path: "a path"}
+_WITHOUT = {"alias": None, "positional": None, "research": False}  # metadata that a required option lacks
+_RESEARCH = "research options"
 
 
-class HelpFormatter(DefaultHelpFormatter):
-    """Help of an option with its default, unless that is empty or part of the text; without Python types."""
+class _Help(argparse.HelpFormatter):
+    """Help without the placeholders of switches and choices."""
 
-    def _get_help_string(self, action: Action) -> str:
-        text = action.help or ""
-        if action.required:
-            return f"{text} (required)"
-        if isinstance(action, ActionYesNo) and action.default is False and "(default" not in text:
-            return f"{text} (default: off)"
-        shown = (
-            action.default not in (None, SUPPRESS, [])
-            and action.default is not False
-            and "(default" not in text
-        )
-        return f"{text} (default: %(default)s)" if shown and action.option_strings else text
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        if action.nargs == "?":
+            return f"{action.option_strings[0]}, --no-{action.option_strings[0][2:]}"
+        return super()._format_action_invocation(action)
 
 
-class Parser(ArgumentParser):
-    """Parser that reports a mistake in one line with exit code 2."""
-
-    kinds: Mapping[str, Any] = {}  # type of each option, such as {"model.width": int}
-    flags: frozenset[str] = frozenset({"--config", "--help"})
-    source = ""  # YAML file that is being parsed, if any
-    several: dict[str, list[Any]]  # values of repeated flags that have been parsed
-
-    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
-        text = self._reworded(one_line(message))
-        self.exit(
-            2, f"error: {text}{'' if text.endswith('?') else ';'} `{self.prog} --help` lists the options\n"
-        )
-        raise SystemExit(2)
-
-    def check_flags(self, arguments: Sequence[str]) -> None:
-        """Report an unknown option together with the most similar one. Abbreviations are unknown."""
-        for word in arguments:
-            name = word.partition("=")[0]
-            if word.startswith("--") and name not in self.flags:
-                self.error(f"unknown option {name}{did_you_mean(name, self.flags)}")
-
-    def parse_path(self, path: Any, *args: Any, **kwargs: Any) -> Any:
-        """Parse a YAML file of options."""
-        self.source = str(path)
-        values = self._read(self.source)
-        self._check_keys(values)
-        values = {  # a single value of an option that takes several
-            name: [value] if self.kinds.get(name) == list[str] and isinstance(value, str) else value
-            for name, value in values.items()
-        }
-        text = yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
-        parsed = self.parse_string(text, self.source, *args, **kwargs)
-        self.source = ""
-        return parsed
-
-    def _read(self, path: str) -> dict[str, Any]:
-        try:
-            values = read_yaml(Path(path))
-        except OSError as error:
-            self.error(f"cannot read the file: {why(error)}")
-        except ValueError as error:
-            self.error(str(error))
-        if not isinstance(values, dict | None):
-            self.error(f"expected options as `key: value`, found a {type(values).__name__}")
-        if odd := [key for key in values or {} if not isinstance(key, str)]:
-            self.error(f"expected names of options as keys, found {odd[0]}")
-        return values or {}
-
-    def _check_keys(self, values: Mapping[str, Any], prefix: str = "") -> None:
-        """Report an unknown key of a YAML file together with the most similar one."""
-        names = [name.removeprefix(prefix) for name in self.kinds if name.startswith(prefix)]
-        sections = {name.partition(".")[0] for name in names if "." in name}
-        known = {name for name in names if "." not in name} | sections
-        for key, value in values.items():
-            name = f"{prefix}{key}"
-            if key not in known and name != "config":
-                self.error(f"unknown key {name}{did_you_mean(str(key), known, prefix)}")
-            if self.kinds.get(name) in _SWITCHES and str(value).lower() not in _BOOLEANS:
-                self.error(f"{name}: expected true or false, found {value}")
-            if self.kinds.get(name) == list[str] and not _are_texts(value):
-                self.error(f"{name}: expected a list of texts, found {value}")
-            if key in sections:
-                if not isinstance(value, Mapping):
-                    self.error(f"{name}: expected options as `key: value`, found {value}")
-                self._check_keys(value, f"{name}.")
-
-    def refuse_null(self, values: Mapping[str, Any], prefix: str = "") -> None:
-        """Report an option that is null in a YAML file and has to have a value."""
-        for key, value in values.items():
-            name, kind = f"{prefix}{key}", self.kinds.get(f"{prefix}{key}")
-            if isinstance(value, dict):
-                self.refuse_null(value, f"{name}.")
-            elif value is None and kind is not None and type(None) not in typing.get_args(kind):
-                self.error(f"{flag(name)}: expected {_described(kind)}, found null")
-
-    def _reworded(self, message: str) -> str:
-        """Message of jsonargparse with flags, or keys of a file, and without Python types."""
-        where = f"{self.source}: " if self.source else ""
-        if found := re.fullmatch(r"the following arguments are required: (.+)", message):
-            return f"missing {', '.join(map(flag, found[1].split(', ')))}"
-        if found := re.fullmatch(r"Value not boolean: (.+)\.", message):
-            return f"expected true or false for an option that is a switch, found {found[1]}"
-        if found := re.fullmatch(r"unrecognized arguments: (.+)", message):
-            return f"unexpected argument {found[1]}"
-        if found := re.fullmatch(r"argument ([^ ]+): expected (.+) arguments?", message):
-            return f"{found[1].split('/')[-1]}: expected {found[2].replace('one', 'a')} value, found none"
-        if found := re.fullmatch(r"Parser key \"config\": (.+): '(.+)'", message):
-            reason = "there is no such file" if "not exist" in found[1] else "it is not a readable file"
-            return f"cannot read --config {found[2]}: {reason}"
-        wrong = r"Parser key \"(?P<key>[^\"]+)\": .*(?:Got|Given) value: ?(?P<value>.*)"
-        if (found := re.fullmatch(wrong, message)) and found["key"] in self.kinds:
-            name = found["key"] if self.source else flag(found["key"])
-            return f"{where}{name}: expected {_described(self.kinds[found['key']])}, found {found['value']}"
-        if (found := re.fullmatch(r"Parser key \"([^\"]+)\": .*", message)) and found[1] in self.kinds:
-            name = found[1] if self.source else flag(found[1])
-            return f"{where}{name}: expected {_described(self.kinds[found[1]])}, found something else"
-        return where + message
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(message.removeprefix("argument "))
 
 
-def _are_texts(value: Any) -> bool:
-    """Whether a value of a YAML file is a text, or a list of texts and numbers, which are read as texts."""
-    several = value if isinstance(value, list) else [value]
-    texts = str if several is not value else str | int | float
-    return value is None or all(isinstance(one, texts) for one in several)
-
-
-def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
-    """Hint with the known name that has these initials, or is the most similar; empty if there is none."""
-    given = name.replace("_", "-").lower()
-    shown = {one.replace("_", "-").lower(): one for one in sorted(known)}
-    near = [one for one in shown if "".join(word[:1] for word in one.split("-")) == given.lstrip("-")]
-    near = near or get_close_matches(given, shown, n=1)
-    return f"; did you mean {prefix}{shown[near[0]]}?" if near else ""
-
-
-def _described(kind: Any) -> str:
-    """Type of an option in words: float | None becomes "a number", a Literal "one of A, B"."""
-    if typing.get_origin(kind) is typing.Literal:
-        return f"one of {', '.join(map(str, typing.get_args(kind)))}"
-    if typing.get_origin(kind) in (typing.Union, types.UnionType):
-        return " or ".join(_described(one) for one in typing.get_args(kind) if one is not type(None))
-    words = {int: "a whole number", float: "a number", bool: "true or false", str: "text", Path: "a path"}
-    return words.get(kind, "a list of texts" if kind == list[str] else getattr(kind, "__name__", str(kind)))
-
-
-class Several(Action):
-    """Collects the values of a repeated flag; they replace those of a YAML file."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        parser.several[self.dest] = [*parser.several.get(self.dest, ()), *values]
-        setattr(namespace, self.dest, parser.several[self.dest])
-
-
-@lru_cache(maxsize=64)
-def parser_of(command: str, kind: type) -> Parser:
-    """Parser of a command with the settings `kind`."""
-    description = " ".join((kind.__doc__ or "").split())
-    parser = Parser(
-        prog=f"fashioniq {command}", description=description, formatter_class=HelpFormatter, print_config=None
+def parser_of(command: str, kind: type) -> argparse.ArgumentParser:
+    """Parser of the flags of a command: it returns the words after those that are given."""
+    options = sorted(_options(kind).values(), key=lambda one: (bool(one[2]["section"]), one[2]["research"]))
+    parser = _Parser(
+        prog=f"fashioniq {command}",
+        usage="%(prog)s [options]"
+        + "".join(f" {one['positional']} …" for *_, one in options if one["positional"]),
+        description=" ".join((kind.__doc__ or "").split()),
+        formatter_class=_Help,
+        argument_default=argparse.SUPPRESS,
+        allow_abbrev=False,
     )
-    parser.several = {}
-    about = "YAML file with any of the options below; later flags take precedence"
-    parser.add_argument("--config", action=ActionConfigFile, help=about)
-    _add_options(parser, parser, kind, "")
-    parser.kinds = dict(_kinds(kind))
+    groups: dict[str, Any] = {"": parser}
+    parser.add_argument(
+        "--config",
+        action="append",
+        metavar="PATH",
+        help="YAML file of options; flags take precedence over it",
+    )
+    for own, field, known in options:
+        name = known["name"]
+        title = known["section"] or (_RESEARCH if known["research"] else "")
+        group = groups.get(title) or groups.setdefault(title, parser.add_argument_group(title))
+        given = {"dest": name, "help": _help(own, field, known).replace("%", "%%")}
+        flags = [flag(name), *([known["alias"]] if known["alias"] else [])]
+        if known["positional"]:
+            group.add_argument(name, nargs="*", metavar=known["positional"], help=given["help"])
+        elif _plain(own) is bool:
+            group.add_argument(*flags, nargs="?", const=True, **given)
+            group.add_argument(f"--no-{flags[0][2:]}", action="store_const", const=False, dest=name,
+                               help=argparse.SUPPRESS)  # fmt: skip
+        elif own == list[str]:
+            group.add_argument(*flags, nargs="*", action="extend", metavar="VALUE", **given)
+        else:
+            group.add_argument(*flags, metavar=_placeholder(own), **given)
     return parser
 
 
 def parse(command: str, kind: type, arguments: Sequence[str]) -> Any:
-    """Settings of a command. Exits with code 2 on an unknown or malformed argument."""
-    parser = parser_of(command, kind)
-    parser.source, parser.several = "", {}
-    parser.check_flags(arguments)
+    """Settings of a command from its arguments and the YAML files that these name.
+
+    Raises UserError for an unknown or malformed option, and SystemExit after --help.
+    """
     try:
-        values = parser.parse_args(list(arguments)).as_dict()
-    except (OverflowError, ValueError, RecursionError) as error:  # such as an integer too large for a float
-        parser.error(why(error))
-    values.pop("config")
-    parser.refuse_null(values)
-    for field in dataclasses.fields(kind):
-        if isinstance(value := values.get(field.name), dict):
-            values[field.name] = _kind_of(kind, field)(**value)
-    return kind(**values)
+        return _parsed(command, kind, arguments)
+    except (ValueError, OverflowError, RecursionError) as error:
+        text = one_line(why(error) if isinstance(error, RecursionError) else str(error))
+        end = "" if text.endswith("?") else ";"
+        raise UserError(f"{text}{end} `fashioniq {command} --help` lists the options") from error
 
 
-def last_of(name: str, arguments: Sequence[str]) -> str:
-    """The last value of an option in arguments and their YAML files, before they are parsed; "" if there is none."""
-    found, before = "", ""
+def _parsed(command: str, kind: type, arguments: Sequence[str]) -> Any:
+    parser = parser_of(command, kind)
+    flags = {word for action in parser._actions for word in action.option_strings}
     for word in arguments:
-        key, equals, value = word.partition("=")
-        if not equals:
-            key, value = before, word
-        if key == flag(name):
-            found = value
-        elif key == "--config":
-            found = str(_keys(Path(value)).get(name) or found)
-        before = word
+        if word.startswith("--") and (name := word.partition("=")[0]) not in flags:
+            raise ValueError(f"unknown option {name}{did_you_mean(name, flags)}")
+    namespace, further = parser.parse_known_args(arguments)
+    if further:
+        raise ValueError(f"unexpected argument {' '.join(further)}")
+    given = {name: value for name, value in vars(namespace).items() if name != "config"}
+    values: dict[str, Any] = {}
+    for path in getattr(namespace, "config", []):
+        try:
+            values |= _converted(kind, flattened(_read(path)))
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
+    values |= _converted(kind, given, flag)
+    needed = [name for name, (_, field, _) in _options(kind).items() if _is_required(field)]
+    if missing := [flag(name) for name in needed if name not in values]:
+        raise ValueError(f"missing {', '.join(missing)}")
+    return _made(kind, values)
+
+
+def settings_of(kind: type[S], given: Mapping[str, Any]) -> S:
+    """Settings with values from Python: paths may be texts, and a section a mapping or a dataclass.
+
+    Raises UserError for a value of another type, and TypeError for an unknown or missing option.
+    """
+    values = flattened(given)
+    if unknown := values.keys() - _options(kind).keys():
+        raise TypeError(f"unknown option {min(unknown)}{did_you_mean(min(unknown), _options(kind))}")
+    try:
+        made: S = _made(kind, _converted(kind, values))
+        return made
+    except ValueError as error:
+        raise UserError(str(error)) from error
+
+
+def read_settings(path: Path, kind: type[S]) -> S:
+    """Settings in a YAML file, such as config.yaml of a run. Raises UserError if it is damaged."""
+    try:
+        return settings_of(kind, _read(str(path)))
+    except (TypeError, ValueError, UserError) as error:
+        raise UserError(f"{path}: {error}") from error
+
+
+def first_given(name: str, arguments: Sequence[str]) -> str | None:
+    """Value of an option in arguments or else in their YAML files, before the arguments are parsed."""
+    parser = _Parser(add_help=False, allow_abbrev=False)
+    parser.add_argument(flag(name), nargs="?")
+    parser.add_argument("--config", action="append", nargs="?", default=[])
+    given, _ = parser.parse_known_args(arguments)
+    found = getattr(given, name)
+    for path in reversed(given.config) if found is None else ():
+        try:
+            found = found or _read(path or "").get(name)
+        except ValueError:  # the parser reports it
+            continue
+    return None if found is None else str(found)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Hint with the known name that has these initials, or is the most similar; empty if there is none.
+
+    >>> did_you_mean("--lr", ["--learning-rate", "--layers"])
+    '; did you mean --learning-rate?'
+    """
+    given = name.replace("_", "-").lower()
+    shown = {one.replace("_", "-").lower(): one for one in sorted(known)}
+    near = [one for one in shown if "".join(word[:1] for word in one.split("-")) == given.lstrip("-")]
+    near = near or get_close_matches(given, shown, n=1)
+    return f"; did you mean {shown[near[0]]}?" if near else ""
+
+
+def flattened(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Values of options by full names: those of sections, which are mappings or dataclasses, as model.width."""
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        section = asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+        nested = isinstance(section, Mapping)
+        flat |= flattened(section, f"{prefix}{name}.") if nested else {f"{prefix}{name}": value}
+    return flat
+
+
+def _options(
+    kind: type, section: str = "", prefix: str = ""
+) -> dict[str, tuple[Any, Field[Any], dict[str, Any]]]:
+    """Type, field, and metadata of each option, by full name."""
+    found: dict[str, tuple[Any, Field[Any], dict[str, Any]]] = {}
+    hints = typing.get_type_hints(kind)
+    for field in fields(kind):
+        own, known = hints[field.name], metadata_of(kind, field.name)
+        if is_dataclass(own):
+            found |= _options(typing.cast(type, own), known["help"], f"{field.name}.")
+        else:
+            more = {"name": prefix + field.name, "section": section}
+            found[prefix + field.name] = own, field, {**_WITHOUT, **known, **more}
     return found
 
 
-def _keys(path: Path) -> dict[str, Any]:
-    try:
-        values = read_yaml(path)
-    except (OSError, ValueError):
-        return {}  # the parser reports the error
-    return values if isinstance(values, dict) else {}
-
-
-def _add_options(parser: Parser, target: Any, kind: type, prefix: str) -> None:
-    hints = typing.get_type_hints(kind)
-    for field in dataclasses.fields(kind):
-        known = metadata_of(kind, field.name)
-        name, own, given = prefix + field.name, hints[field.name], {"help": known["help"]}
-        flags = [flag(name), *([alias] if (alias := known.get("alias")) else [])]
-        if dataclasses.is_dataclass(own):
-            group = parser.add_argument_group(known["help"])
-            _add_options(parser, group, _kind_of(kind, field), name + ".")
-        elif own in _SWITCHES:
-            target.add_argument(*flags, action=ActionYesNo(no_prefix="no-"), default=field.default, **given)
-            flags.append(f"--no-{flags[0][2:]}")
-        elif field.default is UNSET and field.default_factory is UNSET:
-            target.add_argument(*flags, type=own, required=True, **given)
-        elif positional := known.get("positional"):
-            # A default, or an empty list, would override the value of --config.
-            target.add_argument(name, type=str, nargs="*", metavar=positional, default=SUPPRESS, **given)
-        elif own == list[str]:
-            target.add_argument(*flags, type=str, nargs="*", action=Several, default=[], **given)
+def _made(kind: type, values: Mapping[str, Any]) -> Any:
+    hints, own = typing.get_type_hints(kind), dict[str, Any]()
+    for name, value in values.items():
+        section, dot, rest = name.partition(".")
+        if dot:
+            own.setdefault(section, {})[rest] = value
         else:
-            target.add_argument(*flags, type=own, default=field.default, **given)
-        parser.flags |= set(flags)
+            own[name] = value
+    return kind(
+        **{name: _made(hints[name], one) if is_dataclass(hints[name]) else one for name, one in own.items()}
+    )
 
 
-def _kind_of(kind: type, field: Any) -> Any:
-    return typing.get_type_hints(kind)[field.name]
+def _converted(kind: type, values: Mapping[str, Any], shown: Callable[[str], str] = str) -> dict[str, Any]:
+    """Values with the types of their options. Raises ValueError that begins with the name as it is `shown`."""
+    options, made = _options(kind), {}
+    for name, value in values.items():
+        if name not in options:
+            _refuse(name, value, options)
+        own = options[name][0]
+        try:
+            made[name] = _value(own, value)
+        except (LookupError, TypeError, ValueError, OverflowError) as error:
+            found = "null" if value is None else value
+            raise ValueError(f"{shown(name)}: expected {_described(own)}, found {found}") from error
+    return made
 
 
-def _kinds(kind: type, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Name and type of each option."""
-    for name, own in typing.get_type_hints(kind).items():
-        if name in {field.name for field in dataclasses.fields(kind)}:
-            yield from (
-                _kinds(own, f"{prefix}{name}.")
-                if isinstance(own, type) and dataclasses.is_dataclass(own)
-                else [(prefix + name, own)]
-            )
+def _refuse(name: str, value: Any, known: Iterable[str]) -> NoReturn:
+    """Raise ValueError for a key that is no option, or for a section that has a single value."""
+    if any(one.startswith(f"{name}.") for one in known):
+        raise ValueError(f"{name}: expected options as `key: value`, found {value}")
+    raise ValueError(f"unknown key {name}{did_you_mean(name, known)}")
+
+
+def _value(kind: Any, given: Any) -> Any:
+    """A text, or a value of YAML or Python, as a type of options. Raises TypeError or ValueError."""
+    own = _plain(kind)
+    if given is None and own is not kind:
+        return None
+    if own == list[str]:
+        several = given if isinstance(given, list | tuple) else [given]
+        return [_value(str, one) for one in several]
+    if typing.get_origin(own) is Literal:
+        if given not in typing.get_args(own):
+            raise ValueError
+        return given
+    if own is bool:
+        return given if isinstance(given, bool) else _BOOLEANS[str(given).lower()]
+    if own in (str, Path) and not isinstance(given, str | Path | int | float):
+        raise TypeError
+    if isinstance(given, bool) or (own is int and isinstance(given, float) and not given.is_integer()):
+        raise TypeError
+    return own(given)
+
+
+def _plain(kind: Any) -> Any:
+    """The type X of an option that is X or None."""
+    kinds = [one for one in typing.get_args(kind) if one is not type(None)]
+    return kinds[0] if type(None) in typing.get_args(kind) and len(kinds) == 1 else kind
+
+
+def _described(kind: Any) -> str:
+    """Type of an option in words: float | None becomes "a number", a Literal "one of A, B"."""
+    own = _plain(kind)
+    if typing.get_origin(own) is Literal:
+        return f"one of {', '.join(map(str, typing.get_args(own)))}"
+    return "a list of texts" if own == list[str] else _IN_WORDS[own]
+
+
+def _placeholder(kind: Any) -> str:
+    own = _plain(kind)
+    if typing.get_origin(own) is Literal:
+        return "{" + ",".join(map(str, typing.get_args(own))) + "}"
+    return {int: "N", float: "X", Path: "PATH"}.get(own, "TEXT")
+
+
+def _is_required(field: Field[Any]) -> bool:
+    return field.default is MISSING and field.default_factory is MISSING
+
+
+def _help(kind: Any, field: Field[Any], known: Mapping[str, Any]) -> str:
+    """Help text with the default, unless that is empty or part of the text."""
+    text: str = known["help"]
+    if _is_required(field):
+        return f"{text} (required)"
+    if "(default" in text or field.default in (None, MISSING) or known["positional"]:
+        return text
+    return f"{text} (default: {'off' if field.default is False else 'on' if field.default is True else field.default})"
+
+
+def _read(path: str) -> dict[str, Any]:
+    """Content of a YAML file of options. Raises ValueError if it cannot be read."""
+    try:
+        values = read_yaml(Path(path))
+    except FileNotFoundError as error:
+        raise ValueError("there is no such file") from error
+    except OSError as error:
+        raise ValueError(f"cannot read the file: {error.strerror or why(error)}") from error
+    if not isinstance(values, dict | None):
+        raise ValueError(f"expected options as `key: value`, found a {type(values).__name__}")
+    if odd := [key for key in values or {} if not isinstance(key, str)]:
+        raise ValueError(f"expected names of options as keys, found {odd[0]}")
+    return values or {}

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from fashioniq.config.fields import (
     CATEGORY,
@@ -23,7 +24,7 @@ from fashioniq.config.fields import (
 class OnDevice:
     """Device of the models."""
 
-    device: str = option("auto", DEVICE)
+    device: Literal["auto", "cpu", "cuda"] = option("auto", DEVICE)
 
 
 @dataclass(kw_only=True)

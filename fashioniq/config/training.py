@@ -72,7 +72,6 @@ class Training(OnDevice, Seeded, InFolder):
     epochs: int = option(50, "maximum number of epochs; a cosine schedule ends with the last one", least=1)
     patience: int = option(10, "epochs without a better validation score before training stops", least=1)
     batch_size: int = option(64, "examples per step and device", least=1)
-    device: Literal["auto", "cpu", "cuda"] = "auto"
     devices: int = option(
         1, "GPUs per machine, or processes on a CPU; each takes --batch-size examples per step", least=1
     )

@@ -36,6 +36,9 @@ def tokenize(text: str) -> list[str]:
     """Lower-case words of a text; inner hyphens and apostrophes are kept, other punctuation is removed.
 
     Letters with separate accents are composed, so that "ü" is one letter.
+
+    >>> tokenize("A V-neck, don't you think?")
+    ['a', 'v-neck', "don't", 'you', 'think']
     """
     return _WORD.findall(composed(text).lower())
 

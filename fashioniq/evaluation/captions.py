@@ -29,7 +29,7 @@ BEAMS = 5  # as in the papers
 CAPTIONER, PEOPLE, FREQUENT, RANDOM = "captioner", "people", "most frequent", "random pair"
 
 
-def evaluate_captions(settings: EvalCaptions) -> None:
+def evaluate_captions(settings: EvalCaptions) -> CaptionMetrics:
     """Score the captions of a captioner on the pairs of a split, beside human captions and two baselines.
 
     All results are written to one folder. Raises UserError if a file is missing or does not match the run.
@@ -77,6 +77,7 @@ def evaluate_captions(settings: EvalCaptions) -> None:
     write_json(out / "metrics.json", metrics.plain())
     _print_scores(metrics)
     print(f"results in {out}")
+    return metrics
 
 
 def _captioned(

@@ -62,7 +62,7 @@ class Queries:
         return Gallery(Items.without_attributes(self.ids, vectors_ND), vectors_ND)
 
 
-def evaluate(settings: EvalChatsearch) -> None:
+def evaluate(settings: EvalChatsearch) -> ChatSearchMetrics:
     """Search with all methods, print their measures, and write all results. Raises UserError for missing items."""
     out = settings.out or (settings.run or Path()) / "chatsearch"
     check_writable(out)
@@ -104,6 +104,7 @@ def evaluate(settings: EvalChatsearch) -> None:
     _write(out, metrics, data, tasks, best=best)
     _print(metrics)
     print(f"results in {out}")
+    return metrics
 
 
 def _search_all(

@@ -34,7 +34,7 @@ class _Model:
     means: list[float]
 
 
-def compare(settings: Compare) -> None:
+def compare(settings: Compare) -> dict[str, Any]:
     """Print a table that compares all models with the first; with --out write it and pages of paired dialogs."""
     groups = [
         [read_evaluation(Path(folder)) for folder in named.split(",") if folder] for named in settings.runs
@@ -81,6 +81,7 @@ def compare(settings: Compare) -> None:
     if settings.out:
         _write(settings.out, comparison, models, settings.seed)
         print(f"results in {settings.out}, paired dialogs in {settings.out / _page(1)}")
+    return comparison
 
 
 def _model(name: str, seeds: list[Evaluation], measured: str, turn: int) -> _Model:

@@ -55,8 +55,8 @@ class Model:
     name: str
 
 
-def run_cross(settings: Cross) -> None:
-    """Evaluate the combinations that are not finished, and write table.txt, .csv, .tex and .json.
+def run_cross(settings: Cross) -> dict[str, Any]:
+    """Evaluate the combinations that are not finished, write table.txt, .csv, .tex and .json, and return the last.
 
     Users and retrievers are combined if both use attributes or neither does; one without such a partner
     is combined with all.
@@ -100,8 +100,10 @@ def run_cross(settings: Cross) -> None:
         write_text(out / "table.txt", text)
         write_text(out / "table.csv", cross_csv(rows))
         write_text(out / "table.tex", cross_latex(rows))
-        write_json(out / "table.json", {**about, "rows": rows})
+        table = {**about, "rows": rows}
+        write_json(out / "table.json", table)
     print(f"\n{text}results in {out}, a folder for each row")
+    return table
 
 
 def _models(named: Sequence[str], kind: type[R], category: str, store: FeatureStore) -> list[Model]:

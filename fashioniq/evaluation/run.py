@@ -55,6 +55,9 @@ class DialogRun:
     topics: list[Topic]
 
 
+Evaluated = list[TurnMetrics | RoundMetrics]  # metrics.json of each task
+
+
 @dataclass(frozen=True)
 class Measured:
     """A task with its finished dialogs and their measures."""
@@ -64,7 +67,7 @@ class Measured:
     done: DialogRun
 
 
-def evaluate(tasks: Sequence[Task], out: Path, batch_size: int) -> list[TurnMetrics | RoundMetrics]:
+def evaluate(tasks: Sequence[Task], out: Path, batch_size: int) -> Evaluated:
     """Run all dialogs, write all results to `out`, and return each metrics.json.
 
     An earlier result in `out` is replaced when all dialogs are finished. Raises UserError before the first
@@ -98,7 +101,7 @@ def measured(tasks: Sequence[Task], batch_size: int) -> list[Measured]:
     return found
 
 
-def write_results(found: Sequence[Measured], out: Path) -> list[TurnMetrics | RoundMetrics]:
+def write_results(found: Sequence[Measured], out: Path) -> Evaluated:
     """Write all results to `out` in the place of earlier ones, and return each metrics.json.
 
     Each of several tasks has its own folder in `out`; they share one table and one page. Files

@@ -28,7 +28,7 @@ from fashioniq.report.tables import csv_table, label, print_table, rounded
 HEADER = ("category", "turns", "sessions", *MEASURES)
 
 
-def score_sessions(settings: Score) -> None:
+def score_sessions(settings: Score) -> dict[str, Any]:
     """Print and write the measures by number of turns, of all sessions and of the clean ones.
 
     Raises UserError if a file is missing or does not match.
@@ -45,7 +45,8 @@ def score_sessions(settings: Score) -> None:
     discard(out, "metrics.json", "table.*", "ranks.*.jsonl", "run.*.trec")  # of pairs, scored before
     about = {"sessions": str(settings.sessions), "split": settings.split, "predictions": settings.predictions}
     made = {"rows": rows, "covered": covered, "provenance": msgspec.to_builtins(provenance({}))}
-    write_json(out / "session_scores.json", about | made)
+    scores = about | made
+    write_json(out / "session_scores.json", scores)
     write_text(out / "table.csv", csv_table(HEADER, [[row[name] for name in HEADER] for row in rows]))
     print(f"recorded sessions of {settings.split}, after the last turn; the items shown stay in the gallery")
     cells = [
@@ -59,6 +60,7 @@ def score_sessions(settings: Score) -> None:
     if any(row[name] is None for row in rows for name in MEASURES):
         print("–: the rankings are too short for this measure")
     print(f"results in {out}")
+    return scores
 
 
 def _scored(settings: Score, folder: Path, category: str, path: Path) -> tuple[list[dict[str, Any]], str]:

@@ -67,7 +67,7 @@ def check_categories(settings: SingleTurn, *per_category: str) -> None:
 
 def evaluate(
     settings: EvalSingleTurn | Score, searcher_of: Callable[[int, Catalog], Searcher], beside: Path
-) -> None:
+) -> SingleTurnMetrics:
     """Search for the queries of all categories, print measures per category and their mean, and write all
     results.
 
@@ -105,6 +105,7 @@ def evaluate(
     _write_tables(out, metrics)
     _print(metrics)
     print(f"results in {out}")
+    return metrics
 
 
 def known_products(settings: SingleTurn, number: int, catalog: Catalog) -> set[str]:

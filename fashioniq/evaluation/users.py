@@ -18,8 +18,8 @@ from fashioniq.config import EvalDialogs
 from fashioniq.config.evaluation import LAST_SHOWN, NAMED_USERS
 from fashioniq.data import trec
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.evaluations import RoundMetrics, SessionMetrics, TurnMetrics, UserRow, UserTable
-from fashioniq.evaluation.run import Measured, measured, print_results, write_results
+from fashioniq.data.evaluations import SessionMetrics, TurnMetrics, UserRow, UserTable
+from fashioniq.evaluation.run import Evaluated, Measured, measured, print_results, write_results
 from fashioniq.evaluation.sessions import session_rows
 from fashioniq.files import UserError, check_writable, discard, read_json, typed, write_json
 from fashioniq.metrics.ranking import at_chance
@@ -45,10 +45,8 @@ TRUTHFUL = ("grammar", "differences")
 FILES_OF_ONE = ("metrics.json", "dialogs.jsonl", *trec.FILES, "first_candidates.json", "report.html")
 TRAINING_ONLY = "figures with the simulator of the training only: not a result for people"
 
-Evaluated = Sequence[TurnMetrics | RoundMetrics]
 
-
-def evaluate_users(options: EvalDialogs, out: Path) -> None:
+def evaluate_users(options: EvalDialogs, out: Path) -> UserTable | Evaluated:
     """Evaluate with the users given, by default with all for which there is data; print and write the results.
 
     A single user has no table. Raises UserError if options and users do not go together.
@@ -62,8 +60,9 @@ def evaluate_users(options: EvalDialogs, out: Path) -> None:
             print(TRAINING_ONLY)
         found = measured(builder(options.system)(replace(options, user=users)), options.batch_size)
         discard(out, SUMMARY)
-        print_results(write_results(found, out), out)
-        return
+        metrics = write_results(found, out)
+        print_results(metrics, out)
+        return metrics
     columns = _columns(users, trained)
     people = columns.get("people", [])
     baselines = {LAST_SHOWN: LAST_SHOWN} | ({str(options.linear): "linear"} if options.linear else {})
@@ -107,6 +106,7 @@ def evaluate_users(options: EvalDialogs, out: Path) -> None:
     print(
         f"measures after every turn and dialogs of each user in {out / 'report.html'}; table in {out / SUMMARY}"
     )
+    return table
 
 
 def read_users(folder: Path) -> UserTable:

@@ -41,7 +41,7 @@ def store_of_encoder(catalog: Catalog, name: str, encoder: Encoder) -> FeatureSt
     return FeatureStore(root)
 
 
-def fill(root: Path, catalog: Products, source: Source, update: bool = False) -> None:
+def fill(root: Path, catalog: Products, source: Source, update: bool = False) -> FeatureStore:
     """Write all products to the store `root` from a source of vectors, and print a summary."""
     facts, extract = source
     with ExitStack() as at_end:
@@ -55,6 +55,7 @@ def fill(root: Path, catalog: Products, source: Source, update: bool = False) ->
 
         store, asked = fill_store(root, catalog.all_ids(), facts, extract, progress=progress, update=update)
     _print(store, asked, len(catalog.all_ids()))
+    return store
 
 
 def _print(store: FeatureStore, asked: int, products: int) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from fashioniq.config import EvalDialogs, Learn, TrainRetriever, parser
+from fashioniq.config import EvalDialogs, Learn, TrainRetriever
+from fashioniq.config.parser import read_settings
 from fashioniq.data.catalog import ALL, SPLITS, Catalog
 from fashioniq.data.images import UnreadableImage
 from fashioniq.evaluation.protocols import PROTOCOLS
@@ -38,8 +39,8 @@ BATCH = 128  # simulated dialogs of the gate
 NEEDED = 2  # sessions to train on
 
 
-def learn(settings: Learn) -> bool:
-    """Export the conversations, train on them, and judge the new model; return whether it passes the gate.
+def learn(settings: Learn) -> Gate:
+    """Export the conversations, train on them, and judge the new model; return the verdict of the gate.
 
     Before and after it, what was erased is removed from earlier training data. Raises UserError if OUT exists, if
     there is no database, or if there is nothing to learn from.
@@ -90,7 +91,7 @@ def learn(settings: Learn) -> bool:
             _print_verdict(verdict, settings.out)
             if settings.activate and verdict.passed:
                 _activate(store, settings, catalog.category)
-            return verdict.passed
+            return gate
         finally:
             alone.close()  # `forget` may write the training data from here on
             try:
@@ -123,13 +124,15 @@ def _check_enough(chosen: Chosen, logged: int, stored: int, settings: Learn) -> 
 
 def _training_of(settings: Learn) -> TrainRetriever:
     """The settings of the running model's training, for a training that starts from OUT/start."""
-    arguments = [
-        *("--config", str(settings.run / "config.yaml"), "--run", str(settings.out / "run")),
-        *("--init-from", str(settings.out / "start"), "--epochs", str(settings.epochs)),
-        *("--seed", str(settings.seed), "--device", settings.device, "--stage", "supervised"),
-    ]
-    trained: TrainRetriever = parser.parse("train-retriever", TrainRetriever, arguments)
-    return trained
+    return replace(
+        read_settings(settings.run / "config.yaml", TrainRetriever),
+        run=settings.out / "run",
+        init_from=settings.out / "start",
+        epochs=settings.epochs,
+        seed=settings.seed,
+        device=settings.device,
+        stage="supervised",
+    )
 
 
 def shop_of(catalog: Catalog, features: FeatureStore, store: Store) -> Shop:

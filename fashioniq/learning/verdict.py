@@ -33,6 +33,11 @@ class Verdict(msgspec.Struct, kw_only=True):
         """Whether the new model may replace the running one."""
         return not self.reasons
 
+    @property
+    def failed(self) -> bool:
+        """Whether the new model may not replace it."""
+        return not self.passed
+
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """How conversations were chosen: for the model of `run`, with those from `cut` on for the test only.

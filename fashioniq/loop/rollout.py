@@ -7,7 +7,7 @@ the same System turn by turn.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 import torch
 from torch import Tensor
@@ -22,6 +22,9 @@ from fashioniq.loop.messages import Asker, Message, Retriever, S, Talk, Turn, Us
 from fashioniq.loop.offers import Offers
 from fashioniq.loop.query import Query
 from fashioniq.loop.wording import Wording
+
+if TYPE_CHECKING:
+    from fashioniq.loop.live import Live
 
 MAX_WORDS = 64  # maximum known words of a text; the rest is ignored
 
@@ -49,6 +52,12 @@ class System(Generic[S]):
     def shows_items(self) -> bool:
         """Whether it offers products, which replies refer to; otherwise it asks, or only reads what is said."""
         return bool(getattr(self.asker, "shows_items", False))
+
+    def dialog(self) -> "Live[S]":
+        """Start a dialog with one person."""
+        from fashioniq.loop.live import Live  # it imports this module
+
+        return Live.begin(self)
 
     def begin(self, batch: int) -> Talk[S]:
         """Start `batch` dialogs."""

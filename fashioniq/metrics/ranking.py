@@ -12,7 +12,11 @@ TURN_MEASURES = ("P", *(f"R@{n}" for n in RECALLS), "Hits@1", "Hits@10", "MRR", 
 
 
 def percentile(rank_B: Tensor, gallery: int) -> float:
-    """P, the mean of 1 − r/N in percent; chance level is 50 (Guo et al. 2018; Fashion IQ, section 5.2)."""
+    """P, the mean of 1 − r/N in percent; chance level is 50 (Guo et al. 2018; Fashion IQ, section 5.2).
+
+    >>> percentile(torch.tensor([0, 25]), gallery=100)
+    87.5
+    """
     return percentiles(rank_B, gallery).mean().item()
 
 
@@ -22,7 +26,11 @@ def at_chance(p: float, dialogs: int) -> bool:
 
 
 def recall_at(rank_B: Tensor, n: int) -> float:
-    """R@n of one turn: percentage of targets among the n best. Not cumulative over turns."""
+    """R@n of one turn: percentage of targets among the n best. Not cumulative over turns.
+
+    >>> recall_at(torch.tensor([0, 9, 10, 400]), 10)
+    50.0
+    """
     return hits(rank_B, n).mean().item()
 
 

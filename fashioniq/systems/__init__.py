@@ -59,13 +59,13 @@ def load(
 ) -> System:
     """Load the system of a run of train-retriever, train-composer, train-dialog-encoder or train-chatsearcher.
 
-        import fashioniq
-        from fashioniq import Message
-
-        system = fashioniq.load("demo/runs/retriever")
-        talk = system.begin(1)
-        talk = system.hear(talk, system.offer(talk), Message(texts=["is navy with longer sleeves"]))
-        print(system.top(talk, 5))
+    >>> import fashioniq
+    >>> system = fashioniq.load("demo/runs/retriever")
+    >>> dialog = system.dialog().say("is red with long sleeves").say("not floral")
+    >>> [product.id for product in dialog.products(3)]
+    ['D...', 'D...', 'D...']
+    >>> dialog.undo().said
+    ['is red with long sleeves']
 
     The gallery holds the products of `split` that have features, or all of the catalog for "all". The data
     folder, the category and the feature store default to those used in training. With an `index`, a string of

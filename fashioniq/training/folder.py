@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from functools import wraps
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, Generic, NamedTuple, ParamSpec, TypeVar
 
 from fashioniq.config import (
     TrainAttributes,
@@ -18,11 +18,13 @@ from fashioniq.config import (
 )
 from fashioniq.features.selection import run_folder
 from fashioniq.files import exclusive
+from fashioniq.runs import Run, read_run
 from fashioniq.training.nodes import launched_rank
 
 S = TypeVar("S", bound=Training)
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T", bound=Run)
 NAMES: dict[type, str] = {  # first part of the name of a run
     TrainAttributes: "attributes",
     TrainCaptioner: "captioner",
@@ -30,6 +32,19 @@ NAMES: dict[type, str] = {  # first part of the name of a run
     TrainGenerator: "generator",
     TrainRetriever: "retriever",
 }
+
+
+class Trained(NamedTuple, Generic[T]):
+    """A finished training: the folder of its run, and its model.json."""
+
+    folder: Path
+    about: T
+
+    @classmethod
+    def of(cls, settings: Training, kind: type[T]) -> "Trained[T]":
+        """The run that these settings have made."""
+        folder = folder_of(settings)
+        return cls(folder, read_run(folder, kind))
 
 
 def folder_of(settings: Training) -> Path:

@@ -134,7 +134,6 @@ def import_libraries(root: Path, files: Sequence[str]) -> None:
     from fashioniq import compat
 
     compat.keep_caches_together()
-    compat.prepare_torchmetrics()
     compat.prepare_torchvision()
     names, _ = forked(lambda: _imported(root, files), root / "imports", 600)
     for name in names or []:

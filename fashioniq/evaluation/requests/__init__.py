@@ -31,7 +31,7 @@ ALIKE = 0.74
 FILES = ("requests.json", "requests.jsonl", "report.html")
 
 
-def evaluate(settings: EvalRequests) -> None:
+def evaluate(settings: EvalRequests) -> RequestMetrics:
     """Make the requests, search for them, write the results, and print the table.
 
     Raises UserError if the catalog has no labels, or none that enough products have.
@@ -92,6 +92,7 @@ def evaluate(settings: EvalRequests) -> None:
     print_table(header, rows)
     print(f"{RETURNED}: share of the requests about a product that find it again; {CHANCE}: random order")
     print(f"results in {out}")
+    return metrics
 
 
 def table_of(metrics: RequestMetrics) -> list[list[str]]:
