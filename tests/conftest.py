@@ -399,10 +399,7 @@ def refused(capsys, project):
 
     def refused(command, **options):
         capsys.readouterr()
-        try:
-            code = main(project.arguments(command, **options))
-        except SystemExit as left:  # the parser's way to refuse
-            code = left.code
+        code = main(project.arguments(command, **options))
         printed = capsys.readouterr().err
         lines = [line for line in printed.splitlines() if line.strip()]
         assert code == 2 and "Traceback" not in printed

@@ -165,11 +165,11 @@ def install(fault, root):
 
 
 def captured(function):
-    """How a function ends that prints and may return an exit code, as a command of `fashioniq` does."""
+    """How a function ends that prints and returns a result that may have `failed`, as a command of `fashioniq`."""
     out, err, code = io.StringIO(), io.StringIO(), -1
     with redirect_stdout(out), redirect_stderr(err):
         try:
-            code = int(function() or 0)
+            code = int(getattr(function(), "failed", False))
         except UserError as error:
             code = 2
             print(f"error: {error}", file=sys.stderr)

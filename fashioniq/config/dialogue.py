@@ -33,25 +33,32 @@ class EvalChatIR(OnDevice, Evaluation):
         None,
         "BLIP weights: ChatIR's checkpoint, a fine-tuned state_dict (.pth, .ckpt) or .safetensors "
         "(default: those of --encoder)",
+        research=True,
     )
     features: Path | None = option(
         None,
         "feature store of the images, made by extract-features with this encoder (required with --encoder)",
     )
     query_vectors: list[str] = option(
-        [], "query vectors instead of --encoder: a .npy file, dialogs × rounds × D, for each of --dialogues"
+        [],
+        "query vectors instead of --encoder: a .npy file, dialogs × rounds × D, for each of --dialogues",
+        research=True,
     )
     gallery_vectors: Path | None = option(
-        None, "image vectors for --query-vectors: a .npy file, images × D, in the order of the search space"
+        None,
+        "image vectors for --query-vectors: a .npy file, images × D, in the order of the search space",
+        research=True,
     )
     separator: str | None = option(
         None,
         "separator between rounds (default: that of the run, or a comma; ChatIR's paper uses [SEP])",
+        research=True,
     )
     query: Literal["auto", "rounds", "last"] = option(
         "auto",
         "query text: all rounds so far, or the last round alone (PlugIR); auto is last if fewer than half "
         "of the rounds contain a question mark",
+        research=True,
     )
 
 
@@ -64,9 +71,12 @@ class EndpointOptions:
         "cache folder of the endpoint's answers; cached requests are not sent again",
     )
     retries: int = option(
-        4, "retries after a time-out, 429, 5xx or a malformed answer, with increasing delays", least=0
+        4,
+        "retries after a time-out, 429, 5xx or a malformed answer, with increasing delays",
+        least=0,
+        research=True,
     )
-    timeout: float = option(60.0, "time limit of an endpoint request in seconds", least=0.1)
+    timeout: float = option(60.0, "time limit of an endpoint request in seconds", least=0.1, research=True)
 
 
 @dataclass(kw_only=True)
@@ -100,7 +110,9 @@ class Asking(OnDevice, Seeded, EndpointOptions):
         None,
         "run of train-attributes that predicts the attributes of the candidates (default: their labels)",
     )
-    candidates: int = option(100, "nearest products that a candidate-aware questioner considers", least=1)
+    candidates: int = option(
+        100, "nearest products that a candidate-aware questioner considers", least=1, research=True
+    )
     rounds: int = option(10, "questions per dialog", least=1)
 
 

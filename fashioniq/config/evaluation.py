@@ -53,11 +53,13 @@ class SimulatedDialogs(Verified, OnDevice, Seeded, Batched, WithFeatures, Speaki
         None,
         "first_candidates.json of an earlier evaluation, to start from the same products",
         reads="file",
+        research=True,
     )
     index: str | None = option(
         None,
         "FAISS index that finds the products to show, such as IVF4096,Flat or HNSW32, for catalogs of about "
         "a million products; recall@10 below 0.95 is an error, ranks stay exact (default: exact search)",
+        research=True,
     )
 
 
@@ -80,7 +82,9 @@ class EvalDialogs(Evaluation, SimulatedDialogs):
         "of one turn; sessions for recorded sessions of several turns, with --sessions (default: the first "
         "captioner used in training, and all others for which there is data)",
     )
-    exclude_shown: bool | None = option(None, EXCLUDE_SHOWN + " (default: on if the run was trained with it)")
+    exclude_shown: bool | None = option(
+        None, EXCLUDE_SHOWN + " (default: on if the run was trained with it)", research=True
+    )
     linear: Path | None = option(
         None,
         "run of train-retriever --epochs 0, shown as a baseline beside results on people's words",
@@ -90,6 +94,7 @@ class EvalDialogs(Evaluation, SimulatedDialogs):
     captions: Literal["each", "joined"] = option(
         "each",
         "captions with --user human: each caption of a pair as a dialog of its own, or both joined by 'and'",
+        research=True,
     )
     out: Path | None = option(None, OUT + " (default: RUN/dialogs-SPLIT)")
 
@@ -115,7 +120,7 @@ class Cross(SimulatedDialogs):
         [],
         "runs of train-captioner; A,B,C are seeds of one model (default: those used to train the retrievers)",
     )
-    exclude_shown: bool = option(False, EXCLUDE_SHOWN)
+    exclude_shown: bool = option(False, EXCLUDE_SHOWN, research=True)
     out: Path | None = option(
         None, "output folder; finished combinations in it are kept (default: runs/cross-CATEGORY-SPLIT)"
     )
@@ -138,8 +143,9 @@ class EvalCaptions(Verified, OnDevice, Seeded, Batched, WithFeatures):
         "captions that the captioner draws for each pair, of which it says the most informative one, as in "
         "dialogs; 1 is greedy (default: decode with --beam instead)",
         least=1,
+        research=True,
     )
-    beam: int | None = option(None, "beam width (default: 5, without --samples)", least=1)
+    beam: int | None = option(None, "beam width (default: 5, without --samples)", least=1, research=True)
     out: Path | None = option(
         None, OUT + " (default: RUN/captions-SPLIT, or runs/people-CATEGORY/captions-SPLIT)"
     )
@@ -159,12 +165,14 @@ class SingleTurn(Batched, InFolder):
     gallery: Literal["original", "val-split"] = option(
         "original",
         "gallery: all products of the split, or only those in its pairs (VAL protocol, higher scores)",
+        research=True,
     )
     captions: Literal["each", "joined", "both-orders"] = option(
         "each",
         "queries per pair: each caption, both captions joined by the word and, or the mean of both orders of joining",
+        research=True,
     )
-    exclude_candidate: bool = option(False, "remove the candidate of a query from its results")
+    exclude_candidate: bool = option(False, "remove the candidate of a query from its results", research=True)
 
 
 @dataclass(kw_only=True)
@@ -246,7 +254,7 @@ class EvalChatsearch(Verified, OnDevice, Seeded, Batched, OfConversations):
         "conversations) and index_ids (the candidates), or pickles of Multiturn FashionIQ's authors",
     )
     out: Path | None = option(None, OUT + " (default: RUN/chatsearch; required without --run)")
-    samples: int = option(10000, "bootstrap samples, and permutations of the tests", least=100)
+    samples: int = option(10000, "bootstrap samples, and permutations of the tests", least=100, research=True)
     batch_size: int = 64
 
     def validate(self) -> None:
@@ -291,13 +299,16 @@ class EvalRequests(OnDevice, Seeded, InCatalog):
         None, "run of the search, such as runs/retriever-dresses-attrs (default: BM25 only)", reads="run"
     )
     features: Path | None = option(None, FEATURES)
-    per_kind: int = option(200, "requests of each kind, at most", least=1)
+    per_kind: int = option(200, "requests of each kind, at most", least=1, research=True)
     misspellings: Path | None = option(
         None,
         "JSON object of misspelled words and their corrections by people, for one more kind of requests",
         reads="file",
+        research=True,
     )
-    blind: bool = option(False, "judge the search also from pictures alone, without titles and labels")
+    blind: bool = option(
+        False, "judge the search also from pictures alone, without titles and labels", research=True
+    )
     out: Path | None = option(None, OUT + " (default: RUN/requests; required without --run)")
 
     def validate(self) -> None:
@@ -327,7 +338,7 @@ class Compare(Seeded):
     turn: int | None = option(
         None, "turn to compare, from 1 (default: the last turn of all evaluations)", least=1
     )
-    samples: int = option(10000, "bootstrap samples, and permutations of the test", least=100)
+    samples: int = option(10000, "bootstrap samples, and permutations of the test", least=100, research=True)
     out: Path | None = option(
         None, "output folder for comparison.json, .csv, .tex and pages of paired dialogs"
     )

@@ -37,6 +37,7 @@ class DescribedProducts(OnDevice, Seeded, Evaluation, WithFeatures):
         None,
         "number of targets, drawn with the seed; all products stay in the gallery (default: all)",
         least=1,
+        research=True,
     )
     rounds: int = option(10, "rounds after the first description", least=0, below=1000)
     batch_size: int = 64
@@ -60,8 +61,8 @@ class Generation:
         reads="run",
     )
     pictures: int = option(1, "pictures per round", least=1)
-    fusion_weights: str = option("paper", WEIGHTS)
-    fusion: Literal["sum", "mean"] = option("sum", FUSION)
+    fusion_weights: str = option("paper", WEIGHTS, research=True)
+    fusion: Literal["sum", "mean"] = option("sum", FUSION, research=True)
     cache: Path = option(
         Path("runs/picture-cache"), "cache folder of the generated pictures; none is generated twice"
     )
@@ -101,7 +102,7 @@ class EvalGenIR(Generation, DescribedProducts):
         "user: labels of the products; endpoint:NAME or local:NAME, a vision-language model at OPENAI_BASE_URL or of "
         "a folder or the hub, which sees their pictures; or person, who types (give --targets)",
     )
-    details: int = option(2, DETAILS + " (labels)", least=1)
+    details: int = option(2, DETAILS + " (labels)", least=1, research=True)
     fusion_weights: str = "pictures"
     fusion: Literal["sum", "mean"] = "mean"
     record: bool = option(
@@ -149,9 +150,12 @@ class EvalPlugIR(DescribedProducts):
         [],
         "parts of PlugIR that are left out: rewrite (search with a description instead of the dialog), context "
         "(questions for clusters of the candidates), filter (no question that the dialog answers)",
+        research=True,
     )
     rewrite: str = option("attributes", "query, and what questions are compared with: " + REWRITE)
-    details: int = option(2, "attributes that the user describes before the first question", least=1)
+    details: int = option(
+        2, "attributes that the user describes before the first question", least=1, research=True
+    )
 
     def validate(self) -> None:
         """Raise UserError for an unknown part."""

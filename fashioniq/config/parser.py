@@ -211,11 +211,14 @@ def _converted(kind: type, values: Mapping[str, Any], shown: Callable[[str], str
     return made
 
 
-def _refuse(name: str, value: Any, known: Iterable[str]) -> NoReturn:
+def _refuse(name: str, value: Any, options: Mapping[str, Any]) -> NoReturn:
     """Raise ValueError for a key that is no option, or for a section that has a single value."""
-    if any(one.startswith(f"{name}.") for one in known):
+    if any(one.startswith(f"{name}.") for one in options):
         raise ValueError(f"{name}: expected options as `key: value`, found {value}")
-    raise ValueError(f"unknown key {name}{did_you_mean(name, known)}")
+    option, _, rest = name.partition(".")
+    if option in options:
+        raise ValueError(f"{option}: expected {_described(options[option][0])}, found {rest}: {value}")
+    raise ValueError(f"unknown key {name}{did_you_mean(name, options)}")
 
 
 def _value(kind: Any, given: Any) -> Any:

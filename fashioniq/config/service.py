@@ -51,6 +51,7 @@ class Serve(InDatabase, Finds):
         "share of the conversations with consent for training in which two products are drawn from the first 50",
         least=0.0,
         below=1,
+        research=True,
     )
     spool: Path | None = option(
         None,
@@ -84,9 +85,15 @@ class Learn(OnDevice, Seeded, InDatabase):
     )
     out: Path = required("new folder of the training data, the new run (OUT/run), and the report")
     held_out: float = option(
-        0.25, "share of the conversations, the latest ones, that test the new model", least=0.01, below=1
+        0.25,
+        "share of the conversations, the latest ones, that test the new model",
+        least=0.01,
+        below=1,
+        research=True,
     )
-    min_targets: int = option(500, "minimum number of held-out targets that the gate needs", least=2)
+    min_targets: int = option(
+        500, "minimum number of held-out targets that the gate needs", least=2, research=True
+    )
     epochs: int = option(8, "number of epochs; the cosine schedule ends with the last one", least=1)
     activate: bool = option(False, "register the new model and activate it if it passes the gate")
 

@@ -49,9 +49,9 @@ class Speaking:
     """Options of simulated dialogs."""
 
     turns: int = option(5, "turns per dialog, fewer than 1,000", least=1, below=1000)
-    samples: int | None = option(None, SAMPLES, least=1)
-    beam: int = option(1, BEAM, least=1)
-    word_noise: float = option(0.0, WORD_NOISE, least=0, below=1)
+    samples: int | None = option(None, SAMPLES, least=1, research=True)
+    beam: int = option(1, BEAM, least=1, research=True)
+    word_noise: float = option(0.0, WORD_NOISE, least=0, below=1, research=True)
 
 
 def _run(default: str, attrs: bool = False) -> Any:
@@ -70,7 +70,9 @@ class Training(OnDevice, Seeded, InFolder):
 
     run: Path | None = _run("runs/MODEL-CATEGORY")
     epochs: int = option(50, "maximum number of epochs; a cosine schedule ends with the last one", least=1)
-    patience: int = option(10, "epochs without a better validation score before training stops", least=1)
+    patience: int = option(
+        10, "epochs without a better validation score before training stops", least=1, research=True
+    )
     batch_size: int = option(64, "examples per step and device", least=1)
     devices: int = option(
         1, "GPUs per machine, or processes on a CPU; each takes --batch-size examples per step", least=1
@@ -105,7 +107,10 @@ class TrainAttributes(Decoding, OfAnyCategory, Training):
     image_size: int = option(224, "picture size in pixels per side", least=1)
     learning_rate: float = option(1e-3, "AdamW learning rate at the start; cosine decay to zero", least=0)
     min_count: int = option(
-        20, "minimum number of training pictures of an attribute; rarer attributes are ignored", least=1
+        20,
+        "minimum number of training pictures of an attribute; rarer attributes are ignored",
+        least=1,
+        research=True,
     )
     epochs: int = 20
 
@@ -126,20 +131,22 @@ class TrainCaptioner(Training, WithFeatures):
     run: Path | None = _run("runs/captioner-CATEGORY", attrs=True)
     attrs: bool = option(False, "use the attributes of both products as input, besides the images")
     model: CaptionerConfig = section(CaptionerConfig, "sizes of the captioner")
-    min_count: int = option(2, MIN_COUNT, least=1)
+    min_count: int = option(2, MIN_COUNT, least=1, research=True)
     noam_factor: float = option(
         0.0,
         "factor of the learning rate: factor · width^-½ · min(step^-½, step · warmup^-3/2) "
         f"(default: 2.0; a maximum of {PEAK} for fewer than {SMALL:,} training pairs)",
         least=0,
+        research=True,
     )
     warmup: int = option(
         0,
         "steps until the learning rate reaches its maximum "
         f"(default: 4000; those of five epochs for fewer than {SMALL:,} training pairs)",
         least=0,
+        research=True,
     )
-    beam: int = option(5, "beam width in validation; 1 is greedy", least=1)
+    beam: int = option(5, "beam width in validation; 1 is greedy", least=1, research=True)
     batch_size: int = option(
         0,
         "captions per step and device (default: 64, or so few that an epoch has 20 steps, but at least 4)",
@@ -184,17 +191,23 @@ class RetrieverTrainingSettings(Training, WithFeatures):
         None,
         "text file of word vectors in GloVe or word2vec format, kept frozen (default: learned embeddings)",
         reads="file",
+        research=True,
     )
-    loss: Loss = option("triplet", LOSS)
+    loss: Loss = option("triplet", LOSS, research=True)
     margin: float | None = option(
-        None, "margin of the triplet losses (default: 0.1; triplet-unsquared 10)", least=0
+        None, "margin of the triplet losses (default: 0.1; triplet-unsquared 10)", least=0, research=True
     )
     temperature: float | None = option(
-        None, "temperature of cross-entropy (default: 0.05; with --model.kind linear 0.4)", least=0
+        None,
+        "temperature of cross-entropy (default: 0.05; with --model.kind linear 0.4)",
+        least=0,
+        research=True,
     )
-    negatives: Negatives = option("batch", NEGATIVES)
-    learning_rate: float = option(1e-3, "Adam learning rate; the maximum of the schedule", least=0)
-    schedule: Schedule = option("constant", SCHEDULE)
+    negatives: Negatives = option("batch", NEGATIVES, research=True)
+    learning_rate: float = option(
+        1e-3, "Adam learning rate; the maximum of the schedule", least=0, research=True
+    )
+    schedule: Schedule = option("constant", SCHEDULE, research=True)
     batch_size: int = 128
 
     def validate(self) -> None:
@@ -234,6 +247,7 @@ class TrainRetriever(RetrieverTrainingSettings, Speaking):
         "supervised",
         "supervised: the target against other products; policy: improve the run of --init-from by looking ahead, "
         "with a simulated user (Guo et al. 2018; see configs/policy.yaml)",
+        research=True,
     )
     similar_first: float = option(
         0.5,
@@ -241,14 +255,17 @@ class TrainRetriever(RetrieverTrainingSettings, Speaking):
         "people's do; the others begin with any product (paper: 0)",
         least=0,
         below=1,
+        research=True,
     )
     exclude_shown: bool = option(
         True,
         "never show a product twice in a simulated dialog; eval-dialogs then does the same (default: on)",
+        research=True,
     )
     halfway: bool = option(
         False,
         "save weights halfway between ridge regression and the end of the training (--model.kind linear)",
+        research=True,
     )
     loss: Loss = "cross-entropy"
     negatives: Negatives = "gallery"
@@ -323,14 +340,17 @@ class TrainDialogEncoder(Training):
         "both",
         "loss: recall is a smooth 1 − R@K, K = 1, 2, 4, 8, 16, to fine-tune a good encoder (Patel 2022); "
         "contrastive is cross-entropy over the batch; both is their sum",
+        research=True,
     )
     mask: Literal["none", "caption"] = option(
-        "caption", "part that is removed from a share of the training dialogs, --mask-share"
+        "caption", "part that is removed from a share of the training dialogs, --mask-share", research=True
     )
-    mask_share: float = option(0.2, "share of the training dialogs that --mask applies to", least=0, below=1)
-    min_count: int = option(2, MIN_COUNT, least=1)
+    mask_share: float = option(
+        0.2, "share of the training dialogs that --mask applies to", least=0, below=1, research=True
+    )
+    min_count: int = option(2, MIN_COUNT, least=1, research=True)
     separator: str = option(
-        ", ", "separator between rounds (default: comma and space; ChatIR's paper uses [SEP])"
+        ", ", "separator between rounds (default: comma and space; ChatIR's paper uses [SEP])", research=True
     )
     batch_size: int = option(
         512,
@@ -341,11 +361,13 @@ class TrainDialogEncoder(Training):
         128,
         "texts per forward pass; smaller values save memory, gradients equal those of the full batch",
         least=1,
+        research=True,
     )
     learning_rate: float | None = option(
         None,
         "AdamW learning rate, multiplied by 0.93 each epoch down to 1e-6 (default: 1e-3; pretrained encoders 5e-5)",
         least=1e-6,
+        research=True,
     )
 
 
@@ -359,12 +381,13 @@ class TrainGenerator(Decoding, OfAnyCategory, Training):
     )
     model: DenoiserConfig = section(DenoiserConfig, "sizes of the denoiser")
     min_count: int = option(
-        10, "minimum number of training products with a word; rarer words are ignored", least=1
+        10, "minimum number of training products with a word; rarer words are ignored", least=1, research=True
     )
     learning_rate: float = option(
         2e-3,
         "AdamW learning rate; linear warmup over a twentieth of the steps, then cosine decay to zero",
         least=0,
+        research=True,
     )
     batch_size: int = 16
     epochs: int = 100
@@ -407,23 +430,32 @@ class TrainChatsearcher(OfConversations, Training):
         "all",
         "weights of the language model that are trained: all (paper), low-rank additions (needs the package peft), "
         "or none (as in FROMAGe); what is not trained is in bfloat16 on a GPU",
+        research=True,
     )
     model: ChatSearcherConfig = section(ChatSearcherConfig, "sizes of the ChatSearcher")
     negatives: Literal["queue", "batch", "full"] = option(
         "queue",
         "negatives of a picture: a queue of the latest pictures (paper), the batch, or all items of train",
+        research=True,
     )
-    queue: int = option(1000, "length of the queue in pictures", least=1, below=10**7)
-    subtasks: list[str] = option([], "sub-tasks whose conversations are trained on (default: t i m)")
+    queue: int = option(1000, "length of the queue in pictures", least=1, below=10**7, research=True)
+    subtasks: list[str] = option(
+        [], "sub-tasks whose conversations are trained on (default: t i m)", research=True
+    )
     held_out: float = option(
-        0.1, "share of the items of train whose conversations choose the best epoch", least=0.01, below=0.9
+        0.1,
+        "share of the items of train whose conversations choose the best epoch",
+        least=0.01,
+        below=0.9,
+        research=True,
     )
-    min_count: int = option(2, MIN_COUNT, least=1)
+    min_count: int = option(2, MIN_COUNT, least=1, research=True)
     learning_rate: float | None = option(
         None,
         "AdamW learning rate; linear warmup over 3 % of the steps, then cosine decay to zero (default: 1e-3 for "
         "captions and 5e-4 for conversations; with --language-model 2e-5 and 2e-6 as in the paper)",
         least=0,
+        research=True,
     )
     epochs: int = 20
 

@@ -1,19 +1,12 @@
-"""Processes that train together, on one machine or several: which of them this is, and what happens if one ends.
+"""Processes that train together, on one machine or several: which of them this is, and whether they agree.
 
 They are started by torchrun, by SLURM, by hand with NODE_RANK, MASTER_ADDR and MASTER_PORT on each machine, or by
 Lightning for --devices on one machine (docs/scale.md). Only the process of rank 0 reads and writes the run folder.
 """
 
 import os
-import secrets
-import selectors
 import signal
-import socket
-import sys
-import threading
-from contextlib import suppress
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import pytorch_lightning as pl
@@ -22,12 +15,6 @@ from lightning_fabric.plugins import TorchCheckpointIO
 
 from fashioniq.files import UserError, why
 from fashioniq.training.processes import rank_and_count
-
-DONE = b"."
-PATIENCE = 600  # seconds for connections after all processes have met
-GREETING = 60  # seconds for the first bytes of a connection, which may be that of a stranger
-# seconds without a sign of life of the other machine, if its connection was not closed: 15 + 6 · 5
-KEEP_ALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 6}
 
 
 def launched_rank(devices: int, num_nodes: int) -> int:
@@ -89,20 +76,14 @@ class ReadByFirst(TorchCheckpointIO):
 
 
 class Peers(pl.Callback):
-    """Ends this process with a line if another one ends early, whatever this one is waiting for.
+    """Compares the options, data and features of processes that train together, and explains lost connections.
 
-    A process that dies leaves the others waiting in a collective operation, up to half an hour. Rank 0 is
-    therefore connected to every other process by a socket that carries nothing but a byte when a training is
-    complete. The system closes it if its process dies; keep-alive packets notice that a machine is gone.
-
-    `facts` must be the same in all processes: options, data and features.
+    `facts` must be the same in all processes. A process that ends closes its connections, and the next operation with
+    it fails in the others; torchrun starts them again (docs/scale.md).
     """
 
     def __init__(self, run: Path, facts: dict[str, Any]) -> None:
         self.run, self.facts = run, facts
-        self._connections: dict[socket.socket, int] = {}
-        self._thread: threading.Thread | None = None
-        self._is_ending = False
         self._on_interrupt: Any = None  # handler of Ctrl-C while it is replaced
 
     def meet(self, trainer: pl.Trainer) -> None:
@@ -118,8 +99,7 @@ class Peers(pl.Callback):
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         if self._on_interrupt:
             signal.signal(signal.SIGINT, self._on_interrupt)
-        rank, count = rank_and_count()
-        if count == 1:
+        if (count := rank_and_count()[1]) == 1:
             return
         found: list[Any] = [None] * count
         dist.all_gather_object(found, self.facts)
@@ -129,60 +109,15 @@ class Peers(pl.Callback):
                     f"process {other} has {odd[0]} {facts[odd[0]]}, process 0 has {found[0][odd[0]]}; give all "
                     "machines the same options and data"
                 )
-        try:
-            self._connections = _connected(rank, count)
-        except OSError as error:
-            raise UserError(
-                f"cannot connect the training processes ({why(error)}); start them again"
-            ) from error
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self._thread.start()
-
-    def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        for connection in self._connections:
-            connection.sendall(DONE)
-
-    def on_exception(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
-    ) -> None:
-        self._is_ending = not _of_connection(exception)  # others that end now are not the reason
 
     def explain(self, error: Exception) -> None:
-        """Raise UserError if an operation with other processes has failed, unless `_watch` ends this process."""
+        """Raise UserError if an operation with other processes has failed, as it does when one of them ends."""
         if not _of_connection(error):
             return
-        if self._thread:
-            self._thread.join(2 * sum(KEEP_ALIVE.values()))
         raise UserError(
             f"no connection to the other training processes ({why(error)}); start all of them, and continue with "
             f"--resume --run {self.run} if an epoch was complete"
         ) from error
-
-    def _watch(self) -> None:
-        with selectors.DefaultSelector() as selector:
-            for connection, rank in self._connections.items():
-                selector.register(connection, selectors.EVENT_READ, rank)
-            while selector.get_map():
-                for key, _ in selector.select():
-                    peer: Any = key.fileobj
-                    try:
-                        is_done = peer.recv(1) == DONE
-                    except OSError:
-                        is_done = False
-                    if not is_done:
-                        self._end(key.data)
-                    selector.unregister(peer)
-
-    def _end(self, lost: int) -> None:
-        if self._is_ending:
-            return
-        print(
-            f"error: lost training process {lost}: it has ended, or its machine cannot be "
-            f"reached; continue with --resume --run {self.run} if an epoch was complete",
-            file=sys.stderr,
-            flush=True,
-        )
-        os._exit(2)
 
 
 def _of_connection(error: BaseException) -> bool:
@@ -190,43 +125,3 @@ def _of_connection(error: BaseException) -> bool:
     return isinstance(error, dist.DistError) or (
         type(error) is RuntimeError and any(name in str(error) for name in ("gloo", "NCCL"))
     )
-
-
-def _connected(rank: int, count: int) -> dict[socket.socket, int]:
-    """Sockets to the process of rank 0, or to all others, with the rank of their other end."""
-    server = socket.create_server(("", 0)) if rank == 0 else None
-    token: list[Any] = [secrets.token_bytes(16), server and server.getsockname()[1]]
-    dist.broadcast_object_list(token, src=0)
-    found: dict[socket.socket, int] = {}
-    if server is None:
-        connection = socket.create_connection((os.environ["MASTER_ADDR"], token[1]), PATIENCE)
-        connection.sendall(token[0] + rank.to_bytes(4))
-        found[connection] = 0
-    else:
-        until = monotonic() + PATIENCE
-        with server:
-            while len(found) < count - 1:
-                server.settimeout(max(0.001, until - monotonic()))
-                connection, _ = server.accept()
-                hello = _greeting(connection)
-                if len(hello) == 20 and hello[:16] == token[0]:
-                    connection.settimeout(PATIENCE)
-                    found[connection] = int.from_bytes(hello[16:])
-    for connection in found:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, value in KEEP_ALIVE.items():
-            if hasattr(socket, name):  # macOS lacks some
-                connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-    return found
-
-
-def _greeting(connection: socket.socket) -> bytes:
-    """The first 20 bytes of a connection; fewer if it is closed, or no more come within GREETING seconds."""
-    received, until = b"", monotonic() + GREETING
-    with suppress(OSError):
-        while len(received) < 20:
-            connection.settimeout(max(0.001, until - monotonic()))
-            if not (part := connection.recv(20 - len(received))):
-                break
-            received += part
-    return received

@@ -71,7 +71,7 @@ def valid(room: Room) -> dict[str, tuple[Options, list[str]]]:
             {**plain, "init_from": runs["predictor"], "run": new, "min_count": 3, "epochs": 1, "workers": 0},
             ["run"],
         ),
-        "extract-features": ({**plain, "encoder": "metadata", "dimensions": 8, "workers": 0, "features": new}, ["features"]),
+        "extract-features": ({**plain, "encoder": "metadata", "workers": 0, "features": new}, ["features"]),
         VECTORS: (
             {**plain, "vectors": root / "vectors.npy", "ids": root / "ids.json", "features": new},
             ["features"],

@@ -39,7 +39,7 @@ def test_hostile_input_is_refused_in_one_line_or_harmless(world, offline, tmp_pa
     printed = Printed(tmp_path)
     for number in range(CLASSES[name].sampled):
         found = run_case(world, tmp_path, printed, SEED, (name, number))
-        assert found["outcome"] not in BAD, found
+        assert found["outcome"] not in BAD, "\n".join(f"{key}: {value}" for key, value in found.items())
 
 
 @pytest.mark.parametrize("name", ["make-dialogues", "extract-features", "pair-references"])

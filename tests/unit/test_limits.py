@@ -12,8 +12,6 @@ PROGRAMS = {"run", "call", "check_call", "check_output"}  # functions of subproc
 DELIBERATE = {  # file and call: reason
     "fashioniq/serving/inference.py self._jobs.get()": "an idle thread; `close` sends an end marker",
     "fashioniq/store/database.py self._waiting.get()": "an idle thread; `close` sends an end marker",
-    "fashioniq/training/nodes.py selector.select()": "lasts as long as the training; keep-alive packets limit it",
-    "fashioniq/training/nodes.py server.accept()": "the socket has a time limit",
     "benchmarks/scale.py answer.get()": "the process has ended",
     "benchmarks/service_server.py mine.recv()": "polled before",
     "tests/end_to_end/test_extract_ray.py process.stdout.readline()": "selected before",

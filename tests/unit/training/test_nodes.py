@@ -1,8 +1,5 @@
 """What a launcher's variables say about this process, and what is refused before it would wait for ever."""
 
-import socket
-import threading
-from contextlib import ExitStack
 
 import pytest
 import torch
@@ -13,7 +10,6 @@ from fashioniq.files import UserError
 from fashioniq.training import nodes
 from fashioniq.training.fitting import begin_run, write_config
 from fashioniq.training.nodes import Peers, launched_rank
-from tests.waiting import happened, joined
 
 VARIABLES = [
     *(
@@ -124,76 +120,6 @@ def test_what_torch_reports_about_its_connections_becomes_a_line(error, tmp_path
     Peers(tmp_path, {}).explain(RuntimeError("shapes cannot be multiplied"))  # is raised as it is
 
 
-class Broadcast:
-    """Sends the object of the process of rank 0 to the others, which are threads."""
-
-    def __init__(self):
-        self.sent, self.ready = [], threading.Event()
-
-    def __call__(self, values, src):
-        assert src == 0
-        if values[0] is not None and values[1]:
-            self.sent[:] = values
-            self.ready.set()
-        happened(self.ready)
-        values[:] = self.sent
-
-
-def test_every_process_is_connected_to_the_first_by_the_shared_token_and_strangers_are_not(monkeypatch):
-    broadcast, found = Broadcast(), {}
-    monkeypatch.setattr(dist, "broadcast_object_list", broadcast)
-    monkeypatch.setattr(nodes, "PATIENCE", 60)
-    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
-
-    def connect(rank):
-        found[rank] = nodes._connected(rank, 3)
-
-    first, *others = (threading.Thread(target=connect, args=(rank,), daemon=True) for rank in range(3))
-    first.start()
-    happened(broadcast.ready)
-    token, port = broadcast.sent
-    strangers = [
-        socket.create_connection(("127.0.0.1", port)) for _ in (b"short", bytes(20), token + bytes(3))
-    ]
-    for stranger, greeting in zip(strangers, (b"short", bytes(20), token + bytes(3)), strict=True):
-        stranger.sendall(greeting)
-        stranger.shutdown(socket.SHUT_WR)
-    for other in others:
-        other.start()
-    for thread in (first, *others):
-        joined(thread)
-    connected = [(rank, connection) for rank, own in found.items() for connection in own]
-    try:
-        assert sorted(found[0].values()) == [1, 2] and [*found[1].values(), *found[2].values()] == [0, 0]
-        for connection, rank in found[0].items():
-            (theirs,) = found[rank]
-            assert connection.getpeername() == theirs.getsockname()
-            assert connection.gettimeout() == theirs.gettimeout() == nodes.PATIENCE
-        for _, connection in connected:
-            assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
-            for name, seconds in nodes.KEEP_ALIVE.items():
-                assert connection.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) == seconds
-    finally:
-        for connection in (*strangers, *(connection for _, connection in connected)):
-            connection.close()
-
-
-def test_a_process_that_ends_without_a_last_word_is_lost_and_one_that_is_done_is_not(monkeypatch, tmp_path):
-    lost, peers = [], Peers(tmp_path, {})
-    monkeypatch.setattr(peers, "_end", lost.append)
-    ours, theirs = zip(*(socket.socketpair() for _ in range(3)), strict=True)
-    with ExitStack() as opened:
-        for connection in ours:
-            opened.enter_context(connection)
-        peers._connections = {connection: rank for rank, connection in enumerate(ours, start=1)}
-        theirs[0].sendall(nodes.DONE)
-        ours[2].sendall(b"unread")  # closing is an error then
-        for connection in theirs:
-            connection.close()
-        peers._watch()
-    assert sorted(lost) == [2, 3]
-
-
 def test_processes_with_other_options_or_data_are_refused_by_the_first_difference(monkeypatch, tmp_path):
     facts = {"seed": 1, "data": "a", "features": "b"}
     monkeypatch.setattr(nodes, "rank_and_count", lambda: (0, 2))
@@ -204,21 +130,3 @@ def test_processes_with_other_options_or_data_are_refused_by_the_first_differenc
     monkeypatch.setattr(dist, "all_gather_object", gathered)
     with pytest.raises(UserError, match="process 1 has data c, process 0 has a; give all"):
         Peers(tmp_path, facts).setup(None, None, "fit")
-
-
-def test_a_connection_of_a_stranger_is_given_up(monkeypatch):
-    monkeypatch.setattr(nodes, "GREETING", 0.05)
-    ours, silent = socket.socketpair()
-    with ours, silent:
-        silent.sendall(b"short")
-        assert nodes._greeting(ours) == b"short"
-
-
-def test_a_greeting_in_parts_is_read_whole():
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        theirs.sendall(bytes(15))
-        sender = threading.Timer(0.05, theirs.sendall, [bytes(6)])
-        sender.start()
-        assert nodes._greeting(ours) == bytes(20)
-        joined(sender)
