@@ -157,5 +157,5 @@ def pictures(room: Room, rng: Random) -> Case:
             path.rename(images / f"{name}{path.suffix}")
     if draw < 0.75:
         return case_of(room, "check-data", what, data=data, images=None)
-    chosen = {"encoder": "test_efficientnet", "weights": "none", "image_size": 32, "dimensions": None}
+    chosen = {"encoder": "test_efficientnet", "weights": "none", "image_size": 32}
     return case_of(room, "extract-features", what, data=data, whole=False, **chosen)

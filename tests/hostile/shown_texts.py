@@ -115,14 +115,13 @@ def update(room: Room, rng: Random) -> Case:
             rng.choice((b"", b"{}", b"[]", b"\0" * 50))
         )
         done.append("parts")
-    chosen: Options = {"encoder": "metadata", "dimensions": 8}
+    chosen: Options = {"encoder": "metadata"}
     if kind == "pictures":
-        chosen = {**TINY_PICTURES, "dimensions": None}
+        chosen = {**TINY_PICTURES}
     elif rng.random() < 0.2:
         chosen = {
             "encoder": rng.choice(("metadata", "own", "test_efficientnet")),
             "weights": "none",
-            "dimensions": rng.choice((8, 16)),
         }
     case = case_of(
         room,

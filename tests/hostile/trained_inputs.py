@@ -80,7 +80,7 @@ def run_folder(room: Room, rng: Random) -> Case:
     if name in ("dresses", "predictor") and command != "train-attributes":
         changed = {"predictor": run}
     if command == "extract-features":
-        changed |= {"encoder": None, "dimensions": None}
+        changed |= {"encoder": None}
     check = None
     if command == "eval-dialogs":
         earlier(room, rng)
