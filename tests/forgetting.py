@@ -233,7 +233,7 @@ class ShopWorld:
 
     def serve(self, fault=None):
         """What the start of the service does."""
-        return self.with_store(lambda store: not carry_out(store), fault)
+        return self.with_store(lambda store: forget_command.Erasure(not carry_out(store)), fault)
 
     def read(self):
         """Let a process read the database until `end_reading`."""
