@@ -27,10 +27,7 @@ from fashioniq.loop.lexical import LexicalIndex
 from fashioniq.loop.offers import Offers
 
 LIKELY = 0.5  # from here on, a product counts as having what a wish names
-_LABELED, _SAID = (
-    2.0,
-    4.0,
-)  # log odds that are no evidence, or full evidence if positive: 0.12 and 0.88, 0.02 and 0.98
+_BOUND = 3.0  # minus the logarithm of a probability that is no evidence, 0.05
 _LETTERS = str.maketrans("0123456789", "ghijklmnop")  # digits of a key could be taken for a telephone number
 _REMEMBERED = 2**28  # bytes of sets of products that are remembered by their labels
 _MOST_SETS = 256
@@ -60,6 +57,10 @@ class _Condition(NamedTuple):
 
     having: Having
     denied: bool
+
+    def met(self, item: int) -> bool:
+        """Whether a product probably meets it."""
+        return (self.having.at(item) >= _LEAST[self.denied]) != self.denied
 
 
 class Wording:
@@ -189,15 +190,12 @@ class Wording:
         """Mask of the products that meet all wishes for labels, and nothing that is denied, N."""
         obeys_N = np.ones(self._size, bool)
         for condition in self._conditions(wishes.held):
-            condition.having.keep(obeys_N, LIKELY, condition.denied)
+            condition.having.keep(obeys_N, _LEAST[condition.denied], condition.denied)
         return obeys_N
 
     def obeys(self, wishes: Wishes, item: int) -> bool:
         """Whether a product meets all wishes for labels, and nothing that is denied."""
-        return all(
-            (condition.having.at(item) >= LIKELY) != condition.denied
-            for condition in self._conditions(wishes.held)
-        )
+        return all(condition.met(item) for condition in self._conditions(wishes.held))
 
     def score_of(self, wishes: Wishes, item: int) -> Score:
         """What the bonus of a product consists of."""
@@ -220,7 +218,7 @@ class Wording:
             if wish.labels or wish.denied:
                 yield _Condition(self._met(wish), wish.denied)
             if wish.against:
-                yield _Condition(self._having(wish.against), True)
+                yield _Condition(self._having(wish.against, True), True)
 
     def _weight(self, condition: _Condition, wish: Wish, wishes: Wishes) -> float:
         weights = self.weights
@@ -243,12 +241,12 @@ class Wording:
         if not wish.labels:
             return Having.of(self._documents.containing(wish.text), self._size)
         if not wish.denied:
-            return self._having(wish.labels)
+            return self._having(wish.labels, False)
         kinds = (self._kinds.get(label, frozenset()) for label in wish.labels)
-        return self._having(wish.labels.union(*kinds))
+        return self._having(wish.labels.union(*kinds), True)
 
-    def _products(self, labels: frozenset[str]) -> Having:
-        """How far each product has one of these labels."""
+    def _products(self, labels: frozenset[str], denied: bool) -> Having:
+        """How far each product has one of these labels, as evidence for a wish or a denial."""
         item_K = self._labels.having(labels)
         if self._seen is None or not self._some_unknown:
             return Having.of(item_K, self._size)
@@ -256,9 +254,8 @@ class Wording:
         for label in labels:
             chance_N = self._seen.probability(label)
             if chance_N is not None:
-                said = label in self._said
-                evidence_N = _evidence(chance_N, _SAID if said else _LABELED)
-                np.maximum(met_N, np.where(said | self._labels.unknown_N, evidence_N, 0), out=met_N)
+                counts_N = self._labels.unknown_N | (label in self._said)
+                np.maximum(met_N, np.where(counts_N, _evidence(chance_N, denied), 0), out=met_N)
         met_N[item_K] = 1
         return Having(None, met_N)
 
@@ -285,7 +282,16 @@ def _with_weights(wording: Wording, weights: Weights) -> Wording:
     return found
 
 
-def _evidence(chance_N: np.ndarray, bound: float) -> np.ndarray:
-    """How far a probability makes a product meet a wish, from 0 to 1: linear in its log odds between the bounds."""
-    chance_N = chance_N.clip(1e-4, 1 - 1e-4)
-    return (0.5 + np.log(chance_N / (1 - chance_N)) / (2 * bound)).clip(0, 1)
+def _evidence(chance_N: np.ndarray | np.float32, denied: bool) -> np.ndarray:
+    """How far a probability makes a product meet a wish, or break a denial, from 0 to 1.
+
+    Linear in the logarithm of the probability that the wish is met, or the denial is: so the sum over wishes orders
+    products by the probability that all of them are met.
+    """
+    met_N = 1 + np.log((1 - chance_N if denied else chance_N).clip(1e-4)) / _BOUND
+    return (1 - met_N if denied else met_N).clip(0, 1)
+
+
+_LEAST = {  # evidence of what is LIKELY
+    denied: float(_evidence(np.float32(LIKELY), denied)) for denied in (False, True)
+}

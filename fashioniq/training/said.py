@@ -21,18 +21,19 @@ from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.reader import Reader
 from fashioniq.language.terms import COLOR
 from fashioniq.language.tokens import keys_of
+from fashioniq.loop.wording import LIKELY
 from fashioniq.models.labels import LabelModel
 from fashioniq.training.pixels import color_words, shares_of_colors
 
 FEW = 5  # products with a label of a family from which on the catalog is taken to label the family
 PRODUCTS = 3  # that a label is said of, at least
 PICTURES = 500  # whose pixels are looked at
-MOSTLY, HARDLY = 0.5, 0.1  # shares of a color from which on a garment has it, and up to which it does not
+MOSTLY = 0.6  # share of a color from which on a garment certainly has it
 DECAY = 0.1  # weight decay
 STEPS = 40  # of L-BFGS
 MOST = 20_000  # products that are looked at
 
-Says = dict[str, dict[str, bool]]  # of each product: whether it has a label
+Says = dict[str, dict[str, float]]  # of each product: the probability that it has a label
 
 
 class Said(NamedTuple):
@@ -56,14 +57,15 @@ def said_of(catalog: Catalog, items: Items, pairs: Sequence[Pair]) -> Said:
     says = _by_captions(catalog, [pair for pair in pairs if pair.target in items.positions], given)
     group_of = language(catalog.language).group_of
     families = {
-        name: {group_of[label].family for label, has in own.items() if has} for name, own in says.items()
+        name: {group_of[label].family for label, has in own.items() if has >= LIKELY}
+        for name, own in says.items()
     }
     captioned = set(says)
     if COLOR not in given:
         for name, colors in _by_pixels(catalog, items.ids).items():
             if COLOR not in families.get(name, ()):
                 says[name] = says.get(name, {}) | colors
-    count = Counter(label for own in says.values() for label, has in own.items() if has)
+    count = Counter(label for own in says.values() for label, has in own.items() if has >= LIKELY)
     kinds = {label: group_of[label].kind for label, often in count.most_common() if often >= PRODUCTS}
     alternatives = grammar(catalog.language).alternatives
 
@@ -73,7 +75,7 @@ def said_of(catalog: Catalog, items: Items, pairs: Sequence[Pair]) -> Said:
         return label in says[name] or (name in captioned and not silent)
 
     rows = {
-        "has": [[says[name].get(label, False) for label in kinds] for name in says],
+        "has": [[says[name].get(label, 0.0) for label in kinds] for name in says],
         "known": [[known(name, label) for label in kinds] for name in says],
     }
     has_SL, known_SL = (
@@ -99,21 +101,18 @@ def _by_captions(catalog: Catalog, pairs: Sequence[Pair], given: Collection[str]
             parts = next(iter(wish.labels)).split()
             for label in (" ".join(parts[start:]) for start in range(1 if wish.denied else len(parts))):
                 if label in speech.group_of:
-                    own[label] = own.get(label, False) or not wish.denied
+                    own[label] = max(own.get(label, 0.0), float(not wish.denied))
     return says
 
 
 def _by_pixels(catalog: Catalog, ids: Sequence[str]) -> Says:
-    """Colors that the pictures of some products mostly have, and those that they hardly have."""
+    """Colors of some products, as probable as the share of their pictures that has them."""
     words = color_words(catalog.language)
     pictured = [name for name in ids if name in catalog.images]
     says: Says = {}
     for name in pictured[:: -(-len(pictured) // PICTURES) or 1]:
-        shares = shares_of_colors(catalog.images[name])
-        of_color = {word: shares.get(color, 0.0) for color, word in words.items()} if shares else {}
-        says[name] = {
-            word: share >= MOSTLY for word, share in of_color.items() if share >= MOSTLY or share <= HARDLY
-        }
+        if shares := shares_of_colors(catalog.images[name]):
+            says[name] = {word: min(shares.get(color, 0.0) / MOSTLY, 1.0) for color, word in words.items()}
     return says
 
 

@@ -116,14 +116,26 @@ def test_wishes_of_earlier_turns_hold_until_they_are_contradicted():
     assert found.bonus(changed).tolist() == (expected - having("red") + having("black")).tolist()
 
 
-@pytest.mark.parametrize(
-    ("chance", "met"),
-    [(0.0, 0), (0.05, 0), (0.5, 0.5), (0.7, 0.5 + math.log(7 / 3) / 4), (0.95, 1), (1.0, 1)],
-)
-def test_a_product_without_labels_meets_a_wish_by_the_log_odds_of_its_probability(chance, met):
+@pytest.mark.parametrize("chance", [0.0, 0.05, 0.5, 0.7, 0.95, 1.0])
+def test_a_product_without_labels_meets_a_wish_by_the_logarithm_of_its_probability(chance):
     found = wording(wanted=2, denied=4, labels=[None] * 36, seen=Seen(red=(chance, 0.5)))
-    assert bonus_of("red", found) == pytest.approx(np.repeat([2 * met, 1.0], 18), abs=1e-5)
-    assert bonus_of("not red", found) == pytest.approx(np.repeat([-4 * met, -2.0], 18), abs=1e-5)
+    met, broken = (max(0, 1 + math.log(max(p, 1e-4)) / 3) for p in (chance, 1 - chance))
+    half = 1 + math.log(0.5) / 3
+    assert bonus_of("red", found) == pytest.approx(np.repeat([2 * met, 2 * half], 18), abs=1e-3)
+    assert bonus_of("not red", found) == pytest.approx(
+        np.repeat([4 * broken - 4, 4 * half - 4], 18), abs=1e-3
+    )
+
+
+def test_products_that_probably_have_all_of_it_are_first():
+    chances = {"red": [0.95, 0.6, 0.2, 0.9], "striped": [0.1, 0.6, 0.95, 0.05]}
+
+    class Each(Seen):
+        def probability(self, label):
+            return np.array(chances[label], np.float32) if label in chances else None
+
+    found = wording(wanted=1, labels=[None] * 4, seen=Each())
+    assert bonus_of("red and striped", found).argmax() == 1
 
 
 def test_probabilities_count_only_for_products_without_labels():
@@ -136,7 +148,9 @@ def test_probabilities_count_only_for_products_without_labels():
 
 def test_of_several_labels_the_most_probable_counts():
     found = wording(wanted=1, labels=[None] * 36, seen=Seen(red=(0.5, 0.0), black=(0.0, 1.0)))
-    assert bonus_of("red or black", found) == pytest.approx(np.repeat([0.5, 1.0], 18))
+    assert bonus_of("red or black", found) == pytest.approx(
+        np.repeat([1 + math.log(0.5) / 3, 1.0], 18), abs=1e-3
+    )
 
 
 def test_the_labels_of_a_product_are_its_own_or_else_likely_ones():
