@@ -231,14 +231,8 @@ class Gallery:
             )
         item_BK = index(query_BD, min(len(self), candidates(wanted)))
         cost_BK = self._exact.costs_of_rows(query_BD, None, item_BK).masked_fill(item_BK < 0, float("inf"))
-        few_B = (item_BK >= 0).sum(1) < wanted
-        if few_B.any():
-            exact_BK, best_BK = self._exact.best(query_BD[few_B], None, wanted)
-            width = max(item_BK.shape[1], best_BK.shape[1])
-            cost_BK, exact_BK = _widened(cost_BK, width), _widened(exact_BK, width)
-            item_BK, best_BK = _widened(item_BK, width, -1), _widened(best_BK, width, -1)
-            cost_BK[few_B], item_BK[few_B] = exact_BK, best_BK
-        return cost_BK, item_BK
+        is_enough = ((item_BK >= 0).sum(1) >= wanted).all()
+        return (cost_BK, item_BK) if is_enough else self._exact.best(query_BD, None, wanted)
 
     def _near_with_bonus(
         self, index: Search, query_1D: Tensor, bonus_N: Tensor, wanted: int, allowed_N: Tensor | None

@@ -80,6 +80,8 @@ def test_an_empty_answer_is_replaced_by_the_dialog():
         (["a red mini dress with short sleeve and belt, but has no belt"], "a red mini dress with short sleeve"),
         (["a red mini dress with belt, but is maxi and has long sleeves"], "a red maxi dress with long sleeve and belt"),
         (["a red midi dress, but is shorter"], "a red mini dress"),
+        (["a red mini dress, but is shorter"], "a red mini dress"),
+        (["a red maxi dress, but is longer"], "a red maxi dress"),
         (["a red mini dress, but is navy blue", "a red maxi dress, but has a belt"],
          "a navy blue maxi dress with belt"),
         (["a red mini dress, but is longer", "a red maxi dress, but has a belt"], "a red maxi dress with belt"),

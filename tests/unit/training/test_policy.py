@@ -8,6 +8,7 @@ from fashioniq.data.items import Items
 from fashioniq.loop.messages import Message
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.models.retriever import BaseRetriever
+from fashioniq.training import policy
 from fashioniq.training.losses import triplet
 from fashioniq.training.policy import CANDIDATES, PolicyTraining
 from fashioniq.training.retriever import SimulatedDialogs
@@ -73,6 +74,21 @@ def test_the_best_candidate_is_the_one_after_which_the_target_ranks_best():
     for target, best, items in zip(range(10), best_B.tolist(), item_BK.tolist(), strict=True):
         helpful = [item for item in items if item // 5 == target // 5]
         assert best in items and (best in helpful or not helpful)
+
+
+def test_steps_look_ahead_from_every_turn_but_the_first_offer_and_the_last_reply(monkeypatch):
+    module = training()
+    start, turns = starts(module), []
+
+    def recorded(*arguments, rank=True, **options):
+        turns.extend([] if rank else arguments[4:])
+        return rollout(*arguments, rank=rank, **options)
+
+    monkeypatch.setattr(policy, "rollout", recorded)
+    for step in range(12):
+        monkeypatch.setattr(PolicyTraining, "global_step", step)
+        module._loss_of_dialogs(module.galleries["train"], None, start)
+    assert set(turns) == {1, 2} and len(turns) == 12
 
 
 def test_training_makes_the_retriever_show_what_helps():

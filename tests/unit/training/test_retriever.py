@@ -166,6 +166,14 @@ def test_sources_take_turns_and_recorded_captions_are_drawn_uniformly():
     assert all(900 < drawn.count(said) < 1100 for said in SAID)
 
 
+@pytest.mark.parametrize("seed", [0, 1, 2, 18, 19, 20])
+def test_a_dialog_of_validation_begins_with_another_product_than_its_target(seed):
+    source = SimulatedDialogs(lambda *_: None, None, ITEMS, turns=1, seed=seed, max_words=8)
+    source.enter("val", 0, torch.device("cpu"))
+    (start,) = source.val(torch.arange(20)).values()
+    assert (start.first_B != start.target_B).all() and sorted(start.first_B.tolist()) == list(range(20))
+
+
 def test_validation_uses_all_users_and_scores_their_mean(monkeypatch):
     source = DialogsInTurn([training()[0].source, recorded_dialogs_of_both_splits()])
     module, figures = training(source=source)[0], {}
