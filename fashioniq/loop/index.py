@@ -19,6 +19,7 @@ from fashioniq.files import UserError, atomic_write, locked, read_json, refuse_s
 from fashioniq.loop.exact import faiss
 from fashioniq.loop.gallery import Gallery, Search, candidates
 
+LEAST_RECALL = 0.95  # share of the nearest items that an index has to find
 NEIGHBOURS = 10  # recall@10: share of the 10 nearest items that the index finds
 TRAINED = 64  # training vectors per list of an IVF index
 LEAST_TRAINED = 2**16  # minimum number of training vectors
@@ -78,7 +79,11 @@ class FaissSearch:
 
 
 def approximate(
-    gallery: Gallery, factory: str, query_QD: Tensor, min_recall: float = 0.95, folder: Path | None = None
+    gallery: Gallery,
+    factory: str,
+    query_QD: Tensor,
+    min_recall: float = LEAST_RECALL,
+    folder: Path | None = None,
 ) -> tuple[Gallery, dict[str, Any]]:
     """Return the gallery with a FAISS index for `top`, and a description of the index.
 
@@ -100,7 +105,13 @@ def approximate(
 
 
 def tuned(
-    gallery: Gallery, search: Tuned, name: str, option: str, query_QD: Tensor, *, min_recall: float = 0.95
+    gallery: Gallery,
+    search: Tuned,
+    name: str,
+    option: str,
+    query_QD: Tensor,
+    *,
+    min_recall: float = LEAST_RECALL,
 ) -> tuple[Gallery, dict[str, Any]]:
     """Return the gallery with a search of at least this recall@10, and a description with the `name`.
 

@@ -12,13 +12,11 @@ from scipy import stats
 _AT_A_TIME = 500  # resamples per batch
 
 
-def bootstrap_interval(
-    difference_N: NDArray[np.float64], samples: int, seed: int, confidence: float = 0.95
-) -> tuple[float, float]:
-    """Bootstrap percentile interval of the mean of N ≥ 2 paired differences (Efron 1979; Sakai 2006 for
+def bootstrap_interval(difference_N: NDArray[np.float64], samples: int, seed: int) -> tuple[float, float]:
+    """95 % bootstrap percentile interval of the mean of N ≥ 2 paired differences (Efron 1979; Sakai 2006 for
     retrieval)."""
     found = stats.bootstrap(
-        (difference_N,), np.mean, n_resamples=samples, batch=_AT_A_TIME, confidence_level=confidence, method="percentile",
+        (difference_N,), np.mean, n_resamples=samples, batch=_AT_A_TIME, confidence_level=0.95, method="percentile",
         rng=np.random.default_rng(seed),
     )  # fmt: skip
     return float(found.confidence_interval.low), float(found.confidence_interval.high)

@@ -106,11 +106,11 @@ def with_search(system: System, stored: Path, name: str, index: str | None, url:
 
 
 @torch.no_grad()
-def sample_queries(system: System, count: int = QUERIES) -> Tensor:
+def sample_queries(system: System) -> Tensor:
     """Queries Q×D of dialogs of one turn about random products, in words of the cards of other products."""
     ids, generator = system.gallery.items.ids, torch.Generator().manual_seed(0)
-    item_2Q = torch.randint(len(ids), (2, count), generator=generator)
-    talk = system.begin(count)
+    item_2Q = torch.randint(len(ids), (2, QUERIES), generator=generator)
+    talk = system.begin(QUERIES)
     offer = system.offer(talk)
     if system.shows_items:
         offer = offer._replace(item_B=item_2Q[0].to(system.gallery.vectors_ND.device))

@@ -58,7 +58,7 @@ def bigrams_of(examples: Sequence[Example], vocabulary: Vocabulary, least: int =
 
 
 def fit_linear(
-    pairs: Sequence[Pair], items: Items, vocabulary: Vocabulary, seed: int = 0
+    pairs: Sequence[Pair], items: Items, vocabulary: Vocabulary, seed: int
 ) -> tuple[LinearRetriever, dict[str, float]]:
     """Linear retriever of captioned pairs whose products are all in `items`; its width is that of the features.
 

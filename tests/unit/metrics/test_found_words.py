@@ -26,6 +26,12 @@ def test_a_word_alone_is_found_above_its_threshold():
     assert found_shares(scores_NA, wanted_NA, FAMILIES, np.zeros(4))["others"] == 100
 
 
+def test_one_picture_with_a_word_or_without_it_gives_a_threshold():
+    scores_N = np.array([4.0, 3, 2, 1])
+    for has_N, threshold in (([1, 0, 0, 0], 4), ([1, 1, 1, 0], 2), ([0, 0, 0, 0], np.inf), ([1] * 4, np.inf)):
+        assert fit_thresholds(scores_N[:, None], np.array(has_N)[:, None]).tolist() == [threshold]
+
+
 def test_a_threshold_weighs_pictures_with_and_without_the_word_by_their_shares():
     has_N = np.array([1, 0, 0, 1, 0, 0, 0, 0, 0, 0])
     scores_N = np.arange(10.0, 0.0, -1)

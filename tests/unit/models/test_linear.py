@@ -82,7 +82,7 @@ def test_each_caption_and_both_joined_are_examples():
 
 
 def test_queries_of_earlier_turns_count_half_as_much_each(items, pairs):
-    model, found = fit_linear(pairs, items, WORDS)
+    model, found = fit_linear(pairs, items, WORDS, 0)
     assert found["penalty"] > 0 and 0 <= found["held_out_P"] <= 100
     turns = [said(items, number, text) for number, text in enumerate(TEXTS[:3])]
     alone = [model.step(model.start(1), turn)[0] for turn in turns]
@@ -129,7 +129,7 @@ def test_the_penalty_is_chosen_on_pairs_that_are_not_fitted(items, monkeypatch):
     monkeypatch.setattr(linear, "PENALTIES", (1e-3,))
     words = Vocabulary([f"word{n}" for n in range(40)])
     pairs = [Pair(str((7 * n + 1) % 40), str(n), (f"word{n}",)) for n in range(40)]
-    model, found = fit_linear(pairs, items, words)
+    model, found = fit_linear(pairs, items, words, 0)
     gallery = Gallery(items, items.embedded(model.embed_images))
     rank_N = caption_ranks(model, words, gallery, examples_of(pairs))
     assert found["held_out_P"] < 90 and percentile(rank_N, 40) > 99

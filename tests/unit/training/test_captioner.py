@@ -68,6 +68,28 @@ def test_captions_are_true_by_the_labels_of_their_targets(monkeypatch):
     assert logged["val_true"] == 0
 
 
+def test_validation_reports_bleu_of_single_words_and_of_four(monkeypatch):
+    module, _ = training(["is red with long sleeves", "is blue"])
+    logged = {}
+    monkeypatch.setattr(module, "log", logged.__setitem__)
+    module._captions = [(0, "is red with long sleeves"), (1, "blue is")]
+    module.on_validation_epoch_end()
+    of_1, *_, of_4 = bleu(
+        [text for _, text in module._captions], [pair.captions for pair in module.val_pairs]
+    )
+    assert logged == {"val_BLEU-1": of_1, "val_BLEU-4": of_4} and of_4 < of_1
+
+
+def test_the_learning_rate_rises_in_the_warmup_and_falls_with_the_root_of_the_step():
+    module, _ = training(["is red"])  # 40 steps of warmup
+    made = module.configure_optimizers()
+    factor = made["lr_scheduler"]["scheduler"].lr_lambdas[0]
+    assert made["optimizer"].param_groups[0]["initial_lr"] == pytest.approx(48**-0.5)
+    rates = [factor(step) for step in range(160)]
+    assert rates[39] == max(rates) == pytest.approx(40**-0.5)
+    assert rates[19] == pytest.approx(rates[39] / 2) == pytest.approx(rates[159])
+
+
 def test_the_loss_is_the_cross_entropy_of_the_next_words_of_each_caption_without_padding():
     module, (reference_N, target_N, words_N1L) = training(CAPTIONS)
     module.eval()
