@@ -195,6 +195,8 @@ def _join_parts(root: Path, before: int, parts: dict[Path, list[str]], facts: Co
         for name in ("features", "attributes", *(["patches"] if facts.patches else [])):
             _join_rows(root / f"{name}.npy", before, len(ids), (_read_part(path, name) for path in rows))
         write_json(root / "ids.json", ids, indent=None)
+    # A kill up to here leaves the old store.json, whose `count` rows are still in front of each array, and the
+    # parts, from which the next run repeats the join. After it, only the parts are left to be removed.
     checksums = {name: checksum(root / name) for name in FILES if (root / name).exists()}
     store = StoreFile(**msgspec.structs.asdict(facts), count=len(ids), failures=failures, checksums=checksums)
     write_json(root / "store.json", msgspec.to_builtins(store))  # last: this makes the store valid

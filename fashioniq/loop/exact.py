@@ -219,6 +219,8 @@ class ExactSearch:
 def best_first(cost_BK: Tensor, item_BK: Tensor, exclude_BK: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """The k best candidates in order; items of equal cost are ordered by position, excluded ones last."""
     cost_BK = cost_BK.masked_fill((item_BK.unsqueeze(2) == exclude_BK.unsqueeze(1)).any(2), float("inf"))
+    # A sort by position, then a stable one by cost, leaves equal costs in the order of their positions, from
+    # whichever tile and in whatever order the candidates came. `rank` counts in the same order.
     item_BK, by_item = item_BK.sort(dim=1)
     cost_BK, by_cost = cost_BK.gather(1, by_item).sort(dim=1, stable=True)
     return cost_BK[:, :k], item_BK.gather(1, by_cost)[:, :k]

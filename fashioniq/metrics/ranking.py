@@ -37,6 +37,8 @@ def recall_at(rank_B: Tensor, n: int) -> float:
 def ranks_of_scores(score_QN: Tensor, target_Q: Tensor) -> Tensor:
     """0-based ranks of the targets by scores, higher is better; ties are in the order of the items, −inf is last."""
     own_Q1 = score_QN.gather(1, target_Q.unsqueeze(1))
+    # A system that gives every item the same score would have rank 0 everywhere if ties counted for the target,
+    # so that ties are ordered by something that no system can choose: the position in the gallery.
     before_QN = torch.arange(score_QN.shape[1]) < target_Q.unsqueeze(1)
     rank_Q = ((score_QN > own_Q1) | ((score_QN == own_Q1) & before_QN)).sum(1)
     return rank_Q.where(own_Q1[:, 0] > -torch.inf, score_QN.shape[1] - 1)

@@ -65,6 +65,8 @@ class SmallDecoder(LanguageModel):
     def forward(self, x_BLD: Tensor, there_BL: Tensor, cache: Any = None) -> tuple[Tensor, Any]:
         length, total = x_BLD.shape[1], there_BL.shape[1]
         x_BLD = self.drop(x_BLD + self.place.weight[total - length : total])
+        # With a cache, the rows are the last `length` of `total` tokens: the diagonal is shifted by the cached ones,
+        # or the first new token would see nothing but the first token of all.
         earlier_LL = torch.ones(length, total, dtype=torch.bool, device=x_BLD.device).tril(total - length)
         return self.encoder.extend(x_BLD, earlier_LL & there_BL.unsqueeze(1), cache)
 

@@ -148,6 +148,8 @@ class BaseCaptioner(nn.Module):
             scores_RV, state = self._next_log_probabilities(last_R, place, state)
             # 1. Expand: every slot gets its C best next words; a finished slot only itself, with or without a row.
             score_RC, word_RC = scores_RV.topk(min(beams, self.vocabulary))
+            # Without its own 0.0 the finished caption would lose its place to worse ones that go on; without -inf for
+            # the rest, its copies would fill the beams of the pair.
             ended_R1 = ((last_R == END) | (last_R == PAD)).unsqueeze(1)
             score_RC, word_RC = (
                 score_RC.masked_fill(ended_R1, float("-inf")),
@@ -159,6 +161,7 @@ class BaseCaptioner(nn.Module):
             total_SC[slot_R] = total_SC[slot_R, :1] + score_RC
             word_SC = torch.full_like(total_SC, PAD, dtype=word_RC.dtype).index_copy(0, slot_R, word_RC)
             # 2. Prune: keep the K best candidates of each pair, and copy the words of their parents.
+            # All slots of a pair compete in one list, so that its beams may all continue the same parent.
             total_BK, choice_BK = total_SC.view(batch, -1).topk(min(beams, total_SC.numel() // batch))
             parent_BK, last_BK = choice_BK // total_SC.shape[1], word_SC.view(batch, -1).gather(1, choice_BK)
             words_BKL = words_BKL.gather(1, parent_BK.unsqueeze(-1).expand(-1, -1, self.max_words))
@@ -176,6 +179,8 @@ class BaseCaptioner(nn.Module):
             if not len(slot_R):
                 break
             state = state.select(parent_R, BeamSlots(slot_R, *going_BK.shape))
+        # While the search runs, sums order the beams of a pair. At the end, a sum would favor
+        # the shortest caption, because every further word lowers it: the mean decides.
         best_B = (total_BK / length_BK.clamp(min=1)).argmax(1)
         words_BL = words_BKL[torch.arange(batch, device=device), best_B]
         return words_BL.masked_fill(words_BL == END, PAD)

@@ -227,6 +227,8 @@ class Decoder(nn.Module):
         """Process the next word of every row; return the outputs, R×D, and the new state."""
         slots, x_R1D = state.slots, x_RD.unsqueeze(1)
         words: list[Tensor | None] = []
+        # One list holds the words of all beams of a pair, and this step appends K of them, one per beam. A row sees
+        # its own new word and, by `visible_RM`, those of its history: the words of sister beams are another future.
         own_RK = (slots.slot_R % slots.beams).unsqueeze(1) == torch.arange(slots.beams, device=x_RD.device)
         visible_RM = torch.cat([state.visible_RM, own_RK], 1)
         visible_BKM = slots.spread(visible_RM.unsqueeze(1))

@@ -169,6 +169,8 @@ class DialogRetriever(BaseRetriever):
         tokens_BTLD = tokens_BTLD + self.turn(place_T.clamp(max=self.max_turns - 1)).unsqueeze(1)
         mask_BTL = token_mask_NL.unflatten(0, mask_BT.shape) & mask_BT.unsqueeze(-1)
         mask_BL, turn_L = mask_BTL.flatten(1), place_T.unsqueeze(1).expand(mask_BTL.shape[1:]).flatten()
+        # Tokens see all of their own turn, not only what is to the left of them, because a turn is read as a whole;
+        # they see no later turn, so that the cache of `step` gives the same outputs.
         seen = mask_BL.unsqueeze(1) & (turn_L <= turn_L.unsqueeze(1)) if self.turn_causal else mask_BL
         sum_BD = _masked_sum(self.encoder(tokens_BTLD.flatten(1, 2), seen), mask_BL)
         return self.query(F.relu(sum_BD / mask_BL.sum(1, keepdim=True)))

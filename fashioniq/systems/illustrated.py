@@ -74,6 +74,7 @@ def fuse(text_BD: Tensor, picture_BKD: Tensor, usable_BK: Tensor, weight: float,
     pictures_BD = torch.einsum("bk,bkd->bd", usable_BK.to(text_BD.dtype), picture_BKD)
     if fusion == "mean":
         pictures_BD = pictures_BD / usable_BK.sum(1, keepdim=True)
+    # a dialog without usable pictures has zeros here, or by the mean NaN (0/0): `where` discards either
     query_BD = weight * text_BD + (1 - weight) * pictures_BD
     return torch.where(usable_BK.any(1, keepdim=True), query_BD, text_BD)
 
