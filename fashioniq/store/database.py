@@ -141,8 +141,8 @@ class Database:
                     until = monotonic() + LONGEST
                     for work, _ in group:
                         try:
-                            # The group shares one commit, because that waits for the disk. The savepoint keeps the failure
-                            # of one write from discarding those of other requests; only a lost database concerns all.
+                            # All share one commit, because that waits for the disk. A savepoint each keeps the
+                            # failure of one write from discarding those of other requests.
                             with connection.begin_nested():
                                 result = work(connection)
                             outcomes.append((result, None))
