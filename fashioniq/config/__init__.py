@@ -23,15 +23,9 @@ from fashioniq.config.evaluation import (
     Compare,
     Cross,
     EvalCaptions,
-    EvalChatsearch,
     EvalDialogs,
-    EvalRequests,
-    EvalSingleTurn,
     Evaluation,
-    Export,
-    Score,
     SimulatedDialogs,
-    SingleTurn,
 )
 from fashioniq.config.fields import check, option, required
 from fashioniq.config.generation import (
@@ -42,18 +36,16 @@ from fashioniq.config.generation import (
     EvalPlugIR,
     Generation,
 )
-from fashioniq.config.service import ApiKey, Forget, Learn, Serve
-from fashioniq.config.training import (
+from fashioniq.config.retrievers import (
     RetrieverTrainingSettings,
-    TrainAttributes,
-    TrainCaptioner,
     TrainChatsearcher,
     TrainComposer,
     TrainDialogEncoder,
-    TrainGenerator,
-    Training,
     TrainRetriever,
 )
+from fashioniq.config.searches import EvalChatsearch, EvalRequests, EvalSingleTurn, Score, SingleTurn
+from fashioniq.config.service import ApiKey, Export, Forget, Learn, Serve
+from fashioniq.config.training import TrainAttributes, TrainCaptioner, TrainGenerator, Training
 
 SYSTEMS: dict[str, type[Evaluation]] = {  # options of the systems in this package, by --system
     "fashion-iq": EvalDialogs,

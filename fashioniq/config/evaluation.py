@@ -4,12 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fashioniq.config.fields import FEATURES, OUT, option, required
+from fashioniq.config.fields import OUT, option
 from fashioniq.config.shared import (
     Batched,
-    InCatalog,
-    InFolder,
-    OfConversations,
     OnDevice,
     Seeded,
     Verified,
@@ -21,8 +18,6 @@ from fashioniq.files import UserError
 Split = Literal["train", "val", "test"]
 EXCLUDE_SHOWN = "never show a product twice in a dialog; ranks still count all products"
 NAMED_USERS = ("differences", "grammar", "human", "sessions")  # values of --user that are not runs
-CHATSEARCH_METHODS = ("chatsearcher", "retriever", "image", "text", "both", "concatenation", "random")
-_LONGEST_NAME = 100  # characters of a row, which names files
 LAST_SHOWN = "last-shown"  # value of --run for this baseline
 
 
@@ -152,178 +147,6 @@ class EvalCaptions(Verified, OnDevice, Seeded, Batched, WithFeatures):
 
 
 @dataclass(kw_only=True)
-class SingleTurn(Batched, InFolder):
-    """Options of both evaluations of single-turn retrieval: the queries and the gallery."""
-
-    category: list[str] = option(
-        [], "categories: dresses, shirts, tops or your own; several give a table with their mean (required)"
-    )
-    features: list[str] = option(
-        [], "feature stores, one per category (default: DATA/features/CATEGORY, if needed)"
-    )
-    split: Split = option("val", "split whose pairs are the queries; released test pairs have no targets")
-    gallery: Literal["original", "val-split"] = option(
-        "original",
-        "gallery: all products of the split, or only those in its pairs (VAL protocol, higher scores)",
-        research=True,
-    )
-    captions: Literal["each", "joined", "both-orders"] = option(
-        "each",
-        "queries per pair: each caption, both captions joined by the word and, or the mean of both orders of joining",
-        research=True,
-    )
-    exclude_candidate: bool = option(False, "remove the candidate of a query from its results", research=True)
-
-
-@dataclass(kw_only=True)
-class EvalSingleTurn(OnDevice, SingleTurn):
-    """Evaluate retrievers on single-turn retrieval: find the target from a candidate and a caption."""
-
-    run: list[str] = option([], "runs of train-retriever or train-composer, one per category (required)")
-    out: Path | None = option(None, OUT + " (default: RUN/single-turn-…; required for several categories)")
-
-
-@dataclass(kw_only=True)
-class Score(SingleTurn):
-    """Score rankings, vectors or scores of another system on single-turn retrieval, or on recorded sessions.
-
-    With --queries, write the queries of single-turn retrieval that the system has to answer.
-    """
-
-    queries: Path | None = option(
-        None,
-        "folder to write the queries and the gallery to, as queries.CATEGORY.json; nothing is scored",
-    )
-    predictions: list[str] = option(
-        [],
-        "prediction files, one per category: a TREC run, .json of {query: [id, …]}, or .npz with the arrays "
-        "queries, query_vectors, ids and vectors, or queries, ids and scores (required)",
-    )
-    sessions: Path | None = option(
-        None,
-        "folder of Multiturn FashionIQ, whose sessions and galleries replace --data; queries are named "
-        "SPLIT_CATEGORY_FIRST_TARGET_NUMBER, as in the released score files; several categories get no mean",
-    )
-    out: Path | None = option(
-        None,
-        OUT + " (default: FILE without suffix/single-turn-… or sessions-…; required for several categories)",
-    )
-
-    def validate(self) -> None:
-        changed = [
-            name
-            for name in ("features", "gallery", "captions", "exclude_candidate")
-            if getattr(self, name) != getattr(Score(), name)
-        ]
-        if self.sessions and self.split == "test":
-            raise UserError("Multiturn FashionIQ has no sessions of test; give --split val or train")
-        if self.sessions and changed:
-            raise UserError(
-                f"--{changed[0].replace('_', '-')} is for captioned pairs; leave it out with --sessions"
-            )
-
-
-@dataclass(kw_only=True)
-class EvalChatsearch(Verified, OnDevice, Seeded, Batched, OfConversations):
-    """Evaluate searches in conversations of words and pictures: R@1, 5 and 10 of ChatSearch's sub-tasks, their mean,
-    and significance.
-    """
-
-    method: list[str] = option(
-        [],
-        "rows of the table: chatsearcher (needs --run); retriever (needs --retriever); image, the frozen vector of "
-        "the last picture; text, the dual encoder of --encoder; both, the sum of words and picture in its space; "
-        "concatenation, ridge regression from these two, fitted on train; random (default: all that have what they "
-        "need)",
-    )
-    run: Path | None = option(None, "run of train-chatsearcher", reads="chatsearcher")
-    encoder: str | None = option(
-        None,
-        "encoder of texts: a run of train-dialog-encoder on the same words, or any of extract-features, whose vectors "
-        "are among --features",
-    )
-    retriever: Path | None = option(
-        None,
-        "dialog retriever: a run of train-retriever on the feature store of --features; it gets the "
-        "rounds in which the user says something about a picture",
-        reads="retriever",
-    )
-    scores: list[str] = option(
-        [],
-        "score files of other systems, each one more row with the name of the file: .npz with scores, query_ids (the "
-        "conversations) and index_ids (the candidates), or pickles of Multiturn FashionIQ's authors",
-    )
-    out: Path | None = option(None, OUT + " (default: RUN/chatsearch; required without --run)")
-    samples: int = option(10000, "bootstrap samples, and permutations of the tests", least=100, research=True)
-    batch_size: int = 64
-
-    def validate(self) -> None:
-        if unknown := set(self.method) - set(CHATSEARCH_METHODS):
-            raise UserError(
-                f"--method {min(unknown)} is unknown; give some of {', '.join(CHATSEARCH_METHODS)}"
-            )
-        if "chatsearcher" in self.method and not self.run:
-            raise UserError("--method chatsearcher needs a run of train-chatsearcher; give --run")
-        if set(self.method) & {"text", "both", "concatenation"} and not self.encoder:
-            raise UserError("texts need a dual encoder; give --encoder")
-        if "retriever" in self.method and not self.retriever:
-            raise UserError("--method retriever needs a run of train-retriever; give --retriever")
-        if self.retriever and len(self.features) != 1:
-            raise UserError("--retriever needs one feature store; give it with --features")
-        names = [*CHATSEARCH_METHODS, *(Path(name).stem for name in self.scores)]
-        if len(set(names)) < len(names) or max(map(len, names)) > _LONGEST_NAME:
-            raise UserError(
-                f"every row needs a name of its own, of at most {_LONGEST_NAME} characters; rename a file of --scores"
-            )
-        if not (self.out or self.run):
-            raise UserError("without --run there is no default output folder; give --out")
-
-    @property
-    def methods(self) -> list[str]:
-        """The methods of --method, or all that have what they need, in the order of the table."""
-        lacking = {"chatsearcher"} if not self.run else set()
-        lacking |= {"retriever"} if not self.retriever else set()
-        lacking |= {"text", "both", "concatenation"} if not self.encoder else set()
-        return [
-            name for name in CHATSEARCH_METHODS if name in (self.method or {*CHATSEARCH_METHODS} - lacking)
-        ]
-
-
-@dataclass(kw_only=True)
-class EvalRequests(OnDevice, Seeded, InCatalog):
-    """Judge a search by requests made from the catalog's labels: the share of the first results that obey, beside
-    plain BM25.
-    """
-
-    run: Path | None = option(
-        None, "run of the search, such as runs/retriever-dresses-attrs (default: BM25 only)", reads="run"
-    )
-    features: Path | None = option(None, FEATURES)
-    per_kind: int = option(200, "requests of each kind, at most", least=1, research=True)
-    misspellings: Path | None = option(
-        None,
-        "JSON object of misspelled words and their corrections by people, for one more kind of requests",
-        reads="file",
-        research=True,
-    )
-    blind: bool = option(
-        False, "judge the search also from pictures alone, without titles and labels", research=True
-    )
-    out: Path | None = option(None, OUT + " (default: RUN/requests; required without --run)")
-
-    def validate(self) -> None:
-        if self.blind and not self.run:
-            raise UserError("--blind judges the search of a run; give --run")
-        self.folder()
-
-    def folder(self) -> Path:
-        """Output folder, by default in the run. Raises UserError without --run."""
-        if self.out is None and self.run is None:
-            raise UserError("without --run there is no default output folder; give --out")
-        return self.out or Path(str(self.run)) / "requests"
-
-
-@dataclass(kw_only=True)
 class Compare(Seeded):
     """Test differences between dialog evaluations for significance: paired bootstrap and randomisation tests."""
 
@@ -342,21 +165,3 @@ class Compare(Seeded):
     out: Path | None = option(
         None, "output folder for comparison.json, .csv, .tex and pages of paired dialogs"
     )
-
-
-@dataclass(kw_only=True)
-class Export:
-    """Export a trained retriever: as ONNX files, or in the layout of the Hugging Face hub with a model card."""
-
-    run: Path = required("run of train-retriever or train-composer", reads="retriever")
-    to: Literal["onnx", "huggingface"] = option("onnx", "format: onnx or huggingface")
-    out: Path | None = option(
-        None, "output folder, empty or with an earlier export (default: RUN/onnx or RUN/huggingface)"
-    )
-
-    def folder(self) -> Path:
-        """Output folder, by default in the run. Raises UserError if it is the run itself."""
-        out = self.out or self.run / self.to
-        if out.resolve() == self.run.resolve():
-            raise UserError("--out is the run itself, whose files would be replaced; give another folder")
-        return out

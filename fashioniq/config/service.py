@@ -1,7 +1,8 @@
-"""Options of the commands of the live service: to serve, to learn from its conversations, and to forget them."""
+"""Options of the commands that put a trained run to use: serve, learn, forget, API keys, and export."""
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from fashioniq.config.fields import option, required
 from fashioniq.config.shared import Finds, OnDevice, Seeded
@@ -115,3 +116,21 @@ class Forget(InDatabase):
     def validate(self) -> None:
         if self.session and self.client:
             raise UserError("--session and --client exclude each other; give one of them")
+
+
+@dataclass(kw_only=True)
+class Export:
+    """Export a trained retriever: as ONNX files, or in the layout of the Hugging Face hub with a model card."""
+
+    run: Path = required("run of train-retriever or train-composer", reads="retriever")
+    to: Literal["onnx", "huggingface"] = option("onnx", "format: onnx or huggingface")
+    out: Path | None = option(
+        None, "output folder, empty or with an earlier export (default: RUN/onnx or RUN/huggingface)"
+    )
+
+    def folder(self) -> Path:
+        """Output folder, by default in the run. Raises UserError if it is the run itself."""
+        out = self.out or self.run / self.to
+        if out.resolve() == self.run.resolve():
+            raise UserError("--out is the run itself, whose files would be replaced; give another folder")
+        return out

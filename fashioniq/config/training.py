@@ -5,28 +5,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from fashioniq.config.fields import CATEGORY, DATA, option, section
+from fashioniq.config.fields import option, section
 from fashioniq.config.shared import (
     Decoding,
     InFolder,
     OfAnyCategory,
-    OfConversations,
     OnDevice,
     Seeded,
     WithFeatures,
 )
 from fashioniq.files import UserError
 from fashioniq.models.configs import (
-    COMPOSITIONS,
     DRAWN,
     DRAWN_IN_TRAINING,
     SMALL,
     CaptionerConfig,
-    ChatSearcherConfig,
-    ComposerConfig,
     DenoiserConfig,
-    DialogEncoderConfig,
-    RetrieverConfig,
 )
 
 PEAK = 0.0025  # largest learning rate of a captioner for few pairs
@@ -54,7 +48,7 @@ class Speaking:
     word_noise: float = option(0.0, WORD_NOISE, least=0, below=1, research=True)
 
 
-def _run(default: str, attrs: bool = False) -> Any:
+def run_folder(default: str, attrs: bool = False) -> Any:
     """Option for the output folder of a training."""
     with_attrs = f"; with --attrs {default}-attrs" if attrs else ""
     return option(None, f"output folder of the run (default: {default}{with_attrs})")
@@ -68,7 +62,7 @@ class Training(OnDevice, Seeded, InFolder):
     larger batch (Malladi et al. 2022); a captioner's --warmup counts steps.
     """
 
-    run: Path | None = _run("runs/MODEL-CATEGORY")
+    run: Path | None = run_folder("runs/MODEL-CATEGORY")
     epochs: int = option(50, "maximum number of epochs; a cosine schedule ends with the last one", least=1)
     patience: int = option(
         10, "epochs without a better validation score before training stops", least=1, research=True
@@ -90,7 +84,7 @@ class Training(OnDevice, Seeded, InFolder):
 class TrainAttributes(Decoding, OfAnyCategory, Training):
     """Train the attribute predictor: all layers, or with --init-from only the last layer for one category."""
 
-    run: Path | None = _run("runs/attributes-CATEGORY; runs/attributes without --category")
+    run: Path | None = run_folder("runs/attributes-CATEGORY; runs/attributes without --category")
     deepfashion: Path | None = option(
         None,
         "folder of DeepFashion's category and attribute benchmark with its list_*.txt files; replaces --data",
@@ -128,7 +122,7 @@ class TrainAttributes(Decoding, OfAnyCategory, Training):
 class TrainCaptioner(Training, WithFeatures):
     """Train the relative captioner, which simulates the user, on captions of product pairs."""
 
-    run: Path | None = _run("runs/captioner-CATEGORY", attrs=True)
+    run: Path | None = run_folder("runs/captioner-CATEGORY", attrs=True)
     attrs: bool = option(False, "use the attributes of both products as input, besides the images")
     model: CaptionerConfig = section(CaptionerConfig, "sizes of the captioner")
     min_count: int = option(2, MIN_COUNT, least=1, research=True)
@@ -165,217 +159,11 @@ class TrainCaptioner(Training, WithFeatures):
         return replace(self, model=model, batch_size=batch_size, warmup=warmup, noam_factor=factor)
 
 
-Loss = Literal["triplet", "triplet-unsquared", "cross-entropy"]
-Negatives = Literal["batch", "gallery"]
-Schedule = Literal["constant", "cosine"]
-LOSS = "loss: triplet on squared distances (Guo 2018), triplet on distances (released code), or cross-entropy"
-NEGATIVES = "negatives: the other targets of the batch, or all other products of the training split"
-SCHEDULE = (
-    "learning rate schedule: constant, or linear warmup over a tenth of the steps and cosine decay to zero"
-)
-
-
-@dataclass(kw_only=True)
-class RetrieverTrainingSettings(Training, WithFeatures):
-    """Options of all trainings of a retriever."""
-
-    attrs: bool = option(
-        False, "use the attributes of the products shown as input, independently of the captioner"
-    )
-    init_from: Path | None = option(
-        None,
-        "run whose weights training starts from, such as to continue with other users (default: random weights)",
-        reads="retriever",
-    )
-    word_vectors: Path | None = option(
-        None,
-        "text file of word vectors in GloVe or word2vec format, kept frozen (default: learned embeddings)",
-        reads="file",
-        research=True,
-    )
-    loss: Loss = option("triplet", LOSS, research=True)
-    margin: float | None = option(
-        None, "margin of the triplet losses (default: 0.1; triplet-unsquared 10)", least=0, research=True
-    )
-    temperature: float | None = option(
-        None,
-        "temperature of cross-entropy (default: 0.05; with --model.kind linear 0.4)",
-        least=0,
-        research=True,
-    )
-    negatives: Negatives = option("batch", NEGATIVES, research=True)
-    learning_rate: float = option(
-        1e-3, "Adam learning rate; the maximum of the schedule", least=0, research=True
-    )
-    schedule: Schedule = option("constant", SCHEDULE, research=True)
-    batch_size: int = 128
-
-    def validate(self) -> None:
-        if self.loss == "cross-entropy" and self.margin is not None:
-            raise UserError(
-                f"--margin is {self.margin}, but cross-entropy has no margin; give --temperature instead"
-            )
-        if self.loss != "cross-entropy" and self.temperature is not None:
-            raise UserError(
-                f"--temperature is {self.temperature}, but {self.loss} has no temperature; "
-                "give --margin instead"
-            )
-
-
-@dataclass(kw_only=True)
-class TrainRetriever(RetrieverTrainingSettings, Speaking):
-    """Train a dialog retriever in dialogs with several users: captioners, attribute labels, recorded captions.
-
-    The defaults are the recommended recipe; configs/paper/retriever.yaml has the paper's.
-    """
-
-    run: Path | None = _run("runs/retriever-CATEGORY", attrs=True)
-    model: RetrieverConfig = section(RetrieverConfig, "sizes of the retriever")
-    captioner: Path | None = option(
-        None,
-        "run of train-captioner that simulates the user (default: runs/captioner-CATEGORY; with --attrs "
-        "runs/captioner-CATEGORY-attrs)",
-        reads="captioner",
-    )
-    users: list[str] = option(
-        [],
-        "users of the training dialogs, one per step in turn: captioner (the run of --captioner), other "
-        "runs of train-captioner, differences (of attribute labels), recorded (captions of pairs, as dialogs "
-        "of one turn) (default: captioner differences recorded, as far as the catalog has labels and captions)",
-    )
-    stage: Literal["supervised", "policy"] = option(
-        "supervised",
-        "supervised: the target against other products; policy: improve the run of --init-from by looking ahead, "
-        "with a simulated user (Guo et al. 2018; see configs/policy.yaml)",
-        research=True,
-    )
-    similar_first: float = option(
-        0.5,
-        "share of the simulated dialogs that begin with one of the 100 products most similar to the target, as "
-        "people's do; the others begin with any product (paper: 0)",
-        least=0,
-        below=1,
-        research=True,
-    )
-    exclude_shown: bool = option(
-        True,
-        "never show a product twice in a simulated dialog; eval-dialogs then does the same (default: on)",
-        research=True,
-    )
-    halfway: bool = option(
-        False,
-        "save weights halfway between ridge regression and the end of the training (--model.kind linear)",
-        research=True,
-    )
-    loss: Loss = "cross-entropy"
-    negatives: Negatives = "gallery"
-    schedule: Schedule = "cosine"
-    batch_size: int = 64
-    epochs: int = option(
-        20,
-        "number of epochs; the cosine schedule ends with the last one; 0: ridge regression on people's captions alone "
-        "(--model.kind linear), whose width is that of the features",
-        least=0,
-    )
-
-    def validate(self) -> None:
-        super().validate()
-        if self.epochs == 0 and (self.model.kind != "linear" or self.init_from or self.attrs):
-            raise UserError(
-                "--epochs 0 is ridge regression on captions: it needs --model.kind linear, without --init-from and "
-                "--attrs"
-            )
-        if self.word_vectors and self.model.kind == "linear":
-            raise UserError(
-                "--word-vectors needs a model with word embeddings, which --model.kind linear does not have; give "
-                "--model.kind transformer or rnn, or leave --word-vectors out"
-            )
-
-
-@dataclass(kw_only=True)
-class TrainComposer(RetrieverTrainingSettings):
-    """Train a composer, a retriever for a single turn, on recorded captions (Fashion IQ, appendix B)."""
-
-    run: Path | None = _run("runs/composer-COMPOSITION-CATEGORY", attrs=True)
-    model: ComposerConfig = section(ComposerConfig, "sizes of the composer")
-
-    def validate(self) -> None:
-        super().validate()
-        if self.attrs != ("attributes" in COMPOSITIONS[self.model.composition]):
-            rule = "uses no attributes; leave --attrs out" if self.attrs else "uses attributes; give --attrs"
-            raise UserError(f"composition {self.model.composition} {rule}")
-        if self.word_vectors and "caption" not in COMPOSITIONS[self.model.composition]:
-            raise UserError(
-                f"composition {self.model.composition} reads no captions; leave --word-vectors out, or give another "
-                "--model.composition"
-            )
-
-
-@dataclass(kw_only=True)
-class TrainDialogEncoder(Training):
-    """Train the text encoder that retrieves images from question dialogs (ChatIR's F); image features are
-    frozen.
-    """
-
-    data: Path = option(Path("data/fashioniq"), DATA)
-    run: Path | None = _run("runs/dialog-encoder-CATEGORY; runs/dialog-encoder without --category")
-    category: str | None = option(None, CATEGORY + "; sets the default files in DATA")
-    dialogues: Path | None = option(
-        None,
-        "training dialogs in the format of ChatIR or VisDial (default: DATA/dialogues/CATEGORY.train.json)",
-    )
-    val_dialogues: Path | None = option(
-        None, "validation dialogs, which select the best epoch (default: DATA/dialogues/CATEGORY.val.json)"
-    )
-    features: Path | None = option(
-        None, "feature store of the images of both files (default: DATA/features/CATEGORY)"
-    )
-    encoder: str = option(
-        "transformer",
-        "text encoder: transformer (trained from scratch), or a model of transformers such as CLIP by folder or "
-        "Hugging Face name (fine-tuned; the feature store must have its vectors)",
-    )
-    model: DialogEncoderConfig = section(DialogEncoderConfig, "sizes of the transformer")
-    loss: Literal["recall", "contrastive", "both"] = option(
-        "both",
-        "loss: recall is a smooth 1 − R@K, K = 1, 2, 4, 8, 16, to fine-tune a good encoder (Patel 2022); "
-        "contrastive is cross-entropy over the batch; both is their sum",
-        research=True,
-    )
-    mask: Literal["none", "caption"] = option(
-        "caption", "part that is removed from a share of the training dialogs, --mask-share", research=True
-    )
-    mask_share: float = option(
-        0.2, "share of the training dialogs that --mask applies to", least=0, below=1, research=True
-    )
-    min_count: int = option(2, MIN_COUNT, least=1, research=True)
-    separator: str = option(
-        ", ", "separator between rounds (default: comma and space; ChatIR's paper uses [SEP])", research=True
-    )
-    batch_size: int = option(
-        512,
-        "dialogs per step and device; the other images of all devices' batches are the negatives",
-        least=2,
-    )
-    micro_batch: int = option(
-        128,
-        "texts per forward pass; smaller values save memory, gradients equal those of the full batch",
-        least=1,
-        research=True,
-    )
-    learning_rate: float | None = option(
-        None,
-        "AdamW learning rate, multiplied by 0.93 each epoch down to 1e-6 (default: 1e-3; pretrained encoders 5e-5)",
-        least=1e-6,
-        research=True,
-    )
-
-
 @dataclass(kw_only=True)
 class TrainGenerator(Decoding, OfAnyCategory, Training):
     """Train a small picture generator: a diffusion model that draws products from words of their labels and titles."""
 
-    run: Path | None = _run("runs/generator-CATEGORY; runs/generator without --category")
+    run: Path | None = run_folder("runs/generator-CATEGORY; runs/generator without --category")
     image_size: int = option(
         64, "picture size in pixels per side; other pictures are padded and resized", least=8
     )
@@ -404,65 +192,3 @@ class TrainGenerator(Decoding, OfAnyCategory, Training):
                 f"--model.patch is {self.model.patch}, which does not divide --image-size {self.image_size}; "
                 "use a divisor of the picture size"
             )
-
-
-@dataclass(kw_only=True)
-class TrainChatsearcher(OfConversations, Training):
-    """Train a ChatSearcher: a causal language model that finds pictures in conversations of words and pictures."""
-
-    run: Path | None = _run("runs/chatsearcher-STAGE")
-    stage: Literal["captions", "conversations"] = option(
-        "conversations",
-        "captions: a caption and its picture in any order, all of it is predicted (stage 1); conversations: what "
-        "the assistant says and shows is predicted (stage 2)",
-    )
-    init_from: Path | None = option(
-        None,
-        "run of another stage that training starts from; its sizes and language model replace those given",
-        reads="chatsearcher",
-    )
-    language_model: str | None = option(
-        None,
-        "causal language model by folder or Hugging Face name, such as a LLaMA or Qwen (default: a small decoder of "
-        "whole words, trained from scratch)",
-    )
-    tune: Literal["all", "lora", "frozen"] = option(
-        "all",
-        "weights of the language model that are trained: all (paper), low-rank additions (needs the package peft), "
-        "or none (as in FROMAGe); what is not trained is in bfloat16 on a GPU",
-        research=True,
-    )
-    model: ChatSearcherConfig = section(ChatSearcherConfig, "sizes of the ChatSearcher")
-    negatives: Literal["queue", "batch", "full"] = option(
-        "queue",
-        "negatives of a picture: a queue of the latest pictures (paper), the batch, or all items of train",
-        research=True,
-    )
-    queue: int = option(1000, "length of the queue in pictures", least=1, below=10**7, research=True)
-    subtasks: list[str] = option(
-        [], "sub-tasks whose conversations are trained on (default: t i m)", research=True
-    )
-    held_out: float = option(
-        0.1,
-        "share of the items of train whose conversations choose the best epoch",
-        least=0.01,
-        below=0.9,
-        research=True,
-    )
-    min_count: int = option(2, MIN_COUNT, least=1, research=True)
-    learning_rate: float | None = option(
-        None,
-        "AdamW learning rate; linear warmup over 3 % of the steps, then cosine decay to zero (default: 1e-3 for "
-        "captions and 5e-4 for conversations; with --language-model 2e-5 and 2e-6 as in the paper)",
-        least=0,
-        research=True,
-    )
-    epochs: int = 20
-
-    def validate(self) -> None:
-        if set(self.subtasks) - {"t", "i", "m"}:
-            raise UserError(
-                f"expected some of t, i and m in --subtasks, found {' '.join(self.subtasks)}; correct it"
-            )
-        if self.devices * self.num_nodes > 1:
-            raise UserError("a ChatSearcher is trained on one device; leave out --devices and --num-nodes")
