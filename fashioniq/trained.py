@@ -31,7 +31,6 @@ from fashioniq.models.configs import (
 )
 from fashioniq.models.decoding import BaseCaptioner
 from fashioniq.models.dialog_encoder import DialogEncoder, Pretrained, TextHalf, TextTower
-from fashioniq.models.encoder import create_encoder, encoder_size
 from fashioniq.models.linear import LinearRetriever
 from fashioniq.models.retriever import BaseRetriever, DialogRetriever
 from fashioniq.models.rnn import RNNCaptioner, RNNRetriever
@@ -177,6 +176,8 @@ def _load(
 
 def load_predictor(run: Path) -> tuple[AttributePredictor, PredictorRun]:
     """A trained attribute predictor and its description."""
+    from fashioniq.models.encoder import create_encoder, encoder_size  # here, as it imports timm
+
     about = read_run(run, PredictorRun)
     encoder = create_encoder(about.encoder)
     model = AttributePredictor(encoder, encoder_size(encoder), len(about.attribute_words))

@@ -4,16 +4,19 @@ import re
 import sys
 from contextlib import ExitStack, redirect_stdout
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.progress import Progress
 
 from fashioniq.config import ExtractFeatures
 from fashioniq.data.catalog import Catalog
 from fashioniq.encoders.protocol import Encoder
-from fashioniq.features.pictures import Products, Source, of_encoder
 from fashioniq.features.store import DIFFERENT, FeatureStore, features_folder
 from fashioniq.features.writer import fill_store, words_to_keep
 from fashioniq.files import UserError, one_line
+
+if TYPE_CHECKING:
+    from fashioniq.features.pictures import Products, Source
 
 
 def check_encoder(store: FeatureStore, name: str, encoder: Encoder) -> None:
@@ -29,6 +32,8 @@ def check_encoder(store: FeatureStore, name: str, encoder: Encoder) -> None:
 def store_of_encoder(catalog: Catalog, name: str, encoder: Encoder) -> FeatureStore:
     """Store of a catalog with the vectors of an encoder: DATA/features/CATEGORY if it has them, else
     DATA/features/CATEGORY-NAME, which is completed."""
+    from fashioniq.features.pictures import of_encoder  # here, as it imports timm and scikit-learn
+
     own = features_folder(catalog.root, catalog.category, None)
     if (own / "store.json").exists():
         store = FeatureStore(own)
@@ -41,7 +46,7 @@ def store_of_encoder(catalog: Catalog, name: str, encoder: Encoder) -> FeatureSt
     return FeatureStore(root)
 
 
-def fill(root: Path, catalog: Products, source: Source, update: bool = False) -> FeatureStore:
+def fill(root: Path, catalog: "Products", source: "Source", update: bool = False) -> FeatureStore:
     """Write all products to the store `root` from a source of vectors, and print a summary."""
     facts, extract = source
     with ExitStack() as at_end:
