@@ -130,7 +130,7 @@ def _noticeable(source: str) -> str:
     """What a test can notice of a source: all but types, ways to call and to save time, and limits.
 
     Left out are what mypy checks (annotations, whether arguments are given by name, frozen classes, lengths of
-    zip), what changes time and memory only (see SPEED, and powers of two in constants), and whether a limit is
+    zip), methods of protocols, which are not run, what changes time and memory only (see SPEED, and powers of two in constants), and whether a limit is
     larger or smaller by one: a number of at least 16 as the value of a constant or as a default.
     """
     tree = ast.parse(source)
@@ -152,6 +152,11 @@ def _noticeable(source: str) -> str:
             node.defaults, node.kw_defaults = [_without_limits(one) for one in defaults], []
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             node.returns = None
+            if all(isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant) for one in node.body):
+                node.decorator_list, node.args = (
+                    [],
+                    ast.arguments([], [], defaults=[], kwonlyargs=[], kw_defaults=[]),
+                )
             node.decorator_list = [
                 one for one in node.decorator_list if ast.unparse(one).partition("(")[0] not in SPEED
             ]

@@ -105,6 +105,19 @@ def test_a_pipe_in_the_folder_is_refused_and_not_waited_for(exact, query_QD, tmp
         in_milvus(exact, f"milvus://{tmp_path / 'milvus.db'}", NAME, query_QD)
 
 
+@pytest.mark.parametrize(
+    ("place", "advice"), [("host:19530", "start Milvus"), ("/some/milvus.db", "remove the folder")]
+)
+def test_what_to_do_about_a_failure_depends_on_where_milvus_runs(exact, query_QD, monkeypatch, place, advice):
+    def fails(*_):
+        raise EngineError("gone")
+
+    monkeypatch.setattr(milvus, "_client", lambda url: None)
+    monkeypatch.setattr(milvus, "_fill", fails)
+    with pytest.raises(UserError, match=f"milvus://{place}: gone; {advice}"):
+        in_milvus(exact, f"milvus://{place}", NAME, query_QD)
+
+
 class Broken:
     """A client that fails while `fails`."""
 

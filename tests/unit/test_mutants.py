@@ -65,13 +65,15 @@ def test_types_and_ways_to_call_are_not_changed(checkout):
         ("SECONDS = 4 * 3600", 3),  # 3, 5 and 4 / 3600
         ("RECALLS = (10, 50)", 4),
         ("total = least(20)", 2),
-        ("def total(least=20): ...", 0),
-        ("def total(least=2): ...", 2),
+        ("def total(least=20): return least", 0),
+        ("def total(least=2): return least", 2),
+        ("def total(least=2): ...", 0),
         ("if TYPE_CHECKING: import total", 0),
         ("total = zip(one, two, strict=True)", 0),
         ("total = load(one, strict=True)", 1),
         ("@torch.no_grad()\ndef total(): ...", 0),
-        ("@property\ndef total(): ...", 1),
+        ("@property\ndef total(): return one", 1),
+        ("@property\ndef total(): ...", 0),
         ("@dataclass(frozen=True)\nclass Total: ...", 1),  # no decorator
     ],
 )

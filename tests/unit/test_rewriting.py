@@ -82,6 +82,7 @@ def test_an_empty_answer_is_replaced_by_the_dialog():
         (["a red midi dress, but is shorter"], "a red mini dress"),
         (["a red mini dress, but is shorter"], "a red mini dress"),
         (["a red maxi dress, but is longer"], "a red maxi dress"),
+        (["a red maxi mini dress, but is longer"], "a red maxi midi dress"),
         (["a red mini dress, but is navy blue", "a red maxi dress, but has a belt"],
          "a navy blue maxi dress with belt"),
         (["a red mini dress, but is longer", "a red maxi dress, but has a belt"], "a red maxi dress with belt"),

@@ -306,6 +306,8 @@ def test_the_parts_of_a_score_add_up_and_those_who_obey_are_the_same_one_by_one(
             bonus_N[item], abs=1e-5
         )
         assert found.obeys(wishes, item) == obeys_N[item]
+        if text == "longer" and memory == 1:
+            assert [met for _, met, _ in score.wishes] == ["maxi" in OWN[item]]
     if text.startswith("a red") and memory == 1:
         assert obeys_N.tolist() == [{"red", "long sleeve"} <= own and "floral" not in own for own in OWN]
 

@@ -148,6 +148,15 @@ def test_a_dark_photo_of_a_white_garment_is_white_and_a_damaged_one_says_nothing
     assert shares_of_colors(tmp_path / "damaged.jpg") == {}
 
 
+def test_colors_that_the_border_has_too_count_less(tmp_path):
+    pixels = np.full((64, 64, 3), (125, 126, 128), np.uint8)
+    pixels[20:44, 20:32], pixels[20:44, 32:44], pixels[:4] = (200, 25, 30), (30, 70, 190), (30, 70, 190)
+    Image.fromarray(pixels).save(tmp_path / "bag.png")
+    red, blue = 1 / 2, 1 / 2 - 4 * 64 / (64**2 - 56**2)
+    expected = {"red": red / (red + blue), "blue": blue / (red + blue)}
+    assert shares_of_colors(tmp_path / "bag.png") == pytest.approx(expected, abs=0.02)
+
+
 def test_pixels_say_the_colors_that_no_caption_names(tmp_path):
     rgb = ((200, 25, 30), (20, 30, 80), (25, 25, 28))
     images = {
