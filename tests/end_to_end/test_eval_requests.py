@@ -27,7 +27,7 @@ def read(out):
 def test_requests_are_judged_for_the_search_of_a_run_and_for_bm25(evaluate, runs, capsys):
     out = evaluate()
     metrics = read(out)
-    assert [row["method"] for row in metrics.rows] == ["search", "BM25", "chance"]
+    assert [row["method"] for row in metrics.rows] == ["search", "vectors alone", "BM25", "chance"]
     assert (metrics.category, metrics.gallery, metrics.seed, metrics.run) == (
         "dresses",
         60,
@@ -35,11 +35,12 @@ def test_requests_are_judged_for_the_search_of_a_run_and_for_bm25(evaluate, runs
         str(runs.retriever),
     )
     assert metrics.provenance.command and metrics.provenance.retriever.command
-    search, bm25, chance = metrics.rows
+    search, vectors, bm25, chance = metrics.rows
+    assert vectors["one wish"] < search["one wish"] == 100
     assert bm25["one wish"] == 100 and bm25["denial"] < chance["denial"]
     lines = [json.loads(line) for line in (out / "requests.jsonl").read_text().splitlines()]
     assert len(lines) == sum(metrics.requests.values()) and set(metrics.requests.values()) <= {*range(1, 7)}
-    for number, row in ((0, search), (1, bm25)):
+    for number, row in ((0, search), (1, vectors), (2, bm25)):
         for kind in metrics.requests:
             judged = [line["judged"][number] for line in lines if line["request"]["kind"] == kind]
             assert row[kind] == pytest.approx(
@@ -55,7 +56,7 @@ def test_the_same_seed_has_the_same_results_and_bm25_needs_no_run(evaluate):
     first, again = read(evaluate("first")), read(evaluate("again"))
     assert first.rows == again.rows and first.families == again.families
     alone, other = read(evaluate("alone", run=None)), read(evaluate("other", run=None, seed=1))
-    assert [row["method"] for row in alone.rows] == ["BM25", "chance"] and alone.rows[0] == first.rows[1]
+    assert [row["method"] for row in alone.rows] == ["BM25", "chance"] and alone.rows[0] == first.rows[2]
     assert other.rows != alone.rows
 
 

@@ -25,7 +25,7 @@ from fashioniq.report.requests import write_requests_page
 from fashioniq.report.tables import print_table
 from fashioniq.runs import KINDS, kind_of, read_run
 
-SEARCH, BLIND, BASELINE = "search", "pictures alone", "BM25"
+SEARCH, BLIND, VECTORS, BASELINE = "search", "pictures alone", "vectors alone", "BM25"
 WORD = re.compile(r"[^\W\d_]+")
 ALIKE = 0.74
 FILES = ("requests.json", "requests.jsonl", "report.html")
@@ -49,6 +49,7 @@ def evaluate(settings: EvalRequests) -> RequestMetrics:
         searchers[SEARCH] = search
         if settings.blind:
             searchers[BLIND] = trained(settings, words=False)
+        searchers[VECTORS] = search.without_words()
     shelf = Shelf(catalog.labels, ids, speech, catalog.category, catalog.offers)
     by_people = read_misspellings(settings.misspellings) if settings.misspellings else {}
     requests = make_requests(shelf, wording, settings.per_kind, settings.seed, by_people)

@@ -1,6 +1,7 @@
 """Searches that are judged: plain BM25, and a trained system along the path of a shopper."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
@@ -54,6 +55,11 @@ class Trained:
     def ids(self) -> list[str]:
         """Products of the gallery."""
         return list(self.system.gallery.items.ids)
+
+    def without_words(self) -> "Trained":
+        """The same system, in which neither words nor wishes count beside the vectors."""
+        gallery = self.system.gallery.with_scorer(None)
+        return Trained(replace(self.system, wording=None, gallery=gallery, offers=None))
 
     @torch.no_grad()
     def search(self, turns: Sequence[RequestTurn]) -> list[str]:
