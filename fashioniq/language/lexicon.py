@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations
 
 import snowballstemmer
 
-from fashioniq.data.languages import TYPES, Language, language
+from fashioniq.data.languages import TYPES, language
 from fashioniq.data.words import tokenize
-from fashioniq.language.grammar import Grammar, grammar
-from fashioniq.language.spelling import Speller, single, words_said
+from fashioniq.language.corrections import Corrections
+from fashioniq.language.grammar import grammar
 from fashioniq.language.terms import COLOR, FREE, GARMENT, HEARD, Term, Terms
 from fashioniq.language.tokens import folded, key_of, keys_of
 
@@ -20,11 +20,6 @@ _COMMON = 0.5  # share of the products from which on a garment word says nothing
 _OTHERS = 0.25  # share of the products from which on other garments make it say something
 _TOGETHER = 0.25  # share of a label's products that have another from which on the two are no alternatives
 _FEW = 8  # products, which fill a first page
-_SLIPS = 3  # how much more frequent the word must be that a rare word is corrected to
-_CAPTIONS, _KNOWN = (
-    10_000,
-    5,
-)  # assumed counts of the most frequent word of captions, and of words of the language
 _STEMMERS = {"en": "english", "de": "german"}
 
 
@@ -44,7 +39,7 @@ class Lexicon:
     ) -> None:
         """Counts of products per list and label, `together` per pair of labels, with any of the `garments`; of `titles`
         per word."""
-        self.grammar, self._nearest, self._together = grammar(code), nearest, together
+        self.grammar, self._together = grammar(code), together
         self.stem = lru_cache(maxsize=50_000)(
             snowballstemmer.stemmer(_STEMMERS.get(code, "english")).stemWord
         )
@@ -67,13 +62,8 @@ class Lexicon:
         for key, term in self._terms.of.items():
             if not term.heard:
                 self._stems.setdefault(self._terms.stemmed(keys_of(self._terms.spelled[key])), term)
-        self._language = _words_of(language(code), self.grammar)
-        labels = {word for label in self._terms.count for word in keys_of(label)}.union(self.grammar.nouns)
-        self._speller = Speller(self._frequency(words), self.grammar.keyboard, labels, self.grammar.alike)
+        self.corrections = Corrections(self._terms, self._stems, self.grammar, self._titles, words, nearest)
         self.find = lru_cache(maxsize=20_000)(self._found)
-        self.guess = lru_cache(maxsize=2_000)(self._guess)
-        self.slip = lru_cache(maxsize=2_000)(self._slip)
-        self.parts = lru_cache(maxsize=2_000)(self._parts)
 
     @classmethod
     def of(
@@ -157,10 +147,6 @@ class Lexicon:
 
     # words
 
-    def spelled(self, key: str) -> str:
-        """How a key is written, such as "polka dot" for "polkadot"."""
-        return self._terms.spelled.get(key, key)
-
     def is_color(self, key: str) -> bool:
         """Whether a key is the name of a color, in the catalog or not."""
         return self._terms.palette.is_name(key)
@@ -204,7 +190,12 @@ class Lexicon:
         """
         key = "".join(words)
         term = self._terms.of.get(key)
-        if term is not None and not term.labels and len(words) > 1 and len(keys_of(self.spelled(key))) == 1:
+        if (
+            term is not None
+            and not term.labels
+            and len(words) > 1
+            and len(keys_of(self._terms.spelled_as(key))) == 1
+        ):
             term = None  # "a wake" is not "awake"
         if (term is not None and not term.heard) or anyway or " ".join(words) in self.grammar.roles:
             return term
@@ -230,89 +221,3 @@ class Lexicon:
                     if term is not None and term.labels:
                         return term
         return None
-
-    def _guess(self, key: str) -> tuple[str, ...] | None:
-        """Words that are meant by an unknown one: corrected, split, or the nearest label. None if none is."""
-        if key not in self._language:
-            near = self._meant(key, 1)
-            parts = self._parts(key) if near is None else None
-            near = near or self._meant(key, None)
-            if parts is not None:
-                return parts
-            if near is not None:
-                return self.slip(near) or (self.spelled(near),)
-        label = self._nearest(key) if self._nearest is not None else None
-        return (label,) if label in self._terms.family_of else None
-
-    def _meant(self, key: str, most: int | None) -> str | None:
-        """A correction: other words than labels and those of the language only with the same first letter."""
-        itself = self._is_word(key)
-        near = self._speller.correct(key, most, itself)
-        if itself and near is not None and single(near) != single(key):
-            return None
-        term = self._stems.get(self.stem(near)) if near is not None else None
-        if near is None or self._whole(near) or (term is not None and term.labels):
-            return near
-        return near if near[0] == key[0] and self._speller.correct(key, 1, itself) == near else None
-
-    def _is_word(self, key: str) -> bool:
-        """Whether the language has a word, about garments or not."""
-        return key in self._language or key in words_said(self.grammar.code, self.grammar.rare)
-
-    def _slip(self, key: str) -> tuple[str, ...] | None:
-        """The word that is probably meant by a rare word of captions or titles, which have misspellings, or None.
-
-        That is a much more frequent word with the same first letter one edit away, which is not a form of it.
-        """
-        near = self._speller.correct(key, 1 if len(key) < 8 else 2) if len(key) > 3 else None
-        if near is None or self._is_word(key) or near[0] != key[0] or self.stem(near) == self.stem(key):
-            return None
-        often = self._speller.frequency
-        if len(near) == len(key) < 6 and sorted(near) != sorted(key):
-            return None  # "blank" is not black
-        slips = 1 if single(near) == single(key) else _SLIPS
-        return (self.spelled(near),) if often[near] > slips * often.get(key, 0) else None
-
-    def _parts(self, key: str) -> tuple[str, ...] | None:
-        """The parts of words that were written together, such as "longand", or of a compound."""
-        for at in range(len(key) - 3, 2, -1):
-            if not self._whole(key[at:]):
-                continue
-            for link in ("", *self.grammar.links):
-                one = key[:at].removesuffix(link)
-                if len(one) == at - len(link) >= 3 and self._whole(one):
-                    return (self.spelled(one), self.spelled(key[at:]))
-        return None
-
-    def _whole(self, key: str) -> bool:
-        term = self._terms.of.get(key)
-        if term is None and self.grammar.links:
-            term = self._stems.get(self.stem(key))
-        rules = self.grammar
-        return bool(term is not None and term.labels) or any(
-            key in words for words in (rules.roles, rules.nouns, rules.steps)
-        )
-
-    def _frequency(self, words: Sequence[str]) -> dict[str, float]:
-        """About how often each word occurs: counts of labels and titles, and the order of the words of captions."""
-        often: dict[str, float] = defaultdict(float)
-        for place, word in enumerate(words):
-            often[key_of(word)] = max(often[key_of(word)], _CAPTIONS / (place + 1))
-        for key, term in self._terms.of.items():
-            count = sum(self._terms.count[label] for label in term.labels)
-            often[key] = max(
-                often[key], self._titles[key], _KNOWN * (2 if count else 0), 0 if term.instead else count
-            )
-            if count and key.isalpha() and self._terms.spelled[key].isalpha():
-                for ending in (end for end in self.grammar.inflections if not key.endswith(end)):
-                    often.setdefault(key + ending, often[key])
-        for key in (*self.grammar.roles, *self.grammar.steps, *self.grammar.nouns):
-            often[key] = max(often[key], _KNOWN)
-        return often
-
-
-def _words_of(speech: Language, rules: Grammar) -> frozenset[str]:
-    """All words of a language's attributes, which are never misspelled."""
-    phrases = [form for forms in speech.forms_of.values() for form in forms]
-    phrases += [term for lines in rules.synonyms.values() for _, terms in lines for term in terms]
-    return frozenset(word for phrase in phrases for word in (*keys_of(phrase), key_of(phrase)))

@@ -82,10 +82,10 @@ class Scanner:
     def _meant(self, unit: Unit) -> tuple[str, ...] | None:
         key = unit.tokens[0].key
         if unit.unknown:
-            return self.lexicon.guess(key)
+            return self.lexicon.corrections.guess(key)
         if self._compound(unit):
-            return self.lexicon.parts(key)
-        return self.lexicon.slip(key)
+            return self.lexicon.corrections.parts(key)
+        return self.lexicon.corrections.slip(key)
 
     def _compound(self, unit: Unit) -> bool:
         """Whether a unit is a garment in one word, such as "Maxikleid", that may be split."""

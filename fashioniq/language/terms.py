@@ -37,7 +37,7 @@ class Terms:
         stem: Callable[[str], str],
     ) -> None:
         """`counts` are the products of each list and label."""
-        self._speech, self._rules, self._stem = speech, rules, stem
+        self._speech, self._rules, self.stem = speech, rules, stem
         self.count: Counter[str] = Counter()
         kinds: dict[str, tuple[int, int]] = {}
         for (kind, label), count in counts.items():
@@ -74,6 +74,10 @@ class Terms:
         if key and key not in self.of:
             self.of[key] = term
             self.spelled[key] = phrase
+
+    def spelled_as(self, key: str) -> str:
+        """How a key is written, such as "polka dot" for "polkadot"."""
+        return self.spelled.get(key, key)
 
     def known_family(self, key: str) -> str:
         """Family of a word of the language, in the catalog or not, or ""."""
@@ -124,7 +128,7 @@ class Terms:
 
     def stemmed(self, words: Iterable[str]) -> str:
         """Stems of words, as they are looked up."""
-        return " ".join(map(self._stem, words))
+        return " ".join(map(self.stem, words))
 
     def _add_line(self, family: str, meant: Sequence[str], terms: Sequence[str]) -> None:
         """Terms of a line stand for its first word that is a label, or else for another term that is one."""
