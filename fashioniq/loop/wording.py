@@ -167,6 +167,13 @@ class Wording:
         likely = self._seen.likely(item)
         return likely if found is None else found.union(self._said.intersection(likely))
 
+    def learned(self) -> Iterator[tuple[str, np.ndarray]]:
+        """Labels that are not in the catalog for some products, and which of these products probably have them, N."""
+        if self._seen is not None and self._some_unknown:
+            for label in sorted(self.labels):
+                if (chance_N := self._seen.probability(label)) is not None:
+                    yield label, (chance_N >= LIKELY) & (self._labels.unknown_N | (label in self._said))
+
     def bonus(self, wishes: Wishes) -> np.ndarray:
         """What words add to the similarity of each product, N in float32."""
         weights = self.weights
@@ -181,10 +188,11 @@ class Wording:
 
     def parts(self, text: str, item: int | None) -> tuple[np.ndarray, np.ndarray]:
         """BM25, and the sum of the wishes, of each product for a single request, without weights; N in float32."""
-        wishes = self.after(Wishes(), text, item)
-        return tuple(  # type: ignore[return-value]
-            _with_weights(self, weights).bonus(wishes) for weights in (Weights(1, 0, 0), Weights(0, 1, 1))
-        )
+        wishes, alone = self.after(Wishes(), text, item), copy(self)
+        found = []
+        for alone.weights in (Weights(1, 0, 0), Weights(0, 1, 1)):
+            found.append(alone.bonus(wishes))
+        return found[0], found[1]
 
     def obeying(self, wishes: Wishes) -> np.ndarray:
         """Mask of the products that meet all wishes for labels, and nothing that is denied, N."""
@@ -274,12 +282,6 @@ def _kinds(labels: Collection[str]) -> Mapping[str, frozenset[str]]:
         for start in range(1, len(words)):
             found.setdefault(" ".join(words[start:]), set()).add(label)
     return {general: frozenset(special) for general, special in found.items() if general in labels}
-
-
-def _with_weights(wording: Wording, weights: Weights) -> Wording:
-    found = copy(wording)
-    found.weights = weights
-    return found
 
 
 def _evidence(chance_N: np.ndarray | np.float32, denied: bool) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 import math
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappush, heappushpop
 from itertools import pairwise
 
@@ -42,13 +42,26 @@ class Facets:
     """
 
     def __init__(
-        self, ids: Sequence[str], labels: Mapping[str, Sequence[Sequence[str]]], speech: Language
+        self,
+        ids: Sequence[str],
+        labels: Mapping[str, Sequence[Sequence[str]]],
+        speech: Language,
+        learned: Iterable[tuple[str, str, np.ndarray]] = (),
     ) -> None:
+        """`labels` are those of the catalog; `learned` are further ones, with their family, and which products have
+        them, N.
+        """
         number: dict[str, int] = {}
         families: list[str] = []
+        further: dict[int, set[int]] = {}
+        for place, (word, family, has_N) in enumerate(learned):
+            families.append(family)
+            number[word] = place
+            for item in np.flatnonzero(has_N).tolist():
+                further.setdefault(item, set()).add(place)
         flat, ends = array("i"), array("q", [0])
-        for name in ids:
-            seen = set()  # a word can have two types
+        for item, name in enumerate(ids):
+            seen = further.get(item, set())  # a word can have two types
             for kind, words in enumerate(labels.get(name, ())):
                 for word in words:
                     if (index := number.get(word)) is None:

@@ -78,9 +78,11 @@ class Served:
         self.offers_sha256 = hashlib.sha256(msgspec.json.encode(offers or {}, order="sorted")).hexdigest()
         items = self.system.gallery.items
         self.shelf = Shelf(items.positions, offers)
-        self.facets = Facets(items.ids, labels or {}, language(self.speech))
-        if self.system.wording is not None:  # what is computed when it is first needed
-            self.system.wording.labels_of(0)
+        learned: list[tuple[str, str, np.ndarray]] = []
+        if (wording := self.system.wording) is not None:
+            wording.labels_of(0)  # what is computed when it is first needed
+            learned = [(label, wording.family_of(label) or "", has_N) for label, has_N in wording.learned()]
+        self.facets = Facets(items.ids, labels or {}, language(self.speech), learned)
         self.typical = self._typical()  # ids of products for someone who has not said anything
 
     @classmethod

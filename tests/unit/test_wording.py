@@ -146,6 +146,17 @@ def test_probabilities_count_only_for_products_without_labels():
     assert not bonus_of("striped", found)[1::2].any()  # not known by sight
 
 
+def test_labels_are_learned_for_products_without():
+    labels = [None if item % 2 else own for item, own in enumerate(OWN)]
+    found = {
+        label: has_N.tolist() for label, has_N in wording(labels=labels, seen=Seen(red=(0.9, 0.1))).learned()
+    }
+    assert found == {"red": [item < 18 and item % 2 == 1 for item in range(36)]}
+    assert not list(wording(seen=Seen(red=(0.9, 0.1))).learned()) and not list(
+        wording(labels=labels).learned()
+    )
+
+
 def test_of_several_labels_the_most_probable_counts():
     found = wording(wanted=1, labels=[None] * 36, seen=Seen(red=(0.5, 0.0), black=(0.0, 1.0)))
     assert bonus_of("red or black", found) == pytest.approx(

@@ -51,6 +51,16 @@ def test_words_are_counted_by_family_the_most_frequent_first():
     assert Facets([], {}, ENGLISH).counts(mask(count=0)) == Facets(IDS, {}, ENGLISH).counts(mask(1)) == {}
 
 
+def test_learned_labels_are_counted_beside_those_of_the_catalog():
+    labels = {"p0": [["dress"], ["red"], [], [], [], []]}
+    learned = [
+        ("long sleeve", "sleeves", np.array([True, False, True])),
+        ("red", "colour", np.array([False, True, False])),
+    ]
+    found = Facets(["p0", "p1", "p2"], labels, ENGLISH, learned).counts(np.ones(3, bool))
+    assert found == {"sleeves": [("long sleeve", 2)], "colour": [("red", 2)], "garment": [("dress", 1)]}
+
+
 def test_a_german_catalog_has_the_families_of_its_words():
     labels = {"p0": [["kleid"], ["rot"], [], [], [], []], "p1": [["kleid"], ["blau"], [], [], [], []]}
     found = Facets(IDS, labels, language("de")).counts(mask(0, 1))
