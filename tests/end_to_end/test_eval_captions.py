@@ -44,7 +44,7 @@ def test_an_evaluation_of_captions_holds_what_it_depends_on(evaluate, project, r
     metrics = read(out / "metrics.json")
     wanted = {"category": "dresses", "split": "val", "pairs": len(pairs), "coverage_of_pairs": 1.0, "captions": "drawn sample's grammar",
               "run": str(runs.captioner), "features": project.pictures["encoder"], "attributes": True, "decoding": "beam 5", "seed": 0,
-              "tokeniser": "PTB-like (Python)"}  # fmt: skip
+              "tokeniser": "PTB (NLTK)"}  # fmt: skip
     assert {key: metrics[key] for key in wanted} == wanted and metrics["protocol"]
     rows = [(row["against"], row["who"]) for row in metrics["rows"]]
     assert rows[:3] == [("all", "captioner"), ("all", "most frequent"), ("all", "random pair")]

@@ -87,7 +87,7 @@ def test_scores_are_those_of_the_coco_tools(shared, no_spice):
 
 def test_without_java_the_scores_are_there_and_the_others_have_a_reason(no_java):
     scores = caption_scores(["is red.", "has long sleeves"], [["Is red!", "is blue"], ["has longer sleeves"]])
-    assert set(scores) == {*METRICS, "tokeniser"} and scores["tokeniser"] == "PTB-like (Python)"
+    assert set(scores) == {*METRICS, "tokeniser"} and scores["tokeniser"] == "PTB (NLTK)"
     assert all(isinstance(scores[name], float) for name in METRICS[:6])
     assert scores["METEOR"] == scores["SPICE"] == "not computed: there is no Java on the PATH"
 
