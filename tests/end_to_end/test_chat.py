@@ -79,15 +79,6 @@ def logged(run):
 # From Python
 
 
-def test_the_lines_of_the_documentation_work(retriever, monkeypatch, tmp_path, capsys):
-    lines = re.findall(r"^ {8}(.+)$", fashioniq.load.__doc__, re.MULTILINE)
-    assert len(lines) == 6
-    monkeypatch.chdir(tmp_path)
-    shutil.copytree(retriever, tmp_path / "demo" / "runs" / "retriever")
-    exec("\n".join(lines), {})
-    assert capsys.readouterr().out.count("Product(id=") == 5
-
-
 def test_loading_without_torch_in_the_way():
     code = "import sys, fashioniq; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=LIMIT)
