@@ -95,7 +95,7 @@ def test_without_a_picture_the_text_is_searched_for_and_a_notice_says_so(talking
     turn = talking.turn(says="an invisible shirt", key="k").json()
     assert turn["picture"] is None and [one["code"] for one in turn["notices"]] == ["no-picture"]
     system = service.models.active("shirts").system
-    query_1D = system.retriever.text.encoder.encode(["an invisible shirt"])
+    query_1D = system.retriever.text.encoder.texts(["an invisible shirt"])
     assert ids(turn) == [one.id for one in system.nearest(query_1D, 8)[0]]
     again = talking.turn(says="an invisible shirt", key="k").json()
     assert again["notices"] == turn["notices"] and again["query_id"] == turn["query_id"]
