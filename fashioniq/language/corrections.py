@@ -1,7 +1,7 @@
 """What is meant by a word of a request that the words of a catalog do not explain: corrected, or split."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from fashioniq.data.languages import Language, language
@@ -27,9 +27,8 @@ class Corrections:
         rules: Grammar,
         titles: Mapping[str, int],
         words: Sequence[str],
-        nearest: Callable[[str], str | None] | None,
     ) -> None:
-        self._terms, self._stems, self._rules, self._nearest = terms, stems, rules, nearest
+        self._terms, self._stems, self._rules = terms, stems, rules
         self._language = _words_of(language(rules.code), rules)
         labels = {word for label in terms.count for word in keys_of(label)}.union(rules.nouns)
         self._speller = Speller(self._frequency(titles, words), rules.keyboard, labels, rules.alike)
@@ -38,17 +37,14 @@ class Corrections:
         self.parts = lru_cache(maxsize=2_000)(self._parts)
 
     def _guess(self, key: str) -> tuple[str, ...] | None:
-        """Words that are meant by an unknown one: corrected, split, or the nearest label. None if none is."""
-        if key not in self._language:
-            near = self._meant(key, 1)
-            parts = self._parts(key) if near is None else None
-            near = near or self._meant(key, None)
-            if parts is not None:
-                return parts
-            if near is not None:
-                return self.slip(near) or (self._terms.spelled_as(near),)
-        label = self._nearest(key) if self._nearest is not None else None
-        return (label,) if label in self._terms.family_of else None
+        """Words that are meant by an unknown one: corrected, or split. None if none is."""
+        if key in self._language:
+            return None
+        near = self._meant(key, 1)
+        if near is None and (parts := self._parts(key)) is not None:
+            return parts
+        near = near or self._meant(key, None)
+        return None if near is None else self.slip(near) or (self._terms.spelled_as(near),)
 
     def _meant(self, key: str, most: int | None) -> str | None:
         """A correction: other words than labels and those of the language only with the same first letter."""

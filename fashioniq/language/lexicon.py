@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations
 
@@ -35,7 +35,6 @@ class Lexicon:
         titles: Mapping[str, int],
         words: Sequence[str],
         code: str,
-        nearest: Callable[[str], str | None] | None = None,
     ) -> None:
         """Counts of products per list and label, `together` per pair of labels, with any of the `garments`; of `titles`
         per word."""
@@ -62,7 +61,7 @@ class Lexicon:
         for key, term in self._terms.of.items():
             if not term.heard:
                 self._stems.setdefault(self._terms.stemmed(keys_of(self._terms.spelled[key])), term)
-        self.corrections = Corrections(self._terms, self._stems, self.grammar, self._titles, words, nearest)
+        self.corrections = Corrections(self._terms, self._stems, self.grammar, self._titles, words)
         self.find = lru_cache(maxsize=20_000)(self._found)
 
     @classmethod
@@ -72,14 +71,12 @@ class Lexicon:
         titles: Iterable[str],
         words: Iterable[str],
         language: str,
-        nearest: Callable[[str], str | None] | None = None,
         said: Mapping[str, int] | None = None,
     ) -> Lexicon:
         """Lexicon of products with these labels (six lists each) and titles, and of the words of captions.
 
         `said` are further labels, with their list, of which it is not known which products have them. `words` are
-        ordered, the most frequent first. `nearest` finds the label nearest to a word that nothing
-        else explains, such as by a text encoder.
+        ordered, the most frequent first.
         """
         counts: Counter[tuple[int, str]] = Counter()
         together: Counter[tuple[str, str]] = Counter()
@@ -100,7 +97,6 @@ class Lexicon:
             titles=title_words,
             words=list(words),
             code=language,
-            nearest=nearest,
         )
 
     # labels

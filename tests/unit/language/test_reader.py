@@ -12,7 +12,7 @@ from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.reader import Reader
 from fashioniq.language.spelling import Speller
 
-from .conftest import ENGLISH, GERMAN, lexicon_of
+from .conftest import ENGLISH, GERMAN
 
 WORDS = """not no without or and , . ; ? ! - -> / ( ) instead of rather than less more too enough so long red
 long sleeves belt swap for from to any color never mind doesn't matter a free 50 € under size M ä é İ ß ﬁ than isn't
@@ -153,21 +153,6 @@ def test_a_color_far_from_all_of_the_catalog_is_none():
 def test_words_of_other_families_are_no_colors(english):
     for word in ("leather", "denim", "velvet"):
         assert all(wish.family != "colour" for wish in english.read(word).wishes)
-
-
-def test_the_nearest_label_is_the_last_resort():
-    asked = []
-
-    def nearest(word):
-        asked.append(word)
-        return "elegant" if word == "zzyzxian" else None
-
-    reader = Reader(lexicon_of(ENGLISH, "en", nearest=nearest))
-    request = reader.read("red zzyzxian vvvvvv strpied")
-    assert [sorted(wish.labels) for wish in request.wishes] == [["red"], ["elegant"], ["striped"]]
-    assert ("zzyzxian", "elegant") in request.changed
-    assert request.unknown == ("vvvvvv",)
-    assert asked == ["zzyzxian", "vvvvvv"]
 
 
 def test_labels_of_any_catalog_keep_their_own_families():
