@@ -181,7 +181,30 @@ class ChatSearcherRun(msgspec.Struct, kw_only=True):
     provenance: Provenance | UnsetType = UNSET
 
 
-Run = CaptionerRun | RetrieverRun | DialogEncoderRun | PredictorRun | GeneratorRun | ChatSearcherRun
+class ZeroShotRun(msgspec.Struct, kw_only=True):
+    """model.json of a search without training: the encoder by its name, and the features that it searches."""
+
+    KIND: ClassVar[str] = "zero-shot search"
+    version: str = __version__
+    kind: str
+    category: str
+    encoder: str
+    features: StoreIdentity
+    data: CatalogOrigin
+    metrics: Figures | UnsetType = UNSET
+    checksum: str | UnsetType = UNSET
+    provenance: Provenance | UnsetType = UNSET
+
+
+Run = (
+    CaptionerRun
+    | RetrieverRun
+    | DialogEncoderRun
+    | PredictorRun
+    | GeneratorRun
+    | ChatSearcherRun
+    | ZeroShotRun
+)
 KINDS: dict[str, type[Any]] = {
     kind.KIND: kind
     for kind in (
@@ -191,6 +214,7 @@ KINDS: dict[str, type[Any]] = {
         PredictorRun,
         GeneratorRun,
         ChatSearcherRun,
+        ZeroShotRun,
     )
 }
 TRAINED_BY = {
@@ -200,6 +224,7 @@ TRAINED_BY = {
     "attribute predictor": "train-attributes",
     "generator": "train-generator",
     "chatsearcher": "train-chatsearcher",
+    "zero-shot search": "search --encoder",
 }
 R = TypeVar("R", bound=Run)
 

@@ -21,8 +21,6 @@ from fashioniq.terminal.view import View
 
 def run(settings: Chat) -> None:
     """Run one dialog with the person at the terminal and append it to the log."""
-    if settings.questioner == "recorded":
-        raise UserError("recorded questions cannot be used in chat; choose another --questioner")
     system, folder = _system(settings)
     log = settings.log or folder / "chats" / "dialogs.jsonl"
     with suppress(ImportError):
@@ -61,40 +59,40 @@ def _system(settings: Chat) -> tuple[System, Path]:
     run = settings.run or (Path(encoder) if encoder and (Path(encoder) / "model.json").is_file() else None)
     if run is None and settings.generator:
         raise UserError("--generator needs a run of train-dialog-encoder; give it with --run")
-    if run is None:
-        return _pretrained(settings), Path("runs")
     if settings.run and encoder:
         raise UserError("--run and --encoder cannot be combined; leave one of them out")
+    if run is None and settings.questioner != "none":
+        return _asking(settings, settings.questioner), Path("runs")
+    if run is None and encoder is None:
+        raise UserError("give a trained run with --run, or an encoder with --encoder and --data")
     features, data, category = settings.features, settings.data, settings.category
     system = load(
         run,
         features,
         settings.split,
         settings.device,
+        encoder=encoder if run is None else None,
         data=data,
         category=category,
         generator=settings.generator,
         predictor=settings.predictor,
     )
-    if settings.generator:
-        return system, run
-    if isinstance(system.asker, BestItem) or (
-        settings.questioner == "candidate-aware" and not settings.predictor
-    ):
-        return system, run
-    catalog, store = chatir.run_data(run, features=features, data=data, category=category)
-    asker = asker_of(replace(settings, features=store.root), catalog, system.gallery)([0])
-    return replace(system, asker=Limited(asker, settings.rounds)), run
+    folder = run or Path("runs")
+    if settings.generator or isinstance(system.asker, BestItem):
+        return system, folder
+    if settings.questioner in ("none", "candidate-aware") and not settings.predictor:
+        return system, folder
+    catalog, store = chatir.run_data(folder, features=features, data=data, category=category)
+    chosen = "candidate-aware" if settings.questioner == "none" else settings.questioner
+    asking = replace(settings, features=store.root, questioner=chosen)
+    asker = asker_of(asking, catalog, system.gallery)([0])
+    return replace(system, asker=Limited(asker, settings.rounds)), folder
 
 
-def _pretrained(settings: Chat) -> System:
-    """A system with pretrained CLIP or BLIP."""
-    if settings.encoder is None:
-        raise UserError("give a trained run with --run, or CLIP or BLIP with --encoder and --category")
-    if settings.category is None:
-        raise UserError(
-            f"--encoder {settings.encoder} needs products to search; give --category (and --data)"
-        )
+def _asking(settings: Chat, questioner: str) -> System:
+    """A system with a pretrained encoder that asks questions."""
+    if settings.encoder is None or settings.category is None:
+        raise UserError(f"--questioner {questioner} needs --run, or --encoder and --category (and --data)")
     catalog = Catalog(settings.data or Path("data/fashioniq"), settings.category)
     retriever, gallery = searched_by_text(settings, catalog)
     asker = Limited(asker_of(settings, catalog, gallery)([0]), settings.rounds)

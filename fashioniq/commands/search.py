@@ -19,6 +19,7 @@ def run(settings: Search) -> list[Product]:
         settings.features,
         settings.split,
         settings.device,
+        encoder=settings.encoder,
         data=settings.data,
         category=settings.category,
         index=settings.index,
@@ -26,8 +27,9 @@ def run(settings: Search) -> list[Product]:
     )
     request = system.read(settings.text)
     if not request.understood and not (settings.like and request.like_shown):
+        searched = settings.run or settings.encoder
         raise UserError(
-            f"no word of --text {settings.text!r} is known to {settings.run} or its catalog; give other words"
+            f"no word of --text {settings.text!r} is known to {searched} or its catalog; give other words"
         )
     try:
         live = Live.begin(system)
@@ -35,7 +37,7 @@ def run(settings: Search) -> list[Product]:
         products = live.nearest(settings.count)
     except NotFiniteError as error:
         raise UserError(
-            f"{settings.run} has diverged ({error}); train it again with a lower --learning-rate"
+            f"{settings.run or settings.encoder} has diverged ({error}); train it again with a lower --learning-rate"
         ) from error
     if settings.json:
         found = [{**one._asdict(), "picture": str(one.picture) if one.picture else None} for one in products]

@@ -40,7 +40,7 @@ def run(settings: Serve) -> None:
     )
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # it has a line for each refused connection
     torch.set_num_threads(1)  # requests come one by one; the other cores serve the other workers
-    if settings.run and settings.database.startswith("sqlite:///"):
+    if (settings.run or settings.encoder) and settings.database.startswith("sqlite:///"):
         path = Path(settings.database.removeprefix("sqlite:///"))
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -49,7 +49,7 @@ def run(settings: Serve) -> None:
         settings.spool.mkdir(parents=True, exist_ok=True)
     _allow_open_files(2 * CONNECTIONS)
     listening = _listen(settings.host, settings.port)
-    store = Store.open(settings.database, create=bool(settings.run))
+    store = Store.open(settings.database, create=bool(settings.run or settings.encoder))
     carry_out(store)
     inference = Inference()
     uploads = [Uploads(Path(run), settings.device) for run in settings.predictor]
@@ -64,11 +64,13 @@ def run(settings: Serve) -> None:
     )
     models = Models(store, inference, load, settings.models)
     try:
-        models.open([Path(run) for run in settings.run])
+        models.open([*map(Path, settings.run), *_zero_shot(settings)])
     except Problem as error:
         raise UserError(f"{TITLES[error.code][1]} ({error.code}); --log prints the reason") from error
     if not models.categories:
-        raise UserError("the database has no active model; give a trained run with --run")
+        raise UserError(
+            "the database has no active model; give a trained run with --run, or --encoder and --data"
+        )
     if settings.generator and not any(models.active(name).draws for name in models.categories):
         raise UserError("--generator needs a run of train-dialog-encoder; give one with --run")
     models.settle()
@@ -97,6 +99,20 @@ def run(settings: Serve) -> None:
         store.close()
         for one in uploads:
             one.close()
+
+
+def _zero_shot(settings: Serve) -> list[Path]:
+    """Runs of --encoder, which search without training."""
+    if settings.encoder is None:
+        return []
+    from fashioniq.data.catalog import categories_in
+    from fashioniq.systems.zero_shot import prepare
+
+    data = settings.data or Path("data/fashioniq")
+    names = settings.category or categories_in(data)
+    if not names:
+        raise UserError(f"there is no category in {data}; give a catalog with --data")
+    return [prepare(settings.encoder, data, name, device=settings.device) for name in names]
 
 
 def _allow_open_files(count: int) -> None:

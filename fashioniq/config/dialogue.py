@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from fashioniq.config.evaluation import Evaluation
-from fashioniq.config.fields import CATEGORY, Searched, option, required
+from fashioniq.config.fields import CATEGORY, ENCODER, Searched, option, required
 from fashioniq.config.shared import Batched, Finds, InFolder, OfRun, OnDevice, Seeded, Verified
 from fashioniq.files import UserError
 
@@ -205,9 +205,14 @@ class Chat(OfRun, Asking):
 
     run: Path | None = option(
         None,
-        "run of train-retriever, train-composer, train-dialog-encoder or train-chatsearcher (alternative: --encoder "
-        "with CLIP or BLIP); only a dialog encoder, CLIP or BLIP asks questions, a ChatSearcher answers in words",
+        "run of train-retriever, train-composer, train-dialog-encoder or train-chatsearcher (alternative: --encoder); "
+        "only a dialog encoder, or an encoder with --questioner, asks questions, a ChatSearcher answers in words",
     )
+    questioner: Literal["none", "few-shot", "unanswered", "in-order", "shuffled", "candidate-aware"] = option(
+        "none",  # type: ignore[assignment]
+        "source of questions, as in make-dialogues (default: none; of a dialog encoder candidate-aware)",
+    )
+    encoder: str | None = option(None, ENCODER)
     generator: str | None = option(
         None,
         "generator: the dialog encoder of --run searches with the picture that it makes of your words (GenIR), which "
@@ -226,7 +231,10 @@ class Chat(OfRun, Asking):
 class Search(Verified, OfRun, Finds):
     """Print the products that a trained system finds for a request."""
 
-    run: Path = required("run of train-retriever, train-composer or train-dialog-encoder", reads="run")
+    run: Path | None = option(
+        None, "run of train-retriever, train-composer or train-dialog-encoder", reads="run"
+    )
+    encoder: str | None = option(None, ENCODER)
     text: str = required("request, such as “is navy with longer sleeves”")
     like: str | None = option(
         None,

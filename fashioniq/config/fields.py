@@ -10,6 +10,7 @@ __all__ = [
     "DATA",
     "DECODERS",
     "DEVICE",
+    "ENCODER",
     "FEATURES",
     "GALLERY",
     "OUT",
@@ -28,6 +29,10 @@ Searched = Literal["train", "val", "test", "all"]  # split of a gallery, or the 
 DATA = "folder in Fashion IQ's layout"
 CATEGORY = "category: dresses, shirts, tops, or a category of your own"
 FEATURES = "feature store (default: DATA/features/CATEGORY)"
+ENCODER = (
+    "encoder of texts, or of texts and pictures, that searches the catalog in --data without training; the values are "
+    "those of extract-features"
+)
 DEVICE = "device: cpu, cuda, or auto for a GPU if one is available"
 DECODERS = "processes that decode pictures; 0 decodes in the main process"
 STORED_INDEX = (

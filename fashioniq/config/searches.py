@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from fashioniq.config.evaluation import Split
-from fashioniq.config.fields import FEATURES, OUT, option
+from fashioniq.config.fields import ENCODER, FEATURES, OUT, option
 from fashioniq.config.shared import Batched, InCatalog, InFolder, OfConversations, OnDevice, Seeded, Verified
 from fashioniq.files import UserError
 
@@ -161,6 +161,7 @@ class EvalRequests(OnDevice, Seeded, InCatalog):
     run: Path | None = option(
         None, "run of the search, such as runs/retriever-dresses-attrs (default: BM25 only)", reads="run"
     )
+    encoder: str | None = option(None, ENCODER)
     features: Path | None = option(None, FEATURES)
     per_kind: int = option(200, "requests of each kind, at most", least=1, research=True)
     misspellings: Path | None = option(
@@ -175,7 +176,9 @@ class EvalRequests(OnDevice, Seeded, InCatalog):
     out: Path | None = option(None, OUT + " (default: RUN/requests; required without --run)")
 
     def validate(self) -> None:
-        if self.blind and not self.run:
+        if self.run and self.encoder:
+            raise UserError("--run and --encoder cannot be combined; leave one of them out")
+        if self.blind and not (self.run or self.encoder):
             raise UserError("--blind judges the search of a run; give --run")
         self.folder()
 

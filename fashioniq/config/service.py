@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fashioniq.config.fields import option, required
+from fashioniq.config.fields import DATA, ENCODER, option, required
 from fashioniq.config.shared import Finds, OnDevice, Seeded
 from fashioniq.files import UserError
 
@@ -31,6 +31,9 @@ class Serve(InDatabase, Finds):
         "run of train-retriever, train-composer, train-dialog-encoder or train-chatsearcher; repeat it for several "
         "categories (default: the models that are active in the database)",
     )
+    encoder: str | None = option(None, ENCODER)
+    data: Path | None = option(None, DATA + " that --encoder searches")
+    category: list[str] = option([], "categories that --encoder searches (default: all of --data)")
     host: str = option("127.0.0.1", "address to listen on; other machines need an API key")
     port: int = option(8000, "port to listen on; 0 picks a free one", least=0, below=65536)
     proxy: bool = option(

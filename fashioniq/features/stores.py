@@ -31,19 +31,24 @@ def check_encoder(store: FeatureStore, name: str, encoder: Encoder) -> None:
 
 def store_of_encoder(catalog: Catalog, name: str, encoder: Encoder) -> FeatureStore:
     """Store of a catalog with the vectors of an encoder: DATA/features/CATEGORY if it has them, else
-    DATA/features/CATEGORY-NAME, which is completed."""
+    DATA/features/CATEGORY-NAME. Missing products are added."""
     from fashioniq.features.pictures import of_encoder  # here, as it imports timm and scikit-learn
 
     own = features_folder(catalog.root, catalog.category, None)
-    if (own / "store.json").exists():
-        store = FeatureStore(own)
-        if encoder.identity.difference(store.facts) is None:
-            return store
     root = own.with_name(f"{own.name}-{re.sub('[^A-Za-z0-9_.-]+', '-', Path(name).name)}")
+    for folder in (own, root):
+        store = FeatureStore(folder) if (folder / "store.json").exists() else None
+        if store and encoder.identity.difference(store.facts) is None and is_complete(store, catalog):
+            return store
     settings = ExtractFeatures(category=catalog.category, data=catalog.root, encoder=name)
     with redirect_stdout(sys.stderr):  # the caller may print JSON
         fill(root, catalog, of_encoder(encoder, catalog, settings, words_to_keep(root, True)), update=True)
     return FeatureStore(root)
+
+
+def is_complete(store: FeatureStore, catalog: Catalog) -> bool:
+    """Whether a store has all products of a catalog, but those that it could not read."""
+    return all(name in store or name in store.facts.failures for name in catalog.all_ids())
 
 
 def fill(root: Path, catalog: "Products", source: "Source", update: bool = False) -> FeatureStore:

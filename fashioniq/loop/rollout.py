@@ -33,10 +33,10 @@ MAX_WORDS = 64  # maximum known words of a text; the rest is ignored
 class System(Generic[S]):
     """Retriever, asker and gallery: all parts of a dialog system that have no access to the target.
 
-    With the retriever's `vocabulary`, replies may be plain texts. `cards` are titles, attributes and
-    pictures of the products. `index` describes the approximate index of the gallery, None for exact search. With
-    `wording`, what replies ask for in words counts beside the retriever's vectors; it is also the gallery's scorer.
-    `offers` are what limits of price, size and stock that a person says apply to.
+    With the retriever's `vocabulary`, replies may be plain texts; without, it reads texts of any words. `cards` are
+    titles, attributes and pictures of the products. `index` describes the approximate index of the gallery, None for
+    exact search. With `wording`, what replies ask for in words counts beside the retriever's vectors; it is also the
+    gallery's scorer. `offers` are what limits of price, size and stock that a person says apply to.
     """
 
     retriever: Retriever[S]
@@ -91,7 +91,11 @@ class System(Generic[S]):
     def read(self, text: str) -> ParsedRequest:
         """What a text says; without `wording`, which of its words the retriever has learned."""
         if self.wording is not None:
-            return self.wording.read(text)
+            request = self.wording.read(text)
+            if self.vocabulary is not None:
+                return request
+            # a pretrained encoder reads any word
+            return request._replace(known=(*request.known, *request.unknown), unknown=())
         unknown = tuple(self.vocabulary.unknown([text])) if self.vocabulary else ()
         known = tuple(word for word in dict.fromkeys(tokenize(text)) if word not in unknown)
         return ParsedRequest(text, known=known, unknown=unknown, corrected=text)

@@ -16,7 +16,7 @@ from fashioniq.config import SYSTEMS
 from fashioniq.files import UserError, read_json, why
 from fashioniq.loop.rollout import System
 from fashioniq.runs import kind_of
-from fashioniq.systems import chatir, chatsearcher, fashion_iq
+from fashioniq.systems import chatir, chatsearcher, fashion_iq, zero_shot
 from fashioniq.systems.galleries import with_search
 from fashioniq.systems.run_data import Selection, version_of
 from fashioniq.systems.task import Task
@@ -25,6 +25,7 @@ FACTORIES = {  # keys: the kind in model.json
     "retriever": fashion_iq.load,
     "dialog encoder": chatir.load,
     "chatsearcher": chatsearcher.load,
+    "zero-shot search": zero_shot.load,
 }
 
 
@@ -44,11 +45,12 @@ def builder(name: str) -> Callable[[Any], list[Task]]:
 
 
 def load(
-    run: Path | str,
+    run: Path | str | None = None,
     features: Path | str | None = None,
     split: str = "test",
     device: str = "auto",
     *,
+    encoder: str | None = None,
     data: Path | str | None = None,
     category: str | None = None,
     index: str | None = None,
@@ -73,10 +75,18 @@ def load(
     the run, in `gallery/`, and are used again. A `gallery` such as "milvus://127.0.0.1:19530" is searched in
     Milvus. With a `generator` (the values of --generator), a dialog encoder searches with the picture generated
     from each reply (GenIR); `predictor` is the run of train-attributes that computed the features. Without `words`,
-    titles and labels of the products are not used in the search. Raises UserError if a file is missing or does not
-    match the run.
+    titles and labels of the products are not used in the search.
+
+    With an `encoder` in place of a run, such as a CLIP or a sentence encoder, nothing is trained: the catalog in `data`
+    is searched by its vectors, which are computed if they are not there. Raises UserError if a file is missing or does
+    not match the run.
     """
-    run = Path(run)
+    if (run is None) == (encoder is None):
+        raise UserError("expected a run or an encoder to search with; give one of them")
+    if encoder is not None:
+        folder, own = (None if path is None else Path(path) for path in (data, features))
+        run, data, features = zero_shot.prepare(encoder, folder, category, own, device), None, None
+    run = Path(run or "")
     kind = kind_of(run)
     if kind not in FACTORIES:
         raise UserError(

@@ -282,7 +282,8 @@ def test_a_chat_with_an_encoder_that_is_no_run_shows_what_is_found_after_every_a
     )
     monkeypatch.setattr(builtins, "input", lambda prompt: prompts.append(prompt) or next(lines))
     log = tmp_path / "dialogs.jsonl"
-    project.run("chat", data=sample, category="dresses", show=3, rounds=2, log=log, **counting)
+    options = {"show": 3, "rounds": 2, "log": log, "questioner": "candidate-aware", **counting}
+    project.run("chat", data=sample, category="dresses", **options)
     assert len(set(prompts)) == 4 and all(prompt.endswith("? > ") for prompt in prompts)
     tables = capsys.readouterr().out.split("attributes")[1:]
     assert len(tables) == 4 and all(

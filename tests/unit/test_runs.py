@@ -74,6 +74,9 @@ WRITTEN = {
         "kind": "chatsearcher", "stage": "conversations", "language_model": "", "tuned": "all", "sizes": {"width": 4}, "words": ["red"],
         "features": {"weights": "abc", "tokens": 1}, "negatives": "queue of 1000", "data": FILES,
     },
+    "zero-shot search": {
+        "kind": "zero-shot search", "category": "dresses", "encoder": "clip", "features": IDENTITY, "data": ORIGIN,
+    },
 }  # fmt: skip  # keys and their order, as the trainings give them
 CAPTIONER = described(WRITTEN["captioner"])
 

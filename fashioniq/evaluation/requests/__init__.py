@@ -43,7 +43,7 @@ def evaluate(settings: EvalRequests) -> RequestMetrics:
     wording = Wording(speech)
     searchers: dict[str, Searcher] = {}
     ids = catalog.all_ids()
-    if settings.run:
+    if settings.run or settings.encoder:
         search = trained(settings)
         ids = search.ids
         searchers[SEARCH] = search

@@ -72,13 +72,13 @@ class Trained:
 
 def trained(settings: EvalRequests, words: bool = True) -> Trained:
     """The system of the run, with all products of the catalog; without `words`, from pictures alone."""
-    assert settings.run is not None, "the caller has looked"
     return Trained(
         load(
             settings.run,
             settings.features,
             split="all",
             device=settings.device,
+            encoder=settings.encoder,
             data=settings.data,
             category=settings.category,
             words=words,

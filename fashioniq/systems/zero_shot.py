@@ -1,0 +1,180 @@
+"""Search without training: the vectors of a pretrained encoder, and the words of the catalog.
+
+The query of a turn is the vector of the words that ask for something, plus SHOWN times that of the product talked
+about, at unit length; the query of the turns before is added with weight DECAY. All vectors are taken from the mean of
+their kind, since those of all products, and of all texts, are alike. Denials and wishes count by the score of words
+with the weights WEIGHTS, which outweigh any similarity. `prepare` writes this as a run, which other commands take.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+import yaml
+from torch import Tensor, nn
+
+from fashioniq import encoders
+from fashioniq.askers.best_item import BestItem
+from fashioniq.categories import file_name
+from fashioniq.data.catalog import Catalog, categories_in
+from fashioniq.data.wording import Weights
+from fashioniq.data.words import Vocabulary
+from fashioniq.encoders.protocol import Encoder, encodes_pictures, unit
+from fashioniq.features.cards import cards_of
+from fashioniq.features.store import FeatureStore
+from fashioniq.features.stores import check_encoder, is_complete, store_of_encoder
+from fashioniq.files import UserError, atomic_write, locked
+from fashioniq.loop.messages import Turn
+from fashioniq.loop.rollout import System
+from fashioniq.models.labels import LabelModel
+from fashioniq.runs import CatalogOrigin, ZeroShotRun, read_run
+from fashioniq.systems.galleries import gallery_of
+from fashioniq.systems.run_data import Selection, settings_of
+from fashioniq.systems.wording import with_words_of
+from fashioniq.trained import pick_device
+from fashioniq.weights import load_weights, save_model, save_wording
+
+SHOWN = 0.5  # weight of the product talked about, beside the words of a reply
+DECAY = 0.5  # weight of the query of the turn before
+WEIGHTS = Weights(lexical=0.01, wanted=2.0, denied=2.0)  # 2 outweighs any difference of cosines
+MEANT = 256  # texts of which the mean is taken
+
+
+class Means(nn.Module):
+    """Means of the vectors of products and of texts; without them, all vectors would be near each other."""
+
+    products_D: Tensor
+    texts_D: Tensor
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.register_buffer("products_D", torch.zeros(size))
+        self.register_buffer("texts_D", torch.zeros(size))
+
+
+class ZeroShotRetriever:
+    """Words and products → query, by an encoder of texts. The state is the weighted sum of the queries so far."""
+
+    def __init__(self, encoder: Encoder, means: Means, device: torch.device) -> None:
+        self.encoder, self.device = encoder, device
+        self._means = means.to(device)
+        self.wanted: Callable[[str], str] = str  # the words of a text that ask for something
+
+    def embed_images(self, features_ND: Tensor) -> Tensor:
+        """Points of products in the search space, N×D."""
+        return unit(unit(features_ND) - self._means.products_D)
+
+    def start(self, batch: int) -> Tensor:
+        """Return the sum of no queries."""
+        return torch.zeros(batch, self.encoder.size, device=self.device)
+
+    @torch.no_grad()
+    def step(self, state: Tensor, turn: Turn) -> tuple[Tensor, Tensor]:
+        """Return the query after one more turn, at unit length, and the weighted sum of the turns' queries."""
+        own_BD = self._words(turn.reply.texts or [""] * len(state))
+        if turn.item is not None and turn.item.embedded_BD is None:  # a mean says nothing
+            own_BD = own_BD + SHOWN * self.embed_images(turn.item.features_BD)
+        sum_BD = unit(own_BD) + DECAY * state
+        return unit(sum_BD), sum_BD
+
+    def _words(self, texts: Sequence[str]) -> Tensor:
+        """Vectors of what texts ask for, B×D; zero for denials alone."""
+        wanted = [self.wanted(text) for text in texts]
+        vectors_BD = self.encoder.texts(wanted).to(self.device)
+        some_B1 = (vectors_BD != 0).any(1, keepdim=True) & torch.tensor(
+            [[bool(one)] for one in wanted], device=self.device
+        )
+        return torch.where(some_B1, unit(vectors_BD - self._means.texts_D), 0.0)
+
+
+def prepare(
+    name: str, data: Path | None, category: str | None, features: Path | None = None, device: str = "auto"
+) -> Path:
+    """Write the run of an encoder and a category of a catalog to DATA/zero-shot, if it is not there; return its folder.
+
+    The feature store of the encoder is completed. Raises UserError if the encoder cannot be loaded, has no text half,
+    or has other vectors.
+    """
+    if data is None:
+        raise UserError(
+            f"--encoder {name} needs products to search; give the folder of a catalog with --data"
+        )
+    if category is None:
+        known = categories_in(data)
+        if len(known) != 1:
+            raise UserError(
+                f"expected one category in {data}, found {', '.join(known) or 'none'}; give --category"
+            )
+        category = known[0]
+    catalog = Catalog(data, category)
+    short = re.sub("[^A-Za-z0-9_.-]+", "-", Path(name).name)
+    run = catalog.root / "zero-shot" / f"{file_name(catalog.category)}-{short}"
+    if features is None and (run / "model.json").exists():  # `load` compares the encoder
+        found = FeatureStore(Path(str(settings_of(run).get("features"))))
+        if read_run(run, ZeroShotRun).features == found.identity and is_complete(found, catalog):
+            return run
+    encoder = encoders.load(name, device=pick_device(device), catalog=catalog)
+    encoder.texts([])  # refuses an encoder of pictures alone
+    if features is None:
+        store = store_of_encoder(catalog, name, encoder)
+    else:
+        store = FeatureStore(features)
+        check_encoder(store, name, encoder)
+    where = {"encoder": str(Path(name).resolve()) if Path(name).is_dir() else name}
+    settings = where | {
+        "data": str(catalog.root.resolve()),
+        "category": catalog.category,
+        "features": str(store.root.resolve()),
+    }
+    with locked(run):
+        save_wording(run, LabelModel(encoder.size, 0), WEIGHTS, [], figures={}, said={})
+        with atomic_write(run / "config.yaml") as temporary:
+            temporary.write_text(yaml.safe_dump(settings, allow_unicode=True), encoding="utf-8")
+        about = ZeroShotRun(
+            kind=ZeroShotRun.KIND,
+            category=catalog.category,
+            encoder=where["encoder"],
+            features=store.identity,
+            data=CatalogOrigin(folder=settings["data"], fingerprint=catalog.fingerprint()),
+        )
+        save_model(run, _means(encoder, store, catalog), about)
+    return run
+
+
+def _means(encoder: Encoder, store: FeatureStore, catalog: Catalog) -> Means:
+    """Means of the vectors of all products, and of labels where products are pictures."""
+    means = Means(encoder.size)
+    products_ND = unit(store.items(store.ids).features_ND[:])
+    means.products_D.copy_(products_ND.mean(0))
+    if not encodes_pictures(encoder):
+        means.texts_D.copy_(means.products_D)
+        return means
+    labels = {word: None for lists in catalog.labels.values() for words in lists for word in words}
+    if texts := list(labels)[:MEANT]:
+        means.texts_D.copy_(encoder.texts(texts).cpu().mean(0))
+    return means
+
+
+def load(run: Path, chosen: Selection) -> System:
+    """Load the system of a run that `prepare` wrote. Raises UserError if a file is missing or does not match."""
+    about, settings, device = read_run(run, ZeroShotRun), settings_of(run), pick_device(chosen.device)
+    catalog = Catalog(chosen.data or Path(about.data.folder), chosen.category or about.category)
+    encoder = encoders.load(about.encoder, device=device, catalog=catalog)
+    store = FeatureStore(chosen.features or Path(str(settings.get("features"))))
+    check_encoder(store, about.encoder, encoder)
+    means = Means(encoder.size)
+    load_weights(run, means)
+    retriever = ZeroShotRetriever(encoder, means, device)
+    items = store.items(catalog.gallery_ids(chosen.split), read=chosen.stored is None).to(device)
+    gallery = gallery_of(run, items, retriever.embed_images, store.fingerprint(), chosen.stored)
+    system = System(retriever, BestItem(), gallery, cards=cards_of(catalog, store, items.ids))
+    system = with_words_of(system, run, catalog, Vocabulary([]), chosen.words)
+    if (wording := system.wording) is not None:
+
+        def wanted(text: str) -> str:
+            request = wording.read(text)
+            return " ".join([request.asserted, *request.unknown]).strip()
+
+        retriever.wanted = wanted
+    return system
