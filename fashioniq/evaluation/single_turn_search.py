@@ -98,11 +98,14 @@ def asked(
     )
     row_R, words_RL = (
         torch.tensor([number for number, _ in rows]),
-        vocabulary.encode([text for _, text in rows], max_words),
+        vocabulary.encode([system.corrected(text) for _, text in rows], max_words),
     )
     found: list[loop_query.Query] = []
-    for batch_B, words_BL in zip(row_R.split(batch_size), words_RL.split(batch_size), strict=True):
-        user = Recorded.of_words(words_BL.unsqueeze(1).to(device))
+    texts_RT = [[text] for _, text in rows]
+    for start, batch_B, words_BL in zip(
+        range(0, len(rows), batch_size), row_R.split(batch_size), words_RL.split(batch_size), strict=True
+    ):
+        user = Recorded.of_words(words_BL.unsqueeze(1).to(device), texts_RT[start : start + batch_size])
         first = Message(item_B=first_Q[batch_B].to(device))
         dialogs = rollout(system, user, target_Q[batch_B].to(device), first, turns=1, rank=False)
         found += dialogs.talk.queries

@@ -58,23 +58,26 @@ def load(run: Path, chosen: Selection) -> System:
 
 @dataclass(frozen=True)
 class Plan:
-    """Dialogs of an evaluation: targets N and first items N as positions, and a user or recorded words N×T×L.
+    """Dialogs of an evaluation: targets N and first items N as positions, and a user or recorded words N×L.
 
-    `facts` describe the user; `first` is written to first_candidates.json.
+    `texts` are the recorded replies as they were typed. `facts` describe the user; `first` is written to
+    first_candidates.json.
     """
 
     target_N: Tensor
     first_N: Tensor
     turns: int
     user: User | None
-    words_NTL: Tensor | None
+    words_NL: Tensor | None
     facts: dict[str, Any]
     first: dict[str, Any]
+    texts: Sequence[str] | None = None
 
     def batch(self, system: System, rows: Sequence[int]) -> Batch:
         """Dialogs with these numbers."""
         row_B = torch.tensor(list(rows), device=self.target_N.device)
-        user = self.user or Recorded.of_words(self.words_NTL[row_B])  # type: ignore[index]
+        texts = None if self.texts is None else [[self.texts[row]] for row in rows]
+        user = self.user or Recorded.of_words(self.words_NL[row_B].unsqueeze(1), texts)  # type: ignore[index]
         return Batch(system, user, self.target_N[row_B], Message(item_B=self.first_N[row_B]))
 
 
@@ -93,7 +96,6 @@ def build(options: EvalDialogs, wrap: Wrap | None = None) -> list[Task]:
     parts = parts_of(options, options.run)
     if options.only_user == "sessions":
         return session_tasks(options, parts)
-    plan = _recorded(options, parts) if options.only_user == "human" else _simulated(options, parts)
     with torch.no_grad():
         gallery = Gallery(parts.items, parts.items.embedded(parts.retriever.embed_images))
     cards = ItemCards(parts.catalog.images, parts.catalog.titles, AttributeWords(parts.store))
@@ -102,6 +104,7 @@ def build(options: EvalDialogs, wrap: Wrap | None = None) -> list[Task]:
     advice = f"{options.run} has diverged; train it again with a lower --learning-rate"
     if wrap is None:
         system = with_words_of(system, options.run, parts.catalog, parts.vocabulary)
+    plan = _recorded(options, parts, system) if options.only_user == "human" else _simulated(options, parts)
     index = None
     if options.index:
         try:
@@ -160,7 +163,7 @@ def _simulated(options: EvalDialogs, parts: Parts) -> Plan:
     facts = of_user | {"errors": options.word_noise}
     target_N = torch.arange(len(items), device=parts.device)
     return Plan(
-        target_N, first_N.to(parts.device), options.turns, user, words_NTL=None, facts=facts, first=first
+        target_N, first_N.to(parts.device), options.turns, user, words_NL=None, facts=facts, first=first
     )
 
 
@@ -216,7 +219,7 @@ def _first_candidates(options: EvalDialogs, items: Items) -> tuple[Tensor, dict[
     return torch.tensor([position_of[first[name]] for name in items.ids]), about
 
 
-def _recorded(options: EvalDialogs, parts: Parts) -> Plan:
+def _recorded(options: EvalDialogs, parts: Parts, system: System) -> Plan:
     """Plan of the captioned pairs of the split, one turn each: the candidate is shown, the captions are the
     feedback.
     """
@@ -235,7 +238,8 @@ def _recorded(options: EvalDialogs, parts: Parts) -> Plan:
     ]
     target_N, first_N = (torch.tensor([row[side] for row in rows], device=parts.device) for side in (0, 1))
     longest = parts.retriever.max_words * (1 if options.captions == "each" else 2)
-    words_NL = vocabulary.encode([text for *_, text in rows], longest)
+    texts = [text for *_, text in rows]
+    words_NL = vocabulary.encode([system.corrected(text) for text in texts], longest)
     if options.word_noise:
         chance_NL = chances(options.seed, 1, *words_NL.shape)[0]
         words_NL = corrupt(words_NL, options.word_noise, chance_NL, negation(vocabulary))
@@ -248,5 +252,13 @@ def _recorded(options: EvalDialogs, parts: Parts) -> Plan:
         "coverage_of_pairs": len(pairs) / len(parts.catalog.pairs(options.split)),
     }
     first = {"split": options.split, "first": "the candidate of each pair"}
-    words_NTL = words_NL.unsqueeze(1).to(parts.device)
-    return Plan(target_N, first_N, 1, user=None, words_NTL=words_NTL, facts=facts, first=first)
+    return Plan(
+        target_N,
+        first_N,
+        1,
+        user=None,
+        words_NL=words_NL.to(parts.device),
+        facts=facts,
+        first=first,
+        texts=None if options.word_noise else texts,
+    )

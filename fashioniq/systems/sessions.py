@@ -127,7 +127,10 @@ def _usable(options: EvalDialogs, parts: Parts) -> Usable:
 
 
 class _Batches:
-    """Dialogs of sessions with the same number of turns: items N×T, words N×T×L and targets N."""
+    """Dialogs of sessions with the same number of turns: items N×T, words N×T×L and targets N.
+
+    Where no noise is added, the texts are as they were typed.
+    """
 
     def __init__(
         self, system: System, parts: Parts, sessions: Sequence[Session], options: EvalDialogs
@@ -141,7 +144,8 @@ class _Batches:
             [position_of[session.target] for session in sessions], device=parts.device
         )
         texts = [step.text for session in sessions for step in session.steps]
-        words_RL = parts.vocabulary.encode(texts, max_words)
+        words_RL = parts.vocabulary.encode([system.corrected(text) for text in texts], max_words)
+        self.texts = None if options.word_noise else texts
         if options.word_noise:
             chance_TNL = chances(options.seed, turns, len(sessions), max_words)
             chance_RL = chance_TNL.transpose(0, 1).reshape(words_RL.shape)
@@ -150,7 +154,8 @@ class _Batches:
 
     def batch(self, rows: Sequence[int]) -> Batch:
         """Dialogs with these numbers."""
-        row_B = torch.tensor(list(rows), device=self.target_N.device)
+        row_B, turns = torch.tensor(list(rows), device=self.target_N.device), self.item_NT.shape[1]
         asker = RecordedItems(self.item_NT[row_B])
-        user = Recorded.of_words(self.words_NTL[row_B])
+        texts = self.texts and [self.texts[row * turns : (row + 1) * turns] for row in rows]
+        user = Recorded.of_words(self.words_NTL[row_B], texts)
         return Batch(replace(self.system, asker=asker), user, self.target_N[row_B], asker.first)

@@ -16,9 +16,13 @@ class Recorded:
         self.replies = replies
 
     @classmethod
-    def of_words(cls, words_BTL: Tensor) -> "Recorded":
-        """Create a user from the word ids of every turn."""
-        return cls([Message(words_BL=words_BL) for words_BL in words_BTL.unbind(1)])
+    def of_words(cls, words_BTL: Tensor, texts_BT: Sequence[Sequence[str]] | None = None) -> "Recorded":
+        """Create a user from the word ids of every turn, and from the texts as they were typed, if they are known.
+
+        Words that a retriever has not learned are in the texts alone, and wishes are read from these.
+        """
+        columns = [None] * words_BTL.shape[1] if texts_BT is None else list(zip(*texts_BT, strict=True))
+        return cls([Message(*turn) for turn in zip(words_BTL.unbind(1), columns, strict=True)])
 
     def reply(self, target_B: Tensor, offer: Message, turn: int) -> Message:
         """Return the recorded reply of the turn, regardless of the offer."""

@@ -167,6 +167,19 @@ def test_words_of_a_user_that_speaks_in_ids_count_as_its_texts():
     assert torch.equal(by_ids.ranks, by_texts.ranks)
 
 
+def test_words_that_a_retriever_has_not_learned_count_in_recorded_replies_as_typed():
+    own, target_B, first = system(), torch.tensor([3]), Message(item_B=torch.tensor([9]))
+    own.wording.weights = Weights(5, 5, 5)
+    text = "is an Odette with sleeves"
+    words_BTL = VOCABULARY.encode([text], 5).unsqueeze(1)
+    by_ids = rollout(own, Recorded.of_words(words_BTL), target_B, first, 1)
+    typed = rollout(own, Recorded.of_words(words_BTL, [[text]]), target_B, first, 1)
+    live = Live.begin(own).about(IDS[9]).say(text)
+    assert "odette" in typed.talk.queries[0].wishes[0].asserted[0]
+    assert typed.talk.queries[0].wishes == live.query.wishes != by_ids.talk.queries[0].wishes
+    assert typed.ranks < by_ids.ranks
+
+
 def test_without_wording_only_words_that_the_retriever_has_learned_are_understood():
     own = replace(system(), wording=None)
     request = own.read("crimson and red")
