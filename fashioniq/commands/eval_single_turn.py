@@ -66,6 +66,6 @@ def _of_run(settings: EvalSingleTurn, number: int, catalog: Catalog) -> Searcher
         "attributes": facts.attrs,
         "words": max_words,
         "features": store.encoder,
-        "pictures": "none" if store.facts.encoder == "metadata" else catalog.pictures_origin,
+        "pictures": catalog.pictures_behind(store.facts.encoder),
     }
     return Searcher(set(store.ids), search_queries, depends_on)

@@ -4,6 +4,7 @@ image_splits/split.dress.train.json    ["B0084Y8XIU", …]
 captions/cap.dress.train.json          [{"target": …, "candidate": …, "captions": [first, second]}, …]
 attributes/asin2attr.dress.train.json  {id: [garment, texture, fabric, shape, part, style]}, lists of words
 titles/dress.train.json                {id: {"title": …}}
+descriptions/image_captions_dress_train.json   {id: sentence of a captioning model about its picture}
 offers/dress.json                      {id: {"price_minor": 5990, "currency": "EUR", …}}
 images/<id>.jpg                        or images/dress/<id>.jpg
 catalog.json                           origin of pictures and captions, in folders made by this package
@@ -76,6 +77,12 @@ class Catalog:
     def pictures_origin(self) -> str:
         """Origin of the pictures: "photographs" unless catalog.json gives another."""
         return one_line(str(self.about.get("pictures", "photographs")), LONGEST_ORIGIN)
+
+    def pictures_behind(self, encoder: str) -> str:
+        """Origin of the pictures that the vectors of an encoder know; those of metadata know only words."""
+        if encoder != "metadata":
+            return self.pictures_origin
+        return "words of a captioning model" if self.descriptions else "none"
 
     @property
     def captions_origin(self) -> str:
@@ -209,6 +216,21 @@ class Catalog:
         return titles
 
     @cached_property
+    def descriptions(self) -> dict[str, str]:
+        """What a captioning model says about the picture of every product that has a description."""
+        found: dict[str, str] = {}
+        for split in SPLITS:
+            path = self.root / "descriptions" / f"image_captions_{self._name}_{split}.json"
+            if path.exists():
+                rows = read_json(path, "descriptions", dict)
+                if bad := next((name for name, text in rows.items() if not isinstance(text, str)), None):
+                    raise UserError(
+                        f"{path}: expected a sentence for each product, found {json.dumps(rows[bad])[:80]} for {bad}"
+                    )
+                found |= {name: text.strip() for name, text in rows.items() if text.strip()}
+        return found
+
+    @cached_property
     def offers(self) -> dict[str, Offer]:
         """Price, sizes, stock and product page of every product that has an offer. The fingerprint leaves them out."""
         return read_offers(offers_file(self.root, self.category))
@@ -270,9 +292,10 @@ def title_of(row: Mapping[str, Any]) -> str:
 
 
 def text_of(catalog: Catalog, name: str) -> str:
-    """Title and attribute labels of a product, which text encoders read."""
+    """Title, attribute labels and description of a product, which text encoders and BM25 read."""
     labels = [word for words in catalog.labels.get(name, []) for word in words]
-    return " ".join([catalog.titles.get(name, ""), *labels])
+    described = catalog.descriptions.get(name)
+    return " ".join([catalog.titles.get(name, ""), *labels, *([described] if described else [])])
 
 
 def categories_in(root: Path) -> list[str]:

@@ -113,7 +113,7 @@ def _captioned(
         said += vocabulary.decode(words_BL)
     depends_on = {
         "features": store.encoder,
-        "pictures": "none" if store.facts.encoder == "metadata" else catalog.pictures_origin,
+        "pictures": catalog.pictures_behind(store.facts.encoder),
         "run": str(run),
         "attributes": facts.attrs,
         "decoding": simulator.decoding,

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from fashioniq.data.catalog import Catalog
+from fashioniq.data.catalog import Catalog, text_of
 from fashioniq.data.wording import Weights
 from fashioniq.data.words import Vocabulary
 from fashioniq.language.lexicon import Lexicon
@@ -66,9 +66,9 @@ class _Condition(NamedTuple):
 class Wording:
     """Reads requests about the products of one gallery, and scores its products by their words.
 
-    `labels` are those of each product in the order of the gallery, None for a product without; `texts` are its title
-    and other words. `seen` are the labels of products by their vectors, for those without labels. Those that are `said`
-    are in no product's labels, and are taken from `seen` for all products.
+    `labels` are those of each product in the order of the gallery, None for a product without; `texts` are its title,
+    description and other words. `seen` are the labels of products by their vectors, for those without labels. Those
+    that are `said` are in no product's labels, and are taken from `seen` for all products.
     """
 
     def __init__(
@@ -105,22 +105,19 @@ class Wording:
     ) -> "Wording":
         """Wording of the products `ids` of a catalog, whose retriever has learned a vocabulary.
 
-        `said` are the labels that captions gave, with their list of attributes. Without `words`, labels and titles of
-        the products are not used, as for products of which only pictures are known.
+        `said` are the labels that captions gave, with their list of attributes. Without `words`, labels, titles and
+        descriptions of the products are not used, as for products of which only pictures are known.
         """
-        labels, titles = catalog.labels, catalog.titles
+        labels, texts = catalog.labels, [*catalog.titles.values(), *catalog.descriptions.values()]
         if not words:
-            labels, titles = {name: labels[name] for name in catalog.ids("train") if name in labels}, {}
-        lexicon = Lexicon.of(labels, titles.values(), vocabulary.words, catalog.language, said=said)
+            labels, texts = {name: labels[name] for name in catalog.ids("train") if name in labels}, []
+        lexicon = Lexicon.of(labels, texts, vocabulary.words, catalog.language, said=said)
         if not words:
             return cls(lexicon, weights, [None] * len(ids), [""] * len(ids), seen, said=said or ())
 
-        def own(name: str) -> list[str]:
-            return [word for some in labels.get(name, ()) for word in some]
-
-        texts = (" ".join([titles.get(name, ""), *own(name)]) for name in ids)
+        own = (frozenset(word for some in labels.get(name, ()) for word in some) or None for name in ids)
         return cls(
-            lexicon, weights, (frozenset(own(name)) or None for name in ids), texts, seen, said=said or ()
+            lexicon, weights, own, (text_of(catalog, name) for name in ids), seen=seen, said=said or ()
         )
 
     def read(self, text: str) -> ParsedRequest:

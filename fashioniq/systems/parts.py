@@ -121,7 +121,7 @@ def facts_of(
         "coverage": len(parts.items) / len(parts.catalog.ids(options.split)),
         "features": encoder,
         "store": str(parts.store.root),
-        "pictures": "none" if encoder == "metadata" else parts.catalog.pictures_origin,
+        "pictures": parts.catalog.pictures_behind(encoder),
         "fingerprint": parts.catalog.fingerprint(),
         **of_user,
         "attributes": parts.about.attrs,

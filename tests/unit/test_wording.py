@@ -262,7 +262,11 @@ def test_bonuses_are_float32_and_those_of_earlier_calls_stay():
 
 
 CATALOG = SimpleNamespace(
-    labels=LABELS, titles=TITLES, language="en", ids=lambda split: IDS[:24] if split == "train" else IDS[24:]
+    labels=LABELS,
+    titles=TITLES,
+    descriptions={},
+    language="en",
+    ids=lambda split: IDS[:24] if split == "train" else IDS[24:],
 )
 
 
@@ -277,6 +281,14 @@ def test_the_wording_of_a_catalog_has_the_labels_and_titles_of_its_gallery():
         .bonus(Wishes(asserted=("zorgle",)))
         .any()
     )
+
+
+def test_the_words_of_descriptions_count_in_lexical_search_beside_those_of_titles():
+    described = SimpleNamespace(**vars(CATALOG) | {"descriptions": {IDS[2]: "a woman holding a zorgle"}})
+    for catalog, expected in ((CATALOG, []), (described, [2])):
+        found = Wording.of(catalog, IDS, Vocabulary(WORDS), Weights(1, 0, 0))
+        assert found.bonus(Wishes(asserted=("zorgle",))).nonzero()[0].tolist() == expected
+        assert found.bonus(Wishes(asserted=(TITLES[IDS[2]],)))[2] > 0
 
 
 def test_without_words_neither_labels_nor_titles_of_the_gallery_count():

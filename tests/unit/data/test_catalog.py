@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from fashioniq.data.catalog import Catalog, Pair, categories_in
+from fashioniq.data.catalog import Catalog, Pair, categories_in, text_of
 from fashioniq.files import UserError
 
 SPLITS = {"train": ["A", "B", "C"], "val": ["D", "E"], "test": ["F", "G"]}
@@ -165,6 +165,30 @@ def test_titles_are_read_and_missing_ones_left_out(root):
     put(root, {"titles/toptee.train.json": {"A": {"title": "Red top"}, "B": {"title": ""}, "C": {}}})
     put(root, {"titles/toptee.val.json": {"D": {"title": "Tee"}}})
     assert Catalog(root, "tops").titles == {"A": "Red top", "D": "Tee"}
+
+
+def test_descriptions_are_read_as_released_and_say_where_words_come_from(root):
+    assert Catalog(root, "tops").pictures_behind("metadata") == "none"
+    put(root, {"titles/toptee.train.json": {"A": {"title": "Linnea top"}}})
+    put(
+        root, {"descriptions/image_captions_toptee_train.json": {"A": "a red top ", "B": "stripes", "C": " "}}
+    )
+    catalog = Catalog(root, "tops")
+    assert catalog.descriptions == {"A": "a red top", "B": "stripes"}
+    assert [text_of(catalog, name).split() for name in "ABC"] == [
+        ["Linnea", "top", "a", "red", "top"],
+        ["stripes"],
+        [],
+    ]
+    assert catalog.pictures_behind("metadata") == "words of a captioning model"
+    assert catalog.pictures_behind("clip") == "photographs"
+
+
+@pytest.mark.parametrize("text", [None, 3, ["a red top"]])
+def test_a_description_that_is_no_sentence_is_told(root, text):
+    put(root, {"descriptions/image_captions_toptee_val.json": {"D": "a red top", "E": text}})
+    with pytest.raises(UserError, match=r"image_captions_toptee_val\.json: expected a sentence .* for E"):
+        text_of(Catalog(root, "tops"), "D")
 
 
 def test_pictures_of_the_category_go_before_those_of_all(root):
