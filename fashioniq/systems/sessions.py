@@ -156,6 +156,7 @@ class _Batches:
         """Dialogs with these numbers."""
         row_B, turns = torch.tensor(list(rows), device=self.target_N.device), self.item_NT.shape[1]
         asker = RecordedItems(self.item_NT[row_B])
-        texts = self.texts and [self.texts[row * turns : (row + 1) * turns] for row in rows]
+        said = self.texts
+        texts = None if said is None else [said[row * turns : (row + 1) * turns] for row in rows]
         user = Recorded.of_words(self.words_NTL[row_B], texts)
         return Batch(replace(self.system, asker=asker), user, self.target_N[row_B], asker.first)
