@@ -34,7 +34,7 @@ from population import ROOMS, Mutant, changed_lines, sample
 ROOT = Path(__file__).resolve().parents[2]
 STAGES = {"unit tests": ("unit",), "other tests": ("end_to_end", "golden")}  # outcome: folders of its tests
 OUTCOMES = (*STAGES, "time limit", "survived")
-OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--timeout=120")
+OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist")
 LEAST = 60.0  # seconds of processor time that a mutant may take; more if its tests take more
 
 
