@@ -344,10 +344,9 @@ def test_an_encoder_of_pictures_and_texts_finds_the_partners(
     project, garments, tiny_blip, tmp_path, made, monkeypatch
 ):
     monkeypatch.setattr(conversing, "GATE", 1)
-    project.run(
-        "make-conversations", data=garments, out=tmp_path / "out", encoder=tiny_blip, category="dress",
-        features=tmp_path / "store", device="cpu", **SMALL,
-    )  # fmt: skip
+    encoded = {"data": garments, "encoder": tiny_blip, "features": tmp_path / "store", "device": "cpu"}
+    project.run("extract-features", **encoded, category="dress", workers=0)
+    project.run("make-conversations", **encoded, out=tmp_path / "out", category="dress", **SMALL)
     assert main(project.arguments("check-data", data=tmp_path / "out")) == 0
     cosines = [line["source"]["cos"] for line in _lines(tmp_path / "out/i.train.jsonl")]
     assert len(cosines) == 24 and cosines != [
