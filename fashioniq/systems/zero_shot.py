@@ -37,7 +37,9 @@ from fashioniq.weights import load_weights, save_model, save_wording
 
 SHOWN = 0.5  # weight of the product talked about, beside the words of a reply
 DECAY = 0.5  # weight of the query of the turn before
-WEIGHTS = Weights(lexical=0.01, wanted=2.0, denied=2.0)  # 2 outweighs any difference of cosines
+WEIGHTS = Weights(
+    lexical=0.01, wanted=2.0, denied=2.0, interpreted=0.5
+)  # 2 outweighs any difference of cosines
 MEANT = 256  # texts of which the mean is taken
 
 

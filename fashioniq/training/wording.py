@@ -37,6 +37,7 @@ HELD_OUT = 5  # one product, or pair, in five
 QUERIES = 600  # held-out captions
 LEXICAL = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16)
 WISHES = (0.0, 0.05, 0.1, 0.2, 0.5, 2.0)  # 2 outweighs any difference of cosines
+INTERPRETED = 0.5  # of a step or another name, where wishes outweigh any similarity: requests are obeyed as with more
 KEPT = 0.75  # share of the best gain in log rank from which on wishes outweigh any similarity
 MEMORY = 0.5  # share of a small weight that each later turn leaves, as in the vectors of a linear retriever
 TRAINED = 1 / 3  # share of small weights for vectors trained on dialogs, which already follow the labels
@@ -107,9 +108,10 @@ def fit_weights(
     """Choose the weights on captions of a fifth of the pairs, by a ridge regression that has not seen them.
 
     Where wishes that outweigh any similarity keep most of what the best weights gain in the mean log rank of the
-    targets, they are taken: the labels are right, and a search should obey. Otherwise, and for wishes that had to be
-    interpreted, the best weights are taken, but only a `share` for what is wanted: all for ridge regression, less for
-    vectors that are trained further, which follow the labels, but hardly denials.
+    targets, they are taken: the labels are right, and a search should obey; wishes that had to be interpreted weigh
+    less, since steps and other names are often meant in another way. Otherwise the best weights are taken, but only a
+    `share` for what is wanted: all for ridge regression, less for vectors that are trained further, which follow the
+    labels, but hardly denials.
     """
     here = items.positions
     usable = [pair for pair in pairs if pair.candidate in here and pair.target in here]
@@ -120,7 +122,7 @@ def fit_weights(
         :QUERIES
     ]
     if not rest or not asked:
-        return Weights(LEXICAL[1], WISHES[-1], WISHES[-1]), {}
+        return Weights(LEXICAL[1], WISHES[-1], WISHES[-1], interpreted=INTERPRETED), {}
     examples = examples_of(rest)
     model = new_linear(examples, vocabulary, items.features_ND.shape[1])
     embed_by_principal_components(model, items.features_ND)
@@ -139,7 +141,7 @@ def fit_weights(
     obeys = without - mean[obeying] >= KEPT * (without - mean[best])
     figures = {"captions": float(len(asked)), "log_rank": mean[best], "without": without}
     if obeys:
-        return Weights(obeying[0], obeying[1], obeying[1], interpreted=round(share * best[1], 4)), figures
+        return Weights(obeying[0], obeying[1], obeying[1], interpreted=INTERPRETED), figures
     lexical, wish = (round(share * weight, 4) for weight in best)
     return Weights(lexical, wish, best[1], MEMORY), figures
 

@@ -12,6 +12,7 @@ from fashioniq.data.items import Items
 from fashioniq.data.wording import Weights
 from fashioniq.data.words import Vocabulary
 from fashioniq.training.wording import (
+    INTERPRETED,
     LEXICAL,
     MEMORY,
     TRAINED,
@@ -43,7 +44,8 @@ def shuffled(labels, seed=1):
 
 def catalog_of(labels, titles=None):
     titles = titles or {}
-    return SimpleNamespace(labels=labels, titles=titles, images={}, language="en", ids=lambda split: IDS)
+    texts = {"titles": titles, "descriptions": {}}
+    return SimpleNamespace(labels=labels, **texts, images={}, language="en", ids=lambda split: IDS)
 
 
 def looks(labels, noise=0.3):
@@ -131,7 +133,7 @@ def test_right_labels_make_wishes_outweigh_any_similarity():
     weights, figures = fit_weights(catalog_of(RIGHT), random_looks(), PAIRS, VOCABULARY, 0)
     assert weights.wanted == weights.denied == WISHES[-1] and weights.lexical in LEXICAL
     assert weights.memory == 1  # what outweighs any similarity holds in all later turns
-    assert weights.interpreted in [round(TRAINED * wish, 4) for wish in WISHES]  # but not what had to be interpreted
+    assert weights.interpreted == INTERPRETED < weights.wanted
     assert figures["log_rank"] < figures["without"] and figures["captions"] == 2 * len(PAIRS) / 5
 
 
@@ -190,7 +192,7 @@ def test_the_same_seed_gives_the_same_files_and_leaves_the_random_numbers_of_a_t
 @pytest.mark.parametrize("pairs", [[], PAIRS[:1], [Pair("elsewhere", "p1", ("is red",))]])
 def test_without_captions_words_count_by_default(pairs, tmp_path):
     weights, figures = fit_weights(catalog_of(RIGHT), random_looks(), pairs, VOCABULARY, 0)
-    assert weights == Weights(LEXICAL[1], WISHES[-1], WISHES[-1]) and figures == {}
+    assert weights == Weights(LEXICAL[1], WISHES[-1], WISHES[-1], interpreted=INTERPRETED) and figures == {}
     fit_wording(tmp_path, catalog_of(RIGHT), looks(RIGHT), pairs, VOCABULARY, seed=0)
     about, _ = load_wording(tmp_path, 12)
     assert about.weights == weights and set(about.labels) == set(SEEN)
