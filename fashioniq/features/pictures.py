@@ -135,7 +135,9 @@ def of_encoder(
     else:
         read, encode = _pixels, (vectors := ImageVectors(encoder, settings.patches))
         facts.patches = vectors.count or UNSET
-    return facts, PictureSource(products, read, settings.workers, encode, settings.batch_size, attributes_of)
+    return facts, PictureSource(
+        products, read, settings.workers, encode, settings.batch_size, attributes_of=attributes_of
+    )
 
 
 def _predicted(
@@ -154,7 +156,9 @@ def _predicted(
     facts.precision = "bfloat16" if bfloat16 else "float32"
     encode = Encoding(model, model.encoder, pick_device(settings.device), bfloat16)
     read = partial(load_square, size=known.image_size)
-    return facts, PictureSource(products, read, settings.workers, encode, settings.batch_size, None)
+    return facts, PictureSource(
+        products, read, settings.workers, encode, settings.batch_size, attributes_of=None
+    )
 
 
 def with_metadata(source: Source, catalog: Catalog) -> Source:

@@ -150,13 +150,14 @@ def test_only_pictures_can_be_added(refused):
     assert "--update cannot be combined" in refused(update=True, encoder="metadata")
 
 
-def test_words_of_the_shop_follow_the_vector_of_the_picture(catalog, command):
+def test_words_of_the_shop_follow_the_vector_of_the_picture(catalog, command, project):
     names = ids_of(catalog, "train")
     titles = {name: f"{color} dress" for name, color in zip(names, ["red", "blue"] * 15, strict=False)}
     (catalog / "titles").mkdir(exist_ok=True)
     (catalog / "titles/dress.train.json").write_text(json.dumps(titles))
     assert main(command()) == 0
-    assert main(command(features=catalog / "words", encoder="metadata")) == 0
+    shop = {"data": catalog, "category": "dresses", "features": catalog / "words"}
+    assert main(project.arguments("extract-features", **shop, encoder="metadata")) == 0
     assert main(command(features=catalog / "both", metadata=True)) == 0
     alone, words, both = (FeatureStore(catalog / name) for name in ("store", "words", "both"))
     assert both.size == alone.size + words.size and both.facts.encoder.endswith(" + metadata")

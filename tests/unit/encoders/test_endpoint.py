@@ -11,6 +11,7 @@ from fashioniq import encoders
 from fashioniq.encoders.endpoint import EmbeddingsEndpoint
 from fashioniq.files import UserError
 from fashioniq.http import Policy
+from tests.waiting import LIMIT
 
 QUICK = Policy(retries=1, timeout=5.0, max_bytes=10_000)
 
@@ -48,7 +49,7 @@ def server(monkeypatch):
     thread.start()
     yield served
     served.shutdown()
-    thread.join()
+    thread.join(LIMIT)
     served.server_close()
 
 
