@@ -6,6 +6,7 @@ import errno
 import io
 import os
 import pickle
+import re
 import shutil
 import signal
 import sqlite3
@@ -27,8 +28,9 @@ from fashioniq.commands import forget as forget_command
 from fashioniq.commands import learn as learn_command
 from fashioniq.config import Forget, Learn
 from fashioniq.data.words import Vocabulary
-from fashioniq.files import UserError, write_json
+from fashioniq.files import UserError, read_json, write_json
 from fashioniq.learning import run as learning
+from fashioniq.learning.export import read_sessions
 from fashioniq.learning.forget import carry_out
 from fashioniq.learning.rules import Shop
 from fashioniq.learning.verdict import Measured, Verdict
@@ -39,6 +41,7 @@ BEGAN = datetime(2026, 11, 22, 12, tzinfo=UTC)
 TRAINING, TESTING = 6, 2  # conversations about products of train and of test
 SPLITS = {"train": ["a1", "a2"], "val": ["b1", "b2"], "test": ["c1", "c2"]}
 KILLED = 137
+STEPS = 10  # of an order
 REMOVALS = {"os.remove", "os.rmdir"}  # do not fail, as a full disk permits them
 CHANGES = {"os.rename", "os.mkdir", "os.truncate", "shutil.copyfile"}
 
@@ -285,3 +288,163 @@ class ShopWorld:
                 if names := [name for name in erased if name.encode() in content]:
                     found[path] = names
         return found
+
+
+def words_missing(world, folder):
+    """Words of conversations that remain but are not in the files of a folder of training data."""
+    held = {one.session for one in read_sessions(folder)}
+    topics = (folder / "topics.tsv").read_text()
+    return [one.word for one in SPOKEN if one.id in held and one.word not in topics]
+
+
+class Order:
+    """A random order of steps, and what must hold after each."""
+
+    def __init__(self, world, chance):
+        self.world, self.chance, self.done = world, chance, []
+        self.paths = [world.root / "one", world.root / "two"]
+        self.away = {}  # places of folders that were moved, with where they were
+        self.deleted = set()  # ids of training data
+        self.held = {}  # ids of conversations by that of the training data
+
+    def run(self):
+        steps = [
+            self.learn,
+            self.learn,
+            self.learn,
+            self.forget,
+            self.forget,
+            self.forget,
+            self.erase,
+            self.serve,
+        ]
+        steps += [self.move_away, self.move_away, self.move_back, self.delete, self.read, self.export]
+        for _ in range(STEPS):
+            step = self.chance.choice(steps)
+            self.done.append(step.__name__)
+            step()
+        self.finish()
+
+    def fault(self):
+        """None, or a fault of half of the processes."""
+        if self.chance.random() < 0.5:
+            return None
+        at = int(self.chance.choice((10, 40, 160)) * self.chance.random()) + 1
+        return Fault(at, self.chance.random() < 0.5, self.chance.choice((1, 3, 1000)))
+
+    def ended(self, ended, fault, codes=(0, 1)):
+        self.done.append((fault, ended))
+        assert ended.code != -1, ended.err
+        if fault is None:
+            assert ended.code in codes
+        assert "Traceback" not in ended.err
+        return fault is None or ended.code in (0, 1)
+
+    def learn(self):
+        out, fault = self.chance.choice(self.paths), self.fault()
+        existed = out.exists()
+        ended = self.world.learn(out, fault)
+        completed = self.ended(ended, fault, codes=(2,) if existed else (0, 2))
+        if not existed and completed and ended.code == 0:
+            self.held[id_of(out)] = {one.session for one in read_sessions(out)}
+        if fault is None:
+            self.check(ended, named=not existed)
+
+    def forget(self):
+        fault, one = self.fault(), self.chance.choice(SPOKEN)
+        options = self.chance.choice([{"session": one.id}, {"session": one.id}, {"client": one.client}, {}])
+        self.done.append(options)
+        ended = self.world.forget(fault, **options)
+        if self.ended(ended, fault):
+            assert (ended.code == 0) == (not ended.err)
+            self.check(ended)
+
+    def erase(self):
+        """As a shopper does, over HTTP."""
+        fault, one = self.fault(), self.chance.choice(SPOKEN)
+        ended = self.world.with_store(lambda store: store.erase_session(one.id), fault)
+        self.done.append(one.id)
+        self.ended(ended, fault)
+        assert fault or (ended.code == 0 and one.id not in self.world.stored())
+
+    def serve(self):
+        fault = self.fault()
+        ended = self.world.serve(fault)
+        if self.ended(ended, fault):
+            self.check(ended)
+
+    def export(self):
+        one = self.chance.choice(SPOKEN)
+        ended = self.world.with_store(lambda store: print(store.export_session(one.id)))
+        assert (one.word in ended.out) == (one.id in self.world.stored())
+
+    def read(self):
+        self.world.end_reading() if self.world.is_read else self.world.read()
+
+    def present(self):
+        return [path for path in self.paths if path.exists()]
+
+    def move_away(self):
+        if present := self.present():
+            path = self.chance.choice(present)
+            place = self.world.root / f"away{len(self.done)}"
+            path.rename(place)
+            self.away[place] = path
+
+    def move_back(self):
+        if free := [place for place, path in self.away.items() if not path.exists()]:
+            place = self.chance.choice(free)
+            place.rename(self.away.pop(place))
+
+    def delete(self):
+        if self.chance.random() < 0.5 and (present := self.present()):
+            path = self.chance.choice(present)
+            self.deleted.add(id_of(path))
+            shutil.rmtree(path)
+
+    def check(self, ended, named=True):
+        """No file has a word of an erased conversation, but those that are named."""
+        left = self.world.left()
+        if ended.code == 0 and not ended.err:
+            assert not left or not named
+        for path in left if named else ():
+            place = self.world.root / path.relative_to(self.world.root).parts[0]
+            if place == self.world.path or place.name == "service.db-wal":
+                assert self.world.is_read and "reads the database" in ended.err
+            else:
+                assert f"{self.away.get(place, place)} may still have" in ended.err
+                assert place not in self.away or id_of(place) in ended.err
+        stored = self.world.stored()
+        for path in self.present():
+            if named and id_of(path) in self.held:
+                held, right = {one.session for one in read_sessions(path)}, self.held[id_of(path)] & stored
+                assert held == right or (held > right and f"{path} may still have" in ended.err)
+                assert words_missing(self.world, path) == []
+
+    def finish(self):
+        """Every folder comes back once; then nothing is left, and nothing else was removed."""
+        self.world.end_reading()
+        for place in [None, *self.away]:
+            if place is not None:
+                path = self.away[place]
+                if path.exists():
+                    path.rename(self.world.root / f"done{len(self.done)}")
+                place.rename(path)
+            self.done.append(ended := self.world.forget())
+            assert ended.code in (0, 1)
+        assert self.world.left() == {}
+        named = set(re.findall("--deleted (exp_[0-9a-f]+)", ended.err))
+        assert named <= self.deleted and (ended.code == 1) == bool(named)
+        if named:
+            ended = self.world.forget(deleted=sorted(named))
+            assert ended.code == 0
+        stored = self.world.stored()
+        for marked in self.world.root.rglob("export.json"):
+            if (id := id_of(marked.parent)) in self.held:
+                assert {one.session for one in read_sessions(marked.parent)} == self.held[id] & stored
+                assert words_missing(self.world, marked.parent) == []
+
+
+def id_of(folder):
+    path = Path(folder, "export.json")
+    return read_json(path, "the id", dict)["id"] if path.exists() else None
