@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 from answering import answering, completion, text_for, valid
 from cases import case_of, damaged, earlier, hostile, some_file
+from cases import valid as valid_options
 from damage import BYTES, TEXTS, mutate, odd_value
 from damage_places import spoil_place
+from given_options import config_of, options_of
 from judge import Case
 from world import ASKED, DRAWN, WRITTEN, Options, Room, arguments_of
 
@@ -38,6 +40,14 @@ def chatsearch(room: Room, rng: Random) -> Case:
         chosen: Options = {"stage": "conversations"} if split == "train" and rng.random() < 0.5 else {}
         case = case_of(room, command, f"{path.name} {what}", data=talks, **chosen)
     return case
+
+
+@hostile("options of train-chatsearcher", 400, 4)
+def options_of_train_chatsearcher(room: Room, rng: Random) -> Case:
+    options, _ = valid_options(room)["train-chatsearcher"]
+    make = config_of if rng.random() < 0.4 else options_of
+    arguments, what = make(room, rng, "train-chatsearcher", options)
+    return Case(["train-chatsearcher", *arguments], what, [room.folder], False)
 
 
 def _scores(room: Room, rng: Random) -> tuple[Path, str]:

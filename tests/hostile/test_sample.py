@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from classes import CLASSES
 from judge import BAD, Printed
 from kills import commands, kill_case
+from processes import Nursery
 from run import Random, run_case
 from world import make_world
 
@@ -24,7 +25,8 @@ def world(sample, vector_runs, attribute_runs, tmp_path_factory):
     made = {"catalog": sample, "store": vector_runs.store, "predictor": predictor, "dresses": dresses}
     made |= {"captioner": vector_runs.captioner, "transformer": vector_runs.retriever}
     made |= {name: vector_runs.store.parent / name for name in ("vectors.npy", "ids.json")}
-    return make_world(tmp_path_factory.mktemp("hostile") / "world", made)
+    yield make_world(tmp_path_factory.mktemp("hostile") / "world", made)
+    Nursery.end_here()
 
 
 @pytest.fixture

@@ -356,6 +356,11 @@ def _searched(world: World, do: Do) -> None:
     os.waitpid(child, 0)
 
 
+def word_of(number: int) -> str:
+    """A word that only one shopper of the log has said."""
+    return f"quor{chr(97 + number)}zant"
+
+
 def _logged(world: World, do: Do) -> None:
     """Log of a service: shoppers who want products of train, and later ones who want those of test."""
     chance, ids = Random(0), {split: world.split(split) for split in ("train", "test")}
@@ -372,7 +377,7 @@ def _logged(world: World, do: Do) -> None:
                 n=n,
                 kind="says" if n else "start",
                 about=others[n] if n else None,
-                says=f"is crimson and {chance.choice(('longer', 'blue', 'has lace'))}" if n else None,
+                says=f"is crimson, {word_of(number)} and {chance.choice(('longer', 'blue', 'has lace'))}" if n else None,
                 shown=[{"id": one, "score": 1.0, "propensity": 1.0} for one in others],
                 created_at=at,
             )
