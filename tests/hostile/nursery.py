@@ -80,6 +80,7 @@ def main() -> None:
     """Answer requests until the input ends or the parent is gone."""
     api._routes()
     gc.freeze()
+    del sys.modules["__main__"].__file__  # processes that decode pictures would import all of this again
     parent, started, buffer = os.getppid(), dict[int, int | None](), b""
     while os.getppid() == parent:
         if not select.select([0], [], [], 1)[0]:
