@@ -91,7 +91,12 @@ def killed_decoders(room: Room, rng: Random) -> Trial:
                 for one in uploads:
                     one.start()
                 threading.Event().wait(rng.random() * 0.1)
-                if others := session_of(service.process.pid):
+                others = {
+                    pid
+                    for pid, command in session_of(service.process.pid).items()
+                    if "resource_tracker" not in command
+                }
+                if others:
                     with suppress(ProcessLookupError):
                         os.kill(rng.choice(sorted(others)), kill)
                 for one in uploads:
