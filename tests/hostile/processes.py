@@ -142,7 +142,7 @@ def session_of(pid: int) -> dict[int, str]:
         with suppress(OSError):
             state, _, _, session = (path / "stat").read_text().rpartition(")")[2].split()[:4]
             if int(session) == pid and int(path.name) != pid and state != "Z":
-                found[int(path.name)] = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode()[:80]
+                found[int(path.name)] = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode()[:200]
     return found
 
 
